@@ -1,0 +1,39 @@
+"""Build hook: put the catalog with its compiled index, and the runbooks, into the wheel."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class IndexBuildHook(BuildHookInterface):  # type: ignore[misc] # hatchling publishes no types
+    """Adds `_data/` to a wheel; a catalog with problems stops the build."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile before the files are collected; an editable install reads the checkout instead."""
+        if version == "editable":
+            return
+        root = Path(self.root)
+        sys.path.insert(0, str(root / "lib"))
+        from vllm_runbooks import authoring  # noqa: PLC0415 - only importable now
+
+        index, problems = authoring.compile_index(root / "catalog")
+        if problems:
+            raise SystemExit("the catalog has problems:\n" + "\n".join(problems))
+        folder = Path(tempfile.mkdtemp(prefix="vllm-runbooks-index-"))
+        target = folder / "index.json"
+        target.write_text(json.dumps(index, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+        build_data["force_include"].update(
+            {
+                str(root / "catalog"): "vllm_runbooks/_data/catalog",
+                str(root / "runbooks"): "vllm_runbooks/_data/runbooks",
+                str(target): "vllm_runbooks/_data/catalog/index.json",
+            }
+        )

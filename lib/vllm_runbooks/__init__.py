@@ -1,0 +1,50 @@
+"""Find out why a vLLM deployment fails, plan one that fits, and prove it.
+
+    import vllm_runbooks as rb
+
+    evidence = rb.load("startup.log")
+    answer = rb.diagnose(evidence)
+    print(rb.render.text(answer))
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vllm_runbooks import render
+    from vllm_runbooks.errors import InputError, RunbooksError, VerdictFailed
+    from vllm_runbooks.notebook import conclude
+    from vllm_runbooks.session import diagnose, judge, load, paste, read
+
+__all__ = [
+    "InputError",
+    "RunbooksError",
+    "VerdictFailed",
+    "conclude",
+    "diagnose",
+    "judge",
+    "load",
+    "paste",
+    "read",
+    "render",
+]
+
+_HOME = {
+    "InputError": "errors", "RunbooksError": "errors", "VerdictFailed": "errors", "conclude": "notebook",
+    "diagnose": "session", "judge": "session", "load": "session", "paste": "session", "read": "session",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name's module when it is first used: starting up stays a matter of milliseconds."""
+    if name == "render":
+        return importlib.import_module("vllm_runbooks.render")
+    if name in _HOME:
+        return getattr(importlib.import_module(f"vllm_runbooks.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'vllm_runbooks' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,199 @@
+"""Evidence to the whole answer: starts read and diagnosed, remedies with their checks, and the verdict on a case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from vllm_runbooks import startup_log
+from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.diagnose import Diagnosis, diagnose, fill, value_of
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.records import (
+    Answer,
+    Case,
+    CauseRef,
+    Checks,
+    Edit,
+    Evidence,
+    Facts,
+    Finding,
+    FindingRef,
+    Judgement,
+    Outcome,
+    Release,
+    Remedy,
+    Severity,
+    Start,
+    StartSummary,
+    Verdict,
+    document,
+)
+
+_UNCHECKED = Checks(
+    lint="unknown: this release's options are not in the catalog",
+    plan="unknown: no planner",
+    parser="unknown: no vLLM was asked",
+)
+_WORST_FIRST = (Outcome.FAILED, Outcome.HUNG, Outcome.UNKNOWN, Outcome.READY, Outcome.RUNNING)
+
+
+def answer(evidence: Evidence, catalog: Catalog, *, start: int | None = None) -> Answer:
+    """Diagnose the evidence; `start` chooses one of several starts by its number, from 1 (default: the last).
+
+    Several files are logs of one start (its nodes, its ranks): the last start of each is judged together.
+
+    Raises:
+        InputError: there is no start of that number.
+    """
+    starts, chosen = read_starts(evidence, catalog, start)
+    diagnosed = {id(s): diagnose(s, catalog) for s in starts}
+    merged = _merged([diagnosed[id(s)] for s in chosen], outcome := _outcome(chosen))
+    facts = _facts(chosen)
+    return Answer(
+        files=tuple(d.name for d in evidence.documents),
+        outcome=outcome,
+        vllm=next((s.release for s in chosen if s.release.version), _given(evidence)),
+        root_cause=merged.root_cause,
+        findings=merged.findings,
+        starts=tuple(
+            StartSummary(s.file, s.first_line, s.last_line, s.outcome, diagnosed[id(s)].root_cause) for s in starts
+        ),
+        remedies=_remedies(merged.root_cause, catalog, facts, _arguments(chosen)),
+        plan=None,
+        hidden=merged.hidden,
+        facts=facts,
+        ranks=tuple(rank for s in chosen for rank in s.ranks),
+    )
+
+
+def read_starts(evidence: Evidence, catalog: Catalog, start: int | None = None) -> tuple[list[Start], list[Start]]:
+    """Every start of the evidence, and those that the answer is about."""
+    starts = startup_log.read(evidence, catalog)
+    if start is not None:
+        if not 1 <= start <= len(starts):
+            raise InputError(f"--start {start}: the text holds {len(starts)} starts; choose one of them")
+        return starts, [starts[start - 1]]
+    last = {s.file: s for s in starts}
+    return starts, list(last.values())
+
+
+def _given(evidence: Evidence) -> Release:
+    return Release(evidence.vllm, "given") if evidence.vllm else Release()
+
+
+def _outcome(starts: list[Start]) -> Outcome:
+    return min((s.outcome for s in starts), key=_WORST_FIRST.index, default=Outcome.UNKNOWN)
+
+
+def _merged(diagnoses: list[Diagnosis], outcome: Outcome) -> Diagnosis:
+    """The findings of several logs of one start: a cause in one log explains what the others only lost."""
+    if len(diagnoses) == 1:
+        return diagnoses[0]
+    causes = [d.root_cause for d in diagnoses if d.root_cause]
+    own = [c for c in causes if c.look_in is None]
+    root = None if outcome.is_healthy else next(iter(own or causes), None)
+    hidden: dict[str, int] = {}
+    findings: list[Finding] = [root] if root else []
+    for found in diagnoses:
+        for kind, count in found.hidden.items():
+            hidden[kind] = hidden.get(kind, 0) + count
+        for finding in found.findings:
+            if own and finding.look_in is not None:
+                hidden["consequence"] = hidden.get("consequence", 0) + 1
+            elif finding is not root and finding.symptom not in {f.symptom for f in findings}:
+                findings.append(finding)
+    order = list(Severity)
+    rest = sorted(findings[1:] if root else findings, key=lambda f: order.index(f.severity))
+    return Diagnosis(root, tuple([root, *rest] if root else rest), hidden)
+
+
+def _facts(starts: list[Start]) -> Facts:
+    """Facts of one start; over several logs the first that knows each."""
+    if not starts:
+        return Facts()
+    facts = starts[0].facts
+    for other in starts[1:]:
+        unknown = {f.name: getattr(other.facts, f.name) for f in fields(Facts) if getattr(facts, f.name) is None}
+        facts = replace(facts, **unknown)
+    return facts
+
+
+def _arguments(starts: list[Start]) -> Mapping[str, Any]:
+    return next((s.arguments for s in starts if s.arguments), {})
+
+
+def _remedies(
+    cause: Finding | None, catalog: Catalog, facts: Facts, arguments: Mapping[str, Any]
+) -> tuple[Remedy, ...]:
+    if cause is None:
+        return ()
+    offered = []
+    for text in catalog.symptoms[cause.symptom].remedies:
+        if any(value_of(name, cause.captures, facts) is None for name in text.needs):
+            continue
+        edits = tuple(
+            Edit(e.op, e.name, _value(e.value, cause.captures, facts, arguments.get(e.name))) for e in text.edits
+        )
+        title = fill(text.title, cause.captures, facts)
+        cost = fill(text.cost, cause.captures, facts)
+        if title is not None and cost is not None:
+            offered.append(Remedy(title, cost, edits, None, _UNCHECKED))
+    return tuple(offered)
+
+
+def _value(authored: Any, captures: Mapping[str, str], facts: Facts, present: Any) -> Any:
+    """The value of an edit: placeholders filled, numbers typed, JSON objects laid over what is already set."""
+    if isinstance(authored, str):
+        filled = fill(authored, captures, facts)
+        return int(filled.replace(",", "")) if filled and filled.replace(",", "").isdigit() else filled
+    if isinstance(authored, Mapping):
+        own = {fill(str(k), captures, facts) or str(k): v for k, v in authored.items()}
+        return {**present, **own} if isinstance(present, Mapping) else own
+    return authored
+
+
+def judge(found: Answer, case: Case | None) -> Judgement:
+    """The verdict: against a case's expectation, else on whether anything is wrong."""
+    differences = _differences(found, case) if case else []
+    cause = found.root_cause
+    if case:
+        verdict = Verdict.FAIL if differences else Verdict.PASS
+        said = f"{cause.class_}" if cause else "no root cause"
+        reason = "; ".join(differences) or f"as expected: {found.outcome.value}, {said}"
+    elif cause:
+        verdict, reason = Verdict.FAIL, f"{found.outcome.value}: {cause.title} ({cause.symptom}, {cause.level.value})"
+    elif found.outcome.is_healthy:
+        verdict, reason = Verdict.PASS, f"{found.outcome.value}: nothing wrong"
+    else:
+        verdict, reason = Verdict.FAIL, f"{found.outcome.value}: no cause could be established"
+    return Judgement(
+        verdict=verdict,
+        reason=reason,
+        case=case.id if case else None,
+        outcome=found.outcome,
+        root_cause=CauseRef(cause.symptom, cause.class_) if cause else None,
+        findings=tuple(FindingRef(f.symptom, f.class_, f.title, f.severity, f.level) for f in found.findings),
+    )
+
+
+def _differences(found: Answer, case: Case) -> list[str]:
+    expect, cause = case.expect, found.root_cause
+    said = cause.class_ if cause else "ok"
+    checks: list[tuple[str, Any, Any]] = [
+        ("outcome", expect.outcome, found.outcome),
+        ("class", expect.class_, said),
+        ("symptom", expect.symptom, cause.symptom if cause else None),
+        ("starts", expect.starts, [s.outcome for s in found.starts] if expect.starts is not None else None),
+    ]
+    checks += [(f"capture {k}", v, cause.captures.get(k) if cause else None) for k, v in expect.captures.items()]
+    checks += [(f"fact {k}", v, getattr(found.facts, k, None)) for k, v in expect.facts.items()]
+    present = {f.symptom for f in found.findings}
+    differences = [
+        f"{name}: expected {document(wanted)}, got {document(got)}"
+        for name, wanted, got in checks
+        if wanted is not None and document(wanted) != document(got)
+    ]
+    differences += [f"finding {name}: expected, not found" for name in expect.findings or () if name not in present]
+    return differences

@@ -1,0 +1,179 @@
+"""Find the data (catalog, cases, runbooks) and load the catalog's compiled index; the only reader of both.
+
+The data is looked for in one order: what the caller or `VLLM_RUNBOOKS_DATA` names, else the checkout this package lies in,
+else the copy inside the package. YAML is never read here: an index is. Where the sources may be newer than an index (a
+checkout, a user's own folder) the caller hands over the compiler, and the result is kept under a name made of the
+sources' content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.records import LineFormat, Symptom, record
+from vllm_runbooks.scan import PatternSet
+
+FORMAT = "1"
+"""Changed when the index's own form changes, so that an older one is not read."""
+
+Compiler = Callable[[Path], tuple[dict[str, Any], list[str]]]
+"""Turns a catalog folder into its index and the problems found, one line each."""
+
+
+def data_dir(override: str | Path | None = None) -> Path:
+    """The folder that holds `catalog/` and `runbooks/`."""
+    named = override or os.environ.get("VLLM_RUNBOOKS_DATA")
+    if named:
+        root = Path(named)
+        if not (root / "catalog").is_dir():
+            raise InputError(f"{root}: holds no catalog folder; name the folder that contains catalog/ and runbooks/")
+        return root.absolute()
+    package = Path(__file__).resolve().parent
+    checkout = package.parent.parent
+    if (checkout / "pyproject.toml").is_file() and (checkout / "catalog" / "lines.yaml").is_file():
+        return checkout
+    return package / "_data"
+
+
+def catalog_dir() -> Path:
+    """The folder of symptoms, line formats and schemas."""
+    return data_dir() / "catalog"
+
+
+def _chosen(override: str | None, default: Path, what: str) -> Path:
+    if override is None:
+        return default
+    path = Path(override)
+    if not path.is_dir():
+        raise InputError(f"{override}: is not a folder of {what}; name one that exists")
+    return path.absolute()
+
+
+def runbooks_dir(override: str | None = None) -> Path:
+    """The folder of runbooks."""
+    return _chosen(override, data_dir() / "runbooks", "runbooks")
+
+
+def cases_dir(override: str | None = None) -> Path:
+    """The folder of recorded cases."""
+    return _chosen(override, catalog_dir() / "cases", "cases")
+
+
+def sources(root: Path) -> list[Path]:
+    """The authored files that an index is made of, in a fixed order."""
+    return [root / "lines.yaml", *sorted((root / "symptoms").glob("*.yaml"))]
+
+
+def key(root: Path) -> str:
+    """Digest of the authored files and of the index's form: an index with this key is fresh."""
+    digest = hashlib.sha256(FORMAT.encode())
+    for path in sources(root):
+        digest.update(path.name.encode() + b"\0")
+        with suppress(OSError):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old or the new content, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _cache_dir() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "vllm-runbooks"
+
+
+def _read_index(path: Path, wanted: str | None) -> dict[str, Any] | None:
+    try:
+        index = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(index, dict) or (wanted is not None and index.get("key") != wanted):
+        return None
+    return index
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The symptoms and line formats, with their patterns ready to match."""
+
+    symptoms: Mapping[str, Symptom]
+    lines: tuple[LineFormat, ...]
+    problems: tuple[str, ...] = ()
+    """Files that were left out, one line each: file, line, field, what is wrong."""
+
+    @cached_property
+    def patterns(self) -> PatternSet:
+        """All patterns in one set; `meaning` tells whose each is."""
+        return PatternSet([pattern for pattern, _ in self._table])
+
+    @cached_property
+    def _table(self) -> list[tuple[str, tuple[str, str, int]]]:
+        table: list[tuple[str, tuple[str, str, int]]] = []
+        for index, line in enumerate(self.lines):
+            table += [(pattern, ("line", line.id, index)) for pattern in line.patterns]
+        for symptom in self.symptoms.values():
+            table += [(s.pattern, ("signature", symptom.id, i)) for i, s in enumerate(symptom.signatures)]
+            table += [(s.pattern, ("companion", symptom.id, i)) for i, s in enumerate(symptom.companions)]
+        return table
+
+    def meaning(self, pattern: int) -> tuple[str, str, int]:
+        """Whose a pattern of `patterns` is: ("line" | "signature" | "companion", id, index)."""
+        return self._table[pattern][1]
+
+
+def _index(root: Path, compiler: Compiler | None) -> tuple[dict[str, Any], list[str]]:
+    packaged = _read_index(root / "index.json", None)
+    if packaged is not None:
+        return packaged, []
+    fresh = key(root)
+    cached = _cache_dir() / f"index-{fresh}.json"
+    index = _read_index(cached, fresh)
+    if index is not None:
+        return index, []
+    if compiler is None:
+        raise InputError(f"{root}: the catalog is not compiled; run `vllm-runbooks catalog check` once")
+    index, problems = compiler(root)
+    if not problems:
+        with suppress(OSError):  # a host without a writable home compiles anew each time
+            write_atomically(cached, json.dumps(index, ensure_ascii=False, separators=(",", ":")))
+    return index, problems
+
+
+def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) -> Catalog:
+    """Load the catalog, and the user's own folders on top: a symptom of the same id replaces the shipped one.
+
+    A broken file among the shipped ones or the user's own is left out and named in `problems`.
+    """
+    index, problems = _index(catalog_dir(), compiler)
+    symptoms = {data["id"]: record(Symptom, data) for data in index["symptoms"]}
+    lines = tuple(record(LineFormat, data) for data in index["lines"])
+    for folder in own:
+        root = Path(folder)
+        if not (root / "symptoms").is_dir():
+            raise InputError(f"{folder}: holds no folder symptoms/; put your symptom files into {root / 'symptoms'}")
+        added, found = _index(root, compiler)
+        problems += [f"{folder}/{problem}" for problem in found]
+        symptoms.update({data["id"]: record(Symptom, data) for data in added["symptoms"]})
+    return Catalog(dict(sorted(symptoms.items())), lines, tuple(problems))

@@ -1,0 +1,87 @@
+"""The command line: one thin function a command, each imported when it is asked for.
+
+Exit status: 0 read, checked, nothing wrong; 1 read, and something is wrong or could not be established; 2 the request
+could not be read (one line on standard error, nothing on standard output).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from vllm_runbooks.errors import RunbooksError
+
+_COMMANDS = {
+    "catalog": ("catalog", "catalog", "Check the catalog's files, add a symptom, list what it knows."),
+    "check": ("runbooks", "check", "Run every runbook on every recorded case and write a report."),
+    "diagnose": ("diagnose", "diagnose", "Find the root cause in the log of a vLLM start."),
+    "list": ("runbooks", "list_", "List the runbooks."),
+    "run": ("runbooks", "run", "Run one runbook headless."),
+    "show": ("runbooks", "show", "Show a runbook's purpose and parameters."),
+    "site": ("site", "site", "Build the documentation site."),
+}
+"""Command: module, attribute, and the line `--help` shows without importing it."""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(f"vllm_runbooks.cli.{module}"), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, _, summary) in sorted(_COMMANDS.items())])
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="vllm-runbooks")
+def commands() -> None:
+    """Find out why a vLLM deployment fails, plan one that fits, and prove it."""
+
+
+def _refuse(message: str) -> int:
+    sys.stderr.write(f"vllm-runbooks: {' '.join(message.split(chr(10)))}\n")
+    return 2
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command and leave with its exit status; never with a traceback for bad input."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command and return its exit status."""
+    try:
+        status: Any = commands.main(arguments, prog_name="vllm-runbooks", standalone_mode=False)
+    except click.exceptions.Exit as left:
+        return left.exit_code
+    except click.exceptions.NoArgsIsHelpError as asked:
+        asked.show()
+        return 2
+    except click.ClickException as error:
+        return _refuse(f"{error.format_message()}{_see_help(error)}")
+    except RunbooksError as error:
+        return _refuse(str(error))
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        sys.stderr.write("vllm-runbooks: interrupted\n")
+        return 130
+    except BrokenPipeError:
+        # The reader of a pipe went away: nothing is left to say, and nobody to say it to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status if isinstance(status, int) else 0
+
+
+def _see_help(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    return f" See `{context.command_path} --help`." if context else ""

@@ -1,0 +1,159 @@
+"""`vllm-runbooks catalog`: check, new, list, schemas."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from vllm_runbooks import authoring, session
+from vllm_runbooks import catalog as shelf
+from vllm_runbooks.cli import output
+from vllm_runbooks.errors import CatalogError, InputError
+
+_SCAFFOLD = """\
+# yaml-language-server: $schema={schema}
+id: {id}
+title: TODO the fault in a few words, never the fix
+severity: fatal            # fatal | degraded | hint
+role: cause                # cause | wrapper | consequence | benign
+signatures:                # one per wording; a blank stands for any blank space, or none
+  - origin: vllm           # vllm | torch | cuda | nccl | ray | python | uvicorn | shell | kernel | wrapper
+    pattern: 'TODO the words that are always printed, (?P<need_gib>[\\d.]{{1,12}}) GiB'
+examples:
+  - text: 'TODO a line as the software prints it'
+    source: TODO the recorded run it comes from, or release, file and line of the template
+    vllm: null
+    captures: {{}}
+near_misses:
+  - text: 'TODO the line most easily confused with it'
+    why: TODO what that line means instead
+cause: |
+  TODO what the software does, and why it fails here.
+explanation:               # sentences; one whose {{name}} is unknown is left out
+  - TODO with this log's numbers.
+conditions: []
+do_first: TODO one action.
+confirm: TODO what to look at, and what it shows if this is the cause.
+refute: TODO what it shows if this is not the cause.
+remedies: []
+references: []
+verified: {{date: '{date}', vllm: null}}
+"""
+
+
+@click.group()
+def catalog() -> None:
+    """Check the catalog's files, add a symptom, list what it knows."""
+
+
+def _read(path: Path) -> None:
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; name a file, or use --dir for a catalog folder")
+    if path.name == "case.yaml":
+        authoring.read_case(path, str(path))
+    elif path.name == "lines.yaml":
+        authoring.read_line_formats(path, str(path))
+    else:
+        authoring.read_symptom(path, str(path))
+
+
+@catalog.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--dir", "folder", type=click.Path(path_type=Path), help="A catalog folder of your own (default: the shipped one).")
+def check(files: tuple[Path, ...], folder: Path | None) -> int:
+    """Check FILES, or a whole catalog; every problem is named by file, line and field.
+
+    A single file that is broken is refused (exit status 2, one line). A catalog with broken files ends with status 1.
+    """
+    if len(files) == 1:
+        try:
+            _read(files[0])
+        except CatalogError as error:
+            raise InputError("; ".join(str(error).splitlines())) from None
+        output.write(f"{files[0]}: good")
+        return 0
+    problems: list[str] = []
+    checked = len(files)
+    for path in files:
+        try:
+            _read(path)
+        except CatalogError as error:
+            problems += str(error).splitlines()
+    if not files:
+        root = folder or shelf.catalog_dir()
+        if not root.is_dir():
+            raise InputError(f"{root}: no such folder; name a catalog folder")
+        checked, problems = _check_folder(root)
+    output.write("\n".join([*problems, f"{checked} files checked, {len(problems)} problems"]))
+    return int(bool(problems))
+
+
+def _check_folder(root: Path) -> tuple[int, list[str]]:
+    _, problems = authoring.compile_index(root)
+    cases = sorted((root / "cases").glob("*/")) if (root / "cases").is_dir() else []
+    checked = sum(path.is_file() for path in shelf.sources(root)) + len(cases)
+    if not checked:
+        raise InputError(f"{root}: holds no symptoms/*.yaml and no cases; name a catalog folder")
+    for case in cases:
+        try:
+            read = session.load_case(case)
+            if read.id != case.name:
+                problems.append(f"cases/{case.name}/case.yaml:1: id: is {read.id!r}; the folder's name says {case.name!r}")
+        except InputError as error:
+            problems += str(error).splitlines()
+    problems += authoring.cross_check(root)
+    return checked, problems
+
+
+@catalog.command()
+@click.argument("symptom")
+@click.option("--dir", "folder", type=click.Path(path_type=Path), default=Path("symptoms"), show_default=True)
+def new(symptom: str, folder: Path) -> int:
+    """Write a scaffold for SYMPTOM (`<group>.<word>` or finer) into a folder of symptoms."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]{1,30}(\.[a-z][a-z0-9_]{1,40}){1,3}", symptom):
+        raise InputError(f"{symptom}: is no symptom id; write <group>.<word>, as in port.in_use")
+    path = folder / f"{symptom}.yaml"
+    if path.exists():
+        raise InputError(f"{path}: exists already; edit it, or choose another id")
+    schema = "../schema/symptom.json" if (folder.parent / "schema").is_dir() else "symptom.json"
+    today = datetime.now(tz=UTC).date().isoformat()
+    shelf.write_atomically(path, _SCAFFOLD.format(id=symptom, schema=schema, date=today))
+    output.write(f"{path}: written; fill in what says TODO, then run `vllm-runbooks catalog check {path}`")
+    return 0
+
+
+@catalog.command("list")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def list_(form: str) -> int:
+    """List the symptoms the catalog knows."""
+    symptoms = session.load_catalog().symptoms.values()
+    if form == "json":
+        rows = [{"id": s.id, "title": s.title, "severity": s.severity, "role": s.role} for s in symptoms]
+        output.write(json.dumps({"schema": 1, "symptoms": rows}, ensure_ascii=False, indent=2))
+        return 0
+    width = max((len(s.id) for s in symptoms), default=0)
+    output.write("\n".join(f"{s.id:<{width}}  {s.severity.value:<8}  {s.title}" for s in symptoms))
+    return 0
+
+
+@catalog.command()
+@click.option("--dir", "folder", type=click.Path(path_type=Path), help="Where to write them (default: the catalog's schema/).")
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; status 1 when a file is stale.")
+def schemas(folder: Path | None, *, only_check: bool) -> int:
+    """Write the JSON Schemas of the authored files and of the documents printed."""
+    root = folder or shelf.catalog_dir() / "schema"
+    stale = []
+    for name, schema in authoring.schemas().items():
+        wanted = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+        path = root / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != wanted:
+            stale.append(name)
+            if not only_check:
+                shelf.write_atomically(path, wanted)
+    verb = "stale" if only_check else "written"
+    output.write(f"{root}: {', '.join(stale)} {verb}" if stale else f"{root}: fresh")
+    return int(only_check and bool(stale))

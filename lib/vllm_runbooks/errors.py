@@ -1,0 +1,36 @@
+"""Every exception the library raises on purpose.
+
+- RunbooksError
+  - InputError          the request or its input cannot be read; the caller asked for something impossible (exit 2)
+    - CatalogError      a catalog file is broken: names file, line and field
+  - VerdictFailed       raised by a runbook's last cell when its verdict is "fail", so that any executor notices
+
+A message is one line, `where: what is wrong; what to do`.
+
+    try:
+        evidence = load("startup.log")
+    except RunbooksError as error:
+        print(error)
+"""
+
+from __future__ import annotations
+
+
+class RunbooksError(Exception):
+    """Base of all errors raised on purpose; its text is one line that a person can act on."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Shown by IPython instead of a traceback: in a notebook the one line is the whole message."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class InputError(RunbooksError):
+    """The request could not be read; nothing was checked."""
+
+
+class CatalogError(InputError):
+    """A catalog file is broken; the text names file, line and field."""
+
+
+class VerdictFailed(RunbooksError):
+    """A runbook found a problem, or its answer differs from what its case expects."""

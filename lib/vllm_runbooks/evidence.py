@@ -1,0 +1,105 @@
+"""Bytes of a log, a recorded case's folder or a pasted text to Evidence."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.records import Case, Document, Evidence
+
+CaseReader = Callable[[Path], Case]
+"""Reads a `case.yaml`."""
+
+MAX_BYTES = 512 << 20
+_MAGIC = {
+    b"\x7fELF": "a program", b"\x89PNG": "a picture", b"PK\x03\x04": "an archive", b"\x1f\x8b": "compressed",
+    b"%PDF": "a PDF", b"SQLite format 3": "a database", b"\xff\xd8\xff": "a picture", b"GIF8": "a picture",
+    b"7z\xbc\xaf": "an archive", b"BZh": "compressed", b"\xfd7zXZ": "compressed", b"\x28\xb5\x2f\xfd": "compressed",
+    b"\x93NUMPY": "an array", b"\x80\x04\x95": "a pickle",
+}  # fmt: skip
+_BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+
+
+def decode(raw: bytes, where: str) -> str:
+    """The text of a log's bytes; stray bytes stay visible as escapes.
+
+    Raises:
+        InputError: the bytes are empty or no text.
+    """
+    if not raw.strip():
+        raise InputError(f"{where}: is empty; give the log of a vLLM start")
+    for bom, encoding in _BOMS:
+        if raw.startswith(bom):
+            text = raw.decode(encoding, errors="backslashreplace")
+            if not text.strip():
+                raise InputError(f"{where}: is empty; give the log of a vLLM start")
+            return text
+    for magic, what in _MAGIC.items():
+        if raw.startswith(magic):
+            raise InputError(f"{where}: is {what}, not text; give the log itself")
+    head = raw[:8192]
+    odd = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in head)
+    if odd > len(head) * 0.1:
+        raise InputError(f"{where}: is binary, not text; give the log itself")
+    return raw.decode("utf-8", errors="backslashreplace")
+
+
+def _document(path: Path) -> Document:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path}: larger than {MAX_BYTES >> 20} MiB; cut out the start, for example with `tail -c 100M`")
+        raw = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}; check the path") from None
+    return Document(path.name, decode(raw, str(path)))
+
+
+def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, vllm: str | None = None) -> Evidence:
+    """Load a log file, a case's folder, or a recorded case by its id (looked for in `cases`).
+
+    Raises:
+        InputError: nothing of this name, a folder without `case.yaml`, or a file that is no text.
+    """
+    path = Path(name).expanduser()
+    if not str(name).strip() or "\0" in str(name):
+        raise InputError("evidence: is empty; name a log file, a folder with case.yaml or a recorded case")
+    if path.is_file() or path.is_fifo():
+        return Evidence((_document(path),), vllm=vllm)
+    if not path.is_dir() and cases is not None and path.name == str(name) and (cases / path.name).is_dir():
+        path = cases / path.name
+    if path.is_dir():
+        return load_case(path, read_case=read_case, vllm=vllm)
+    known = sorted(p.parent.name for p in cases.glob("*/case.yaml")) if cases else []
+    hint = f"; recorded cases: {', '.join(known)}" if known and path.name == str(name) else ""
+    raise InputError(f"{name}: no such file, folder or recorded case{hint or '; check the path'}")
+
+
+def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -> Evidence:
+    """Load a folder that holds a `case.yaml` and the files it names."""
+    if not (folder / "case.yaml").is_file():
+        raise InputError(f"{folder}: holds no case.yaml; give a log file, or a folder that `record` wrote")
+    case = read_case(folder / "case.yaml")
+    return Evidence(tuple(_document(folder / name) for name in case.files), case, vllm or case.vllm)
+
+
+def load_files(names: Sequence[str], *, read_case: CaseReader, cases: Path | None = None, vllm: str | None = None) -> Evidence:
+    """Load what a command line names: one case or folder, or any number of logs of one start; `-` is standard input."""
+    if len(names) == 1 and names[0] != "-":
+        return load(names[0], read_case=read_case, cases=cases, vllm=vllm)
+    documents: list[Document] = []
+    for name in names:
+        if name == "-":
+            documents.append(Document("-", decode(sys.stdin.buffer.read(MAX_BYTES), "standard input")))
+        else:
+            path = Path(name)
+            if path.is_dir():
+                raise InputError(f"{name}: is a folder; several inputs must be log files of one start")
+            documents += load(name, read_case=read_case, vllm=vllm).documents
+    return Evidence(tuple(documents), vllm=vllm)
+
+
+def pasted(text: str, *, vllm: str | None = None) -> Evidence:
+    """Evidence of a pasted text."""
+    return Evidence((Document("pasted text", decode(text.encode("utf-8", "backslashreplace"), "the pasted text")),), vllm=vllm)

@@ -1,0 +1,727 @@
+"""Every record that passes between modules, written once as frozen dataclasses.
+
+Field names carry units (`_gib` is 2**30 bytes, `_s` or `_seconds` seconds, `_tokens` tokens); `None` means unknown and is
+shown as unknown. Lines and columns count from 1 in the file given. A trailing underscore (`class_`) keeps a Python keyword
+usable as a name; it is dropped in JSON and YAML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import StrEnum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+_AUTHORED = {"extra": "forbid", "use_attribute_docstrings": True}
+
+
+class Outcome(StrEnum):
+    """The last state of a start that its text proves."""
+
+    READY = "ready"
+    RUNNING = "running"
+    FAILED = "failed"
+    HUNG = "hung"
+    UNKNOWN = "unknown"
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the server came up."""
+        return self in (Outcome.READY, Outcome.RUNNING)
+
+
+class Severity(StrEnum):
+    """How much a finding matters: it ends the start, it costs something, or it is worth knowing."""
+
+    FATAL = "fatal"
+    DEGRADED = "degraded"
+    HINT = "hint"
+
+
+class Level(StrEnum):
+    """How sure a finding is."""
+
+    CONFIRMED = "confirmed"
+    PROBABLE = "probable"
+    POSSIBLE = "possible"
+
+
+class Role(StrEnum):
+    """What a matching line is to the failure."""
+
+    CAUSE = "cause"
+    WRAPPER = "wrapper"
+    CONSEQUENCE = "consequence"
+    BENIGN = "benign"
+
+
+class Verdict(StrEnum):
+    """How a runbook's run ended."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    ERROR = "error"
+    SKIPPED = "skipped"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Document:
+    """One text given to be read."""
+
+    name: str
+    """Base name, as shown."""
+    text: str
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a case's answer must equal; what is left out is not compared."""
+
+    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+
+    outcome: Outcome | None = None
+    class_: str | None = None
+    """Class of the root cause; "ok" when there must be none."""
+    symptom: str | None = None
+    captures: dict[str, str] = field(default_factory=dict)
+    """Captures of the root cause, as printed."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    starts: list[Outcome] | None = None
+    """Outcome of every start in the files, in order."""
+    findings: list[str] | None = None
+    """Ids of symptoms that must be among the findings."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A recorded case: the folder's `case.yaml`."""
+
+    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+
+    id: str
+    title: str
+    source: str
+    files: list[str]
+    expect: Expectation
+    vllm: str | None = None
+    runbooks: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class LookIn:
+    """Where the cause is to be found when it is not in this log."""
+
+    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+
+    what: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change of a deployment: an option set or removed, or an environment variable set."""
+
+    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+
+    op: str
+    """"set", "remove" or "env"."""
+    name: str
+    """Option without dashes, words joined by `_` (argparse destination), or the variable's name."""
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """A text that shows a message, as the software prints it."""
+
+    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+
+    text: str
+    source: str
+    """Where it comes from: a recorded case, a run of ours, or the template (release, file, line) it is filled from."""
+    vllm: str | None = None
+    """Release that prints it so; None where the message is not vLLM's."""
+    captures: dict[str, str] = field(default_factory=dict)
+    """Captures expected, as printed."""
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """A text that looks alike and must stay silent."""
+
+    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+
+    text: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One wording by which a symptom shows in a log."""
+
+    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+
+    pattern: str
+    """Regular expression in the common subset of RE2 and `re`; a blank stands for any blank space or none. In YAML a list
+    of pieces is joined."""
+    origin: str = "vllm"
+    """Who prints it: vllm, torch, cuda, nccl, ray, python, uvicorn, shell, kernel or wrapper."""
+    frames: tuple[str, ...] = ()
+    """Function names (regular expressions, whole name), one of which must stand in the traceback that ends in this line.
+    Named groups become captures."""
+    phases: tuple[str, ...] = ()
+    """Phases of the start in which the line counts; empty: all."""
+    exception: bool = False
+    """Whether the line must be an exception's own line."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Something that holds when the symptom is the cause; tested on the start's record."""
+
+    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+
+    says: str
+    """The condition in words, as shown; `{name}` is replaced by a capture or fact."""
+    argument: str | None = None
+    """Argument (argparse destination) that is tested."""
+    fact: str | None = None
+    """Fact that is tested."""
+    capture: str | None = None
+    """Capture that is tested."""
+    outcome: tuple[str, ...] = ()
+    """Outcomes under which the condition holds."""
+    equals: str | int | float | bool | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    lacks: str | None = None
+    """Key that the argument (a JSON object) must lack, or set to another value than 0."""
+
+
+@dataclass(frozen=True)
+class RemedyText:
+    """A way out, as authored."""
+
+    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+
+    title: str
+    cost: str
+    edits: tuple[Edit, ...] = ()
+    needs: tuple[str, ...] = ()
+    """Captures or facts without which the remedy is not offered."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """When a person or a recorded run last saw the symptom."""
+
+    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+
+    date: str
+    vllm: str | None = None
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """A symptom: how it shows, what it means, what to do. One YAML file each."""
+
+    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+
+    id: str
+    """`<class>` or `<class>.<finer>`; the file's name."""
+    title: str
+    """The fault in a few words, never the fix."""
+    severity: Severity
+    signatures: tuple[Signature, ...]
+    examples: tuple[Example, ...]
+    near_misses: tuple[NearMiss, ...]
+    cause: str
+    """Plain words: what the software does and why it fails here."""
+    explanation: tuple[str, ...]
+    """Sentences with this log's numbers, `{name}`; one that needs an unknown number is left out."""
+    do_first: str
+    confirm: str
+    """What to look at or run, and what it shows if this is the cause."""
+    refute: str
+    """What it shows if this is not the cause."""
+    verified: Verified
+    role: Role = Role.CAUSE
+    companions: tuple[Signature, ...] = ()
+    """Lines that add evidence and captures where the symptom was found."""
+    conditions: tuple[Condition, ...] = ()
+    remedies: tuple[RemedyText, ...] = ()
+    """Cheapest first."""
+    look_in: LookIn | None = None
+    runbook: str | None = None
+    references: tuple[str, ...] = ()
+
+    @property
+    def class_(self) -> str:
+        """The class: the first two words of the id."""
+        return ".".join(self.id.split(".")[:2])
+
+
+@dataclass(frozen=True)
+class LineFormat:
+    """A line that vLLM prints while starting or serving: the figures it carries and what it proves."""
+
+    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+
+    id: str
+    patterns: tuple[str, ...]
+    """Wordings of different releases. Named groups are figures (unit in the name) or words."""
+    examples: tuple[Example, ...]
+    phase: str | None = None
+    """Phase of the start that this line belongs to."""
+    event: str | None = None
+    """What the line proves: begin, engine_ready, ready, served, stopping, interrupted, failed, waiting, wrapper_ready."""
+    duration: str | None = None
+    """Figure that is the printed duration of the phase."""
+    arguments: bool = False
+    """The text behind the match holds the arguments."""
+    config: bool = False
+    """The text behind the match holds the engine's configuration."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a diagnosis works on: a live run and a recorded folder are this same type."""
+
+    documents: tuple[Document, ...]
+    case: Case | None = None
+    vllm: str | None = None
+    """Release given by the caller or the case."""
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A piece of the input and where it stands."""
+
+    file: int
+    """Index into the files given."""
+    line: int
+    column: int
+    text: str
+    """At most 400 characters, secrets replaced."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that wrote into the log."""
+
+    name: str | None
+    pid: int | None = None
+    ip: str | None = None
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of the start-up, from the first line that shows it to the first line of the next."""
+
+    name: str
+    first: Quote
+    started: str | None
+    """Time as printed on its first line (month-day hour:minute:second, no year, no zone)."""
+    clock_seconds: float | None
+    """Seconds by the log's clock, whole seconds only."""
+    printed_seconds: float | None = None
+    """Seconds that vLLM itself printed for its main work, where it does."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One figure printed by vLLM, torch or a driver."""
+
+    name: str
+    value: float
+    unit: str
+    """"GiB", "tokens", "blocks", "s", "x" or "tokens/s"."""
+    rank: int | None
+    process: Process
+    quote: Quote
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """One periodic line of the running server."""
+
+    line: int
+    prompt_tokens_per_s: float
+    generation_tokens_per_s: float
+    running: int | None
+    waiting: int | None
+    kv_cache_usage_percent: float | None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame of a traceback."""
+
+    path: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True)
+class Raised:
+    """One exception of a traceback's chain, oldest first."""
+
+    type: str
+    message: str
+    quote: Quote
+    frames: tuple[Frame, ...]
+    link: str | None
+    """How it follows the one before: "cause" (raise … from), "context" (while handling), None for the first."""
+
+
+@dataclass(frozen=True)
+class Traceback:
+    """A traceback of one process, with its chain."""
+
+    process: Process
+    chain: tuple[Raised, ...]
+    logged: bool
+    """Printed through the logger (the process may go on), not by a dying interpreter."""
+    ignored: bool = False
+    """Printed as ignored ("Exception ignored in …", a request's failure)."""
+
+    @property
+    def first_line(self) -> int:
+        """Line of the first exception's text."""
+        return self.chain[0].quote.line
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A line that a symptom's signature matched."""
+
+    symptom: str
+    signature: int
+    """Index of the signature in its symptom."""
+    quote: Quote
+    captures: Mapping[str, str]
+    process: Process
+    phase: str | None
+    traceback: int | None = None
+    """Index into the start's tracebacks, when the line is an exception of one."""
+    link: int = 0
+    """Index into that traceback's chain."""
+    depth: int = -1
+    """How deep in the traceback the frame lies that the signature asked for; -1 when it asked for none."""
+    level: str | None = None
+    """Log level of the line, None where it has none."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """The vLLM release that wrote a log, and how it is known."""
+
+    version: str | None = None
+    source: str = "unknown"
+    """"printed", "call-sites", "given" or "unknown"."""
+    candidates: tuple[str, ...] = ()
+    data: str | None = None
+    """The release whose generated data is used, None where there is none."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one start printed about itself; over ranks: weights the largest, KV cache the smallest."""
+
+    weights_gib: float | None = None
+    kv_cache_gib: float | None = None
+    kv_cache_tokens: int | None = None
+    """Tokens as this release counts them; blocks x block size where only blocks are printed."""
+    kv_cache_tokens_meaning: str | None = None
+    """What that count means: "slots" (cache slots of one layer group: not a number of requests), "full-length" (tokens of
+    full-length requests: the concurrency times max_model_len), "same" (both are the same number here), None: not known."""
+    kv_cache_blocks: int | None = None
+    max_concurrency: float | None = None
+    max_concurrency_tokens: int | None = None
+    """Tokens per request that the concurrency is stated for."""
+    cuda_graph_gib: float | None = None
+    cuda_graph_estimated_gib: float | None = None
+    activation_gib: float | None = None
+    non_torch_gib: float | None = None
+    gpu_total_gib: float | None = None
+    gpu_memory_utilization: float | None = None
+    max_model_len: int | None = None
+    tensor_parallel_size: int | None = None
+    pipeline_parallel_size: int | None = None
+    data_parallel_size: int | None = None
+    executor_backend: str | None = None
+    model: str | None = None
+    architecture: str | None = None
+    quantization: str | None = None
+    load_seconds: float | None = None
+    startup_seconds: float | None = None
+    """Wall clock from the first dated line to ready."""
+    generation_tokens_per_s_max: float | None = None
+
+
+@dataclass(frozen=True)
+class RankFacts:
+    """What one rank printed."""
+
+    rank: int | None
+    process: str | None
+    pid: int | None
+    weights_gib: float | None = None
+    kv_cache_gib: float | None = None
+    activation_gib: float | None = None
+    non_torch_gib: float | None = None
+    cuda_graph_gib: float | None = None
+    gpu_total_gib: float | None = None
+    load_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A warning, once, however often it was printed."""
+
+    quote: Quote
+    count: int
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of vLLM, read from a log."""
+
+    file: int
+    first_line: int
+    last_line: int
+    outcome: Outcome
+    outcome_quote: Quote | None
+    """The line that proves the outcome."""
+    release: Release
+    command: str | None
+    """The command where the log shows one, secrets replaced."""
+    arguments: Mapping[str, Any]
+    """Arguments by argparse destination, as printed; values that are not literals are kept as text."""
+    processes: tuple[Process, ...]
+    timeline: tuple[Phase, ...]
+    readings: tuple[Reading, ...]
+    throughput: tuple[Throughput, ...]
+    warnings: tuple[Warned, ...]
+    tracebacks: tuple[Traceback, ...]
+    hits: tuple[Hit, ...]
+    facts: Facts
+    ranks: tuple[RankFacts, ...]
+    progress: Mapping[int, int] = field(default_factory=dict)
+    """Last line of progress by pid (0: no pid shown)."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What speaks for a finding, what against it, and what the log does not say."""
+
+    matched: tuple[str, ...] = ()
+    mismatched: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A symptom that was found, with everything an engineer needs to act on it."""
+
+    symptom: str
+    class_: str
+    title: str
+    severity: Severity
+    level: Level
+    evidence: tuple[Quote, ...]
+    captures: Mapping[str, str]
+    conditions: Conditions
+    explanation: str
+    do_first: str
+    confirm: str
+    refute: str
+    look_in: LookIn | None = None
+
+
+@dataclass(frozen=True)
+class StartSummary:
+    """One start among those of the files."""
+
+    file: int
+    first_line: int
+    last_line: int
+    outcome: Outcome
+    root_cause: Finding | None
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What judged a remedy: "passed", or "unknown: why"."""
+
+    lint: str
+    plan: str
+    parser: str
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A way out, with what it costs."""
+
+    title: str
+    cost: str
+    edits: tuple[Edit, ...]
+    command: str | None
+    checks: Checks
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The whole diagnosis: what `diagnose --format json` prints."""
+
+    files: tuple[str, ...]
+    outcome: Outcome
+    vllm: Release
+    root_cause: Finding | None
+    findings: tuple[Finding, ...]
+    starts: tuple[StartSummary, ...]
+    remedies: tuple[Remedy, ...]
+    plan: None
+    hidden: Mapping[str, int]
+    facts: Facts
+    ranks: tuple[RankFacts, ...]
+
+
+@dataclass(frozen=True)
+class CauseRef:
+    """A root cause by name."""
+
+    symptom: str
+    class_: str
+
+
+@dataclass(frozen=True)
+class FindingRef:
+    """A finding by name, for lists of runs."""
+
+    symptom: str
+    class_: str
+    title: str
+    severity: Severity
+    level: Level
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A runbook's own verdict, written by its last cell."""
+
+    verdict: Verdict
+    reason: str
+    """One line: why."""
+    case: str | None
+    outcome: Outcome | None
+    root_cause: CauseRef | None
+    findings: tuple[FindingRef, ...]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One declared parameter of a runbook."""
+
+    name: str
+    type: str
+    """"str", "int", "float" or "bool"."""
+    default: str | int | float | bool
+    help: str
+
+
+@dataclass(frozen=True)
+class Runbook:
+    """A runbook as its notebook declares it."""
+
+    id: str
+    title: str
+    summary: str
+    """First sentence of its first cell."""
+    path: str
+    parameters: tuple[Parameter, ...]
+    symptoms: tuple[str, ...]
+    side_effects: bool
+    needs_gpu: bool
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run of a suite: an entry of `results.json`."""
+
+    runbook: str
+    case: str | None
+    verdict: Verdict
+    outcome: Outcome | None
+    root_cause: CauseRef | None
+    seconds: float
+    findings: tuple[FindingRef, ...]
+    reason: str
+    """One line: why this verdict."""
+    notebook: str | None
+    """Executed notebook, relative to the output folder; None where none was written."""
+
+
+def document(record: Any) -> Any:
+    """The JSON form of a record: dataclasses to mappings, tuples to lists, floats rounded to 4 decimals."""
+    if isinstance(record, StrEnum):
+        return record.value
+    if isinstance(record, float):
+        return round(record, 4)
+    if is_dataclass(record):
+        return {f.name.rstrip("_"): document(getattr(record, f.name)) for f in fields(record)}
+    if isinstance(record, Mapping):
+        return {str(key): document(value) for key, value in record.items()}
+    if isinstance(record, (list, tuple)):
+        return [document(value) for value in record]
+    return record
+
+
+@cache
+def _hints(record: type) -> dict[str, Any]:
+    return get_type_hints(record)
+
+
+def _decoded(hint: Any, value: Any) -> Any:
+    if value is None:
+        return None
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+        return _decoded(kinds[0], value) if len(kinds) == 1 else value
+    if origin is tuple:
+        return tuple(_decoded(get_args(hint)[0], item) for item in value)
+    if origin is list:
+        return [_decoded(get_args(hint)[0], item) for item in value]
+    if isinstance(hint, type):
+        if is_dataclass(hint):
+            return record(hint, value)
+        if issubclass(hint, StrEnum):
+            return hint(value)
+    return value
+
+
+def record(kind: type[T], data: Mapping[str, Any]) -> T:
+    """The record that `document` made this mapping from.
+
+    Raises:
+        KeyError, TypeError, ValueError: the mapping does not have the record's form.
+    """
+    values = {}
+    for name, hint in _hints(kind).items():
+        if name.startswith("__"):
+            continue
+        key = name.rstrip("_")
+        if key in data:
+            values[name] = _decoded(hint, data[key])
+    unknown = set(data) - {name.rstrip("_") for name in _hints(kind)}
+    if unknown:
+        raise TypeError(f"{kind.__name__} has no field {sorted(unknown)[0]!r}")
+    return kind(**values)

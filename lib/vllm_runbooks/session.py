@@ -1,0 +1,89 @@
+"""The front door: the core's functions with the data found, the catalog compiled where needed, and cases read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks import answer as _answer
+from vllm_runbooks import catalog as _catalog
+from vllm_runbooks import evidence as _evidence
+from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.records import Answer, Case, Evidence, Judgement, Start
+
+
+def _compile(root: Path) -> tuple[dict[str, Any], list[str]]:
+    from vllm_runbooks import authoring  # noqa: PLC0415 - YAML and pydantic load only when an index is stale
+
+    return authoring.compile_index(root)
+
+
+def _read_case(path: Path) -> Case:
+    from vllm_runbooks import authoring  # noqa: PLC0415 - as above
+
+    return authoring.read_case(path, str(path))
+
+
+def own_catalogs() -> tuple[str, ...]:
+    """The user's own catalog folders, as `VLLM_RUNBOOKS_CATALOG` lists them."""
+    return tuple(part for part in os.environ.get("VLLM_RUNBOOKS_CATALOG", "").split(os.pathsep) if part)
+
+
+@cache
+def load_catalog(own: tuple[str, ...] | None = None) -> Catalog:
+    """The catalog with the user's own folders on top (default: those that `VLLM_RUNBOOKS_CATALOG` lists)."""
+    return _catalog.load(_compile, own=own_catalogs() if own is None else own)
+
+
+def load(name: str, *, vllm: str | None = None, cases: str | Path | None = None) -> Evidence:
+    """Load evidence: a recorded case's id, its folder, or a log file.
+
+    Raises:
+        InputError: no such thing, or it cannot be read.
+    """
+    return _evidence.load(name, read_case=_read_case, cases=_cases(cases), vllm=vllm)
+
+
+def load_case(folder: Path) -> Case:
+    """Read and check a case's folder, its files included.
+
+    Raises:
+        InputError: the case is broken.
+    """
+    case = _evidence.load_case(folder, read_case=_read_case).case
+    if case is None:
+        raise InputError(f"{folder}: holds no case.yaml")
+    return case
+
+
+def load_files(names: Sequence[str], *, vllm: str | None = None) -> Evidence:
+    """Load what a command line names; `-` is standard input."""
+    return _evidence.load_files(names, read_case=_read_case, cases=_cases(None), vllm=vllm)
+
+
+def _cases(override: str | Path | None) -> Path:
+    return _catalog.cases_dir(None if override is None else str(override))
+
+
+def paste(text: str, *, vllm: str | None = None) -> Evidence:
+    """Evidence of a pasted log."""
+    return _evidence.pasted(text, vllm=vllm)
+
+
+def diagnose(evidence: Evidence, *, start: int | None = None, catalog: Catalog | None = None) -> Answer:
+    """Read and diagnose the evidence; `start` chooses one of several starts by number, from 1 (default: the last)."""
+    return _answer.answer(evidence, catalog or load_catalog(), start=start)
+
+
+def read(evidence: Evidence) -> list[Start]:
+    """Every start in the evidence, as read: phases, figures, tracebacks."""
+    return _answer.read_starts(evidence, load_catalog())[0]
+
+
+def judge(found: Answer, evidence: Evidence) -> Judgement:
+    """The verdict on an answer: against the evidence's case, else on whether anything is wrong."""
+    return _answer.judge(found, evidence.case)
