@@ -133,9 +133,7 @@ def _remedies(
     for text in catalog.symptoms[cause.symptom].remedies:
         if any(value_of(name, cause.captures, facts) is None for name in text.needs):
             continue
-        edits = tuple(
-            Edit(e.op, e.name, _value(e.value, cause.captures, facts, arguments.get(e.name))) for e in text.edits
-        )
+        edits = tuple(e for authored in text.edits if (e := _edit(authored, cause.captures, facts, arguments)))
         title = fill(text.title, cause.captures, facts)
         cost = fill(text.cost, cause.captures, facts)
         if title is not None and cost is not None:
@@ -143,15 +141,35 @@ def _remedies(
     return tuple(offered)
 
 
-def _value(authored: Any, captures: Mapping[str, str], facts: Facts, present: Any) -> Any:
-    """The value of an edit: placeholders filled, numbers typed, JSON objects laid over what is already set."""
-    if isinstance(authored, str):
-        filled = fill(authored, captures, facts)
-        return int(filled.replace(",", "")) if filled and filled.replace(",", "").isdigit() else filled
-    if isinstance(authored, Mapping):
-        own = {fill(str(k), captures, facts) or str(k): v for k, v in authored.items()}
-        return {**present, **own} if isinstance(present, Mapping) else own
-    return authored
+def _edit(authored: Edit, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Edit | None:
+    """The edit with its value for this start; None where its value depends on a setting that is not known."""
+    value, present = authored.value, arguments.get(authored.name, getattr(facts, authored.name, None))
+    if isinstance(value, str):
+        filled = fill(value, captures, facts)
+        value = int(filled.replace(",", "")) if filled and filled.replace(",", "").isdigit() else filled
+    elif isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in _STEPS:
+        ((step, amount),) = value.items()
+        value = _STEPS[step](amount, present if isinstance(present, (int, float)) else None)
+    elif isinstance(value, Mapping):
+        own = {fill(str(k), captures, facts) or str(k): v for k, v in value.items()}
+        value = {**present, **own} if isinstance(present, Mapping) else own
+    return None if value is None and authored.op == "set" else Edit(authored.op, authored.name, value)
+
+
+def _lower_by(amount: float, present: float | None) -> float | None:
+    return None if present is None else round(present - amount, 4)
+
+
+def _lower_to(amount: float, present: float | None) -> float | None:
+    return amount if present is None or present > amount else (present // 2 or None)
+
+
+def _raise_to(amount: float, present: float | None) -> float | None:
+    return amount if present is None or present < amount else present * 2
+
+
+_STEPS = {"lower_by": _lower_by, "lower_to": _lower_to, "raise_to": _raise_to}
+"""How an authored value follows from the present one: {lower_by: 0.05}, {lower_to: 64}, {raise_to: 2}."""
 
 
 def judge(found: Answer, case: Case | None) -> Judgement:

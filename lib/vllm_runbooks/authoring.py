@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,12 +128,35 @@ def _pattern_problems(data: Any, where: str, patterns: Iterable[tuple[tuple[str 
     ]
 
 
+def _shared_patterns(root: Path) -> dict[str, str]:
+    """Patterns by name: the shipped ones, and those of a folder of the user's own."""
+    shared: dict[str, str] = {}
+    for path in dict.fromkeys((catalog.catalog_dir() / "patterns.yaml", root / "patterns.yaml")):
+        if path.is_file():
+            data = read_yaml(path)
+            shared.update({name: _plain(value, "pattern") for name, value in data.items()} if isinstance(data, dict) else {})
+    return shared
+
+
 def read_symptom(path: Path, where: str | None = None) -> Symptom:
     """Read one symptom; raises CatalogError with every problem of the file, one a line."""
     where = where or path.name
     data = read_yaml(path, where)
     symptom, problems = _problems("symptom", data, where)
     if symptom is not None:
+        shared = _shared_patterns(path.parent.parent)
+        problems += [
+            f"{where}:{_line(data, [name, i, 'pattern'])}: {name}.{i}.pattern: {s.pattern!r} is not in patterns.yaml"
+            for name in ("signatures", "companions")
+            for i, s in enumerate(getattr(symptom, name))
+            if s.pattern.startswith("@") and s.pattern[1:] not in shared
+        ]
+        named = {
+            name: tuple(replace(s, pattern=shared.get(s.pattern[1:], s.pattern)) if s.pattern.startswith("@") else s
+                        for s in getattr(symptom, name))
+            for name in ("signatures", "companions")
+        }
+        symptom = replace(symptom, **named)
         if symptom.id != path.stem:
             problems.append(f"{where}:{_line(data, ['id'])}: id: is {symptom.id!r}; the file's name says {path.stem!r}")
         if symptom.id.count(".") < 1:
@@ -222,7 +246,9 @@ def cross_check(root: Path) -> list[str]:
         except CatalogError:
             continue
         for signature in symptom.signatures:
-            if not signature.frames and not signature.phases and signature.pattern in seen:
+            if signature.frames or signature.phases:
+                continue
+            if seen.get(signature.pattern, where) != where:
                 problems.append(f"{where}:1: signatures: the same pattern as in {seen[signature.pattern]}; merge the two")
             seen[signature.pattern] = where
         if symptom.runbook and runbooks.is_dir() and not (runbooks / f"{symptom.runbook}.ipynb").is_file():

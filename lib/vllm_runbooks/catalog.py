@@ -77,7 +77,7 @@ def sources(root: Path) -> list[Path]:
 def key(root: Path) -> str:
     """Digest of the authored files and of the index's form: an index with this key is fresh."""
     digest = hashlib.sha256(FORMAT.encode())
-    for path in sources(root):
+    for path in (catalog_dir() / "patterns.yaml", root / "patterns.yaml", *sources(root)):
         digest.update(path.name.encode() + b"\0")
         with suppress(OSError):
             digest.update(path.read_bytes())

@@ -110,12 +110,15 @@ def _root_cause(outcome: Outcome, findings: Sequence[Finding]) -> Finding | None
 
 
 def _decided(hits: Sequence[Hit]) -> list[Hit]:
-    """Of several symptoms that claim one line by the place in its traceback, keep the innermost place."""
-    deepest: dict[tuple[int, int], int] = {}
+    """Of several symptoms of one group that claim the same words, keep the one that knows the innermost place."""
+    deepest: dict[tuple[Any, ...], int] = {}
     for hit in hits:
-        place = (hit.quote.file, hit.quote.line)
-        deepest[place] = max(deepest.get(place, -1), hit.depth)
-    return [hit for hit in hits if hit.signature < 0 or hit.depth == deepest[hit.quote.file, hit.quote.line]]
+        deepest[_words(hit)] = max(deepest.get(_words(hit), -2), hit.depth)
+    return [hit for hit in hits if hit.signature < 0 or hit.depth == deepest[_words(hit)]]
+
+
+def _words(hit: Hit) -> tuple[Any, ...]:
+    return hit.symptom.split(".")[0], hit.quote.file, hit.quote.line, hit.quote.column
 
 
 def _candidate(start: Start, symptom: Symptom, hits: Sequence[Hit]) -> _Candidate:

@@ -413,8 +413,9 @@ class Hit:
     """Index into the start's tracebacks, when the line is an exception of one."""
     link: int = 0
     """Index into that traceback's chain."""
-    depth: int = -1
-    """How deep in the traceback the frame lies that the signature asked for; -1 when it asked for none."""
+    depth: int = -2
+    """How well the place is known: from 0 the depth in the traceback of the frame that the signature asked for, -1 the
+    phase, -2 neither was asked for."""
     level: str | None = None
     """Log level of the line, None where it has none."""
 

@@ -340,7 +340,7 @@ class _Reader:
             return
         if signature.phases and draft.phase not in signature.phases:
             return
-        depth, captured = -1, dict[str, str]()
+        depth, captured = -1 if signature.phases else -2, dict[str, str]()
         if signature.frames:
             if pending is None or pending.traceback >= len(draft.tracebacks):
                 return

@@ -1,0 +1,368 @@
+"""The commands `list`, `show`, `run` and `check`: find runbooks, execute them, turn verdicts into an exit status."""
+
+# ruff: noqa: PLC0415 - what a command does not need is not imported: `--help` and `list` stay a matter of milliseconds
+from __future__ import annotations
+
+import contextlib
+import difflib
+import fnmatch
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vllm_runbooks.cli import output
+from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.records import Verdict, document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from vllm_runbooks.records import Case, Runbook, RunResult
+    from vllm_runbooks.suite import Progress, Request
+
+_FORMAT = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the output.",
+)
+_RUNBOOKS = click.option("--runbooks", metavar="DIR", help="Folder of runbooks, instead of the shipped ones.")
+_OUT = click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    default=Path("runbook-out"),
+    show_default=True,
+    help="Folder for executed notebooks and results.",
+)
+_TIMEOUT = click.option(
+    "--timeout",
+    metavar="S",
+    type=click.FloatRange(min=1, max=86400),
+    default=600.0,
+    show_default=True,
+    help="Longest time in seconds that one run may take.",
+)
+
+
+@click.command("list")
+@_RUNBOOKS
+@_FORMAT
+def list_(runbooks: str | None, form: str) -> int:
+    """List the runbooks there are.
+
+    A broken one is named on stderr, and the exit status is 1.
+    """
+    good, bad = _inspect_all(runbooks)
+    if form == "json":
+        _print_json({"runbooks": [document(runbook) for runbook in good]})
+    else:
+        width = max((len(runbook.id) for runbook in good), default=0)
+        for runbook in good:
+            output.write(f"{runbook.id:<{width}}  {runbook.title}")
+    for reason in bad.values():
+        click.echo(f"vllm-runbooks: {reason}", err=True)
+    return 1 if bad else 0
+
+
+@click.command()
+@click.argument("runbook_id", metavar="ID")
+@_RUNBOOKS
+@_FORMAT
+def show(runbook_id: str, runbooks: str | None, form: str) -> None:
+    """Show what a runbook is for and which parameters it takes.
+
+    ID is a runbook's id, or the path of an .ipynb file.
+    """
+    runbook = _find(runbook_id, runbooks)
+    if form == "json":
+        _print_json(document(runbook))
+        return
+    declared = [(f"{p.name}: {p.type} = {p.default!r}", p.help) for p in runbook.parameters]
+    width = max((len(left) for left, _ in declared), default=0)
+    lines = [
+        runbook.title,
+        "",
+        runbook.summary,
+        "",
+        f"Symptoms:     {', '.join(runbook.symptoms) or 'none in particular'}",
+        f"Needs:        {'a GPU' if runbook.needs_gpu else 'no GPU'}",
+        f"Side effects: {'yes, read it first' if runbook.side_effects else 'none'}",
+        "",
+        "Parameters:",
+        *(f"  {left:<{width}}  {text}".rstrip() for left, text in declared),
+    ]
+    output.write("\n".join(lines))
+
+
+@click.command()
+@click.argument("runbook_id", metavar="ID")
+@click.option(
+    "-p", "--parameter", "given", metavar="NAME VALUE", nargs=2, multiple=True, help="Give a parameter a value."
+)
+@_RUNBOOKS
+@_OUT
+@_TIMEOUT
+@_FORMAT
+def run(
+    *,
+    runbook_id: str,
+    given: Sequence[tuple[str, str]],
+    runbooks: str | None,
+    out: Path,
+    timeout: float,
+    form: str,
+) -> int:
+    """Execute one runbook and report its verdict.
+
+    ID is a runbook's id, or the path of an .ipynb file. Everything is checked before a kernel is started.
+    """
+    from vllm_runbooks.notebook import bind
+    from vllm_runbooks.suite import Request
+
+    runbook = _find(runbook_id, runbooks)
+    names = [name for name, _ in given]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"{runbook.id}: parameter {twice[0]} is given twice; give it once")
+    parameters = bind(runbook, dict(given))
+    _check_evidence(runbook, parameters)
+    request = Request(
+        runbook.id, Path(runbook.path), parameters=_without_raising(runbook, parameters), timeout_s=timeout
+    )
+    result = _execute([request], out=out, jobs=1, progress=None)[0]
+    if form == "json":
+        _print_json(document(result))
+    else:
+        output.write(_line(result))
+        if result.notebook:
+            output.write(f"Executed notebook: {out / result.notebook}")
+    return _status([result])
+
+
+@click.command()
+@click.option("--only", multiple=True, metavar="ID", help="Only these runbooks or cases; ids or globs, repeatable.")
+@_RUNBOOKS
+@click.option("--cases", metavar="DIR", help="Folder of recorded cases, instead of the shipped ones.")
+@click.option(
+    "-j",
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1, max=64),
+    default=2,
+    show_default=True,
+    help="How many runs at a time.",
+)
+@_OUT
+@_TIMEOUT
+@_FORMAT
+def check(
+    *,
+    only: Sequence[str],
+    runbooks: str | None,
+    cases: str | None,
+    jobs: int,
+    out: Path,
+    timeout: float,
+    form: str,
+) -> int:
+    """Execute every runbook on every recorded case that names it, and judge all of them.
+
+    The folder given by --out gets index.html, the executed notebooks, junit.xml and results.json.
+    """
+    requests = _plan(only, runbooks=runbooks, cases=cases, timeout_s=timeout)
+    with _progress(len(requests)) as progress:
+        results = _execute(requests, out=out, jobs=jobs, progress=progress)
+    if form == "json":
+        _print_json({"runs": [document(result) for result in results]})
+    else:
+        for result in results:
+            if result.verdict not in (Verdict.PASS, Verdict.SKIPPED):
+                output.write(_line(result))
+        counts = [(verdict, sum(result.verdict is verdict for result in results)) for verdict in Verdict]
+        output.write(", ".join(f"{count} {verdict}" for verdict, count in counts if count))
+        output.write(f"Report: {out / 'index.html'}")
+    return _status(results)
+
+
+def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeout_s: float) -> list[Request]:
+    """Pair every runbook with the cases that name it; what is broken becomes a run that is refused."""
+    from vllm_runbooks.catalog import cases_dir
+    from vllm_runbooks.suite import Request
+
+    good, bad = _inspect_all(runbooks)
+    by_id = {runbook.id: runbook for runbook in good}
+    requests = [Request(id_, Path(), refused=reason) for id_, reason in bad.items() if _is_selected(only, id_)]
+    known = {*by_id, *bad}
+    for folder in sorted(path.parent for path in cases_dir(cases).glob("*/case.yaml")):
+        case = _load_case(folder)
+        known.add(folder.name)
+        if isinstance(case, str):
+            if _is_selected(only, folder.name):
+                requests.append(Request("(any)", Path(), folder.name, refused=case))
+            continue
+        known.add(case.id)
+        requests += [
+            _pair(by_id, id_, case.id, folder, timeout_s=timeout_s)
+            for id_ in case.runbooks
+            if _is_selected(only, id_, case.id, folder.name) and id_ not in bad
+        ]
+    for pattern in only:
+        if not fnmatch.filter(known, pattern):
+            raise InputError(f"--only {pattern}: no runbook or case has this id; {_nearest(pattern, known)}")
+    if not requests:
+        raise InputError("check: no recorded case names one of these runbooks; add it to `runbooks` in a case.yaml")
+    return requests
+
+
+def _pair(by_id: dict[str, Runbook], id_: str, case_id: str, folder: Path, *, timeout_s: float) -> Request:
+    from vllm_runbooks.notebook import bind
+    from vllm_runbooks.suite import Request
+
+    runbook = by_id.get(id_)
+    if runbook is None:
+        reason = f"{folder / 'case.yaml'}: no runbook has the id {id_}; {_nearest(id_, by_id)}"
+        return Request(id_, Path(), case_id, refused=reason)
+    try:
+        # The folder, not the id: a kernel would look an id up among the shipped cases.
+        parameters = _without_raising(runbook, bind(runbook, {"evidence": str(folder.absolute())}))
+    except InputError as error:
+        return Request(id_, Path(), case_id, refused=str(error))
+    return Request(id_, Path(runbook.path), case_id, parameters, timeout_s)
+
+
+def _load_case(folder: Path) -> Case | str:
+    """Load a case, or say why it cannot be."""
+    from vllm_runbooks.session import load_case
+
+    try:
+        return load_case(folder)
+    except InputError as error:
+        return str(error)
+
+
+def _inspect_all(runbooks: str | None) -> tuple[list[Runbook], dict[str, str]]:
+    """Inspect every runbook of the folder: the good ones by id, and why the others are bad."""
+    from vllm_runbooks.catalog import runbooks_dir
+    from vllm_runbooks.notebook import load_runbook
+
+    good: list[Runbook] = []
+    bad: dict[str, str] = {}
+    for path in sorted(runbooks_dir(runbooks).glob("*.ipynb")):
+        try:
+            good.append(load_runbook(path))
+        except InputError as error:
+            bad[path.stem] = str(error)
+    return good, bad
+
+
+def _find(runbook_id: str, runbooks: str | None) -> Runbook:
+    """Load the runbook that an id or a path names."""
+    from vllm_runbooks.catalog import runbooks_dir
+    from vllm_runbooks.notebook import load_runbook
+
+    if runbook_id.endswith(".ipynb") or "/" in runbook_id:
+        return load_runbook(runbook_id)
+    paths = {path.stem: path for path in runbooks_dir(runbooks).glob("*.ipynb")}
+    if runbook_id not in paths:
+        raise InputError(f"{runbook_id}: no runbook has this id; {_nearest(runbook_id, paths)}")
+    return load_runbook(paths[runbook_id])
+
+
+def _check_evidence(runbook: Runbook, parameters: dict[str, Any]) -> None:
+    """Load the evidence once, so that a file that cannot be read is refused before a kernel starts."""
+    default = {parameter.name: parameter.default for parameter in runbook.parameters}.get("evidence")
+    evidence = parameters.get("evidence", default)
+    if isinstance(evidence, str) and evidence:
+        from vllm_runbooks.session import load
+
+        load(evidence)
+
+
+def _without_raising(runbook: Runbook, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Have a failing verdict end the run in order: whoever reads the verdict needs no exception to notice."""
+    if any(parameter.name == "stop_on_fail" for parameter in runbook.parameters):
+        return {"stop_on_fail": False, **parameters}
+    return parameters
+
+
+def _execute(requests: Sequence[Request], *, out: Path, jobs: int, progress: Progress | None) -> list[RunResult]:
+    from vllm_runbooks.suite import run_all
+
+    try:
+        return run_all(requests, out=out, jobs=jobs, progress=progress)
+    except InputError:
+        raise
+    except RunbooksError as error:
+        # The request was good, its results could not be kept: that is status 1, not 2.
+        click.echo(f"vllm-runbooks: {error}", err=True)
+        raise click.exceptions.Exit(1) from None
+
+
+@contextlib.contextmanager
+def _progress(total: int) -> Iterator[Progress]:
+    """Show on stderr what is running and what was judged: a bar on a terminal, a line for each run elsewhere."""
+    if not sys.stderr.isatty():
+        yield _plain_progress(total)
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        running: list[str] = []
+
+        def show_bar(request: Request, result: RunResult | None) -> None:
+            if result is None:
+                running.append(_subject(request))
+            else:
+                running.remove(_subject(request))
+                bar.advance(task)
+                if result.verdict not in (Verdict.PASS, Verdict.SKIPPED):
+                    bar.console.print(escape(_line(result)), highlight=False)
+            bar.update(task, description=escape(", ".join(running)))
+
+        yield show_bar
+
+
+def _plain_progress(total: int) -> Callable[[Request, RunResult | None], None]:
+    done = 0
+
+    def show_line(request: Request, result: RunResult | None) -> None:
+        nonlocal done
+        if result is not None:
+            done += 1
+            click.echo(f"[{done}/{total}] {result.verdict} {_subject(request)} ({result.seconds:.1f} s)", err=True)
+
+    return show_line
+
+
+def _subject(run: Request | RunResult) -> str:
+    return f"{run.runbook} on {run.case}" if run.case else run.runbook
+
+
+def _line(result: RunResult) -> str:
+    return f"{result.verdict.upper()} {_subject(result)}: {result.reason}"
+
+
+def _status(results: Sequence[RunResult]) -> int:
+    return 0 if all(result.verdict in (Verdict.PASS, Verdict.SKIPPED) for result in results) else 1
+
+
+def _is_selected(only: Sequence[str], *ids: str) -> bool:
+    return not only or any(fnmatch.fnmatchcase(id_, pattern) for pattern in only for id_ in ids)
+
+
+def _nearest(name: str, names: Any) -> str:
+    near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else "`vllm-runbooks list` shows the runbooks there are"
+
+
+def _print_json(data: dict[str, Any]) -> None:
+    output.write(json.dumps({"schema": 1, **data}, indent=2))

@@ -1,0 +1,35 @@
+"""`vllm-runbooks site`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vllm_runbooks.cli import output
+
+
+@click.command()
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    default=Path("site-out"),
+    show_default=True,
+    help="Folder for the site; one that an earlier build wrote is replaced.",
+)
+@click.option(
+    "--executed",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder that `check --out DIR` wrote (default: execute every runbook on its default case).",
+)
+def site(out: Path, executed: Path | None) -> int:
+    """Build the documentation site: the executed runbooks, a page for every symptom, how to read and how to add one.
+
+    Prints the path of its index.html. It needs no network, neither to build nor to read.
+    """
+    from vllm_runbooks.site import build
+
+    output.write(str(build(out, executed=executed)))
+    return 0
