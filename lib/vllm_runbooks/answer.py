@@ -8,7 +8,7 @@ from typing import Any
 
 from vllm_runbooks import startup_log
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.diagnose import Diagnosis, diagnose, fill, value_of
+from vllm_runbooks.diagnosis import Diagnosis, diagnose, fill, value_of
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import (
     Answer,
@@ -49,7 +49,8 @@ def answer(evidence: Evidence, catalog: Catalog, *, start: int | None = None) ->
     """
     starts, chosen = read_starts(evidence, catalog, start)
     diagnosed = {id(s): diagnose(s, catalog) for s in starts}
-    merged = _merged([diagnosed[id(s)] for s in chosen], outcome := _outcome(chosen))
+    outcome = _outcome(chosen)
+    merged = _merged([diagnosed[id(s)] for s in chosen], outcome)
     facts = _facts(chosen)
     return Answer(
         files=tuple(d.name for d in evidence.documents),
@@ -65,6 +66,7 @@ def answer(evidence: Evidence, catalog: Catalog, *, start: int | None = None) ->
         hidden=merged.hidden,
         facts=facts,
         ranks=tuple(rank for s in chosen for rank in s.ranks),
+        first_error=merged.first_error,
     )
 
 
@@ -106,7 +108,8 @@ def _merged(diagnoses: list[Diagnosis], outcome: Outcome) -> Diagnosis:
                 findings.append(finding)
     order = list(Severity)
     rest = sorted(findings[1:] if root else findings, key=lambda f: order.index(f.severity))
-    return Diagnosis(root, tuple([root, *rest] if root else rest), hidden)
+    unexplained = None if own else next((d.first_error for d in diagnoses if d.first_error), None)
+    return Diagnosis(root, tuple([root, *rest] if root else rest), hidden, unexplained)
 
 
 def _facts(starts: list[Start]) -> Facts:

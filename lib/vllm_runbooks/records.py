@@ -593,6 +593,8 @@ class Answer:
     hidden: Mapping[str, int]
     facts: Facts
     ranks: tuple[RankFacts, ...]
+    first_error: Quote | None
+    """Where no cause was found: the first exception that no symptom explains."""
 
 
 @dataclass(frozen=True)

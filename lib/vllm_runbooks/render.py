@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from vllm_runbooks.diagnose import value_of
+from vllm_runbooks.diagnosis import value_of
 from vllm_runbooks.records import (
     Answer,
     Conditions,
@@ -87,7 +87,9 @@ def text(answer: Answer) -> str:
         if answer.remedies:
             parts.append(_remedies_text(answer.remedies))
     elif not answer.outcome.is_healthy:
-        parts.append("No cause was found in this text. " + _no_cause(answer))
+        parts.append(_wrap("No cause was found in this text. " + _no_cause(answer), ""))
+    if answer.first_error:
+        parts.append(f"FIRST ERROR that no symptom explains\n  {_place(answer.first_error, answer.files)}: {_cut(answer.first_error.text)}")
     others = [f for f in answer.findings if f is not cause]
     if others:
         parts.append("\n".join(["ALSO FOUND", *(_brief(f, answer.files) for f in others)]))
@@ -250,16 +252,22 @@ def cause(answer: Answer) -> Shown:
             said = f"The start is healthy ({answer.outcome.value}): there is no root cause."
         else:
             said = "No cause was found in this text. " + _no_cause(answer)
-        return Shown(said, _tag("p", escape(said)))
+        return Shown(said, _tag("p", escape(said)) + _unexplained(answer))
     tone = {Level.CONFIRMED: "#cf222e", Level.PROBABLE: "#9a6700", Level.POSSIBLE: "#6e7781"}[finding.level]
     head = _tag("div", f"{_badge(finding.level.value, tone)} <b>{escape(finding.title)}</b>", "font-size:16px;margin-bottom:6px")
     name = _tag("div", escape(finding.symptom), "opacity:.65;font-size:13px;margin-bottom:6px")
-    quotes = "".join(_quote_html(q, answer.files) for q in finding.evidence)
+    quotes = "".join(_quote_html(q, answer.files) for q in finding.evidence) + _unexplained(answer)
     why = _tag("p", escape(finding.explanation), "max-width:80ch")
     look = ""
     if finding.look_in:
         look = _tag("p", f"<b>Look for</b> {escape(finding.look_in.what)} in {escape(finding.look_in.where)}")
     return Shown(_finding_text("ROOT CAUSE", finding, answer.files), head + name + quotes + why + look)
+
+
+def _unexplained(answer: Answer) -> str:
+    if answer.first_error is None:
+        return ""
+    return _tag("p", "The first error that no symptom explains:") + _quote_html(answer.first_error, answer.files)
 
 
 def checks(answer: Answer) -> Shown:
@@ -325,15 +333,16 @@ def others(answer: Answer) -> Shown:
     return Shown(f"{plain}\n{left_out}", _table(["", "finding"], rows) + _tag("p", escape(left_out), "opacity:.75;font-size:13px"))
 
 
-def timeline(start: Start) -> Shown:
-    """The phases of a start with their durations, as a table with bars."""
-    if not start.timeline:
+def timeline(starts: Sequence[Start], *, start: int = 0) -> Shown:
+    """The phases of one of the starts (numbered from 1; 0: the last) with their durations, as a table with bars."""
+    phases = starts[start - 1].timeline if starts else ()
+    if not phases:
         said = "The text shows no phase of the start."
         return Shown(said, _tag("p", escape(said)))
-    seconds = [p.printed_seconds if p.printed_seconds is not None else p.clock_seconds for p in start.timeline]
+    seconds = [p.printed_seconds if p.printed_seconds is not None else p.clock_seconds for p in phases]
     longest = max((s for s in seconds if s is not None), default=0.0) or 1.0
     rows, plain = [], []
-    for phase, spent in zip(start.timeline, seconds, strict=True):
+    for phase, spent in zip(phases, seconds, strict=True):
         shown = "unknown" if spent is None else f"{spent:.1f} s"
         bar = bars([(phase.name, (spent or 0.0) / longest)], width=180, height=12) if spent else ""
         name = _PHASE_NAMES.get(phase.name, phase.name)

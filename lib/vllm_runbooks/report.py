@@ -34,6 +34,8 @@ _HEADLINE = {
 _NOTEBOOK_BYTES = 8 * 1024 * 1024
 """Larger notebooks get no page: a browser would not show them well; the file itself is linked."""
 _OUTPUT_CHARACTERS = 200_000
+_ERROR_MARKER = "papermill-error-cell-tag"
+"""Tag of the cells that papermill adds to point at an error: HTML that this page has no use for."""
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
@@ -154,7 +156,7 @@ def _cause(run: Mapping[str, Any]) -> str:
         return "&ndash;"
     symptom, class_ = str(cause.get("symptom")), str(cause.get("class"))
     titles = [finding.get("title") for finding in _finding_list(run) if finding.get("symptom") == symptom]
-    return f"{_text(titles[0] if titles else symptom)} <code>{_text(class_)}</code>"
+    return f"<span>{_text(titles[0] if titles else symptom)} <code>{_text(class_)}</code></span>"
 
 
 def _findings(run: Mapping[str, Any]) -> str:
@@ -234,6 +236,8 @@ def _duration(seconds: float) -> str:
 
 def _cells(notebook: Mapping[str, Any]) -> Iterator[str]:
     for cell in notebook["cells"]:
+        if _ERROR_MARKER in cell.get("metadata", {}).get("tags", []):
+            continue
         source = _joined(cell.get("source"))
         if cell.get("cell_type") == "markdown":
             yield f"<section class=prose>{_prose(source)}</section>"
@@ -359,6 +363,6 @@ table,tbody,tr,td{display:block}thead{display:none}tr{padding:.8rem .9rem;border
 tbody tr:first-child{border-top:0}td{border:0;padding:.15rem 0;text-align:left}td.n{text-align:left}
 .what{min-width:0;margin:.3rem 0 .4rem}td[data-label]{display:grid;grid-template-columns:6.5rem 1fr;gap:.5rem}
 td[data-label]::before{content:attr(data-label);color:var(--quiet)}td[data-label="Duration"] .bar{display:none}
-td:last-child{display:block}td:last-child::before{content:none}}
+td[data-label="Evidence"]{display:block}td[data-label="Evidence"]::before{content:none}}
 @media print{body{background:none;color:#000}table{border:0}}
 """.strip()

@@ -39,13 +39,15 @@ def load_catalog(own: tuple[str, ...] | None = None) -> Catalog:
     return _catalog.load(_compile, own=own_catalogs() if own is None else own)
 
 
-def load(name: str, *, vllm: str | None = None, cases: str | Path | None = None) -> Evidence:
-    """Load evidence: a recorded case's id, its folder, or a log file.
+def load(name: str, *, pasted: str = "", vllm: str | None = None, cases: str | Path | None = None) -> Evidence:
+    """Load evidence: a recorded case's id, its folder, or a log file; a pasted log takes precedence.
 
     Raises:
         InputError: no such thing, or it cannot be read.
     """
-    return _evidence.load(name, read_case=_read_case, cases=_cases(cases), vllm=vllm)
+    if pasted.strip():
+        return _evidence.pasted(pasted, vllm=vllm or None)
+    return _evidence.load(name, read_case=_read_case, cases=_cases(cases), vllm=vllm or None)
 
 
 def load_case(folder: Path) -> Case:
@@ -75,8 +77,8 @@ def paste(text: str, *, vllm: str | None = None) -> Evidence:
 
 
 def diagnose(evidence: Evidence, *, start: int | None = None, catalog: Catalog | None = None) -> Answer:
-    """Read and diagnose the evidence; `start` chooses one of several starts by number, from 1 (default: the last)."""
-    return _answer.answer(evidence, catalog or load_catalog(), start=start)
+    """Read and diagnose the evidence; `start` chooses one of several starts by number, from 1 (None or 0: the last)."""
+    return _answer.answer(evidence, catalog or load_catalog(), start=start or None)
 
 
 def read(evidence: Evidence) -> list[Start]:

@@ -16,18 +16,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks import catalog, session
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.notebook import load_runbook, read_judgement
 from vllm_runbooks.records import Edit, Role, Runbook, Symptom, Verdict
 from vllm_runbooks.redact import redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 MARKER = ".vllm-runbooks-site"
 """File in a built site: only a folder that holds it is replaced by the next build."""
@@ -40,6 +42,7 @@ _ROLE_MEANINGS = {
     Role.CONSEQUENCE: "It follows from another failure: it is the answer where the log does not hold the cause.",
     Role.BENIGN: "It is harmless, and never an answer: it is known so that it can be left out.",
 }
+_STEPS = {"lower_by": "Lower {} by {}", "lower_to": "Lower {} to {}", "raise_to": "Raise {} to {}"}
 _GROUPS = {
     "api": "Requests", "attn": "Attention", "cli": "Command line", "cuda": "CUDA and driver", "dist": "Several GPUs and hosts",
     "edge10": "Edge10", "engine": "Engine", "flashinfer": "FlashInfer", "host": "Host", "install": "Installation",
@@ -55,7 +58,22 @@ _TAGS = {
     *("table", "thead", "tbody", "tr", "th", "td", "div", "span", "p", "b", "code", "br", "pre", "details", "summary"),
     *("svg", "g", "rect", "line", "path", "text", "title"),
 }
-_SHAPE = {"x", "y", "x1", "y1", "x2", "y2", "width", "height", "d", "fill", "stroke", "stroke-width", "transform", "opacity"}
+_SHAPE = {
+    "x",
+    "y",
+    "x1",
+    "y1",
+    "x2",
+    "y2",
+    "width",
+    "height",
+    "d",
+    "fill",
+    "stroke",
+    "stroke-width",
+    "transform",
+    "opacity",
+}
 _ATTRIBUTES: dict[str, set[str]] = {
     "*": {"style"},
     "svg": {"width", "height", "viewBox", "role"},
@@ -120,7 +138,9 @@ def docs_dir() -> Path:
     """The folder of authored pages, beside the catalog."""
     root = catalog.data_dir() / "docs"
     if not (root / "conf.py").is_file():
-        raise InputError(f"{root}: holds no documentation (conf.py); build the site from a checkout or an installed wheel")
+        raise InputError(
+            f"{root}: holds no documentation (conf.py); build the site from a checkout or an installed wheel"
+        )
     return root
 
 
@@ -206,11 +226,19 @@ def _run_sphinx(source: Path, built: Path, doctrees: Path) -> None:
     options = ["-b", "html", "-q", "-W", "-n", "--keep-going", "-j", "auto", "-d", str(doctrees)]
     command = [sys.executable, "-P", "-m", "sphinx", *options, str(source), str(built)]
     done = subprocess.run(  # noqa: S603 - this Python, on a folder of ours
-        command, check=False, capture_output=True, text=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        stdin=subprocess.DEVNULL,
     )
     if done.returncode:
         said = [line.replace(f"{source}{os.sep}", "") for line in done.stderr.splitlines() if line.strip()]
-        first = next((line for line in said if "WARNING" in line or "ERROR" in line), (said or ["Sphinx said nothing"])[-1])
+        first = next(
+            (line for line in said if "WARNING" in line or "ERROR" in line), (said or ["Sphinx said nothing"])[-1]
+        )
         raise RunbooksError(f"the site was not built: {redact_text(first)}; mend that page")
 
 
@@ -240,13 +268,16 @@ def _publish(built: Path, out: Path) -> None:
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _PLACEHOLDER = re.compile(r"\{(\w{1,60})\}")
-_ID = re.compile(r"\b([a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+)")
+_FIGURE = r"⟨\1⟩"
+_TOKEN = re.compile(r"([\w⟨-](?:[\w⟨⟩./:=-]*[\w⟩])?)")
 _URL = re.compile(r"https?://[\w.~:/?#@!$&'*+,;=%()-]+")
 
 
 def _printable(text: str) -> str:
     """The text without characters that control a terminal, a parser or the direction of writing."""
-    return "".join(c if c.isprintable() or c == "\n" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(
+        c if c.isprintable() or c == "\n" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
 
 
 def code(text: str) -> str:
@@ -269,18 +300,25 @@ def prose(text: str, *, linked: Collection[str] = ()) -> str:
 
 
 def _paragraph(text: str, linked: Collection[str]) -> str:
-    body = _PLACEHOLDER.sub(r"‹\1›", " ".join(text.split()))
-    parts: list[str] = []
+    body = _PLACEHOLDER.sub(_FIGURE, " ".join(text.split()))
+    pieces: list[str] = []
     end = 0
     for match in _CODE.finditer(body):
-        parts += [_words(body[end : match.start()], linked), _linked(match[2], linked) or code(match[2])]
+        pieces += [_word(piece, linked) for piece in _TOKEN.split(body[end : match.start()])]
+        pieces.append(_linked(match[2], linked) or code(match[2]))
         end = match.end()
-    return "".join([*parts, _words(body[end:], linked)])
+    pieces += [_word(piece, linked) for piece in _TOKEN.split(body[end:])]
+    said = ""
+    for piece in filter(None, pieces):
+        # Two pieces of code that touch would become one, with backticks in it.
+        said += ("\N{ZERO WIDTH SPACE}" if said.endswith("`") and piece.startswith("`") else "") + piece
+    return said
 
 
-def _words(text: str, linked: Collection[str]) -> str:
-    pieces = _ID.split(text)
-    return "".join(_linked(piece, linked) or _PUNCTUATION.sub(r"\\\1", piece) for piece in pieces)
+def _word(piece: str, linked: Collection[str]) -> str:
+    """A word as Markdown; names of options, variables and files are shown as code although nobody marked them so."""
+    is_name = "⟨" in piece or "_" in piece.strip("_") or re.match(r"--\w", piece)
+    return _linked(piece, linked) or (code(piece) if is_name else _PUNCTUATION.sub(r"\\\1", piece))
 
 
 def _linked(text: str, linked: Collection[str]) -> str | None:
@@ -295,7 +333,7 @@ def literal(text: str) -> str:
 
 
 def _badge(word: str) -> str:
-    return f"[{word}]{{.badge .badge-{word}}}"
+    return f"[{word}]{{.mark .mark-{word}}}"
 
 
 def _listed(items: Iterable[str]) -> str:
@@ -329,7 +367,10 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
     sections = [
         ("Meaning", [say(symptom.cause)]),
         ("How it shows", examples),
-        ("Confirm", [say(symptom.confirm), *(["The diagnosis looks by itself whether", _listed(holds)] if holds else [])]),
+        (
+            "Confirm",
+            [say(symptom.confirm), *(["The diagnosis looks by itself whether", _listed(holds)] if holds else [])],
+        ),
         ("Refute", [say(symptom.refute)]),
         ("Do first", [say(symptom.do_first)]),
         ("Ways out", [_table(["Way out", "What it costs"], ways, "60 40")] if ways else []),
@@ -345,7 +386,10 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
     badges = f"{_badge(symptom.severity.value)}{role} {code(symptom.id)}"
     body = [part for title, parts in sections if any(parts) for part in (f"## {title}", *filter(None, parts))]
     meaning = _ROLE_MEANINGS.get(symptom.role, "")
-    return "\n\n".join([f"({symptom.id})=\n# {prose(symptom.title)}", badges, *filter(None, [meaning]), *body, verified]) + "\n"
+    return (
+        "\n\n".join([f"({symptom.id})=\n# {prose(symptom.title)}", badges, *filter(None, [meaning]), *body, verified])
+        + "\n"
+    )
 
 
 def _source(source: str, vllm: str | None) -> str:
@@ -359,11 +403,15 @@ def _reference(text: str) -> str:
 
 def _edit(edit: Edit) -> str:
     """A change of a deployment in words; as a command it would have to be checked first."""
-    kind = "environment variable" if edit.op == "env" else "option"
+    name = f"{'environment variable' if edit.op == 'env' else 'option'} {code(edit.name)}"
     if edit.op == "remove":
-        return f"Remove {kind} {code(edit.name)}"
+        return f"Remove {name}"
+    if isinstance(edit.value, dict) and len(edit.value) == 1:
+        step, amount = next(iter(edit.value.items()))
+        if step in _STEPS:
+            return _STEPS[step].format(name, code(json.dumps(amount)))
     value = edit.value if isinstance(edit.value, str) else json.dumps(edit.value, ensure_ascii=False)
-    return f"Set {kind} {code(edit.name)} to {code(_PLACEHOLDER.sub(r'‹\1›', value)) or 'nothing'}"
+    return f"Set {name} to {code(_PLACEHOLDER.sub(_FIGURE, value)) or 'nothing'}"
 
 
 def symptom_index(symptoms: Sequence[Symptom]) -> str:
@@ -372,11 +420,11 @@ def symptom_index(symptoms: Sequence[Symptom]) -> str:
     for symptom in symptoms:
         groups.setdefault(symptom.id.partition(".")[0], []).append(symptom)
     count = f"{len(symptoms)} faults" if len(symptoms) != 1 else "One fault"
-    parts = [
-        "# Symptoms",
-        f"{count} that the catalog knows, by the first word of the id. "
-        "[What a diagnosis means](../reading.md) explains the badges; [adding a symptom](../authoring.md) takes ten minutes.",
-    ]
+    said = (
+        f"{count} that the catalog knows, by the first word of the id. [What a diagnosis means](../reading.md) explains "
+        "the badges; [adding a symptom](../authoring.md) takes ten minutes."
+    )
+    parts = ["# Symptoms", said]
     for group, members in sorted(groups.items(), key=lambda item: _GROUPS.get(item[0], item[0]).lower()):
         name = _GROUPS.get(group, group)
         entries = (f"[{prose(s.title)}]({s.id}.md) {_badge(s.severity.value)}" for s in members)
@@ -391,7 +439,9 @@ def runbook_table(pages: Sequence[Page], prefix: str = "") -> str:
         (f"[{prose(p.runbook.title)}]({prefix}{p.runbook.id}.ipynb)\n\n{code(p.runbook.id)}", prose(p.runbook.summary), _badge(p.verdict.value))
         for p in pages
     ]  # fmt: skip
-    return (_table(["Runbook", "What it is for", "Last run"], rows, "32 56 12") if rows else "There is no runbook yet.") + "\n"
+    return (
+        _table(["Runbook", "What it is for", "Last run"], rows, "32 56 12") if rows else "There is no runbook yet."
+    ) + "\n"
 
 
 def runbook_index(pages: Sequence[Page]) -> str:
@@ -498,7 +548,9 @@ def _joined(value: Any) -> str:
 def _text(value: Any) -> str:
     """A notebook's text without secrets and without characters that are no text; colours of a terminal stay."""
     joined = redact_text(_joined(value))
-    return "".join(c if c.isprintable() or c in "\n\t\x1b" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in joined)
+    return "".join(
+        c if c.isprintable() or c in "\n\t\x1b" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in joined
+    )
 
 
 def clean_html(html: str) -> str:

@@ -393,7 +393,7 @@ def _output_names(requests: Sequence[Request]) -> list[str]:
     names: list[str] = []
     for request in requests:
         joined = "--".join(filter(None, [request.runbook, request.case]))
-        stem = re.sub(r"[^A-Za-z0-9._-]", "_", joined).lstrip(".")[:120] or "run"
+        stem = re.sub(r"[^A-Za-z0-9._-]", "_", joined).lstrip(".-")[:120] or "run"
         name, number = f"{stem}.ipynb", 2
         while name in names:
             name, number = f"{stem}-{number}.ipynb", number + 1

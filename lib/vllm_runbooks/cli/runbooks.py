@@ -325,7 +325,7 @@ def _progress(total: int) -> Iterator[Progress]:
                 running.remove(_subject(request))
                 bar.advance(task)
                 if result.verdict not in (Verdict.PASS, Verdict.SKIPPED):
-                    bar.console.print(escape(_line(result)), highlight=False)
+                    bar.console.print(escape(f"{result.verdict} {_subject(result)}"), highlight=False)
             bar.update(task, description=escape(", ".join(running)))
 
         yield show_bar

@@ -42,6 +42,8 @@ class Diagnosis:
     """Fatal first, then degraded, then hints; the root cause is the first."""
     hidden: Mapping[str, int]
     """Lines that were recognised and left out, by kind: wrapper, consequence, benign."""
+    first_error: Quote | None = None
+    """The first exception that no symptom explains, where no cause was found."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,21 @@ def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
     hidden = Counter(
         c.symptom.role.value for c in candidates if c not in shown for hit in c.hits if hit.signature >= 0
     )
+    unexplained = None if fatal or start.outcome.is_healthy else _first_unexplained(start)
     findings = sorted(
-        (_finding(start, candidate, _level(start, candidate, fatal)) for candidate in shown),
+        (_finding(start, candidate, _level(start, candidate, fatal, unexplained)) for candidate in shown),
         key=lambda f: _SEVERITIES.index(f.severity),
     )
-    return Diagnosis(_root_cause(start.outcome, findings), tuple(findings), dict(sorted(hidden.items())))
+    return Diagnosis(_root_cause(start.outcome, findings), tuple(findings), dict(sorted(hidden.items())), unexplained)
+
+
+def _first_unexplained(start: Start) -> Quote | None:
+    """The first exception of the start that no symptom knows, not even as a wrapper."""
+    known = {hit.traceback for hit in start.hits if hit.signature >= 0}
+    for index, traceback in enumerate(start.tracebacks):
+        if index not in known and not traceback.ignored and traceback.chain:
+            return traceback.chain[0].quote
+    return None
 
 
 def _root_cause(outcome: Outcome, findings: Sequence[Finding]) -> Finding | None:
@@ -185,8 +197,13 @@ def _holds(start: Start, condition: Condition, captures: Mapping[str, str]) -> b
         return None
 
 
-def _level(start: Start, candidate: _Candidate, fatal: Sequence[_Candidate]) -> Level:
-    """How sure: a fatal exception of a failed start, nothing against it and no rival, is confirmed."""
+def _level(start: Start, candidate: _Candidate, fatal: Sequence[_Candidate], unexplained: Quote | None) -> Level:
+    """How sure: a fatal exception of a failed start, nothing against it and no rival, is confirmed.
+
+    That the cause is not in the text is at most probable, and only possible while an exception is left unexplained.
+    """
+    if candidate.symptom.role is not Role.CAUSE:
+        return Level.PROBABLE if unexplained is None else Level.POSSIBLE
     if candidate.has_recovered or candidate.conditions.mismatched:
         return Level.POSSIBLE
     if candidate.symptom.severity is not Severity.FATAL:

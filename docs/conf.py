@@ -1,0 +1,45 @@
+"""Sphinx settings of the site; `vllm-runbooks site` uses them on a copy of this folder with the generated pages added."""
+
+from __future__ import annotations
+
+project = "vllm-runbooks"
+author = "The vllm-runbooks authors"
+language = "en"
+
+extensions = ["myst_nb"]
+# Included by other pages.
+exclude_patterns = ["_generated/*"]
+# Options begin with two dashes in prose as well.
+smartquotes = False
+
+# Notebooks arrive executed and cleaned; nothing is ever executed here.
+nb_execution_mode = "off"
+nb_merge_streams = True
+# MyST-NB's own default loads two scripts from elsewhere; nothing on this site needs them.
+nb_ipywidgets_js = {}
+myst_enable_extensions = ["attrs_inline", "colon_fence"]
+myst_heading_anchors = 3
+
+html_theme = "pydata_sphinx_theme"
+html_title = "vllm-runbooks"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_use_index = False
+html_domain_indices = False
+html_sidebars = {"index": [], "reading": [], "authoring": [], "runbooks/*": ["sidebar-nav-bs"], "symptoms/*": ["sidebar-nav-bs"]}
+html_theme_options = {
+    "logo": {"text": "vllm-runbooks"},
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "header_links_before_dropdown": 6,
+    "secondary_sidebar_items": {"index": [], "runbooks/index": [], "**": ["page-toc"]},
+    "show_nav_level": 2,
+    "show_toc_level": 1,
+    "footer_start": [],
+    "footer_center": [],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}

@@ -1,0 +1,102 @@
+"""`check` of ten runs takes at most 0.6 of the time that ten papermill command lines take."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ROUNDS = 5
+RUNS = 10
+VERDICT = """\
+from vllm_runbooks.notebook import conclude
+from vllm_runbooks.records import Judgement, Verdict
+conclude(Judgement(Verdict.PASS, "fine", case, None, None, ()), stop_on_fail=True)
+"""
+CELLS = {
+    "parameters": 'evidence: str = "a-case"  # recorded case',
+    "look": "import pathlib\ncase = pathlib.Path(evidence).name\nsum(range(10))",
+    "verdict": VERDICT,
+}
+
+
+def prepare(folder: Path) -> None:
+    """Write one trivial runbook and ten cases that name it."""
+    code: list[dict[str, Any]] = [
+        {
+            "cell_type": "code",
+            "id": id_,
+            "metadata": {"tags": ["parameters"] if id_ == "parameters" else []},
+            "source": source,
+            "outputs": [],
+            "execution_count": None,
+        }
+        for id_, source in CELLS.items()
+    ]
+    title = {"cell_type": "markdown", "id": "title", "metadata": {}, "source": "# Trivial\n\nTakes no time."}
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    declared = {"id": "trivial", "symptoms": [], "side_effects": False, "needs_gpu": False}
+    notebook = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {"kernelspec": kernel, "runbook": declared},
+        "cells": [title, *code],
+    }
+    (folder / "runbooks").mkdir()
+    (folder / "runbooks/trivial.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    for number in range(RUNS):
+        case = folder / f"cases/case-{number}"
+        case.mkdir(parents=True)
+        (case / "startup.log").write_text("INFO 11-20 06:23:11 [api_server.py:1] started\n", encoding="utf-8")
+        (case / "case.yaml").write_text(
+            f"id: case-{number}\ntitle: A case\nsource: ours\nfiles: [startup.log]\n"
+            "expect: {class: ok}\nrunbooks: [trivial]\n",
+            encoding="utf-8",
+        )
+
+
+def check(folder: Path) -> None:
+    command = [sys.executable, "-m", "vllm_runbooks", "check", "--out", str(folder / "out")]
+    subprocess.run(
+        [*command, "--runbooks", str(folder / "runbooks"), "--cases", str(folder / "cases")],
+        check=True,
+        capture_output=True,
+    )
+
+
+def papermill(folder: Path) -> None:
+    for number in range(RUNS):
+        command = [sys.executable, "-m", "papermill", "--no-progress-bar", "-k", "python3"]
+        files = [str(folder / "runbooks/trivial.ipynb"), str(folder / f"papermill-{number}.ipynb")]
+        parameters = ["-p", "evidence", str(folder / f"cases/case-{number}")]
+        subprocess.run([*command, *files, *parameters], check=True, capture_output=True)
+
+
+def seconds(work: Callable[[Path], None], folder: Path) -> float:
+    started = time.monotonic()
+    work(folder)
+    return time.monotonic() - started
+
+
+@pytest.mark.benchmark
+def test_check_is_faster_than_papermill_by_itself(tmp_path: Path) -> None:
+    """Median of five rounds, taken in turn; every run on both sides has a kernel of its own."""
+    prepare(tmp_path)
+    check(tmp_path)
+
+    rounds = [(seconds(check, tmp_path), seconds(papermill, tmp_path)) for _ in range(ROUNDS)]
+    ratio = statistics.median(ours / theirs for ours, theirs in rounds)
+
+    for ours, theirs in rounds:
+        print(f"check {ours:.2f} s, papermill {theirs:.2f} s, ratio {ours / theirs:.2f}")  # noqa: T201 - the figures
+    print(f"median ratio {ratio:.2f}")  # noqa: T201 - the figure that counts
+    assert ratio <= 0.6

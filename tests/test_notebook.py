@@ -1,0 +1,349 @@
+"""A runbook is understood or refused in one line, values keep their meaning, and verdicts are exact."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from vllm_runbooks.errors import InputError, VerdictFailed
+from vllm_runbooks.notebook import JUDGEMENT_MIME, bind, conclude, load_runbook, parse_judgement, read_judgement, typed
+from vllm_runbooks.records import (
+    CauseRef,
+    FindingRef,
+    Judgement,
+    Level,
+    Outcome,
+    Parameter,
+    Runbook,
+    Severity,
+    Verdict,
+    document,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PARAMETERS = """\
+# What to look at.
+evidence: str = "a-case"  # recorded case id, or a folder
+gpus: int = 1  # how many
+share: float = 0.9  # of each
+offset: float = -1  # may be negative
+live: bool = False  # ask this host
+"""
+JUDGEMENT = Judgement(
+    verdict=Verdict.FAIL,
+    reason="KV cache too small",
+    case="a-case",
+    outcome=Outcome.FAILED,
+    root_cause=CauseRef("memory.kv_cache", "memory.kv_cache"),
+    findings=(FindingRef("memory.kv_cache", "memory.kv_cache", "KV cache too small", Severity.FATAL, Level.CONFIRMED),),
+)
+DATA = {"schema": 1, **document(JUDGEMENT)}
+
+
+def cell(source: str, *, kind: str = "code", id_: str = "a-cell", tags: tuple[str, ...] = ()) -> dict[str, Any]:
+    made = {"cell_type": kind, "id": id_, "metadata": {"tags": list(tags)}, "source": source}
+    return made | ({"outputs": [], "execution_count": None} if kind == "code" else {})
+
+
+def notebook(*, parameters: str = PARAMETERS, title: str = "# A title\n\nFirst one. Then more.", **meta: object) -> Any:
+    runbook = {"id": "a-runbook", "symptoms": ["memory.kv_cache"], "side_effects": False, "needs_gpu": False} | meta
+    cells = [cell(title, kind="markdown", id_="title"), cell(parameters, id_="parameters", tags=("parameters",))]
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"runbook": runbook}, "cells": cells}
+
+
+def written(folder: Path, content: object, *, name: str = "a-runbook.ipynb") -> Path:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+def executed(*cells: dict[str, Any]) -> dict[str, Any]:
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": list(cells)}
+
+
+def shown(*data: object) -> dict[str, Any]:
+    """A code cell that displayed these judgements."""
+    outputs = [
+        {"output_type": "display_data", "metadata": {}, "data": {JUDGEMENT_MIME: item, "text/plain": ""}}
+        for item in data
+    ]
+    return cell("conclude()") | {"outputs": outputs}
+
+
+RUNBOOK = Runbook(
+    id="a-runbook",
+    title="A title",
+    summary="First one.",
+    path="",
+    parameters=(
+        Parameter("evidence", "str", "a-case", "recorded case id, or a folder"),
+        Parameter("gpus", "int", 1, "how many"),
+        Parameter("share", "float", 0.9, "of each"),
+        Parameter("offset", "float", -1.0, "may be negative"),
+        Parameter("live", "bool", default=False, help="ask this host"),
+    ),
+    symptoms=("memory.kv_cache",),
+    side_effects=False,
+    needs_gpu=False,
+)
+
+
+def test_a_runbook_is_read_as_it_declares_itself(tmp_path: Path) -> None:
+    """Title, summary, metadata and typed parameters with their help come from the file alone."""
+    path = written(tmp_path, notebook())
+
+    expected = Runbook(**{**vars(RUNBOOK), "path": str(path)})
+
+    assert expected == load_runbook(path)
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("# T\n\nUses 0.9 of it, e.g. for one GPU. Then stops.", "Uses 0.9 of it, e.g. for one GPU."),
+        ("# T\nNo end", "No end"),
+        ("# T\n\nWraps over\ntwo lines. `Code` begins the next.", "Wraps over two lines."),
+    ],
+)
+def test_the_summary_is_the_first_sentence(tmp_path: Path, title: str, expected: str) -> None:
+    """A point inside a number or an abbreviation ends no sentence."""
+    assert expected == load_runbook(written(tmp_path, notebook(title=title))).summary
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "not JSON"),
+        (json.dumps(notebook())[:-40], "cut off"),
+        pytest.param("[" * 100_000, "not JSON", id="deep"),
+        ("[]", "not a notebook"),
+        ({"nbformat": 3, "cells": []}, "format 4"),
+        ({"nbformat": 4, "cells": [1]}, "cell 1 is malformed"),
+        ({"nbformat": 4, "cells": [{"cell_type": "code", "source": 1}]}, "cell 1 is malformed"),
+        ({"nbformat": 4, "cells": []}, "has no `runbook`"),
+        (notebook(id="another"), "runbook.id is 'another'; make it a-runbook"),
+        (notebook(symptoms="memory"), "runbook.symptoms"),
+        (notebook(side_effects="no"), "runbook.side_effects"),
+        (notebook(colour="red"), "runbook.colour"),
+        (notebook(title="No heading"), "cell title has no `# title`"),
+        (notebook(title="# Only a heading"), "no paragraph below"),
+        (notebook(parameters="x = 1"), "cell parameters line 1: is not a parameter"),
+        (notebook(parameters="x: int = 2 ** 8"), "default of x is not a literal"),
+        (notebook(parameters="x: int = 'a'"), "default of x is not int"),
+        (notebook(parameters="x: int = True"), "default of x is not int"),
+        (notebook(parameters="x: list = []"), "is not a parameter"),
+        (notebook(parameters="x: int | None = 1"), "is not a parameter"),
+        (notebook(parameters="x: int"), "is not a parameter"),
+        (notebook(parameters="x: float = 1e999"), "default of x"),
+        (notebook(parameters="import os"), "is not a parameter"),
+        (notebook(parameters="%matplotlib inline"), "is not Python"),
+        (notebook(parameters="x: int = 1\nx: int = 2"), "line 2: parameter x is declared twice"),
+        (notebook(parameters="x: str = 'a' \\\n 'b'"), "is not a parameter"),
+    ],
+)
+def test_anything_else_is_refused_in_one_line(tmp_path: Path, content: object, says: str) -> None:
+    """The line begins with the file's name, says what is wrong, and ends with what to do."""
+    path = written(tmp_path, content)
+
+    with pytest.raises(InputError) as caught:
+        load_runbook(path)
+
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert says in message
+    assert "; " in message
+    assert "\n" not in message
+
+
+def test_exactly_one_parameters_cell_is_needed(tmp_path: Path) -> None:
+    """Without it, and with two of them, nobody can tell where values go."""
+    none, two = notebook(), notebook()
+    none["cells"].pop()
+    two["cells"].append(two["cells"][-1])
+
+    with pytest.raises(InputError, match="0 code cells are tagged"):
+        load_runbook(written(tmp_path, none))
+    with pytest.raises(InputError, match="2 code cells are tagged"):
+        load_runbook(written(tmp_path, two))
+
+
+def test_what_is_no_file_of_text_is_refused(tmp_path: Path) -> None:
+    """A folder, a missing file and a binary are told apart."""
+    binary = tmp_path / "binary.ipynb"
+    binary.write_bytes(b"\x7fELF\x00\xff\xfe")
+
+    for path, says in [(tmp_path, "is a folder"), (tmp_path / "none.ipynb", "no such file"), (binary, "not text")]:
+        with pytest.raises(InputError, match=says):
+            load_runbook(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        ("1.10", str, "1.10"),
+        ("007", str, "007"),
+        ("", str, ""),
+        (8000, str, "8000"),
+        ("8", int, 8),
+        ("-8", int, -8),
+        (8, int, 8),
+        ("0.5", float, 0.5),
+        (".5", float, 0.5),
+        ("1e-3", float, 0.001),
+        (2, float, 2.0),
+        ("Yes", bool, True),
+        ("true", bool, True),
+        (1, bool, True),
+        ("0", bool, False),
+        (False, bool, False),
+    ],
+)
+def test_a_value_whose_meaning_is_certain_is_taken(value: object, kind: type, expected: object) -> None:
+    """Text from a command line and numbers from a scheduler become the declared type."""
+    result: object = typed(value, kind)
+
+    assert (type(expected), expected) == (type(result), result)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("abc", int),
+        ("8.0", int),
+        (8.0, int),
+        ("1_000", int),
+        ("٣", int),
+        (True, int),
+        (True, float),
+        (False, str),
+        ("", int),
+        (" 8", int),
+        pytest.param("9" * 5000, int, id="long-int"),
+        pytest.param(10**5000, int, id="huge-int"),
+        pytest.param(10**5000, str, id="huge-str"),
+        ("nan", float),
+        ("inf", float),
+        ("1e999", float),
+        (float("nan"), float),
+        pytest.param("9" * 5000, float, id="long-float"),
+        (1.1, str),
+        ("\udcff", str),
+        (2, bool),
+        ("maybe", bool),
+        (None, str),
+        ([1], int),
+        ({}, bool),
+    ],
+)
+def test_a_value_that_would_have_to_be_guessed_is_refused(value: object, kind: type) -> None:
+    """Nothing is rounded, cut down or taken for true, and the message stays short."""
+    with pytest.raises(InputError) as caught:
+        typed(value, kind)
+
+    assert len(str(caught.value)) < 200
+
+
+def test_binding_types_what_was_given() -> None:
+    """Only what was given is bound: defaults stay the notebook's."""
+    assert bind(RUNBOOK, {"gpus": "8", "share": "0.5", "live": "yes"}) == {"gpus": 8, "share": 0.5, "live": True}
+    assert bind(RUNBOOK, {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"gpu": 1}, "did you mean gpus?"),
+        ({"zzz": 1}, "it takes evidence, gpus, share, offset, live"),
+        ({'gpus=1;import os;os.system("touch PWNED")#': 1}, "no parameter named"),
+        ({"gpus": "two"}, "parameter gpus: 'two' is not int"),
+    ],
+)
+def test_binding_refuses_what_is_not_declared(given: dict[str, object], says: str) -> None:
+    """A name that is not declared would be pasted into code; the nearest one is named."""
+    with pytest.raises(InputError) as caught:
+        bind(RUNBOOK, given)
+
+    assert str(caught.value).startswith("a-runbook: ")
+    assert says in str(caught.value)
+
+
+def test_a_failing_verdict_ends_the_notebook_when_asked_to() -> None:
+    """Executors that know nothing of verdicts see an error of one line; ours asks for none."""
+    conclude(JUDGEMENT, stop_on_fail=False)
+    with pytest.raises(VerdictFailed) as caught:
+        conclude(JUDGEMENT, stop_on_fail=True)
+
+    assert "\n" not in str(caught.value)
+    assert "KV cache too small" in str(caught.value)
+
+
+def test_a_runbook_cannot_call_itself_an_error() -> None:
+    """`error` and `interrupted` are what others say about a run."""
+    for verdict in (Verdict.ERROR, Verdict.INTERRUPTED):
+        with pytest.raises(InputError, match="cannot give the verdict"):
+            conclude(Judgement(verdict, "x", None, None, None, ()), stop_on_fail=False)
+
+
+def test_a_judgement_comes_back_as_it_was_given() -> None:
+    """The record survives the notebook."""
+    assert read_judgement(executed(cell("1"), shown(DATA))) == JUDGEMENT
+
+
+def test_only_the_last_code_cell_judges() -> None:
+    """A later cell without a verdict leaves none; injected parameters and prose do not count as cells."""
+    injected = cell("evidence = 'x'", tags=("injected-parameters",))
+
+    assert read_judgement(executed(shown(DATA), cell("1"))) is None
+    assert read_judgement(executed(shown(DATA), injected, cell("Done.", kind="markdown"))) == JUDGEMENT
+
+
+def test_two_judgements_are_none() -> None:
+    """Nobody can tell which of two is meant."""
+    assert read_judgement(executed(shown(DATA, {**DATA, "verdict": "pass"}))) is None
+
+
+def test_printed_text_is_no_judgement() -> None:
+    """What a log says, or a cell prints, never counts, whatever it looks like."""
+    printed = cell("print()") | {"outputs": [{"output_type": "stream", "name": "stdout", "text": json.dumps(DATA)}]}
+    result: dict[str, Any] = shown(DATA)
+    result["outputs"][0]["output_type"] = "execute_result"
+
+    assert read_judgement(executed(printed)) is None
+    assert read_judgement(executed(result)) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schema": 2},
+        {"schema": True},
+        {"verdict": "PASS"},
+        {"verdict": "error"},
+        {"verdict": None},
+        {"reason": 5},
+        {"reason": None},
+        {"case": 5},
+        {"outcome": "fine"},
+        {"root_cause": {"symptom": "x"}},
+        {"root_cause": "x"},
+        {"findings": None},
+        {"findings": "abc"},
+        {"findings": [{}]},
+        {"findings": [{**document(JUDGEMENT.findings[0]), "severity": None}]},
+        {"extra": 1},
+    ],
+)
+def test_a_malformed_judgement_is_none(change: dict[str, object]) -> None:
+    """What is not exactly the record is not read with good will."""
+    assert parse_judgement({**DATA, **change}) is None
+
+
+@pytest.mark.parametrize("content", [None, [], {}, {"cells": None}, {"cells": [1]}, {"cells": [{}]}, executed()])
+def test_what_is_no_notebook_has_no_judgement(content: Any) -> None:
+    """Reading a judgement never raises."""
+    assert read_judgement(content) is None
+    assert parse_judgement(content) is None

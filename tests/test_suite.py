@@ -1,0 +1,716 @@
+"""Nothing passes that did not say so itself, nothing acknowledged is lost, and nothing is left running.
+
+Real kernels and real signals throughout. What can run side by side does: one suite holds every way in which a notebook
+can end, and the ways in which a runner can die are tried at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import psutil
+import pytest
+
+from vllm_runbooks.cli import run as command_line
+from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.notebook import JUDGEMENT_MIME
+from vllm_runbooks.records import CauseRef, Verdict
+from vllm_runbooks.suite import Request, run_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vllm_runbooks.records import RunResult
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="signals and sessions of POSIX")
+
+IMPORTS = """\
+from vllm_runbooks.notebook import conclude
+from vllm_runbooks.records import *
+from pathlib import Path
+def give(verdict, reason="fine", case=None, stop=True):
+    case = case or Path(evidence).name
+    finding = FindingRef("a.symptom", "a", "A title", Severity.FATAL, Level.CONFIRMED)
+    judgement = Judgement(verdict, reason, case, Outcome.FAILED, CauseRef("a.symptom", "a"), (finding,))
+    conclude(judgement, stop_on_fail=stop)
+"""
+PASS = "give(Verdict.PASS)"  # noqa: S105 - a cell
+HANG = "import time; time.sleep(300)"
+# Three ways to outlive a kernel: a new session, a second fork, and a second fork without the environment.
+STRAY = """\
+import pathlib, subprocess
+strays = [subprocess.Popen(["sleep", "300"], start_new_session=True).pid]
+for command in ("setsid sleep 300", "env -i /usr/bin/env setsid sleep 300"):
+    script = f"{command} >/dev/null 2>&1 & echo $!"
+    strays.append(int(subprocess.run(["sh", "-c", script], capture_output=True, check=True).stdout))
+pathlib.Path(where).write_text(" ".join(map(str, strays)))
+"""
+SECRET = "hf_" + "abcdefghijKLMNOPQRST012345"
+
+
+def runbook(folder: Path, name: str, *cells: str) -> Path:
+    """Write a runbook of these code cells, the helpers of `IMPORTS` before them."""
+    parameters = 'evidence: str = "k"  # case\nwhere: str = ""  # file for pids\napi_key: str = ""  # never do this\n'
+    code = [("parameters", parameters), ("helpers", IMPORTS), *((f"c{i}", cell) for i, cell in enumerate(cells))]
+    notebook = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {
+            # Whatever kernel the file asks for, it runs in this environment's Python.
+            "kernelspec": {"name": "no-such-kernel", "display_name": "None", "language": "python"},
+            "runbook": {"id": name, "symptoms": [], "side_effects": False, "needs_gpu": False},
+        },
+        "cells": [
+            {"cell_type": "markdown", "id": "title", "metadata": {}, "source": "# Title\n\nOne sentence."},
+            *(
+                {
+                    "cell_type": "code",
+                    "id": id_,
+                    "metadata": {"tags": ["parameters"] if id_ == "parameters" else []},
+                    "source": source,
+                    "outputs": [],
+                    "execution_count": None,
+                }
+                for id_, source in code
+            ),
+        ],
+    }
+    path = folder / f"{name}.ipynb"
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    return path
+
+
+def forged_pass(*, last: bool) -> str:
+    """A cell that prints what a judgement looks like, for the text alone or as what it prints last."""
+    data = {"schema": 1, "verdict": "pass", "reason": "x", "case": "k", "outcome": None, "root_cause": None}
+    text = json.dumps({JUDGEMENT_MIME: data | {"findings": []}})
+    return f"print({text!r})" + ("\nprint('PASS k: fine')" if last else "")
+
+
+STALE = {"output_type": "display_data", "metadata": {}}
+CELLS: dict[str, tuple[str, ...]] = {
+    "good": ("1 + 1", PASS),
+    "failing": ("give(Verdict.FAIL, 'found <b>it</b>')",),
+    "failing_quietly": ("give(Verdict.FAIL, 'found it', stop=False)",),
+    "skipped": ("give(Verdict.SKIPPED, 'needs a GPU')",),
+    "raises": ("raise ValueError('first line\\nsecond')", PASS),
+    "exit_3": ("import sys; sys.exit(3)", PASS),
+    "exit_0": ("import sys; sys.exit(0)", PASS),
+    "exit_0_after": (PASS + "\nimport sys; sys.exit(0)",),
+    "kernel_killed": (STRAY, "import os; os.kill(os.getpid(), 9)", PASS),
+    "kernel_killed_after": (PASS + "\nimport os, time; time.sleep(.5); os.kill(os.getpid(), 9)",),
+    "timeout": (STRAY, HANG, PASS),
+    "strays": (STRAY, PASS),
+    "strays_and_raises": (STRAY, "1 / 0"),
+    "no_verdict": ("1",),
+    "two_verdicts": (PASS + "\n" + PASS,),
+    "verdict_too_early": (PASS, "1"),
+    "forged": (forged_pass(last=False), forged_pass(last=True)),
+    "forged_failure": ("give(Verdict.PASS)\nclass VerdictFailed(Exception): pass\nraise VerdictFailed('x')",),
+    "other_case": ("give(Verdict.PASS, case='another')",),
+    "secret": (f"print('token is {SECRET}')\n1", f"give(Verdict.PASS, 'key {SECRET} works')"),
+    "slow_saver": (
+        "import os\nprint(os.stat(where).st_ino)",
+        "import time; time.sleep(1.2)",
+        "print(os.stat(where).st_ino)",
+        PASS,
+    ),
+    "worker_killed": ("import os; os.kill(os.getppid(), 9)", PASS),
+    "bad": (),
+    "empty_environment": ("import os, sys\nprint(sys.executable)\nprint(os.getpid())", PASS),
+}
+STRAYS = ("strays", "strays_and_raises", "kernel_killed", "timeout")
+VERDICTS = {
+    "good": Verdict.PASS,
+    "failing": Verdict.FAIL,
+    "failing_quietly": Verdict.FAIL,
+    "skipped": Verdict.SKIPPED,
+    "strays": Verdict.PASS,
+    "secret": Verdict.PASS,
+    "slow_saver": Verdict.PASS,
+    "empty_environment": Verdict.PASS,
+}
+
+
+class Ran:
+    """Every notebook of `CELLS`, executed in one suite into a folder with an awkward name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.out = folder / "out {case} ünd"
+        self.folder = folder
+        self.events: list[tuple[str, bool]] = []
+        self.out.mkdir()
+        # Left from an earlier suite: it must not stand in for a notebook that is not written.
+        (self.out / "bad--k.ipynb").write_text("{}", encoding="utf-8")
+        requests = []
+        for name, cells in CELLS.items():
+            path = runbook(folder, name, *cells)
+            if name == "bad":
+                path.write_text(path.read_text(encoding="utf-8")[:-20], encoding="utf-8")
+            where = self.out / "slow_saver--k.ipynb" if name == "slow_saver" else self.pids(name)
+            parameters = {"where": str(where), "evidence": "k"}
+            if name == "secret":
+                parameters["api_key"] = "correct-horse-battery-9"
+            requests.append(Request(name, path, "k", parameters, timeout_s=4 if name == "timeout" else 60))
+        requests.append(Request("refused", Path(), "k", refused="case.yaml: line 3: no title; add one"))
+        self.results = {result.runbook: result for result in run_all(requests, out=self.out, progress=self.note)}
+
+    def note(self, request: Request, result: RunResult | None) -> None:
+        self.events.append((request.runbook, result is not None))
+        if result is not None:
+            stored = json.loads((self.out / "results.json").read_text(encoding="utf-8"))["runs"]
+            assert result.verdict in [run["verdict"] for run in stored if run["runbook"] == request.runbook]
+
+    def pids(self, name: str) -> Path:
+        return self.folder / f"{name}.pids"
+
+    def text(self, name: str) -> str:
+        return (self.out / f"{name}--k.ipynb").read_text(encoding="utf-8")
+
+    def outputs(self, name: str) -> list[Any]:
+        cells = json.loads(self.text(name))["cells"]
+        return [output for cell in cells for output in cell.get("outputs", [])]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return Ran(tmp_path_factory.mktemp("ran"))
+
+
+def are_gone(pids: list[int], *, within_s: float = 5.0) -> bool:
+    """Whether none of these processes runs any more; a zombie does not."""
+    deadline = time.monotonic() + within_s
+    while True:
+        alive = []
+        for pid in pids:
+            try:
+                alive += [pid] if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE else []
+            except psutil.NoSuchProcess:
+                continue
+        if not alive or time.monotonic() > deadline:
+            return not alive
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_only_a_run_that_says_so_has_a_verdict(ran: Ran, name: str) -> None:
+    """Whatever else happens in a kernel is an error, and the runs beside it are judged as if alone."""
+    assert ran.results[name].verdict is VERDICTS.get(name, Verdict.ERROR)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("failing", "found <b>it</b>"),
+        ("skipped", "needs a GPU"),
+        ("raises", "ValueError: first line in cell c0; no verdict was reached"),
+        ("exit_3", "SystemExit: 3 in cell c0; no verdict was reached"),
+        ("exit_0", "SystemExit: 0 in cell c0; no verdict was reached"),
+        ("kernel_killed", "the kernel died in cell c1; no verdict was written"),
+        ("timeout", "time-out after 4 s in cell c1"),
+        ("worker_killed", "the worker died (SIGKILL); no verdict was written"),
+        ("no_verdict", "no verdict was written; the last cell must call conclude()"),
+        ("verdict_too_early", "no verdict was written; the last cell must call conclude()"),
+        ("two_verdicts", "no verdict was written; the last cell must call conclude()"),
+        ("other_case", "the verdict is for case another, not for k"),
+        ("refused", "case.yaml: line 3: no title; add one"),
+    ],
+)
+def test_the_reason_says_what_happened_and_where(ran: Ran, name: str, reason: str) -> None:
+    """One line names the exception and the cell."""
+    assert ran.results[name].reason == reason
+
+
+def test_a_broken_notebook_leaves_no_executed_one(ran: Ran) -> None:
+    """It is an error of one line, and no file of an earlier suite stands in for it."""
+    assert ran.results["bad"].notebook is None
+    assert ran.results["refused"].notebook is None
+    assert "\n" not in ran.results["bad"].reason
+    assert "JSON" in ran.results["bad"].reason
+
+
+def test_a_result_carries_what_the_runbook_found(ran: Ran) -> None:
+    """Outcome, root cause and findings come out of the kernel."""
+    result = ran.results["failing"]
+
+    assert (result.case, result.outcome, result.root_cause) == ("k", "failed", CauseRef("a.symptom", "a"))
+    assert [finding.title for finding in result.findings] == ["A title"]
+    assert 0 < result.seconds < 60
+
+
+@POSIX
+@pytest.mark.parametrize("name", STRAYS)
+def test_nothing_outlives_its_run(ran: Ran, name: str) -> None:
+    """Sessions, second forks and empty environments hide no process, however the run ended."""
+    pids = [int(pid) for pid in ran.pids(name).read_text(encoding="utf-8").split()]
+
+    assert len(pids) == 3
+    assert are_gone(pids, within_s=0)
+
+
+def test_a_run_has_a_kernel_of_this_very_python(ran: Ran) -> None:
+    """Neither the notebook nor the host's registered kernels decide which Python runs."""
+    printed = ran.outputs("empty_environment")[0]["text"]
+
+    assert printed[0].strip() == sys.executable
+
+
+@POSIX
+def test_notebooks_are_replaced_never_truncated(ran: Ran) -> None:
+    """Papermill stores through our handler: while it runs, each save is a new file under the old name."""
+    inodes = [output["text"][0] for output in ran.outputs("slow_saver") if output["output_type"] == "stream"]
+
+    assert len(set(inodes)) == 2
+    assert [path.name for path in ran.out.glob(".*")] == []
+
+
+def test_secrets_are_in_no_file(ran: Ran) -> None:
+    """Not as printed, not as a parameter, not in the verdict's reason."""
+    everything = "".join(path.read_text(encoding="utf-8") for path in ran.out.iterdir())
+
+    assert "token is [secret-" in ran.text("secret")
+    assert SECRET not in everything
+    assert "correct-horse-battery" not in everything
+    assert SECRET not in ran.results["secret"].reason
+
+
+def test_parameters_are_stored_with_the_run(ran: Ran) -> None:
+    """An executed notebook says what it was executed with."""
+    notebook = json.loads(ran.text("good"))
+
+    assert notebook["metadata"]["papermill"]["parameters"]["evidence"] == "k"
+
+
+def test_the_verdict_is_shown_for_people_too(ran: Ran) -> None:
+    """One output holds the record, a line and a card; what a log said is no HTML in it."""
+    data = [output["data"] for output in ran.outputs("failing") if output["output_type"] == "display_data"]
+
+    assert len(data) == 1
+    assert "".join(data[0]["text/plain"]) == "FAIL k: found <b>it</b>"
+    assert "found &lt;b&gt;it&lt;/b&gt;" in "".join(data[0]["text/html"])
+
+
+def test_every_run_is_announced_and_reported(ran: Ran) -> None:
+    """Progress tells of each start before its end, and each end after the results are stored."""
+    for name in [*CELLS, "refused"]:
+        assert [done for runbook, done in ran.events if runbook == name] == [False, True]
+
+
+def test_results_are_readable_by_machines(ran: Ran) -> None:
+    """results.json and junit.xml hold each run once, with its verdict."""
+    runs = json.loads((ran.out / "results.json").read_text(encoding="utf-8"))
+    junit = ET.parse(ran.out / "junit.xml").getroot()  # noqa: S314 - our own file
+
+    assert runs["schema"] == 1
+    assert [run["runbook"] for run in runs["runs"]] == [*CELLS, "refused"]
+    assert {"runbook", "case", "verdict", "outcome", "root_cause", "seconds", "findings"} <= set(runs["runs"][0])
+    assert junit.get("tests") == str(len(CELLS) + 1)
+    assert junit.get("failures") == "2"
+    assert junit.get("skipped") == "1"
+    assert int(junit.get("errors", 0)) == len(CELLS) + 1 - len(VERDICTS)
+
+
+def test_temporary_files_are_removed(ran: Ran) -> None:
+    """No connection file, no socket and no log stays behind."""
+    assert ran.results
+    assert not [path for path in Path(tempfile.gettempdir()).glob("vr*") if path.is_dir() and is_ours(path)]
+
+
+def is_ours(runtime: Path) -> bool:
+    """Whether a suite's folder was made by a suite that is over: other tests' suites may be running."""
+    return not any(str(runtime) in " ".join(process.cmdline()) for process in psutil.process_iter(["cmdline"]))
+
+
+# The runner dies.
+
+CALLER = """\
+import sys
+from pathlib import Path
+from vllm_runbooks.suite import Request, run_all
+folder = Path(sys.argv[1])
+def note(request, result):
+    if result is not None:
+        print(request.runbook, result.verdict, flush=True)
+def request(name):
+    return Request(name, folder / f"{name}.ipynb", "k", {"evidence": "k", "where": str(folder / f"{name}.pids")})
+results = run_all([*map(request, sys.argv[3:])], out=folder / "out", jobs=int(sys.argv[2]), progress=note)
+print("end", *[result.verdict for result in results], flush=True)
+"""
+
+
+class Caller:
+    """A suite in a process of its own that has judged one run, and hangs in another with strays about."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        runbook(folder, "good", PASS)
+        runbook(folder, "hanging", STRAY, HANG, PASS)
+        runbook(folder, "pending", PASS)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", CALLER, str(folder), "1", "good", "hanging", "pending"],
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+
+    def await_hanging(self) -> None:
+        deadline = time.monotonic() + 60
+        pids = self.folder / "hanging.pids"
+        while not (pids.is_file() and pids.read_text(encoding="utf-8") and self.verdict("good") == "pass"):
+            assert time.monotonic() < deadline
+            assert self.process.poll() is None
+            time.sleep(0.05)
+        family = [child.pid for child in psutil.Process(self.process.pid).children(recursive=True)]
+        self.pids = [*family, *(int(pid) for pid in pids.read_text(encoding="utf-8").split())]
+
+    def verdict(self, name: str) -> str | None:
+        try:
+            runs = json.loads((self.folder / "out/results.json").read_text(encoding="utf-8"))["runs"]
+        except FileNotFoundError:
+            return None
+        return str(next(run["verdict"] for run in runs if run["runbook"] == name))
+
+
+DEATHS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGKILL")
+
+
+@pytest.fixture(scope="module")
+def dead(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Caller, bool, str]]:
+    """Callers that were killed by each signal, whether all was gone 5 s later, and what they printed."""
+    callers = {name: Caller(tmp_path_factory.mktemp(name)) for name in DEATHS}
+    try:
+        for caller in callers.values():
+            caller.await_hanging()
+        for name, caller in callers.items():
+            caller.process.send_signal(getattr(signal, name))
+        over = time.monotonic() + 5
+        gone = {
+            name: are_gone([caller.process.pid, *caller.pids], within_s=over - time.monotonic())
+            for name, caller in callers.items()
+        }
+    finally:
+        for caller in callers.values():
+            caller.process.kill()
+    return {name: (caller, gone[name], caller.process.communicate()[0]) for name, caller in callers.items()}
+
+
+@POSIX
+@pytest.mark.parametrize("name", DEATHS)
+def test_when_the_runner_dies_all_is_gone_in_five_seconds(dead: dict[str, tuple[Caller, bool, str]], name: str) -> None:
+    """Workers, kernels, guards and everything they started."""
+    assert dead[name][1]
+
+
+@POSIX
+@pytest.mark.parametrize("name", DEATHS)
+def test_when_the_runner_dies_what_was_judged_stays(dead: dict[str, tuple[Caller, bool, str]], name: str) -> None:
+    """The finished run keeps its verdict; the running and the pending one are interrupted."""
+    caller, _, printed = dead[name]
+
+    assert printed.startswith("good pass\n")
+    assert [caller.verdict(run) for run in ("good", "hanging", "pending")] == ["pass", "interrupted", "interrupted"]
+    assert json.loads((caller.folder / "out/hanging--k.ipynb").read_text(encoding="utf-8"))["cells"]
+    if name != "SIGKILL":
+        assert printed.endswith("end pass interrupted interrupted\n")
+        assert ">interrupted<" in (caller.folder / "out/index.html").read_text(encoding="utf-8")
+
+
+@POSIX
+@pytest.mark.slow
+def test_kill_at_any_moment_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    """What was printed is on disk, what was not reads interrupted, and every file is whole."""
+    names = [runbook(tmp_path, f"good{i}", PASS).stem for i in range(6)]
+    for attempt in range(8):
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", CALLER, str(tmp_path), "2", *names], stdout=subprocess.PIPE, text=True
+        )
+        time.sleep(random.Random(attempt).uniform(0.2, 4.0))  # noqa: S311 - a reproducible moment
+        family = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
+        process.kill()
+        printed = process.communicate()[0]
+        results = tmp_path / "out/results.json"
+        stored = json.loads(results.read_text(encoding="utf-8"))["runs"] if results.exists() else []
+
+        assert {line.split()[0] for line in printed.splitlines() if " pass" in line and "end" not in line} <= {
+            run["runbook"] for run in stored if run["verdict"] == "pass"
+        }
+        assert {run["verdict"] for run in stored} <= {"pass", "interrupted"}
+        assert are_gone(family)
+        for path in tmp_path.glob("out/*.ipynb"):
+            assert json.loads(path.read_text(encoding="utf-8"))["cells"]
+        assert not list(tmp_path.glob("out/.*"))
+
+
+@POSIX
+@pytest.mark.slow
+def test_a_worker_that_hangs_is_ended(tmp_path: Path) -> None:
+    """The limit of a run holds even when nothing answers any more, and the next run gets a new worker."""
+    stuck = runbook(tmp_path, "stuck", STRAY, "import os, signal; os.kill(os.getppid(), signal.SIGSTOP)", HANG)
+    pids = tmp_path / "pids"
+    requests = [
+        Request("stuck", stuck, "k", {"where": str(pids)}, timeout_s=3),
+        Request("good", runbook(tmp_path, "good", PASS), "k"),
+    ]
+
+    results = run_all(requests, out=tmp_path / "out", jobs=1)
+
+    assert [result.verdict for result in results] == [Verdict.ERROR, Verdict.PASS]
+    assert results[0].reason == "time-out after 3 s"
+    assert are_gone([int(pid) for pid in pids.read_text(encoding="utf-8").split()], within_s=0)
+
+
+# The disk is full.
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 100 kB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = (
+        sys.platform == "linux"
+        and os.geteuid() == 0
+        and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", disk], check=False).returncode == 0
+    )
+    if not mounted:
+        pytest.skip("needs the right to mount")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+FILL = "print('x' * 60_000)"
+
+
+def test_a_full_disk_is_no_pass_and_destroys_nothing(small_disk: Path, tmp_path: Path) -> None:
+    """The run says what could not be stored; the last good notebook is whole, and no part of a file is left."""
+    path = runbook(tmp_path, "filling", "1", "import time; time.sleep(1.1)", FILL, FILL, PASS)
+
+    result = run_all([Request("filling", path, "k", {"evidence": "k"})], out=small_disk)[0]
+
+    assert result.verdict is Verdict.ERROR
+    assert result.reason.startswith(f"could not store {small_disk / 'filling--k.ipynb'} (No space left on device; ")
+    assert result.reason.endswith(" bytes free)")
+    assert json.loads((small_disk / "filling--k.ipynb").read_text(encoding="utf-8"))["cells"]
+    assert json.loads((small_disk / "results.json").read_text(encoding="utf-8"))["runs"][0]["verdict"] == "error"
+    assert not list(small_disk.glob(".*"))
+
+
+@POSIX
+@pytest.mark.slow
+def test_a_file_that_may_not_grow_is_no_pass(tmp_path: Path) -> None:
+    """The same with a limit on the size of files, which needs no rights."""
+    runbook(tmp_path, "filling", FILL, PASS)
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))\n" + CALLER
+
+    run = subprocess.run(
+        [sys.executable, "-c", limited, tmp_path, "1", "filling"], capture_output=True, text=True, check=True
+    )
+
+    assert run.stdout.splitlines() == ["filling error", "end error"]
+    assert "could not store" in (tmp_path / "out/results.json").read_text(encoding="utf-8")
+
+
+def test_a_disk_that_is_full_from_the_start_is_refused(small_disk: Path, tmp_path: Path) -> None:
+    """No kernel starts when its verdict could not be kept."""
+    (small_disk / "big").write_bytes(b"x" * 98_000)
+
+    with pytest.raises(InputError, match=r"could not store .* .* bytes free\); give another folder"):
+        run_all([Request("good", runbook(tmp_path, "good", PASS))], out=small_disk / "out")
+
+
+@pytest.mark.slow
+def test_results_that_could_not_be_kept_are_an_error(small_disk: Path, tmp_path: Path) -> None:
+    """A disk that fills up while runs go on ends in one line, not in results that are not there."""
+    filler = f"open({str(small_disk / 'big')!r}, 'wb', buffering=0).write(bytes(200_000))"
+
+    with pytest.raises(RunbooksError, match="could not store"):
+        run_all([Request("good", runbook(tmp_path, "good", filler, PASS), "k")], out=small_disk / "out")
+
+
+# What is asked for.
+
+
+def test_names_of_cases_lead_nowhere_else(tmp_path: Path) -> None:
+    """Whatever a case calls itself, its notebook lies in the folder, and no two share a name."""
+    requests = [Request("r", Path(), case, refused="x") for case in ("../../up", "a/b", "a_b", ".hidden", "", None)]
+
+    results = run_all(requests, out=tmp_path / "out")
+
+    assert [result.verdict for result in results] == [Verdict.ERROR] * 6
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["index.html", "junit.xml", "out", "results.json"]
+
+
+def test_control_characters_do_not_break_the_xml(tmp_path: Path) -> None:
+    """A reason may quote a log; what XML cannot hold is left out."""
+    run_all([Request("r", Path(), "c\x00\ud800", refused="a \x1b[31m<b>&\x07 \ufffe")], out=tmp_path)
+
+    case = ET.parse(tmp_path / "junit.xml").getroot()[0]  # noqa: S314 - our own file
+
+    assert case.get("name") == "c"
+    assert "<b>&" in (case[0].get("message") or "")
+
+
+def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    """A file where the folder should be is one line."""
+    (tmp_path / "out").write_text("", encoding="utf-8")
+
+    with pytest.raises(InputError, match="cannot be used"):
+        run_all([], out=tmp_path / "out")
+
+
+def test_signal_handlers_are_given_back(tmp_path: Path) -> None:
+    """The caller's own handlers are in place after a suite."""
+    before = signal.getsignal(signal.SIGINT)
+    run_all([Request("r", Path(), refused="x")], out=tmp_path)
+
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+# papermill by itself.
+
+
+@pytest.mark.slow
+def test_papermill_can_use_the_engine_by_itself(tmp_path: Path) -> None:
+    """The engine brings its kernel, its sockets and its way of storing along."""
+    path = runbook(tmp_path, "good", f"print({SECRET!r})", PASS)
+    script = (
+        "import papermill; from papermill.engines import papermill_engines; from vllm_runbooks.suite import Engine\n"
+        "papermill_engines.register('ours', Engine)\n"
+        f"papermill.execute_notebook({str(path)!r}, {str(tmp_path / 'out.ipynb')!r}, engine_name='ours')"
+    )
+
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+    text = (tmp_path / "out.ipynb").read_text(encoding="utf-8")
+    assert JUDGEMENT_MIME in text
+    assert SECRET not in text
+
+
+# The commands.
+
+
+def recorded(folder: Path, name: str, *, runbooks: str = "good", text: str | None = None) -> None:
+    """Write a recorded case that names these runbooks."""
+    case = folder / "cases" / name
+    case.mkdir(parents=True)
+    (case / "startup.log").write_text("INFO 11-20 06:23:11 [api_server.py:1] started\n", encoding="utf-8")
+    content = f"id: {name}\ntitle: A case\nsource: ours\nfiles: [startup.log]\nexpect: {{class: ok}}\n"
+    (case / "case.yaml").write_text(text or f"{content}runbooks: [{runbooks}]\n", encoding="utf-8")
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> list[str]:
+    """A folder of two runbooks and two cases, as options of the commands."""
+    (tmp_path / "runbooks").mkdir()
+    runbook(tmp_path / "runbooks", "good", PASS)
+    runbook(tmp_path / "runbooks", "failing", "give(Verdict.FAIL, 'found it')")
+    recorded(tmp_path, "a-case")
+    recorded(tmp_path, "b-case", runbooks="good, failing")
+    return [
+        "--runbooks",
+        str(tmp_path / "runbooks"),
+        "--cases",
+        str(tmp_path / "cases"),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+
+
+def test_check_pairs_runbooks_with_the_cases_that_name_them(
+    shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What is broken is an error of its own and the rest is judged; progress goes to stderr, and the status is 1."""
+    (tmp_path / "runbooks/broken.ipynb").write_text("{", encoding="utf-8")
+    recorded(tmp_path, "c-case", text="id: [\n")
+    recorded(tmp_path, "d-case", runbooks="goood, broken")
+
+    status = command_line(["check", *shelf, "--only", "broken", "--only", "[bcd]-case"])
+    printed = capfd.readouterr()
+
+    runs = json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8"))["runs"]
+    assert status == 1
+    assert [(run["runbook"], run["case"], run["verdict"]) for run in runs] == [
+        ("broken", None, "error"),
+        ("good", "b-case", "pass"),
+        ("failing", "b-case", "fail"),
+        ("(any)", "c-case", "error"),
+        ("goood", "d-case", "error"),
+    ]
+    assert "did you mean good?" in runs[4]["reason"]
+    assert "FAIL failing on b-case: found it" in printed.out.splitlines()
+    assert printed.out.splitlines()[-2:] == ["1 pass, 1 fail, 3 error", f"Report: {tmp_path / 'out/index.html'}"]
+    assert len(printed.err.splitlines()) == 5
+
+
+def test_check_ends_with_0_when_all_pass(shelf: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """One document on stdout, when asked for."""
+    status = command_line(["check", *shelf, "--only", "a-*", "--format", "json"])
+
+    assert status == 0
+    assert json.loads(capfd.readouterr().out)["runs"][0]["verdict"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["check", "--only", "god"], "did you mean good?"),
+        (["check", "--only", "good", "--only", "zzz"], "--only zzz"),
+        (["check", "--jobs", "0"], "jobs"),
+        (["run", "god"], "did you mean good?"),
+        (["run", "good", "-p", "evidenc", "x"], "did you mean evidence?"),
+        (["run", "good", "-p", "where", "a", "-p", "where", "b"], "given twice"),
+        (["run", "good", "-p", "evidence", "/no/such/file"], "no such file"),
+        (["run", "good"], "k: no such file"),
+        (["run", "/no/such.ipynb"], "no such file"),
+        (["show", "god"], "did you mean good?"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_any_kernel(
+    shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    """Status 2, one line on stderr, nothing on stdout, and no folder made."""
+    kept = {"check": shelf, "run": shelf[:2] + shelf[4:], "show": shelf[:2]}[arguments[0]]
+
+    status = command_line([*arguments, *kept])
+    printed = capfd.readouterr()
+
+    assert (status, printed.out) == (2, "")
+    assert len(printed.err.splitlines()) == 1
+    assert says in printed.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_run_reports_the_verdict(shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A line with the verdict, the executed notebook, and the status; an .ipynb path will do as well as an id."""
+    evidence = ["-p", "evidence", str(tmp_path / "cases/a-case")]
+
+    status = command_line(["run", str(tmp_path / "runbooks/failing.ipynb"), *evidence, *shelf[4:]])
+
+    assert status == 1
+    assert capfd.readouterr().out.splitlines() == [
+        "FAIL failing on a-case: found it",
+        f"Executed notebook: {tmp_path / 'out/failing.ipynb'}",
+    ]
+
+
+def test_runbooks_are_listed_and_shown(shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Ids with titles; one with its parameters; a broken one is named and makes the status 1."""
+    assert command_line(["list", *shelf[:2]]) == 0
+    assert capfd.readouterr().out.splitlines() == ["failing  Title", "good     Title"]
+    assert command_line(["show", "good", *shelf[:2]]) == 0
+    assert "  evidence: str = 'k'  case" in capfd.readouterr().out
+    (tmp_path / "runbooks/broken.ipynb").write_text("{", encoding="utf-8")
+    assert command_line(["list", *shelf[:2], "--format", "json"]) == 1
+    assert [book["id"] for book in json.loads(capfd.readouterr().out)["runbooks"]] == ["failing", "good"]
