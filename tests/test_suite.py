@@ -162,7 +162,7 @@ class Ran:
             parameters = {"where": str(where), "evidence": "k"}
             if name == "secret":
                 parameters["api_key"] = "correct-horse-battery-9"
-            requests.append(Request(name, path, "k", parameters, timeout_s=4 if name == "timeout" else 60))
+            requests.append(Request(name, path, "k", parameters, timeout_s=7 if name == "timeout" else 60))
         requests.append(Request("refused", Path(), "k", refused="case.yaml: line 3: no title; add one"))
         self.results = {result.runbook: result for result in run_all(requests, out=self.out, progress=self.note)}
 
@@ -218,7 +218,7 @@ def test_only_a_run_that_says_so_has_a_verdict(ran: Ran, name: str) -> None:
         ("exit_3", "SystemExit: 3 in cell c0; no verdict was reached"),
         ("exit_0", "SystemExit: 0 in cell c0; no verdict was reached"),
         ("kernel_killed", "the kernel died in cell c1; no verdict was written"),
-        ("timeout", "time-out after 4 s in cell c1"),
+        ("timeout", "time-out after 7 s in cell c1"),
         ("worker_killed", "the worker died (SIGKILL); no verdict was written"),
         ("no_verdict", "no verdict was written; the last cell must call conclude()"),
         ("verdict_too_early", "no verdict was written; the last cell must call conclude()"),

@@ -32,5 +32,5 @@ class CatalogError(InputError):
     """A catalog file is broken; the text names file, line and field."""
 
 
-class VerdictFailed(RunbooksError):
+class VerdictFailed(RunbooksError):  # noqa: N818 - what a notebook's reader sees: the verdict is "fail"
     """A runbook found a problem, or its answer differs from what its case expects."""

@@ -1,8 +1,8 @@
 """Every record that passes between modules, written once as frozen dataclasses.
 
-Field names carry units (`_gib` is 2**30 bytes, `_s` or `_seconds` seconds, `_tokens` tokens); `None` means unknown and is
-shown as unknown. Lines and columns count from 1 in the file given. A trailing underscore (`class_`) keeps a Python keyword
-usable as a name; it is dropped in JSON and YAML.
+Field names carry units (`_gib` is 2**30 bytes, `_s` or `_seconds` seconds, `_tokens` tokens); `None` means unknown and
+is shown as unknown. Lines and columns count from 1 in the file given. A trailing underscore (`class_`) keeps a Python
+keyword usable as a name; it is dropped in JSON and YAML.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Role(StrEnum):
 class Verdict(StrEnum):
     """How a runbook's run ended."""
 
-    PASS = "pass"
+    PASS = "pass"  # noqa: S105 - a verdict, not a password
     FAIL = "fail"
     ERROR = "error"
     SKIPPED = "skipped"
@@ -168,8 +168,8 @@ class Signature:
     __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
 
     pattern: str
-    """Regular expression in the common subset of RE2 and `re`; a blank stands for any blank space or none. In YAML a list
-    of pieces is joined."""
+    """Regular expression in the common subset of RE2 and `re`; a blank stands for any blank space or none. In YAML a
+    list of pieces is joined, and `@name` is a pattern of `patterns.yaml`."""
     origin: str = "vllm"
     """Who prints it: vllm, torch, cuda, nccl, ray, python, uvicorn, shell, kernel or wrapper."""
     frames: tuple[str, ...] = ()
@@ -202,6 +202,10 @@ class Condition:
     at_most: float | None = None
     lacks: str | None = None
     """Key that the argument (a JSON object) must lack, or set to another value than 0."""
+    is_first: bool = False
+    """Holds when no other failure stands in the text before the line."""
+    required: bool = False
+    """A symptom whose required condition does not hold is not found."""
 
 
 @dataclass(frozen=True)
@@ -280,7 +284,7 @@ class LineFormat:
     phase: str | None = None
     """Phase of the start that this line belongs to."""
     event: str | None = None
-    """What the line proves: begin, engine_ready, ready, served, stopping, interrupted, failed, waiting, wrapper_ready."""
+    """What the line proves: begin, engine, engine_ready, ready, served, stopping, failed, waiting, wrapper_ready."""
     duration: str | None = None
     """Figure that is the printed duration of the phase."""
     arguments: bool = False
@@ -414,8 +418,8 @@ class Hit:
     link: int = 0
     """Index into that traceback's chain."""
     depth: int = -2
-    """How well the place is known: from 0 the depth in the traceback of the frame that the signature asked for, -1 the
-    phase, -2 neither was asked for."""
+    """How well the place is known: from 0 on the depth in the traceback of the frame that the signature asked for, -1
+    the phase, -2 neither was asked for."""
     level: str | None = None
     """Log level of the line, None where it has none."""
 
@@ -441,8 +445,8 @@ class Facts:
     kv_cache_tokens: int | None = None
     """Tokens as this release counts them; blocks x block size where only blocks are printed."""
     kv_cache_tokens_meaning: str | None = None
-    """What that count means: "slots" (cache slots of one layer group: not a number of requests), "full-length" (tokens of
-    full-length requests: the concurrency times max_model_len), "same" (both are the same number here), None: not known."""
+    """What that count means: "slots" (cache slots of one layer group, no measure of requests), "full-length" (tokens of
+    full-length requests: the concurrency times max_model_len), None: not known."""
     kv_cache_blocks: int | None = None
     max_concurrency: float | None = None
     max_concurrency_tokens: int | None = None
@@ -594,7 +598,7 @@ class Answer:
     facts: Facts
     ranks: tuple[RankFacts, ...]
     first_error: Quote | None
-    """Where no cause was found: the first exception that no symptom explains."""
+    """The first exception that no symptom explains, where it stands before the cause or there is none."""
 
 
 @dataclass(frozen=True)
@@ -726,5 +730,5 @@ def record(kind: type[T], data: Mapping[str, Any]) -> T:
             values[name] = _decoded(hint, data[key])
     unknown = set(data) - {name.rstrip("_") for name in _hints(kind)}
     if unknown:
-        raise TypeError(f"{kind.__name__} has no field {sorted(unknown)[0]!r}")
+        raise TypeError(f"{kind.__name__} has no field {min(unknown)!r}")
     return kind(**values)

@@ -1,0 +1,44 @@
+"""How long a diagnosis takes as a whole process, against importing papermill, in one run on one machine."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.benchmark
+
+CASES = Path(__file__).resolve().parents[2] / "catalog" / "cases"
+ROUNDS = 5
+
+
+def seconds(*command: str) -> float:
+    """Wall clock of a whole process."""
+    started = time.perf_counter()
+    subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120)
+    return time.perf_counter() - started
+
+
+def test_a_diagnosis_takes_less_than_importing_papermill(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`diagnose` on a 500-line log takes less wall clock than `python -c "import papermill"`: median of five rounds."""
+    names = ("autoglm-3090-video-oom", "gpt-oss-gemma-a100-four-starts")
+    lines = [line for name in names for line in (CASES / name / "startup.log").read_text("utf-8").splitlines()][:500]
+    log = tmp_path / "startup.log"
+    log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert len(lines) == 500
+    command = str(Path(sys.executable).with_name("vllm-runbooks"))
+    seconds(command, "diagnose", str(log))
+
+    ratios = [
+        seconds(command, "diagnose", str(log)) / seconds(sys.executable, "-c", "import papermill")
+        for _ in range(ROUNDS)
+    ]
+
+    with capsys.disabled():
+        each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"\ndiagnose / import papermill: median {statistics.median(ratios):.2f} of {each}")
+    assert statistics.median(ratios) < 1.0

@@ -1,0 +1,29 @@
+"""What every test shares: an environment of its own, and the material beside the project where it is at hand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No setting of the host reaches a test; the index's cache is shared by one test run."""
+    for name in [n for n in os.environ if n.startswith("VLLM_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.setenv("PAGER", "cat")
+
+
+@pytest.fixture
+def seeds() -> Path:
+    """The folder of the source documents, where it lies beside the project."""
+    folder = SHARED / "seeds"
+    if not folder.is_dir():
+        pytest.skip("the source documents are not at hand")
+    return folder

@@ -1,0 +1,90 @@
+"""What README and docs say is so: commands exist, links lead somewhere, generated parts are fresh."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from vllm_runbooks import notebook
+from vllm_runbooks.cli import commands
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def tracked() -> list[str]:
+    """Files under version control, or all files of a copy that has none."""
+    done = subprocess.run(["git", "ls-files"], check=False, cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.split() or [str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if p.is_file()]
+
+
+def test_the_readme_sets_up_with_two_commands_of_one_line() -> None:
+    """Two fenced commands, one line each, make an environment: one runs the runbooks, one the tests."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    fenced = re.findall(r"```bash\n(.*?)\n```", readme, re.DOTALL)
+
+    assert [block.count("\n") for block in fenced] == [0, 0]
+    assert [block.startswith("python3 -m venv .venv && .venv/bin/pip install") for block in fenced] == [True, True]
+    assert fenced[0].endswith(".venv/bin/vllm-runbooks check --out report")
+    assert fenced[1].endswith(".venv/bin/pytest -q")
+
+
+def test_the_readme_lists_the_runbooks() -> None:
+    """Its table has a row for every runbook, with the title that the notebook has."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    runbooks = [notebook.load_runbook(p) for p in sorted((ROOT / "runbooks").glob("*.ipynb"))]
+
+    assert [f"| [`{r.id}`](runbooks/{r.id}.ipynb) | {r.title} |" for r in runbooks] == re.findall(
+        r"^\| \[`[\w-]+`\]\(runbooks/.*$", readme, re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_commands_in_pages_exist(page: Path) -> None:
+    """Every `vllm-runbooks COMMAND --option` in a page is one that the command line has."""
+    runner = CliRunner()
+    text = page.read_text(encoding="utf-8")
+
+    for line in re.findall(r"vllm-runbooks ((?:[a-z]+)(?: [^`\n|]*)?)", text):
+        words = line.split()
+        command = commands.get_command(None, words[0])  # type: ignore[arg-type] # the group needs no context
+        if command is None:
+            pytest.fail(f"{page.name}: no command {words[0]!r} in `vllm-runbooks {line}`")
+        options = {w.partition("=")[0] for w in words if re.match(r"--?[a-z]", w)}
+        group = [words[0], words[1]] if hasattr(command, "commands") and len(words) > 1 else [words[0]]
+        told = runner.invoke(commands, [*group, "--help"]).output
+        assert [o for o in options if not re.search(rf"(?<![\w-]){re.escape(o)}\b", told)] == [], line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_between_files_lead_somewhere(page: Path) -> None:
+    """A relative link in a page names a file or folder of the project."""
+    links = re.findall(r"\]\(((?!https?:|#|mailto:)[^)\s#]+)", page.read_text(encoding="utf-8"))
+
+    assert [link for link in links if not (page.parent / link).exists() and "/symptoms/" not in f"/{link}"] == []
+
+
+def test_the_project_speaks_of_itself_alone() -> None:
+    """Outside of tests nothing names a place beside the project, and nothing names a package index."""
+    found = []
+    for name in tracked():
+        path = ROOT / name
+        if not path.is_file() or path.suffix in {".png", ".woff2"}:
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if re.search(r"https?://[^\s\"')]*(?:pypi|/simple)", text) and not name.startswith("catalog/cases/"):
+            found.append(f"{name}: the address of a package index")
+        if re.search(r"\.\./shared|/work/(?:main|shared)", text) and not name.startswith("tests/"):
+            found.append(f"{name}: a place beside the project")
+    assert found == []
+
+
+def test_constraints_pin_without_addresses() -> None:
+    """Every line of the constraints file is a comment or `name==version`."""
+    lines = (ROOT / "tests" / "constraints.txt").read_text(encoding="utf-8").splitlines()
+
+    assert [line for line in lines if not re.fullmatch(r"#.*|[A-Za-z0-9_.-]+==[A-Za-z0-9_.+!-]+", line)] == []

@@ -1,0 +1,651 @@
+"""The site says what the catalog says, loads nothing from elsewhere, and runs nothing that a log holds.
+
+One site is built for all of these tests, from the shipped catalog, a symptom whose every text is hostile, and a runbook
+whose executed copy is.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import partial
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vllm_runbooks import render, session, site
+from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.notebook import JUDGEMENT_MIME
+from vllm_runbooks.records import Answer, Facts, Level, Outcome, Role, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+
+PAYLOADS = (
+    "<script>window.PWN_1=1</script>",
+    "<img src=x onerror='window.PWN_2=1'>",
+    "<a href='javascript:window.PWN_3=1'>press</a>",
+    "<iframe src='javascript:parent.PWN_4=1'></iframe>",
+    "<svg onload='window.PWN_5=1'><rect width='1' height='1'/></svg>",
+    "<div style='background:url(https://evil.example/a.png)'>a</div>",
+    "<div style='background:\\75rl(https://evil.example/b.png)'>b</div>",
+    "<svg><title><img src=x onerror='window.PWN_6=1'></title><path fill='url(https://evil.example/c)'/></svg>",
+    "<svg></p><style><a id='</style><img src=x onerror=window.PWN_7=1>'>",
+    "<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=window.PWN_8=1&gt;'>",
+    "<link rel=stylesheet href=https://evil.example/d.css><meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<base href=https://evil.example/><form><button onclick='window.PWN_9=1'>b</button></form>",
+    "</div></section></article><script>window.PWN_10=1</script>",
+    "<object data='data:text/html,<script>top.PWN_11=1</script>'></object><embed src=x><video src=https://evil.example/e>",
+)
+MARKDOWN = (
+    "# not a heading", "- not a list", "1. not a list", "> not a quote", "[not](https://evil.example)", "![not](x.png)",
+    "{math}`not`", "```{raw} html\n<script>window.PWN_20=1</script>\n```", ":::{toctree}\nx\n:::", "(not-a-target)=",
+    "<https://evil.example>", "{{ not }}", "| a | b |\n|---|---|\n| c | d |", "+++ {}", "% comment", "---\na: b\n---",
+    "[x]{.mark onclick=1}", "Title\n=====", "    indented", "a\\\nb", "&lt;script&gt;", "$x$", "*a* _b_ **c** ~~d~~", "[^1]",
+    "``x` `y``", "`a`b_c", "`", "\x1b[31m\x00\u202e", "{name}", "|", "www.evil.example",
+)  # fmt: skip
+
+
+def notebook(*cells: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """A runbook's notebook around these code cells."""
+    title = {"cell_type": "markdown", "id": "title", "metadata": {}, "source": "# A runbook\n\nIt is hostile."}
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": [title, *cells]}
+
+
+def cell(name: str, source: str, outputs: list[dict[str, Any]], *tags: str) -> dict[str, Any]:
+    """A code cell with what it printed."""
+    meta = {"tags": list(tags)}
+    return {
+        "cell_type": "code",
+        "id": name,
+        "metadata": meta,
+        "source": source,
+        "outputs": outputs,
+        "execution_count": 1,
+    }
+
+
+def shown(**data: Any) -> dict[str, Any]:
+    """An output of these MIME types; a name's first underscore is the slash."""
+    return {
+        "output_type": "display_data",
+        "metadata": {"text/html": {"isolated": True}},
+        "data": {name.replace("_", "/", 1): value for name, value in data.items()},
+    }
+
+
+VERDICT: dict[str, Any] = {
+    "schema": 1, "verdict": "pass", "reason": "as expected", "case": "a-case", "outcome": None, "root_cause": None,
+    "findings": [],
+}  # fmt: skip
+PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
+RUNBOOK = {"id": "hostile", "symptoms": ["evil.markup", "unknown.symptom"], "side_effects": False, "needs_gpu": False}
+OUTPUTS = [
+    *(shown(text_html=payload, text_plain="plain") for payload in PAYLOADS),
+    *(shown(text_markdown=payload, text_plain="<Markdown>") for payload in (*PAYLOADS, *MARKDOWN)),
+    *({"output_type": "stream", "name": "stdout", "text": text} for text in PAYLOADS),
+    {"output_type": "error", "ename": PAYLOADS[0], "evalue": PAYLOADS[1], "traceback": list(PAYLOADS)},
+    shown(**{"application_javascript": "window.PWN_30=1", "text_latex": "$x$", "image_svg+xml": PAYLOADS[4]}),
+    shown(**{"application_vnd.jupyter.widget-view+json": {"model_id": "m"}, "text_plain": "Widget()"}),
+    shown(image_png=PICTURE, text_plain="a picture"),
+    shown(image_png="'><script>window.PWN_31=1</script>", text_plain="no picture"),
+]
+EXECUTED = notebook(
+    cell("parameters", 'evidence: str = "a-case"  # case', [], "parameters"),
+    cell("hostile", "print(log)", OUTPUTS),
+    cell(
+        "verdict",
+        "conclude(judgement)",
+        [shown(**{JUDGEMENT_MIME.replace("/", "_", 1): VERDICT, "text_plain": "PASS"})],
+    ),
+    runbook=RUNBOOK,
+    widgets={"application/vnd.jupyter.widget-state+json": {"state": {"m": {"model_name": "HTMLModel"}}}},
+)
+
+
+def stripped(executed: dict[str, Any]) -> dict[str, Any]:
+    """The notebook as it lies in a repository."""
+    cells = [
+        {**c, "outputs": [], "execution_count": None} if c["cell_type"] == "code" else c for c in executed["cells"]
+    ]
+    return {**executed, "cells": cells, "metadata": {"runbook": executed["metadata"]["runbook"]}}
+
+
+def hostile_symptom() -> dict[str, Any]:
+    """A symptom that says something hostile wherever its author may write."""
+    said = "\n\n".join((*PAYLOADS, *MARKDOWN))
+    line = " ".join(PAYLOADS)
+    return {
+        "id": "evil.markup", "title": line, "severity": "fatal", "role": "wrapper", "runbook": "hostile",
+        "signatures": [{"pattern": "a very hostile line"}],
+        "examples": [{"text": f"{said}\n````\n</pre>{line}", "source": line, "vllm": line}],
+        "near_misses": [{"text": said, "why": said}],
+        "cause": said, "explanation": [said], "do_first": said, "confirm": said, "refute": said,
+        "conditions": [{"says": said, "outcome": ["failed"]}],
+        "look_in": {"what": said, "where": said},
+        "remedies": [
+            {"title": said, "cost": said, "edits": [{"op": "set", "name": f"a`{line}", "value": {"a": line}}]},
+            {
+                "title": "Ordinary",
+                "cost": "",
+                "edits": [{"op": "set", "name": "max_num_seqs", "value": {"lower_to": 64}}],
+            },
+        ],
+        "references": [said, "javascript:window.PWN_40=1", "https://a.example/`x`", "https://docs.example/page"],
+        "verified": {"date": line, "vllm": line},
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of the shipped catalog with a hostile symptom and a hostile run on top."""
+    root = tmp_path_factory.mktemp("site")
+    data, own, executed = root / "data", root / "own", root / "executed"
+    for folder in (data / "runbooks", own / "symptoms", executed):
+        folder.mkdir(parents=True)
+    for name in ("catalog", "docs"):
+        (data / name).symlink_to(ROOT / name)
+    (data / "runbooks" / "hostile.ipynb").write_text(json.dumps(stripped(EXECUTED)), encoding="utf-8")
+    (executed / "hostile--a-case.ipynb").write_text(json.dumps(EXECUTED), encoding="utf-8")
+    (own / "symptoms" / "evil.markup.yaml").write_text(json.dumps(hostile_symptom()), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VLLM_RUNBOOKS_DATA", str(data))
+        patch.setenv("VLLM_RUNBOOKS_CATALOG", str(own))
+        index = site.build(root / "html", executed=executed)
+    assert index == root / "html" / "index.html"
+    return root / "html"
+
+
+class Elements(HTMLParser):
+    """Every element of a page with its attributes, and what stands within its article."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.all: list[tuple[str, dict[str, str]]] = []
+        self.article: list[tuple[str, dict[str, str]]] = []
+        self.text: list[str] = []
+        self.ids: set[str] = set()
+        self._depth = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        element = (tag, {name: value or "" for name, value in attrs})
+        self._depth += tag == "article"
+        self.all.append(element)
+        self.ids.add(element[1].get("id", ""))
+        if self._depth:
+            self.article.append(element)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._depth -= tag == "article"
+
+    def handle_data(self, data: str) -> None:
+        if self._depth:
+            self.text.append(data)
+
+
+def pages(folder: Path) -> Iterator[tuple[str, Elements]]:
+    """Every page of a built site."""
+    for path in sorted(folder.rglob("*.html")):
+        if "_static" not in path.parts:
+            yield str(path.relative_to(folder)), Elements(path.read_text(encoding="utf-8"))
+
+
+def test_nothing_hostile_is_left_in_a_page(built: Path) -> None:
+    """Texts of logs, outputs and symptoms appear as text: no element, attribute or address of theirs gets through."""
+    forbidden = {
+        "script",
+        "iframe",
+        "object",
+        "embed",
+        "link",
+        "meta",
+        "base",
+        "form",
+        "style",
+        "video",
+        "audio",
+        "math",
+    }
+    for name, page in pages(built):
+        inside = page.article
+        assert not forbidden & {tag for tag, _ in inside}, name
+        assert not [attribute for _, attributes in inside for attribute in attributes if attribute.startswith("on")], (
+            name
+        )
+        addresses = [attributes.get("href", "") + attributes.get("src", "") for _, attributes in inside]
+        assert not [a for a in addresses if re.match(r"\s*(?:javascript|data|vbscript):", a, re.IGNORECASE)], name
+        assert not [a for a in addresses if "evil.example" in a], name
+        assert not [attributes for _, attributes in inside if re.search(r"url|\\", attributes.get("style", ""))], name
+
+
+def test_hostile_texts_are_shown_whole(built: Path) -> None:
+    """What a symptom says is all there to read, markup included."""
+    page = "".join(dict(pages(built))["symptoms/evil.markup.html"].text)
+    for said in PAYLOADS:
+        assert page.count(" ".join(said.split())) >= 8
+    for said in (
+        "# not a heading",
+        "(not-a-target)=",
+        "[not](https://evil.example)",
+        "&lt;script&gt;",
+        "**c**",
+    ):
+        assert page.count(said) >= 8
+
+
+def test_a_page_has_one_article_and_one_heading(built: Path) -> None:
+    """No text closes the page's own elements or opens a second of them."""
+    for name, page in pages(built):
+        tags = [tag for tag, _ in page.all]
+        assert tags.count("body") == 1, name
+        if name != "search.html":
+            assert (tags.count("article"), tags.count("h1")) == (1, 1), name
+
+
+def test_the_site_loads_nothing_from_elsewhere(built: Path) -> None:
+    """Every script, style, picture and font is a file of the site."""
+    loading = {
+        "script",
+        "img",
+        "iframe",
+        "source",
+        "video",
+        "audio",
+        "embed",
+        "object",
+        "input",
+        "track",
+        "image",
+        "use",
+    }
+    for name, page in pages(built):
+        for tag, attributes in page.all:
+            if tag in loading or (tag == "link" and attributes.get("rel") not in ("canonical", "author")):
+                address = attributes.get("src") or attributes.get("href") or attributes.get("data") or ""
+                assert not re.match(r"\s*(?:[a-z]+:)?//", address, re.IGNORECASE), (name, tag, address)
+    for path in built.rglob("*.css"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.findall(r"(?:@import\s*|url\(\s*)[\"']?(?:https?:)?//[^)]{0,80}", text), path.name
+    for path in built.rglob("*.js"):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        assert not re.findall(r"(?:\.src|\.href|fetch\(|importScripts\()\s*=?\s*[\"'`]https?://.{0,60}", text), (
+            path.name
+        )
+
+
+def test_every_symptom_has_a_page(built: Path) -> None:
+    """The page of a symptom is called by its id, carries it as an anchor, and the index leads there."""
+    found = dict(pages(built))
+    links = {attributes.get("href") for _, attributes in found["symptoms/index.html"].article}
+    shipped = session.load_catalog(())
+    assert shipped.symptoms
+    for name, symptom in shipped.symptoms.items():
+        page = found[f"symptoms/{name}.html"]
+        text = " ".join("".join(page.text).split())
+        assert f"{name}.html" in links
+        assert re.sub(r"[._]+", "-", name) in page.ids
+        assert " ".join(symptom.title.replace("`", "").split()) in text
+        for example in symptom.examples:
+            assert " ".join(example.text.split()) in text
+        for remedy in symptom.remedies:
+            assert remedy.cost.split("{")[0].replace("`", "") in text
+
+
+def test_symptoms_and_runbooks_lead_to_each_other(built: Path) -> None:
+    """A symptom's page names its runbook, the runbook's page its symptoms; unknown names are left out."""
+    found = dict(pages(built))
+    assert "../runbooks/hostile.html" in {a.get("href") for _, a in found["symptoms/evil.markup.html"].article}
+    assert "../symptoms/evil.markup.html" in {a.get("href") for _, a in found["runbooks/hostile.html"].article}
+    assert "unknown.symptom" not in "".join(found["runbooks/hostile.html"].text)
+
+
+def test_the_sidebar_leads_to_every_symptom(built: Path) -> None:
+    """From any symptom the reader can go to any other."""
+    page = dict(pages(built))["symptoms/port.in_use.html"]
+    hrefs = {attributes.get("href") for tag, attributes in page.all if tag == "a"}
+    missing = {f"{name}.html" for name in session.load_catalog(()).symptoms} - hrefs - {"port.in_use.html"}
+    assert not missing
+
+
+def test_a_runbook_says_how_it_was_run(built: Path) -> None:
+    """The page names the case and the verdict, and shows pictures; what was no picture is left out."""
+    page = dict(pages(built))["runbooks/hostile.html"]
+    text = " ".join("".join(page.text).split())
+    assert "pass This page was executed on the recorded case a-case." in text
+    pictures = [attributes["src"] for tag, attributes in page.article if tag == "img"]
+    assert len(pictures) == 1
+    assert pictures[0].startswith("../_images/")
+    assert "no picture" in text
+
+
+# Texts to Markdown
+
+
+def tokens(markdown: str) -> list[Any]:
+    """What MyST, with the site's own settings, reads in a Markdown text."""
+    from markdown_it.renderer import RendererHTML
+    from myst_parser.config.main import MdParserConfig
+    from myst_parser.parsers.mdit import create_md_parser
+
+    config = MdParserConfig(enable_extensions={"attrs_inline", "colon_fence", "deflist"})
+    parsed = create_md_parser(config, RendererHTML).parse(markdown)
+    return [child for token in parsed for child in [token, *(token.children or [])]]
+
+
+@given(st.one_of(st.text(), st.text(alphabet="`ab_ -.#{}[]()<>|\\\n:=*+1&⟨⟩!$%^~'\""), st.sampled_from(MARKDOWN)))
+def test_prose_is_never_markup(text: str) -> None:
+    """Whatever an author writes is paragraphs of text and of code between backticks, in their words."""
+    seen = tokens(site.prose(text))
+    assert {t.type for t in seen} <= {
+        "paragraph_open",
+        "paragraph_close",
+        "inline",
+        "text",
+        "text_special",
+        "code_inline",
+    }
+    said = "".join(t.content for t in seen if t.type in ("text", "text_special", "code_inline"))
+    kept = re.sub(r"[`\s\u200b⟨⟩{}]", "", said)
+    assert kept == re.sub(
+        r"[`\s\u200b⟨⟩{}]", "", "".join(c if c.isprintable() or c.isspace() else "\ufffd" for c in text)
+    )
+
+
+@given(st.one_of(st.text(), st.text(alphabet="`~ \n\ta:")))
+def test_a_log_is_one_literal_block(text: str) -> None:
+    """No line of a log ends the block that it stands in."""
+    assert [t.type for t in tokens(site.literal(text))] == ["fence"]
+
+
+@given(st.one_of(st.text(), st.text(alphabet="` ab|\\")))
+def test_code_is_code_and_nothing_else(text: str) -> None:
+    """Inline code of any text is one piece of code with that text."""
+    inside = [t for t in tokens(f"a {site.code(text)} b") if t.type == "code_inline"]
+    visible = " ".join("".join(c if c.isprintable() or c.isspace() else "\ufffd" for c in text).split())
+    assert [t.content for t in inside] == ([visible] if visible else [])
+
+
+def test_ids_in_prose_lead_to_their_pages() -> None:
+    """A known id becomes a link, with and without backticks; others stay text."""
+    said = site.prose("see oom.weights, `oom.weights` or oom.other.", linked={"oom.weights"})
+    assert said == "see [`oom.weights`](oom.weights.md)\\, [`oom.weights`](oom.weights.md) or oom\\.other\\."
+
+
+# Outputs of notebooks
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_cleaned_html_is_stable_and_harmless(payload: str) -> None:
+    """Nothing that runs, loads or links is left, and cleaning again finds nothing more to remove."""
+    once = site.clean_html(payload)
+    found = Elements(f"<article>{once}</article>").article[1:]
+    assert not {tag for tag, _ in found} - site._TAGS
+    assert not {name for _, attributes in found for name in attributes} & {
+        "href",
+        "src",
+        "onerror",
+        "onload",
+        "id",
+        "class",
+    }
+    assert "evil.example" not in once
+    assert site.clean_html(once) == once
+
+
+def test_what_the_library_renders_is_kept() -> None:
+    """Tables, badges, bars and the verdict's card pass the cleaning with every element, attribute and property."""
+    from vllm_runbooks.notebook import _card
+
+    evidence = session.load("autoglm-3090-video-oom")
+    answer = session.diagnose(evidence)
+    judgement = session.judge(answer, evidence)
+    views = (render.starts, render.cause, render.checks, render.memory, render.remedies, render.facts, render.others)
+    rendered = [*(view(answer).html for view in views), _card(judgement, judgement.reason)]
+    rendered.append(render.timeline(session.read(evidence)).html)
+
+    def normal(html: str) -> list[Any]:
+        """Elements with their attributes, where `.4` and `0.4` and blanks make no difference."""
+        found = Elements(f"<article>{html}</article>").article
+        bare = [(tag, {k: re.sub(r"[\s;]", "", v) for k, v in attributes.items()}) for tag, attributes in found]
+        return [(tag, {k: re.sub(r"([,:])0\.", r"\1.", v) for k, v in attributes.items()}) for tag, attributes in bare]
+
+    for html in rendered:
+        assert normal(site.clean_html(html)) == normal(html)
+
+
+def test_only_known_kinds_of_output_are_kept() -> None:
+    """Widgets, scripts, LaTeX and the judgement's own type are dropped; a Markdown output becomes text."""
+    safe = site.safe_notebook(stripped(EXECUTED), EXECUTED, "x.ipynb")
+    assert set(safe["metadata"]) == {"kernelspec", "language_info"}
+    outputs = [output for c in safe["cells"] if c["cell_type"] == "code" for output in c["outputs"]]
+    kinds = {kind for output in outputs for kind in output.get("data", ())}
+    assert kinds == {"text/html", "text/plain", "image/png"}
+    assert [o["data"] for o in outputs if o.get("data", {}).get("text/plain") == MARKDOWN[0]] == [
+        {"text/plain": MARKDOWN[0]}
+    ]
+
+
+def test_secrets_do_not_reach_the_site() -> None:
+    """Outputs are redacted once more, wherever the executed copy comes from."""
+    secret = "hf_" + "abcdefghijKLMNOPQRST012345"
+    ran = notebook(cell("a", "x", [shown(text_html=f"<b>{secret}</b>", text_plain=secret)]), runbook=RUNBOOK)
+    assert secret not in json.dumps(site.safe_notebook(stripped(ran), ran, "x.ipynb"))
+
+
+def test_an_outdated_copy_is_refused() -> None:
+    """A page shows the runbook's own cells; outputs of other code are not passed off as theirs."""
+    changed = notebook(cell("a", "other", []), runbook=RUNBOOK)
+    with pytest.raises(InputError, match=r"run\.ipynb: cell a differs"):
+        site.safe_notebook(stripped(notebook(cell("a", "x", []), runbook=RUNBOOK)), changed, "run.ipynb")
+
+
+@pytest.mark.parametrize("broken", [{}, {"output_type": 3}, {"output_type": "display_data", "data": []}, "text", None])
+def test_malformed_outputs_are_left_out(broken: Any) -> None:
+    """A damaged copy costs its damaged outputs."""
+    ran = notebook(cell("a", "x", [broken]), runbook=RUNBOOK)
+    safe = site.safe_notebook(stripped(ran), ran, "x.ipynb")
+    assert safe["cells"][1]["outputs"] == []
+
+
+# Folders
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    """A build never replaces what it did not write."""
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(InputError, match="holds other files"):
+        site.build(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_missing_tools_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the extra, one line says what to install."""
+    monkeypatch.setattr(site, "_NEEDED", ("sphinx", "no_such_module_here"))
+    with pytest.raises(InputError, match=re.escape("run `pip install 'vllm-runbooks[site]'`")):
+        site.build(tmp_path / "out")
+
+
+def test_a_run_without_verdict_is_refused(tmp_path: Path) -> None:
+    """A folder that lacks a runbook's run is refused with the command that makes one."""
+    with pytest.raises(InputError, match=r"holds no run of .*; run `vllm-runbooks check --out"):
+        site.build(tmp_path / "out", executed=tmp_path)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_site_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that is gone from the sources is gone from the site; a build that fails leaves the old site as it was."""
+    data = tmp_path / "data"
+    (data / "runbooks").mkdir(parents=True)
+    (data / "catalog").symlink_to(ROOT / "catalog")
+    shutil.copytree(DOCS, data / "docs")
+    monkeypatch.setenv("VLLM_RUNBOOKS_DATA", str(data))
+    out = tmp_path / "out"
+    site.build(out)
+    (out / "old.html").touch()
+    (data / "docs" / "index.md").write_text("# A\n\n```{toctree}\nruns/nowhere\n```\n", encoding="utf-8")
+    with pytest.raises(RunbooksError, match=r"index\.md.*nowhere"):
+        site.build(out)
+    assert (out / "old.html").exists()
+    shutil.copyfile(DOCS / "index.md", data / "docs" / "index.md")
+    site.build(out)
+    assert not (out / "old.html").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"data", "out"}
+
+
+# The authored pages
+
+
+def commands(page: str) -> list[tuple[str, str]]:
+    """The commands of a page's console blocks, each with what the page says it prints."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    found: list[tuple[str, str]] = []
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, printed = part.partition("\n")
+            found.append((command, printed))
+    return found
+
+
+def write_files(page: str, folder: Path) -> None:
+    """Write the files that a page shows, each a code block with its name as caption."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for name, body in re.findall(r"```\{code-block\} \w+\n:caption: (\S+)\n\n(.*?)\n```", text, re.DOTALL):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(body + "\n", encoding="utf-8")
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run one of our commands as a reader would."""
+    program, *arguments = shlex.split(command)
+    assert program == "vllm-runbooks"
+    argv = [sys.executable, "-m", "vllm_runbooks", *arguments]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_RUNBOOKS_")}
+    return subprocess.run(
+        argv, cwd=folder, env=environment, check=False, capture_output=True, text=True, encoding="utf-8"
+    )
+
+
+def assert_prints(printed: str, actual: str) -> None:
+    """Every line that the page shows is printed, in that order; `…` ends a line early."""
+    rest = actual.splitlines()
+    for wanted in printed.splitlines():
+        start = wanted.removesuffix("…").rstrip()
+        place = next(
+            (i for i, line in enumerate(rest) if (line.startswith if "…" in wanted else line.__eq__)(start)), None
+        )
+        assert place is not None, f"{wanted!r} is not printed in\n{actual}"
+        rest = rest[place + 1 :]
+
+
+def test_adding_a_symptom_goes_as_described(tmp_path: Path) -> None:
+    """Every command of the page on authoring prints what the page shows, with the files that it shows."""
+    statuses = []
+    for command, printed in commands("authoring.md"):
+        done = run(command, tmp_path)
+        assert_prints(printed, done.stdout)
+        statuses.append(done.returncode)
+        write_files("authoring.md", tmp_path)
+    assert statuses == [0, 0, 0, 1]
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_front_page_work(tmp_path: Path) -> None:
+    """The front page's commands, on the log of the page on authoring, end with the statuses that are documented."""
+    write_files("authoring.md", tmp_path)
+    statuses = [run(command, tmp_path).returncode for command, _ in commands("index.md")]
+    assert statuses == [1, 1, 0]
+    named = re.findall(r"`(vllm-runbooks diagnose \S+)`", (DOCS / "index.md").read_text(encoding="utf-8"))
+    assert [run(command, tmp_path).returncode for command in named] == [1]
+
+
+def test_the_page_on_reading_knows_every_field_and_word() -> None:
+    """Fields of the document, outcomes, levels, roles and severities stand on the page that explains them."""
+    text = (DOCS / "reading.md").read_text(encoding="utf-8")
+    table = text[text.index("## The JSON document") :]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [f.name for f in fields(Answer)]
+    defined = set(re.findall(r"^`(\w+)`\n: ", text, re.MULTILINE))
+    assert defined == {*map(str, Outcome), *map(str, Level), *(str(role) for role in Role if role is not Role.CAUSE)}
+    assert all(f"`{severity}`" in text for severity in Severity)
+    mentioned = set(re.findall(r"`(\w+_(?:gib|tokens\w*|concurrency))`", text))
+    assert mentioned <= {f.name for f in fields(Facts)}
+
+
+# A real browser and the real runbooks
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder on a free port of this host."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output to itself."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.slow
+def test_nothing_runs_and_nothing_is_fetched_in_a_browser(built: Path) -> None:
+    """Every page, the hostile ones among them, opens in Chromium without running a payload or asking another host."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        pytest.skip("no Chromium on this host")
+    asked: list[str] = []
+    errors: list[str] = []
+    names = [name for name, _ in pages(built)]
+    with served(built) as origin, api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        context = browser.new_context(viewport={"width": 400, "height": 800})
+        context.on("request", lambda request: asked.append(request.url))
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("dialog", lambda dialog: errors.append(dialog.message))
+        for name in names:
+            page.goto(f"{origin}/{name}", wait_until="load")
+            assert page.evaluate("Object.keys(window).filter(key => key.startsWith('PWN'))") == [], name
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, f"{name} scrolls sideways"
+        page.goto(f"{origin}/search.html?q=memory")
+        page.wait_for_selector("#search-results li a", timeout=20_000)
+        browser.close()
+    assert len(names) > 5
+    assert errors == []
+    assert [url for url in asked if not url.startswith((f"{origin}/", "data:image/"))] == []
+
+
+@pytest.mark.slow
+def test_the_shipped_site_builds_from_any_folder(tmp_path: Path) -> None:
+    """The command executes the shipped runbooks, prints the path of the index, and every runbook has passed."""
+    work = tmp_path / "elsewhere"
+    work.mkdir()
+    done = run("vllm-runbooks site", work)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{work / 'site-out' / 'index.html'}\n"
+    found = dict(pages(work / "site-out"))
+    runbooks = [path.stem for path in (ROOT / "runbooks").glob("*.ipynb")]
+    assert runbooks
+    for name in runbooks:
+        assert "pass This page was executed" in " ".join("".join(found[f"runbooks/{name}.html"].text).split())
