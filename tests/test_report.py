@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.report import NotStoredError, render_notebook, render_report, store, write_report
+from vllm_runbooks.files import NotStoredError, store
+from vllm_runbooks.report import render_notebook, render_report, write_report
 
 if TYPE_CHECKING:
     from pathlib import Path

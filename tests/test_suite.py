@@ -586,7 +586,7 @@ def test_papermill_can_use_the_engine_by_itself(tmp_path: Path) -> None:
     """The engine brings its kernel, its sockets and its way of storing along."""
     path = runbook(tmp_path, "good", f"print({SECRET!r})", PASS)
     script = (
-        "import papermill; from papermill.engines import papermill_engines; from vllm_runbooks.suite import Engine\n"
+        "import papermill; from papermill.engines import papermill_engines; from vllm_runbooks.worker import Engine\n"
         "papermill_engines.register('ours', Engine)\n"
         f"papermill.execute_notebook({str(path)!r}, {str(tmp_path / 'out.ipynb')!r}, engine_name='ours')"
     )

@@ -1,4 +1,4 @@
-"""Store files whole, and turn `results.json` into `index.html` with a page of evidence for each executed notebook.
+"""Turn `results.json` into `index.html` with a page of evidence for each executed notebook.
 
 The pages need no network, no script and no Jupyter. Everything in them is text that was escaped here: a notebook is a
 file, so its HTML outputs are shown by their plain text, and only images in PNG or JPEG are taken as they are.
@@ -6,16 +6,13 @@ file, so its HTML outputs are shown by their plain text, and only images in PNG 
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
-import shutil
-import uuid
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.files import store
 from vllm_runbooks.records import Verdict
 
 if TYPE_CHECKING:
@@ -39,32 +36,6 @@ _ERROR_MARKER = "papermill-error-cell-tag"
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
-
-
-class NotStoredError(RunbooksError):
-    """A file could not be written; what was there before is intact."""
-
-
-def store(path: Path, text: str) -> None:
-    """Write the file whole or not at all: a reader, or a crash at any moment, finds the old content or the new."""
-    part = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}.part")
-    try:
-        try:
-            # Not mkstemp: its files are readable by their owner alone, and reports are there to be read.
-            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        free = "an unknown number of"
-        with contextlib.suppress(OSError):
-            free = str(shutil.disk_usage(path.parent).free)
-        raise NotStoredError(f"could not store {path} ({error.strerror}; {free} bytes free)") from None
 
 
 def write_report(out_dir: Path) -> Path:

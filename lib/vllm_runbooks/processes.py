@@ -1,0 +1,114 @@
+"""Know which processes belong to a suite or a run, and end them: by what they carry, never by their name.
+
+Every process started for a suite carries the suite's id in its environment, a run's processes the run's id as well. Run
+as a program, this is the guard: it waits for its caller's death and then ends what the caller started.
+"""
+
+# ruff: noqa: PLC0415 - psutil loads in the processes that need it
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psutil
+
+TAG = "VLLM_RUNBOOKS_RUN"
+"""Environment variable naming the suite ("ab12") or the run ("ab12.3") a process belongs to; nested suites append."""
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def sweep(tag: str, *, root: int | None = None, patience_s: float = 3.0) -> None:
+    """End every process that carries the tag, or descends from one that does or from `root`; `root` itself stays.
+
+    They are asked first and killed half a second later. Workers go last: orphans become their children (a process that
+    has overwritten its environment, as those that set their title do, is found that way alone).
+    """
+    import psutil
+
+    deadline = time.monotonic() + patience_s
+    asked: set[psutil.Process] = set()
+    ask_until = time.monotonic() + 0.5
+    while time.monotonic() < deadline:
+        workers, others = _belonging(tag, root)
+        victims = others or workers
+        if not victims:
+            return
+        for victim in victims:
+            with contextlib.suppress(psutil.Error, OSError):
+                if victim in workers or (victim in asked and time.monotonic() > ask_until):
+                    victim.kill()
+                elif victim not in asked:
+                    asked.add(victim)
+                    victim.terminate()
+        time.sleep(0.02)
+
+
+def _belonging(tag: str, root: int | None) -> tuple[set[psutil.Process], set[psutil.Process]]:
+    """Find the workers of a suite (they carry its bare id), and what else carries the tag or descends from one."""
+    import psutil
+
+    workers: set[psutil.Process] = set()
+    others: set[psutil.Process] = set()
+    for pid in psutil.pids():
+        with contextlib.suppress(psutil.Error, OSError):
+            process = psutil.Process(pid)
+            if pid in (os.getpid(), root) or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            names = process.environ().get(TAG, "").split(":")
+            if names[-1] == tag and "." not in tag:
+                workers.add(process)
+            elif any(name == tag or name.startswith(f"{tag}.") for name in names):
+                others.add(process)
+    for parent in [*workers, *others, *([psutil.Process(root)] if root and psutil.pid_exists(root) else [])]:
+        with contextlib.suppress(psutil.Error, OSError):
+            children = parent.children(recursive=True)
+            others.update(child for child in children if child.pid != os.getpid() and _is_alive(child))
+    return workers, others - workers
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    import psutil
+
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except (psutil.Error, OSError):
+        return False
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of orphaned descendants (Linux), so that none leaves its sight by forking twice."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def reap() -> None:
+    """Collect adopted children that ended; between two runs there are no others."""
+    with contextlib.suppress(ChildProcessError, AttributeError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def guard(suite_id: str, runtime: str, out: str) -> None:
+    """Wait for the caller's end; where it came without a word, end what the suite started and remove what it left."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    if sys.stdin.buffer.read() == b"done":
+        return
+    sweep(suite_id, patience_s=4.0)
+    shutil.rmtree(runtime, ignore_errors=True)
+    for part in Path(out).glob(".*.part"):
+        part.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    guard(*sys.argv[1:])
