@@ -1,4 +1,4 @@
-"""Sphinx settings of the site; `vllm-runbooks site` uses them on a copy of this folder with the generated pages added."""
+"""Sphinx settings of the site; `vllm-runbooks site` uses them on a copy of this folder, generated pages added."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ nb_execution_mode = "off"
 nb_merge_streams = True
 # MyST-NB's own default loads two scripts from elsewhere; nothing on this site needs them.
 nb_ipywidgets_js = {}
-myst_enable_extensions = ["attrs_inline", "colon_fence"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 html_theme = "pydata_sphinx_theme"
@@ -28,13 +28,20 @@ html_show_sourcelink = False
 html_copy_source = False
 html_use_index = False
 html_domain_indices = False
-html_sidebars = {"index": [], "reading": [], "authoring": [], "runbooks/*": ["sidebar-nav-bs"], "symptoms/*": ["sidebar-nav-bs"]}
+html_sidebars = {
+    "index": [],
+    "reading": [],
+    "authoring": [],
+    "runbooks/*": ["sidebar-nav-bs"],
+    "symptoms/*": ["sidebar-nav-bs"],
+}
 html_theme_options = {
     "logo": {"text": "vllm-runbooks"},
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
     "header_links_before_dropdown": 6,
-    "secondary_sidebar_items": {"index": [], "runbooks/index": [], "**": ["page-toc"]},
+    # Of the patterns that match a page, the last decides.
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "runbooks/index": []},
     "show_nav_level": 2,
     "show_toc_level": 1,
     "footer_start": [],

@@ -1,4 +1,4 @@
-"""Build hook: put the catalog with its compiled index, and the runbooks, into the wheel."""
+"""Build hook: put the catalog with its compiled index, the runbooks and the pages into the wheel."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class IndexBuildHook(BuildHookInterface):  # type: ignore[misc] # hatchling publ
             {
                 str(root / "catalog"): "vllm_runbooks/_data/catalog",
                 str(root / "runbooks"): "vllm_runbooks/_data/runbooks",
+                str(root / "docs"): "vllm_runbooks/_data/docs",
                 str(target): "vllm_runbooks/_data/catalog/index.json",
             }
         )

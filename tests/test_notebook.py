@@ -107,10 +107,11 @@ def test_a_runbook_is_read_as_it_declares_itself(tmp_path: Path) -> None:
         ("# T\n\nUses 0.9 of it, e.g. for one GPU. Then stops.", "Uses 0.9 of it, e.g. for one GPU."),
         ("# T\nNo end", "No end"),
         ("# T\n\nWraps over\ntwo lines. `Code` begins the next.", "Wraps over two lines."),
+        ("# T\n\nIt says `A failed. See B.` and ends. Next.", "It says `A failed. See B.` and ends."),
     ],
 )
 def test_the_summary_is_the_first_sentence(tmp_path: Path, title: str, expected: str) -> None:
-    """A point inside a number or an abbreviation ends no sentence."""
+    """A point inside a number, an abbreviation or `code` ends no sentence."""
     assert expected == load_runbook(written(tmp_path, notebook(title=title))).summary
 
 

@@ -66,6 +66,7 @@ def test_the_wheel_holds_catalog_index_cases_and_runbooks(wheel: Path) -> None:
         "vllm_runbooks/_data/catalog/symptoms/oom.multimodal_encoder.yaml",
         "vllm_runbooks/_data/catalog/cases/autoglm-3090-video-oom/startup.log",
         "vllm_runbooks/_data/runbooks/single-gpu-oom.ipynb",
+        "vllm_runbooks/_data/docs/conf.py",
     } <= names
 
 

@@ -1,5 +1,7 @@
 """Find out why a vLLM deployment fails, plan one that fits, and prove it.
 
+Example::
+
     import vllm_runbooks as rb
 
     evidence = rb.load("startup.log")

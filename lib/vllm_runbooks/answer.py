@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -21,6 +23,7 @@ from vllm_runbooks.records import (
     Finding,
     FindingRef,
     Judgement,
+    Level,
     Outcome,
     Release,
     Remedy,
@@ -50,7 +53,7 @@ def answer(evidence: Evidence, catalog: Catalog, *, start: int | None = None) ->
     starts, chosen = read_starts(evidence, catalog, start)
     diagnosed = {id(s): diagnose(s, catalog) for s in starts}
     outcome = _outcome(chosen)
-    merged = _merged([diagnosed[id(s)] for s in chosen], outcome)
+    merged = _merged([_or_as_before(s, starts, diagnosed) for s in chosen])
     facts = _facts(chosen)
     return Answer(
         files=tuple(d.name for d in evidence.documents),
@@ -81,6 +84,25 @@ def read_starts(evidence: Evidence, catalog: Catalog, start: int | None = None) 
     return starts, list(last.values())
 
 
+def _or_as_before(start: Start, starts: list[Start], diagnosed: Mapping[int, Diagnosis]) -> Diagnosis:
+    """The start's diagnosis; of one that is cut off before its error, the cause of the same start tried before it.
+
+    A supervisor that starts a failing server over and over leaves such logs.
+    """
+    own = diagnosed[id(start)]
+    if own.root_cause or own.first_error or start.outcome.is_healthy or not start.arguments:
+        return own
+    before = [s for s in starts if s.file == start.file and s.last_line < start.first_line]
+    earlier = diagnosed[id(before[-1])].root_cause if before and before[-1].arguments == start.arguments else None
+    if earlier is None:
+        return own
+    said = "the last start is cut off before its error; the start before it, with the same arguments, failed of this"
+    conditions = replace(earlier.conditions, unknown=(said, *earlier.conditions.unknown))
+    level = Level.PROBABLE if earlier.level is Level.CONFIRMED else Level.POSSIBLE
+    cause = replace(earlier, level=level, conditions=conditions)
+    return replace(own, root_cause=cause, findings=(cause, *own.findings))
+
+
 def _given(evidence: Evidence) -> Release:
     return Release(evidence.vllm, "given") if evidence.vllm else Release()
 
@@ -89,13 +111,15 @@ def _outcome(starts: list[Start]) -> Outcome:
     return min((s.outcome for s in starts), key=_WORST_FIRST.index, default=Outcome.UNKNOWN)
 
 
-def _merged(diagnoses: list[Diagnosis], outcome: Outcome) -> Diagnosis:
+def _merged(diagnoses: list[Diagnosis]) -> Diagnosis:
     """The findings of several logs of one start: a cause in one log explains what the others only lost."""
     if len(diagnoses) == 1:
         return diagnoses[0]
-    causes = [d.root_cause for d in diagnoses if d.root_cause]
+    order = list(Severity)
+    causes = sorted((d.root_cause for d in diagnoses if d.root_cause), key=lambda f: order.index(f.severity))
+    causes = [c for c in causes if c.severity is causes[0].severity]
     own = [c for c in causes if c.look_in is None]
-    root = None if outcome.is_healthy else next(iter(own or causes), None)
+    root = next(iter(own or causes), None)
     hidden: dict[str, int] = {}
     findings: list[Finding] = [root] if root else []
     for found in diagnoses:
@@ -106,21 +130,26 @@ def _merged(diagnoses: list[Diagnosis], outcome: Outcome) -> Diagnosis:
                 hidden["consequence"] = hidden.get("consequence", 0) + 1
             elif finding is not root and finding.symptom not in {f.symptom for f in findings}:
                 findings.append(finding)
-    order = list(Severity)
     rest = sorted(findings[1:] if root else findings, key=lambda f: order.index(f.severity))
     unexplained = None if own else next((d.first_error for d in diagnoses if d.first_error), None)
     return Diagnosis(root, tuple([root, *rest] if root else rest), hidden, unexplained)
 
 
+_LARGEST = frozenset({"weights_gib", "activation_gib", "non_torch_gib", "cuda_graph_gib", "load_seconds"})
+_SMALLEST = frozenset({"kv_cache_gib", "kv_cache_tokens", "kv_cache_blocks", "max_concurrency", "gpu_total_gib"})
+"""Figures of which the smallest rank bounds all; of the others the first log that knows one gives it."""
+
+
 def _facts(starts: list[Start]) -> Facts:
-    """Facts of one start; over several logs the first that knows each."""
-    if not starts:
-        return Facts()
-    facts = starts[0].facts
-    for other in starts[1:]:
-        unknown = {f.name: getattr(other.facts, f.name) for f in fields(Facts) if getattr(facts, f.name) is None}
-        facts = replace(facts, **unknown)
-    return facts
+    """Facts of one start, from one or several logs of it."""
+    if len(starts) == 1:
+        return starts[0].facts
+    merged: dict[str, Any] = {}
+    for name in (f.name for f in fields(Facts)):
+        values = [value for s in starts if (value := getattr(s.facts, name)) is not None]
+        if values:
+            merged[name] = max(values) if name in _LARGEST else min(values) if name in _SMALLEST else values[0]
+    return Facts(**merged)
 
 
 def _arguments(starts: list[Start]) -> Mapping[str, Any]:
@@ -136,43 +165,99 @@ def _remedies(
     for text in catalog.symptoms[cause.symptom].remedies:
         if any(value_of(name, cause.captures, facts) is None for name in text.needs):
             continue
-        edits = tuple(e for authored in text.edits if (e := _edit(authored, cause.captures, facts, arguments)))
+        edits = [_edit(authored, cause.captures, facts, arguments) for authored in text.edits]
+        if edits and all(edit is _POINTLESS for edit in edits):
+            continue
         title = fill(text.title, cause.captures, facts)
         cost = fill(text.cost, cause.captures, facts)
         if title is not None and cost is not None:
-            offered.append(Remedy(title, cost, edits, None, _UNCHECKED))
+            made = tuple(edit for edit in edits if edit is not None and edit is not _POINTLESS)
+            offered.append(Remedy(title, cost, made, None, _UNCHECKED))
     return tuple(offered)
+
+
+_POINTLESS = Edit("remove", "")
+"""Stands for an edit that would change nothing here, or not for the better."""
 
 
 def _edit(authored: Edit, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Edit | None:
     """The edit with its value for this start; None where its value depends on a setting that is not known."""
-    value, present = authored.value, arguments.get(authored.name, getattr(facts, authored.name, None))
+    present = arguments.get(authored.name, getattr(facts, authored.name, None))
+    if authored.op != "set":
+        return authored
+    value: Any = authored.value
     if isinstance(value, str):
         filled = fill(value, captures, facts)
         value = int(filled.replace(",", "")) if filled and filled.replace(",", "").isdigit() else filled
-    elif isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in _STEPS:
+    elif isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in STEPS:
         ((step, amount),) = value.items()
-        value = _STEPS[step](amount, present if isinstance(present, (int, float)) else None)
+        number = float(present) if isinstance(present, (int, float)) and not isinstance(present, bool) else None
+        value = STEPS[step](amount, number, captures)
     elif isinstance(value, Mapping):
+        present = _mapping(present)
         own = {fill(str(k), captures, facts) or str(k): v for k, v in value.items()}
-        value = {**present, **own} if isinstance(present, Mapping) else own
-    return None if value is None and authored.op == "set" else Edit(authored.op, authored.name, value)
+        value = None if present is None else {**present, **own}
+    if value is None:
+        return None
+    return _POINTLESS if value is _NO_STEP or value == present else Edit("set", authored.name, value)
 
 
-def _lower_by(amount: float, present: float | None) -> float | None:
-    return None if present is None else round(present - amount, 4)
+def _mapping(present: Any) -> Mapping[str, Any] | None:
+    """A present setting that is a JSON object, however the log writes it; None where it is something else."""
+    if isinstance(present, str):
+        try:
+            present = json.loads(present)
+        except ValueError:
+            return None
+    if present is None:
+        return {}
+    return present if isinstance(present, Mapping) else None
 
 
-def _lower_to(amount: float, present: float | None) -> float | None:
-    return amount if present is None or present > amount else (present // 2 or None)
+_NO_STEP = object()
+"""There is no better value than the present one."""
+
+Step = Callable[[Any, "float | None", Mapping[str, str]], Any]
 
 
-def _raise_to(amount: float, present: float | None) -> float | None:
-    return amount if present is None or present < amount else present * 2
+def _lower_by(amount: float, present: float | None, _: Mapping[str, str]) -> Any:
+    if present is None:
+        return None
+    return round(present - amount, 4) if present > 2 * amount else _NO_STEP
 
 
-_STEPS = {"lower_by": _lower_by, "lower_to": _lower_to, "raise_to": _raise_to}
-"""How an authored value follows from the present one: {lower_by: 0.05}, {lower_to: 64}, {raise_to: 2}."""
+def _lower_to(amount: float, present: float | None, _: Mapping[str, str]) -> Any:
+    if present is None or present > amount:
+        return amount
+    return int(present // 2) or _NO_STEP
+
+
+def _raise_to(amount: float, present: float | None, _: Mapping[str, str]) -> Any:
+    return amount if present is None or present < amount else int(present * 2)
+
+
+def _at_least(amount: float, present: float | None, _: Mapping[str, str]) -> Any:
+    return amount if present is None or present < amount else _NO_STEP
+
+
+def _share(quotient: str, _: float | None, captures: Mapping[str, str]) -> Any:
+    """Two captures divided, rounded down to hundredths."""
+    part, _slash, whole = quotient.partition("/")
+    try:
+        share = math.floor(100 * float(captures[part]) / float(captures[whole])) / 100
+    except (KeyError, ValueError, ZeroDivisionError, OverflowError):
+        return None
+    return share if 0.05 < share < 1 else _NO_STEP
+
+
+STEPS: Mapping[str, Step] = {
+    "lower_by": _lower_by,
+    "lower_to": _lower_to,
+    "raise_to": _raise_to,
+    "at_least": _at_least,
+    "share": _share,
+}
+"""How an authored value follows from the present one: {lower_by: 0.05}, {lower_to: 64}, {share: free_gib/total_gib}."""
 
 
 def judge(found: Answer, case: Case | None) -> Judgement:

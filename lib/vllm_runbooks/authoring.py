@@ -3,46 +3,98 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import fields, replace
+from datetime import date
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
 
-from vllm_runbooks import catalog, scan
+from vllm_runbooks import catalog, scan, startup_log
+from vllm_runbooks.answer import STEPS
+from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.diagnosis import diagnose
 from vllm_runbooks.errors import CatalogError
-from vllm_runbooks.records import Case, LineFormat, Symptom, document
+from vllm_runbooks.records import (
+    Answer,
+    Case,
+    Condition,
+    Document,
+    Edit,
+    Evidence,
+    Facts,
+    Hit,
+    LineFormat,
+    Outcome,
+    Role,
+    Severity,
+    Signature,
+    Symptom,
+    document,
+)
 
-if TYPE_CHECKING:
-    from ruamel.yaml.comments import CommentedMap
-
-MAX_BYTES = 2 << 20
+MAX_BYTES = 256 << 10
 MAX_DEPTH = 24
-
+ORIGINS = ("vllm", "torch", "cuda", "nccl", "ray", "python", "uvicorn", "shell", "kernel", "wrapper")
+"""Who may print a line."""
+_UNITS = (
+    "gib",
+    "mib",
+    "kib",
+    "bytes",
+    "tokens",
+    "blocks",
+    "seconds",
+    "s",
+    "percent",
+    "characters",
+    "items",
+    "requests",
+)
+_FACTS = frozenset(field.name for field in fields(Facts))
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "symptom": TypeAdapter(Symptom),
     "lines": TypeAdapter(list[LineFormat]),
     "case": TypeAdapter(Case),
 }
-_PIECES = frozenset({"pattern", "patterns"})
+_SIGNATURES = ("signatures", "companions")
+_NEEDED = ("signatures", "examples", "near_misses", "explanation")
+_SAID = {
+    "missing": "is missing",
+    "missing_argument": "is missing",
+    "extra_forbidden": "is not a known field",
+    "unexpected_keyword_argument": "is not a known field",
+}
+_PLACEHOLDER = re.compile(r"\{(\w{1,60})\}")
+
+Location = tuple[str | int, ...]
+Problem = tuple[Location, str]
+"""Where in a file, and what is wrong there."""
 
 
 def _guard(text: str, where: str) -> None:
-    """Refuse what would make the parser slow or deep: aliases and deep nesting."""
+    """Refuse what would make the parser slow, deep or creative: aliases, tags, deep nesting."""
     depth = 0
     for event in YAML(typ="safe", pure=True).parse(text):
+        line = event.start_mark.line + 1
         if isinstance(event, AliasEvent):
-            raise CatalogError(f"{where}:{event.start_mark.line + 1}: aliases (*name) are not allowed; write it out")
+            raise CatalogError(f"{where}:{line}: aliases (*name) are not allowed; write it out")
+        if isinstance(event, (ScalarEvent, CollectionStartEvent)) and event.tag is not None:
+            raise CatalogError(f"{where}:{line}: tags (!name) are not allowed; write plain YAML")
         depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
         if depth > MAX_DEPTH:
-            raise CatalogError(f"{where}:{event.start_mark.line + 1}: nested deeper than {MAX_DEPTH} levels; flatten it")
+            raise CatalogError(f"{where}:{line}: nested deeper than {MAX_DEPTH} levels; flatten it")
 
 
-def read_yaml(path: Path, where: str | None = None) -> CommentedMap | list[Any]:
+def read_yaml(path: Path, where: str | None = None) -> dict[Any, Any] | list[Any]:
     """Read one YAML file, with positions; raises CatalogError with file and line."""
     where = where or path.name
     try:
@@ -50,23 +102,37 @@ def read_yaml(path: Path, where: str | None = None) -> CommentedMap | list[Any]:
     except OSError as error:
         raise CatalogError(f"{where}: cannot be read: {error.strerror}; check the path") from None
     if len(raw) > MAX_BYTES:
-        raise CatalogError(f"{where}: {len(raw)} bytes; a catalog file has at most {MAX_BYTES}")
+        raise CatalogError(f"{where}: {len(raw)} bytes; a catalog file has at most {MAX_BYTES}, split it")
     try:
         text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise CatalogError(f"{where}:{line}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
+    try:
         _guard(text, where)
         data = YAML(typ="rt", pure=True).load(text)
-    except UnicodeDecodeError as error:
-        raise CatalogError(f"{where}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
-    except YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        problem = str(getattr(error, "problem", None) or error).split("\n", 1)[0]
-        raise CatalogError(f"{where}{line}: not YAML: {problem}") from None
-    except (RecursionError, ValueError) as error:
-        raise CatalogError(f"{where}: not YAML: {str(error).splitlines()[0]}") from None
+    except CatalogError:
+        raise
+    except Exception as error:  # noqa: BLE001 - on damaged text ruamel.yaml raises nearly anything
+        raise CatalogError(f"{where}{_not_yaml(error, text)}") from None
     if not isinstance(data, (dict, list)):
-        raise CatalogError(f"{where}:1: holds no mapping; see `vllm-runbooks catalog new` for a scaffold")
+        raise CatalogError(f"{where}:1: holds no mapping; `vllm-runbooks catalog new` writes a scaffold")
     return data
+
+
+def _not_yaml(error: Exception, text: str) -> str:
+    mark = getattr(error, "problem_mark", None)
+    position = getattr(error, "position", None)
+    if mark is not None:
+        line = f":{mark.line + 1}:{mark.column + 1}"
+    else:
+        line = f":{text.count(chr(10), 0, position) + 1}" if isinstance(position, int) else ":1"
+    known = isinstance(error, YAMLError)
+    problem = (
+        getattr(error, "problem", None) or getattr(error, "reason", None) or (error if known else "cannot be parsed")
+    )
+    said = " ".join(str(problem).split("\n", 1)[0].split()) or "cannot be parsed"
+    return f"{line}: not YAML: {said[:200]}; compare with a file that is good"
 
 
 def _line(data: Any, location: Iterable[str | int]) -> int:
@@ -81,102 +147,336 @@ def _line(data: Any, location: Iterable[str | int]) -> int:
         if key not in entries:
             break
         line = entries[key][0] + 1
-        data = data[key] if isinstance(data, (dict, list)) else None
+        data = data[key]
     return line
 
 
 def _plain(data: Any, key: str | None = None) -> Any:
-    """Data without YAML's own types, list-written patterns joined, `class` renamed to the record's field."""
+    """Data without YAML's own types, list-written patterns joined, a case's `class` renamed to the record's field."""
     if isinstance(data, Mapping):
-        return {("class_" if k == "class" else str(k)): _plain(v, str(k)) for k, v in data.items()}
+        renamed = {"class": "class_", "class_": "class__"} if key == "expect" else {}
+        return {renamed.get(str(k), str(k)): _plain(v, str(k)) for k, v in data.items()}
     if isinstance(data, list):
         if key == "pattern":
-            return "".join(str(piece) for piece in data)
+            return _joined(data)
         if key == "patterns":
-            return ["".join(str(p) for p in piece) if isinstance(piece, list) else piece for piece in data]
+            return [_joined(piece) for piece in data]
         return [_plain(value) for value in data]
     for kind in (bool, int, float, str):
         if isinstance(data, kind):
             return kind(data)
-    return data
+    return str(data) if isinstance(data, date) else data
 
 
-def _problems(kind: str, data: Any, where: str) -> tuple[Any, list[str]]:
-    try:
-        record = _ADAPTERS[kind].validate_json(json.dumps(_plain(data)), strict=True)
-    except ValidationError as error:
-        found = []
-        for detail in error.errors(include_url=False, include_input=True):
-            location = [str(p).rstrip("_") if isinstance(p, str) else p for p in detail["loc"]]
-            field = ".".join(str(p) for p in location) or "(file)"
-            value = json.dumps(detail["input"], default=str)[:60] if detail["type"] != "missing" else ""
-            message = {"missing": "is missing", "extra_forbidden": "is not a known field"}.get(
-                detail["type"], f"{detail['msg'][0].lower()}{detail['msg'][1:]}: {value}"
-            )
-            found.append(f"{where}:{_line(data, location)}: {field}: {message}")
-        return None, found
-    except (TypeError, ValueError, RecursionError) as error:
-        return None, [f"{where}:1: (file): {str(error).splitlines()[0]}"]
-    return record, []
+def _joined(pattern: Any) -> Any:
+    if isinstance(pattern, list) and all(isinstance(piece, str) for piece in pattern):
+        return "".join(pattern)
+    return _plain(pattern)
 
 
-def _pattern_problems(data: Any, where: str, patterns: Iterable[tuple[tuple[str | int, ...], str]]) -> list[str]:
+def _named(data: Any, where: str, problems: Iterable[Problem]) -> list[str]:
+    """Problems as lines: file, line, field, what is wrong."""
     return [
-        f"{where}:{_line(data, location)}: {'.'.join(map(str, location))}: the pattern {fault}"
-        for location, pattern in patterns
-        for fault in scan.faults(pattern)
+        f"{where}:{_line(data, location)}: {'.'.join(map(str, location)) or '(file)'}: {' '.join(said.split())}"
+        for location, said in problems
     ]
 
 
-def _shared_patterns(root: Path) -> dict[str, str]:
-    """Patterns by name: the shipped ones, and those of a folder of the user's own."""
-    shared: dict[str, str] = {}
+def _parsed(kind: str, data: Any) -> tuple[Any, list[Problem]]:
+    try:
+        return _ADAPTERS[kind].validate_json(json.dumps(_plain(data)), strict=True), []
+    except ValidationError as error:
+        found: list[Problem] = []
+        for detail in error.errors(include_url=False, include_input=True):
+            location = tuple(p.removesuffix("_") if isinstance(p, str) else p for p in detail["loc"])
+            value = json.dumps(detail["input"], default=str)[:60]
+            said = _SAID.get(detail["type"], f"{detail['msg'][0].lower()}{detail['msg'][1:]}, not {value}")
+            found.append((location, said))
+        return None, found
+    except (TypeError, ValueError, RecursionError) as error:
+        return None, [((), str(error).splitlines()[0])]
+
+
+def _todos(data: Any, location: Location = ()) -> Iterator[Problem]:
+    """What the scaffold left to fill in."""
+    if isinstance(data, Mapping):
+        for key, value in data.items():
+            yield from _todos(value, (*location, key))
+    elif isinstance(data, list):
+        for index, value in enumerate(data):
+            yield from _todos(value, (*location, index))
+    elif isinstance(data, str) and data.startswith("TODO"):
+        yield location, "still says TODO; fill it in"
+
+
+def read_words(path: Path, where: str | None = None) -> dict[str, str]:
+    """Read a vocabulary, each word with its meaning; raises CatalogError with every problem, one a line."""
+    where = where or path.name
+    data = read_yaml(path, where)
+    if not isinstance(data, dict):
+        raise CatalogError(f"{where}:1: (file): must map each word to its meaning")
+    problems: list[Problem] = [
+        ((word,), "needs its meaning, in words") for word, said in data.items() if not isinstance(said, str)
+    ]
+    if problems:
+        raise CatalogError("\n".join(_named(data, where, problems)))
+    return {str(word): str(said) for word, said in data.items()}
+
+
+_words = cache(read_words)
+
+
+def words(name: str, root: Path | None = None) -> dict[str, str]:
+    """A vocabulary by name, `classes` or `captures`: the shipped one, with that of the user's own folder on top."""
+    found: dict[str, str] = {}
+    for folder in dict.fromkeys((catalog.catalog_dir(), root or catalog.catalog_dir())):
+        path = folder / f"{name}.yaml"
+        if path.is_file():
+            found.update(_words(path))
+    return found
+
+
+def _faults(pattern: str) -> list[str]:
+    """Why a pattern may not be used; what `re` only warns of counts as well."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        try:
+            return scan.faults(pattern)
+        except FutureWarning as warning:
+            return [f"is ambiguous: {warning}; escape the sign"]
+
+
+def read_patterns(path: Path, where: str | None = None) -> dict[str, list[str]]:
+    """Read shared patterns, each name with its wordings; raises CatalogError with every problem, one a line."""
+    where = where or path.name
+    data = read_yaml(path, where)
+    if not isinstance(data, dict):
+        raise CatalogError(f"{where}:1: (file): must map each name to a list of patterns")
+    shared: dict[str, list[str]] = {}
+    problems: list[Problem] = []
+    for name, wordings in data.items():
+        plain = _plain(wordings, "patterns") if isinstance(wordings, list) else None
+        if not plain or not all(isinstance(wording, str) for wording in plain):
+            problems.append(((name,), "must be a list of patterns"))
+            continue
+        shared[str(name)] = plain
+        problems += [
+            ((name, index), f"the pattern {fault}") for index, wording in enumerate(plain) for fault in _faults(wording)
+        ]
+    if problems:
+        raise CatalogError("\n".join(_named(data, where, problems)))
+    return shared
+
+
+_patterns = cache(read_patterns)
+
+
+def _shared_patterns(root: Path) -> dict[str, list[str]]:
+    """Patterns by name, each with its wordings: the shipped ones, and those of a folder of the user's own."""
+    shared: dict[str, list[str]] = {}
     for path in dict.fromkeys((catalog.catalog_dir() / "patterns.yaml", root / "patterns.yaml")):
         if path.is_file():
-            data = read_yaml(path)
-            shared.update({name: _plain(value, "pattern") for name, value in data.items()} if isinstance(data, dict) else {})
+            shared.update(_patterns(path))
     return shared
+
+
+def _expanded(signatures: tuple[Signature, ...], shared: Mapping[str, list[str]]) -> tuple[Signature, ...]:
+    """Signatures with every `@name` replaced by the wordings of that name."""
+    return tuple(
+        replace(signature, pattern=wording)
+        for signature in signatures
+        for wording in (shared[signature.pattern[1:]] if signature.pattern.startswith("@") else [signature.pattern])
+    )
 
 
 def read_symptom(path: Path, where: str | None = None) -> Symptom:
     """Read one symptom; raises CatalogError with every problem of the file, one a line."""
     where = where or path.name
     data = read_yaml(path, where)
-    symptom, problems = _problems("symptom", data, where)
+    symptom, problems = _parsed("symptom", data)
+    problems += _todos(data)
     if symptom is not None:
-        shared = _shared_patterns(path.parent.parent)
-        problems += [
-            f"{where}:{_line(data, [name, i, 'pattern'])}: {name}.{i}.pattern: {s.pattern!r} is not in patterns.yaml"
-            for name in ("signatures", "companions")
-            for i, s in enumerate(getattr(symptom, name))
-            if s.pattern.startswith("@") and s.pattern[1:] not in shared
+        root = path.absolute().parent.parent
+        shared = _shared_patterns(root)
+        unknown = [
+            ((name, index, "pattern"), f"{signature.pattern!r} is not in patterns.yaml")
+            for name in _SIGNATURES
+            for index, signature in enumerate(getattr(symptom, name))
+            if signature.pattern.startswith("@") and signature.pattern[1:] not in shared
         ]
-        named = {
-            name: tuple(replace(s, pattern=shared.get(s.pattern[1:], s.pattern)) if s.pattern.startswith("@") else s
-                        for s in getattr(symptom, name))
-            for name in ("signatures", "companions")
-        }
-        symptom = replace(symptom, **named)
-        if symptom.id != path.stem:
-            problems.append(f"{where}:{_line(data, ['id'])}: id: is {symptom.id!r}; the file's name says {path.stem!r}")
-        if symptom.id.count(".") < 1:
-            problems.append(f"{where}:{_line(data, ['id'])}: id: needs a group and a word, as in port.in_use")
-        problems += _pattern_problems(
-            data,
-            where,
-            (
-                ((name, i, "pattern"), s.pattern)
-                for name in ("signatures", "companions")
-                for i, s in enumerate(getattr(symptom, name))
-            ),
-        )
-        problems += [
-            f"{where}:{_line(data, [name])}: {name}: is empty; a symptom needs at least one"
-            for name in ("signatures", "examples", "near_misses")
-            if not getattr(symptom, name)
-        ]
+        problems += unknown
+        problems += _signature_problems(symptom)
+        if not unknown:
+            symptom = replace(symptom, **{name: _expanded(getattr(symptom, name), shared) for name in _SIGNATURES})
+            problems += _symptom_problems(symptom, path.stem, root)
     if problems or symptom is None:
-        raise CatalogError("\n".join(problems))
+        raise CatalogError("\n".join(_named(data, where, problems)))
+    result: Symptom = symptom
+    return result
+
+
+def _signature_problems(symptom: Symptom) -> Iterator[Problem]:
+    for name in _SIGNATURES:
+        for index, signature in enumerate(getattr(symptom, name)):
+            here = (name, index)
+            if not signature.pattern.startswith("@"):
+                for fault in _faults(signature.pattern):
+                    yield (*here, "pattern"), f"the pattern {fault}"
+            if signature.origin not in ORIGINS:
+                yield (*here, "origin"), f"is {signature.origin!r}; write one of {', '.join(ORIGINS)}"
+            for phase in signature.phases:
+                if phase not in startup_log.PHASES:
+                    yield (*here, "phases"), f"{phase!r} is no phase; write one of {', '.join(startup_log.PHASES)}"
+            for frame in signature.frames:
+                if said := _not_regular(frame):
+                    yield (*here, "frames"), f"{frame!r} is not a regular expression: {said}"
+
+
+def _not_regular(frame: str) -> str | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        try:
+            re.compile(frame)
+        except (re.error, FutureWarning) as error:
+            return str(error)
+    return None
+
+
+def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Problem]:
+    if symptom.id != stem:
+        yield ("id",), f"is {symptom.id!r}; the file's name says {stem!r}"
+    yield from _class_problems(symptom, words("classes", root))
+    for name in _NEEDED:
+        if not getattr(symptom, name):
+            yield (name,), "is empty; a symptom needs at least one"
+    captures = _captures(symptom)
+    known = words("captures", root)
+    for capture in sorted(captures):
+        if capture.rsplit("_", 1)[-1] not in _UNITS and capture not in known:
+            yield (
+                ("signatures",),
+                f"the group {capture!r} has no unit in its name (_gib, _tokens …) and is not in captures.yaml",
+            )
+    for index, example in enumerate(symptom.examples):
+        for capture in example.captures:
+            if capture not in captures:
+                yield ("examples", index, "captures", capture), "is not a group of any signature"
+    for index, condition in enumerate(symptom.conditions):
+        for field, said in _condition_problems(condition):
+            yield ("conditions", index, field), said
+    for location, text in _texts(symptom):
+        for name in _PLACEHOLDER.findall(text):
+            if not _is_known(name, captures):
+                yield location, f"{{{name}}} is neither a capture of this symptom nor a fact"
+    for index, remedy in enumerate(symptom.remedies):
+        for name in remedy.needs:
+            if not _is_known(name, captures):
+                yield ("remedies", index, "needs"), f"{name!r} is neither a capture of this symptom nor a fact"
+        for edit, said in ((e, s) for e in remedy.edits for s in _edit_problems(e, captures)):
+            yield ("remedies", index, "edits", remedy.edits.index(edit)), said
+    try:
+        date.fromisoformat(symptom.verified.date)
+    except ValueError:
+        yield ("verified", "date"), f"{symptom.verified.date!r} is no date; write '2026-11-20'"
+
+
+def _class_problems(symptom: Symptom, classes: Mapping[str, str]) -> Iterator[Problem]:
+    if not re.fullmatch(r"[a-z]\w{1,30}(?:\.[a-z]\w{1,40}){1,3}", symptom.id, re.ASCII):
+        yield ("id",), "must be <group>.<word> or finer, in small letters, as in port.in_use"
+    elif symptom.severity is not Severity.HINT and symptom.class_ not in classes:
+        yield ("id",), f"{symptom.class_!r} is not a class of classes.yaml; use one that is, or add it there"
+    elif symptom.id.split(".")[0] not in {word.split(".")[0] for word in classes}:
+        groups = sorted({word.split(".")[0] for word in classes})
+        yield ("id",), f"{symptom.id.split('.')[0]!r} is no group; use one of {', '.join(groups)}"
+
+
+def _captures(symptom: Symptom) -> set[str]:
+    patterns = [s.pattern for name in _SIGNATURES for s in getattr(symptom, name)]
+    frames = [frame for name in _SIGNATURES for s in getattr(symptom, name) for frame in s.frames]
+    return set(re.findall(r"\(\?P<(\w+)>", " ".join([*patterns, *frames])))
+
+
+def _is_known(name: str, captures: set[str]) -> bool:
+    """Whether a placeholder names a capture, with or without its unit, or a fact."""
+    return name in _FACTS or name in captures or any(f"{name}_{unit}" in captures for unit in _UNITS)
+
+
+def _texts(symptom: Symptom) -> Iterator[tuple[Location, str]]:
+    yield from (((name,), getattr(symptom, name)) for name in ("do_first", "confirm", "refute"))
+    yield from ((("explanation", i), sentence) for i, sentence in enumerate(symptom.explanation))
+    yield from ((("conditions", i, "says"), c.says) for i, c in enumerate(symptom.conditions))
+    for index, remedy in enumerate(symptom.remedies):
+        yield ("remedies", index, "title"), remedy.title
+        yield ("remedies", index, "cost"), remedy.cost
+
+
+def _condition_problems(condition: Condition) -> Iterator[tuple[str, str]]:
+    tested = [name for name in ("argument", "fact", "capture", "outcome", "is_first") if getattr(condition, name)]
+    if len(tested) != 1:
+        yield "says", f"tests {', '.join(tested) or 'nothing'}; name one of argument, fact, capture, outcome, is_first"
+    if condition.fact and condition.fact not in _FACTS:
+        yield "fact", f"{condition.fact!r} is no fact; see docs/reading.md"
+    for outcome in condition.outcome:
+        if outcome not in list(Outcome):
+            yield "outcome", f"{outcome!r} is no outcome; write one of {', '.join(Outcome)}"
+
+
+def _edit_problems(edit: Edit, captures: set[str]) -> Iterator[str]:
+    if edit.op not in ("set", "remove", "env"):
+        yield f"op is {edit.op!r}; write set, remove or env"
+    if edit.op == "set" and edit.value is None:
+        yield "sets no value; give it one"
+    value = edit.value
+    if isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in STEPS:
+        ((step, amount),) = value.items()
+        if step == "share":
+            if not re.fullmatch(r"\w+/\w+", str(amount)) or not {*str(amount).split("/")} <= captures:
+                yield f"share is {amount!r}; write two captures, as in free_gib/total_gib"
+        elif isinstance(amount, bool) or not isinstance(amount, (int, float)):
+            yield f"{step} is {amount!r}; write a number"
+    for name in _PLACEHOLDER.findall(json.dumps(value)):
+        if not _is_known(name, captures):
+            yield f"{{{name}}} is neither a capture of this symptom nor a fact"
+
+
+def example_problems(symptom: Symptom, shelf: Catalog) -> list[Problem]:
+    """Examples that the symptom does not find, or finds with other captures, and near misses that it claims."""
+    problems: list[Problem] = []
+    for index, example in enumerate(symptom.examples):
+        hits, _ = _tried(symptom, example.text, shelf)
+        if not any(hit.signature >= 0 for hit in hits):
+            problems.append((("examples", index, "text"), "is not found by any signature"))
+            continue
+        seen = {name: value for hit in hits for name, value in hit.captures.items()}
+        problems += [
+            (("examples", index, "captures", name), f"is {seen.get(name)!r} in the text, not {value!r}")
+            for name, value in example.captures.items()
+            if seen.get(name) != value
+        ]
+    problems += [
+        (("near_misses", index, "text"), f"is claimed by the symptom, although it is another thing: {miss.why}")
+        for index, miss in enumerate(symptom.near_misses)
+        if _tried(symptom, miss.text, shelf)[1]
+    ]
+    return problems
+
+
+def _tried(symptom: Symptom, text: str, shelf: Catalog) -> tuple[list[Hit], bool]:
+    """The symptom's own matches in a text, and whether they count once all that the text says is weighed."""
+    starts = startup_log.read(Evidence((Document("example", text),)), shelf)
+    hits = [hit for start in starts for hit in start.hits if hit.symptom == symptom.id]
+    found = {finding.symptom for start in starts for finding in diagnose(start, shelf).findings}
+    is_claimed = any(hit.signature >= 0 for hit in hits) and (symptom.role is not Role.CAUSE or symptom.id in found)
+    return hits, is_claimed
+
+
+def check_symptom(path: Path, where: str | None = None) -> Symptom:
+    """Read one symptom and try it on its own examples; raises CatalogError with every problem."""
+    symptom = read_symptom(path, where)
+    lines = read_line_formats(catalog.catalog_dir() / "lines.yaml")
+    problems = example_problems(symptom, Catalog({symptom.id: symptom}, tuple(lines)))
+    if problems:
+        raise CatalogError("\n".join(_named(read_yaml(path, where), where or path.name, problems)))
     return symptom
 
 
@@ -184,13 +484,14 @@ def read_line_formats(path: Path, where: str | None = None) -> list[LineFormat]:
     """Read the table of printed lines; raises CatalogError with every problem, one a line."""
     where = where or path.name
     data = read_yaml(path, where)
-    formats, problems = _problems("lines", data, where)
-    if formats is not None:
-        problems += _pattern_problems(
-            data, where, (((i, "patterns", j), p) for i, f in enumerate(formats) for j, p in enumerate(f.patterns))
-        )
+    formats, problems = _parsed("lines", data)
+    for index, line_format in enumerate(formats or ()):
+        for number, pattern in enumerate(line_format.patterns):
+            problems += [((index, "patterns", number), f"the pattern {fault}") for fault in _faults(pattern)]
+        if line_format.phase is not None and line_format.phase not in startup_log.PHASES:
+            problems.append(((index, "phase"), f"is no phase; write one of {', '.join(startup_log.PHASES)}"))
     if problems or formats is None:
-        raise CatalogError("\n".join(problems))
+        raise CatalogError("\n".join(_named(data, where, problems)))
     result: list[LineFormat] = formats
     return result
 
@@ -199,21 +500,31 @@ def read_case(path: Path, where: str | None = None) -> Case:
     """Read a case's `case.yaml`; raises CatalogError with every problem, one a line."""
     where = where or f"{path.parent.name}/{path.name}"
     data = read_yaml(path, where)
-    case, problems = _problems("case", data, where)
+    case, problems = _parsed("case", data)
     if case is not None:
-        if case.expect == type(case.expect)():
-            problems.append(f"{where}:{_line(data, ['expect'])}: expect: compares nothing; name an outcome or a class")
-        problems += [
-            f"{where}:{_line(data, ['files', i])}: files.{i}: {name!r} is not a file beside case.yaml"
-            for i, name in enumerate(case.files)
-            if Path(name).name != name or not (path.parent / name).is_file()
-        ]
-        if not case.files:
-            problems.append(f"{where}:{_line(data, ['files'])}: files: is empty; name the recorded files")
+        problems += _case_problems(case, path.parent)
     if problems or case is None:
-        raise CatalogError("\n".join(problems))
+        raise CatalogError("\n".join(_named(data, where, problems)))
     result: Case = case
     return result
+
+
+def _case_problems(case: Case, folder: Path) -> Iterator[Problem]:
+    expect = case.expect
+    if expect == type(expect)():
+        yield ("expect",), "compares nothing; name an outcome or a class"
+    if expect.class_ is not None and expect.class_ != "ok" and expect.class_ not in words("classes"):
+        yield ("expect", "class"), f"{expect.class_!r} is not a class of classes.yaml; use one that is, or ok"
+    if expect.captures and expect.class_ in (None, "ok"):
+        yield ("expect", "captures"), "belong to a root cause; name its class as well"
+    for fact in expect.facts:
+        if fact not in _FACTS:
+            yield ("expect", "facts", fact), "is no fact; see docs/reading.md"
+    for index, name in enumerate(case.files):
+        if Path(name).name != name or not (folder / name).is_file():
+            yield ("files", index), f"{name!r} is not a file beside case.yaml"
+    if not case.files:
+        yield ("files",), "is empty; name the recorded files"
 
 
 def compile_index(root: Path) -> tuple[dict[str, Any], list[str]]:
@@ -233,51 +544,60 @@ def compile_index(root: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def cross_check(root: Path) -> list[str]:
-    """Problems between the files of one folder: symptoms that do the same, runbooks that are not there."""
+    """Problems of files that are good by themselves: doubles, missing runbooks, examples that do not fire."""
     problems: list[str] = []
     seen: dict[str, str] = {}
     runbooks = root.parent / "runbooks"
-    for path in catalog.sources(root):
-        if path.parent.name != "symptoms":
-            continue
+    good: dict[Path, Symptom] = {}
+    for path in sorted((root / "symptoms").glob("*.yaml")):
+        with suppress(CatalogError):
+            good[path] = read_symptom(path)
+    lines = read_line_formats(catalog.catalog_dir() / "lines.yaml")
+    shelf = Catalog({symptom.id: symptom for symptom in good.values()}, tuple(lines))
+    for path, symptom in good.items():
         where = str(path.relative_to(root))
-        try:
-            symptom = read_symptom(path, where)
-        except CatalogError:
-            continue
-        for signature in symptom.signatures:
-            if signature.frames or signature.phases:
-                continue
-            if seen.get(signature.pattern, where) != where:
-                problems.append(f"{where}:1: signatures: the same pattern as in {seen[signature.pattern]}; merge the two")
-            seen[signature.pattern] = where
+        found = example_problems(symptom, shelf)
+        for said in (symptom.title.casefold(), *(s.pattern for s in symptom.signatures if not (s.frames or s.phases))):
+            if seen.setdefault(said, where) != where:
+                found.append((("signatures",), f"the same title or pattern as in {seen[said]}; merge the two"))
         if symptom.runbook and runbooks.is_dir() and not (runbooks / f"{symptom.runbook}.ipynb").is_file():
-            problems.append(f"{where}:1: runbook: {symptom.runbook!r} is not in runbooks/; write it or leave the field out")
+            found.append((("runbook",), f"{symptom.runbook!r} is not in runbooks/; write it or leave the field out"))
+        problems += _named(read_yaml(path, where), where, dict.fromkeys(found)) if found else []
     return problems
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """JSON Schemas for the authored files and for the documents printed, by file name."""
-    from vllm_runbooks.records import Answer  # noqa: PLC0415 - only here
+    """JSON Schemas for the authored files and for the document that `diagnose` prints, by file name."""
+    found = {f"{name}.json": _schema(adapter) for name, adapter in _ADAPTERS.items()}
+    printed = _schema(TypeAdapter(Answer), is_printed=True)
+    printed["properties"] = {"schema": {"const": 1, "title": "Schema"}, **printed["properties"]}
+    printed["required"] = ["schema", *printed["required"]]
+    return {**found, "diagnose.json": printed}
 
-    titles = {**_ADAPTERS, "diagnose": TypeAdapter(Answer)}
-    return {f"{name}.json": _schema(adapter) for name, adapter in titles.items()}
 
+def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str, Any]:
+    """The JSON Schema of a record; a printed document has every field and no others."""
 
-def _schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
-    schema = adapter.json_schema()
-
-    def renamed(node: Any, key: str | None = None) -> Any:
-        if isinstance(node, dict):
-            if key == "pattern" and "type" in node:
-                return {"anyOf": [node, {"type": "array", "items": {"type": "string"}}]}
-            return {
-                (k.rstrip("_") if key == "properties" else k): renamed(v, k)
-                for k, v in node.items()
-            }
+    def adapted(node: Any, key: str | None = None) -> Any:
         if isinstance(node, list):
-            return [v.rstrip("_") if key == "required" else renamed(v) for v in node]
-        return node
+            return [value.rstrip("_") if key == "required" else adapted(value) for value in node]
+        if not isinstance(node, dict):
+            return node
+        if key == "properties":
+            return {name.rstrip("_"): _or_pieces(name, adapted(value, name)) for name, value in node.items()}
+        found = {name: adapted(value, name) for name, value in node.items()}
+        if is_printed and isinstance(node.get("properties"), dict):
+            found.update(additionalProperties=False, required=[name.rstrip("_") for name in node["properties"]])
+        return found
 
-    result: dict[str, Any] = renamed(schema)
+    def _or_pieces(name: str, node: Any) -> Any:
+        """Patterns may be written as a list of pieces, which are joined."""
+        pieces = {"type": "array", "items": {"type": "string"}}
+        if is_printed or name not in ("pattern", "patterns"):
+            return node
+        if name == "pattern":
+            return {"anyOf": [node, pieces]}
+        return {**node, "items": {"anyOf": [node["items"], pieces]}}
+
+    result: dict[str, Any] = adapted(adapter.json_schema(mode="serialization" if is_printed else "validation"))
     return result

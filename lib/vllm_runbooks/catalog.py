@@ -1,9 +1,9 @@
 """Find the data (catalog, cases, runbooks) and load the catalog's compiled index; the only reader of both.
 
-The data is looked for in one order: what the caller or `VLLM_RUNBOOKS_DATA` names, else the checkout this package lies in,
-else the copy inside the package. YAML is never read here: an index is. Where the sources may be newer than an index (a
-checkout, a user's own folder) the caller hands over the compiler, and the result is kept under a name made of the
-sources' content.
+The data is looked for in one order: what the caller or `VLLM_RUNBOOKS_DATA` names, else the checkout this package lies
+in, else the copy inside the package. YAML is never read here: an index is. Where the sources may be newer than an
+index (a checkout, a user's own folder) the caller hands over the compiler, and the result is kept under a name made of
+the sources' content.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import LineFormat, Symptom, record
 from vllm_runbooks.scan import PatternSet
 
-FORMAT = "1"
+FORMAT = "2"
 """Changed when the index's own form changes, so that an older one is not read."""
 
 Compiler = Callable[[Path], tuple[dict[str, Any], list[str]]]
@@ -77,7 +77,10 @@ def sources(root: Path) -> list[Path]:
 def key(root: Path) -> str:
     """Digest of the authored files and of the index's form: an index with this key is fresh."""
     digest = hashlib.sha256(FORMAT.encode())
-    for path in (catalog_dir() / "patterns.yaml", root / "patterns.yaml", *sources(root)):
+    shared = (
+        folder / f"{name}.yaml" for folder in (catalog_dir(), root) for name in ("patterns", "classes", "captures")
+    )
+    for path in (*shared, *sources(root)):
         digest.update(path.name.encode() + b"\0")
         with suppress(OSError):
             digest.update(path.read_bytes())
@@ -88,7 +91,10 @@ def write_atomically(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old or the new content, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    umask = os.umask(0)
+    os.umask(umask)
     try:
+        Path(name).chmod(0o666 & ~umask)  # as if it had been opened, not made as a temporary file
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
@@ -109,9 +115,9 @@ def _read_index(path: Path, wanted: str | None) -> dict[str, Any] | None:
         index = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    if not isinstance(index, dict) or (wanted is not None and index.get("key") != wanted):
+    if not isinstance(index, dict) or not all(isinstance(index.get(part), list) for part in ("symptoms", "lines")):
         return None
-    return index
+    return index if wanted is None or index.get("key") == wanted else None
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,7 @@ class Catalog:
 
 
 def _index(root: Path, compiler: Compiler | None) -> tuple[dict[str, Any], list[str]]:
-    packaged = _read_index(root / "index.json", None)
+    packaged = _read_index(root / "index.json", None) if root == catalog_dir() else None
     if packaged is not None:
         return packaged, []
     fresh = key(root)

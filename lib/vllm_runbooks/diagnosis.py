@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from vllm_runbooks.catalog import Catalog
@@ -26,9 +26,10 @@ from vllm_runbooks.records import (
 
 _QUOTES = 6
 """Most quotations shown for one finding."""
-_UNITS = {"gib": "GiB", "mib": "MiB", "kib": "KiB", "bytes": "bytes", "seconds": "s", "tokens": "tokens", "percent": "%"}
+_UNITS = {"gib": "GiB", "mib": "MiB", "kib": "KiB", "bytes": "bytes", "seconds": "s", "tokens": "tokens"}
 _SEVERITIES = list(Severity)
-_ROLES = [Role.CAUSE, Role.CONSEQUENCE, Role.WRAPPER, Role.BENIGN]
+_CHATTER = frozenset({"DEBUG", "INFO"})
+"""Levels at which servers repeat what clients wrote: a request's text may quote any error."""
 _SERVED_FAULTS = frozenset({"api.context_overflow"})
 """Classes of requests that cannot be served although the server is healthy."""
 
@@ -39,11 +40,11 @@ class Diagnosis:
 
     root_cause: Finding | None
     findings: tuple[Finding, ...]
-    """Fatal first, then degraded, then hints; the root cause is the first."""
+    """Fatal first, then degraded, then hints; within each the first cause first."""
     hidden: Mapping[str, int]
     """Lines that were recognised and left out, by kind: wrapper, consequence, benign."""
     first_error: Quote | None = None
-    """The first exception that no symptom explains, where no cause was found."""
+    """The first exception that no symptom explains, where it stands before the cause or there is none."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,17 @@ class _Candidate:
     """Whether the process that printed it went on with the start afterwards."""
 
     @property
+    def is_doubtful(self) -> bool:
+        """Whether something speaks against it."""
+        return self.has_recovered or self.hits[0].level in _CHATTER or bool(self.conditions.mismatched)
+
+    @property
     def rank(self) -> tuple[Any, ...]:
         """Sort key among candidates of one severity: the first cause of the process that did not recover."""
         hit = self.hits[0]
         return (
-            _ROLES.index(self.symptom.role),
             self.has_recovered,
+            hit.level in _CHATTER,
             bool(self.conditions.mismatched),
             hit.quote.file,
             hit.quote.line,
@@ -78,23 +84,17 @@ def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
     by_symptom: dict[str, list[Hit]] = {}
     for hit in _decided(start.hits):
         by_symptom.setdefault(hit.symptom, []).append(hit)
-    candidates = [
-        _candidate(start, catalog.symptoms[name], hits)
-        for name, hits in by_symptom.items()
-        if any(hit.signature >= 0 for hit in hits)
-    ]
-    shown = sorted((c for c in candidates if c.symptom.role is Role.CAUSE), key=lambda c: c.rank)
+    found = (_candidate(start, catalog, catalog.symptoms[name], hits) for name, hits in by_symptom.items())
+    candidates = sorted((c for c in found if c is not None), key=lambda c: c.rank)
+    shown = [c for c in candidates if c.symptom.role is Role.CAUSE]
     fatal = [c for c in shown if c.symptom.severity is Severity.FATAL]
-    stand_ins = sorted(
-        (c for c in candidates if c.symptom.role in (Role.CONSEQUENCE, Role.WRAPPER) and not c.has_recovered),
-        key=lambda c: c.rank,
-    )
+    stand_ins = [
+        c for c in candidates if c.symptom.role in (Role.CONSEQUENCE, Role.WRAPPER) and not c.has_recovered
+    ]  # fmt: skip
     if not fatal and stand_ins and not start.outcome.is_healthy:
         shown.insert(0, stand_ins[0])
-    hidden = Counter(
-        c.symptom.role.value for c in candidates if c not in shown for hit in c.hits if hit.signature >= 0
-    )
-    unexplained = None if fatal or start.outcome.is_healthy else _first_unexplained(start)
+    hidden = Counter(c.symptom.role.value for c in candidates if c not in shown for _ in c.hits)
+    unexplained = None if start.outcome.is_healthy else _first_unexplained(start, fatal)
     findings = sorted(
         (_finding(start, candidate, _level(start, candidate, fatal, unexplained)) for candidate in shown),
         key=lambda f: _SEVERITIES.index(f.severity),
@@ -102,66 +102,120 @@ def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
     return Diagnosis(_root_cause(start.outcome, findings), tuple(findings), dict(sorted(hidden.items())), unexplained)
 
 
-def _first_unexplained(start: Start) -> Quote | None:
-    """The first exception of the start that no symptom knows, not even as a wrapper."""
+def _first_unexplained(start: Start, fatal: Sequence[_Candidate]) -> Quote | None:
+    """The first exception that no symptom knows, not even as a wrapper; where there is a cause, before it."""
     known = {hit.traceback for hit in start.hits if hit.signature >= 0}
+    limit = fatal[0].hits[0].quote.line if fatal else None
     for index, traceback in enumerate(start.tracebacks):
-        if index not in known and not traceback.ignored and traceback.chain:
-            return traceback.chain[0].quote
+        if index in known or traceback.ignored or not traceback.chain:
+            continue
+        quote = traceback.chain[0].quote
+        went_on = start.progress.get(traceback.process.pid or 0, 0) > quote.line
+        if not went_on and (limit is None or quote.line < limit):
+            return quote
     return None
 
 
 def _root_cause(outcome: Outcome, findings: Sequence[Finding]) -> Finding | None:
     if outcome.is_healthy:
         return next((f for f in findings if f.class_ in _SERVED_FAULTS), None)
-    for severity in (Severity.FATAL, Severity.DEGRADED):
-        for finding in findings:
-            if finding.severity is severity:
-                return finding
-    return None
+    return next((f for f in findings if f.severity in (Severity.FATAL, Severity.DEGRADED)), None)
 
 
 def _decided(hits: Sequence[Hit]) -> list[Hit]:
-    """Of several symptoms of one group that claim the same words, keep the one that knows the innermost place."""
+    """Of several symptoms of one group that claim the same message, keep the one that knows the innermost place.
+
+    A message is the same when the same words stand in the same place, or the same figures are repeated elsewhere: a
+    logger, a dying interpreter and a parent process all print one exception, not all of them with its frames.
+    """
     deepest: dict[tuple[Any, ...], int] = {}
     for hit in hits:
-        deepest[_words(hit)] = max(deepest.get(_words(hit), -2), hit.depth)
-    return [hit for hit in hits if hit.signature < 0 or hit.depth == deepest[_words(hit)]]
+        for key in _messages(hit):
+            deepest[key] = max(deepest.get(key, hit.depth), hit.depth)
+    winners = {(key, hit.symptom) for hit in hits for key in _messages(hit) if hit.depth == deepest[key]}
+    return [
+        hit for hit in hits if hit.signature < 0 or all((key, hit.symptom) in winners for key in _messages(hit))
+    ]  # fmt: skip
 
 
-def _words(hit: Hit) -> tuple[Any, ...]:
-    return hit.symptom.split(".")[0], hit.quote.file, hit.quote.line, hit.quote.column
+def _messages(hit: Hit) -> Iterable[tuple[Any, ...]]:
+    group = hit.symptom.split(".")[0]
+    yield group, hit.quote.file, hit.quote.line, hit.quote.column
+    figures = tuple(sorted((n, v) for n, v in hit.captures.items() if v[:1].isdigit()))
+    if hit.signature >= 0 and len(figures) > 1:
+        yield group, hit.quote.file, figures
 
 
-def _candidate(start: Start, symptom: Symptom, hits: Sequence[Hit]) -> _Candidate:
+def _candidate(start: Start, catalog: Catalog, symptom: Symptom, hits: Sequence[Hit]) -> _Candidate | None:
     own = [hit for hit in hits if hit.signature >= 0]
-    recovered = {id(hit): _has_recovered(start, hit) for hit in own}
-    own.sort(key=lambda hit: (recovered[id(hit)], hit.traceback is None, hit.quote.file, hit.quote.line))
+    if symptom.severity is not Severity.HINT and start.outcome.is_healthy:
+        own = [hit for hit in own if hit.level not in _CHATTER]
+    if not own:
+        return None
+    own.sort(key=lambda h: (_has_recovered(start, h), h.level in _CHATTER, h.traceback is None, h.quote.line))
     companions = tuple(hit for hit in hits if hit.signature < 0)
-    captures: dict[str, str] = {}
-    for hit in (*own, *companions):
-        captures = {**hit.captures, **captures}
-    return _Candidate(
-        symptom,
-        tuple(own),
-        companions,
-        captures,
-        _conditions(start, symptom, captures),
-        recovered[id(own[0])],
-    )
+    captures = _captures(own, companions)
+    conditions = _conditions(start, catalog, symptom, own[0], captures)
+    if conditions is None:
+        return None
+    return _Candidate(symptom, tuple(own), companions, captures, conditions, _has_recovered(start, own[0]))
+
+
+def _captures(own: Sequence[Hit], companions: Sequence[Hit]) -> dict[str, str]:
+    """Captures of the deciding message, and of others as far as they speak of other things: figures are never mixed."""
+    captures: dict[str, str] = dict(own[0].captures)
+    for hit in (*own[1:], *companions):
+        taken = {_quantity(name) for name in captures}
+        if _is_at(hit, own[0]) or hit.signature < 0 or not taken & {_quantity(name) for name in hit.captures}:
+            captures.update({n: v for n, v in hit.captures.items() if _quantity(n) not in taken})
+    return captures
+
+
+def _is_at(hit: Hit, other: Hit) -> bool:
+    return (hit.quote.file, hit.quote.line) == (other.quote.file, other.quote.line)
+
+
+def _quantity(name: str) -> str:
+    """What a capture measures: its name without the unit."""
+    stem, _, unit = name.rpartition("_")
+    return stem if unit in _UNITS and stem else name
 
 
 def _has_recovered(start: Start, hit: Hit) -> bool:
     return start.progress.get(hit.process.pid or 0, 0) > hit.quote.line
 
 
-def _conditions(start: Start, symptom: Symptom, captures: Mapping[str, str]) -> Conditions:
+def _conditions(
+    start: Start, catalog: Catalog, symptom: Symptom, hit: Hit, captures: Mapping[str, str]
+) -> Conditions | None:
+    """What holds and what does not; None when a required condition does not hold."""
     sorted_by: dict[bool | None, list[str]] = {True: [], False: [], None: []}
     for condition in symptom.conditions:
+        if condition.is_first:
+            holds: bool | None = _is_first(start, catalog, hit)
+        else:
+            holds = _holds(start, condition, captures)
+        if condition.required and holds is False:
+            return None
         says = fill(condition.says, captures, start.facts)
         if says is not None:
-            sorted_by[_holds(start, condition, captures)].append(says)
+            sorted_by[holds].append(says)
     return Conditions(tuple(sorted_by[True]), tuple(sorted_by[False]), tuple(sorted_by[None]))
+
+
+def _is_first(start: Start, catalog: Catalog, hit: Hit) -> bool:
+    """Whether no other failure stands before a line: no exception of another kind, no other fatal symptom."""
+    own = {h.traceback for h in start.hits if h.symptom == hit.symptom}
+    for index, traceback in enumerate(start.tracebacks):
+        if index not in own and not traceback.ignored and traceback.chain and traceback.first_line < hit.quote.line:
+            return False
+    return not any(
+        other.quote.line < hit.quote.line
+        and other.symptom != hit.symptom
+        and other.signature >= 0
+        and catalog.symptoms[other.symptom].severity is Severity.FATAL
+        for other in start.hits
+    )
 
 
 def _holds(start: Start, condition: Condition, captures: Mapping[str, str]) -> bool | None:
@@ -198,24 +252,30 @@ def _holds(start: Start, condition: Condition, captures: Mapping[str, str]) -> b
 
 
 def _level(start: Start, candidate: _Candidate, fatal: Sequence[_Candidate], unexplained: Quote | None) -> Level:
-    """How sure: a fatal exception of a failed start, nothing against it and no rival, is confirmed.
+    """How sure a finding is.
 
-    That the cause is not in the text is at most probable, and only possible while an exception is left unexplained.
+    Confirmed is the first fatal exception of a start that ended, at a known place, with nothing against it and nothing
+    unexplained before it. A finding that sends the reader elsewhere is at most probable, and only possible while an
+    exception is left unexplained or a condition unknown.
     """
-    if candidate.symptom.role is not Role.CAUSE:
+    symptom = candidate.symptom
+    if symptom.role is not Role.CAUSE:
         return Level.PROBABLE if unexplained is None else Level.POSSIBLE
-    if candidate.has_recovered or candidate.conditions.mismatched:
+    if candidate.is_doubtful and symptom.severity is not Severity.HINT:
         return Level.POSSIBLE
-    if candidate.symptom.severity is not Severity.FATAL:
-        return Level.CONFIRMED
-    if start.outcome.is_healthy:
+    if symptom.severity is not Severity.FATAL:
+        return Level.POSSIBLE if candidate.conditions.mismatched else Level.CONFIRMED
+    if start.outcome.is_healthy or candidate is not fatal[0]:
         return Level.POSSIBLE
-    rivals = [c for c in fatal if c is not candidate and c.rank[:3] == candidate.rank[:3]]
-    is_first = all(candidate.rank <= rival.rank for rival in rivals)
-    in_exception = candidate.hits[0].traceback is not None or candidate.hits[0].level in ("ERROR", "CRITICAL")
-    if start.outcome in (Outcome.FAILED, Outcome.HUNG) and in_exception and is_first:
-        return Level.CONFIRMED
-    return Level.PROBABLE if is_first else Level.POSSIBLE
+    if symptom.look_in is not None:
+        return Level.POSSIBLE if candidate.conditions.unknown else Level.PROBABLE
+    hit = candidate.hits[0]
+    signature = symptom.signatures[hit.signature]
+    is_placed = bool(signature.frames) or not signature.phases
+    has_ended = start.outcome in (Outcome.FAILED, Outcome.HUNG)
+    is_error = hit.traceback is not None or hit.level in ("ERROR", "CRITICAL")
+    sure = is_placed and has_ended and is_error and unexplained is None
+    return Level.CONFIRMED if sure else Level.PROBABLE
 
 
 def _finding(start: Start, candidate: _Candidate, level: Level) -> Finding:
@@ -237,11 +297,12 @@ def _finding(start: Start, candidate: _Candidate, level: Level) -> Finding:
         do_first=_filled_or_plain(symptom.do_first, captures, start.facts),
         confirm=_filled_or_plain(symptom.confirm, captures, start.facts),
         refute=_filled_or_plain(symptom.refute, captures, start.facts),
-        look_in=replace(symptom.look_in) if symptom.look_in else None,
+        look_in=symptom.look_in,
     )
 
 
 def _evidence(candidate: _Candidate) -> tuple[Quote, ...]:
+    """The deciding line, what adds to it, then where it was repeated; the same words once."""
     quotes: dict[tuple[int, int], Quote] = {}
     for hit in (candidate.hits[0], *candidate.companions, *candidate.hits[1:]):
         quotes.setdefault((hit.quote.file, hit.quote.line), hit.quote)
@@ -253,16 +314,10 @@ _PLACEHOLDER = re.compile(r"\{(\w{1,60})\}")
 
 def fill(text: str, captures: Mapping[str, str], facts: Facts) -> str | None:
     """The text with its `{name}` replaced by captures and facts; None when one of them is not known."""
-    missing = False
-
-    def known(match: re.Match[str]) -> str:
-        nonlocal missing
-        value = value_of(match[1], captures, facts)
-        missing = missing or value is None
-        return value or ""
-
-    filled = _PLACEHOLDER.sub(known, text)
-    return None if missing else filled
+    values = {name: value_of(name, captures, facts) for name in _PLACEHOLDER.findall(text)}
+    if None in values.values():
+        return None
+    return _PLACEHOLDER.sub(lambda match: values[match[1]] or "", text)
 
 
 def _filled_or_plain(text: str, captures: Mapping[str, str], facts: Facts) -> str:
@@ -277,7 +332,7 @@ def value_of(name: str, captures: Mapping[str, str], facts: Facts) -> str | None
         return captures[name]
     for suffix, unit in _UNITS.items():
         if f"{name}_{suffix}" in captures:
-            return f"{captures[f'{name}_{suffix}']} {unit}"
+            return _measured(captures[f"{name}_{suffix}"], unit)
     fact = getattr(facts, name, None)
     if fact is None:
         return None
@@ -289,3 +344,12 @@ def value_of(name: str, captures: Mapping[str, str], facts: Facts) -> str | None
         number = str(fact)
     unit = _UNITS.get(name.rsplit("_", 1)[-1], "")
     return f"{number} {unit}".strip()
+
+
+def _measured(printed: str, unit: str) -> str:
+    """A printed figure with its unit: no more than two decimals, large numbers of bytes in GiB."""
+    if unit == "bytes" and printed.isdigit() and len(printed) > 9:
+        printed, unit = f"{int(printed) / 2**30:.2f}", "GiB"
+    elif re.fullmatch(r"-?\d{1,15}\.\d{3,}", printed, re.ASCII):
+        printed = f"{float(printed):.2f}"
+    return f"{printed} {unit}"

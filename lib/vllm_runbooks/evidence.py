@@ -28,32 +28,45 @@ def decode(raw: bytes, where: str) -> str:
     Raises:
         InputError: the bytes are empty or no text.
     """
-    if not raw.strip():
+    encoding = next((encoding for bom, encoding in _BOMS if raw.startswith(bom)), None)
+    if encoding is None:
+        for magic, what in _MAGIC.items():
+            if raw.startswith(magic):
+                raise InputError(f"{where}: is {what}, not text; give the log itself")
+        head = raw[:8192]
+        odd = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in head)
+        if odd > len(head) * 0.1:
+            raise InputError(f"{where}: is binary, not text; give the log itself")
+    text = raw.decode(encoding or "utf-8", errors="backslashreplace")
+    if not text or text.isspace():
         raise InputError(f"{where}: is empty; give the log of a vLLM start")
-    for bom, encoding in _BOMS:
-        if raw.startswith(bom):
-            text = raw.decode(encoding, errors="backslashreplace")
-            if not text.strip():
-                raise InputError(f"{where}: is empty; give the log of a vLLM start")
-            return text
-    for magic, what in _MAGIC.items():
-        if raw.startswith(magic):
-            raise InputError(f"{where}: is {what}, not text; give the log itself")
-    head = raw[:8192]
-    odd = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in head)
-    if odd > len(head) * 0.1:
-        raise InputError(f"{where}: is binary, not text; give the log itself")
-    return raw.decode("utf-8", errors="backslashreplace")
+    return text
 
 
 def _document(path: Path) -> Document:
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: larger than {MAX_BYTES >> 20} MiB; cut out the start, for example with `tail -c 100M`")
+            raise InputError(
+                f"{path}: larger than {MAX_BYTES >> 20} MiB; cut out the start, for example with `tail -c 100M`"
+            )
         raw = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; check the path") from None
     return Document(path.name, decode(raw, str(path)))
+
+
+def _path(name: str | Path) -> Path:
+    """The path of a name; a whole text pasted in its place is no path."""
+    try:
+        path = Path(name).expanduser()
+        path.stat()
+    except FileNotFoundError:
+        return path
+    except (OSError, RuntimeError) as error:
+        shown = str(name).strip().partition("\n")[0][:80]
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{shown}: cannot be read: {reason}; check the path") from None
+    return path
 
 
 def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, vllm: str | None = None) -> Evidence:
@@ -62,9 +75,9 @@ def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, 
     Raises:
         InputError: nothing of this name, a folder without `case.yaml`, or a file that is no text.
     """
-    path = Path(name).expanduser()
     if not str(name).strip() or "\0" in str(name):
         raise InputError("evidence: is empty; name a log file, a folder with case.yaml or a recorded case")
+    path = _path(name)
     if path.is_file() or path.is_fifo():
         return Evidence((_document(path),), vllm=vllm)
     if not path.is_dir() and cases is not None and path.name == str(name) and (cases / path.name).is_dir():
@@ -81,10 +94,18 @@ def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -
     if not (folder / "case.yaml").is_file():
         raise InputError(f"{folder}: holds no case.yaml; give a log file, or a folder that `record` wrote")
     case = read_case(folder / "case.yaml")
+    root = folder.resolve()
+    for name in case.files:
+        if not (root / name).resolve().is_relative_to(root):
+            raise InputError(
+                f"{folder / 'case.yaml'}: names {name}, which lies outside of its folder; name its own files"
+            )
     return Evidence(tuple(_document(folder / name) for name in case.files), case, vllm or case.vllm)
 
 
-def load_files(names: Sequence[str], *, read_case: CaseReader, cases: Path | None = None, vllm: str | None = None) -> Evidence:
+def load_files(
+    names: Sequence[str], *, read_case: CaseReader, cases: Path | None = None, vllm: str | None = None
+) -> Evidence:
     """Load what a command line names: one case or folder, or any number of logs of one start; `-` is standard input."""
     if len(names) == 1 and names[0] != "-":
         return load(names[0], read_case=read_case, cases=cases, vllm=vllm)
@@ -102,4 +123,5 @@ def load_files(names: Sequence[str], *, read_case: CaseReader, cases: Path | Non
 
 def pasted(text: str, *, vllm: str | None = None) -> Evidence:
     """Evidence of a pasted text."""
-    return Evidence((Document("pasted text", decode(text.encode("utf-8", "backslashreplace"), "the pasted text")),), vllm=vllm)
+    decoded = decode(text.encode("utf-8", "backslashreplace"), "the pasted text")
+    return Evidence((Document("pasted text", decoded),), vllm=vllm)

@@ -9,41 +9,83 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import PurePath
+from typing import NamedTuple
 
-from vllm_runbooks.records import Process
+from vllm_runbooks import launch
+from vllm_runbooks.records import Process, Quote
+from vllm_runbooks.redact import redact_text
 
 MAX_LINE = 65536
 """Characters of one line that are read as one; the rest is read as further lines at the same number."""
+MAX_QUOTE = 400
+"""Longest quotation of the input, in characters."""
+_REDACTED = 4096
+"""Characters behind a quotation's start, and 256 before it, in which secrets are looked for."""
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,512}(?:\x07|\x1b\\)?|[@-Z\\-_])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
-_PID = r"\((?P<name>[A-Za-z_][\w:.-]{0,60}) pid=(?P<pid>\d{1,10})(?:, ?ip=(?P<ip>[\dA-Fa-f.:]{1,45}))?\)"
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_PID = (
+    r"\((?:(?P<name>[A-Za-z_][\w:.-]{0,60}) )?(?:rank=(?P<rank>\d{1,5}) )?pid=(?P<pid>\d{1,10})"
+    r"(?:, ?ip=(?P<ip>[\dA-Fa-f.:]{1,45}))?\)"
+)
 _LEVEL = r"DEBUG|INFO|WARNING|ERROR|CRITICAL"
 _STAMP = r"\d\d-\d\d ?\d\d:\d\d:\d\d(?:[.,]\d{1,6})?"
-_VLLM = rf"(?P<level>{_LEVEL}) {{0,4}}(?P<time>{_STAMP}) {{0,2}}\[?(?P<source>[\w./\\-]{{1,120}}:\d{{1,6}})\] ?"
+_SOURCE = r"\[?[\w./\\-]{1,120}:\d{1,6}\]"
 _DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d[T ]?)?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+_ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
 
-_PREFIXES = tuple(
-    re.compile(pattern, re.ASCII)
-    for pattern in (
-        _PID + r" ?",
-        r"\[rank(?P<rank>\d{1,5})\]:? ?",
-        _VLLM,
-        rf"(?P<level>{_LEVEL}): {{0,9}}(?=\S)",
-        rf"(?P<time>{_DATE}) {{0,3}}[|] {{0,3}}(?P<level>{_LEVEL}|SUCCESS|TRACE) {{0,8}}[|] ?(?:[\w.<>:]{{1,80}}:\d{{1,6}} - )?",
-        rf"\[?(?P<time>{_DATE})\]? ?[-:]? ?(?:[\w.]{{1,60}} - )?\[?(?P<level>{_LEVEL})\]?(?: ?[-:|] ?| )",
-        rf"\[(?P<level>{_LEVEL})\] {{0,3}}(?P<time>{_DATE})?[ :-]{{0,3}}",
-        r"\^C",
-    )
+
+class _Prefix(NamedTuple):
+    starts: str
+    """Characters that it can begin with."""
+    pattern: re.Pattern[str]
+    is_header: bool = False
+    """Whether it ends a logger's header: behind it the message begins."""
+
+
+def _prefix(starts: str, pattern: str, *, is_header: bool = False) -> _Prefix:
+    return _Prefix(starts, re.compile(pattern, re.ASCII), is_header)
+
+
+_DIGITS = "0123456789"
+_CARRIERS = (
+    # What a container runtime, a scheduler or a journal puts in front of every line.
+    _prefix(_DIGITS, rf"{_ISO} (?:stdout|stderr) [FP] "),
+    _prefix(_DIGITS, rf"{_ISO} (?! {{0,2}}[|-])(?!(?:{_LEVEL})\b)"),
+    _prefix("[", r"\[pod/[\w./-]{1,200}\] "),
+    _prefix("ADFJMNOS", r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,64} [\w./@-]{1,64}\[\d{1,10}\]: ?"),
 )
-_WHOLE_HEADER = frozenset({2, 3, 4, 5, 6})
-"""Prefixes that carry a log level: after one of them the message begins."""
+_COMPOSE = re.compile(r"(?!\d)(?:[\w.-]{1,60}[_-]\d{1,4} {1,40}|[\w.-]{1,60} {2,40})\| ?", re.ASCII)
+_PREFIXES = (
+    _prefix("(", _PID + r" ?"),
+    _prefix("[", r"\[(?:rank|default)(?P<rank>\d{1,5})\]:? ?"),
+    _prefix(
+        "DIWEC",
+        rf"(?P<level>{_LEVEL}) {{0,4}}(?P<time>{_STAMP}) {{0,2}}"
+        r"\[?(?P<source>[\w./\\-]{1,120}:\d{1,6})\] ?",
+        is_header=True,
+    ),
+    _prefix("DIWEC", rf"(?P<level>{_LEVEL}): {{0,9}}(?=\S)", is_header=True),
+    _prefix(
+        _DIGITS,
+        rf"(?P<time>{_DATE}) {{0,3}}[|] {{0,3}}(?P<level>{_LEVEL}|SUCCESS|TRACE) {{0,8}}[|] ?"
+        r"(?:[\w.<>:]{1,80}:\d{1,6} - )?",
+        is_header=True,
+    ),
+    _prefix(
+        _DIGITS + "[",
+        rf"\[?(?P<time>{_DATE})\]? ?[-:]? ?(?:[\w.]{{1,60}} - )?\[?(?P<level>{_LEVEL})\]?(?: ?[-:|] ?| )",
+        is_header=True,
+    ),
+    _prefix("[", rf"\[(?P<level>{_LEVEL})\] {{0,3}}(?P<time>{_DATE})?[ :-]{{0,3}}", is_header=True),
+    _prefix("^", r"\^C"),
+)
 
 _GLUED = re.compile(
-    rf"(?:{_PID.replace('?P<name>', '?:').replace('?P<pid>', '?:').replace('?P<ip>', '?:')} ?(?:(?:{_LEVEL}) ?{_STAMP})?"
-    rf"|(?:{_LEVEL}) {{0,4}}{_STAMP} {{0,2}}\[?[\w./\\-]{{1,120}}:\d{{1,6}}\]"
+    r"(?:\((?:[A-Za-z_][\w:.-]{0,60} )?(?:rank=\d{1,5} )?pid=\d{1,10}(?:, ?ip=[\dA-Fa-f.:]{1,45})?\)"
+    rf" ?(?:(?:{_LEVEL}) ?{_STAMP})?|(?:{_LEVEL}) {{0,4}}{_STAMP} {{0,2}}{_SOURCE}"
     r"|INFO:\s{0,9}(?:Started|Waiting|Application|Uvicorn|Shutting|Finished))",
     re.ASCII,
 )
@@ -53,20 +95,21 @@ _EXCEPTION = re.compile(
     re.ASCII | re.DOTALL,
 )
 _TRACEBACK = re.compile(r"\s{0,8}(?:[+|] {0,4}){0,8}(?:Exception Group )?Traceback \(most recent call last\):")
-_FRAME = re.compile(r'(?:[|] {0,4}){0,8}\s{0,12}File "(?P<path>[^"\n]{1,1000})", line (?P<line>\d{1,8}), in (?P<function>\S.{0,200})')
+_FRAME = re.compile(
+    r'(?:[|] {0,4}){0,8}\s{0,12}File "(?P<path>[^"\n]{1,1000})", line (?P<line>\d{1,8}), in (?P<function>\S.{0,200})'
+)
 _PROGRESS = re.compile(r"[\w /\[\](),:=.-]{0,120}?:? {0,3}\d{1,3}% ?(?:Completed ?)?\|")
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
-_PAGE_MARK = re.compile(r"\s{0,3}(?:```|~~~|#{1,6} [^\d#]|<(?:details|summary|p|div|html|h[1-6])\b|\|.{0,200}\|\s*\Z)", re.IGNORECASE)
-_PAGE_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".rst", ".html", ".htm", ".adoc"})
-_PROMPT = re.compile(r"(?:\([\w.-]{1,60}\) ?)?(?:[\w.-]{1,64}@[\w.-]{1,64}[^#$%>\n]{0,120}|\+{1,3}|>{1,3}|)\s{0,3}[#$%>+] ?(?=\S)")
-_LAUNCH = re.compile(
-    r"(?:^|[\s;&|(/'\"])(?:vllm serve\b|[\w./-]{0,120}python[\d.]{0,5} -m vllm\.entrypoints\.[\w.]{1,60}|vllm\.entrypoints\.openai\.api_server\b)",
-    re.ASCII,
+_PAGE_MARK = re.compile(
+    r"\s{0,3}(?:```|~~~|#{1,6} [^\d#]|<(?:details|summary|p|div|html|h[1-6])\b"
+    r"|\|(?: {0,2}:?-{3,80}:? {0,2}\|){1,30}\s{0,8}\Z)",
+    re.IGNORECASE,
 )
+_TABLE_ROW = re.compile(r"\s{0,3}\|.{0,2000}\|\s{0,8}\Z")
+_PAGE_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".rst", ".html", ".htm", ".adoc"})
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(NamedTuple):
     """One line of a log, without its prefixes."""
 
     number: int
@@ -78,7 +121,7 @@ class LogLine:
     time: str | None = None
     source: str | None = None
     """`file.py:line` that wrote it, as printed."""
-    raw: str = field(default="", repr=False)
+    raw: str = ""
     raw_column: int = 1
     """Column of `raw` in the file."""
     text_start: int = 0
@@ -94,20 +137,30 @@ class LogLine:
     def column(self, offset: int = 0) -> int:
         """Column in the file of the character at `offset` of `text`, counted from 1, colours included."""
         wanted = self.text_start + offset
-        if "\x1b" not in self.raw:
-            return self.raw_column + wanted
-        position, clean = 0, 0
-        for match in _ESCAPE.finditer(self.raw):
-            if clean + match.start() - position > wanted:
+        position, kept = 0, 0
+        for match in _UNSEEN.finditer(self.raw):
+            if kept + match.start() - position > wanted:
                 break
-            clean += match.start() - position
+            kept += match.start() - position
             position = match.end()
-        return self.raw_column + position + wanted - clean
+        return self.raw_column + position + wanted - kept
+
+
+def quote(file: int, line: LogLine, start: int = 0, end: int = 0) -> Quote:
+    """Quote a line, secrets replaced: from its beginning, or from `start` where `end` would not be shown."""
+    text = line.text
+    first = len(text) - len(text.lstrip()) if end <= MAX_QUOTE else start
+    before = max(first - 256, 0)
+    shown = redact_text(text[before : first + _REDACTED])[len(redact_text(text[before:first])) :]
+    return Quote(file, line.number, line.column(start), shown.rstrip()[:MAX_QUOTE])
+
+
+_UNSEEN = re.compile(f"{_ESCAPE.pattern}|{_CONTROL.pattern}")
 
 
 def clean(text: str) -> str:
     """The text without terminal escapes and control characters."""
-    return _CONTROL.sub("", _ESCAPE.sub("", text))
+    return text if text.isprintable() else _UNSEEN.sub("", text)
 
 
 def is_exception(text: str) -> re.Match[str] | None:
@@ -117,20 +170,12 @@ def is_exception(text: str) -> re.Match[str] | None:
 
 def is_traceback(text: str) -> bool:
     """Whether a line opens a traceback."""
-    return _TRACEBACK.match(text) is not None
+    return "Traceback (" in text and _TRACEBACK.match(text) is not None
 
 
 def frame(text: str) -> re.Match[str] | None:
     """Match of a traceback's frame, with groups `path`, `line` and `function`."""
-    return _FRAME.match(text)
-
-
-def shown_command(text: str) -> str | None:
-    """The vLLM command that a line shows after a shell's prompt, or None."""
-    prompt = _PROMPT.match(text)
-    if prompt and _LAUNCH.search(text):
-        return text[prompt.end() :].strip()
-    return None
+    return _FRAME.match(text) if 'File "' in text else None
 
 
 def is_page(name: str, text: str) -> bool:
@@ -163,60 +208,73 @@ def _chunks(text: str) -> Iterator[tuple[int, int, str]]:
 
 def _pieces(number: int, column: int, chunk: str) -> Iterator[tuple[int, int, str]]:
     """Yield a chunk cut where a further log header stands inside it."""
-    cuts = [0]
-    for match in _GLUED.finditer(chunk):
-        start = match.start()
-        before = chunk[cuts[-1] : start]
-        if start and clean(before).strip() and not _only_prefix(before):
-            cuts.append(start)
-    if len(cuts) == 1:
-        yield number, column, chunk
-        return
-    for start, stop in zip(cuts, [*cuts[1:], len(chunk)], strict=True):
-        yield number, column + start, chunk[start:stop]
+    start = 0
+    for match in _GLUED.finditer(chunk, 1):
+        if _strip(clean(chunk[start : match.start()]))[0].strip():
+            yield number, column + start, chunk[start : match.start()]
+            start = match.start()
+    yield number, column + start, chunk[start:] if start else chunk
 
 
-def _only_prefix(text: str) -> bool:
-    return not _strip(clean(text))[0].strip()
+_INDENT = 16
+"""Blanks that may stand in front of a prefix: a log quoted in a page is indented."""
+_NOTHING: dict[str, str] = {}
 
 
 def _strip(text: str) -> tuple[str, dict[str, str]]:
     """The text behind its prefixes, and what they say."""
-    said: dict[str, str] = {}
-    position = 0
+    said = _NOTHING
+    end = _carried(text)
+    indented = text[end : end + _INDENT]
+    position = end + len(indented) - len(indented.lstrip(" "))
     for _ in range(6):
-        for index, prefix in enumerate(_PREFIXES):
-            match = prefix.match(text, position)
-            if not match:
+        first = text[position : position + 1]
+        for prefix in _PREFIXES:
+            if not first or first not in prefix.starts or (prefix.is_header and "level" in said):
                 continue
-            if index in _WHOLE_HEADER and "level" in said:
-                continue
-            position = match.end()
-            said.update({key: value for key, value in match.groupdict().items() if value})
-            break
+            match = prefix.pattern.match(text, position)
+            if match:
+                position = end = match.end()
+                said = {**said, **{key: value for key, value in match.groupdict().items() if value}}
+                break
         else:
             break
-    return text[position:], said
+    return text[end:], said
 
 
-def _line(number: int, column: int, chunk: str, region: int, known: dict[tuple[str | None, ...], Process]) -> LogLine:
+def _carried(text: str) -> int:
+    """Where a line begins behind what carried it: a container runtime, a scheduler, a journal."""
+    position = 0
+    if "|" in text[:104]:
+        match = _COMPOSE.match(text)
+        position = match.end() if match else 0
+    first = text[position : position + 1]
+    for carrier in _CARRIERS:
+        if first in carrier.starts and first:
+            match = carrier.pattern.match(text, position)
+            if match:
+                return match.end()
+    return position
+
+
+def _line(number: int, column: int, chunk: str, known: dict[tuple[str | None, ...], Process]) -> LogLine:
     text = clean(chunk)
     message, said = _strip(text)
     key = (said.get("name"), said.get("pid"), said.get("ip"), said.get("rank"))
     process = known.get(key)
     if process is None:
-        rank = said.get("rank")
-        pid = said.get("pid")
-        process = Process(key[0], int(pid) if pid else None, key[2], int(rank) if rank else None)
-        known[key] = process
+        name, pid, ip, rank = key
+        process = known[key] = Process(name, int(pid) if pid else None, ip, int(rank) if rank else None)
     return LogLine(
         number, message.rstrip(), process, said.get("level"), said.get("time"), said.get("source"),
-        chunk, column, len(text) - len(message), region,
+        chunk, column, len(text) - len(message),
     )  # fmt: skip
 
 
 def _is_anchor(line: LogLine) -> bool:
     """Whether a line of a page can only come from a log."""
+    if _TABLE_ROW.match(line.raw) or _FENCE.match(line.raw):
+        return False
     return (
         (line.has_header and (line.time is not None or line.process.pid is not None or line.text.endswith(".")))
         or line.process.pid is not None
@@ -225,7 +283,7 @@ def _is_anchor(line: LogLine) -> bool:
         or frame(line.text) is not None
         or (is_exception(line.text) is not None and ": " in line.text)
         or _PROGRESS.match(line.text) is not None
-        or shown_command(line.text) is not None
+        or launch.at_prompt(line.text) is not None
     )
 
 
@@ -233,48 +291,47 @@ _PAGE_GAP = 3
 """Lines without a log's marks that a stretch of log in a page may hold (a traceback's code, a wrapped message)."""
 
 
-def _only_log(lines: list[LogLine]) -> Iterator[LogLine]:
+_GLUED_LOG = 4
+"""So many log headers behind prose on one line are a log that lost its line ends; fewer are a quotation."""
+
+
+def _only_log(lines: Iterator[LogLine]) -> Iterator[LogLine]:
     """Of a page's lines those that belong to a log, numbered by stretch."""
-    region, gap, in_stretch = 0, [], False
-    for line in lines:
-        if _FENCE.match(line.raw):
-            yield from (_moved(kept, region) for kept in gap[:1] if _continues(kept))
-            in_stretch, gap = False, []
-            continue
-        if _is_anchor(line):
+    region, in_stretch = 0, False
+    gap: list[LogLine] = []
+    for line, is_log in _judged(lines):
+        if is_log:
             if not in_stretch:
                 region, in_stretch, gap = region + 1, True, []
-            for kept in (*gap, line):
-                yield _moved(kept, region)
+            yield from (kept._replace(region=region) for kept in (*gap, line))
             gap = []
         elif in_stretch:
-            gap.append(line)
-            if len(gap) > _PAGE_GAP:
-                yield from (_moved(kept, region) for kept in gap[:1] if _continues(kept))
+            is_fence = _FENCE.match(line.raw) is not None
+            gap += [] if is_fence else [line]
+            if is_fence or len(gap) > _PAGE_GAP:
+                yield from _end_of(gap, region)
                 in_stretch, gap = False, []
-    yield from (_moved(kept, region) for kept in gap[:1] if in_stretch and _continues(kept))
+    yield from _end_of(gap, region)
 
 
-def _continues(line: LogLine) -> bool:
-    return bool(line.text.strip()) and not _PAGE_MARK.match(line.raw)
+def _judged(lines: Iterator[LogLine]) -> Iterator[tuple[LogLine, bool]]:
+    """Yield each line of a page, and whether it can only come from a log: what prose quotes is prose."""
+    for _, group in groupby(lines, key=lambda line: line.number):
+        pieces = list(group)
+        anchors = [_is_anchor(piece) for piece in pieces]
+        quotes = not anchors[0] and sum(anchors) < _GLUED_LOG
+        yield from ((piece, is_log and not quotes) for piece, is_log in zip(pieces, anchors, strict=True))
 
 
-def _moved(line: LogLine, region: int) -> LogLine:
-    return LogLine(
-        line.number, line.text, line.process, line.level, line.time, line.source,
-        line.raw, line.raw_column, line.text_start, region,
-    )  # fmt: skip
+def _end_of(gap: list[LogLine], region: int) -> Iterator[LogLine]:
+    """The line behind a stretch's last sure line, when it can be the rest of its message."""
+    for line in gap[:1]:
+        if line.text.strip() and not _PAGE_MARK.match(line.raw):
+            yield line._replace(region=region)
 
 
 def read_lines(name: str, text: str) -> Iterator[LogLine]:
     """Yield the log lines of a text; of a page only those that belong to a log."""
     known: dict[tuple[str | None, ...], Process] = {}
-    lines = (
-        _line(number, column, piece, 0, known)
-        for chunk in _chunks(text)
-        for number, column, piece in _pieces(*chunk)
-    )
-    if is_page(name, text):
-        yield from _only_log(list(lines))
-    else:
-        yield from lines
+    lines = (_line(*piece, known) for chunk in _chunks(text) for piece in _pieces(*chunk))
+    yield from _only_log(lines) if is_page(name, text) else lines

@@ -261,8 +261,8 @@ def _title_and_summary(notebook: Mapping[str, Any], path: Path) -> tuple[str, st
     paragraph = " ".join(_source(cell)[heading.end() :].strip().split("\n\n")[0].split())
     if not paragraph or paragraph.startswith("#"):
         raise InputError(f"{path}: cell {_name(cell)} has no paragraph below its title; say there what it is for")
-    # A sentence ends where a new one begins: "0.9" and "e.g. this" do not end one.
-    sentence = re.match(r".*?[.!?](?=\s+[A-Z`*_\[(]|$)", paragraph)
+    # A sentence ends where a new one begins: "0.9" and "e.g. this" do not end one, nor does anything inside `code`.
+    sentence = re.match(r"(?:`[^`]*`|[^`])*?[.!?](?=\s+[A-Z*_\[(]|\s+`|$)", paragraph)
     return heading[1].strip(), sentence[0] if sentence else paragraph
 
 

@@ -2,7 +2,7 @@
 
 What is replaced: tokens that name their issuer (Hugging Face, OpenAI-style, NVIDIA, GitHub, GitLab, AWS, Google, Slack,
 JSON Web Tokens), values of options, variables and fields whose name says that they are secret, `Bearer` and `Basic`
-credentials, passwords in URLs, and private keys. Counts, hashes, UUIDs, versions and token *ids* stay.
+credentials, user information in URLs, and private keys. Counts, hashes, UUIDs, versions and token *ids* stay.
 """
 
 from __future__ import annotations
@@ -10,28 +10,62 @@ from __future__ import annotations
 import re
 
 _ISSUED = re.compile(
-    r"\b(?:hf_[A-Za-z0-9]{16,200}|sk-[A-Za-z0-9_-]{16,200}|nvapi-[A-Za-z0-9_-]{16,200}|gh[pousr]_[A-Za-z0-9]{16,200}"
-    r"|github_pat_[A-Za-z0-9_]{16,200}|glpat-[A-Za-z0-9_-]{16,200}|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,60}"
-    r"|xox[abeprs]-[A-Za-z0-9-]{10,200}|eyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{0,2000})",
+    r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{16,200}|sk-[A-Za-z0-9_-]{16,200}|nvapi-[A-Za-z0-9_-]{16,200}"
+    r"|gh[pousr]_[A-Za-z0-9]{16,200}|github_pat_[A-Za-z0-9_]{16,200}|glpat-[A-Za-z0-9_-]{16,200}"
+    r"|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,60}|xox[abeprs]-[A-Za-z0-9-]{10,200}"
+    r"|eyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{0,2000})",
     re.ASCII,
 )
+_SENSITIVE = (
+    r"(?:api[_-]?keys?|auth[_-]?key|(?:signing|encryption|account|deploy|master|ssh)[_-]key|access[_-]?key(?:[_-]?id)?"
+    r"|private[_-]?key|secrets?(?:[_-]?(?:access[_-]?)?key)?|passw(?:or)?ds?|[_-]pass|passphrase|credentials?"
+    r"|authorization|(?:set-)?cookie|x-amz-signature"
+    r"|(?:auth|access|hf|hub|bearer|refresh|session|security|id|api|csrf|github|gitlab|slack|job|secret)[_-]?token"
+    r"|(?<![A-Za-z_-])token|(?<=--)token|(?-i:(?<=[A-Z0-9])_TOKEN))"
+)
+"""Ends of sensitive names. A lower-case `…_token` is a tokenizer's (`eos_token`) unless its kind is listed."""
+_NAME = re.compile(rf"[A-Za-z0-9_-]{{0,80}}?{_SENSITIVE}\Z", re.ASCII | re.IGNORECASE)
+_QUOTE = r"\\{0,3}[\"']"
+_WORD = r"(?:[^\s\"',;)\]}]|[,;)\]}](?![\s\"',;)\]}]|\Z|[\w-]{1,60}[=:])){1,2000}"
+"""A value without quotes: up to a blank, or to a comma or bracket behind which the next field begins."""
 _NAMED = re.compile(
-    r"(?P<name>(?<![A-Za-z0-9])[A-Za-z0-9_-]{0,40}?(?:api[_-]?key|apikey|auth[_-]?token|access[_-]?token|hf[_-]?token"
-    r"|hub[_-]?token|bearer[_-]?token|secret(?:[_-]?(?:access[_-]?)?key)?|access[_-]?key(?:[_-]?id)?|private[_-]?key"
-    r"|passw(?:or)?d|passphrase|(?<![A-Za-z_-])token))"
-    r"(?P<between>[\"']?\s{0,4}(?:[=:]\s{0,4}|\s{1,4}))(?P<quote>[\"']?)(?P<value>\[[^\]\n]{0,2000}\]|[^\s\"',;)\]}]{1,2000})",
+    rf"(?P<name>{_SENSITIVE})"
+    rf"(?P<between>(?:{_QUOTE})?\s{{0,4}}(?:(?:=>|[=:]|%3[AaDd])\s{{0,4}}|\s{{1,4}}))"
+    rf"(?:(?:{_QUOTE})?(?P<scheme>Bearer|Basic)\s{{1,4}})?"
+    rf"(?:(?P<quote>{_QUOTE})(?P<quoted>(?:(?!(?P=quote))[^\n]){{1,2000}})"
+    rf"|(?P<value>\[[^\]\n]{{0,2000}}\]|\([^)\n]{{0,2000}}\)|{_WORD}))",
     re.ASCII | re.IGNORECASE,
 )
-_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@]{0,200}):(?P<value>[^\s/@]{1,200})@", re.ASCII)
-_BEARER = re.compile(r"\b(?P<scheme>[Bb]earer|[Bb]asic)(?P<between>\s{1,4})(?P<value>[A-Za-z0-9._~+/=-]{8,2000})", re.ASCII)
-_PEM = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?s:.{0,8000}?)(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)")
-_TRIGGER = re.compile(
-    r"hf_|sk-|nvapi-|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|AIza|xox|eyJ|PRIVATE KEY|://|bearer|basic"
-    r"|api[_-]?key|token|secret|access[_-]?key|private[_-]?key|passw|passphrase",
-    re.ASCII | re.IGNORECASE,
+_MAYBE_NAMED = re.compile(
+    r"(?:keys?|[_-]id|passw(?:or)?ds?|pass|passphrase|secrets?|credentials?|token|authorization|cookie|signature)"
+    r"[\\\"']{0,4}[\s=:%]",
+    re.ASCII,
 )
-_HARMLESS = re.compile(r"(?:none|null|true|false|\*+|<.*|\$.*|\.\.\.|\[\]|\[none\]|\d{1,9})\Z", re.I)
+"""What every lower-cased text with a named secret holds: far quicker to look for than the name itself."""
+_URL = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20}://)"
+    r"(?:(?P<user>[^\s/:@]{0,200}):(?P<value>[^\s/@]{1,200})|(?P<only>[^\s/:@]{16,200}))@",
+    re.ASCII,
+)
+_BEARER = re.compile(
+    r"\b(?P<scheme>[Bb]earer|[Bb]asic)(?P<between>\s{1,4})(?P<value>[A-Za-z0-9._~+/=-]{8,2000})", re.ASCII
+)
+_PEM = re.compile(
+    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----)){0,8000}(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
+)
+_TRIGGERS = (
+    "hf_", "sk-", "nvapi-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "akia", "asia", "aiza",
+    "xox", "eyj", "://", "bearer", "basic", "key", "token", "secret", "passw", "_pass", "-pass", "passphrase",
+    "credential", "authorization", "cookie", "signature",
+)  # fmt: skip
+"""Lower-case words one of which is in every text with a secret."""
+_HARMLESS = re.compile(
+    r"(?:none|null|true|false|empty|\*+|<[^<>]{0,200}>?|\$\{?[A-Za-z_]\w{0,80}\}?|\.\.\.|\[\]|\[none\]|\[secret[^\]]{0,20}\])\Z",
+    re.IGNORECASE,
+)
 _PROSE = re.compile(r"[a-z]{1,14}\Z")
+
+_OPTION = re.compile(r"(?<![\w-])--?[\w-]{0,40}\Z", re.ASCII)
 
 _placeholders: dict[str, str] = {}
 
@@ -40,29 +74,48 @@ def _placeholder(secret: str) -> str:
     return _placeholders.setdefault(secret, f"[secret-{len(_placeholders) + 1}]")
 
 
+def names_secret(name: str) -> bool:
+    """Whether the value of an option, variable or field of this name is secret."""
+    return _NAME.match(name) is not None
+
+
 def _named(match: re.Match[str]) -> str:
-    value = match["value"]
-    spoken = match["between"].isspace() and not match["name"].startswith("-")
-    is_prose = spoken and (not any(c.isdigit() for c in value) or _PROSE.match(value))
-    is_short_token = match["name"].lower().endswith("token") and len(value) < 8
-    if "[secret-" in value or _HARMLESS.match(value) or is_prose or is_short_token:
+    value = match["quoted"] or match["value"]
+    is_spoken = match["between"].isspace() and not match["scheme"] and not _is_option(match)
+    is_prose = is_spoken and (len(value) < 8 or not any(c.isdigit() for c in value) or not value.isalnum())
+    is_count = match["name"].lower() == "token" and value.isdigit() and not _is_option(match)
+    if "[secret-" in value or _HARMLESS.match(value) or is_prose or is_count:
         return match[0]
-    return f"{match['name']}{match['between']}{match['quote']}{_placeholder(value)}"
+    start, end = match.span("quoted" if match["quoted"] else "value")
+    before, after = match[0][: start - match.start()], match[0][end - match.start() :]
+    return f"{before}{_placeholder(value)}{after}"
+
+
+def _is_option(match: re.Match[str]) -> bool:
+    """Whether the name is that of a command's option."""
+    return _OPTION.search(match.string, max(match.start() - 60, 0), match.start()) is not None
+
+
+def _in_url(match: re.Match[str]) -> str:
+    value = match["value"] or match["only"]
+    if _HARMLESS.match(value) or (match["only"] and not any(c.isdigit() for c in value)):
+        return match[0]
+    return f"{match['scheme']}{'' if match['only'] else match['user'] + ':'}{_placeholder(value)}@"
+
+
+def _bearer(match: re.Match[str]) -> str:
+    if _HARMLESS.match(match["value"]) or _PROSE.match(match["value"]):
+        return match[0]
+    return f"{match['scheme']}{match['between']}{_placeholder(match['value'])}"
 
 
 def redact_text(text: str) -> str:
     """Return the text with every recognised secret replaced; a text without any comes back unchanged."""
-    if not _TRIGGER.search(text):
+    lowered = text.lower()
+    if not any(trigger in lowered for trigger in _TRIGGERS):
         return text
-    text = _PEM.sub(lambda m: _placeholder(m[0]), text)
-    text = _URL.sub(lambda m: m[0] if _HARMLESS.match(m["value"]) else f"{m['scheme']}:{_placeholder(m['value'])}@", text)
-    text = _ISSUED.sub(lambda m: _placeholder(m[0]), text)
-    text = _BEARER.sub(
-        lambda m: (
-            m[0]
-            if _HARMLESS.match(m["value"]) or (_PROSE.match(m["value"]) and "uthorization" not in text)
-            else f"{m['scheme']}{m['between']}{_placeholder(m['value'])}"
-        ),
-        text,
-    )
-    return _NAMED.sub(_named, text)
+    text = _PEM.sub(lambda match: _placeholder(match[0]), text)
+    text = _URL.sub(_in_url, text)
+    text = _ISSUED.sub(lambda match: _placeholder(match[0]), text)
+    text = _BEARER.sub(_bearer, text)
+    return _NAMED.sub(_named, text) if _MAYBE_NAMED.search(lowered) else text

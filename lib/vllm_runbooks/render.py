@@ -6,8 +6,9 @@ Text from a log is escaped in every HTML that leaves here; nothing of it is ever
 from __future__ import annotations
 
 import json
+import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from vllm_runbooks.diagnosis import value_of
 from vllm_runbooks.records import (
     Answer,
+    Checks,
     Conditions,
     Facts,
     Finding,
@@ -44,16 +46,28 @@ _FACT_NAMES = {
     "executor_backend": "executor", "load_seconds": "load", "startup_seconds": "start to ready",
     "generation_tokens_per_s_max": "generation, best",
 }  # fmt: skip
-_FACT_UNITS = {"max_concurrency": "x", "kv_cache_blocks": "blocks", "generation_tokens_per_s_max": "tokens/s", "max_model_len": "tokens"}
+_FACT_UNITS = {
+    "max_concurrency": "x",
+    "kv_cache_blocks": "blocks",
+    "generation_tokens_per_s_max": "tokens/s",
+    "max_model_len": "tokens",
+}
 _MEANINGS = {
-    "slots": "slots of one layer group; not the tokens of full-length requests, and not comparable across models or releases",
+    "slots": "slots of one layer group, not tokens of full-length requests: not comparable across models or releases",
     "full-length": "tokens of full-length requests (concurrency x context)",
 }
 _PHASE_NAMES = {
-    "configure": "configure", "engine": "start the engine", "load": "load the weights", "encoder": "profile the encoder",
-    "compile": "compile", "profile": "profile memory", "kv_cache": "size the KV cache", "capture": "capture CUDA graphs",
-    "warm_up": "warm up", "serve": "open the server",
-}  # fmt: skip
+    "configure": "configure",
+    "engine": "start the engine",
+    "load": "load the weights",
+    "encoder": "profile the encoder",
+    "compile": "compile",
+    "profile": "profile memory",
+    "kv_cache": "size the KV cache",
+    "capture": "capture CUDA graphs",
+    "warm_up": "warm up",
+    "serve": "open the server",
+}
 _OFFSET_COLOURS = ("#0969da", "#8250df", "#bf8700", "#1a7f37", "#cf222e", "#6e7781")
 
 
@@ -64,11 +78,26 @@ class Shown:
     plain: str
     html: str
 
+    def __post_init__(self) -> None:
+        """Let no control character of a log reach a terminal or a page."""
+        object.__setattr__(self, "plain", visible(self.plain))
+        object.__setattr__(self, "html", visible(self.html))
+
     def __str__(self) -> str:
         return self.plain
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": self.plain, "text/html": self.html}
+
+
+_INVISIBLE = re.compile(
+    "[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]"
+)
+
+
+def visible(text: str) -> str:
+    """The text with control characters, and those that reorder or hide others, written as escapes."""
+    return _INVISIBLE.sub(lambda match: " " if match[0] == "\t" else match[0].encode("unicode_escape").decode(), text)
 
 
 def to_json(answer: Answer) -> str:
@@ -82,15 +111,18 @@ def text(answer: Answer) -> str:
     if len(answer.starts) > 1:
         parts.append(_starts_text(answer))
     cause = answer.root_cause
+    if answer.first_error:
+        place = _place(answer.first_error, answer.files)
+        parts.append(
+            f"FIRST ERROR that no symptom explains: read this first\n  {place}: {_cut(answer.first_error.text)}"
+        )
     if cause:
-        parts.append(_finding_text("ROOT CAUSE", cause, answer.files))
+        parts.append(_finding_text(cause, answer.files))
         if answer.remedies:
             parts.append(_remedies_text(answer.remedies))
     elif not answer.outcome.is_healthy:
         parts.append(_wrap("No cause was found in this text. " + _no_cause(answer), ""))
-    if answer.first_error:
-        parts.append(f"FIRST ERROR that no symptom explains\n  {_place(answer.first_error, answer.files)}: {_cut(answer.first_error.text)}")
-    others = [f for f in answer.findings if f is not cause]
+    others = [f for f in answer.findings if f != cause]
     if others:
         parts.append("\n".join(["ALSO FOUND", *(_brief(f, answer.files) for f in others)]))
     facts = _fact_rows(answer.facts)
@@ -98,8 +130,17 @@ def text(answer: Answer) -> str:
         width = max(len(name) for name, _ in facts)
         parts.append("\n".join(["FACTS", *(f"  {name:<{width}}  {value}" for name, value in facts)]))
     if answer.hidden:
-        parts.append("Left out: " + ", ".join(f"{count} x {kind}" for kind, count in answer.hidden.items()))
-    return "\n\n".join(parts) + "\n"
+        parts.append(f"Recognised and left out: {_noise(answer.hidden)}.")
+    return visible("\n\n".join(parts) + "\n")
+
+
+def _noise(hidden: Mapping[str, int]) -> str:
+    names = {
+        "benign": ("harmless line", "harmless lines"),
+        "consequence": ("line of a rank that only lost its peer", "lines of ranks that only lost a peer"),
+        "wrapper": ("notice of another process's end", "notices of another process's end"),
+    }
+    return ", ".join(f"{count} {names.get(kind, (kind, kind))[count != 1]}" for kind, count in hidden.items())
 
 
 def _no_cause(answer: Answer) -> str:
@@ -107,6 +148,8 @@ def _no_cause(answer: Answer) -> str:
         return "It does not look like the log of a vLLM start."
     if answer.outcome is Outcome.UNKNOWN:
         return "The text ends before the start does: give the log up to its end, of all processes."
+    if answer.first_error:
+        return "The first error is not in the catalog yet: its own words are the best lead."
     return "Give the log of every process and node; if it is complete, the symptom is not in the catalog yet."
 
 
@@ -132,20 +175,34 @@ def _place(quote: Quote, files: Sequence[str]) -> str:
     return f"{name}{quote.line}"
 
 
-def _finding_text(head: str, finding: Finding, files: Sequence[str]) -> str:
+def _finding_text(finding: Finding, files: Sequence[str]) -> str:
+    head = "CLOSEST TO THE CAUSE" if finding.look_in else "ROOT CAUSE"
     rows = [f"{head}  {finding.title}", f"  {finding.symptom} · {finding.level.value}"]
-    rows += [f"  {_place(q, files)}: {_cut(q.text)}" for q in finding.evidence]
+    rows += [f"  {place}: {_cut(said)}" for place, said in _quotes(finding, files)]
     sections = [("Why", finding.explanation), ("Do first", finding.do_first)]
     if finding.look_in:
         sections.append(("Look for", f"{finding.look_in.what} in {finding.look_in.where}"))
     sections += [("Confirm", finding.confirm), ("Refute", finding.refute)]
     rows += [f"\n  {name}\n{_wrap(body, '    ')}" for name, body in sections if body]
-    rows += [f"\n  {mark}" for mark in _condition_lines(finding.conditions)]
+    if marks := _condition_lines(finding.conditions):
+        rows.append("\n  Conditions\n" + "\n".join(_wrap(mark, "    ") for mark in marks))
     return "\n".join(rows)
 
 
+def _quotes(finding: Finding, files: Sequence[str]) -> list[tuple[str, str]]:
+    """Place and words of the evidence; words that stand in several places once."""
+    places: dict[str, list[str]] = {}
+    for quote in finding.evidence:
+        places.setdefault(quote.text, []).append(_place(quote, files))
+    return [(" and ".join(found), said) for said, found in places.items()]
+
+
 def _condition_lines(conditions: Conditions) -> list[str]:
-    kinds = (("fits", conditions.matched), ("speaks against it", conditions.mismatched), ("not known", conditions.unknown))
+    kinds = (
+        ("fits", conditions.matched),
+        ("speaks against it", conditions.mismatched),
+        ("not known", conditions.unknown),
+    )
     return [f"{kind}: {says}" for kind, group in kinds for says in group]
 
 
@@ -165,9 +222,17 @@ def _remedies_text(remedies: Sequence[Remedy]) -> str:
         rows.append(f"  {number}. {remedy.title}")
         rows += [f"       {_edit(e.op, e.name, e.value)}" for e in remedy.edits]
         rows.append(_wrap(f"Costs: {remedy.cost}", "     "))
-    checks = remedies[0].checks
-    rows.append(f"  Checked by linter: {checks.lint}; by planner: {checks.plan}; by vLLM itself: {checks.parser}.")
+    rows.append(_wrap(_checked(remedies[0].checks)))
     return "\n".join(rows)
+
+
+def _checked(checks: Checks) -> str:
+    """Who judged the remedies, and who could not."""
+    judges = (("the linter", checks.lint), ("the planner", checks.plan), ("vLLM's own parser", checks.parser))
+    passed = [name for name, said in judges if said == "passed"]
+    unknown = [f"{name} ({said.removeprefix('unknown: ')})" for name, said in judges if said != "passed"]
+    sentences = [f"Checked by {', '.join(passed)}."] if passed else []
+    return " ".join([*sentences, *([f"Not checked by {', '.join(unknown)}."] if unknown else [])])
 
 
 def _edit(op: str, name: str, value: Any) -> str:
@@ -204,23 +269,29 @@ def _tag(name: str, body: str, style: str = "") -> str:
 
 
 def _badge(word: str, colour: str) -> str:
-    return _tag("span", escape(word), f"background:{colour};color:#fff;border-radius:4px;padding:1px 8px;font-weight:600")
+    return _tag(
+        "span", escape(word), f"background:{colour};color:#fff;border-radius:4px;padding:1px 8px;font-weight:600"
+    )
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Sequence[int] = ()) -> str:
     """A table; cells are HTML already."""
     cell = "padding:4px 14px 4px 0;vertical-align:top;text-align:{}"
     aligned = ["right" if i in numeric else "left" for i in range(len(head))]
-    top = "".join(_tag("th", escape(h), cell.format(a) + ";font-weight:600") for h, a in zip(head, aligned, strict=True))
+    top = "".join(
+        _tag("th", escape(h), cell.format(a) + ";font-weight:600") for h, a in zip(head, aligned, strict=True)
+    )
     body = "".join(
         _tag("tr", "".join(_tag("td", c, cell.format(a)) for c, a in zip(row, aligned, strict=True))) for row in rows
     )
-    return _tag("table", f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody>", "border-collapse:collapse;font-size:14px")
+    return _tag(
+        "table", f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody>", "border-collapse:collapse;font-size:14px"
+    )
 
 
-def _quote_html(quote: Quote, files: Sequence[str]) -> str:
-    place = _tag("span", escape(_place(quote, files)), "opacity:.65;margin-right:10px")
-    line = _tag("code", escape(quote.text), "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent")
+def _quote_html(place: str, said: str) -> str:
+    place = _tag("span", escape(visible(place)), "opacity:.65;margin-right:10px")
+    line = _tag("code", escape(visible(said)), "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent")
     style = "border-left:3px solid #cf222e;padding:2px 0 2px 10px;margin:4px 0;font-size:13px"
     return _tag("div", place + line, style)
 
@@ -237,7 +308,11 @@ def starts(answer: Answer) -> Shown:
         ]
         for number, s in enumerate(answer.starts, 1)
     ]
-    release = f"{answer.vllm.version} ({answer.vllm.source})" if answer.vllm.version else "unknown: the text does not print it"
+    release = (
+        f"{answer.vllm.version} ({answer.vllm.source})"
+        if answer.vllm.version
+        else "unknown: the text does not print it"
+    )
     html = _table(["start", "file", "lines", "outcome", "root cause"], rows, numeric=[0]) + _tag(
         "p", f"vLLM release: {escape(release)}", "font-size:14px"
     )
@@ -254,27 +329,33 @@ def cause(answer: Answer) -> Shown:
             said = "No cause was found in this text. " + _no_cause(answer)
         return Shown(said, _tag("p", escape(said)) + _unexplained(answer))
     tone = {Level.CONFIRMED: "#cf222e", Level.PROBABLE: "#9a6700", Level.POSSIBLE: "#6e7781"}[finding.level]
-    head = _tag("div", f"{_badge(finding.level.value, tone)} <b>{escape(finding.title)}</b>", "font-size:16px;margin-bottom:6px")
+    head = _tag(
+        "div", f"{_badge(finding.level.value, tone)} <b>{escape(finding.title)}</b>", "font-size:16px;margin-bottom:6px"
+    )
     name = _tag("div", escape(finding.symptom), "opacity:.65;font-size:13px;margin-bottom:6px")
-    quotes = "".join(_quote_html(q, answer.files) for q in finding.evidence) + _unexplained(answer)
+    quotes = "".join(_quote_html(place, said) for place, said in _quotes(finding, answer.files)) + _unexplained(answer)
     why = _tag("p", escape(finding.explanation), "max-width:80ch")
     look = ""
     if finding.look_in:
         look = _tag("p", f"<b>Look for</b> {escape(finding.look_in.what)} in {escape(finding.look_in.where)}")
-    return Shown(_finding_text("ROOT CAUSE", finding, answer.files), head + name + quotes + why + look)
+    return Shown(_finding_text(finding, answer.files), head + name + quotes + why + look)
 
 
 def _unexplained(answer: Answer) -> str:
     if answer.first_error is None:
         return ""
-    return _tag("p", "The first error that no symptom explains:") + _quote_html(answer.first_error, answer.files)
+    return _tag("p", "The first error that no symptom explains:") + _quote_html(
+        _place(answer.first_error, answer.files), answer.first_error.text
+    )
 
 
 def checks(answer: Answer) -> Shown:
     """What speaks for the root cause, what against, what is not known, and how to find out."""
     finding = answer.root_cause
     if finding is None:
-        return Shown("Nothing to confirm: there is no root cause.", "<p>Nothing to confirm: there is no root cause.</p>")
+        return Shown(
+            "Nothing to confirm: there is no root cause.", "<p>Nothing to confirm: there is no root cause.</p>"
+        )
     marks = (
         ("✓ fits", finding.conditions.matched),
         ("✗ speaks against it", finding.conditions.mismatched),
@@ -296,14 +377,18 @@ def remedies(answer: Answer) -> Shown:
     rows = [
         [
             str(n),
-            f"{escape(r.title)}" + "".join("<br>" + _tag("code", escape(_edit(e.op, e.name, e.value))) for e in r.edits),
+            f"{escape(r.title)}"
+            + "".join("<br>" + _tag("code", escape(_edit(e.op, e.name, e.value))) for e in r.edits),
             escape(r.cost),
         ]
         for n, r in enumerate(answer.remedies, 1)
     ]
-    said = answer.remedies[0].checks
-    note = f"Checked by linter: {said.lint}; by planner: {said.plan}; by vLLM itself: {said.parser}."
-    html = first + _table(["", "way out", "what it costs"], rows, numeric=[0]) + _tag("p", escape(note), "opacity:.75;font-size:13px")
+    note = _checked(answer.remedies[0].checks)
+    html = (
+        first
+        + _table(["", "way out", "what it costs"], rows, numeric=[0])
+        + _tag("p", escape(note), "opacity:.75;font-size:13px")
+    )
     head = f"Do first. {finding.do_first}\n\n" if finding else ""
     return Shown(head + _remedies_text(answer.remedies), html)
 
@@ -320,9 +405,8 @@ def facts(answer: Answer) -> Shown:
 
 def others(answer: Answer) -> Shown:
     """The findings beside the root cause, and how many lines were recognised as noise."""
-    rest = [f for f in answer.findings if f is not answer.root_cause]
-    noise = ", ".join(f"{count} x {kind}" for kind, count in answer.hidden.items())
-    left_out = f"Recognised and left out: {noise}." if noise else "Nothing was left out."
+    rest = [f for f in answer.findings if f != answer.root_cause]
+    left_out = f"Recognised and left out: {_noise(answer.hidden)}." if answer.hidden else "Nothing was left out."
     if not rest:
         return Shown(f"Nothing else was found. {left_out}", _tag("p", escape(f"Nothing else was found. {left_out}")))
     rows = [
@@ -330,7 +414,10 @@ def others(answer: Answer) -> Shown:
         for f in rest
     ]
     plain = "\n".join(_brief(f, answer.files) for f in rest)
-    return Shown(f"{plain}\n{left_out}", _table(["", "finding"], rows) + _tag("p", escape(left_out), "opacity:.75;font-size:13px"))
+    return Shown(
+        f"{plain}\n{left_out}",
+        _table(["", "finding"], rows) + _tag("p", escape(left_out), "opacity:.75;font-size:13px"),
+    )
 
 
 def timeline(starts: Sequence[Start], *, start: int = 0) -> Shown:
@@ -361,7 +448,8 @@ def bars(parts: Sequence[tuple[str, float]], *, width: int = 520, height: int = 
         shapes.append(f'<rect x="{x:.1f}" y="0" width="{wide:.1f}" height="{height}" fill="{colour}">{title}</rect>')
         x += wide
     frame = f'<rect x="0" y="0" width="{width}" height="{height}" fill="#8884" />'
-    return f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">{frame}{"".join(shapes)}</svg>'
+    box = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    return f'<svg {box} role="img">{frame}{"".join(shapes)}</svg>'
 
 
 def _gib(captures: dict[str, str], name: str) -> float | None:
@@ -378,30 +466,32 @@ def _gib(captures: dict[str, str], name: str) -> float | None:
 def memory(answer: Answer) -> Shown:
     """The GPU's memory when the allocation failed, as the message states it; empty for other causes."""
     captures = dict(answer.root_cause.captures) if answer.root_cause else {}
-    total, used, free = (_gib(captures, name) for name in ("total", "in_use", "free"))
-    allocated, reserved, tried = (_gib(captures, name) for name in ("allocated", "reserved", "tried"))
+    total, tried = (_gib(captures, name) for name in ("total", "tried"))
     if not total or tried is None:
         said = "The text states no memory figures for the moment of the failure."
         return Shown(said, _tag("p", escape(said)))
-    known = [
-        ("allocated by PyTorch", allocated),
-        ("reserved by PyTorch, unallocated", reserved),
-        ("this process, outside PyTorch", None if used is None else max(0.0, used - (allocated or 0) - (reserved or 0))),
+    parts = _memory_parts(captures, total)
+    chart = bars([(name, value / total) for name, value in parts if name != "free"])
+    colours = dict(zip((name for name, _ in parts if name != "free"), _OFFSET_COLOURS, strict=False))
+    rows = [
+        [(_tag("span", "■", f"color:{colours[name]}") + " " if name in colours else "") + escape(name), f"{value:.2f}"]
+        for name, value in parts
     ]
-    taken = sum(value or 0.0 for _, value in known)
-    other = max(0.0, total - (free or 0.0) - taken)
-    parts = [*((name, value) for name, value in known if value is not None), ("other processes", other), ("free", free)]
-    rows = [(name, value) for name, value in parts if value is not None]
-    chart = bars([(name, value / total) for name, value in rows[:-1]])
-    legend = _table(
-        ["", "GiB"],
-        [
-            *([_tag("span", "■", f"color:{c}") + " " + escape(n), f"{v:.2f}"] for (n, v), c in zip(rows[:-1], _OFFSET_COLOURS, strict=False)),
-            [escape("free"), f"{free:.2f}" if free is not None else "unknown"],
-            [_tag("b", "asked for"), _tag("b", f"{tried:.2f}")],
-            ["total", f"{total:.2f}"],
-        ],
-        numeric=[1],
-    )  # fmt: skip
-    plain = "\n".join(f"  {name:<34} {value:6.2f} GiB" for name, value in [*rows, ("asked for", tried), ("total", total)])
-    return Shown(plain, chart + legend)
+    rows += [[_tag("b", "asked for"), _tag("b", f"{tried:.2f}")], ["total", f"{total:.2f}"]]
+    lines = [*parts, ("asked for", tried), ("total", total)]
+    plain = "\n".join(f"  {name:<34} {value:6.2f} GiB" for name, value in lines)
+    return Shown(plain, chart + _table(["", "GiB"], rows, numeric=[1]))
+
+
+def _memory_parts(captures: dict[str, str], total: float) -> list[tuple[str, float]]:
+    """What the message says about the GPU's memory, in parts that add up to the total; only what follows from it."""
+    used, free, allocated, reserved = (_gib(captures, name) for name in ("in_use", "free", "allocated", "reserved"))
+    parts = [("allocated by PyTorch", allocated), ("reserved by PyTorch, unallocated", reserved)]
+    if used is not None:
+        own = "this process, outside PyTorch" if allocated is not None else "this process"
+        parts.append((own, max(0.0, used - (allocated or 0.0) - (reserved or 0.0))))
+    rest = max(0.0, total - sum(value or 0.0 for _, value in parts) - (free or 0.0))
+    if rest >= 0.005:
+        parts.append(("other processes" if used is not None and free is not None else "not stated", rest))
+    parts.append(("free", free))
+    return [(name, value) for name, value in parts if value is not None]

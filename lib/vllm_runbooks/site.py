@@ -42,18 +42,25 @@ _ROLE_MEANINGS = {
     Role.CONSEQUENCE: "It follows from another failure: it is the answer where the log does not hold the cause.",
     Role.BENIGN: "It is harmless, and never an answer: it is known so that it can be left out.",
 }
-_STEPS = {"lower_by": "Lower {} by {}", "lower_to": "Lower {} to {}", "raise_to": "Raise {} to {}"}
+_STEPS = {
+    "lower_by": "Lower {} by {}",
+    "lower_to": "Lower {} to {}",
+    "raise_to": "Raise {} to {}",
+    "at_least": "Raise {} to at least {}",
+    "share": "Set {} to {}, rounded down",
+}
 _GROUPS = {
-    "api": "Requests", "attn": "Attention", "cli": "Command line", "cuda": "CUDA and driver", "dist": "Several GPUs and hosts",
-    "edge10": "Edge10", "engine": "Engine", "flashinfer": "FlashInfer", "host": "Host", "install": "Installation",
-    "kv": "KV cache", "lora": "LoRA", "mem": "GPU memory", "mm": "Multimodal input", "model": "Model files", "oom": "Out of memory",
-    "other": "Other", "platform": "Platform", "port": "Network ports", "quant": "Quantisation", "ray": "Ray",
-    "storage": "Storage", "torch_compile": "torch.compile", "triton": "Triton",
+    "api": "Requests", "attn": "Attention", "cli": "Command line", "cuda": "CUDA and driver",
+    "dist": "Several GPUs and hosts", "edge10": "Edge10", "engine": "Engine", "flashinfer": "FlashInfer",
+    "host": "Host", "install": "Installation", "kv": "KV cache", "lora": "LoRA", "mem": "GPU memory",
+    "mm": "Multimodal input", "model": "Model files", "oom": "Out of memory", "other": "Other", "platform": "Platform",
+    "port": "Network ports", "quant": "Quantisation", "ray": "Ray", "storage": "Storage",
+    "torch_compile": "torch.compile", "triton": "Triton",
 }  # fmt: skip
 """Groups of symptoms as headings; one that is missing here is called by its word."""
 
-# What HTML of an output may hold: the elements and properties that `render` and `notebook` write, and nothing that loads,
-# links or runs. `id` and `class` are left out as well, so that an output cannot pose as a part of the page.
+# What HTML of an output may hold: the elements and properties that `render` and `notebook` write, and nothing that
+# loads, links or runs. `id` and `class` are left out as well, so that an output cannot pose as a part of the page.
 _TAGS = {
     *("table", "thead", "tbody", "tr", "th", "td", "div", "span", "p", "b", "code", "br", "pre", "details", "summary"),
     *("svg", "g", "rect", "line", "path", "text", "title"),
@@ -109,7 +116,8 @@ class Page:
 def build(out: Path, *, executed: Path | None = None) -> Path:
     """Build the site into the folder `out` and return its `index.html`.
 
-    `executed` is a folder that `check --out` wrote; without one, every runbook is executed on its default case.
+    `executed` is a folder that `check --out` wrote; without one, every runbook is executed on its default case. The
+    user's own catalog folders (`VLLM_RUNBOOKS_CATALOG`) are part of the site.
 
     Raises:
         InputError: the `site` extra is missing, or a folder cannot be used; nothing was built.
@@ -124,7 +132,8 @@ def build(out: Path, *, executed: Path | None = None) -> Path:
     runbooks = _runbooks()
     with tempfile.TemporaryDirectory(prefix="vllm-runbooks-site-") as name:
         work = Path(name)
-        pages = _pages(runbooks, executed or _execute(runbooks, work / "executed"))
+        folder = executed or _execute(runbooks, work / "executed")
+        pages = [_page(runbook, folder) for runbook in runbooks]
         write_sources(work / "source", docs=docs, symptoms=symptoms, pages=pages)
         # One level below: MyST-NB leaves a folder of its own beside what it builds.
         built = work / "site" / "html"
@@ -173,7 +182,7 @@ def _check_out(out: Path) -> None:
 
 def _symptoms() -> list[Symptom]:
     """Every symptom of the catalog; a site with pages missing is not built."""
-    shelf = session.load_catalog()
+    shelf = session.load_catalog(session.own_catalogs())
     if shelf.problems:
         raise InputError(f"{shelf.problems[0]}; run `vllm-runbooks catalog check` and mend the catalog first")
     for name in shelf.symptoms:
@@ -192,20 +201,17 @@ def _runbooks() -> list[Runbook]:
 
 def _execute(runbooks: Sequence[Runbook], folder: Path) -> Path:
     """Execute every runbook on its default case."""
-    from vllm_runbooks.suite import Request, run_all
+    from vllm_runbooks.suite import Request, run_all  # noqa: PLC0415 - not needed for pages executed before
 
     requests = [Request(runbook.id, Path(runbook.path)) for runbook in runbooks]
-    if requests:
-        run_all(requests, out=folder, jobs=os.cpu_count() or 1)
+    for result in run_all(requests, out=folder, jobs=os.cpu_count() or 1) if requests else []:
+        if result.verdict in (Verdict.ERROR, Verdict.INTERRUPTED):
+            raise RunbooksError(f"{result.runbook}: reached no verdict ({result.reason}); the site was not built")
     return folder
 
 
-def _pages(runbooks: Iterable[Runbook], executed: Path) -> list[Page]:
-    """Pair each runbook with its executed copy."""
-    return [_page(runbook, executed) for runbook in runbooks]
-
-
 def _page(runbook: Runbook, executed: Path) -> Page:
+    """Pair a runbook with its executed copy, the one of its default case where there are several."""
     default = next((p.default for p in runbook.parameters if p.name == "evidence"), "")
     others = sorted(executed.glob(f"{runbook.id}--*.ipynb"))
     candidates = [executed / f"{runbook.id}--{default}.ipynb", executed / f"{runbook.id}.ipynb", *others]
@@ -216,8 +222,8 @@ def _page(runbook: Runbook, executed: Path) -> Page:
             if judgement:
                 source = json.loads(Path(runbook.path).read_text(encoding="utf-8-sig"))
                 return Page(runbook, safe_notebook(source, found, path.name), judgement.verdict, judgement.case)
-    raise RunbooksError(
-        f"{executed}: holds no run of {runbook.id} that reached a verdict; run `vllm-runbooks check --only {runbook.id}`"
+    raise InputError(
+        f"{executed}: holds no run of {runbook.id} that reached a verdict; run `vllm-runbooks check --out {executed}`"
     )
 
 
@@ -262,8 +268,8 @@ def _publish(built: Path, out: Path) -> None:
         raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder with --out") from None
 
 
-# Texts of the catalog become Markdown here. They are authored, some by strangers: nothing of them is ever markup, except
-# that what stands between backticks is shown as code.
+# Texts of the catalog become Markdown here. They are authored, some by strangers: nothing of them is ever markup,
+# except that what stands between backticks is shown as code.
 
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
@@ -293,8 +299,8 @@ def code(text: str) -> str:
 def prose(text: str, *, linked: Collection[str] = ()) -> str:
     """Authored text as Markdown paragraphs: code between backticks stays code, everything else is text.
 
-    `{name}`, which stands for a figure of the reader's log, is written as a name in angle quotes. Ids among `linked` lead
-    to the page of that symptom, beside this one.
+    `{name}`, which stands for a figure of the reader's log, is written as a name in angle brackets. Ids among `linked`
+    lead to the page of that symptom, beside this one.
     """
     return "\n\n".join(filter(None, (_paragraph(part, linked) for part in re.split(r"\n\s*\n", _printable(text)))))
 
@@ -317,7 +323,7 @@ def _paragraph(text: str, linked: Collection[str]) -> str:
 
 def _word(piece: str, linked: Collection[str]) -> str:
     """A word as Markdown; names of options, variables and files are shown as code although nobody marked them so."""
-    is_name = "⟨" in piece or "_" in piece.strip("_") or re.match(r"--\w", piece)
+    is_name = "⟨" in piece or "_" in piece.strip("_") or re.match(r"--\w|\w.*/.*\.\w", piece)
     return _linked(piece, linked) or (code(piece) if is_name else _PUNCTUATION.sub(r"\\\1", piece))
 
 
@@ -359,8 +365,10 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
         return prose(text, linked=others)
 
     examples = [part for e in symptom.examples for part in (literal(e.text), _source(e.source, e.vllm))]
-    near = [part for n in symptom.near_misses for part in (literal(n.text), say(n.why))]
-    ways = [("\n\n".join([say(r.title), *(_edit(e) for e in r.edits)]), say(r.cost)) for r in symptom.remedies]
+    near = [part for n in symptom.near_misses for part in (literal(n.text), say(_sentence(n.why)))]
+    ways = [
+        ("\n\n".join([say(r.title), *(_edit(e) for e in r.edits)]), say(_sentence(r.cost))) for r in symptom.remedies
+    ]
     holds = [say(condition.says) for condition in symptom.conditions]
     books = [r for r in runbooks if r.id == symptom.runbook or symptom.id in r.symptoms]
     look = symptom.look_in
@@ -375,21 +383,28 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
         ("Do first", [say(symptom.do_first)]),
         ("Ways out", [_table(["Way out", "What it costs"], ways, "60 40")] if ways else []),
         ("Near misses", ["These lines look alike and are something else.", *near] if near else []),
-        ("Where to look", [f"{say(look.what)}, in {say(look.where)}"] if look else []),
+        ("Where to look", [f"Look for {say(look.what)}, in {say(look.where)}."] if look else []),
         ("Runbook", [_listed(f"[{prose(r.title)}](../runbooks/{r.id}.ipynb)" for r in books)] if books else []),
         ("References", [_listed(_reference(text) for text in symptom.references)] if symptom.references else []),
     ]
-    verified = f"Last verified {prose(symptom.verified.date)}"
+    verified = f"[Last verified {prose(symptom.verified.date)}"
     if symptom.verified.vllm:
         verified += f" with vLLM {prose(symptom.verified.vllm)}"
     role = "" if symptom.role is Role.CAUSE else f" {_badge(symptom.role.value)}"
     badges = f"{_badge(symptom.severity.value)}{role} {code(symptom.id)}"
+    verified += "]{.source}"
     body = [part for title, parts in sections if any(parts) for part in (f"## {title}", *filter(None, parts))]
     meaning = _ROLE_MEANINGS.get(symptom.role, "")
     return (
         "\n\n".join([f"({symptom.id})=\n# {prose(symptom.title)}", badges, *filter(None, [meaning]), *body, verified])
         + "\n"
     )
+
+
+def _sentence(text: str) -> str:
+    """The text with a capital letter, unless it begins with a name."""
+    first = text.split(maxsplit=1)[0] if text.strip() else ""
+    return text[:1].upper() + text[1:] if re.fullmatch(r"[a-z]+[,;:]?", first) else text
 
 
 def _source(source: str, vllm: str | None) -> str:
@@ -409,7 +424,7 @@ def _edit(edit: Edit) -> str:
     if isinstance(edit.value, dict) and len(edit.value) == 1:
         step, amount = next(iter(edit.value.items()))
         if step in _STEPS:
-            return _STEPS[step].format(name, code(json.dumps(amount)))
+            return _STEPS[step].format(name, code(amount if isinstance(amount, str) else json.dumps(amount)))
     value = edit.value if isinstance(edit.value, str) else json.dumps(edit.value, ensure_ascii=False)
     return f"Set {name} to {code(_PLACEHOLDER.sub(_FIGURE, value)) or 'nothing'}"
 
@@ -421,13 +436,13 @@ def symptom_index(symptoms: Sequence[Symptom]) -> str:
         groups.setdefault(symptom.id.partition(".")[0], []).append(symptom)
     count = f"{len(symptoms)} faults" if len(symptoms) != 1 else "One fault"
     said = (
-        f"{count} that the catalog knows, by the first word of the id. [What a diagnosis means](../reading.md) explains "
-        "the badges; [adding a symptom](../authoring.md) takes ten minutes."
+        f"{count} that the catalog knows, by the first word of the id. [What a diagnosis means](../reading.md) "
+        "explains the badges; [adding a symptom](../authoring.md) takes ten minutes."
     )
     parts = ["# Symptoms", said]
     for group, members in sorted(groups.items(), key=lambda item: _GROUPS.get(item[0], item[0]).lower()):
         name = _GROUPS.get(group, group)
-        entries = (f"[{prose(s.title)}]({s.id}.md) {_badge(s.severity.value)}" for s in members)
+        entries = (f"{_badge(s.severity.value)} [{prose(s.title)}]({s.id}.md)" for s in members)
         toctree = [":::{toctree}", ":hidden:", f":caption: {name}", "", *(s.id for s in members), ":::"]
         parts += [f"## {prose(name)}", _listed(entries), "\n".join(toctree)]
     return "\n\n".join(parts) + "\n"
@@ -435,12 +450,13 @@ def symptom_index(symptoms: Sequence[Symptom]) -> str:
 
 def runbook_table(pages: Sequence[Page], prefix: str = "") -> str:
     """The table of runbooks, for a page that lies where `prefix` leads to their folder."""
-    rows = [
-        (f"[{prose(p.runbook.title)}]({prefix}{p.runbook.id}.ipynb)\n\n{code(p.runbook.id)}", prose(p.runbook.summary), _badge(p.verdict.value))
-        for p in pages
-    ]  # fmt: skip
+    rows = []
+    for page in pages:
+        title = f"[{prose(page.runbook.title)}]({prefix}{page.runbook.id}.ipynb)"
+        name = code(page.runbook.id)
+        rows.append((f"{title}\n\n{name}", prose(page.runbook.summary), _badge(page.verdict.value)))
     return (
-        _table(["Runbook", "What it is for", "Last run"], rows, "32 56 12") if rows else "There is no runbook yet."
+        _table(["Runbook", "What it is for", "Last run"], rows, "32 56 12") if rows else "There is none yet."
     ) + "\n"
 
 
@@ -456,7 +472,8 @@ def runbook_page(page: Page, symptoms: Mapping[str, Symptom]) -> dict[str, Any]:
     cells = list(page.notebook["cells"])
     first = next(index for index, cell in enumerate(cells) if cell["cell_type"] == "markdown")
     on = f" on the recorded case {code(page.case)}" if page.case else ""
-    run = f"{_badge(page.verdict.value)} This page was executed{on}. Run it yourself: {code(f'vllm-runbooks run {page.runbook.id}')}"
+    command = code(f"vllm-runbooks run {page.runbook.id}")
+    run = f"{_badge(page.verdict.value)} This page was executed{on}. Run it yourself: {command}"
     cells.insert(first + 1, _markdown("how-it-ran", run))
     named = [symptoms[name] for name in page.runbook.symptoms if name in symptoms]
     if named:
@@ -488,12 +505,11 @@ def safe_notebook(source: Mapping[str, Any], executed: Mapping[str, Any], where:
             clean["id"] = cell["id"]
         if cell["cell_type"] == "code":
             copy = ran.get(cell.get("id"))
-            if copy is None or redact_text("".join(copy["source"])) != redact_text(text):
-                raise InputError(
-                    f"{where}: was executed from another version of the runbook (cell {cell.get('id', '?')}); run `check` again"
-                )
-            outputs = [safe for output in copy.get("outputs", []) if (safe := _safe_output(output)) is not None]
-            clean |= {"execution_count": None, "outputs": outputs}
+            if copy is None or redact_text(_joined(copy.get("source"))) != redact_text(text):
+                name = cell.get("id", "?")
+                raise InputError(f"{where}: cell {name} differs from the runbook's; execute it again with `check`")
+            outputs = (_safe_output(output) for output in copy.get("outputs") or [] if isinstance(output, dict))
+            clean |= {"execution_count": None, "outputs": [output for output in outputs if output is not None]}
         cells.append(clean)
     metadata = {
         "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
@@ -555,7 +571,7 @@ def _text(value: Any) -> str:
 
 def clean_html(html: str) -> str:
     """The part of an output's HTML that can neither run nor load anything, nor pose as a part of the page."""
-    import nh3
+    import nh3  # noqa: PLC0415 - of the extra `site`
 
     return str(
         nh3.clean(

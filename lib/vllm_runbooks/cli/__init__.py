@@ -7,7 +7,6 @@ could not be read (one line on standard error, nothing on standard output).
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from typing import Any
 
@@ -75,10 +74,6 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.exceptions.Abort):
         sys.stderr.write("vllm-runbooks: interrupted\n")
         return 130
-    except BrokenPipeError:
-        # The reader of a pipe went away: nothing is left to say, and nobody to say it to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return status if isinstance(status, int) else 0
 
 

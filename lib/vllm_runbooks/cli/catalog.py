@@ -1,9 +1,10 @@
-"""`vllm-runbooks catalog`: check, new, list, schemas."""
+"""The commands `catalog check`, `catalog new`, `catalog list` and `catalog schemas`."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +19,7 @@ _SCAFFOLD = """\
 # yaml-language-server: $schema={schema}
 id: {id}
 title: TODO the fault in a few words, never the fix
-severity: fatal            # fatal | degraded | hint
+severity: {severity:<17}# fatal | degraded | hint
 role: cause                # cause | wrapper | consequence | benign
 signatures:                # one per wording; a blank stands for any blank space, or none
   - origin: vllm           # vllm | torch | cuda | nccl | ray | python | uvicorn | shell | kernel | wrapper
@@ -33,8 +34,8 @@ near_misses:
     why: TODO what that line means instead
 cause: |
   TODO what the software does, and why it fails here.
-explanation:               # sentences; one whose {{name}} is unknown is left out
-  - TODO with this log's numbers.
+explanation:               # sentences; {{need}} is need_gib with its unit; one with an unknown figure is left out
+  - TODO what happened, with this log's numbers.
 conditions: []
 do_first: TODO one action.
 confirm: TODO what to look at, and what it shows if this is the cause.
@@ -45,25 +46,37 @@ verified: {{date: '{date}', vllm: null}}
 """
 
 
+_READERS: dict[str, Callable[[Path, str], object]] = {
+    "lines.yaml": authoring.read_line_formats,
+    "patterns.yaml": authoring.read_patterns,
+    "classes.yaml": authoring.read_words,
+    "captures.yaml": authoring.read_words,
+}
+"""Tables of a catalog folder, and what reads each."""
+
+
 @click.group()
 def catalog() -> None:
     """Check the catalog's files, add a symptom, list what it knows."""
 
 
 def _read(path: Path) -> None:
+    where = str(path)
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file, or use --dir for a catalog folder")
     if path.name == "case.yaml":
-        authoring.read_case(path, str(path))
-    elif path.name == "lines.yaml":
-        authoring.read_line_formats(path, str(path))
+        authoring.read_case(path, where)
+    elif path.name in _READERS:
+        _READERS[path.name](path, where)
     else:
-        authoring.read_symptom(path, str(path))
+        authoring.check_symptom(path, where)
 
 
 @catalog.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--dir", "folder", type=click.Path(path_type=Path), help="A catalog folder of your own (default: the shipped one).")
+@click.option(
+    "--dir", "folder", type=click.Path(path_type=Path), help="A catalog folder of your own (default: the shipped one)."
+)
 def check(files: tuple[Path, ...], folder: Path | None) -> int:
     """Check FILES, or a whole catalog; every problem is named by file, line and field.
 
@@ -93,20 +106,43 @@ def check(files: tuple[Path, ...], folder: Path | None) -> int:
 
 
 def _check_folder(root: Path) -> tuple[int, list[str]]:
-    _, problems = authoring.compile_index(root)
+    """Check a catalog folder; how many files were looked at, and the problems, one line each."""
+    tables = [path for name in _READERS if (path := root / name).is_file()]
     cases = sorted((root / "cases").glob("*/")) if (root / "cases").is_dir() else []
-    checked = sum(path.is_file() for path in shelf.sources(root)) + len(cases)
+    checked = len(tables) + sum(path.is_file() for path in (root / "symptoms").glob("*.yaml")) + len(cases)
     if not checked:
         raise InputError(f"{root}: holds no symptoms/*.yaml and no cases; name a catalog folder")
+    problems: list[str] = []
+    for path in tables:
+        problems += _problems(path, path.name)
+    if not problems:
+        _, problems = authoring.compile_index(root)
+        problems += authoring.cross_check(root)
     for case in cases:
-        try:
-            read = session.load_case(case)
-            if read.id != case.name:
-                problems.append(f"cases/{case.name}/case.yaml:1: id: is {read.id!r}; the folder's name says {case.name!r}")
-        except InputError as error:
-            problems += str(error).splitlines()
-    problems += authoring.cross_check(root)
-    return checked, problems
+        problems += _case_problems(case)
+    return checked, list(dict.fromkeys(problems))
+
+
+def _problems(path: Path, where: str) -> list[str]:
+    try:
+        _READERS[path.name](path, where)
+    except CatalogError as error:
+        return str(error).splitlines()
+    return []
+
+
+def _case_problems(folder: Path) -> list[str]:
+    where = f"cases/{folder.name}/case.yaml"
+    try:
+        case = authoring.read_case(folder / "case.yaml", where)
+        session.load_case(folder)
+    except CatalogError as error:
+        return str(error).splitlines()
+    except InputError as error:
+        return [f"{where}:1: files: {error}"]
+    if case.id != folder.name:
+        return [f"{where}:1: id: is {case.id!r}; the folder's name says {folder.name!r}"]
+    return []
 
 
 @catalog.command()
@@ -116,12 +152,18 @@ def new(symptom: str, folder: Path) -> int:
     """Write a scaffold for SYMPTOM (`<group>.<word>` or finer) into a folder of symptoms."""
     if not re.fullmatch(r"[a-z][a-z0-9_]{1,30}(\.[a-z][a-z0-9_]{1,40}){1,3}", symptom):
         raise InputError(f"{symptom}: is no symptom id; write <group>.<word>, as in port.in_use")
+    classes = authoring.words("classes", folder.absolute().parent)
+    groups = sorted({word.partition(".")[0] for word in classes})
+    group = symptom.partition(".")[0]
+    if group not in groups:
+        raise InputError(f"{symptom}: {group!r} is no group; use one of {', '.join(groups)}")
+    severity = "fatal" if ".".join(symptom.split(".")[:2]) in classes else "hint"
     path = folder / f"{symptom}.yaml"
     if path.exists():
         raise InputError(f"{path}: exists already; edit it, or choose another id")
-    schema = "../schema/symptom.json" if (folder.parent / "schema").is_dir() else "symptom.json"
+    schema = "../schema/symptom.json" if (folder.absolute().parent / "schema").is_dir() else "symptom.json"
     today = datetime.now(tz=UTC).date().isoformat()
-    shelf.write_atomically(path, _SCAFFOLD.format(id=symptom, schema=schema, date=today))
+    shelf.write_atomically(path, _SCAFFOLD.format(id=symptom, schema=schema, severity=severity, date=today))
     output.write(f"{path}: written; fill in what says TODO, then run `vllm-runbooks catalog check {path}`")
     return 0
 
@@ -133,7 +175,7 @@ def list_(form: str) -> int:
     symptoms = session.load_catalog().symptoms.values()
     if form == "json":
         rows = [{"id": s.id, "title": s.title, "severity": s.severity, "role": s.role} for s in symptoms]
-        output.write(json.dumps({"schema": 1, "symptoms": rows}, ensure_ascii=False, indent=2))
+        output.write_json(json.dumps({"schema": 1, "symptoms": rows}, ensure_ascii=False, indent=2))
         return 0
     width = max((len(s.id) for s in symptoms), default=0)
     output.write("\n".join(f"{s.id:<{width}}  {s.severity.value:<8}  {s.title}" for s in symptoms))
@@ -141,7 +183,9 @@ def list_(form: str) -> int:
 
 
 @catalog.command()
-@click.option("--dir", "folder", type=click.Path(path_type=Path), help="Where to write them (default: the catalog's schema/).")
+@click.option(
+    "--dir", "folder", type=click.Path(path_type=Path), help="Where to write them (default: the catalog's schema/)."
+)
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; status 1 when a file is stale.")
 def schemas(folder: Path | None, *, only_check: bool) -> int:
     """Write the JSON Schemas of the authored files and of the documents printed."""

@@ -13,7 +13,11 @@ from vllm_runbooks.cli import output
 @click.option("--vllm", metavar="VERSION", help="Release that wrote the log, where the log does not say.")
 @click.option("--start", type=click.IntRange(min=1), help="Which of several starts in the text (default: the last).")
 @click.option(
-    "--catalog", "own", multiple=True, metavar="DIR", help="Your own catalog folder (with symptoms/), on top; repeatable."
+    "--catalog",
+    "own",
+    multiple=True,
+    metavar="DIR",
+    help="Your own catalog folder (with symptoms/), on top; repeatable.",
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def diagnose(logs: tuple[str, ...], vllm: str | None, start: int | None, own: tuple[str, ...], form: str) -> int:
@@ -26,8 +30,10 @@ def diagnose(logs: tuple[str, ...], vllm: str | None, start: int | None, own: tu
         raise click.UsageError("give a log file, a recorded case, or - for standard input.")
     evidence = session.load_files(logs, vllm=vllm)
     catalog = session.load_catalog((*session.own_catalogs(), *own))
-    for problem in catalog.problems:
-        click.echo(f"vllm-runbooks: left out: {problem}", err=True)
+    output.name_left_out(catalog)
     answer = session.diagnose(evidence, start=start, catalog=catalog)
-    output.write(render.to_json(answer) if form == "json" else render.text(answer))
+    if form == "json":
+        output.write_json(render.to_json(answer))
+    else:
+        output.write(render.text(answer))
     return int(answer.root_cause is not None or not answer.outcome.is_healthy)

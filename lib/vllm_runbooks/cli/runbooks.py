@@ -207,7 +207,7 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
             continue
         known.add(case.id)
         requests += [
-            _pair(by_id, id_, case.id, folder, timeout_s=timeout_s)
+            _pair(by_id, id_, case.id, str(folder.absolute()) if cases else folder.name, timeout_s=timeout_s)
             for id_ in case.runbooks
             if _is_selected(only, id_, case.id, folder.name) and id_ not in bad
         ]
@@ -219,17 +219,17 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
     return requests
 
 
-def _pair(by_id: dict[str, Runbook], id_: str, case_id: str, folder: Path, *, timeout_s: float) -> Request:
+def _pair(by_id: dict[str, Runbook], id_: str, case_id: str, evidence: str, *, timeout_s: float) -> Request:
+    """Ask for a runbook's run on a case; `evidence` is the folder, or for a shipped case its id."""
     from vllm_runbooks.notebook import bind
     from vllm_runbooks.suite import Request
 
     runbook = by_id.get(id_)
     if runbook is None:
-        reason = f"{folder / 'case.yaml'}: no runbook has the id {id_}; {_nearest(id_, by_id)}"
+        reason = f"case {case_id}: no runbook has the id {id_}; {_nearest(id_, by_id)}"
         return Request(id_, Path(), case_id, refused=reason)
     try:
-        # The folder, not the id: a kernel would look an id up among the shipped cases.
-        parameters = _without_raising(runbook, bind(runbook, {"evidence": str(folder.absolute())}))
+        parameters = _without_raising(runbook, bind(runbook, {"evidence": evidence}))
     except InputError as error:
         return Request(id_, Path(), case_id, refused=str(error))
     return Request(id_, Path(runbook.path), case_id, parameters, timeout_s)
@@ -291,8 +291,12 @@ def _without_raising(runbook: Runbook, parameters: dict[str, Any]) -> dict[str, 
 
 
 def _execute(requests: Sequence[Request], *, out: Path, jobs: int, progress: Progress | None) -> list[RunResult]:
+    from vllm_runbooks.session import load_catalog, own_catalogs
     from vllm_runbooks.suite import run_all
 
+    if own_catalogs():
+        # The kernels leave the same files out, where nobody would see it said.
+        output.name_left_out(load_catalog())
     try:
         return run_all(requests, out=out, jobs=jobs, progress=progress)
     except InputError:

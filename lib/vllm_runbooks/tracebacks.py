@@ -1,0 +1,204 @@
+"""Follow the tracebacks of every process through interleaved lines, each with its chain and its frames."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from vllm_runbooks import log_lines
+from vllm_runbooks.log_lines import LogLine
+from vllm_runbooks.records import Frame, Process, Raised, Traceback
+
+MAX_TRACEBACKS = 200
+_MAX_CHAIN = 50
+_MAX_FRAMES = 1000
+_DETAIL_LINES = 4
+"""Lines behind an exception's own line that may continue its message."""
+_MAX_DETAIL = 4096
+_LINKS = {
+    "The above exception was the direct cause of the following exception:": "cause",
+    "During handling of the above exception, another exception occurred:": "context",
+}
+_IGNORED = (
+    "Exception ignored in", "Exception in ASGI application", "Task exception was never retrieved",
+    "Future exception was never retrieved", "Exception in callback", "Exception in thread",
+)  # fmt: skip
+"""What introduces a traceback that ends no process."""
+_RAISED = re.compile(r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Za-z_]\w{0,80})(?::.*)?\Z", re.ASCII | re.DOTALL)
+_GROUP = re.compile(r"\s{0,16}(?:[|] {0,2}){1,8}")
+"""What stands in front of the lines of an exception group."""
+
+
+class Message(NamedTuple):
+    """An exception's own line with the lines that continue its message."""
+
+    line: LogLine
+    text: str
+    traceback: int
+    """Index of its traceback; MAX_TRACEBACKS when that was too many to keep."""
+    link: int
+    """Index into that traceback's chain."""
+
+
+@dataclass
+class _Open:
+    logged: bool
+    ignored: bool
+    frames: list[Frame] = field(default_factory=list)
+    chain: list[Raised] = field(default_factory=list)
+    link: str | None = None
+    index: int | None = None
+    """Index among the tracebacks once an exception's line was read."""
+    expects_exception: bool = True
+    after_frame: bool = False
+    """Whether the next line is the frame's source code."""
+
+
+@dataclass
+class _Thread:
+    """What one process has printed and not finished."""
+
+    open: _Open | None = None
+    message: Message | None = None
+    lines_left: int = 0
+    ignores_next: bool = False
+
+
+class Tracebacks:
+    """The tracebacks of one start, as far as its lines were read."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._threads: dict[Process, _Thread] = {}
+        self._kept: list[tuple[Process, _Open]] = []
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def has_ended_one(self) -> bool:
+        """Whether the last traceback is one that the interpreter prints when it ends a process."""
+        return bool(self._kept) and not (self._kept[-1][1].logged or self._kept[-1][1].ignored)
+
+    def chain(self, index: int) -> list[Raised]:
+        """The chain of a traceback so far; empty when it was not kept."""
+        return self._kept[index][1].chain if index < len(self._kept) else []
+
+    def records(self) -> tuple[Traceback, ...]:
+        """Every traceback in the order of the first exception's line."""
+        return tuple(Traceback(process, tuple(o.chain), o.logged, o.ignored) for process, o in self._kept)
+
+    def is_code(self, line: LogLine) -> bool:
+        """Whether a line is a frame or source code inside a traceback: quoted code says nothing about this run."""
+        text = _GROUP.sub("", line.text, count=1)
+        if log_lines.frame(text):
+            return True
+        thread = self._threads.get(line.process)
+        opened = thread.open if thread else None
+        if opened is None or not opened.expects_exception or opened.logged != line.has_header:
+            return False
+        return text[:1] in (" ", "\t") or (opened.after_frame and not _is_own_line(text))
+
+    def follow(self, line: LogLine) -> tuple[bool, Message | None]:
+        """Take a line.
+
+        Returns:
+            Whether it is an exception's own line, whose meaning comes with its whole message; and the message, if any,
+            that this line has shown to be complete.
+        """
+        thread = self._threads.get(line.process)
+        if thread is None:
+            thread = self._threads[line.process] = _Thread()
+        complete = None
+        if thread.message and not self._continue(thread, thread.message, line):
+            complete, thread.message = thread.message, None
+        text = line.text
+        opened = thread.open
+        if opened and opened.expects_exception and not line.has_header:
+            text = _GROUP.sub("", text, count=1)
+        frame = log_lines.frame(text)
+        link = _LINKS.get(text.strip())
+        if log_lines.is_traceback(text):
+            if opened is None or opened.link is None or len(opened.chain) >= _MAX_CHAIN:
+                opened = thread.open = _Open(line.has_header, thread.ignores_next)
+            opened.frames, opened.expects_exception, opened.after_frame = [], True, False
+            thread.ignores_next = False
+        elif frame:
+            if opened is None or not opened.expects_exception:
+                opened = thread.open = _Open(line.has_header, ignored=False)
+            if len(opened.frames) >= _MAX_FRAMES:
+                opened.frames.pop(_MAX_FRAMES // 2)
+            opened.frames.append(Frame(frame["path"], int(frame["line"]), frame["function"].strip()))
+            opened.after_frame = True
+        elif link:
+            if opened:
+                opened.link = link
+        elif self._is_raised(thread, line, text):
+            self._raise(thread, line, text)
+            return True, complete
+        elif opened and opened.logged == line.has_header:
+            opened.after_frame = False
+        thread.ignores_next |= text.startswith(_IGNORED)
+        return False, complete
+
+    def close(self) -> Iterator[Message]:
+        """Yield the messages that nothing follows."""
+        for thread in self._threads.values():
+            if thread.message:
+                yield thread.message
+                thread.message = None
+
+    def _is_raised(self, thread: _Thread, line: LogLine, text: str) -> bool:
+        """Whether a line is an exception's own: the end of the open traceback, or one that stands alone."""
+        opened = thread.open
+        ends = opened and opened.expects_exception and opened.frames and opened.logged == line.has_header
+        if ends and _is_own_line(text):
+            return True
+        if line.has_header and line.level not in ("ERROR", "CRITICAL"):
+            return False
+        if log_lines.is_exception(text) is None or ": " not in text:
+            return False
+        thread.open = _Open(line.has_header, thread.ignores_next)
+        return True
+
+    def _raise(self, thread: _Thread, line: LogLine, text: str) -> None:
+        opened = thread.open
+        assert opened is not None  # noqa: S101 - `_is_raised` opened it
+        quote = log_lines.quote(self._file, line)
+        kind, _, message = text.strip().partition(": ")
+        message = log_lines.quote(self._file, line._replace(text=message)).text
+        opened.chain.append(
+            Raised(kind.rstrip(":"), message, quote, tuple(opened.frames), opened.link if opened.chain else None)
+        )
+        opened.frames, opened.link, opened.expects_exception, opened.after_frame = [], None, False, False
+        if opened.index is None:
+            opened.index = min(len(self._kept), MAX_TRACEBACKS)
+            if opened.index < MAX_TRACEBACKS:
+                self._kept.append((line.process, opened))
+        thread.message = Message(line, line.text, opened.index, len(opened.chain) - 1)
+        thread.lines_left = _DETAIL_LINES
+
+    def _continue(self, thread: _Thread, message: Message, line: LogLine) -> bool:
+        text = line.text.strip()
+        if (
+            thread.lines_left == 0
+            or not text
+            or line.has_header != message.line.has_header
+            or line.source != message.line.source
+            or text in _LINKS
+            or log_lines.is_traceback(text)
+            or log_lines.frame(text)
+            or log_lines.is_exception(text)
+        ):
+            return False
+        thread.lines_left -= 1
+        thread.message = message._replace(text=f"{message.text} {text[:_MAX_DETAIL]}")
+        return True
+
+
+def _is_own_line(text: str) -> bool:
+    match = _RAISED.match(text)
+    return match is not None and not keyword.iskeyword(match["type"])

@@ -1,0 +1,33 @@
+"""How the cost of reading grows with the text, in processor time so that a busy machine does not disturb it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+LIMIT = 2.5
+"""What twice the text may cost, as a multiple; linear is 2."""
+_NOISE_SECONDS = 0.004
+
+
+def seconds(function: Callable[[str], object], text: str, *, rounds: int = 3) -> float:
+    """Processor seconds of one call, the best of some."""
+    best = float("inf")
+    for _ in range(rounds):
+        begun = time.process_time()
+        function(text)
+        best = min(best, time.process_time() - begun)
+    return best
+
+
+def growth(function: Callable[[str], object], text: str) -> float:
+    """What twice a text costs compared with the text; the least of three tries, 2 where the clock cannot tell."""
+    least = float("inf")
+    for _ in range(3):
+        once, twice = seconds(function, text), seconds(function, text * 2)
+        if twice < _NOISE_SECONDS:
+            return 2.0
+        least = min(least, twice / max(once, _NOISE_SECONDS / 4))
+        if least <= LIMIT:
+            break
+    return least

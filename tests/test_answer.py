@@ -1,0 +1,268 @@
+"""Findings become one answer: remedies whose values follow from what is set, several logs, restarts, verdicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vllm_runbooks import answer as answers
+from vllm_runbooks import session
+from vllm_runbooks.answer import answer, judge
+from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.records import (
+    Answer,
+    Case,
+    Document,
+    Edit,
+    Evidence,
+    Expectation,
+    Facts,
+    Finding,
+    Level,
+    Outcome,
+    RemedyText,
+    Verdict,
+)
+
+PORT = "OSError: [Errno 98] Address already in use"
+NO_BLOCKS = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`."
+WRAPPED = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+READY = "INFO:     Started server process [7]\nINFO:     Application startup complete.\n"
+ARGUMENTS = "INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model': 'm', 'gpu_memory_utilization': 0.9}"
+
+
+def shelf() -> Catalog:
+    return session.load_catalog(())
+
+
+def diagnose(*texts: str, **more: Any) -> Answer:
+    documents = tuple(Document(f"rank{i}.log", text) for i, text in enumerate(texts))
+    return answer(Evidence(documents, **more), shelf())
+
+
+def cause(found: Answer) -> Finding:
+    assert found.root_cause is not None
+    return found.root_cause
+
+
+def offered(remedy: RemedyText, arguments: dict[str, Any], captures: dict[str, str] | None = None) -> Any:
+    """Edits of a remedy where these arguments are set; None where it is not offered."""
+    import dataclasses
+
+    base = cause(diagnose(PORT))
+    symptoms = {**shelf().symptoms}
+    symptoms["port.in_use"] = dataclasses.replace(symptoms["port.in_use"], remedies=(remedy,))
+    found = answers._remedies(
+        dataclasses.replace(base, captures=captures or {}), Catalog(symptoms, ()), Facts(max_model_len=4096), arguments
+    )
+    return [(e.name, e.value) for e in found[0].edits] if found else None
+
+
+def change(value: Any, name: str = "x", **more: Any) -> RemedyText:
+    return RemedyText("title", "cost", (Edit("set", name, value),), **more)
+
+
+@pytest.mark.parametrize(
+    ("value", "present", "wanted"),
+    [
+        ({"lower_by": 0.05}, 0.9, 0.85),
+        ({"lower_by": 0.05}, None, []),
+        ({"lower_by": 0.05}, 0.06, None),
+        ({"lower_to": 64}, None, 64),
+        ({"lower_to": 64}, 256, 64),
+        ({"lower_to": 64}, 64, 32),
+        ({"lower_to": 64}, 1, None),
+        ({"raise_to": 2}, None, 2),
+        ({"raise_to": 2}, 1, 2),
+        ({"raise_to": 2}, 4, 8),
+        ({"at_least": 0.95}, None, 0.95),
+        ({"at_least": 0.95}, 0.9, 0.95),
+        ({"at_least": 0.95}, 0.97, None),
+        ({"share": "free_gib/total_gib"}, 0.9, 0.8),
+        ({"share": "free_gib/used_gib"}, 0.9, []),
+        ({"share": "small_gib/total_gib"}, 0.9, None),
+        ("{estimated_tokens}", 131072, 104844),
+        ("{nothing_tokens}", 131072, []),
+        ("fp8", "auto", "fp8"),
+        ("fp8", "fp8", None),
+        (True, True, None),
+        (True, None, True),
+        ({"lower_to": 64}, True, 64),
+        ({"{modality}": 0}, {"image": 10}, {"image": 10, "video": 0}),
+        ({"{modality}": 0}, '{"image": 10}', {"image": 10, "video": 0}),
+        ({"{modality}": 0}, None, {"video": 0}),
+        ({"{modality}": 0}, {"video": 0}, None),
+        ({"{modality}": 0}, "no json", []),
+        ({"{modality}": 0}, "[1]", []),
+    ],
+)
+def test_a_value_follows_from_the_present_one(value: Any, present: Any, wanted: Any) -> None:
+    """None: not offered, since nothing would change; []: offered, but no value is invented."""
+    captures = {
+        "free_gib": "3.22", "total_gib": "4.0", "small_gib": "0.1", "used_gib": "0", "estimated_tokens": "104,844",
+        "modality": "video",
+    }  # fmt: skip
+    found = offered(change(value), {} if present is None else {"x": present}, captures)
+
+    assert found == (wanted if wanted is None or wanted == [] else [("x", wanted)])
+
+
+def test_a_remedy_needs_what_it_names() -> None:
+    """Without it, it is not offered; a title with an unknown value neither."""
+    assert offered(change(1, needs=("modality",)), {}) is None
+    assert offered(RemedyText("do not send {modality}", "cost"), {}) is None
+    assert offered(RemedyText("t", "c", (Edit("remove", "swap_space"), Edit("env", "A", "b"))), {}) == [
+        ("swap_space", None),
+        ("A", "b"),
+    ]
+
+
+def test_a_fact_stands_in_for_an_argument() -> None:
+    """The context, for instance, is printed also where no argument is."""
+    assert offered(change({"lower_to": 8192}, "max_model_len"), {}) == [("max_model_len", 2048)]
+
+
+def test_no_cause_no_remedy() -> None:
+    """And what is not known is said as such."""
+    found = diagnose("words\n")
+
+    assert (found.outcome, found.root_cause, found.remedies, found.starts) == (Outcome.UNKNOWN, None, (), ())
+    assert found.vllm.source == "unknown"
+    assert diagnose("words\n", vllm="0.11.0").vllm.source == "given"
+
+
+def test_the_first_log_with_a_cause_explains_the_others() -> None:
+    """Wherever it stands among the files; ranks that only lost a peer are counted."""
+    lost = "RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:4123"
+    found = diagnose(WRAPPED, lost, NO_BLOCKS)
+
+    assert (cause(found).symptom, cause(found).evidence[0].file) == ("kv.no_blocks", 2)
+    assert [f.symptom for f in found.findings] == ["kv.no_blocks"]
+    assert found.hidden["consequence"] >= 2
+    assert len(found.starts) == 3
+    assert found.first_error is None
+
+
+def test_without_a_cause_in_any_log_the_first_stand_in_answers() -> None:
+    """And the first unexplained error of any of them is shown."""
+    unknown = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: something else\n'
+    found = diagnose(WRAPPED, unknown + WRAPPED)
+
+    assert cause(found).symptom == "engine.dead_wrapper"
+    assert found.first_error is None or found.first_error.file == 1
+
+
+def test_two_healthy_logs_are_healthy() -> None:
+    """One failing among them decides."""
+    assert (diagnose(READY, READY).outcome, diagnose(READY, READY).root_cause) == (Outcome.READY, None)
+    assert diagnose(READY, NO_BLOCKS).outcome is Outcome.FAILED
+
+
+def test_a_refused_request_is_the_cause_only_where_nothing_failed() -> None:
+    """In one of several logs of a healthy deployment it is; beside a failure it is not."""
+    refused = (
+        "ERROR 11-20 08:00:00 [serving.py:1] This model's maximum context length is 512 tokens. "
+        "However, your request has 600 input tokens.\n"
+    )
+
+    assert cause(diagnose(READY + refused)).class_ == "api.context_overflow"
+    assert cause(diagnose(READY, READY + refused)).class_ == "api.context_overflow"
+    assert cause(diagnose(READY + refused, NO_BLOCKS)).class_ == "kv.no_blocks"
+    assert cause(diagnose(READY + refused, WRAPPED)).class_ == "engine.dead_wrapper"
+
+
+def test_facts_of_several_logs_complete_each_other() -> None:
+    """The smallest KV cache bounds all ranks; what one log does not know another may."""
+    one = "INFO 11-20 08:00:00 [kv_cache_utils.py:1087] GPU KV cache size: 1,000 tokens\n"
+    two = one + "INFO 11-20 08:00:00 [gpu_worker.py:298] Available KV cache memory: 3.50 GiB\n"
+    facts = diagnose(one, two).facts
+
+    assert (facts.kv_cache_tokens, facts.kv_cache_gib) == (1000, 3.5)
+    three = (
+        one.replace("1,000", "900") + "INFO 11-20 08:00:00 [gpu_model_runner.py:1] Model loading took 3.5 GiB and 9 s\n"
+    )
+    assert diagnose(one, three, "words").facts.kv_cache_tokens == 900
+    assert diagnose(READY, one).facts.weights_gib is None
+
+
+def test_the_cause_of_the_try_before_stands_in_for_a_start_that_is_cut_off() -> None:
+    """A supervisor starts it again and again, and the log ends in the middle."""
+    banner = "INFO 11-20 08:00:00 [api_server.py:1] vLLM API server version 0.11.0\n" + ARGUMENTS + "\n"
+    engine = "INFO 11-20 08:00:05 [core.py:93] Initializing a V1 LLM engine (v0.11.0) with config: model='m'\n"
+    cut = 'Traceback (most recent call last):\n  File "/x/core.py", line 3, in f\n    raise ValueError(\n'
+    full = f'Traceback (most recent call last):\n  File "/x/core.py", line 3, in f\n{NO_BLOCKS}\n'
+    again = diagnose(banner + engine + full + banner + engine + cut)
+    other = diagnose(banner + engine + full + banner.replace("0.9", "0.8") + engine + cut)
+
+    assert len(again.starts) == 2
+    assert (cause(again).symptom, cause(again).level) == ("kv.no_blocks", Level.PROBABLE)
+    assert "the last start is cut off" in cause(again).conditions.unknown[0]
+    assert (len(other.starts), other.root_cause) == (2, None)
+
+
+def test_the_findings_of_all_logs_are_listed_once() -> None:
+    """The cause first, then by severity; what was left out is added up."""
+    found = diagnose(f"{NO_BLOCKS}\n{WRAPPED}\n", f"{PORT}\n{WRAPPED}\n", f"{PORT}\n")
+
+    assert [f.symptom for f in found.findings] == ["kv.no_blocks", "port.in_use"]
+    assert found.hidden == {"wrapper": 2}
+
+
+def test_a_start_that_is_not_there_is_refused() -> None:
+    """It says how many there are."""
+    assert answer(Evidence((Document("a.log", PORT),)), shelf(), start=1).outcome is Outcome.FAILED
+    with pytest.raises(InputError, match="--start 2: the text holds 1 starts; choose one of them"):
+        answer(Evidence((Document("a.log", PORT),)), shelf(), start=2)
+
+
+def case(**expect: Any) -> Case:
+    return Case("mine", "title", "source", ["a.log"], Expectation(**expect))
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "reason"),
+    [
+        (PORT, Verdict.FAIL, "failed: The port is taken by another process (port.in_use, "),
+        (READY, Verdict.PASS, "ready: nothing wrong"),
+        ("words", Verdict.FAIL, "unknown: no cause could be established"),
+    ],
+)
+def test_the_verdict_on_any_text(text: str, verdict: Verdict, reason: str) -> None:
+    """Pass is nothing wrong."""
+    found = judge(diagnose(text), None)
+
+    assert (found.verdict, found.reason[: len(reason)]) == (verdict, reason)
+
+
+@pytest.mark.parametrize(
+    ("expect", "difference"),
+    [
+        ({"outcome": Outcome.FAILED, "class_": "port.in_use", "symptom": "port.in_use"}, None),
+        ({"captures": {"port": "8000"}, "facts": {}, "starts": [Outcome.FAILED], "findings": ["port.in_use"]}, None),
+        ({"outcome": Outcome.READY}, "outcome: expected ready, got failed"),
+        ({"class_": "ok"}, "class: expected ok, got port.in_use"),
+        ({"symptom": "port.taken"}, "symptom: expected port.taken, got port.in_use"),
+        ({"captures": {"port": "1"}}, "capture port: expected 1, got 8000"),
+        ({"facts": {"weights_gib": 1.0}}, "fact weights_gib: expected 1.0, got None"),
+        ({"starts": []}, "starts: expected [], got ['failed']"),
+        ({"findings": ["dist.one_host"]}, "finding dist.one_host: expected, not found"),
+    ],
+)
+def test_the_verdict_on_a_case_is_whether_the_answer_is_the_expected_one(
+    expect: dict[str, Any], difference: str | None
+) -> None:
+    """Only what the case names is compared."""
+    line = "ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use"
+    found = judge(diagnose(f"{PORT}\n{line}\n"), case(**expect))
+
+    assert found.verdict is (Verdict.FAIL if difference else Verdict.PASS)
+    assert found.reason == (difference or "as expected: failed, port.in_use")
+    assert found.case == "mine"
+
+
+def test_a_healthy_case_passes_without_a_cause() -> None:
+    """The reason says so."""
+    assert judge(diagnose(READY), case(class_="ok")).reason == "as expected: ready, no root cause"
+    assert judge(diagnose(READY), case(captures={"a": "b"})).reason == "capture a: expected b, got None"

@@ -1,0 +1,147 @@
+"""The data is found in one order, and the index is fresh or made anew."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vllm_runbooks import authoring, catalog
+from vllm_runbooks.errors import InputError
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A small catalog folder."""
+    (tmp_path / "own" / "symptoms").mkdir(parents=True)
+    source = catalog.catalog_dir() / "symptoms" / "port.in_use.yaml"
+    shutil.copy(source, tmp_path / "own" / "symptoms")
+    return tmp_path / "own"
+
+
+def test_the_data_is_what_the_caller_names_else_the_environment_else_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each holds a folder catalog/."""
+    (tmp_path / "a" / "catalog").mkdir(parents=True)
+    (tmp_path / "b" / "catalog").mkdir(parents=True)
+    checkout = Path(__file__).resolve().parents[1]
+
+    assert catalog.data_dir() == checkout
+    monkeypatch.setenv("VLLM_RUNBOOKS_DATA", str(tmp_path / "b"))
+    assert catalog.data_dir() == tmp_path / "b"
+    assert catalog.data_dir(tmp_path / "a") == tmp_path / "a"
+    assert catalog.runbooks_dir() == tmp_path / "b" / "runbooks"
+
+
+def test_data_that_is_none_is_refused(tmp_path: Path) -> None:
+    """With what to name instead."""
+    with pytest.raises(InputError, match="holds no catalog folder; name the folder that contains"):
+        catalog.data_dir(tmp_path)
+
+
+def test_outside_a_checkout_the_data_lies_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As in an installed wheel."""
+    monkeypatch.setattr(catalog, "__file__", str(tmp_path / "site-packages" / "vllm_runbooks" / "catalog.py"))
+
+    assert catalog.data_dir() == (tmp_path / "site-packages" / "vllm_runbooks" / "_data").resolve()
+
+
+def test_folders_may_be_named(tmp_path: Path) -> None:
+    """One that does not exist is refused."""
+    assert catalog.cases_dir(str(tmp_path)) == tmp_path
+    with pytest.raises(InputError, match="is not a folder of runbooks; name one that exists"):
+        catalog.runbooks_dir(str(tmp_path / "none"))
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And may be read by whom any other file may."""
+    path = tmp_path / "new" / "file"
+    catalog.write_atomically(path, "one")
+    umask = os.umask(0)
+    os.umask(umask)
+
+    assert path.read_text() == "one"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        catalog.write_atomically(path, "two")
+    assert [p.name for p in path.parent.iterdir()] == ["file"]
+    assert path.read_text() == "one"
+
+
+def test_the_index_is_kept_under_a_name_made_of_its_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A second load compiles nothing; a damaged file is made anew; without a compiler there is no answer."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiled: list[Path] = []
+
+    def compile_(root: Path) -> tuple[dict[str, Any], list[str]]:
+        compiled.append(root)
+        return authoring.compile_index(root)
+
+    first = catalog.load(compile_)
+    kept = next(tmp_path.rglob("index-*.json"))
+    assert catalog.load(compile_).symptoms == first.symptoms
+    assert len(compiled) == 1
+    for damage in ("{", "[]", '{"symptoms": 3}', json.dumps({"key": "x", "symptoms": [], "lines": []})):
+        kept.write_text(damage)
+        assert catalog.load(compile_).symptoms == first.symptoms
+    assert len(compiled) == 5
+    kept.unlink()
+    with pytest.raises(InputError, match="the catalog is not compiled; run `vllm-runbooks catalog check` once"):
+        catalog.load()
+
+
+def test_a_host_without_a_writable_home_compiles_each_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The answer is the same."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+
+    assert catalog.load(authoring.compile_index).symptoms
+
+
+def test_a_packaged_index_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A wheel holds it beside its sources."""
+    index, _ = authoring.compile_index(catalog.catalog_dir())
+    (tmp_path / "catalog").mkdir()
+    (tmp_path / "catalog" / "index.json").write_text(json.dumps({**index, "symptoms": index["symptoms"][:1]}))
+    monkeypatch.setenv("VLLM_RUNBOOKS_DATA", str(tmp_path))
+
+    assert len(catalog.load().symptoms) == 1
+
+
+def test_the_index_gives_back_the_records(own: Path) -> None:
+    """Compiled and loaded, a symptom equals the one that was read."""
+    loaded = catalog.load(authoring.compile_index, own=[own])
+
+    assert loaded.symptoms["port.in_use"] == authoring.read_symptom(own / "symptoms" / "port.in_use.yaml")
+    assert list(loaded.symptoms) == sorted(loaded.symptoms)
+
+
+def test_a_symptom_of_ones_own_replaces_the_shipped_one_and_a_broken_file_is_left_out(own: Path) -> None:
+    """The rest works; the broken one is named with its folder."""
+    path = own / "symptoms" / "port.in_use.yaml"
+    path.write_text(path.read_text().replace("title: The port", "title: My port"))
+    (own / "symptoms" / "broken.yaml").write_text("- a\n")
+    (own / "index.json").write_text("{}")
+    loaded = catalog.load(authoring.compile_index, own=[str(own)])
+
+    assert loaded.symptoms["port.in_use"].title.startswith("My port")
+    assert len(loaded.problems) == 1
+    assert loaded.problems[0].startswith(f"{own}/symptoms/broken.yaml:1: (file): input should be an object")
+    with pytest.raises(InputError, match="holds no folder symptoms/; put your symptom files into"):
+        catalog.load(authoring.compile_index, own=[own / "symptoms"])
+
+
+def test_every_pattern_knows_whose_it_is() -> None:
+    """Lines first, then signatures and companions."""
+    shelf = catalog.load(authoring.compile_index)
+    meanings = [shelf.meaning(index) for index in range(len(shelf.patterns.patterns))]
+
+    assert {kind for kind, _, _ in meanings} == {"line", "signature", "companion"}
+    assert all(name in shelf.symptoms for kind, name, _ in meanings if kind != "line")

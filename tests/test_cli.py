@@ -1,0 +1,537 @@
+"""The command line as its users meet it: exit status, one line on stderr, one document on stdout."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vllm_runbooks import authoring, catalog, cli, session
+from vllm_runbooks.cli import catalog as catalog_cli
+from vllm_runbooks.cli import output
+
+COMMANDS = [
+    [], ["diagnose"], ["catalog"], ["catalog", "check"], ["catalog", "new"], ["catalog", "list"],
+    ["catalog", "schemas"], ["list"], ["show"], ["run"], ["check"], ["site"],
+]  # fmt: skip
+PORT = "OSError: [Errno 98] Address already in use\n"
+
+
+def call(*arguments: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
+    """The command as a whole process."""
+    command = [sys.executable, "-m", "vllm_runbooks", *arguments]
+    return subprocess.run(command, capture_output=True, check=False, timeout=60, **more)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """The command in this process."""
+    status = cli.run(list(arguments))
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    """A log of a start that failed."""
+    path = tmp_path / "startup.log"
+    path.write_text(PORT)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("case", "status", "outcome"),
+    [
+        ("tiny-cpu-served", 0, "running"),
+        ("qwen-2x24gb-mp-glued", 0, "ready"),
+        ("autoglm-3090-video-oom", 1, "failed"),
+        ("tiny-cpu-engine-killed", 1, "failed"),
+    ],
+)
+def test_the_exit_status_says_whether_anything_is_wrong(case: str, status: int, outcome: str) -> None:
+    """0 healthy, 1 a cause or no proof of health; nothing on stderr; one document."""
+    done = call("diagnose", case, "--format", "json")
+
+    assert (done.returncode, done.stderr) == (status, b"")
+    assert done.stdout.startswith(b'{\n  "schema": 1,')
+    assert json.loads(done.stdout)["outcome"] == outcome
+
+
+def test_an_unknown_text_is_status_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Read, and nothing could be established."""
+    (tmp_path / "a.log").write_text("words\n")
+    status, out, err = run(capsys, "diagnose", str(tmp_path / "a.log"), "--format", "json")
+
+    assert (status, err) == (1, "")
+    assert (json.loads(out)["outcome"], json.loads(out)["root_cause"]) == ("unknown", None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["diagnose"], "give a log file, a recorded case, or - for standard input."),
+        (["diagnose", "nothing-there"], "nothing-there: no such file, folder or recorded case"),
+        (["diagnose", "{tmp}"], "holds no case.yaml; give a log file"),
+        (["diagnose", "{tmp}/binary"], "is a program, not text"),
+        (["diagnose", "{tmp}/noise"], "is binary, not text"),
+        (["diagnose", "{tmp}/empty"], "is empty; give the log of a vLLM start"),
+        (["diagnose", "{tmp}/a.log", "{tmp}"], "is a folder; several inputs must be log files of one start"),
+        (["diagnose", "{tmp}/a.log", "--start", "2"], "--start 2: the text holds 1 starts; choose one of them"),
+        (["diagnose", "{tmp}/a.log", "--start", "0"], "Invalid value for '--start'"),
+        (["diagnose", "{tmp}/a.log", "--start", "last"], "Invalid value for '--start'"),
+        (["diagnose", "{tmp}/a.log", "--format", "xml"], "Invalid value for '--format'"),
+        (["diagnose", "{tmp}/a.log", "--colour"], "No such option"),
+        (["diagnose", "{tmp}/a.log", "--catalog", "{tmp}"], "holds no folder symptoms/; put your symptom files into"),
+        (["diagnose", "{tmp}/case"], "case/case.yaml:1: title: is missing"),
+        (["catalog", "check", "{tmp}/broken.yaml"], "broken.yaml:1: holds no mapping"),
+        (["catalog", "check", "{tmp}/case/case.yaml"], "case/case.yaml:1: title: is missing"),
+        (["catalog", "check", "{tmp}/lines.yaml"], "lines.yaml:1: (file): input should be a valid array"),
+        (["catalog", "check", "{tmp}"], "is a folder; name a file, or use --dir for a catalog folder"),
+        (["catalog", "check", "--dir", "{tmp}/none"], "no such folder; name a catalog folder"),
+        (["catalog", "check", "--dir", "{tmp}/case"], "holds no symptoms/*.yaml and no cases; name a catalog folder"),
+        (["catalog", "new", "Port"], "Port: is no symptom id; write <group>.<word>, as in port.in_use"),
+        (["catalog", "new", "lunch.late"], "lunch.late: 'lunch' is no group; use one of api,"),
+        (["nothing"], "No such command 'nothing'"),
+    ],
+)
+def test_what_cannot_be_read_is_status_2_and_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    """It says why and what to do; stdout stays empty."""
+    (tmp_path / "a.log").write_text(PORT)
+    (tmp_path / "binary").write_bytes(b"\x7fELF\x02\x01" + bytes(200))
+    (tmp_path / "noise").write_bytes(bytes(range(32)) * 20)
+    (tmp_path / "empty").write_bytes(b" \n")
+    (tmp_path / "broken.yaml").write_text("")
+    (tmp_path / "lines.yaml").write_text("{}")
+    (tmp_path / "case").mkdir()
+    (tmp_path / "case" / "case.yaml").write_text("id: x\nfiles: [a.log]\nexpect: {outcome: failed}\n")
+    status, out, err = run(capsys, *(a.format(tmp=tmp_path) for a in arguments))
+
+    assert (status, out) == (2, "")
+    assert said in err
+    assert (err.count("\n"), err[-1]) == (1, "\n")
+    assert err.startswith("vllm-runbooks: ")
+
+
+def test_bad_input_is_refused_alike_as_a_whole_process(tmp_path: Path) -> None:
+    """Never with a traceback."""
+    for arguments in (["diagnose", str(tmp_path)], ["diagnose", "--nothing"], ["diagnose", "a\nb"]):
+        done = call(*arguments)
+
+        assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+
+
+def test_standard_input_is_read(log: str) -> None:
+    """As `-`, alone or among files."""
+    alone = call("diagnose", "-", "--format", "json", input=PORT.encode())
+    both = call("diagnose", log, "-", "--format", "json", input=b"INFO:     Application startup complete.\n")
+
+    assert (alone.returncode, json.loads(alone.stdout)["files"]) == (1, ["-"])
+    assert json.loads(both.stdout)["files"] == ["startup.log", "-"]
+    assert call("diagnose", "-", input=b"").returncode == 2
+
+
+def test_several_logs_of_one_start_have_one_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Evidence and starts name the file by its index; no path is printed."""
+    lost = "RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:4123\n"
+    for name, text in (("rank0.log", lost), ("rank1.log", PORT)):
+        (tmp_path / name).write_text(text)
+    status, out, _ = run(
+        capsys, "diagnose", str(tmp_path / "rank0.log"), str(tmp_path / "rank1.log"), "--format", "json"
+    )
+    document = json.loads(out)
+
+    assert status == 1
+    assert document["files"] == ["rank0.log", "rank1.log"]
+    assert (document["root_cause"]["symptom"], document["root_cause"]["evidence"][0]["file"]) == ("port.in_use", 1)
+    assert [start["file"] for start in document["starts"]] == [0, 1]
+    assert str(tmp_path) not in out
+
+
+def test_the_same_input_gives_the_same_document_anywhere(tmp_path: Path) -> None:
+    """No host, path or time of the machine is in it."""
+    text = (catalog.cases_dir() / "tiny-cpu-tp2-served" / "startup.log").read_bytes()
+    outs = []
+    for folder, zone in (("a", "UTC"), ("b", "Asia/Tokyo")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.log").write_bytes(text)
+        done = call(
+            "diagnose",
+            "x.log",
+            "--format",
+            "json",
+            cwd=tmp_path / folder,
+            env={**os.environ, "TZ": zone, "LC_ALL": "C"},
+        )
+        outs.append(done.stdout.decode("ascii", "backslashreplace"))
+
+    assert outs[0] == outs[1]
+    assert str(tmp_path) not in outs[0]
+
+
+def test_floats_have_four_decimals_at_most(capsys: pytest.CaptureFixture[str]) -> None:
+    """In one place for all documents."""
+    _, out, _ = run(capsys, "diagnose", "gpt-oss-gemma-a100-four-starts", "--format", "json")
+
+    assert not re.findall(r": \d+\.\d{5,}", out)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_terminal_of_another_locale_gets_escapes(form: str) -> None:
+    """Never an error, and JSON stays JSON."""
+    text = "OSError: [Errno 98] Address already in use (café ✓)\n"
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = call("diagnose", "-", "--format", form, input=text.encode(), env=environment)
+
+    assert (done.returncode, done.stderr) == (1, b"")
+    done.stdout.decode("ascii")
+    if form == "json":
+        assert json.loads(done.stdout)["outcome"] == "failed"
+
+
+def test_a_reader_that_goes_away_is_no_error(log: str) -> None:
+    """As in `… | head -1`: quiet, and the status still says what was found."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "vllm_runbooks", "diagnose", log], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        error = process.stderr.read()
+
+    assert (process.returncode, error) == (1, b"")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_comes_at_once(command: list[str]) -> None:
+    """Below half a second, the best of two, with a sentence and the options."""
+    seconds = []
+    for _ in range(2):
+        began = time.perf_counter()
+        done = call(*command, "--help")
+        seconds.append(time.perf_counter() - began)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"Usage: " in done.stdout
+    assert min(seconds) < 0.5
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    """And the status says that nothing was asked; `--version` is an answer."""
+    assert call().returncode == 2
+    assert call("--version").stdout.strip().startswith(b"vllm-runbooks, version ")
+
+
+def test_the_same_in_this_process(capsys: pytest.CaptureFixture[str]) -> None:
+    """`main` leaves with the status; the help names every command."""
+    assert run(capsys)[0] == 2
+    status, out, _ = run(capsys, "--help")
+    with pytest.raises(SystemExit) as left:
+        cli.main(["catalog", "check", "--nothing"])
+
+    assert (status, left.value.code) == (0, 2)
+    assert all(f"  {name} " in out for name in ("catalog", "check", "diagnose", "list", "run", "show", "site"))
+
+
+def test_output_that_cannot_be_shown_or_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Escapes for a poor terminal; silence for a reader that went away."""
+    poor = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", poor)
+    output.write_json('{"a": "\u00e9\U0001f600"}')
+    output.write("caf\u00e9")
+
+    assert poor.buffer.getvalue() == b'{\n  "a": "\\u00e9\\ud83d\\ude00"\n}\ncaf\\xe9\n'
+
+    class Gone(io.TextIOWrapper):
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+    with (tmp_path / "pipe").open("wb") as file:
+        gone = Gone(io.FileIO(os.dup(file.fileno()), "w"), encoding="utf-8", write_through=True)
+        monkeypatch.setattr("sys.stdout", gone)
+        output.write("words")
+        monkeypatch.undo()
+        with contextlib.suppress(BrokenPipeError):
+            gone.close()
+
+
+def test_an_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the status of a signal."""
+    monkeypatch.setattr(session, "load_files", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    status, out, err = run(capsys, "diagnose", "x")
+
+    assert (status, out, err.strip()) == (130, "", "vllm-runbooks: interrupted")
+
+
+def test_text_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the root cause and what to do."""
+    status, out, err = run(capsys, "diagnose", "autoglm-3090-video-oom", "--vllm", "0.16.0")
+
+    assert (status, err) == (1, "")
+    assert "vLLM 0.16.0 (given)" in out
+    assert "ROOT CAUSE  Out of memory in the vision, video or audio encoder" in out
+    assert "option limit_mm_per_prompt" in out
+
+
+# ----- catalog
+
+
+def test_the_shipped_catalog_is_good(capsys: pytest.CaptureFixture[str]) -> None:
+    """All of it, and one file of each kind alone."""
+    status, out, _ = run(capsys, "catalog", "check")
+
+    assert status == 0
+    assert re.search(r"^\d+ files checked, 0 problems$", out.strip())
+    root = catalog.catalog_dir()
+    for name in ("lines.yaml", "patterns.yaml", "classes.yaml", "captures.yaml", "symptoms/port.in_use.yaml"):
+        assert run(capsys, "catalog", "check", str(root / name))[:2] == (0, f"{root / name}: good\n")
+
+
+def test_a_folder_with_problems_is_status_1_and_a_line_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """By file, line and field; a broken file does not hide the next."""
+    (tmp_path / "symptoms").mkdir()
+    (tmp_path / "symptoms" / "a.b.yaml").write_text("- a\n")
+    (tmp_path / "symptoms" / "c.d.yaml").write_text("id: c.d\nid: c.d\n")
+    cases = {"gone": "", "other": "id: mine\n", "bad": "id: bad\n", "binary": "id: binary\n"}
+    for name, text in cases.items():
+        folder = tmp_path / "cases" / name
+        folder.mkdir(parents=True)
+        (folder / "x.log").write_bytes(b"\x7fELF" if name == "binary" else PORT.encode())
+        if text:
+            more = "" if name == "bad" else "title: t\nsource: s\nfiles: [x.log]\nexpect: {outcome: failed}\n"
+            (folder / "case.yaml").write_text(text + more)
+    status, out, err = run(capsys, "catalog", "check", "--dir", str(tmp_path))
+    lines = out.splitlines()
+
+    assert (status, err) == (1, "")
+    assert lines[-1] == f"6 files checked, {len(lines) - 1} problems"
+    for beginning in (
+        "symptoms/a.b.yaml:1: (file): input should be an object",
+        "symptoms/c.d.yaml:2:1: not YAML: found duplicate key",
+        "cases/gone/case.yaml: cannot be read: No such file or directory",
+        "cases/other/case.yaml:1: id: is 'mine'; the folder's name says 'other'",
+        "cases/bad/case.yaml:1: title: is missing",
+        "cases/binary/case.yaml:1: files: ",
+    ):
+        assert [line for line in lines if line.startswith(beginning)], beginning
+
+
+def test_broken_tables_are_named_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Not once for every symptom that uses them."""
+    (tmp_path / "symptoms").mkdir()
+    (tmp_path / "symptoms" / "a.b.yaml").write_text("a: b\n")
+    (tmp_path / "patterns.yaml").write_text("a: b\n")
+    status, out, _ = run(capsys, "catalog", "check", "--dir", str(tmp_path))
+
+    assert status == 1
+    assert out == "patterns.yaml:1: a: must be a list of patterns\n2 files checked, 1 problems\n"
+
+
+def test_several_files_are_checked_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Like a folder: a line for each problem, status 1."""
+    good = catalog.catalog_dir() / "symptoms" / "port.in_use.yaml"
+    (tmp_path / "bad.yaml").write_text("[")
+    status, out, _ = run(capsys, "catalog", "check", str(good), str(tmp_path / "bad.yaml"))
+
+    assert status == 1
+    assert out.splitlines()[0].startswith(f"{tmp_path / 'bad.yaml'}:")
+    assert out.splitlines()[1] == "2 files checked, 1 problems"
+
+
+FILLED = {
+    "title: TODO the fault in a few words, never the fix": "title: The lunch is cold",
+    "TODO the words that are always printed, (?P<": "lunch is cold, (?P<",
+    "text: 'TODO a line as the software prints it'": "text: 'ValueError: lunch is cold, 3.5 GiB'",
+    "source: TODO the recorded run it comes from, or release, file and line of the template": "source: ours",
+    "captures: {}": "captures: {need_gib: '3.5'}",
+    "text: 'TODO the line most easily confused with it'": "text: 'lunch is warm'",
+    "why: TODO what that line means instead": "why: it is warm",
+    "TODO what the software does, and why it fails here.": "It waited too long.",
+    "TODO what happened, with this log's numbers.": "'{need} of it are cold.'",
+    "do_first: TODO one action.": "do_first: Warm it.",
+    "confirm: TODO what to look at, and what it shows if this is the cause.": "confirm: It is cold.",
+    "refute: TODO what it shows if this is not the cause.": "refute: It is warm.",
+}
+
+
+def test_a_scaffold_is_refused_only_because_of_its_todos(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """And is good, and works, once they are filled."""
+    folder = tmp_path / "own" / "symptoms"
+    status, out, _ = run(capsys, "catalog", "new", "host.oom_killed.lunch", "--dir", str(folder))
+    path = folder / "host.oom_killed.lunch.yaml"
+
+    assert (status, out.split(":")[0]) == (0, str(path))
+    assert run(capsys, "catalog", "new", "host.oom_killed.lunch", "--dir", str(folder))[0] == 2
+    _, _, err = run(capsys, "catalog", "check", str(path))
+    said = err.strip().removeprefix("vllm-runbooks: ").split("; " + str(path))
+    assert len(said) == len(FILLED) - 1
+    assert all("still says TODO" in problem for problem in said)
+
+    text = path.read_text()
+    for todo, filled in FILLED.items():
+        assert text.count(todo) == 1, todo
+        text = text.replace(todo, filled)
+    assert "TODO" not in text
+    path.write_text(text)
+    assert run(capsys, "catalog", "check", str(path)) == (0, f"{path}: good\n", "")
+    assert run(capsys, "catalog", "check", "--dir", str(tmp_path / "own"))[:2] == (0, "1 files checked, 0 problems\n")
+
+    (tmp_path / "a.log").write_text("ValueError: lunch is cold, 3.5 GiB\n")
+    status, out, err = run(
+        capsys, "diagnose", str(tmp_path / "a.log"), "--catalog", str(tmp_path / "own"), "--format", "json"
+    )
+    cause = json.loads(out)["root_cause"]
+    assert (status, err) == (1, "")
+    assert (cause["symptom"], cause["class"]) == ("host.oom_killed.lunch", "host.oom_killed")
+    assert cause["explanation"] == "3.5 GiB of it are cold."
+
+
+def test_a_scaffold_of_a_new_word_is_a_hint(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Only classes.yaml's words may end a start."""
+    (tmp_path / "schema").mkdir()
+    run(capsys, "catalog", "new", "dist.lunch", "--dir", str(tmp_path / "symptoms"))
+    text = (tmp_path / "symptoms" / "dist.lunch.yaml").read_text()
+
+    assert "\nseverity: hint " in text
+    assert "$schema=../schema/symptom.json" in text
+
+
+@pytest.mark.parametrize("way", ["option", "environment"])
+def test_a_broken_file_of_ones_own_is_named_and_left_out(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, log: str, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The rest works: same answer, same status."""
+    (tmp_path / "own" / "symptoms").mkdir(parents=True)
+    (tmp_path / "own" / "symptoms" / "a.b.yaml").write_text("id: [")
+    arguments = ["--catalog", str(tmp_path / "own")] if way == "option" else []
+    if way == "environment":
+        monkeypatch.setenv("VLLM_RUNBOOKS_CATALOG", str(tmp_path / "own"))
+    status, out, err = run(capsys, "diagnose", log, "--format", "json", *arguments)
+
+    assert (status, json.loads(out)["root_cause"]["symptom"]) == (1, "port.in_use")
+    assert err.startswith(f"vllm-runbooks: left out: {tmp_path}/own/symptoms/a.b.yaml:1:6: not YAML: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_symptoms_are_listed(capsys: pytest.CaptureFixture[str], form: str) -> None:
+    """Id, severity and title of each."""
+    status, out, _ = run(capsys, "catalog", "list", "--format", form)
+    ids = (
+        [row["id"] for row in json.loads(out)["symptoms"]]
+        if form == "json"
+        else [x.split()[0] for x in out.splitlines()]
+    )
+
+    assert status == 0
+    assert ids == sorted(session.load_catalog().symptoms)
+
+
+def test_schemas_are_written_and_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Stale ones are named; the shipped ones are fresh."""
+    names = ", ".join(authoring.schemas())
+
+    assert run(capsys, "catalog", "schemas", "--dir", str(tmp_path), "--check")[:2] == (
+        1,
+        f"{tmp_path}: {names} stale\n",
+    )
+    assert run(capsys, "catalog", "schemas", "--dir", str(tmp_path))[:2] == (0, f"{tmp_path}: {names} written\n")
+    assert run(capsys, "catalog", "schemas", "--dir", str(tmp_path))[:2] == (0, f"{tmp_path}: fresh\n")
+    assert run(capsys, "catalog", "schemas", "--check")[0] == 0
+
+
+def test_the_scaffold_has_every_field_that_is_needed() -> None:
+    """It is filled by formatting, so its braces must be right."""
+    text = catalog_cli._SCAFFOLD.format(id="a.b", schema="s", severity="hint", date="2026-11-20")
+
+    assert "{need} is need_gib with its unit" in text
+    assert "(?P<need_gib>[\\d.]{1,12}) GiB" in text
+
+
+# ----- the source documents
+
+
+def cut(page: Path, *marks: str) -> str:
+    """A page's fenced blocks that hold one of the marks."""
+    blocks = re.split(r"^\s{0,3}(?:```|~~~).*$", page.read_text(encoding="utf-8", errors="replace"), flags=re.MULTILINE)
+    return "\n".join(block for block in blocks[1::2] if any(mark in block for mark in marks))
+
+
+def documents_answer(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> tuple[int, dict[str, Any]]:
+    (tmp_path / "cut.md").write_text(text, encoding="utf-8")
+    status, out, err = run(capsys, "diagnose", str(tmp_path / "cut.md"), "--format", "json")
+    assert err == ""
+    answer: dict[str, Any] = json.loads(out)
+    return status, answer
+
+
+def test_document_1_is_the_encoder(capsys: pytest.CaptureFixture[str], tmp_path: Path, seeds: Path) -> None:
+    """Video: 698 MiB asked for, 22.08 of 23.56 GiB allocated."""
+    text = (seeds / "single-gpu-oom-and-8x3090-split.md").read_text(encoding="utf-8")
+    status, answer = documents_answer(capsys, tmp_path, text)
+    cause = answer["root_cause"]
+
+    assert (status, answer["outcome"], cause["class"], cause["level"]) == (
+        1, "failed", "oom.multimodal_encoder", "confirmed",
+    )  # fmt: skip
+    wanted = {"modality": "video", "tried_mib": "698.00", "allocated_gib": "22.08", "total_gib": "23.56"}
+    assert wanted.items() <= cause["captures"].items()
+    edit = answer["remedies"][0]["edits"][0]
+    assert (edit["op"], edit["name"], edit["value"]["video"]) == ("set", "limit_mm_per_prompt", 0)
+
+
+def test_document_2_is_the_race_and_then_a_healthy_start(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, seeds: Path
+) -> None:
+    """41.19 to 41.64 GiB; then 0.93 GiB, 1,721,888 tokens, 52.55x."""
+    page = seeds / "shared-gpu-memory-profiling.md"
+    status, first = documents_answer(capsys, tmp_path, cut(page, "Error in memory profiling"))
+    captures = first["root_cause"]["captures"]
+    _, second = documents_answer(capsys, tmp_path, cut(page, "1,721,888"))
+
+    assert (status, first["root_cause"]["class"]) == (1, "mem.profiling_assertion")
+    assert (captures["initial_gib"][:5], captures["current_gib"][:5]) == ("41.19", "41.64")
+    assert (second["outcome"], second["root_cause"]) == ("ready", None)
+    facts = second["facts"]
+    assert (facts["weights_gib"], facts["kv_cache_tokens"], facts["max_concurrency"]) == (0.93, 1721888, 52.55)
+
+
+def test_document_3_is_four_healthy_starts(capsys: pytest.CaptureFixture[str], tmp_path: Path, seeds: Path) -> None:
+    """Each with the figures that the page's own table has."""
+    text = (seeds / "gpt-oss-and-gemma-on-a100.md").read_text(encoding="utf-8")
+    status, answer = documents_answer(capsys, tmp_path, text)
+    wanted = [
+        (13.72, 36.56, 798624, 11.99),
+        (48.5, 21.5, 93936, 6.96),
+        (25.7, 24.45, 106800, 4.37),
+        (58.9, 15.18, 16576, 1.23),
+    ]
+    got = []
+    for number in range(1, len(answer["starts"]) + 1):
+        _, out, _ = run(capsys, "diagnose", str(tmp_path / "cut.md"), "--start", str(number), "--format", "json")
+        facts = json.loads(out)["facts"]
+        got.append((facts["weights_gib"], facts["kv_cache_gib"], facts["kv_cache_tokens"], facts["max_concurrency"]))
+
+    assert (status, [s["outcome"] for s in answer["starts"]]) == (0, ["running"] * 4)
+    assert [(round(w, 2), *rest) for w, *rest in got] == wanted
+
+
+def test_document_4_ran_on_one_host(capsys: pytest.CaptureFixture[str], tmp_path: Path, seeds: Path) -> None:
+    """TP=2, 40,269 blocks, 5033.62x, with mp."""
+    text = (seeds / "multi-node-ray.md").read_text(encoding="utf-8")
+    status, answer = documents_answer(capsys, tmp_path, text)
+    facts = answer["facts"]
+
+    assert (status, answer["root_cause"]) == (0, None)
+    assert (facts["tensor_parallel_size"], facts["kv_cache_blocks"], facts["max_concurrency"]) == (2, 40269, 5033.62)
+    assert facts["executor_backend"] == "mp"
+    assert "dist.one_host" in [f["symptom"] for f in answer["findings"]]

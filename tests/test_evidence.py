@@ -1,0 +1,227 @@
+"""Whatever a user names becomes text to read, or one line that says what is wrong with it."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from vllm_runbooks import authoring, evidence
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.records import Case, Document, Expectation
+
+LOG = "INFO 11-20 08:29:25 [api_server.py:1] vLLM API server version 0.19.0\n"
+CASE = """\
+id: {id}
+title: A case of a test
+source: written by the test
+vllm: 0.19.0
+files: [{files}]
+expect: {{outcome: unknown}}
+"""
+
+
+def make_case(root: Path, files: str = "a.log", name: str = "one") -> Path:
+    folder = root / name
+    folder.mkdir()
+    (folder / "case.yaml").write_text(CASE.format(id=name, files=files), encoding="utf-8")
+    (folder / "a.log").write_text(LOG, encoding="utf-8")
+    return folder
+
+
+def reader_without_checks(files: list[str]) -> Case:
+    """What a reader of `case.yaml` that trusts the file would return."""
+    return Case("one", "A case of a test", "written by the test", files, Expectation())
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"plain\n", "plain\n"),
+        (b"\xef\xbb\xbfwith mark", "with mark"),
+        ("with mark".encode("utf-16"), "with mark"),
+        (b"\xfe\xff\x00h\x00i", "hi"),
+        (b"stray \xff\xfe bytes", "stray \\xff\\xfe bytes"),
+        ("GB \u663e\u5b58".encode("gb18030"), "GB \\xcf\u0534\\xe6"),
+        (b"\x1b[31mred\x1b[0m\r\n", "\x1b[31mred\x1b[0m\r\n"),
+        (b"no final newline", "no final newline"),
+    ],
+)
+def test_bytes_become_text(raw: bytes, text: str) -> None:
+    """Marks are obeyed, stray bytes stay visible, nothing is lost."""
+    assert evidence.decode(raw, "x.log") == text
+
+
+@pytest.mark.parametrize(
+    ("raw", "what"),
+    [
+        (b"", "empty"), (b" \n\t ", "empty"), (b"\xef\xbb\xbf", "empty"), (b"\xff\xfe", "empty"),
+        (b"\xef\xbb\xbf \n", "empty"),
+        (b"\x7fELF\x02\x01", "a program"), (b"\x89PNG\r\n", "a picture"), (b"PK\x03\x04xx", "an archive"),
+        (b"\x1f\x8b\x08\x00", "compressed"), (b"%PDF-1.7", "a PDF"), (b"SQLite format 3\0", "a database"),
+        (bytes(range(256)) * 4, "binary"),
+    ],
+)  # fmt: skip
+def test_what_is_no_text_is_refused_in_one_line(raw: bytes, what: str) -> None:
+    """The message names the input, says what it is and what to give instead."""
+    with pytest.raises(InputError) as caught:
+        evidence.decode(raw, "x.log")
+
+    assert "\n" not in str(caught.value)
+    assert f"x.log: is {what}" in str(caught.value)
+    assert "give" in str(caught.value)
+
+
+def test_a_file_is_one_document(tmp_path: Path) -> None:
+    """A log is read under its base name, with the release that the caller gives."""
+    path = tmp_path / "a.log"
+    path.write_text(LOG, encoding="utf-8")
+
+    found = evidence.load(path, read_case=authoring.read_case, vllm="0.19.0")
+
+    assert found.documents == (Document("a.log", LOG),)
+    assert (found.case, found.vllm) == (None, "0.19.0")
+
+
+def test_a_case_is_found_by_its_folder_and_by_its_id(tmp_path: Path) -> None:
+    """Both give the case's files and its release; a release given by the caller wins."""
+    folder = make_case(tmp_path)
+
+    by_folder = evidence.load(folder, read_case=authoring.read_case)
+    by_id = evidence.load("one", read_case=authoring.read_case, cases=tmp_path, vllm="0.20.2")
+
+    assert by_folder.documents == by_id.documents == (Document("a.log", LOG),)
+    assert by_folder.case == by_id.case
+    assert (by_folder.vllm, by_id.vllm) == ("0.19.0", "0.20.2")
+
+
+@pytest.mark.parametrize("files", ["../secret.log", "/etc/hostname", "a.log, ../secret.log"])
+def test_a_case_reads_its_own_files_only(tmp_path: Path, files: str) -> None:
+    """A case that someone sent cannot have other files of this host quoted."""
+    (tmp_path / "secret.log").write_text(LOG, encoding="utf-8")
+
+    with pytest.raises(InputError, match=r"is not a file beside case\.yaml"):
+        evidence.load(make_case(tmp_path, files), read_case=authoring.read_case)
+    with pytest.raises(InputError, match="lies outside of its folder"):
+        evidence.load(tmp_path / "one", read_case=lambda _: reader_without_checks(files.split(", ")))
+
+
+def test_a_case_may_not_link_to_other_files(tmp_path: Path) -> None:
+    """A link out of the folder is a file outside of it."""
+    folder = make_case(tmp_path, "link.log")
+    (tmp_path / "secret.log").write_text(LOG, encoding="utf-8")
+    (folder / "link.log").symlink_to(tmp_path / "secret.log")
+
+    with pytest.raises(InputError, match="lies outside of its folder"):
+        evidence.load(folder, read_case=authoring.read_case)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("", "is empty"), ("  ", "is empty"), ("a\0b", "is empty"), ("nowhere.log", "no such file"),
+        ("~nobody-at-all/x", "cannot be read"),
+        ("x" * 5000, "cannot be read"), ("INFO first line\nsecond" + "y" * 400, "INFO first line: cannot be read"),
+        ("a.log/b", "cannot be read"),
+    ],
+)  # fmt: skip
+def test_names_of_nothing_are_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, says: str
+) -> None:
+    """A wrong name, or a text pasted in the place of one, is told apart without a traceback."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.log").write_text(LOG, encoding="utf-8")
+
+    with pytest.raises(InputError) as caught:
+        evidence.load(name, read_case=authoring.read_case)
+
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_case_is_answered_with_the_known(tmp_path: Path) -> None:
+    """The message lists the recorded cases, where a name could be one."""
+    make_case(tmp_path)
+
+    with pytest.raises(InputError, match="recorded cases: one"):
+        evidence.load("tow", read_case=authoring.read_case, cases=tmp_path)
+    with pytest.raises(InputError, match="check the path"):
+        evidence.load("some/tow", read_case=authoring.read_case, cases=tmp_path)
+
+
+def test_a_folder_without_a_case_is_refused(tmp_path: Path) -> None:
+    """A folder of anything else is no evidence."""
+    with pytest.raises(InputError, match=r"holds no case\.yaml"):
+        evidence.load(tmp_path, read_case=authoring.read_case)
+
+
+def test_a_file_too_large_or_unreadable_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is named with what to do; a missing file of a case is named."""
+    path = tmp_path / "a.log"
+    path.write_text(LOG, encoding="utf-8")
+    monkeypatch.setattr(evidence, "MAX_BYTES", 10)
+    with pytest.raises(InputError, match="larger than 0 MiB; cut out the start"):
+        evidence.load(path, read_case=authoring.read_case)
+    monkeypatch.undo()
+
+    with pytest.raises(InputError, match=r"gone\.log: cannot be read: No such file"):
+        evidence.load(make_case(tmp_path), read_case=lambda _: reader_without_checks(["gone.log"]))
+
+
+def test_several_logs_are_one_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files keep the order of the command line; `-` is standard input."""
+    for name in ("b.log", "a.log"):
+        (tmp_path / name).write_text(LOG, encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"from a pipe")))
+
+    found = evidence.load_files(
+        [str(tmp_path / "b.log"), "-", str(tmp_path / "a.log")], read_case=authoring.read_case, vllm="0.19.0"
+    )
+
+    assert [document.name for document in found.documents] == ["b.log", "-", "a.log"]
+    assert found.documents[1].text == "from a pipe"
+    assert found.vllm == "0.19.0"
+
+
+def test_standard_input_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-` alone reads the pipe; an empty pipe is refused."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(LOG.encode())))
+    assert evidence.load_files(["-"], read_case=authoring.read_case).documents == (Document("-", LOG),)
+
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    with pytest.raises(InputError, match="standard input: is empty"):
+        evidence.load_files(["-"], read_case=authoring.read_case)
+
+
+def test_one_name_may_be_a_case_but_several_are_logs(tmp_path: Path) -> None:
+    """A folder among several inputs is refused."""
+    folder = make_case(tmp_path)
+    assert evidence.load_files([str(folder)], read_case=authoring.read_case).case is not None
+
+    with pytest.raises(InputError, match="is a folder"):
+        evidence.load_files([str(folder / "a.log"), str(folder)], read_case=authoring.read_case)
+
+
+def test_a_pipe_with_a_name_is_read(tmp_path: Path) -> None:
+    """Process substitution hands over a FIFO."""
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_text, args=(LOG,))
+    writer.start()
+    found = evidence.load(path, read_case=authoring.read_case)
+    writer.join()
+
+    assert found.documents == (Document("fifo", LOG),)
+
+
+def test_a_pasted_text_is_evidence() -> None:
+    """Pasted text needs no file; a lone surrogate of a bad paste becomes visible; nothing is refused as empty."""
+    found = evidence.pasted("text \udc9f", vllm="0.19.0")
+
+    assert found.documents == (Document("pasted text", "text \\udc9f"),)
+    assert found.vllm == "0.19.0"
+    with pytest.raises(InputError, match="the pasted text: is empty"):
+        evidence.pasted("  \n")

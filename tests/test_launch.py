@@ -1,0 +1,198 @@
+"""The launch that a text shows is found, and its arguments are read under their argparse names."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cost import LIMIT, growth
+from vllm_runbooks import launch
+from vllm_runbooks.launch import Shown, at_prompt, begun
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("root@gpu01:/models# vllm serve m --port 8000", "vllm serve m --port 8000"),
+        ("(base) user@host:~$ vllm serve m", "vllm serve m"),
+        ("(venv) $ python -m vllm.entrypoints.openai.api_server --model m",
+        "python -m vllm.entrypoints.openai.api_server --model m"),
+        ("$ CUDA_VISIBLE_DEVICES=0 vllm serve m &", "CUDA_VISIBLE_DEVICES=0 vllm serve m &"),
+        ("+ vllm serve m", "vllm serve m"),
+        ("++ exec python3 /app/api_server.py --model m", "exec python3 /app/api_server.py --model m"),
+        ("> cd /x && vllm serve m", "cd /x && vllm serve m"),
+        ("# vllm serve m", "vllm serve m"),
+        ("$ ls", None),
+        ("the command vllm serve starts a server", None),
+        ("vllm serve m", None),
+    ],
+)  # fmt: skip
+def test_commands_behind_a_prompt(text: str, command: str | None) -> None:
+    """A shell's prompt is left out; a line without one shows no command of a prompt."""
+    assert at_prompt(text) == command
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        (
+            "vllm serve Qwen/Q -tp 4 --max-model-len=8192 --enforce-eager --limit-mm-per-prompt '{\"image\":10}' &",
+            {
+                "model_tag": "Qwen/Q",
+                "tensor_parallel_size": 4,
+                "max_model_len": 8192,
+                "enforce_eager": True,
+                "limit_mm_per_prompt": {"image": 10},
+            },
+        ),
+        (
+            (
+                "A=0 python3 -m vllm.entrypoints.openai.api_server --model "
+                "O/I --max_model_len=8 --trust-remote-code > log 2>&1"
+            ),
+            {"model": "O/I", "max_model_len": 8, "trust_remote_code": True},
+        ),
+        (
+            "docker run -v ~/.cache/vllm:/root --name vllm-x vllm/vllm-openai:v0.6.3 --model a/b -q awq",
+            {"model": "a/b", "quantization": "awq"},
+        ),
+        (
+            "docker run --entrypoint /x r.io/h -m vllm.entrypoints.openai.api_server --port=$port --model=d/s",
+            {"port": "$port", "model": "d/s"},
+        ),
+        (
+            "nohup /opt/venv/bin/vllm serve x --api-key abc123 --seed 1 | tee log",
+            {"model_tag": "x", "api_key": "[secret]", "seed": 1},
+        ),
+        ('A="b c" sudo env B=1 vllm serve x', {"model_tag": "x"}),
+        ("/opt/bin/python3.11 /app/vllm/api_server.py --model x # --port 1", {"model": "x"}),
+        ("vllm serve it's broken --max-model-len 5", {"model_tag": "it's", "max_model_len": 5}),
+        ("vllm serve m -z --unknown", {"model_tag": "m", "unknown": True}),
+        ("docker run --rm ubuntu ls", {}),
+        (
+            "llm = LLM(model='a/b', tensor_parallel_size=4, dtype=dt, gpu_memory_utilization=0.8)",
+            {"model": "a/b", "tensor_parallel_size": 4, "gpu_memory_utilization": 0.8},
+        ),
+        ("engine = vllm.LLM(\"x/y\", quantization='awq')", {"model": "x/y", "quantization": "awq"}),
+        ("return AsyncEngineArgs(model=path, max_model_len=1024)", {"max_model_len": 1024}),
+    ],
+)
+def test_arguments_of_commands_and_calls(text: str, arguments: dict[str, object]) -> None:
+    """Environment, wrappers, container options, redirections and variables are not vLLM's arguments."""
+    shown = begun(7, text)
+
+    assert shown is not None
+    assert shown.line == 7
+    assert shown.arguments == arguments
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "You can start it with vllm serve m", "INFO: vllm serve is up", "class LLM(Base):", "generate(LLM(model))",
+        "x" * 5000, "",
+        "python train.py --model m", "import vllm.entrypoints.openai.api_server",
+    ],
+)  # fmt: skip
+def test_prose_and_other_programs_start_nothing(text: str) -> None:
+    """Only a line that begins with a launch is one."""
+    assert begun(1, text) is None
+
+
+def test_a_command_goes_on_over_lines() -> None:
+    """By a backslash, or by a line that begins with an option where the backslash was lost."""
+    shown = begun(1, "vllm serve m \\")
+    assert shown is not None
+
+    assert [
+        shown.takes(line) for line in ("  --port 8000 \\", "--seed 1", "  --enforce-eager", "INFO is no option")
+    ] == [True, True, True, False]
+    assert shown.command == "vllm serve m --port 8000 --seed 1 --enforce-eager"
+    assert shown.arguments == {"model_tag": "m", "port": 8000, "seed": 1, "enforce_eager": True}
+
+
+def test_a_call_goes_on_until_its_bracket_closes() -> None:
+    """A script's call is no command, but has arguments."""
+    shown = begun(1, "llm = LLM(")
+    assert shown is not None
+
+    assert [shown.takes(line) for line in ("    model='a/b',", "    seed=1,", ")", "llm.generate()")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert (shown.command, shown.arguments) == (None, {"model": "a/b", "seed": 1})
+
+
+def test_a_container_that_is_not_vllm_is_no_command() -> None:
+    """`docker run` of another image is left out once it is read."""
+    shown = begun(1, "docker run --rm ubuntu ls")
+
+    assert shown is not None
+    assert shown.command is None
+
+
+def test_a_command_has_an_end() -> None:
+    """Endless continuation lines cost a bounded command."""
+    shown = Shown(1, "vllm serve m \\")
+
+    taken = sum(shown.takes("--port 1 \\") for _ in range(1000))
+
+    assert 100 < taken < 300
+    assert not Shown(1, "vllm serve m \\").takes("x" * launch.MAX_LENGTH)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.text(st.sampled_from("vllm serve -='\"\\()[]{}$#&|,x \n"), max_size=120),
+    st.sampled_from(["vllm serve ", "LLM(", "docker run vllm/vllm-openai "]),
+)
+def test_any_text_can_be_a_launch(text: str, head: str) -> None:
+    """No quoting raises."""
+    for line in (text, head + text):
+        shown = begun(1, line)
+        if shown:
+            shown.takes(text)
+            assert isinstance(shown.arguments, dict)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a",
+        "a@",
+        "A=b ",
+        "sudo ",
+        "--x ",
+        "/",
+        "./",
+        " ",
+        "$ ",
+        "vllm serve ",
+        "'",
+        "numactl -x ",
+        "LLM(",
+        "vllm/",
+        "python -u ",
+        ">",
+        ".",
+    ],
+)
+def test_finding_and_reading_are_linear(unit: str) -> None:
+    """Twice the text costs at most two and a half times."""
+    text = unit * (8000 // len(unit))
+
+    for head in ("", "root@host:/# ", "vllm serve ", "docker run ", "llm = LLM("):
+
+        def read(rest: str, head: str = head) -> object:
+            shown = begun(1, head + rest) or Shown(1, head + rest)
+            return shown.arguments
+
+        assert growth(read, text) <= LIMIT
+
+
+def test_a_word_without_end_is_split_at_blanks() -> None:
+    """A run of thousands of signs costs no more than its length."""
+    assert Shown(1, f"vllm serve m --seed 1 {'x' * 5000}").arguments == {"model_tag": "m", "seed": 1}

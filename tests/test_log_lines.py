@@ -1,0 +1,384 @@
+"""Every form of prefix is understood, every line is placed where it stands, and of a page only the log is read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cost import LIMIT, growth
+from vllm_runbooks import log_lines
+from vllm_runbooks.log_lines import MAX_LINE, MAX_QUOTE, LogLine, clean, is_page, quote, read_lines
+from vllm_runbooks.records import Process
+
+NOBODY = Process(None)
+LOGS = Path(__file__).parent / "logs"
+
+
+def lines(text: str, name: str = "a.log") -> list[LogLine]:
+    return list(read_lines(name, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "process", "level", "time", "source"),
+    [
+        (
+            "(EngineCore_DP0 pid=68) INFO 02-23 21:55:00 [core.py:105] said",
+            Process("EngineCore_DP0", 68),
+            "INFO",
+            "02-23 21:55:00",
+            "core.py:105",
+        ),
+        (
+            "(Worker_TP1 pid=7) WARNING 02-23 21:55:00.123 [v1/worker/gpu_worker.py:4] said",
+            Process("Worker_TP1", 7),
+            "WARNING",
+            "02-23 21:55:00.123",
+            "v1/worker/gpu_worker.py:4",
+        ),
+        (
+            "(VllmWorkerProcess pid=7) ERROR 02-23 21:55:00 worker.py:240] said",
+            Process("VllmWorkerProcess", 7),
+            "ERROR",
+            "02-23 21:55:00",
+            "worker.py:240",
+        ),
+        (
+            "(VllmWorker rank=1 pid=52940) INFO 04-14 14:23:05 [loader.py:447] said",
+            Process("VllmWorker", 52940, None, 1),
+            "INFO",
+            "04-14 14:23:05",
+            "loader.py:447",
+        ),
+        (
+            "(RayWorkerWrapper pid=9, ip=10.0.0.2) INFO 02-23 21:55:00 [a.py:1] said",
+            Process("RayWorkerWrapper", 9, "10.0.0.2"),
+            "INFO",
+            "02-23 21:55:00",
+            "a.py:1",
+        ),
+        ("(pid=9) said", Process(None, 9), None, None, None),
+        ("(EngineCore_DP0 pid=68) said", Process("EngineCore_DP0", 68), None, None, None),
+        ("[rank0]: said", Process(None, None, None, 0), None, None, None),
+        ("[rank3]:[W123] said", Process(None, None, None, 3), None, None, None),
+        ("INFO:     said", NOBODY, "INFO", None, None),
+        ("(APIServer pid=1) INFO:     said", Process("APIServer", 1), "INFO", None, None),
+        ("2025-10-20 12:37:08 | INFO | said", NOBODY, "INFO", "2025-10-20 12:37:08", None),
+        (
+            "2025-10-20 12:37:08.123 | SUCCESS  | app.main:run:12 - said",
+            NOBODY,
+            "SUCCESS",
+            "2025-10-20 12:37:08.123",
+            None,
+        ),
+        ("2025-10-20 12:37:08,123 - my.logger - ERROR - said", NOBODY, "ERROR", "2025-10-20 12:37:08,123", None),
+        ("[2025-10-20 12:37:08] INFO: said", NOBODY, "INFO", "2025-10-20 12:37:08", None),
+        ("[INFO] 2025-10-20T12:37:08Z - said", NOBODY, "INFO", "2025-10-20T12:37:08Z", None),
+        ("[WARNING] said", NOBODY, "WARNING", None, None),
+        ("INFO 02-2321:55:00 __init__.py:190]said", NOBODY, "INFO", "02-2321:55:00", "__init__.py:190"),
+        ("^C(APIServer pid=1) said", Process("APIServer", 1), None, None, None),
+        (
+            "vllm-1  | (APIServer pid=1) INFO 02-23 21:55:00 [a.py:1] said",
+            Process("APIServer", 1),
+            "INFO",
+            "02-23 21:55:00",
+            "a.py:1",
+        ),
+        ("my-server   | said", NOBODY, None, None, None),
+        (
+            "2026-11-20T08:12:52.123456789Z stderr F INFO 02-23 21:55:00 [a.py:1] said",
+            NOBODY,
+            "INFO",
+            "02-23 21:55:00",
+            "a.py:1",
+        ),
+        ("2026-11-20T08:12:52.123456789Z (APIServer pid=1) said", Process("APIServer", 1), None, None, None),
+        ("[pod/vllm-0/server] INFO:     said", NOBODY, "INFO", None, None),
+        ("Nov 20 08:12:52 gpu01 vllm[4242]: (APIServer pid=1) said", Process("APIServer", 1), None, None, None),
+        ("    (APIServer pid=1) INFO:     said", Process("APIServer", 1), "INFO", None, None),
+        (
+            (
+                "\x1b[0;36m(APIServer pid=1)\x1b[0;0m \x1b[32mINFO\x1b[0m "
+                "\x1b[90m02-23 21:55:00\x1b[0m [a.py:1] \x1b[1msaid"
+            ),
+            Process("APIServer", 1),
+            "INFO",
+            "02-23 21:55:00",
+            "a.py:1",
+        ),
+        ("\x1b]0;title\x07\x1b[36m(EngineCore pid=1)\x1b[0m said", Process("EngineCore", 1), None, None, None),
+    ],
+)
+def test_prefixes(text: str, process: Process, level: str | None, time: str | None, source: str | None) -> None:
+    """Who wrote, at which level, when and from where is taken off the message, in any order and colour."""
+    (line,) = lines(text)
+
+    assert line.text.removeprefix("[W123] ") == "said"
+    assert (line.process, line.level, line.time, line.source) == (process, level, time, source)
+    assert line.has_header is (level is not None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "said INFO", "INFORMATION said", "model | size", "Loading: 33% | 1/3", "12:30 said", "[1/2] said",
+        "(pid) said", "99: said",
+        "2025-10-20 said", "ERRORS 02-23 21:55:00 a", "Warning: said", "| GPU  Name | Memory |",
+    ],
+)  # fmt: skip
+def test_what_only_resembles_a_prefix_is_message(text: str) -> None:
+    """A message keeps its own words."""
+    (line,) = lines(text)
+
+    assert (line.text, line.process, line.level) == (text, NOBODY, None)
+
+
+def test_a_header_inside_a_message_is_not_taken_off() -> None:
+    """Behind a logger's header the message begins, whatever it says."""
+    (line,) = lines("2025-10-20 12:37:08 | INFO | ERROR: quoted")
+
+    assert (line.level, line.text) == ("INFO", "ERROR: quoted")
+
+
+def test_indentation_of_the_message_stays() -> None:
+    """A traceback's code keeps the blanks that tell it is code; blanks at the end are dropped."""
+    assert [line.text for line in lines("INFO 02-23 21:55:00 [a.py:1]     raise x  \n  File\n")] == [
+        "    raise x",
+        "  File",
+    ]
+
+
+def test_lines_and_columns_count_from_one_with_colours() -> None:
+    """The place of a character is its place in the file, escapes and control characters counted."""
+    text = (
+        "first\n\x1b[36m(APIServer pid=1)\x1b[0m \x1b[32mINFO\x1b[0m "
+        "02-23 21:55:00 [a.py:1] sa\x00id \x1b[1mhere\x1b[0m\r\n\nlast"
+    )
+    found = lines(text)
+
+    assert [line.number for line in found] == [1, 2, 3, 4]
+    line = found[1]
+    raw = text.split("\n")[1]
+    for word in ("said", "here"):
+        column = line.column(line.text.index(word))
+        assert raw[column - 1 :].startswith(word[0])
+    assert raw[line.column(line.text.index("here")) - 1 :].startswith("here")
+    assert found[0].column() == 1
+
+
+def test_progress_bars_are_split_at_carriage_returns() -> None:
+    """Each state of a bar is a line at the same number, at its column; a line end of Windows is none."""
+    found = lines("Loading: 0%| | 0/2\rLoading: 50%| | 1/2\rLoading: 100%| | 2/2\r\nnext\r\n")
+
+    assert [(line.number, line.raw_column, line.text[:12]) for line in found] == [
+        (1, 1, "Loading: 0%|"), (1, 20, "Loading: 50%"), (1, 40, "Loading: 100"), (2, 1, "next"),
+    ]  # fmt: skip
+
+
+def test_glued_lines_are_cut_where_a_header_begins() -> None:
+    """A paste that lost its line ends still has its lines, at their columns."""
+    text = (
+        "INFO 02-2321:55:00 a.py:190]one.INFO 02-2321:55:01 b.py:1] two"
+        "(Worker pid=5) INFO 02-23 21:55:02 c.py:2] threeINFO:     Started server process [9]"
+    )
+    found = lines(text)
+
+    assert [line.text for line in found] == ["one.", "two", "three", "Started server process [9]"]
+    assert [line.number for line in found] == [1, 1, 1, 1]
+    assert [text[line.raw_column - 1 :][:4] for line in found] == ["INFO", "INFO", "(Wor", "INFO"]
+    assert [text[line.column() - 1 :].startswith(line.text) for line in found] == [True] * 4
+
+
+def test_prefixes_in_a_row_are_not_cut() -> None:
+    """Two prefixes of one line are no two lines."""
+    assert [line.text for line in lines("vllm-1  | (Worker pid=1) INFO 02-23 21:55:02 [c.py:2] said")] == ["said"]
+
+
+def test_very_long_lines_are_read_in_pieces() -> None:
+    """A line of megabytes is several lines at one number; no character is lost."""
+    found = lines("x" * (2 * MAX_LINE + 5) + "\nend")
+
+    assert [(line.number, line.raw_column, len(line.text)) for line in found] == [
+        (1, 1, MAX_LINE), (1, MAX_LINE + 1, MAX_LINE), (1, 2 * MAX_LINE + 1, 5), (2, 1, 3),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a\x1b[31mb\x1b[0m", "ab"),
+        ("\x1b]8;;http://x\x1b\\link", "link"),
+        ("a\x00\x08b\x7f", "ab"),
+        ("tab\tstays é", "tab\tstays é"),
+        ("\x1b[1;31;4;38;5;196mx", "x"),
+        ("\x1b\x1b[0mx", "x"),
+    ],
+)
+def test_escapes_and_control_characters_are_taken_out(text: str, expected: str) -> None:
+    """What a terminal would act on is not text."""
+    assert clean(text) == expected
+
+
+PAGE = """\
+# How I served a model
+
+Start it with `vllm serve m`; the log says `INFO 02-23 21:55:00 [a.py:1] quoted` at the end.
+
+| name | value |
+|------|-------|
+| INFO 02-23 21:55:00 [a.py:1] in a table | 1 |
+
+```bash
+vllm serve recommended --port 1
+export A=b
+```
+
+```
+root@h:/# vllm serve m --port 2
+INFO 02-23 21:55:00 [a.py:1] one
+Traceback (most recent call last):
+  File "/x/a.py", line 3, in run
+    call()
+RuntimeError: message
+of two lines
+```
+
+Later it printed:
+
+    (Worker pid=5) INFO 02-23 21:55:02 [c.py:2] two
+    and more
+    of it
+
+## Table of results
+"""
+
+
+def test_of_a_page_only_the_log_is_read() -> None:
+    """Prose, tables, quotations and recommended commands are no log; lines are numbered as in the page."""
+    found = lines(PAGE, "page.md")
+
+    assert [(line.number, line.region, line.text.strip()) for line in found] == [
+        (15, 1, "root@h:/# vllm serve m --port 2"),
+        (16, 1, "one"),
+        (17, 1, "Traceback (most recent call last):"),
+        (18, 1, 'File "/x/a.py", line 3, in run'),
+        (19, 1, "call()"),
+        (20, 1, "RuntimeError: message"),
+        (21, 1, "of two lines"),
+        (26, 2, "two"),
+        (27, 2, "and more"),
+    ]
+
+
+def test_a_log_glued_behind_prose_is_log() -> None:
+    """Four headers on a line are a log that lost its line ends, in a page as well."""
+    glued = "We ran it: " + "".join(f"INFO 02-23 21:55:0{n} a.py:{n}] line {n}" for n in range(5))
+
+    assert [line.text for line in lines(f"# Title\n\n{glued}\n", "page.md")] == [f"line {n}" for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.md", "anything", True), ("a.HTML", "anything", True), ("a.log", PAGE, True), ("-",
+        "```\nlog\n```\n```\n", True),
+        ("a.log", "INFO 02-23 21:55:00 [a.py:1] one\n" * 10, False), ("a.log", "# 1 of 2\n" * 10, False),
+        ("a.log", "| NVIDIA-SMI 535.1 |\n|-----+------|\n| 0 A100 | 1MiB |\n" * 5, False),
+    ],
+)  # fmt: skip
+def test_pages_are_told_from_logs(name: str, text: str, expected: bool) -> None:  # noqa: FBT001 - a table's column
+    """By the name's ending or by the marks of a page; the tables of nvidia-smi are none."""
+    assert is_page(name, text) is expected
+
+
+def test_a_page_may_end_inside_its_log() -> None:
+    """The last line's continuation is kept when the page ends."""
+    assert [line.text for line in lines("INFO 02-23 21:55:00 [a.py:1] one\nmore\n", "page.md")] == ["one", "more"]
+    assert [line.text for line in lines("INFO 02-23 21:55:00 [a.py:1] one\n# Title\n", "page.md")] == ["one"]
+    assert [line.text for line in lines("INFO 02-23 21:55:00 [a.py:1] one\n\n\n\n\n\nfar", "page.md")] == ["one"]
+
+
+def test_the_recorded_prefixes_leave_nothing_behind() -> None:
+    """Logs as containers carry them read as the program wrote them."""
+    for name in ("compose-prefix-colours", "container-runtime-prefix"):
+        found = lines((LOGS / f"{name}.log").read_text(encoding="utf-8"))
+        assert not [line.text for line in found if re.match(r"vllm-1|2026-|\(APIServer|INFO \d", line.text)]
+        assert any(line.process.name == "APIServer" and line.source for line in found)
+
+
+def test_quotes_are_short_and_show_what_matched() -> None:
+    """At most 400 characters: from the line's beginning, or from the match where that stands too far behind."""
+    (line,) = lines("INFO 02-23 21:55:00 [a.py:1]   " + "x" * 1000 + " needle " + "y" * 1000)
+    start = line.text.index("needle")
+
+    near, far = quote(3, line), quote(3, line, start, start + 6)
+
+    assert (near.file, near.line, near.column, len(near.text)) == (3, 1, 30, MAX_QUOTE)
+    assert near.text.startswith("xxx")
+    assert far.text.startswith("needle ")
+    assert far.column == line.raw.index("needle") + 1
+
+
+def test_quotes_hide_secrets_that_begin_before_them() -> None:
+    """A quotation that begins behind the name of a secret does not show its value."""
+    (line,) = lines("x" * 500 + " --api-key Zk3PqW9xLm2RtY7u needle")
+    start = line.text.index("Zk3P")
+
+    assert "Zk3P" not in quote(0, line, start, start + 30).text
+
+
+LOGLIKE = st.lists(
+    st.sampled_from(["INFO", " ", "02-23 21:55:00", "[a.py:1]", "] ", "(W pid=1)", "\n", "\r", "\x1b[0m", "\x1b",
+    "```", "| a |", "Traceback (most recent call last):", 'File "a", line 1, in b', "E: x", "é", "\x00",
+    "[rank0]: "]) | st.text(max_size=5),
+    max_size=40,
+).map("".join)  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None)
+@given(LOGLIKE, st.sampled_from(["a.log", "a.md"]))
+def test_any_text_has_lines_inside_the_file(text: str, name: str) -> None:
+    """Nothing raises; numbers and columns lie in the file; quotations are short."""
+    last = text.count("\n") + 1
+    longest = max(len(row) for row in text.split("\n"))
+    for line in read_lines(name, text):
+        assert 1 <= line.number <= last
+        assert 1 <= line.column(len(line.text)) <= longest + 1
+        assert len(quote(0, line).text) <= MAX_QUOTE
+
+
+UNITS = [
+    "a", " ", "(", "[", "1", "-", "a-", "/", "a.", "INFO ", "INFO 02-23 21:55:00 ", "2025-10-20 ",
+    "2025-10-20T12:37:08Z ", "|", "| ", "(W pid=1)", "(W pid=1) ",
+    "(Wx", "\x1b", "\x1b[", "\x1b[0m", "\x1b]", "A.", "A", "AError: ", "Traceback ", 'File "', "100%", ": ", "`",
+    "#", "<p", "---|", "+|", "\t", "a@a", "pid=", "\x00", "é",
+]  # fmt: skip
+
+
+SEARCHED = (log_lines._UNSEEN, log_lines._GLUED)
+MATCHED = [
+    *(value for value in vars(log_lines).values() if isinstance(value, re.Pattern) and value not in SEARCHED),
+    *(prefix.pattern for prefix in (*log_lines._PREFIXES, *log_lines._CARRIERS)),
+]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_expression_is_linear(unit: str) -> None:
+    """No repetition makes one of the module's own expressions cost more than twice for twice the text."""
+    text = unit * (20_000 // len(unit))
+    for pattern in MATCHED:
+        assert growth(pattern.match, text) <= LIMIT, pattern.pattern
+    for pattern in SEARCHED:
+        assert growth(pattern.findall, text) <= LIMIT, pattern.pattern
+
+
+@pytest.mark.parametrize("name", ["a.log", "a.md"])
+@pytest.mark.parametrize("unit", [*UNITS, "\r", "\n", "INFO 02-23 21:55:00 [a.py:1] x\n", "\x1b[31m\x1b[1m"])
+def test_reading_lines_is_linear(unit: str, name: str) -> None:
+    """Whatever a text repeats, on one line or many."""
+    assert (
+        growth(lambda text: sum(line.column(9) for line in read_lines(name, text)), unit * (6000 // len(unit))) <= LIMIT
+    )

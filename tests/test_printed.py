@@ -1,0 +1,134 @@
+"""Numbers, times and arguments are read as printed, without evaluating anything."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cost import LIMIT, growth
+from vllm_runbooks.printed import is_closed, literal, masked, moment, number, pairs, seconds_between
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "seconds"),
+    [
+        ("04-18 20:22:57", "04-18 20:24:58", 121.0),
+        ("12-31 23:59:58", "01-01 00:00:03", 5.0),
+        ("02-28 23:59:59", "03-01 00:00:00", 86401.0),
+        ("23:59:58", "00:00:03", 5.0),
+        ("2025-12-31 23:59:58.5", "2026-01-01T00:00:00.25Z", 1.75),
+        ("2025-02-28 23:59:59", "2025-03-01 00:00:00", 1.0),
+        ("02-2321:55:00", "02-2321:55:09", 9.0),
+        ("01-02 03:04:05,250", "01-02 03:04:05,750", 0.5),
+        ("04-18 20:22:57", "04-18 20:22:50", None),
+        ("2025-10-20 12:37:08", "10-20 12:38:00", None),
+        ("12:37:08", "10-20 12:38:00", None),
+        (None, "10-20 12:38:00", None),
+        ("10-20 12:38:00", "soon", None),
+    ],
+)
+def test_durations_cross_midnight_and_new_year(earlier: str | None, later: str | None, seconds: float | None) -> None:
+    """Only times of one form are compared; a small step back is unknown, not negative."""
+    assert seconds_between(moment(earlier), moment(later)) == seconds
+
+
+@pytest.mark.parametrize("text", ["13-45 00:00:00", "02-30 00:00:00", "2025-00-01 00:00:00", "25:00:00", "", "x"])
+def test_times_that_do_not_exist_are_unknown(text: str) -> None:
+    """A date that no calendar has is no moment."""
+    assert moment(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1,721,888", 1721888.0), ("0.93", 0.93), ("-0.1", -0.1), ("1.2.3", None), ("9" * 400, None)]
+)
+def test_numbers(text: str, value: float | None) -> None:
+    """Thousands may be separated; what is none, or beyond all bounds, is unknown."""
+    assert number(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "{'model_tag': 'openai/gpt-oss-20b', 'port': 10000, 'trust_remote_code': True, 'x': None, 'f': 0.65}",
+            {"model_tag": "openai/gpt-oss-20b", "port": 10000, "trust_remote_code": True, "x": None, "f": 0.65},
+        ),
+        (
+            "(host=None, port=8000, allowed_origins=['*'], d={'image': 10}, t=(1, 2))",
+            {"host": None, "port": 8000, "allowed_origins": ["*"], "d": {"image": 10}, "t": [1, 2]},
+        ),
+        (
+            "{'dtype': torch.bfloat16, 'e': <Enum.X: 'x, y'>, 'c': Config(a=1, b='2'), 'last': 1}",
+            {"dtype": "torch.bfloat16", "e": "<Enum.X: 'x, y'>", "c": "Config(a=1, b='2')", "last": 1},
+        ),
+        ('{"a": "it\'s, so", \'b\': "q\\"x", \'c\': 2}', {"a": "it's, so", "b": 'q"x', "c": 2}),
+        ("{'a': 1, 'b': [1, 2", {"a": 1, "b": "[1, 2"}),
+        ("{'a': 1} tail, 'b': 2", {"a": 1}),
+        ("{}", {}),
+        ("{'k': '\\d', 'n': 1if 1else 2, 'i': 1e999, 'b': b'x', 's': {1}}", {"k": "\\d", "n": "1if 1else 2",
+        "i": "1e999",
+        "b": "b'x'", "s": "{1}"}),
+        ("{junk, 'a': 1, https://x:y@z}", {"a": 1}),
+        ("{'p': '" + "x" * 5000 + "'}", {"p": "'" + "x" * 5000 + "'"}),
+    ],
+)  # fmt: skip
+def test_pairs_of_dicts_and_namespaces(text: str, expected: dict[str, object]) -> None:
+    """Literals get their values; what is none stays as printed; a cut-off end costs the last value only."""
+    assert pairs(text) == expected
+
+
+def test_secrets_in_arguments_are_masked() -> None:
+    """By the name of the argument or of a key within, whatever the value's form; unset ones stay visible."""
+    text = (
+        "{'api_key': ['x1'], 'hf_token': 'x2', 'o': {'password': 'x3', 'b': b'q'}, "
+        "'ssl_keyfile_password': None, 'h': ['Bearer abcdefgh12345']}"
+    )
+
+    found = pairs(text)
+
+    assert "x1" not in str(found)
+    assert "x2" not in str(found)
+    assert "x3" not in str(found)
+    assert "abcdefgh12345" not in str(found)
+    assert found["ssl_keyfile_password"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "closed"),
+    [("{'a': 1}", True), ("{'a': 1", False), ("(a=[1, 2]", False), ("(a=[1, 2]) tail", True), ("{", False),
+    ("{}", True)],
+)  # fmt: skip
+def test_whether_a_bracket_is_closed(text: str, closed: bool) -> None:  # noqa: FBT001 - a table's column
+    """Arguments that were wrapped in a paste go on until their bracket closes."""
+    assert is_closed(text) is closed
+
+
+def test_values_that_json_does_not_know() -> None:
+    """What JSON cannot hold is shown as printed."""
+    assert masked(...) == ""
+    assert masked(float("nan"), otherwise="nan") == "nan"
+    assert masked({1: (2, ...)}, otherwise="…") == {"1": [2, "…"]}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.sampled_from("{}()[]<>'\"\\,:=a1 .-\n"), max_size=120))
+def test_any_text_can_be_read_as_pairs(text: str) -> None:
+    """No nesting, quote or escape raises."""
+    pairs(text)
+    literal(text)
+    is_closed(text)
+    moment(text)
+
+
+@pytest.mark.parametrize("unit", ["a=1, ", "(", "'", "\\", "[{", ",", "'a': 'b', "])
+def test_reading_pairs_is_linear(unit: str) -> None:
+    """Twice the text costs at most two and a half times."""
+    assert growth(pairs, "{" + unit * (8000 // len(unit))) <= LIMIT
+
+
+def test_moments_keep_their_form() -> None:
+    """A form says what was printed beside the hour."""
+    texts = ["10:00:00", "10-20 10:00:00", "2025-10-20 10:00:00"]
+
+    assert [m.form for m in map(moment, texts) if m] == ["day", "date", "year"]

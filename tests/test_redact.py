@@ -1,0 +1,187 @@
+"""No secret leaves the reader in any form; what only looks like one stays as it was."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cost import LIMIT, growth
+from vllm_runbooks import authoring, catalog, redact, startup_log
+from vllm_runbooks.records import Document, Evidence, document
+from vllm_runbooks.redact import names_secret, redact_text
+
+CANARY = "Zk3PqW9xLm2RtY7uB4vN"
+ISSUED = [
+    "hf_" + CANARY + "AbCdEfGhIj", "sk-" + CANARY, "sk-proj-" + CANARY + "_x-y",
+    "nvapi-" + CANARY, "ghp_" + CANARY, "gho_" + CANARY,
+    "github_pat_11A_" + CANARY, "glpat-" + CANARY, "AKIAZK3PQW9XLM2RTY7U", "AIza" + CANARY + "ABCDEFGHIJK12345",
+    "xoxb-123456-" + CANARY,
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0." + CANARY,
+]  # fmt: skip
+NAMED = [
+    f"--api-key {CANARY}", f"--api-key={CANARY}", f"--api-key '{CANARY} with words'", f'--api-key "{CANARY}" --port 1',
+    f"--hf-token {CANARY}", f"--token {CANARY}", f"api_key: {CANARY}", f"'api_key': ['{CANARY}']",
+    f"'api_key': '{CANARY}'",
+    f"'api_key': ('{CANARY}',)", f"api_keys=['a', '{CANARY}']", f"Namespace(host=None, api_key='{CANARY}', port=8000)",
+    f"(port=1,api_key={CANARY},host=2)", f"OPENAI_API_KEY={CANARY}", f"export HF_TOKEN={CANARY}",
+    f"HUGGING_FACE_HUB_TOKEN={CANARY}",
+    f"MY_TOKEN={CANARY}", f"AWS_SECRET_ACCESS_KEY={CANARY}", f"AWS_SESSION_TOKEN={CANARY}", f"DB_PASS={CANARY}",
+    f'declare -x WANDB_API_KEY="{CANARY}"', f'{{"user":"a","password":"{CANARY}","n":1}}',
+    f'{{\\"api_key\\": \\"{CANARY}\\"}}',
+    f"https://bob:{CANARY}@example.org/x", f"https://{CANARY}@example.org/x", f"Authorization: Bearer {CANARY}",
+    f"'Authorization': 'Bearer {CANARY}'", f'-H "Authorization: Bearer {CANARY}"', f"Authorization: Basic {CANARY}==",
+    f"x-api-key: {CANARY}", f"authorization: {CANARY}", f"api_key%3D{CANARY}&x=1", f"?token={CANARY}&a=b",
+    f"Cookie: session={CANARY}",
+    f"ssl_keyfile_password='{CANARY}'", f"password {CANARY}", f"api_key = {CANARY}", f"    api_key = '{CANARY}'",
+    f"token={CANARY},", f"secret => {CANARY}",
+]  # fmt: skip
+PEM = f"-----BEGIN RSA PRIVATE KEY-----\nMIIE{CANARY}\n{CANARY}\n-----END RSA PRIVATE KEY-----"
+HARMLESS = [
+    "GPU-3f2a7c1e-9b1d-4c6e-8f00-1234567890ab", "commit 9c1b2e0f7c7a4b1d8e2f3a4b5c6d7e8f90a1b2c3",
+    "vLLM 0.19.0rc1+g1234567",
+    "GPU KV cache size: 798,624 tokens", "eos_token='<|im_end|>'", "tokenizer='Qwen/Qwen2.5-0.5B', tokenizer_mode=auto",
+    "return_tokens_as_token_ids=False", "token=5", "api_key=None,served_model_name=None", "max_num_batched_tokens=2048",
+    "basic functionality of the engine", "Bearer tokens are accepted", "hf_token=None, api_key=[]",
+    "--api-key $VLLM_API_KEY",
+    "--api-key <your-key>", "unexpected token id 12345", "pad_token_id=151643, stop_token_ids=[1, 2]",
+    "special token <|x|>",
+    "the key cache is on cuda:0", "Authorization header missing", "tcp://10.0.0.1:5555",
+    "http://0.0.0.0:8000/v1/models",
+    "image_token=abc12345xyz", "Waiting for token 12 of 15", "passed 12 checks, password policy unchanged",
+    'api_key="EMPTY"',
+    "/root/.cache/vllm/torch_compile_cache/53309fb7e3/rank_0_0",
+    "a7c56a287d6bc73f13d9858ad8e60b103c9a539350d9acfe4f98c0a15ebd82e3",
+    "http://user:***@host/x", "ftp://anonymous-nobody-here@host/x", "block hash 0x7f3a9c", "secret: null",
+    "kv_cache_dtype=fp8_e4m3",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [*ISSUED, *NAMED, PEM, PEM.replace("\n", "\\n"), PEM.rpartition("\n")[0]])
+def test_secrets_are_replaced(text: str) -> None:
+    """Each kind of secret is gone, and replacing again changes nothing."""
+    shown = redact_text(f"before {text} after")
+
+    assert CANARY not in shown
+    assert "ZK3PQW9XLM2RTY7U" not in shown
+    assert "[secret-" in shown
+    assert redact_text(shown) == shown
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_look_alikes_stay(text: str) -> None:
+    """What only resembles a secret is shown unchanged."""
+    assert redact_text(text) == text
+
+
+def test_what_surrounds_a_secret_stays() -> None:
+    """Names, quotes, hosts and the fields that follow are kept."""
+    shown = [
+        re.sub(r"secret-\d+", "secret", redact_text(text))
+        for text in (
+            f"--api-key={CANARY} --port 1", f'{{"password": "{CANARY}", "n": 1}}', f"https://bob:{CANARY}@h/x",
+            f"(api_key={CANARY},port=2)", f"Authorization: Bearer {CANARY} rest",
+        )
+    ]  # fmt: skip
+
+    assert shown == [
+        "--api-key=[secret] --port 1",
+        '{"password": "[secret]", "n": 1}',
+        "https://bob:[secret]@h/x",
+        "(api_key=[secret],port=2)",
+        "Authorization: Bearer [secret] rest",
+    ]
+
+
+def test_one_secret_has_one_placeholder() -> None:
+    """The same value is recognisable as the same, another as another."""
+    one, again, other = (redact_text(f"--api-key={key}") for key in (CANARY, CANARY, CANARY[::-1]))
+
+    assert one == again
+    assert one != other
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("api_key", True), ("hf_token", True), ("ssl_keyfile_password", True), ("VLLM_API_KEY", True),
+        ("HF_TOKEN", True),
+        ("tokenizer", False), ("eos_token", False), ("max_tokens", False), ("port", False), ("api_key_file", False),
+    ],
+)  # fmt: skip
+def test_names_tell_what_is_secret(name: str, expected: bool) -> None:  # noqa: FBT001 - a table's column
+    """A field's name decides where its value cannot."""
+    assert names_secret(name) is expected
+
+
+def lines_with_secrets() -> list[str]:
+    """Log lines around every canary: quotes, warnings, arguments, commands, exceptions, traceback locals."""
+    head = "(EngineCore_DP0 pid=7) ERROR 11-20 08:29:25 [core.py:12] "
+    found = []
+    for secret in (*ISSUED, *NAMED):
+        found += [
+            f"WARNING 11-20 08:29:25 [utils.py:1] odd value {secret}",
+            f"\x1b[31mWARNING\x1b[0m 11-20 08:29:25 [utils.py:1] \x1b[1m{secret}\x1b[0m",
+            f"INFO 11-20 08:29:25 [utils.py:233] non-default args: {{'model': 'm', {secret}}}",
+            f"root@host:/# vllm serve m {secret}",
+            f"{head}Traceback (most recent call last):",
+            f'{head}  File "/x/core.py", line 3, in run',
+            f"{head}    │ key = {secret}",
+            f"{head}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB {secret}",
+            f"ValueError: bad {secret}",
+            f"INFO 11-20 08:29:25 [model.py:5] Starting vLLM server on http://u:{CANARY}@0.0.0.0:8000 {secret}",
+        ]
+    return found
+
+
+def test_no_secret_reaches_a_record() -> None:
+    """Nothing that the reader returns holds a canary, whatever line it came from."""
+    shelf = catalog.load(authoring.compile_index)
+    text = "\n".join(
+        ["INFO 11-20 08:29:25 [api_server.py:1] vLLM API server version 0.19.0", *lines_with_secrets(), PEM]
+    )
+
+    starts = startup_log.read(Evidence((Document("a.log", text),)), shelf)
+    shown = json.dumps([document(start) for start in starts], ensure_ascii=False) + repr(starts)
+
+    assert len(starts) > 10
+    assert CANARY not in shown
+    assert "ZK3PQW9XLM2RTY7U" not in shown
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=200), st.sampled_from([*NAMED, *ISSUED]), st.text(max_size=50))
+def test_any_text_can_be_redacted(before: str, secret: str, after: str) -> None:
+    """No surroundings make it raise; behind a blank the secret is found in all of them."""
+    shown = redact_text(f"{before}\n{secret}\n{after}")
+
+    assert CANARY not in shown or CANARY in before + after
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a", "-", "_", "a-", "key", "token ", "api_key", "api_key=", "api_key='", '--api-key \\"', "https://",
+        "https://a:", "a@", "Bearer ",
+        "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaa.", "hf_", "password: [", "password: (", ",", "];", "\\", " ",
+        "=", "%3D", "secret ",
+    ],
+)  # fmt: skip
+def test_redacting_is_linear(unit: str) -> None:
+    """Twice the text costs at most two and a half times, whatever it repeats."""
+    assert growth(redact_text, f"api_key=x {unit * (16_000 // len(unit))}") <= LIMIT
+
+
+def test_a_text_without_secrets_is_returned_as_it_is() -> None:
+    """The common line costs nothing but a look."""
+    text = "Model loading took 13.72 GiB memory and 62.336108 seconds"
+
+    assert redact_text(text) is text
+
+
+def test_every_trigger_is_lower_case() -> None:
+    """The quick look compares with the lower-cased text."""
+    assert [trigger for trigger in redact._TRIGGERS if trigger != trigger.lower()] == []

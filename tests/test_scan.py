@@ -1,0 +1,234 @@
+"""Patterns are found the same by both engines, at any place of a long text, in linear time."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cost import LIMIT, growth, seconds
+from vllm_runbooks import authoring, catalog, scan
+from vllm_runbooks.records import Document
+from vllm_runbooks.scan import OVERLAP, WINDOW, PatternSet, faults
+
+re2 = pytest.importorskip("re2")
+
+
+@pytest.fixture(scope="module")
+def shelf() -> catalog.Catalog:
+    return catalog.load(authoring.compile_index)
+
+
+def found(patterns: PatternSet, text: str) -> list[tuple[int, int, int, tuple[tuple[str, str], ...]]]:
+    return sorted((f.pattern, f.start, f.end, tuple(sorted(f.groups.items()))) for f in patterns.find(text))
+
+
+def documents() -> list[Document]:
+    """Every text of the recorded cases."""
+    return [
+        Document(str(path.relative_to(catalog.cases_dir())), path.read_text(encoding="utf-8"))
+        for path in sorted(catalog.cases_dir().glob("*/*.log"))
+    ]
+
+
+def both(patterns: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> tuple[PatternSet, PatternSet, PatternSet]:
+    """The three ways to find candidates: RE2's set, words before RE2, words before `re`."""
+    by_set = PatternSet(patterns)
+    monkeypatch.setattr(scan, "SET_AFTER", 0)
+    list(by_set.find("any"))
+    monkeypatch.undo()
+    by_set._windows = scan.SET_AFTER
+    return by_set, PatternSet(patterns), PatternSet(patterns, engine="re")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("KV cache size: 5", "KV cache size: 5"),
+        ("KV cache size: 5", "KVcachesize:5"),
+        ("KV cache size: 5", "KV  cache\tsize:    5"),
+        ("a[ ]b foo", "a b foo"),
+        (r"foo \(bar\)", "foo(bar)"),
+        ("x[] ]yes", "x yes"),
+    ],
+)
+def test_a_blank_stands_for_any_blank_space(pattern: str, text: str) -> None:
+    """A blank of a pattern matches up to four blanks or none; inside a class it is a blank."""
+    for engine in (None, "re"):
+        assert [f.pattern for f in PatternSet([pattern], engine=engine).find(text)] == [0]
+
+
+def test_a_blank_does_not_stand_for_a_word() -> None:
+    """Five blanks, or a word, are no blank."""
+    assert list(PatternSet(["KV cache"]).find("KV     cache KV x cache")) == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?i)word", "a(?=word)", "(word)", "word$", r"word\Z", r"\Aword", "(?P<a>word)(?P=a)", r"(?P<a>wo)rd\1",
+        "wordy.*", "wordy.+x", r"wordy\d+", r"wordy\d{3,}", "wordy[a-z]+", "(?:wordy)+", "wordy+", "word +",
+        "word.{0,400}x",
+        "word.{,5}", "wordy?+", "wordy{1,3}+", r"word\pL", r"word\A", "word[[:alpha:]]", "word[a&&b]",
+        "word(", "[bad", "(?:word)?", "a.b", "[abc]d", "(?:foo|bar)", "foo|bar", "word(?:a{1,5}){1,9}b",
+        "word.{0,200}word.{0,200}word.{0,200}word", r"\d{1,200} ?", "w" * 2000, "word {0,5}",
+    ],
+)  # fmt: skip
+def test_patterns_that_engines_or_time_cannot_bear_are_refused(pattern: str) -> None:
+    """What one engine lacks, reads differently, or what can take too long has a fault, told in words."""
+    assert [fault for fault in faults(pattern) if fault.strip()]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "plain words", r"^(?:Killed|Aborted)", r"took (?P<x_gib>[\d.]{1,12}) GiB", r"a \$HOME and \* star",
+        "non-default args: {",
+        "error[?*+] at", r"(?:V1 |vLLM ){0,2}engine", "colou?r word", "word.{0,200}word.{0,200}end",
+    ],
+)  # fmt: skip
+def test_harmless_patterns_have_no_fault(pattern: str) -> None:
+    """What both engines read alike in bounded time is accepted, and both compile it."""
+    assert faults(pattern) == []
+    re2.compile(scan.expand(pattern))
+    re.compile(scan.expand(pattern), re.ASCII)
+
+
+def test_every_pattern_of_the_catalog_is_without_fault(shelf: catalog.Catalog) -> None:
+    """The shipped patterns obey the rules that a user's own must obey."""
+    assert {p: faults(p) for p in shelf.patterns.patterns if faults(p)} == {}
+
+
+def test_widths_are_those_of_the_compiled_patterns(shelf: catalog.Catalog) -> None:
+    """The longest match is computed right, since windows overlap by as much."""
+    for pattern in shelf.patterns.patterns:
+        width, _ = scan._size(scan._signs(pattern))
+        parsed: Any = re._parser  # type: ignore[attr-defined] # the only independent count there is
+        assert parsed.parse(scan.expand(pattern)).getwidth()[1] == width <= OVERLAP
+
+
+def test_the_engines_find_the_same_in_every_case_and_example(
+    shelf: catalog.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RE2 and `re` agree on pattern, place and captures, line by line."""
+    ways = both(shelf.patterns.patterns, monkeypatch)
+    texts = [line for document in documents() for line in document.text.splitlines()]
+    texts += [e.text for s in shelf.symptoms.values() for e in s.examples]
+    texts += [miss.text for s in shelf.symptoms.values() for miss in s.near_misses]
+    texts += [e.text for known in shelf.lines for e in known.examples]
+
+    for text in dict.fromkeys(texts):
+        by_set, by_words, by_re = (found(patterns, text) for patterns in ways)
+        assert by_set == by_words == by_re
+
+
+def test_the_engines_find_the_same_in_mutated_logs(shelf: catalog.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut, spliced and overwritten lines do not divide the engines."""
+    chance = random.Random(20261120)  # noqa: S311 - repeatable, not secret
+    ways = both(shelf.patterns.patterns, monkeypatch)
+    lines = [e.text for s in shelf.symptoms.values() for e in s.examples] + [
+        e.text for known in shelf.lines for e in known.examples
+    ]
+    for _ in range(400):
+        one, two = chance.choice(lines), chance.choice(lines)
+        text = one[: chance.randrange(len(one) + 1)] + chance.choice(" \t.:é(\0") + two[chance.randrange(len(two)) :]
+        by_set, by_words, by_re = (found(patterns, text) for patterns in ways)
+        assert by_set == by_words == by_re
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(st.characters(codec=None), max_size=300))
+def test_any_text_can_be_searched(text: str) -> None:
+    """No text raises, lone surrogates included, and places lie inside it."""
+    for engine in (None, "re"):
+        for f in PatternSet(["foo", "^x", r"(?P<a>\d{1,9}) GiB"], engine=engine).find(text + "3 GiB"):
+            assert 0 <= f.start < f.end <= len(text) + 5
+
+
+@pytest.mark.parametrize("engine", [None, "re"])
+@pytest.mark.parametrize(
+    "place", [0, 1, WINDOW - OVERLAP - 1, WINDOW - OVERLAP, WINDOW - 5, WINDOW, 3 * WINDOW - 7, 20_000]
+)
+def test_long_texts_are_searched_in_windows_without_a_seam(engine: str | None, place: int) -> None:
+    """A match is found whole wherever it stands, once, at its place."""
+    text = "x" * place + "size 123456789 GiB" + "y" * 9000
+
+    matches = list(PatternSet([r"size (?P<size>\d{1,12})"], engine=engine).find(text))
+
+    assert [(0, place, place + 14, {"size": "123456789"})] == [tuple(match) for match in matches]
+
+
+@pytest.mark.parametrize("engine", [None, "re"])
+def test_the_beginning_is_the_text_s_not_a_window_s(engine: str | None) -> None:
+    r"""`^` and `\b` look at the text, not at where a window was cut."""
+    step = WINDOW - OVERLAP
+    text = "-" * step + "Killed" + "-" * WINDOW
+    inside = "-" * (step - 1) + "aKilled" + "-" * WINDOW
+
+    assert list(PatternSet(["^Killed"], engine=engine).find(text)) == []
+    assert list(PatternSet([r"\bKilled"], engine=engine).find(inside)) == []
+    assert [step] == [f.start for f in PatternSet([r"\bKilled"], engine=engine).find(text)]
+
+
+def test_without_re2_the_answers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where google-re2 is not installed `re` serves."""
+    monkeypatch.setattr(scan, "_re2", lambda: None)
+    patterns = PatternSet(["Killed by signal"])
+
+    assert [f.pattern for f in patterns.find("Killed by signal 9")] == [0]
+
+
+def test_re2_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed import of re2 is no error."""
+    monkeypatch.setitem(__import__("sys").modules, "re2", None)
+
+    assert scan._re2.__wrapped__() is None
+
+
+def test_no_patterns_find_nothing() -> None:
+    """An empty set is a set."""
+    assert list(PatternSet([]).find("text")) == []
+
+
+def test_groups_that_took_no_part_are_left_out() -> None:
+    """Captures hold what was matched only."""
+    assert [f.groups for f in PatternSet([r"word (?:(?P<a>\d)|(?P<b>x))"]).find("word 1")] == [{"a": "1"}]
+
+
+def worst(pattern: str) -> list[str]:
+    """Texts that try a pattern's patience: its words again and again, cut off before the end."""
+    words = [
+        re.sub(r"\\(.)", r"\1", w)
+        for w in re.findall(
+            r"(?:\\[^\w]|[A-Za-z0-9 _:./,='-])+", re.sub(r"\(\?P<\w+>|\[[^\]]*\]|\{[\d,]*\}|\?", " ", pattern)
+        )
+    ]
+    joined = " ".join(words)[:200]
+    return [
+        ((words or ["x"])[0] + " ") * 400,
+        (joined + " ") * 30,
+        joined + " 1" * 2000,
+        joined + "1" * 4000,
+        joined + " " * 4000,
+    ]
+
+
+def test_every_pattern_is_quick_on_its_own_worst_text(shelf: catalog.Catalog) -> None:
+    """One window of a pattern's own words costs at most 20 ms in `re`, where nothing but bounds protects."""
+    for pattern in shelf.patterns.patterns:
+        search = re.compile(scan.expand(pattern), re.ASCII).search
+        for text in worst(pattern):
+            assert seconds(search, text[:WINDOW]) < 0.02, pattern
+
+
+@pytest.mark.parametrize("engine", [None, "re"])
+@pytest.mark.parametrize("unit", ["CUDA out of memory. Tried to allocate ", "x", " ", "GiB 1.0 (", "max seq len (1), "])
+def test_the_whole_set_is_linear_in_the_text(shelf: catalog.Catalog, engine: str | None, unit: str) -> None:
+    """Twice the text costs at most two and a half times."""
+    patterns = PatternSet(shelf.patterns.patterns, engine=engine)
+
+    assert growth(lambda text: list(patterns.find(text)), (unit * 20_000)[:20_000]) <= LIMIT

@@ -1,0 +1,75 @@
+"""The front door: load, paste, diagnose, read, judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vllm_runbooks import session
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.records import Outcome, Verdict
+
+CASE = "autoglm-3090-video-oom"
+
+
+def test_a_pasted_text_takes_precedence() -> None:
+    """As in a runbook's parameters; blanks are no text."""
+    evidence = session.load(CASE, pasted="OSError: [Errno 98] Address already in use", vllm="0.11.0")
+
+    assert evidence.documents[0].name == "pasted text"
+    assert evidence.vllm == "0.11.0"
+    assert session.load(CASE, pasted=" \n").case is not None
+    assert session.paste("words").documents[0].text == "words"
+
+
+def test_cases_may_lie_elsewhere(tmp_path: Path) -> None:
+    """A folder of one's own, found by the case's id."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "case.yaml").write_text("id: mine\ntitle: t\nsource: s\nfiles: [a.log]\nexpect: {outcome: failed}\n")
+    (folder / "a.log").write_text("OSError: [Errno 98] Address already in use\n")
+    evidence = session.load("mine", cases=tmp_path)
+
+    assert session.judge(session.diagnose(evidence), evidence).verdict is Verdict.PASS
+    assert session.load_case(folder).id == "mine"
+
+
+@pytest.mark.parametrize("name", ["nothing-of-this-name", "", "a\0b"])
+def test_what_is_not_there_is_refused(name: str) -> None:
+    """With one line."""
+    with pytest.raises(InputError) as caught:
+        session.load(name)
+
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_a_case_is_refused(tmp_path: Path) -> None:
+    """It says what to give instead."""
+    with pytest.raises(InputError, match=r"holds no case\.yaml"):
+        session.load_case(tmp_path)
+
+
+def test_a_start_is_chosen_by_number() -> None:
+    """0 and None are the last."""
+    evidence = session.load("tiny-cpu-two-starts")
+
+    assert session.diagnose(evidence, start=1).outcome is Outcome.FAILED
+    assert session.diagnose(evidence, start=0).outcome is session.diagnose(evidence).outcome is Outcome.RUNNING
+    assert len(session.read(evidence)) == 2
+    with pytest.raises(InputError, match="--start 3: the text holds 2 starts; choose one of them"):
+        session.diagnose(evidence, start=3)
+
+
+def test_folders_of_ones_own_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several, separated as in PATH."""
+    for name in ("a", "b"):
+        (tmp_path / name / "symptoms").mkdir(parents=True)
+    (tmp_path / "a" / "symptoms" / "x.yaml").write_text("- a\n")
+    monkeypatch.setenv("VLLM_RUNBOOKS_CATALOG", f"{tmp_path / 'a'}:{tmp_path / 'b'}")
+    session.load_catalog.cache_clear()
+    problems = session.load_catalog().problems
+    session.load_catalog.cache_clear()
+
+    assert session.own_catalogs() == (str(tmp_path / "a"), str(tmp_path / "b"))
+    assert [problem.split(":")[0] for problem in problems] == [str(tmp_path / "a" / "symptoms" / "x.yaml")]

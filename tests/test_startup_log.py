@@ -1,0 +1,888 @@
+"""A log becomes one record per start: figures, arguments, time line, tracebacks, and the last state it proves."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cost import LIMIT, growth
+from vllm_runbooks import authoring, catalog, evidence, startup_log
+from vllm_runbooks.records import Document, Evidence, Process, Start
+from vllm_runbooks.scan import PatternSet
+
+LOGS = Path(__file__).parent / "logs"
+VERSION = "INFO 11-20 08:00:00 [api_server.py:1] vLLM API server version 0.19.0"
+READY = "INFO:     Application startup complete."
+SERVED = 'INFO:     127.0.0.1:5 - "POST /v1/completions HTTP/1.1" 200 OK'
+STOPPING = "INFO:     Shutting down"
+DIED = (
+    "ERROR 11-20 08:09:00 [core_client.py:600] Engine core proc EngineCore_DP0 died unexpectedly, shutting down client."
+)
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+@pytest.fixture(scope="module")
+def shelf() -> catalog.Catalog:
+    return catalog.load(authoring.compile_index)
+
+
+Read = Callable[[str], list[Start]]
+
+
+@pytest.fixture
+def case(shelf: catalog.Catalog) -> Read:
+    """Reads a recorded case by its id."""
+
+    def read(name: str) -> list[Start]:
+        found = evidence.load(name, read_case=authoring.read_case, cases=catalog.cases_dir())
+        return startup_log.read(found, shelf)
+
+    return read
+
+
+def starts_of(shelf: catalog.Catalog, *lines: str, name: str = "a.log", vllm: str | None = None) -> list[Start]:
+    return startup_log.read(Evidence((Document(name, "\n".join(lines)),), vllm=vllm), shelf)
+
+
+def one(shelf: catalog.Catalog, *lines: str, name: str = "a.log") -> Start:
+    (start,) = starts_of(shelf, *lines, name=name)
+    return start
+
+
+def recorded(name: str) -> str:
+    """The text of a recorded log: one of ours, or a case's."""
+    path = LOGS / f"{name}.log"
+    return (path if path.is_file() else catalog.cases_dir() / name / "startup.log").read_text(encoding="utf-8")
+
+
+def every_recorded_text() -> list[str]:
+    return [recorded(p.stem) for p in sorted(LOGS.glob("*.log"))] + [
+        p.read_text(encoding="utf-8") for p in sorted(catalog.cases_dir().glob("*/*.log"))
+    ]
+
+
+FOUR_STARTS: list[dict[str, object]] = [
+    {
+        "weights_gib": 13.72,
+        "kv_cache_gib": 36.56,
+        "kv_cache_tokens": 798_624,
+        "max_concurrency": 11.99,
+        "max_concurrency_tokens": 131_072,
+        "cuda_graph_gib": 0.69,
+        "cuda_graph_estimated_gib": 0.42,
+        "gpu_memory_utilization": 0.65,
+        "max_model_len": 131_072,
+        "quantization": "mxfp4",
+        "model": "openai/gpt-oss-20b",
+        "architecture": "GptOssForCausalLM",
+        "load_seconds": 62.336108,
+        "startup_seconds": 121.0,
+        "generation_tokens_per_s_max": 164.7,
+    },
+    {
+        "weights_gib": 48.5,
+        "kv_cache_gib": 21.5,
+        "kv_cache_tokens": 93_936,
+        "max_concurrency": 6.96,
+        "max_concurrency_tokens": 131_072,
+        "cuda_graph_gib": None,
+        "cuda_graph_estimated_gib": None,
+        "gpu_memory_utilization": 0.9,
+        "max_model_len": 131_072,
+        "quantization": None,
+        "model": "google/gemma-4-26B-A4B",
+        "architecture": "Gemma4ForConditionalGeneration",
+        "load_seconds": 10.090812,
+        "startup_seconds": 60.0,
+        "generation_tokens_per_s_max": 18.8,
+    },
+    {
+        "weights_gib": 25.7,
+        "kv_cache_gib": 24.45,
+        "kv_cache_tokens": 106_800,
+        "max_concurrency": 4.37,
+        "max_concurrency_tokens": 262_144,
+        "cuda_graph_gib": 0.95,
+        "cuda_graph_estimated_gib": 1.11,
+        "gpu_memory_utilization": 0.65,
+        "max_model_len": 262_144,
+        "quantization": "fp8",
+        "model": "google/gemma-4-26B-A4B",
+        "architecture": "Gemma4ForConditionalGeneration",
+        "load_seconds": 15.197657,
+        "startup_seconds": 84.0,
+        "generation_tokens_per_s_max": 80.6,
+    },
+    {
+        "weights_gib": 58.9,
+        "kv_cache_gib": 15.18,
+        "kv_cache_tokens": 16_576,
+        "max_concurrency": 1.23,
+        "max_concurrency_tokens": 131_072,
+        "cuda_graph_gib": 0.84,
+        "cuda_graph_estimated_gib": 0.86,
+        "gpu_memory_utilization": 0.95,
+        "max_model_len": 131_072,
+        "quantization": None,
+        "model": "google/gemma-4-31B-it",
+        "architecture": "Gemma4ForConditionalGeneration",
+        "load_seconds": 265.606047,
+        "startup_seconds": 379.0,
+        "generation_tokens_per_s_max": 23.2,
+    },
+]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_every_fact_of_four_starts_in_one_file(case: Read, number: int) -> None:
+    """Weights, cache, graphs, arguments, rates and times of each start are its own."""
+    start = case("gpt-oss-gemma-a100-four-starts")[number]
+
+    expected = FOUR_STARTS[number] | {
+        "tensor_parallel_size": 1,
+        "pipeline_parallel_size": 1,
+        "data_parallel_size": 1,
+        "kv_cache_tokens_meaning": "slots",
+    }
+    assert {name: getattr(start.facts, name) for name in expected} == expected
+    assert (start.release.version, start.release.source, start.outcome) == ("0.19.0", "printed", "running")
+
+
+def test_four_starts_do_not_overlap(case: Read) -> None:
+    """Each line belongs to one start."""
+    ranges = [(start.first_line, start.last_line) for start in case("gpt-oss-gemma-a100-four-starts")]
+
+    assert ranges == [(1, 69), (70, 152), (153, 219), (220, 288)]
+
+
+def test_the_page_of_the_four_starts_reads_as_the_case(shelf: catalog.Catalog, seeds: Path) -> None:
+    """Prose, tables and other commands around the logs change nothing but the line numbers."""
+    starts = startup_log.read(
+        evidence.load(seeds / "gpt-oss-and-gemma-on-a100.md", read_case=authoring.read_case), shelf
+    )
+
+    assert [(start.first_line, start.last_line) for start in starts] == [(10, 105), (118, 227), (240, 333), (347, 442)]
+    for start, facts in zip(starts, FOUR_STARTS, strict=True):
+        assert {name: getattr(start.facts, name) for name in facts} == facts
+
+
+@pytest.mark.parametrize(
+    ("page", "place"),
+    [
+        (("single-gpu-oom-and-8x3090-split.md", "autoglm-3090-video-oom"), (6, 286)),
+        (("multi-node-ray.md", "qwen-2x24gb-mp-glued"), (17, 17)),
+    ],
+)
+def test_other_pages_read_as_their_cases(
+    shelf: catalog.Catalog, seeds: Path, case: Read, page: tuple[str, str], place: tuple[int, int]
+) -> None:
+    """The facts, outcome and symptoms of the page are those of the log that was cut out of it."""
+    starts = startup_log.read(evidence.load(seeds / page[0], read_case=authoring.read_case), shelf)
+
+    assert [(start.first_line, start.last_line) for start in starts] == [place]
+    (cut,) = case(page[1])
+    for start in starts:
+        wanted = {name: value for name, value in vars(cut.facts).items() if value is not None}
+        assert {name: getattr(start.facts, name) for name in wanted} == wanted
+        assert start.outcome == cut.outcome
+        assert {hit.symptom for hit in start.hits} == {hit.symptom for hit in cut.hits}
+
+
+def test_a_page_with_two_logs_has_two_starts(shelf: catalog.Catalog, seeds: Path) -> None:
+    """The failed start and the one that worked later are told apart."""
+    starts = startup_log.read(
+        evidence.load(seeds / "shared-gpu-memory-profiling.md", read_case=authoring.read_case), shelf
+    )
+
+    assert [(str(s.outcome), s.facts.kv_cache_tokens) for s in starts] == [("failed", None), ("ready", 1_721_888)]
+
+
+def test_a_glued_log_of_two_ranks(case: Read) -> None:
+    """What each rank printed is kept; the cache is that of the smaller, the tokens are blocks times block size."""
+    (start,) = case("qwen-2x24gb-mp-glued")
+
+    assert [
+        (r.rank, r.kv_cache_gib, r.activation_gib, r.non_torch_gib, r.weights_gib, r.gpu_total_gib) for r in start.ranks
+    ] == [
+        (0, 8.6, 1.39, 0.4, 1.4495, 23.69),
+        (1, 9.93, 0.09, 0.37, 1.4495, 23.69),
+    ]
+    facts = start.facts
+    assert (facts.kv_cache_blocks, facts.kv_cache_tokens, facts.max_concurrency) == (40_269, 644_304, 5033.62)
+    assert (facts.tensor_parallel_size, facts.executor_backend, facts.cuda_graph_gib) == (2, "mp", 0.85)
+    assert start.release.version == "0.7.2"
+    assert start.arguments["tensor_parallel_size"] == 2
+    assert start.arguments["return_tokens_as_token_ids"] is False
+
+
+def test_a_log_that_a_wrapper_logged_again(case: Read) -> None:
+    """Another logger's prefix changes no figure; the wrapper's own word for ready counts once the cache is there."""
+    (start,) = case("qwen-a100-relogged-by-wrapper")
+
+    facts = start.facts
+    assert (facts.weights_gib, facts.load_seconds, facts.kv_cache_tokens, facts.max_concurrency) == (
+        0.93,
+        1.71,
+        1_721_888,
+        52.55,
+    )
+    assert start.outcome == "ready"
+    assert start.release.source == "unknown"
+
+
+def test_tracebacks_of_two_processes(case: Read) -> None:
+    """The engine's two tracebacks and the server's wrapper are three, each with its process and frames."""
+    (start,) = case("autoglm-3090-video-oom")
+
+    assert [
+        (t.process.name, t.logged, [(r.type, len(r.frames)) for r in t.chain], t.first_line) for t in start.tracebacks
+    ] == [
+        ("EngineCore_DP0", True, [("torch.OutOfMemoryError", 36)], 109),
+        ("EngineCore_DP0", False, [("torch.OutOfMemoryError", 39)], 223),
+        ("APIServer", False, [("RuntimeError", 22)], 280),
+    ]
+    assert start.outcome_quote is not None
+    assert (start.outcome_quote.line, start.outcome_quote.text) == (2, "EngineCore failed to start.")
+
+
+# Outcomes
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "line"),
+    [
+        ("served-0.11", "running", 75),
+        ("data-parallel-served", "running", 200),
+        ("offline-generate", "running", 52),
+        ("tiny-cpu-served", "running", None),
+        ("qwen-2x24gb-mp-glued", "ready", 1),
+        ("engine-killed-0.16", "failed", 60),
+        ("tiny-cpu-engine-killed", "failed", None),
+        ("interrupted-before-ready", "failed", 109),
+        ("refused-0.8", "failed", 48),
+        ("colours-context-too-long", "failed", 43),
+        ("compose-prefix-colours", "failed", None),
+        ("container-runtime-prefix", "failed", 52),
+        ("last-forty-lines", "failed", 38),
+        ("tiny-cpu-port-in-use", "failed", 38),
+        ("stalled-worker", "hung", 113),
+        ("cut-off-while-loading", "unknown", None),
+        ("requests-quote-errors", "running", None),
+    ],
+)
+def test_outcomes_of_recorded_logs(shelf: catalog.Catalog, name: str, outcome: str, line: int | None) -> None:
+    """Served, killed, refused, interrupted, stuck, cut off: the last state proved, and the line that proves it."""
+    (start,) = starts_of(shelf, recorded(name))
+
+    assert start.outcome == outcome
+    if line is not None:
+        assert start.outcome_quote is not None
+        assert start.outcome_quote.line == line
+
+
+WAITING = "INFO 11-20 08:0{}:00 [shm_broadcast.py:1] No available shared memory broadcast block found in 60 seconds."
+
+
+@pytest.mark.parametrize(
+    ("lines", "outcome"),
+    [
+        ([], "unknown"),
+        ([READY], "ready"),
+        ([READY, SERVED], "running"),
+        ([READY, SERVED, STOPPING], "running"),
+        ([READY, STOPPING], "ready"),
+        ([STOPPING], "failed"),
+        ([READY, SERVED, DIED, SERVED, STOPPING], "failed"),
+        ([READY, STOPPING, DIED, "RuntimeError: while stopping"], "ready"),
+        (["ValueError: caught and retried", READY], "ready"),
+        (["EngineCore failed to start.", VERSION, READY], "ready"),
+        (
+            [
+                READY,
+                "Exception ignored in: <function f>",
+                "Traceback (most recent call last):",
+                '  File "a.py", line 1, in f',
+                OOM,
+            ],
+            "ready",
+        ),
+        ([READY, "Traceback (most recent call last):", '  File "a.py", line 1, in f', "KeyError: 1"], "failed"),
+        (
+            [READY, "Traceback (most recent call last):", '  File "a.py", line 1, in f', "KeyError: 1", SERVED],
+            "running",
+        ),
+        ([WAITING.format(1)], "unknown"),
+        ([WAITING.format(1), WAITING.format(2)], "hung"),
+        ([READY, WAITING.format(1), WAITING.format(2)], "hung"),
+        ([WAITING.format(1), WAITING.format(2), READY], "ready"),
+        ([READY, WAITING.format(1), WAITING.format(2), STOPPING], "ready"),
+    ],
+)
+def test_what_follows_decides_the_outcome(shelf: catalog.Catalog, lines: list[str], outcome: str) -> None:
+    """A death after ready stays one whatever is answered later; a request's own failure, or a stop's noise, is none."""
+    assert starts_of(shelf, VERSION, *lines)[-1].outcome == outcome
+
+
+def test_an_engine_without_a_server_is_ready_when_it_is_initialised(shelf: catalog.Catalog) -> None:
+    """A script needs no server; where one is announced it has to come."""
+    engine = (
+        "(EngineCore pid=7) INFO 11-20 08:01:00 [core.py:1] init "
+        "engine (profile, create kv cache, warmup model) took 32.50 seconds"
+    )
+
+    assert one(shelf, engine).outcome == "ready"
+    assert one(shelf, VERSION, engine).outcome == "unknown"
+    assert one(shelf, "(APIServer pid=1) INFO 11-20 08:00:00 [a.py:1] hello", engine).outcome == "unknown"
+
+
+# Several starts
+
+
+@pytest.mark.parametrize(
+    ("names", "outcomes"),
+    [
+        (["refused-0.8", "served-0.11"], ["failed", "running"]),
+        (["served-0.11", "refused-0.8"], ["running", "failed"]),
+        (["container-runtime-prefix", "container-runtime-prefix"], ["failed", "failed"]),
+        (["engine-killed-0.16", "tiny-cpu-served", "cut-off-while-loading"], ["failed", "running", "unknown"]),
+        (["tiny-cpu-two-starts"], ["failed", "running"]),
+    ],
+)
+def test_several_starts_in_one_file(shelf: catalog.Catalog, names: list[str], outcomes: list[str]) -> None:
+    """A start after an end is a further one, also in a container where every process has the same number again."""
+    starts = starts_of(shelf, "".join(recorded(name) for name in names))
+
+    assert [start.outcome for start in starts] == outcomes
+    assert all(one.last_line < two.first_line for one, two in pairwise(starts))
+
+
+def test_each_file_has_its_own_starts(shelf: catalog.Catalog) -> None:
+    """Logs of several files are not joined."""
+    documents = tuple(Document(f"{n}.log", recorded(n)) for n in ("refused-0.8", "served-0.11"))
+
+    assert [start.file for start in startup_log.read(Evidence(documents), shelf)] == [0, 1]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "hello\nworld", "INFO:     something else", "+ ls -l"])
+def test_a_text_without_vllm_has_no_start(shelf: catalog.Catalog, text: str) -> None:
+    """Nothing is made of nothing."""
+    assert starts_of(shelf, text) == []
+
+
+# Release, command, arguments
+
+
+def test_the_release_is_printed_or_given_or_unknown(shelf: catalog.Catalog) -> None:
+    """What the log prints wins over what the caller says."""
+    releases = [
+        starts_of(shelf, line, vllm=given)[0].release
+        for line, given in ((VERSION, None), (VERSION, "0.7.2"), (READY, "0.7.2"), (READY, None))
+    ]
+
+    assert [(r.version, r.source) for r in releases] == [
+        ("0.19.0", "printed"),
+        ("0.19.0", "printed"),
+        ("0.7.2", "given"),
+        (None, "unknown"),
+    ]
+
+
+ARGS = "INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model_tag': 'a/b', 'dtype': torch.bfloat16, 'seed': 1}"
+
+
+def test_arguments_of_a_dict_a_namespace_and_a_command(shelf: catalog.Catalog) -> None:
+    """The log's own arguments win; the command adds what it alone says."""
+    start = one(shelf, "root@h:/# vllm serve x/y \\", "  --seed 2 --max-model-len 5", VERSION, ARGS)
+
+    assert start.arguments == {"model_tag": "a/b", "dtype": "torch.bfloat16", "seed": 1, "max_model_len": 5}
+    assert (start.command, start.first_line) == ("vllm serve x/y --seed 2 --max-model-len 5", 1)
+    namespace = "INFO 11-20 08:00:00 api_server.py:841] args: Namespace(host=None, model='a/b', tensor_parallel_size=2)"
+    assert one(shelf, namespace).arguments == {"host": None, "model": "a/b", "tensor_parallel_size": 2}
+
+
+def test_arguments_that_were_wrapped_in_a_paste(shelf: catalog.Catalog) -> None:
+    """They go on until their bracket closes, or the next logger's line."""
+    head = "INFO 11-20 08:00:00 api_server.py:841] args: Namespace(host=None, model='a/long-"
+
+    closed = one(shelf, head, "name', port=1,", "seed=3)", "tail")
+    cut = one(shelf, head, "name', port=1,", VERSION)
+
+    unfinished = one(shelf, head)
+
+    assert unfinished.arguments == {"host": None, "model": "'a/long-"}
+    assert closed.arguments == {"host": None, "model": "a/long-name", "port": 1, "seed": 3}
+    assert cut.arguments == {"host": None, "model": "a/long-name", "port": 1}
+    assert cut.release.version == "0.19.0"
+
+
+@pytest.mark.parametrize(
+    ("lines", "model"),
+    [
+        (["vllm serve a/b --seed 1", "", VERSION], "a/b"),
+        (["A=1 python -m vllm.entrypoints.openai.api_server \\", "--model a/b", VERSION], "a/b"),
+        (["docker run --gpus all vllm/vllm-openai:v0.19.0 \\", "  --model a/b", VERSION], "a/b"),
+        (["llm = LLM(", '    model="a/b",', ")", VERSION], "a/b"),
+        ([OOM, "", "vllm serve a/b"], "a/b"),
+        ([VERSION, ARGS, READY, "vllm serve other/model"], "a/b"),
+        (
+            [
+                VERSION,
+                "Traceback (most recent call last):",
+                '  File "/x.py", line 3, in <module>',
+                '    llm = LLM(model="other/model")',
+                "ValueError: x",
+            ],
+            None,
+        ),
+    ],
+)
+def test_launches_shown_beside_the_log(shelf: catalog.Catalog, lines: list[str], model: str | None) -> None:
+    """In front of the log, or behind one that has no arguments; source code in a traceback is no launch."""
+    assert one(shelf, *lines).facts.model == model
+
+
+def test_commands_of_a_page_count_at_a_prompt_only(shelf: catalog.Catalog) -> None:
+    """A page recommends commands; the one at the prompt was run."""
+    page = [
+        "# Title",
+        "```",
+        "vllm serve advised/model",
+        "```",
+        "```",
+        "root@h:/# vllm serve ran/this",
+        VERSION,
+        READY,
+        "```",
+    ]
+
+    assert one(shelf, *page, name="a.md").facts.model == "ran/this"
+
+
+# Phases
+
+
+def test_the_time_line_of_a_recorded_start(case: Read) -> None:
+    """Phases follow each other with the clock's seconds and vLLM's own."""
+    start = case("gpt-oss-gemma-a100-four-starts")[0]
+
+    assert [(p.name, p.first.line, p.clock_seconds, p.printed_seconds) for p in start.timeline] == [
+        ("configure", 3, 17.0, None), ("engine", 20, 1.0, None), ("load", 24, 68.0, 62.336108),
+        ("compile", 37, 8.0, 12.46),
+        ("profile", 43, 9.0, None), ("kv_cache", 47, 0.0, None), ("capture", 51, 10.0, 10.0),
+        ("warm_up", 55, 8.0, None), ("serve", 60, 0.0, None),
+    ]  # fmt: skip
+
+
+def test_durations_cross_new_year(shelf: catalog.Catalog) -> None:
+    """A start over New Year's Eve takes seconds, not a year."""
+    start = one(
+        shelf,
+        VERSION.replace("11-20 08:00:00", "12-31 23:59:50"),
+        "INFO 12-31 23:59:55 [a.py:1] Starting to load model a/b...",
+        "INFO 01-01 00:00:05 [a.py:1] Model loading took 1.50 GiB memory and 9.5 seconds",
+        "INFO 01-01 00:00:06 [a.py:1] GPU KV cache size: 1,600 tokens",
+        READY,
+    )
+
+    assert [(p.name, p.clock_seconds, p.printed_seconds) for p in start.timeline] == [
+        ("configure", 5.0, None), ("load", 11.0, 9.5), ("kv_cache", 0.0, None), ("serve", 0.0, None),
+    ]  # fmt: skip
+    assert start.facts.startup_seconds == 16.0
+
+
+def test_a_lagging_process_does_not_turn_the_phase_back(shelf: catalog.Catalog) -> None:
+    """The start is as far as its foremost process."""
+    start = one(
+        shelf,
+        VERSION,
+        "(Worker_TP0 pid=5) INFO 11-20 08:00:03 [a.py:1] Available KV cache memory: 9.93 GiB",
+        "(Worker_TP1 pid=6) INFO 11-20 08:00:04 [a.py:1] Model loading took 1.50 GiB memory and 9.5 seconds",
+    )
+
+    assert [phase.name for phase in start.timeline] == ["configure", "kv_cache"]
+
+
+# Figures
+
+
+@pytest.mark.parametrize(
+    ("tokens", "concurrency", "length", "meaning"),
+    [
+        ("798,624", "11.99", "131,072", "slots"), ("16,576", "1.23", "131,072", "slots"), ("1,571,553", "11.99",
+        "131,072", "full-length"),
+        ("1,721,888", "52.55", "32,768", "full-length"), ("161,216", "1.23", "131,072", "full-length"), ("1,048,576",
+        "2048.00", "512", "full-length"),
+    ],
+)  # fmt: skip
+def test_what_the_token_count_means(
+    shelf: catalog.Catalog, tokens: str, concurrency: str, length: str, meaning: str
+) -> None:
+    """Slots of one layer group where it is not the concurrency times the length, full-length tokens where it is."""
+    start = one(
+        shelf,
+        VERSION,
+        f"GPU KV cache size: {tokens} tokens",
+        f"Maximum concurrency for {length} tokens per request: {concurrency}x",
+    )
+
+    assert start.facts.kv_cache_tokens_meaning == meaning
+
+
+def test_ranks_are_named_assigned_or_computed(shelf: catalog.Catalog) -> None:
+    """From the log's own assignment, the worker's name, or its pipeline and tensor ranks."""
+    figure = "INFO 11-20 08:00:03 [a.py:1] Available KV cache memory: {} GiB"
+    config = (
+        "INFO 11-20 08:00:01 [core.py:1] Initializing a V1 LLM "
+        "engine (v0.19.0) with config: model='m', tensor_parallel_size=2, pipeline_parallel_size=2"
+    )
+    named = one(shelf, config, *(f"(Worker_PP{n // 2}_TP{n % 2} pid={n}) {figure.format(n)}" for n in range(4)))
+    assigned = one(
+        shelf,
+        "(Worker pid=7) INFO 11-20 08:00:00 [p.py:1] world_size=4 "
+        "rank=3 local_rank=3 distributed_init_method=tcp://h:1 backend=nccl",
+        f"(Worker pid=7) {figure.format(5)}",
+    )
+    unknown = one(shelf, *(f"(Worker_PP{n} pid={n}) {figure.format(n)}" for n in range(2)))
+    rank0 = one(shelf, f"[rank1]: {figure.format(1)}")
+
+    assert [(r.rank, r.kv_cache_gib) for r in named.ranks] == [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0)]
+    assert [r.rank for r in assigned.ranks] == [3]
+    assert [r.rank for r in unknown.ranks] == [None, None]
+    assert [r.rank for r in rank0.ranks] == [1]
+    assert named.facts.kv_cache_gib == 0.0
+
+
+def test_a_single_engine_is_rank_0(shelf: catalog.Catalog) -> None:
+    """Where the only process with figures is all there is."""
+    figure = "(EngineCore pid=7) INFO 11-20 08:00:03 [a.py:1] Available KV cache memory: 5.5 GiB"
+    config = (
+        "INFO 11-20 08:00:01 [core.py:1] Initializing a V1 LLM engine (v0.19.0) with config: tensor_parallel_size={}"
+    )
+
+    assert [one(shelf, config.format(size), figure).ranks[0].rank for size in (1, 2)] == [0, None]
+
+
+@pytest.mark.parametrize(
+    ("line", "backend"),
+    [("(RayWorkerWrapper pid=5, ip=10.0.0.2) said", "ray"), ("(VllmWorkerProcess pid=5) said", "mp"),
+    ("(EngineCore pid=5) said", None)],
+)  # fmt: skip
+def test_the_executor_shows_in_process_names(shelf: catalog.Catalog, line: str, backend: str | None) -> None:
+    """Where no line names it."""
+    assert one(shelf, VERSION, line).facts.executor_backend == backend
+
+
+def test_figures_beyond_all_bounds_are_unknown(shelf: catalog.Catalog) -> None:
+    """An absurd argument is no fact."""
+    start = one(
+        shelf,
+        "INFO 11-20 08:00:00 [u.py:1] non-default args: "
+        "{'gpu_memory_utilization': 1e999, 'max_model_len': 1e300, 'tensor_parallel_size': True, 'model': 7}",
+    )
+
+    assert (
+        start.facts.gpu_memory_utilization,
+        start.facts.max_model_len,
+        start.facts.tensor_parallel_size,
+        start.facts.model,
+    ) == (None, None, None, None)
+
+
+def test_a_figure_that_is_no_number_is_left_out(shelf: catalog.Catalog) -> None:
+    """Digits and dots alone make no number."""
+    line = "INFO 11-20 08:00:00 [a.py:1] Model loading took 1.2.3 GiB memory and 5.5 seconds"
+
+    assert [reading.name for reading in one(shelf, line).readings] == ["load_seconds"]
+
+
+def test_blocks_become_tokens_with_a_block_size(shelf: catalog.Catalog) -> None:
+    """From the concurrency, else from the argument, else not at all."""
+    blocks = "INFO 11-20 08:00:00 a.py:1] # GPU blocks: 100, # CPU blocks: 5"
+    args = "INFO 11-20 08:00:00 a.py:1] args: Namespace(block_size=16, max_model_len='64')"
+
+    tokens = [
+        one(shelf, *lines).facts.kv_cache_tokens
+        for lines in ((blocks,), (args, blocks), (blocks, "Maximum concurrency for 64 tokens per request: 50.00x"))
+    ]
+
+    assert tokens == [None, 1600, 3200]
+
+
+def test_throughput_samples(shelf: catalog.Catalog) -> None:
+    """Periodic lines become samples; an idle one proves no request."""
+    line = (
+        "INFO 11-20 08:00:00 [l.py:1] Engine 000: Avg prompt throughput: 8.0 tokens/s, Avg generation throughput: {} "
+        "tokens/s, Running: 1 reqs, Waiting: 2 reqs, GPU KV cache usage: 0.5%, Prefix cache hit rate: 0.0%"
+    )
+    busy, idle = one(shelf, VERSION, line.format(111.7)), one(shelf, VERSION, line.format(0.0))
+
+    (sample,) = busy.throughput
+    assert (sample.line, sample.prompt_tokens_per_s, sample.generation_tokens_per_s) == (2, 8.0, 111.7)
+    assert (sample.running, sample.waiting, sample.kv_cache_usage_percent) == (1, 2, 0.5)
+    assert (busy.outcome, idle.outcome) == ("running", "unknown")
+
+
+def test_warnings_are_listed_once_with_their_count(shelf: catalog.Catalog) -> None:
+    """However often printed; beyond 60 different ones the rest is left out."""
+    warning = "WARNING 11-20 08:00:00 [a.py:1] same"
+    start = one(
+        shelf,
+        VERSION,
+        warning,
+        *(f"WARNING 11-20 08:00:00 [a.py:1] number {n}" for n in range(99)),
+        warning,
+        "WARNING: ",
+    )
+
+    assert (start.warnings[0].quote.text, start.warnings[0].quote.line, start.warnings[0].count) == ("same", 2, 2)
+    assert len(start.warnings) == 60
+
+
+# Tracebacks
+
+
+def logged(process: str, *lines: str) -> list[str]:
+    return [f"({process}) ERROR 11-20 08:00:00 [core.py:9] {line}" for line in lines]
+
+
+TB = "Traceback (most recent call last):"
+CAUSE = "The above exception was the direct cause of the following exception:"
+CONTEXT = "During handling of the above exception, another exception occurred:"
+
+
+def test_interleaved_processes_keep_their_own_tracebacks(shelf: catalog.Catalog) -> None:
+    """Lines of two processes in turn give two tracebacks with the frames of each."""
+    one_ = logged("Worker_TP0 pid=1", TB, '  File "/x/a.py", line 1, in a', "    code()", "ValueError: first")
+    two = logged("Worker_TP1 pid=2", TB, '  File "/x/b.py", line 2, in b', "    code()", "KeyError: 'second'")
+    start = one(shelf, VERSION, *(line for pair in zip(one_, two, strict=True) for line in pair))
+
+    assert [
+        (t.process, t.chain[0].type, t.chain[0].message, [f.function for f in t.chain[0].frames])
+        for t in start.tracebacks
+    ] == [
+        (Process("Worker_TP0", 1), "ValueError", "first", ["a"]),
+        (Process("Worker_TP1", 2), "KeyError", "'second'", ["b"]),
+    ]
+
+
+def test_chains_by_cause_and_context(shelf: catalog.Catalog) -> None:
+    """One traceback, oldest exception first, each with how it followed; messages over lines belong to it."""
+    frame = '  File "/x/a.py", line {0}, in f{0}'
+    start = one(
+        shelf,
+        VERSION,
+        TB,
+        frame.format(1),
+        "    code()",
+        "ValueError",
+        "",
+        CAUSE,
+        "",
+        TB,
+        frame.format(2),
+        "pkg.mod.OddName: why",
+        "and more",
+        "",
+        CONTEXT,
+        "",
+        TB,
+        frame.format(3),
+        "RuntimeError: last",
+    )
+
+    (traceback,) = start.tracebacks
+    assert [(r.type, r.message, r.link, [f.line for f in r.frames]) for r in traceback.chain] == [
+        ("ValueError", "", None, [1]), ("pkg.mod.OddName", "why", "cause", [2]), ("RuntimeError", "last", "context",
+        [3]),
+    ]  # fmt: skip
+    assert traceback.logged is False
+
+
+def test_a_second_traceback_is_no_link(shelf: catalog.Catalog) -> None:
+    """Without a linking sentence they are two; a frame without its heading begins one as well."""
+    frame = '  File "/x/a.py", line 1, in f'
+    start = one(shelf, VERSION, TB, frame, "ValueError: a", TB, frame, "ValueError: b", frame, "ValueError: c", CAUSE)
+
+    assert [[r.message for r in t.chain] for t in start.tracebacks] == [["a"], ["b"], ["c"]]
+
+
+def test_an_exception_group_is_read_behind_its_margin(shelf: catalog.Catalog) -> None:
+    """The bars in front of a group's lines are no part of them."""
+    start = one(
+        shelf,
+        VERSION,
+        "  + Exception Group Traceback (most recent call last):",
+        '  |   File "/x/a.py", line 1, in f',
+        "  |     run()",
+        "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
+        "  +-+---------------- 1 ----------------",
+    )
+
+    assert [t.chain[0].type for t in start.tracebacks] == ["ExceptionGroup"]
+
+
+MESSAGE = "Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+
+
+@pytest.mark.parametrize("indent", ["    ", "\t", ""])
+@pytest.mark.parametrize("head", ["", "(APIServer pid=5) ERROR 11-20 08:00:00 [a.py:1] "])
+def test_source_code_never_matches_a_symptom(shelf: catalog.Catalog, indent: str, head: str) -> None:
+    """A frame's source line that holds a message says nothing, even where a paste lost its indentation."""
+    lines = [
+        TB,
+        '  File "/x/a.py", line 1, in f',
+        f'{indent}raise RuntimeError("{MESSAGE}")',
+        f"{indent}raise" if indent else "KeyError: x",
+    ]
+    start = one(shelf, VERSION, *(f"{head}{line}" for line in lines))
+    said = one(shelf, VERSION, *(f"{head}{line}" for line in (*lines[:3], f"RuntimeError: {MESSAGE}")))
+
+    assert [hit.symptom for hit in start.hits if "dead_wrapper" in hit.symptom] == []
+    assert [hit.quote.line for hit in said.hits if "dead_wrapper" in hit.symptom] == [5]
+
+
+def test_what_users_send_never_matches_a_symptom(shelf: catalog.Catalog) -> None:
+    """Prompts that quote errors, logged by the server, are no errors."""
+    start = one(shelf, recorded("requests-quote-errors"))
+
+    assert [hit.symptom for hit in start.hits if hit.symptom.startswith(("oom", "kv"))] == []
+
+
+def test_very_many_lines_keep_bounded_records(shelf: catalog.Catalog) -> None:
+    """Hits, tracebacks, chains, frames and events have bounds; what came first and last stays."""
+    frame = '  File "/x/a.py", line 1, in f'
+    alone = one(shelf, VERSION, *["ValueError: x\n"] * 300)
+    chain = one(shelf, VERSION, *[f"{TB}\n{frame}\nValueError: x\n\n{CONTEXT}\n"] * 120)
+    deep = one(shelf, VERSION, TB, *[frame] * 3000, OOM)
+    hits = one(shelf, VERSION, *[f"{OOM}\n"] * 2100)
+    served = one(shelf, VERSION, READY, *[SERVED] * 900)
+
+    assert len(alone.tracebacks) == 200
+    assert max(len(t.chain) for t in chain.tracebacks) == 50
+    assert len(deep.tracebacks[0].chain[0].frames) == 1000
+    assert len(hits.hits) == 2000
+    assert served.outcome_quote is not None
+    assert served.outcome_quote.line == 902
+
+
+# Hostile text
+
+
+def mutated(chance: random.Random, text: str, other: str) -> str:
+    """Cut, splice, overwrite, flood: one of each kind of damage, seeded."""
+    begin, end = sorted((chance.randrange(len(text)), chance.randrange(len(text))))
+    noise = "".join(chr(chance.choice((0, 7, 8, 13, 27, 91, 96, 124, 233, 0x4E2D, 0xD800))) for _ in range(40))
+    return chance.choice(
+        (
+            text[begin:end],
+            text[:begin] + other[begin % len(other) :],
+            text[:begin] + noise + text[begin:],
+            text.replace("\n", "\r"),
+            text.replace("\n", ""),
+            text.replace(" ", ""),
+            "".join(c if chance.random() > 0.02 else chance.choice(noise) for c in text),
+            text[begin:end] + "\x1b[" * 5000 + "\r" * 5000,
+            text.replace("(", "\x1b[1m(\x1b[0m"),
+        )
+    )
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_damaged_logs_are_read_in_bounded_time(shelf: catalog.Catalog, seed: int) -> None:
+    """Whatever happened to a log: no exception, places inside the file, short quotations, little time."""
+    chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    texts = every_recorded_text()
+    text = mutated(chance, chance.choice(texts), chance.choice(texts))
+    begun = time.process_time()
+
+    starts = starts_of(shelf, text)
+
+    assert time.process_time() - begun < 1.0
+    check_places(text, starts)
+
+
+def check_places(text: str, starts: list[Start]) -> None:
+    rows = [len(row) + 1 for row in text.split("\n")]
+    for start in starts:
+        assert 1 <= start.first_line <= start.last_line <= len(rows)
+        quotes = [start.outcome_quote, *(h.quote for h in start.hits), *(r.quote for r in start.readings)]
+        quotes += [w.quote for w in start.warnings] + [r.quote for t in start.tracebacks for r in t.chain]
+        for quote in filter(None, quotes):
+            assert len(quote.text) <= 400
+            assert 1 <= quote.line <= len(rows)
+            assert 1 <= quote.column <= rows[quote.line - 1]
+
+
+def test_one_line_of_a_megabyte(shelf: catalog.Catalog) -> None:
+    """A log whose line ends are all lost is read within seconds."""
+    text = VERSION + recorded("gpt-oss-gemma-a100-four-starts").replace("\n", "") * 15 + "x" * 100_000
+    begun = time.process_time()
+
+    starts = starts_of(shelf, text)
+
+    assert time.process_time() - begun < 5.0
+    assert len(starts) >= 4
+    check_places(text, starts)
+
+
+PIECES = [
+    VERSION, READY, SERVED, STOPPING, DIED, OOM, ARGS, TB, CAUSE, CONTEXT,
+    '  File "/x/a.py", line 1, in f', "    code()",
+    "vllm serve m \\", "--seed 1", "llm = LLM(", "```", "# Title", "| a | b |", "^C", "args: Namespace(a=1, ",
+    "(Worker_TP1 pid=2) INFO 11-20 08:00:03 [a.py:1] Available KV cache memory: 9.93 GiB",
+]  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.sampled_from(PIECES) | st.text(max_size=30), max_size=25),
+    st.sampled_from(["\n", "\r", "", " "]),
+    st.sampled_from(["a.log", "a.md"]),
+)
+def test_any_text_has_starts_inside_the_file(
+    shelf: catalog.Catalog, pieces: list[str], between: str, name: str
+) -> None:
+    """No order of lines raises."""
+    text = between.join(pieces)
+
+    check_places(text, starts_of(shelf, text, name=name))
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        VERSION, READY, SERVED, STOPPING, DIED, OOM, ARGS, TB, f'{TB}\n  File "/x/a.py", line 1, in f',
+        f"ValueError: x\n{CONTEXT}", "vllm serve m \\", "--seed 1 \\",
+        "args: Namespace(a=1, ", "llm = LLM(", "```", "(A pid=1)", "x", "(APIServer pid=1) hello", "WARNING: odd",
+        "api_key=x",
+    ],
+)  # fmt: skip
+def test_reading_is_linear_in_repeated_lines(shelf: catalog.Catalog, unit: str) -> None:
+    """No line, however often repeated, makes reading cost more than twice for twice the text."""
+    text = f"{unit}\n" * (10_000 // (len(unit) + 1))
+
+    assert growth(lambda repeated: starts_of(shelf, repeated), text) <= LIMIT
+
+
+def test_reading_is_linear_in_a_long_log(shelf: catalog.Catalog) -> None:
+    """Twice the log costs at most two and a half times."""
+    text = "".join(every_recorded_text()[:12])
+
+    assert growth(lambda repeated: starts_of(shelf, repeated), text) <= LIMIT
+
+
+def test_both_engines_give_the_same_records(shelf: catalog.Catalog) -> None:
+    """With google-re2 and without it every recorded log reads alike."""
+    plain = replace(shelf)
+    vars(plain)["patterns"] = PatternSet(shelf.patterns.patterns, engine="re")
+
+    for text in every_recorded_text():
+        assert starts_of(plain, text) == starts_of(shelf, text)

@@ -1,0 +1,154 @@
+"""Every symptom finds its own examples, and nothing else: families of tests made from the catalog's files."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vllm_runbooks import authoring, catalog, scan, session, startup_log
+from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.diagnosis import Diagnosis, diagnose
+from vllm_runbooks.records import Document, Evidence, Example, NearMiss, Role, Severity, Start, Symptom
+
+ROOT = catalog.catalog_dir()
+SYMPTOMS = [authoring.read_symptom(path) for path in sorted((ROOT / "symptoms").glob("*.yaml"))]
+LINES = authoring.read_line_formats(ROOT / "lines.yaml")
+CASES = [session.load_case(path.parent) for path in sorted((ROOT / "cases").glob("*/case.yaml"))]
+HEALTHY = [case.id for case in CASES if case.expect.class_ == "ok"]
+ENGINES = ["re2", "re"]
+
+
+def examples() -> list[Any]:
+    return [pytest.param(s, e, id=f"{s.id}-{i}") for s in SYMPTOMS for i, e in enumerate(s.examples)]
+
+
+def near_misses() -> list[Any]:
+    return [pytest.param(s, n, id=f"{s.id}-{i}") for s in SYMPTOMS for i, n in enumerate(s.near_misses)]
+
+
+@cache
+def shelf(engine: str) -> Catalog:
+    """The whole catalog, its patterns matched by one of the two engines."""
+    whole = Catalog({s.id: s for s in SYMPTOMS}, tuple(LINES))
+    if engine == "re":
+        whole.__dict__["patterns"] = scan.PatternSet(whole.patterns.patterns, engine="re")
+    return whole
+
+
+def read(text: str, engine: str = "re2") -> list[Start]:
+    return startup_log.read(Evidence((Document("example.log", text),)), shelf(engine))
+
+
+def found(text: str, engine: str) -> list[Diagnosis]:
+    return [diagnose(start, shelf(engine)) for start in read(text, engine)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("symptom", "example"), examples())
+def test_a_symptom_fires_on_its_examples(symptom: Symptom, example: Example, engine: str) -> None:
+    """It is found, with the captures that the example names."""
+    hits = [hit for start in read(example.text, engine) for hit in start.hits if hit.symptom == symptom.id]
+
+    assert hits, f"{symptom.id} is not found"
+    captures = {name: value for hit in hits for name, value in hit.captures.items()}
+    assert example.captures == {name: captures.get(name) for name in example.captures}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("symptom", "example"), examples())
+def test_no_other_symptom_claims_the_example(symptom: Symptom, example: Example, engine: str) -> None:
+    """After the ranking of places the symptom stands first, and no other failure is named beside it."""
+    diagnoses = found(example.text, engine)
+
+    if symptom.role is Role.BENIGN:
+        assert not [f.symptom for d in diagnoses for f in d.findings if f.severity is Severity.FATAL]
+        return
+    named = [f.symptom for d in diagnoses for f in d.findings if f.severity is not Severity.HINT]
+    assert set(named) <= {symptom.id}
+    if symptom.severity is Severity.HINT:
+        assert symptom.id in [f.symptom for d in diagnoses for f in d.findings]
+    else:
+        others = [f for d in diagnoses for f in d.hidden]
+        assert symptom.id in named or symptom.role.value in others
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("symptom", "miss"), near_misses())
+def test_a_symptom_is_silent_on_its_near_misses(symptom: Symptom, miss: NearMiss, engine: str) -> None:
+    """The line most easily confused with it is not claimed."""
+    named = {f.symptom for d in found(miss.text, engine) for f in d.findings}
+
+    assert symptom.id not in named, miss.why
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", HEALTHY)
+def test_no_failure_is_found_in_a_healthy_case(case: str, engine: str) -> None:
+    """On recorded healthy starts there are hints at most."""
+    evidence = session.load(case)
+    diagnoses = [diagnose(start, shelf(engine)) for start in startup_log.read(evidence, shelf(engine))]
+    last = diagnoses[-1]
+
+    assert last.root_cause is None
+    assert not [f.symptom for f in last.findings if f.severity is not Severity.HINT]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("line", "example"), [pytest.param(x, e, id=f"{x.id}-{i}") for x in LINES for i, e in enumerate(x.examples)]
+)
+def test_a_line_format_reads_its_examples(line: Any, example: Example, engine: str) -> None:
+    """Each wording is recognised, with the figures that the example names; no failure is seen in it."""
+    patterns = scan.PatternSet(line.patterns, engine="re" if engine == "re" else None)
+    groups = {n: v for match in patterns.find(example.text) for n, v in match.groups.items()}
+
+    assert list(patterns.find(example.text)), line.id
+    assert example.captures == {name: groups.get(name) for name in example.captures}
+    if line.event not in ("failed", "wrapper_ready"):
+        own = {f.symptom for d in found(example.text, engine) for f in d.findings if f.severity is Severity.FATAL}
+        assert own <= {"other.user_interrupt"}
+
+
+@pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda s: s.id)
+def test_patterns_have_no_faults(symptom: Symptom) -> None:
+    """They stay inside the subset that both engines share and that stays linear."""
+    patterns = [s.pattern for s in (*symptom.signatures, *symptom.companions)]
+
+    assert {p: scan.faults(p) for p in patterns if scan.faults(p)} == {}
+
+
+@pytest.mark.parametrize("symptom", [s for s in SYMPTOMS if s.severity is not Severity.HINT], ids=lambda s: s.id)
+def test_a_root_cause_is_a_known_class(symptom: Symptom) -> None:
+    """Its first two words are in classes.yaml."""
+    assert symptom.class_ in authoring.words("classes")
+
+
+@pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda s: s.id)
+def test_a_symptom_prints_no_command_line(symptom: Symptom) -> None:
+    """Remedies name options and values; a vLLM command would have to be checked for the release first."""
+    texts = [symptom.cause, symptom.do_first, symptom.confirm, symptom.refute, *symptom.explanation]
+    texts += [text for remedy in symptom.remedies for text in (remedy.title, remedy.cost)]
+
+    assert not [text for text in texts if "vllm serve" in text or "--" in text or "python -m vllm" in text]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_a_recorded_case_is_answered_as_expected(case: Any) -> None:
+    """Outcome, class, captures, facts and findings of every shipped case."""
+    evidence = session.load(case.id)
+    judgement = session.judge(session.diagnose(evidence), evidence)
+
+    assert judgement.verdict.value == "pass", judgement.reason
+
+
+def test_classes_are_those_of_the_labelled_logs() -> None:
+    """The vocabulary is the one by which diagnoses are measured."""
+    labels = Path(__file__).resolve().parents[2] / "shared" / "corpus" / "labels.md"
+    if not labels.is_file():
+        pytest.skip("the labels are not at hand")
+    rows = [line.split("`")[1] for line in labels.read_text().splitlines() if line.startswith("| `")]
+
+    assert {*rows} - {"ok"} == {*authoring.words("classes")} - {"other.platform"}
