@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -57,22 +55,6 @@ def test_folders_may_be_named(tmp_path: Path) -> None:
     assert catalog.cases_dir(str(tmp_path)) == tmp_path
     with pytest.raises(InputError, match="is not a folder of runbooks; name one that exists"):
         catalog.runbooks_dir(str(tmp_path / "none"))
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And may be read by whom any other file may."""
-    path = tmp_path / "new" / "file"
-    catalog.write_atomically(path, "one")
-    umask = os.umask(0)
-    os.umask(umask)
-
-    assert path.read_text() == "one"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
-    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("full")))
-    with pytest.raises(OSError, match="full"):
-        catalog.write_atomically(path, "two")
-    assert [p.name for p in path.parent.iterdir()] == ["file"]
-    assert path.read_text() == "one"
 
 
 def test_the_index_is_kept_under_a_name_made_of_its_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -374,3 +374,12 @@ def test_bars_stay_inside_their_frame() -> None:
 
     assert svg.count("<rect") == 9
     assert 'width="-' not in svg
+
+
+def test_code_in_a_catalogs_sentence_is_shown_as_code() -> None:
+    """What stands between backticks becomes code, and markup inside of it stays text."""
+    sentence = "Lower `max_num_seqs`, not `<b>this</b>`."
+
+    shown = render.cause(made(root_cause=finding(explanation=sentence))).html
+
+    assert "<code>max_num_seqs</code>, not <code>&lt;b&gt;this&lt;/b&gt;</code>." in shown

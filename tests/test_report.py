@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.report import render_notebook, render_report, write_report
 
 if TYPE_CHECKING:
@@ -225,17 +224,3 @@ def test_a_folder_without_results_is_refused(tmp_path: Path, content: str | None
 
     with pytest.raises(InputError, match=r"results\.json: "):
         write_report(tmp_path)
-
-
-def test_a_file_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
-    """What was there survives a text that cannot be written, and no part of the new one stays."""
-    path = tmp_path / "file"
-    store(path, "old")
-
-    with pytest.raises(UnicodeEncodeError):
-        store(path, "new \ud800")
-    with pytest.raises(NotStoredError, match=r"could not store .* bytes free\)"):
-        store(tmp_path / "none" / "file", "new")
-
-    assert path.read_text(encoding="utf-8") == "old"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]

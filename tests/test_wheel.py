@@ -176,7 +176,8 @@ def test_jupyter_scheduler_runs_a_runbook(
 
     identifier = ask(address, "/scheduler/jobs", job)["job_id"]
 
-    deadline, seen = time.monotonic() + 60, {}
+    deadline = time.monotonic() + 60
+    seen: dict[str, Any] = {}
     while time.monotonic() < deadline and seen.get("status") not in ("COMPLETED", "FAILED"):
         time.sleep(1)  # "STOPPED" is also what a job is called before its process is seen
         seen = ask(address, f"/scheduler/jobs/{identifier}")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.records import LineFormat, Symptom, record
 from vllm_runbooks.scan import PatternSet
 
@@ -87,24 +87,6 @@ def key(root: Path) -> str:
     return digest.hexdigest()[:20]
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old or the new content, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    umask = os.umask(0)
-    os.umask(umask)
-    try:
-        Path(name).chmod(0o666 & ~umask)  # as if it had been opened, not made as a temporary file
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
 def _cache_dir() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "vllm-runbooks"
@@ -162,8 +144,9 @@ def _index(root: Path, compiler: Compiler | None) -> tuple[dict[str, Any], list[
         raise InputError(f"{root}: the catalog is not compiled; run `vllm-runbooks catalog check` once")
     index, problems = compiler(root)
     if not problems:
-        with suppress(OSError):  # a host without a writable home compiles anew each time
-            write_atomically(cached, json.dumps(index, ensure_ascii=False, separators=(",", ":")))
+        with suppress(OSError, NotStoredError):  # a host without a writable home compiles anew each time
+            cached.parent.mkdir(parents=True, exist_ok=True)
+            store(cached, json.dumps(index, ensure_ascii=False, separators=(",", ":")))
     return index, problems
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type
 T = TypeVar("T")
 
 
-_AUTHORED = {"extra": "forbid", "use_attribute_docstrings": True}
+_AUTHORED: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True}
 
 
 class Outcome(StrEnum):
@@ -83,7 +83,7 @@ class Document:
 class Expectation:
     """What a case's answer must equal; what is left out is not compared."""
 
-    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
     outcome: Outcome | None = None
     class_: str | None = None
@@ -102,7 +102,7 @@ class Expectation:
 class Case:
     """A recorded case: the folder's `case.yaml`."""
 
-    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
     id: str
     title: str
@@ -117,7 +117,7 @@ class Case:
 class LookIn:
     """Where the cause is to be found when it is not in this log."""
 
-    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
     what: str
     where: str
@@ -127,7 +127,7 @@ class LookIn:
 class Edit:
     """One change of a deployment: an option set or removed, or an environment variable set."""
 
-    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
     op: str
     """"set", "remove" or "env"."""
@@ -140,7 +140,7 @@ class Edit:
 class Example:
     """A text that shows a message, as the software prints it."""
 
-    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
     text: str
     source: str
@@ -155,7 +155,7 @@ class Example:
 class NearMiss:
     """A text that looks alike and must stay silent."""
 
-    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
     text: str
     why: str
@@ -165,7 +165,7 @@ class NearMiss:
 class Signature:
     """One wording by which a symptom shows in a log."""
 
-    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
     pattern: str
     """Regular expression in the common subset of RE2 and `re`; a blank stands for any blank space or none. In YAML a
@@ -173,7 +173,7 @@ class Signature:
     origin: str = "vllm"
     """Who prints it: vllm, torch, cuda, nccl, ray, python, uvicorn, shell, kernel or wrapper."""
     frames: tuple[str, ...] = ()
-    """Function names (regular expressions, whole name), one of which must stand in the traceback that ends in this line.
+    """Function names (regular expressions, whole name), one of which must stand in the traceback that ends here.
     Named groups become captures."""
     phases: tuple[str, ...] = ()
     """Phases of the start in which the line counts; empty: all."""
@@ -185,7 +185,7 @@ class Signature:
 class Condition:
     """Something that holds when the symptom is the cause; tested on the start's record."""
 
-    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
     says: str
     """The condition in words, as shown; `{name}` is replaced by a capture or fact."""
@@ -212,7 +212,7 @@ class Condition:
 class RemedyText:
     """A way out, as authored."""
 
-    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
     title: str
     cost: str
@@ -225,7 +225,7 @@ class RemedyText:
 class Verified:
     """When a person or a recorded run last saw the symptom."""
 
-    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
     date: str
     vllm: str | None = None
@@ -235,7 +235,7 @@ class Verified:
 class Symptom:
     """A symptom: how it shows, what it means, what to do. One YAML file each."""
 
-    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
     id: str
     """`<class>` or `<class>.<finer>`; the file's name."""
@@ -275,7 +275,7 @@ class Symptom:
 class LineFormat:
     """A line that vLLM prints while starting or serving: the figures it carries and what it proves."""
 
-    __pydantic_config__: ClassVar[dict[str, bool]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
     id: str
     patterns: tuple[str, ...]
@@ -722,13 +722,15 @@ def record(kind: type[T], data: Mapping[str, Any]) -> T:
         KeyError, TypeError, ValueError: the mapping does not have the record's form.
     """
     values = {}
-    for name, hint in _hints(kind).items():
+    hashable: Any = kind
+    hints = _hints(hashable)
+    for name, hint in hints.items():
         if name.startswith("__"):
             continue
         key = name.rstrip("_")
         if key in data:
             values[name] = _decoded(hint, data[key])
-    unknown = set(data) - {name.rstrip("_") for name in _hints(kind)}
+    unknown = set(data) - {name.rstrip("_") for name in hints}
     if unknown:
         raise TypeError(f"{kind.__name__} has no field {min(unknown)!r}")
     return kind(**values)

@@ -268,6 +268,11 @@ def _tag(name: str, body: str, style: str = "") -> str:
     return f'<{name} style="{style}">{body}</{name}>' if style else f"<{name}>{body}</{name}>"
 
 
+def _prose(text: str) -> str:
+    """A catalog's sentence as HTML: what stands between backticks is code."""
+    return re.sub(r"`([^`]{1,200})`", r"<code>\1</code>", escape(text))
+
+
 def _badge(word: str, colour: str) -> str:
     return _tag(
         "span", escape(word), f"background:{colour};color:#fff;border-radius:4px;padding:1px 8px;font-weight:600"
@@ -330,14 +335,14 @@ def cause(answer: Answer) -> Shown:
         return Shown(said, _tag("p", escape(said)) + _unexplained(answer))
     tone = {Level.CONFIRMED: "#cf222e", Level.PROBABLE: "#9a6700", Level.POSSIBLE: "#6e7781"}[finding.level]
     head = _tag(
-        "div", f"{_badge(finding.level.value, tone)} <b>{escape(finding.title)}</b>", "font-size:16px;margin-bottom:6px"
+        "div", f"{_badge(finding.level.value, tone)} <b>{_prose(finding.title)}</b>", "font-size:16px;margin-bottom:6px"
     )
     name = _tag("div", escape(finding.symptom), "opacity:.65;font-size:13px;margin-bottom:6px")
     quotes = "".join(_quote_html(place, said) for place, said in _quotes(finding, answer.files)) + _unexplained(answer)
-    why = _tag("p", escape(finding.explanation), "max-width:80ch")
+    why = _tag("p", _prose(finding.explanation), "max-width:80ch")
     look = ""
     if finding.look_in:
-        look = _tag("p", f"<b>Look for</b> {escape(finding.look_in.what)} in {escape(finding.look_in.where)}")
+        look = _tag("p", f"<b>Look for</b> {_prose(finding.look_in.what)} in {_prose(finding.look_in.where)}")
     return Shown(_finding_text(finding, answer.files), head + name + quotes + why + look)
 
 
@@ -361,8 +366,8 @@ def checks(answer: Answer) -> Shown:
         ("✗ speaks against it", finding.conditions.mismatched),
         ("? not in this log", finding.conditions.unknown),
     )
-    rows = [[escape(mark), escape(says)] for mark, group in marks for says in group]
-    rows += [["to confirm", escape(finding.confirm)], ["to refute", escape(finding.refute)]]
+    rows = [[escape(mark), _prose(says)] for mark, group in marks for says in group]
+    rows += [["to confirm", _prose(finding.confirm)], ["to refute", _prose(finding.refute)]]
     lines = [*_condition_lines(finding.conditions), f"to confirm: {finding.confirm}", f"to refute: {finding.refute}"]
     return Shown("\n".join(lines), _table(["", ""], rows))
 
@@ -370,16 +375,16 @@ def checks(answer: Answer) -> Shown:
 def remedies(answer: Answer) -> Shown:
     """The ways out, cheapest first, with what each costs and what has checked it."""
     finding = answer.root_cause
-    first = _tag("p", f"<b>Do first.</b> {escape(finding.do_first)}", "max-width:80ch") if finding else ""
+    first = _tag("p", f"<b>Do first.</b> {_prose(finding.do_first)}", "max-width:80ch") if finding else ""
     if not answer.remedies:
         plain = f"Do first. {finding.do_first}" if finding else "No change is needed."
         return Shown(plain, first or "<p>No change is needed.</p>")
     rows = [
         [
             str(n),
-            f"{escape(r.title)}"
+            f"{_prose(r.title)}"
             + "".join("<br>" + _tag("code", escape(_edit(e.op, e.name, e.value))) for e in r.edits),
-            escape(r.cost),
+            _prose(r.cost),
         ]
         for n, r in enumerate(answer.remedies, 1)
     ]
@@ -410,7 +415,7 @@ def others(answer: Answer) -> Shown:
     if not rest:
         return Shown(f"Nothing else was found. {left_out}", _tag("p", escape(f"Nothing else was found. {left_out}")))
     rows = [
-        [_badge(f.severity.value, _SEVERITY_TONES[f.severity]), f"<b>{escape(f.title)}</b><br>{escape(f.explanation)}"]
+        [_badge(f.severity.value, _SEVERITY_TONES[f.severity]), f"<b>{_prose(f.title)}</b><br>{_prose(f.explanation)}"]
         for f in rest
     ]
     plain = "\n".join(_brief(f, answer.files) for f in rest)

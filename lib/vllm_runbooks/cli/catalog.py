@@ -14,6 +14,7 @@ from vllm_runbooks import authoring, session
 from vllm_runbooks import catalog as shelf
 from vllm_runbooks.cli import output
 from vllm_runbooks.errors import CatalogError, InputError
+from vllm_runbooks.files import store
 
 _SCAFFOLD = """\
 # yaml-language-server: $schema={schema}
@@ -163,7 +164,8 @@ def new(symptom: str, folder: Path) -> int:
         raise InputError(f"{path}: exists already; edit it, or choose another id")
     schema = "../schema/symptom.json" if (folder.absolute().parent / "schema").is_dir() else "symptom.json"
     today = datetime.now(tz=UTC).date().isoformat()
-    shelf.write_atomically(path, _SCAFFOLD.format(id=symptom, schema=schema, severity=severity, date=today))
+    folder.mkdir(parents=True, exist_ok=True)
+    store(path, _SCAFFOLD.format(id=symptom, schema=schema, severity=severity, date=today))
     output.write(f"{path}: written; fill in what says TODO, then run `vllm-runbooks catalog check {path}`")
     return 0
 
@@ -197,7 +199,8 @@ def schemas(folder: Path | None, *, only_check: bool) -> int:
         if not path.is_file() or path.read_text(encoding="utf-8") != wanted:
             stale.append(name)
             if not only_check:
-                shelf.write_atomically(path, wanted)
+                root.mkdir(parents=True, exist_ok=True)
+                store(path, wanted)
     verb = "stale" if only_check else "written"
     output.write(f"{root}: {', '.join(stale)} {verb}" if stale else f"{root}: fresh")
     return int(only_check and bool(stale))

@@ -1,0 +1,48 @@
+"""Files are stored whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from vllm_runbooks.files import NotStoredError, store
+
+
+def test_what_was_there_survives_a_text_that_cannot_be_written(tmp_path: Path) -> None:
+    """No part of the new text stays, and the error names the free bytes."""
+    path = tmp_path / "file"
+    store(path, "old")
+
+    with pytest.raises(UnicodeEncodeError):
+        store(path, "new \ud800")
+    with pytest.raises(NotStoredError, match=r"could not store .* bytes free\)"):
+        store(tmp_path / "none" / "file", "new")
+
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+    assert path.read_text(encoding="utf-8") == "old"
+
+
+def test_a_full_disk_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the operating system while writing leaves the old file and nothing beside it."""
+    path = tmp_path / "file"
+    store(path, "old")
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+
+    with pytest.raises(NotStoredError, match="No space left on device"):
+        store(path, "new")
+
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+    assert path.read_text(encoding="utf-8") == "old"
+
+
+def test_a_stored_file_may_be_read_by_whom_any_other_file_may(tmp_path: Path) -> None:
+    """Its mode is that of a file which was simply opened."""
+    umask = os.umask(0)
+    os.umask(umask)
+
+    store(tmp_path / "file", "text")
+
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o666 & ~umask
