@@ -33,6 +33,18 @@ def test_the_readme_sets_up_with_two_commands_of_one_line() -> None:
     assert fenced[1].endswith(".venv/bin/pytest -q")
 
 
+def test_the_readme_shows_what_is_printed() -> None:
+    """The sample is the beginning of every line, in order, of the real answer; `…` stands for what is left out."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (sample,) = re.findall(r"```console\n\$ vllm-runbooks diagnose startup\.log\n(.*?)\n```", readme, re.DOTALL)
+    log = ROOT / "catalog" / "cases" / "autoglm-3090-video-oom" / "startup.log"
+    printed = iter(CliRunner().invoke(commands, ["diagnose", str(log)]).output.splitlines())
+
+    for line in sample.splitlines():
+        shown = line.partition("…")[0].rstrip()
+        assert any(real.startswith(shown) for real in printed), line
+
+
 def test_the_readme_lists_the_runbooks() -> None:
     """Its table has a row for every runbook, with the title that the notebook has."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

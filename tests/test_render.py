@@ -22,6 +22,7 @@ from vllm_runbooks.records import (
     Outcome,
     Phase,
     Quote,
+    RankFacts,
     Release,
     Remedy,
     Severity,
@@ -383,3 +384,17 @@ def test_code_in_a_catalogs_sentence_is_shown_as_code() -> None:
     shown = render.cause(made(root_cause=finding(explanation=sentence))).html
 
     assert "<code>max_num_seqs</code>, not <code>&lt;b&gt;this&lt;/b&gt;</code>." in shown
+
+
+def test_several_ranks_are_shown_side_by_side() -> None:
+    """Each rank's figures stand in a row of their own, an unknown figure left empty; one rank needs no table."""
+    ranks = (
+        RankFacts(0, None, None, weights_gib=1.4495, kv_cache_gib=8.6),
+        RankFacts(1, "VllmWorkerProcess", 2994, weights_gib=1.4495),
+    )
+
+    shown = render.text(made(ranks=ranks, facts=Facts(kv_cache_gib=8.6)))
+
+    assert "RANKS, in GiB\n  rank  weights  KV cache\n     0     1.45      8.60\n     1     1.45          \n" in shown
+    assert "By rank" in render.facts(made(ranks=ranks, facts=Facts(kv_cache_gib=8.6))).html
+    assert "RANKS" not in render.text(made(ranks=ranks[:1]))

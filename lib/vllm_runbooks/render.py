@@ -23,6 +23,7 @@ from vllm_runbooks.records import (
     Level,
     Outcome,
     Quote,
+    RankFacts,
     Remedy,
     Severity,
     Start,
@@ -129,6 +130,10 @@ def text(answer: Answer) -> str:
     if facts:
         width = max(len(name) for name, _ in facts)
         parts.append("\n".join(["FACTS", *(f"  {name:<{width}}  {value}" for name, value in facts)]))
+    if ranks := _rank_rows(answer.ranks):
+        widths = [max(len(row[i]) for row in ranks) for i in range(len(ranks[0]))]
+        lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in ranks]
+        parts.append("\n".join(["RANKS, in GiB", *(f"  {line}" for line in lines)]))
     if answer.hidden:
         parts.append(f"Recognised and left out: {_noise(answer.hidden)}.")
     return visible("\n\n".join(parts) + "\n")
@@ -259,6 +264,16 @@ def _fact_rows(facts: Facts) -> list[tuple[str, str]]:
             shown += f" ({_MEANINGS[facts.kv_cache_tokens_meaning]})"
         rows.append((label, shown))
     return rows
+
+
+def _rank_rows(ranks: Sequence[RankFacts]) -> list[list[str]]:
+    """A head and a row for each rank, with the figures in GiB that any of them printed; empty for fewer than two."""
+    if len(ranks) < 2:
+        return []
+    names = [n for n in _FACT_NAMES if n.endswith("_gib") and any(getattr(r, n, None) is not None for r in ranks)]
+    figures = [["" if (v := getattr(r, n)) is None else f"{v:.2f}" for n in names] for r in ranks]
+    shown = ["unknown" if r.rank is None else str(r.rank) for r in ranks]
+    return [["rank", *(_FACT_NAMES[n] for n in names)], *([s, *row] for s, row in zip(shown, figures, strict=True))]
 
 
 # What follows makes HTML. Every text that may come from a log passes through `escape`.
@@ -405,7 +420,12 @@ def facts(answer: Answer) -> Shown:
         said = "The text holds none of vLLM's figures (weights, KV cache, concurrency)."
         return Shown(said, _tag("p", escape(said)))
     plain = "\n".join(f"{name}: {value}" for name, value in rows)
-    return Shown(plain, _table(["figure", "printed"], [[escape(n), escape(v)] for n, v in rows]))
+    html = _table(["figure", "printed"], [[escape(n), escape(v)] for n, v in rows])
+    if ranks := _rank_rows(answer.ranks):
+        head, *body = ranks
+        html += _tag("p", "By rank, in GiB:") + _table(head, body, numeric=range(len(head)))
+        plain += "\n" + "\n".join("  ".join(row) for row in ranks)
+    return Shown(plain, html)
 
 
 def others(answer: Answer) -> Shown:
