@@ -335,7 +335,10 @@ def is_ours(runtime: Path) -> bool:
 # The runner dies.
 
 CALLER = """\
-import sys
+import signal, sys
+# Whoever started the tests may have had these ignored (nohup, a background job of a shell).
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from pathlib import Path
 from vllm_runbooks.suite import Request, run_all
 folder = Path(sys.argv[1])
