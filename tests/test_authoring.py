@@ -416,13 +416,13 @@ def test_two_thousand_mutations_end_in_a_catalog_error_or_a_record(tmp_path: Pat
     nameless: list[str] = []
     for number in range(2000):
         path.write_bytes(_mutated(sources[number % len(sources)] if number % 4 == 0 else GOOD, rng))
-        began = time.perf_counter()
+        began = time.process_time()
         try:
             authoring.read_symptom(path)
         except CatalogError as error:
             refused += 1
             nameless += [line for line in str(error).splitlines() if not line.startswith("port.in_use.yaml")]
-        slowest = max(slowest, time.perf_counter() - began)
+        slowest = max(slowest, time.process_time() - began)
 
     assert nameless == []
     assert refused > 1000

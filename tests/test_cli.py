@@ -7,9 +7,9 @@ import io
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -213,12 +213,13 @@ def test_a_reader_that_goes_away_is_no_error(log: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_help_comes_at_once(command: list[str]) -> None:
-    """Below half a second, the best of two, with a sentence and the options."""
+    """In less than half a second of the processor, the best of two, with a sentence and the options."""
     seconds = []
     for _ in range(2):
-        began = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = call(*command, "--help")
-        seconds.append(time.perf_counter() - began)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"Usage: " in done.stdout

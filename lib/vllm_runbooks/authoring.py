@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import date
@@ -18,11 +18,11 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
 
-from vllm_runbooks import catalog, scan, startup_log
+from vllm_runbooks import catalog, evidence, scan, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.diagnosis import diagnose
-from vllm_runbooks.errors import CatalogError
+from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.records import (
     Answer,
     Case,
@@ -527,6 +527,23 @@ def _case_problems(case: Case, folder: Path) -> Iterator[Problem]:
         yield ("files",), "is empty; name the recorded files"
 
 
+_TABLES: dict[str, Callable[[Path, str], object]] = {
+    "lines.yaml": read_line_formats,
+    "patterns.yaml": read_patterns,
+    "classes.yaml": read_words,
+    "captures.yaml": read_words,
+}
+"""Tables of a catalog folder, and what reads each."""
+
+
+def check_file(path: Path) -> None:
+    """Check one authored file as what its name says it is; raises InputError with every problem, one a line."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; name a file, or use --dir for a catalog folder")
+    readers = {**_TABLES, "case.yaml": read_case}
+    readers.get(path.name, check_symptom)(path, str(path))
+
+
 def compile_index(root: Path) -> tuple[dict[str, Any], list[str]]:
     """Compile a catalog folder; returns the index of what is good, and the problems, one line each."""
     problems: list[str] = []
@@ -564,6 +581,41 @@ def cross_check(root: Path) -> list[str]:
             found.append((("runbook",), f"{symptom.runbook!r} is not in runbooks/; write it or leave the field out"))
         problems += _named(read_yaml(path, where), where, dict.fromkeys(found)) if found else []
     return problems
+
+
+def check_folder(root: Path) -> tuple[int, list[str]]:
+    """Check a whole catalog folder, its cases included; how many files were read, and the problems, one line each."""
+    tables = [path for name in _TABLES if (path := root / name).is_file()]
+    cases = sorted((root / "cases").glob("*/")) if (root / "cases").is_dir() else []
+    checked = len(tables) + sum(path.is_file() for path in (root / "symptoms").glob("*.yaml")) + len(cases)
+    if not checked:
+        raise InputError(f"{root}: holds no symptoms/*.yaml and no cases; name a catalog folder")
+    problems: list[str] = []
+    for path in tables:
+        try:
+            _TABLES[path.name](path, path.name)
+        except CatalogError as error:
+            problems += str(error).splitlines()
+    if not problems:
+        _, problems = compile_index(root)
+        problems += cross_check(root)
+    for case in cases:
+        problems += _case_folder_problems(case)
+    return checked, list(dict.fromkeys(problems))
+
+
+def _case_folder_problems(folder: Path) -> list[str]:
+    where = f"cases/{folder.name}/case.yaml"
+    try:
+        case = read_case(folder / "case.yaml", where)
+        evidence.load_case(folder, read_case=read_case)
+    except CatalogError as error:
+        return str(error).splitlines()
+    except InputError as error:
+        return [f"{where}:1: files: {error}"]
+    if case.id != folder.name:
+        return [f"{where}:1: id: is {case.id!r}; the folder's name says {folder.name!r}"]
+    return []
 
 
 def schemas() -> dict[str, dict[str, Any]]:

@@ -1,16 +1,15 @@
 """The commands `catalog check`, `catalog new`, `catalog list` and `catalog schemas`."""
 
+# ruff: noqa: PLC0415 - YAML and pydantic load when a file is read: `--help` stays a matter of milliseconds
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from vllm_runbooks import authoring, session
 from vllm_runbooks import catalog as shelf
 from vllm_runbooks.cli import output
 from vllm_runbooks.errors import CatalogError, InputError
@@ -47,30 +46,9 @@ verified: {{date: '{date}', vllm: null}}
 """
 
 
-_READERS: dict[str, Callable[[Path, str], object]] = {
-    "lines.yaml": authoring.read_line_formats,
-    "patterns.yaml": authoring.read_patterns,
-    "classes.yaml": authoring.read_words,
-    "captures.yaml": authoring.read_words,
-}
-"""Tables of a catalog folder, and what reads each."""
-
-
 @click.group()
 def catalog() -> None:
     """Check the catalog's files, add a symptom, list what it knows."""
-
-
-def _read(path: Path) -> None:
-    where = str(path)
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; name a file, or use --dir for a catalog folder")
-    if path.name == "case.yaml":
-        authoring.read_case(path, where)
-    elif path.name in _READERS:
-        _READERS[path.name](path, where)
-    else:
-        authoring.check_symptom(path, where)
 
 
 @catalog.command()
@@ -83,9 +61,11 @@ def check(files: tuple[Path, ...], folder: Path | None) -> int:
 
     A single file that is broken is refused (exit status 2, one line). A catalog with broken files ends with status 1.
     """
+    from vllm_runbooks import authoring
+
     if len(files) == 1:
         try:
-            _read(files[0])
+            authoring.check_file(files[0])
         except CatalogError as error:
             raise InputError("; ".join(str(error).splitlines())) from None
         output.write(f"{files[0]}: good")
@@ -94,56 +74,16 @@ def check(files: tuple[Path, ...], folder: Path | None) -> int:
     checked = len(files)
     for path in files:
         try:
-            _read(path)
+            authoring.check_file(path)
         except CatalogError as error:
             problems += str(error).splitlines()
     if not files:
         root = folder or shelf.catalog_dir()
         if not root.is_dir():
             raise InputError(f"{root}: no such folder; name a catalog folder")
-        checked, problems = _check_folder(root)
+        checked, problems = authoring.check_folder(root)
     output.write("\n".join([*problems, f"{checked} files checked, {len(problems)} problems"]))
     return int(bool(problems))
-
-
-def _check_folder(root: Path) -> tuple[int, list[str]]:
-    """Check a catalog folder; how many files were looked at, and the problems, one line each."""
-    tables = [path for name in _READERS if (path := root / name).is_file()]
-    cases = sorted((root / "cases").glob("*/")) if (root / "cases").is_dir() else []
-    checked = len(tables) + sum(path.is_file() for path in (root / "symptoms").glob("*.yaml")) + len(cases)
-    if not checked:
-        raise InputError(f"{root}: holds no symptoms/*.yaml and no cases; name a catalog folder")
-    problems: list[str] = []
-    for path in tables:
-        problems += _problems(path, path.name)
-    if not problems:
-        _, problems = authoring.compile_index(root)
-        problems += authoring.cross_check(root)
-    for case in cases:
-        problems += _case_problems(case)
-    return checked, list(dict.fromkeys(problems))
-
-
-def _problems(path: Path, where: str) -> list[str]:
-    try:
-        _READERS[path.name](path, where)
-    except CatalogError as error:
-        return str(error).splitlines()
-    return []
-
-
-def _case_problems(folder: Path) -> list[str]:
-    where = f"cases/{folder.name}/case.yaml"
-    try:
-        case = authoring.read_case(folder / "case.yaml", where)
-        session.load_case(folder)
-    except CatalogError as error:
-        return str(error).splitlines()
-    except InputError as error:
-        return [f"{where}:1: files: {error}"]
-    if case.id != folder.name:
-        return [f"{where}:1: id: is {case.id!r}; the folder's name says {folder.name!r}"]
-    return []
 
 
 @catalog.command()
@@ -151,6 +91,8 @@ def _case_problems(folder: Path) -> list[str]:
 @click.option("--dir", "folder", type=click.Path(path_type=Path), default=Path("symptoms"), show_default=True)
 def new(symptom: str, folder: Path) -> int:
     """Write a scaffold for SYMPTOM (`<group>.<word>` or finer) into a folder of symptoms."""
+    from vllm_runbooks import authoring
+
     if not re.fullmatch(r"[a-z][a-z0-9_]{1,30}(\.[a-z][a-z0-9_]{1,40}){1,3}", symptom):
         raise InputError(f"{symptom}: is no symptom id; write <group>.<word>, as in port.in_use")
     classes = authoring.words("classes", folder.absolute().parent)
@@ -174,6 +116,8 @@ def new(symptom: str, folder: Path) -> int:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def list_(form: str) -> int:
     """List the symptoms the catalog knows."""
+    from vllm_runbooks import session
+
     symptoms = session.load_catalog().symptoms.values()
     if form == "json":
         rows = [{"id": s.id, "title": s.title, "severity": s.severity, "role": s.role} for s in symptoms]
@@ -191,6 +135,8 @@ def list_(form: str) -> int:
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; status 1 when a file is stale.")
 def schemas(folder: Path | None, *, only_check: bool) -> int:
     """Write the JSON Schemas of the authored files and of the documents printed."""
+    from vllm_runbooks import authoring
+
     root = folder or shelf.catalog_dir() / "schema"
     stale = []
     for name, schema in authoring.schemas().items():
