@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -27,8 +28,8 @@ class IndexBuildHook(BuildHookInterface):  # type: ignore[misc] # hatchling publ
         index, problems = authoring.compile_index(root / "catalog")
         if problems:
             raise SystemExit("the catalog has problems:\n" + "\n".join(problems))
-        folder = Path(tempfile.mkdtemp(prefix="vllm-runbooks-index-"))
-        target = folder / "index.json"
+        self._folder = tempfile.mkdtemp(prefix="vllm-runbooks-index-")
+        target = Path(self._folder) / "index.json"
         target.write_text(json.dumps(index, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
         build_data["force_include"].update(
             {
@@ -38,3 +39,8 @@ class IndexBuildHook(BuildHookInterface):  # type: ignore[misc] # hatchling publ
                 str(target): "vllm_runbooks/_data/catalog/index.json",
             }
         )
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 - hatch's
+        """Remove what `initialize` wrote for the wheel."""
+        if version != "editable":
+            shutil.rmtree(self._folder, ignore_errors=True)

@@ -536,3 +536,91 @@ def test_document_4_ran_on_one_host(capsys: pytest.CaptureFixture[str], tmp_path
     assert (facts["tensor_parallel_size"], facts["kv_cache_blocks"], facts["max_concurrency"]) == (2, 40269, 5033.62)
     assert facts["executor_backend"] == "mp"
     assert "dist.one_host" in [f["symptom"] for f in answer["findings"]]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the host has no /dev/full")
+def test_an_answer_that_cannot_be_printed_is_no_finding(log: str) -> None:
+    """A full disk behind standard output: one line, and the status of a request that could not be served."""
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "vllm_runbooks", "diagnose", log],
+            check=False, stdout=full, stderr=subprocess.PIPE, timeout=60,
+        )  # fmt: skip
+
+    assert done.returncode == 2
+    assert done.stderr.decode().splitlines() == [
+        "vllm-runbooks: standard output cannot be written: No space left on device; free some space there"
+    ]
+
+
+def test_a_closed_output_is_said_so(log: str) -> None:
+    """Without a standard output there is one line and no traceback."""
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m vllm_runbooks diagnose {log} >&-"],
+        check=False, stderr=subprocess.PIPE, timeout=60,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    assert b"standard output is closed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["diagnose", "export HF_TOKEN=hf_abcdefghijklmnopqrstuvwx"],
+        ["run", "single-gpu-oom", "-p", "start", "hf_abcdefghijklmnopqrstuvwx"],
+    ],
+    ids=["a pasted line for a file", "a value of the wrong type"],
+)  # fmt: skip
+def test_what_was_refused_is_not_echoed_with_its_secrets(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    """A token given in the wrong place is replaced in the message as well."""
+    status, out, error = run(capsys, *arguments)
+
+    assert (status, out) == (2, "")
+    assert "hf_abc" not in error
+    assert "[secret-" in error
+
+
+def test_a_path_that_cannot_be_made_is_status_2_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """An error of the operating system names the path and what to do."""
+    status, out, error = run(capsys, "catalog", "new", "storage.disk_full", "--dir", "/proc/none")
+
+    assert (status, out, error.count("\n")) == (2, "", 1)
+    assert "/proc/none: " in error
+
+
+def test_a_time_that_is_no_number_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """`nan` seconds are no limit."""
+    status, out, error = run(capsys, "run", "single-gpu-oom", "--timeout", "nan")
+
+    assert (status, out) == (2, "")
+    assert "nan is no number of seconds" in error
+
+
+def test_shipped_cases_do_not_count_against_runbooks_of_ones_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """`check --runbooks DIR` with a runbook that no case names has nothing to do, and says so."""
+    shipped = catalog.runbooks_dir() / "single-gpu-oom.ipynb"
+    mine = json.loads(shipped.read_text(encoding="utf-8"))
+    mine["metadata"]["runbook"]["id"] = "mine"
+    (tmp_path / "mine.ipynb").write_text(json.dumps(mine), encoding="utf-8")
+
+    status, out, error = run(capsys, "check", "--runbooks", str(tmp_path), "--out", str(tmp_path / "out"))
+
+    assert (status, out) == (2, "")
+    assert "no recorded case names one of these runbooks" in error
+
+
+def test_a_broken_file_of_ones_own_is_named_once(capsys: pytest.CaptureFixture[str], log: str, tmp_path: Path) -> None:
+    """However many of its fields are wrong, it takes one line."""
+    (tmp_path / "symptoms").mkdir()
+    (tmp_path / "symptoms" / "port.mine.yaml").write_text("a: 1\n", encoding="utf-8")
+
+    _, _, error = run(capsys, "diagnose", "--catalog", str(tmp_path), log)
+
+    assert error.count("\n") == 1
+    assert "left out: " in error
+    assert " more; `vllm-runbooks catalog check` lists all)" in error

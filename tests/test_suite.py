@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -25,6 +26,7 @@ import pytest
 from vllm_runbooks.cli import run as command_line
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.notebook import JUDGEMENT_MIME
+from vllm_runbooks.processes import TAG, sweep
 from vllm_runbooks.records import CauseRef, Verdict
 from vllm_runbooks.suite import Request, run_all
 
@@ -38,6 +40,7 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="signals and sessions of P
 IMPORTS = """\
 from vllm_runbooks.notebook import conclude
 from vllm_runbooks.records import *
+from datetime import datetime
 from pathlib import Path
 def give(verdict, reason="fine", case=None, stop=True):
     case = case or Path(evidence).name
@@ -329,7 +332,8 @@ def test_temporary_files_are_removed(ran: Ran) -> None:
 
 def is_ours(runtime: Path) -> bool:
     """Whether a suite's folder was made by a suite that is over: other tests' suites may be running."""
-    return not any(str(runtime) in " ".join(process.cmdline()) for process in psutil.process_iter(["cmdline"]))
+    commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    return not any(str(runtime) in " ".join(command) for command in commands)
 
 
 # The runner dies.
@@ -339,6 +343,7 @@ import signal, sys
 # Whoever started the tests may have had these ignored (nohup, a background job of a shell).
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+from datetime import datetime
 from pathlib import Path
 from vllm_runbooks.suite import Request, run_all
 folder = Path(sys.argv[1])
@@ -717,3 +722,41 @@ def test_runbooks_are_listed_and_shown(shelf: list[str], tmp_path: Path, capfd: 
     (tmp_path / "runbooks/broken.ipynb").write_text("{", encoding="utf-8")
     assert command_line(["list", *shelf[:2], "--format", "json"]) == 1
     assert [book["id"] for book in json.loads(capfd.readouterr().out)["runbooks"]] == ["failing", "good"]
+
+
+def test_the_results_say_what_ran_them_and_when(tmp_path: Path) -> None:
+    """A report of last night can be told from one of last month."""
+    runbook(tmp_path, "good", PASS)
+    run_all([Request("good", tmp_path / "good.ipynb")], out=tmp_path / "out")
+
+    results = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
+
+    assert results["tool"].startswith("vllm-runbooks ")
+    assert abs(datetime.fromisoformat(results["began"]).timestamp() - time.time()) < 600
+    assert results["tool"] in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+
+
+def test_runs_of_one_name_are_stored_apart(tmp_path: Path) -> None:
+    """Two runs whose names give the same file name get a notebook each."""
+    runbook(tmp_path, "good", PASS)
+    same = [Request("good", tmp_path / "good.ipynb", parameters={"evidence": name}) for name in ("a/b", "a:b")]
+
+    results = run_all(same, out=tmp_path / "out")
+
+    assert len({result.notebook for result in results}) == 2
+
+
+@POSIX
+def test_ending_one_run_leaves_the_next_alone() -> None:
+    """The processes of run 10 do not belong to run 1."""
+    sleeper = [sys.executable, "-c", "import time; print(1, flush=True); time.sleep(60)"]
+    tagged = {**os.environ, TAG: "abc.10"}
+    with subprocess.Popen(sleeper, env=tagged, stdout=subprocess.PIPE, start_new_session=True) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        try:
+            sweep("abc.1", patience_s=0.5)
+
+            assert other.poll() is None
+        finally:
+            other.kill()

@@ -1,4 +1,4 @@
-"""Find out why a vLLM deployment fails, plan one that fits, and prove it.
+"""Find out why a vLLM deployment fails, with runbooks that prove it.
 
 Example::
 

@@ -66,9 +66,10 @@ def _belonging(tag: str, root: int | None) -> tuple[set[psutil.Process], set[psu
                 workers.add(process)
             elif any(name == tag or name.startswith(f"{tag}.") for name in names):
                 others.add(process)
-    for parent in [*workers, *others, *([psutil.Process(root)] if root and psutil.pid_exists(root) else [])]:
+    parents = [process.pid for process in (*workers, *others)] + ([root] if root else [])
+    for pid in parents:
         with contextlib.suppress(psutil.Error, OSError):
-            children = parent.children(recursive=True)
+            children = psutil.Process(pid).children(recursive=True)
             others.update(child for child in children if child.pid != os.getpid() and _is_alive(child))
     return workers, others - workers
 

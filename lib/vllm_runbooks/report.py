@@ -73,11 +73,17 @@ def render_report(results: Mapping[str, Any], *, pages: set[str] | None = None) 
     total = _duration(sum(_seconds(run) for run in runs))
     body = (
         f"<header><p class=kicker>vLLM runbooks</p><h1>{_headline(runs)}</h1>{_proportions(runs)}"
-        f"<p class=quiet>{len(runs)} {'run' if len(runs) == 1 else 'runs'}, {total} of work. "
+        f"<p class=quiet>{len(runs)} {'run' if len(runs) == 1 else 'runs'}, {total} of work{_when(results)}. "
         'Also as <a href="results.json">results.json</a> and <a href="junit.xml">JUnit XML</a>.</p></header>'
         f"<main>{table}</main>"
     )
     return _page(f"{_headline(runs)} · vLLM runbooks", body)
+
+
+def _when(results: Mapping[str, Any]) -> str:
+    """When the suite began (UTC) and what ran it, as far as the results say."""
+    began, tool = results.get("began"), results.get("tool")
+    return "".join([f", begun {_text(began)}" if began else "", f", {_text(tool)}" if tool else ""])
 
 
 def render_notebook(notebook: Mapping[str, Any], *, title: str, verdict: str = "", reason: str = "") -> str:
@@ -261,7 +267,9 @@ def _prose(markdown: str) -> str:
 
 
 def _inline(text: str) -> str:
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", _text(text)))
+    shown = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", _text(text))
+    shown = re.sub(r"\*([^*\s][^*]*)\*", r"<em>\1</em>", shown)
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", shown)
 
 
 def _joined(value: object) -> str:

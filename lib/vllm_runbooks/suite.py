@@ -28,6 +28,8 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -90,6 +92,8 @@ class _Suite:
 
     def __init__(self, requests: Sequence[Request], *, out: Path, progress: Progress | None) -> None:
         self.id = uuid.uuid4().hex
+        self.tool = f"vllm-runbooks {version('vllm-runbooks')}"
+        self.began = datetime.now(tz=UTC).isoformat(timespec="seconds")
         self.out = out
         self.requests = requests
         self.waiting = deque(enumerate(requests))
@@ -196,7 +200,8 @@ class _Suite:
     def _save(self, *, final: bool = False) -> None:
         """Store the results as they are; a full disk is reported at the end, when it may have room again."""
         self.results = [self._with_notebook(index, result) for index, result in enumerate(self.results)]
-        record = {"schema": 1, "runs": [document(result) for result in self.results]}
+        runs = [document(result) for result in self.results]
+        record = {"schema": 1, "tool": self.tool, "began": self.began, "runs": runs}
         try:
             store(self.out / "results.json", json.dumps(record, indent=1) + "\n")
             if final:
@@ -264,9 +269,11 @@ class _Slot(threading.Thread):
             "parameters": dict(request.parameters),
             "timeout_s": request.timeout_s,
         }
-        overdue = threading.Event()
+        overdue, answered = threading.Event(), threading.Event()
 
         def end_it() -> None:
+            if answered.is_set():
+                return
             overdue.set()
             sweep(run, root=worker.pid)
             worker.kill()
@@ -280,6 +287,7 @@ class _Slot(threading.Thread):
         except OSError:
             line = ""
         finally:
+            answered.set()
             timer.cancel()
         sweep(run, root=worker.pid)
         if line.endswith("\n"):

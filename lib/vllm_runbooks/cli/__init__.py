@@ -12,7 +12,9 @@ from typing import Any
 
 import click
 
+from vllm_runbooks.cli import output
 from vllm_runbooks.errors import RunbooksError
+from vllm_runbooks.redact import redact_text
 
 _COMMANDS = {
     "catalog": ("catalog", "catalog", "Check the catalog's files, add a symptom, list what it knows."),
@@ -45,11 +47,12 @@ class _Commands(click.Group):
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="vllm-runbooks")
 def commands() -> None:
-    """Find out why a vLLM deployment fails, plan one that fits, and prove it."""
+    """Find out why a vLLM deployment fails, with runbooks that prove it."""
 
 
 def _refuse(message: str) -> int:
-    sys.stderr.write(f"vllm-runbooks: {' '.join(message.split(chr(10)))}\n")
+    """Say in one line what cannot be read; a value that a user mistook for a name may be a secret."""
+    sys.stderr.write(f"vllm-runbooks: {redact_text('; '.join(message.splitlines()))}\n")
     return 2
 
 
@@ -71,6 +74,13 @@ def run(arguments: list[str]) -> int:
         return _refuse(f"{error.format_message()}{_see_help(error)}")
     except RunbooksError as error:
         return _refuse(str(error))
+    except output.NotPrintedError as error:
+        # What was found could not be said: that is no status of what was found.
+        sys.stderr.write(f"vllm-runbooks: {error}\n")
+        return 2
+    except OSError as error:
+        named = f"{error.filename}: " if error.filename else ""
+        return _refuse(f"{named}{error.strerror or error}; check the path and its permissions")
     except (KeyboardInterrupt, click.exceptions.Abort):
         sys.stderr.write("vllm-runbooks: interrupted\n")
         return 130

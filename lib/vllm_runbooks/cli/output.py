@@ -11,15 +11,25 @@ if TYPE_CHECKING:
     from vllm_runbooks.catalog import Catalog
 
 
+class NotPrintedError(Exception):
+    """Standard output is closed or full."""
+
+
 def name_left_out(catalog: Catalog) -> None:
-    """Name on standard error the catalog files that are broken and were left out."""
+    """Name on standard error the catalog files that are broken and were left out: a line each, with its first fault."""
+    by_file: dict[str, list[str]] = {}
     for problem in catalog.problems:
-        sys.stderr.write(f"vllm-runbooks: left out: {problem}\n")
+        by_file.setdefault(problem.split(":", 1)[0], []).append(problem)
+    for problems in by_file.values():
+        more = f" (and {len(problems) - 1} more; `vllm-runbooks catalog check` lists all)" if len(problems) > 1 else ""
+        sys.stderr.write(f"vllm-runbooks: left out: {problems[0]}{more}\n")
 
 
 def write(text: str) -> None:
     """Write to standard output; characters that the terminal cannot show are escaped, never an error."""
     stream = sys.stdout
+    if stream is None or stream.closed:
+        raise NotPrintedError("standard output is closed; give the command somewhere to write to")
     encoding = stream.encoding or "utf-8"
     shown = text.encode(encoding, "backslashreplace").decode(encoding)
     try:
@@ -28,6 +38,9 @@ def write(text: str) -> None:
     except BrokenPipeError:
         # The reader of a pipe went away: nothing is left to say to it, and the exit status still says how it was.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise NotPrintedError(f"standard output cannot be written: {error.strerror}; free some space there") from None
 
 
 def write_json(text: str) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import fnmatch
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,10 +41,19 @@ _OUT = click.option(
     show_default=True,
     help="Folder for executed notebooks and results.",
 )
+
+
+def _finite(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
+    if math.isnan(value):
+        raise click.BadParameter("nan is no number of seconds; give one, such as 600.")
+    return value
+
+
 _TIMEOUT = click.option(
     "--timeout",
     metavar="S",
     type=click.FloatRange(min=1, max=86400),
+    callback=_finite,
     default=600.0,
     show_default=True,
     help="Longest time in seconds that one run may take.",
@@ -195,6 +205,8 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
     from vllm_runbooks.suite import Request
 
     good, bad = _inspect_all(runbooks)
+    # Shipped cases name shipped runbooks: beside a folder of the user's own those are none of their business.
+    others = runbooks is not None and cases is None
     by_id = {runbook.id: runbook for runbook in good}
     requests = [Request(id_, Path(), refused=reason) for id_, reason in bad.items() if _is_selected(only, id_)]
     known = {*by_id, *bad}
@@ -209,7 +221,7 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
         requests += [
             _pair(by_id, id_, case.id, str(folder.absolute()) if cases else folder.name, timeout_s=timeout_s)
             for id_ in case.runbooks
-            if _is_selected(only, id_, case.id, folder.name) and id_ not in bad
+            if _is_selected(only, id_, case.id, folder.name) and id_ not in bad and (id_ in by_id or not others)
         ]
     for pattern in only:
         if not fnmatch.filter(known, pattern):
