@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -49,8 +50,6 @@ def cause(found: Answer) -> Finding:
 
 def offered(remedy: RemedyText, arguments: dict[str, Any], captures: dict[str, str] | None = None) -> Any:
     """Edits of a remedy where these arguments are set; None where it is not offered."""
-    import dataclasses
-
     base = cause(diagnose(PORT))
     symptoms = {**shelf().symptoms}
     symptoms["port.in_use"] = dataclasses.replace(symptoms["port.in_use"], remedies=(remedy,))
@@ -171,6 +170,106 @@ def test_a_refused_request_is_the_cause_only_where_nothing_failed() -> None:
     assert cause(diagnose(READY, READY + refused)).class_ == "api.context_overflow"
     assert cause(diagnose(READY + refused, NO_BLOCKS)).class_ == "kv.no_blocks"
     assert cause(diagnose(READY + refused, WRAPPED)).class_ == "engine.dead_wrapper"
+
+
+def titles(*texts: str) -> str:
+    return " | ".join(remedy.title for remedy in diagnose(*texts).remedies)
+
+
+def too_long(need: str, have: str) -> str:
+    return (
+        "ERROR 11-20 08:00:00 [core.py:1] ValueError: To serve at least one request with the model's "
+        f"max seq len (131072), ({need} GiB KV cache is needed, which is larger than "
+        f"the available KV cache memory ({have} GiB).\n"
+    )
+
+
+def test_no_way_out_is_offered_that_the_logs_own_figures_refute() -> None:
+    """Half of what is needed is not enough where less than half is there."""
+    near, far = titles(too_long("4.0", "2.0")), titles(too_long("4.0", "1.0"))
+    tokens = (
+        "ValueError: The model's max seq len (32768) is larger than the maximum number of tokens "
+        "that can be stored in KV cache"
+    )
+
+    for title in ("Keep the KV cache in 8 bits", "Split the model over more GPUs"):
+        assert title in near
+        assert title not in far
+        assert title in titles(f"{tokens} (20480).")
+        assert title not in titles(f"{tokens} (2048).")
+
+
+def test_a_share_is_not_offered_where_the_size_was_set() -> None:
+    """On a CPU the log says so."""
+    said = "INFO 11-20 08:00:00 [cpu_worker.py:260] Explicitly set (1.0/11.71) GiB for KV cache on node 0.\n"
+    size = (
+        "ERROR 11-20 08:00:00 [core.py:1] ValueError: Available memory on node 0 (10.04/11.71 GiB) on kv cache "
+        "allocation is less than requested memory for kv (500.0 GiB). Decrease --kv-cache-memory-bytes, or "
+        "VLLM_CPU_KVCACHE_SPACE."
+    )
+
+    assert "larger share" in titles(too_long("2.0", "1.0"))
+    assert "larger share" not in titles(said + too_long("2.0", "1.0"))
+    assert "more than the 1.0 GiB that were set" in titles(said + too_long("2.0", "1.0"))
+    assert titles(size).startswith("Ask for a smaller KV cache")
+
+
+def test_a_share_is_not_computed_from_what_another_process_weighs() -> None:
+    """That wording's budget is not a share of the whole memory."""
+    line = "ValueError: Free memory on device cuda:0 (5.01/23.56 GiB) on startup is less than {} (0.9, 11.2 GiB)."
+    own = diagnose(line.format("desired GPU memory utilization"))
+    other = diagnose(line.format("the engine's budget after excluding external process's weights"))
+
+    assert [e.value for r in own.remedies for e in r.edits] == [0.21]
+    assert [e.value for r in other.remedies for e in r.edits] == []
+    assert "0.05 less" in other.remedies[1].title
+
+
+UNEXPLAINED = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: something else\n'
+
+
+def test_what_a_healthy_log_holds_is_no_cause_of_anothers_failure() -> None:
+    """The error that the failed one shows stays in sight, wherever it stands among the files."""
+    refused = (
+        "ERROR 11-20 08:00:00 [serving.py:1] This model's maximum context length is 512 tokens. "
+        "However, your request has 600 input tokens.\n"
+    )
+    for texts in ((READY + refused, UNEXPLAINED), (UNEXPLAINED, READY + refused)):
+        found = diagnose(*texts)
+        assert (found.outcome, found.root_cause) == (Outcome.FAILED, None)
+        assert found.first_error is not None
+        assert found.first_error.text == "ValueError: something else"
+        assert "api.context_overflow" in [f.symptom for f in found.findings]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "together"),
+    [
+        (("running", "unknown"), "running"),
+        (("unknown", "ready"), "ready"),
+        (("ready", "running"), "running"),
+        (("running", "hung"), "hung"),
+        (("hung", "failed", "ready"), "failed"),
+        (("unknown", "unknown"), "unknown"),
+        ((), "unknown"),
+    ],
+)
+def test_several_logs_end_as_the_most_telling_of_them(outcomes: tuple[str, ...], together: str) -> None:
+    """A headless node's log just ends; what the server's own log proves stands."""
+    starts = [
+        dataclasses.replace(session.read(session.load("tiny-cpu-served"))[-1], outcome=Outcome(o)) for o in outcomes
+    ]
+
+    assert answers._outcome(starts) is Outcome(together)
+
+
+def test_a_notice_beside_an_unexplained_error_points_to_it() -> None:
+    """The whole output is at hand: nobody has to be sent for it."""
+    for found in (diagnose(UNEXPLAINED + WRAPPED), diagnose(WRAPPED, UNEXPLAINED)):
+        assert cause(found).symptom == "engine.dead_wrapper"
+        assert cause(found).do_first.startswith("Start from the first error that no symptom explains")
+        assert found.findings[0] == cause(found)
+    assert "Get the whole output" in cause(diagnose(WRAPPED)).do_first
 
 
 def test_facts_of_several_logs_complete_each_other() -> None:

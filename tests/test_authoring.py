@@ -82,8 +82,10 @@ def test_a_good_symptom_is_read(tmp_path: Path) -> None:
         ("origin: python", "origin: somebody", "5: signatures.0.origin: is 'somebody'; write one of vllm,"),
         ("origin: python", "phases: [lunch]", "5: signatures.0.phases: 'lunch' is no phase; write one of configure,"),
         ("my port (?P<port>", "my port [[a]?(?P<port>", "6: signatures.0.pattern: the pattern uses a set operation"),
-        ("origin: python", "frames: ['[[a]']", "5: signatures.0.frames: '[[a]' is not a regular expression"),
-        ("origin: python", "frames: ['(']", "5: signatures.0.frames: '(' is not a regular expression"),
+        ("origin: python", "frames: ['[[a]']", "5: signatures.0.frames: '[[a]' uses a set operation"),
+        ("origin: python", "frames: ['(?:a']", "5: signatures.0.frames: '(?:a' is not a regular expression"),
+        ("origin: python", "frames: ['(\\w+)+x']", "5: signatures.0.frames: '(\\\\w+)+x' uses groups without a name"),
+        ("outcome: [failed]", "phase: [late]", "20: conditions.0.phase: 'late' is no phase; write one of configure,"),
         ("my port (?P<port>", "my port.* (?P<port>", "6: signatures.0.pattern: the pattern "),
         ("my port (?P<port>", "(?=my) port (?P<port>", "6: signatures.0.pattern: the pattern "),
         ("'my port (?P<port>\\d{1,5}) is taken'", "'@nobody'", "6: signatures.0.pattern: '@nobody' is not in patterns"),
@@ -109,6 +111,18 @@ def test_a_good_symptom_is_read(tmp_path: Path) -> None:
         ),
         ("do_first: Look.", "do_first: Look at {it}.", "21: do_first: {it} is neither a capture"),
         ("cost: none", "cost: '{it}'", "26: remedies.0.cost: {it} is neither a capture"),
+        (
+            "cost: none",
+            "cost: none\n    unless: [{says: s, capture: port/it}]",
+            "27: remedies.0.unless.0.capture: 'it' is no capture of this symptom",
+        ),
+        (
+            "cost: none",
+            "cost: none\n    unless: [{says: s, outcome: [failed]}]",
+            "27: remedies.0.unless.0.says: tests outcome; name one of argument, fact, capture",
+        ),
+        ("do_first: Look.", "do_first: 'Look at {port}.'", "21: do_first: must hold without any figure"),
+        ("do_first: Look.", "do_first: 'Look. Otherwise go.'", "21: do_first: must hold without any figure"),
         ("cost: none", "cost: none\n    needs: [it]", "27: remedies.0.needs: 'it' is neither a capture"),
         ("op: set", "op: put", "28: remedies.0.edits.0: op is 'put'; write set, remove or env"),
         ("value: 8001", "value: null", "28: remedies.0.edits.0: sets no value; give it one"),
@@ -450,3 +464,19 @@ def test_mutations_of_cases_and_tables_end_the_same_way(tmp_path: Path) -> None:
             nameless += [str(error)] if name not in str(error) else []
 
     assert nameless == []
+
+
+def test_shared_files_are_read_anew_when_they_change(tmp_path: Path) -> None:
+    """A long-lived process would otherwise keep an old compilation under the new content's name."""
+    path = write(tmp_path, GOOD.replace("'my port (?P<port>\\d{1,5}) is taken'", "'@mine'"))
+    compiled = []
+    for wording in ("my port (?P<port>\\d{1,5}) is taken", "my port (?P<port>\\d{1,4}) is taken"):
+        (tmp_path / "patterns.yaml").write_text(f"mine:\n  - '{wording}'\n")
+        compiled.append(authoring.read_symptom(path).signatures[0].pattern)
+    (tmp_path / "classes.yaml").write_text("port.own: mine\n")
+    before = authoring.words("classes", tmp_path)
+    (tmp_path / "classes.yaml").write_text("port.other: mine\n")
+
+    assert compiled == ["my port (?P<port>\\d{1,5}) is taken", "my port (?P<port>\\d{1,4}) is taken"]
+    assert "port.own" in before
+    assert {"port.own", "port.other"} & {*authoring.words("classes", tmp_path)} == {"port.other"}

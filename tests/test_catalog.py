@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from vllm_runbooks import authoring, catalog
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.records import Symptom, form
 
 
 @pytest.fixture
@@ -70,10 +72,14 @@ def test_the_index_is_kept_under_a_name_made_of_its_sources(monkeypatch: pytest.
     kept = next(tmp_path.rglob("index-*.json"))
     assert catalog.load(compile_).symptoms == first.symptoms
     assert len(compiled) == 1
-    for damage in ("{", "[]", '{"symptoms": 3}', json.dumps({"key": "x", "symptoms": [], "lines": []})):
+    key = catalog.key(catalog.catalog_dir())
+    damages: list[Any] = [[], {"symptoms": 3}, {"key": "x", "symptoms": [], "lines": []}]
+    damages += [{"key": key, "symptoms": [{"id": "a"}], "lines": []}, {"key": key, "symptoms": [3], "lines": []}]
+    damages += [{"key": key, "symptoms": [], "lines": [{"no": 1}]}, {"key": key}]
+    for damage in ("{", *map(json.dumps, damages)):
         kept.write_text(damage)
         assert catalog.load(compile_).symptoms == first.symptoms
-    assert len(compiled) == 5
+    assert len(compiled) == 9
     kept.unlink()
     with pytest.raises(InputError, match="the catalog is not compiled; run `vllm-runbooks catalog check` once"):
         catalog.load()
@@ -127,3 +133,28 @@ def test_every_pattern_knows_whose_it_is() -> None:
 
     assert {kind for kind, _, _ in meanings} == {"line", "signature", "companion"}
     assert all(name in shelf.symptoms for kind, name, _ in meanings if kind != "line")
+
+
+def test_the_index_is_not_that_of_another_release_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name depends on the package's version and on the fields of the records."""
+    keys = [catalog.key(catalog.catalog_dir())]
+    for name, value in (("version", lambda _: "9.9"), ("form", str)):
+        catalog._code.cache_clear()
+        with monkeypatch.context() as changed:
+            changed.setattr(metadata if name == "version" else catalog, name, value)
+            keys.append(catalog.key(catalog.catalog_dir()))
+    catalog._code.cache_clear()
+
+    assert len({*keys, catalog.key(catalog.catalog_dir())}) == 3
+    assert form(Symptom)["signatures"][1]["pattern"] == "<class 'str'>"
+
+
+def test_lines_of_ones_own_are_refused(own: Path) -> None:
+    """They would be left out in silence otherwise."""
+    (own / "lines.yaml").write_text("[]\n")
+    loaded = catalog.load(authoring.compile_index, own=[own])
+
+    assert [p for p in loaded.problems if "only symptoms may be added" in p] == [
+        f"{own}/lines.yaml:1: (file): is not used: only symptoms may be added; remove the file"
+    ]
+    assert loaded.lines == catalog.load(authoring.compile_index).lines

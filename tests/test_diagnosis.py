@@ -302,13 +302,20 @@ def test_a_sentence_without_its_figure_is_left_out() -> None:
         (Condition("c", outcome=("failed",)), True),
         (Condition("c", outcome=("ready",)), False),
         (Condition("c", is_first=True), True),
+        (Condition("c", phase=("load",)), True),
+        (Condition("c", phase=("serve",)), False),
+        (Condition("c", capture="need_gib/have_gib", at_most=2), False),
+        (Condition("c", capture="need_gib/no_gib", at_most=2), False),
+        (Condition("c", capture="need_gib/nothing", at_most=2), None),
         (Condition("c"), None),
     ],
 )
 def test_conditions(condition: Condition, *, holds: bool | None) -> None:
     """Each says yes, no, or that the text does not tell."""
     arguments = {"tensor_parallel_size": 1, "model": "m", "limit_mm_per_prompt": {"image": 0}}
-    given = start(hit("oom.weights", 4, captures={"gpu": "0"}), arguments=arguments, facts=Facts(weights_gib=14.9))
+    captures = {"gpu": "0", "need_gib": "16.0", "have_gib": "4.0", "no_gib": "0.0"}
+    weights = hit("oom.weights", 4, captures=captures, phase="load")
+    given = start(weights, arguments=arguments, facts=Facts(weights_gib=14.9))
     found = diagnose(given, shelf(replace(CAUSE, conditions=(condition,)))).findings[0].conditions
 
     assert {True: found.matched, False: found.mismatched, None: found.unknown}[holds] == ("c",)
@@ -410,3 +417,60 @@ def test_facts_are_said_with_their_unit(name: str, said: str | None) -> None:
 
     assert value_of(name, {}, facts) == said
     assert fill(f"it is {{{name}}}", {}, facts) == (None if said is None else f"it is {said}")
+
+
+@pytest.mark.parametrize(
+    ("phase", "is_found", "unknown"), [("serve", True, ()), ("profile", False, ()), (None, True, ("c",))]
+)
+def test_a_phase_can_be_required(phase: str | None, *, is_found: bool, unknown: tuple[str, ...]) -> None:
+    """The deciding line's own; where the text shows none it is not known, and nothing is refused."""
+    late = replace(CAUSE, conditions=(Condition("c", phase=("warm_up", "serve"), required=True),))
+    found = diagnose(start(hit("oom.weights", 4, phase=phase)), shelf(late)).findings
+
+    assert bool(found) is is_found
+    assert [f.conditions.unknown for f in found] == [unknown] * is_found
+
+
+def test_a_required_capture_must_be_there() -> None:
+    """A symptom that rests on it is not found without."""
+    resting = replace(CAUSE, conditions=(Condition("c", capture="gpu", required=True),))
+
+    assert diagnose(start(hit("oom.weights", 4)), shelf(resting)).findings == ()
+    assert diagnose(start(hit("oom.weights", 4, captures={"gpu": "0"})), shelf(resting)).findings
+
+
+def test_a_hint_with_a_condition_unknown_is_only_possible() -> None:
+    """It is said all the same: the reader may know."""
+    unsure = symptom("dist.one_host", severity=Severity.HINT, conditions=(Condition("c", fact="weights_gib"),))
+
+    assert diagnose(start(hit("dist.one_host", 1)), shelf(unsure)).findings[0].level is Level.POSSIBLE
+
+
+def test_a_wrapper_that_repeats_a_workers_words_does_not_place_them() -> None:
+    """The parent's frames are the parent's: the worker's place wins, and without the worker's log there is none."""
+    encoder, run, unplaced = symptom("oom.multimodal_encoder"), symptom("oom.profile_run"), symptom("oom.unplaced")
+    figures = {"tried_mib": "20.00", "free_mib": "3.00"}
+    parent = [
+        hit("engine.dead_wrapper", 9),
+        hit("oom.profile_run", 9, captures=figures, depth=8, signature=1),
+        hit("oom.profile_run", 9, captures=figures, depth=-1, signature=2),
+        hit("oom.unplaced", 9, captures=figures),
+    ]
+    worker = [
+        hit("oom.multimodal_encoder", 4, captures=figures, depth=5, signature=1),
+        hit("oom.unplaced", 4, captures=figures),
+    ]
+    catalog = shelf(encoder, run, unplaced, WRAPPER)
+
+    assert [f.symptom for f in diagnose(start(*worker, *parent), catalog).findings] == ["oom.multimodal_encoder"]
+    assert [f.symptom for f in diagnose(start(*parent), catalog).findings] == ["oom.unplaced"]
+
+
+def test_a_notice_stands_in_also_where_its_process_shut_down_in_order() -> None:
+    """Lines of a server that is ending are no proof that it went on."""
+    given = start(hit("engine.dead_wrapper", 4, process=SERVER), progress={1: 6})
+    found = diagnose(given, shelf(WRAPPER))
+
+    assert found.root_cause is not None
+    assert (found.root_cause.symptom, found.root_cause.level) == ("engine.dead_wrapper", Level.POSSIBLE)
+    assert diagnose(replace(given, outcome=Outcome.UNKNOWN), shelf(WRAPPER)).root_cause is None

@@ -122,7 +122,9 @@ def test_a_case_may_not_link_to_other_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("", "is empty"), ("  ", "is empty"), ("a\0b", "is empty"), ("nowhere.log", "no such file"),
+        ("", "the name '' is empty"), ("  ", "the name '  ' is empty"),
+        ("a\0b", r"the name 'a\x00b' holds a NUL"),
+        ("nowhere.log", "no such file"),
         ("~nobody-at-all/x", "cannot be read"),
         ("x" * 5000, "cannot be read"), ("INFO first line\nsecond" + "y" * 400, "INFO first line: cannot be read"),
         ("a.log/b", "cannot be read"),
@@ -215,6 +217,43 @@ def test_a_pipe_with_a_name_is_read(tmp_path: Path) -> None:
     writer.join()
 
     assert found.documents == (Document("fifo", LOG),)
+
+
+def test_a_pipe_that_nobody_writes_into_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not waited for."""
+    monkeypatch.setattr(evidence, "_WRITER_SECONDS", 0.05)
+    os.mkfifo(tmp_path / "fifo")
+
+    with pytest.raises(InputError, match="fifo: is a pipe that nobody writes into; give a log file"):
+        evidence.load(tmp_path / "fifo", read_case=authoring.read_case)
+
+
+def test_a_process_substitution_is_read() -> None:
+    """The shell names the end of a pipe that it holds open; its writer may be slow."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb"), os.fdopen(writing, "wb") as writer:
+        writer.write(LOG.encode())
+        writer.close()
+        found = evidence.load(f"/dev/fd/{reading}", read_case=authoring.read_case)
+
+    assert found.documents[0].text == LOG
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/null"])
+def test_a_device_is_refused(name: str) -> None:
+    """One has no end, another no text."""
+    with pytest.raises(InputError, match=f"{name}: is a device, not a log"):
+        evidence.load(name, read_case=authoring.read_case)
+
+
+def test_one_of_several_names_that_is_no_log_is_named(tmp_path: Path) -> None:
+    """An empty one by its number, a recorded case as what it is."""
+    folder = make_case(tmp_path)
+
+    with pytest.raises(InputError, match=r"name 2 of 2 is empty \(''\)"):
+        evidence.load_files([str(folder / "a.log"), ""], read_case=authoring.read_case)
+    with pytest.raises(InputError, match="one: is a recorded case; several inputs must be log files"):
+        evidence.load_files([str(folder / "a.log"), "one"], read_case=authoring.read_case, cases=tmp_path)
 
 
 def test_a_pasted_text_is_evidence() -> None:

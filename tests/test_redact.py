@@ -38,6 +38,13 @@ NAMED = [
     f"Cookie: session={CANARY}",
     f"ssl_keyfile_password='{CANARY}'", f"password {CANARY}", f"api_key = {CANARY}", f"    api_key = '{CANARY}'",
     f"token={CANARY},", f"secret => {CANARY}",
+    f"Authorization: Token {CANARY}", f"'Authorization': 'ApiKey {CANARY}'", f"--api-key \\\n  {CANARY}",
+    f"--api-key\\\n  {CANARY}",
+    f"api_key=SecretStr('{CANARY}')", f"api_key=b'{CANARY}'", f'"api_key": "abc\\"{CANARY}"', f"http://u:p@{CANARY}@host/",
+    f"Cookie: a=12345678; session={CANARY}", f"MYSQL_PWD={CANARY}", f"PASS={CANARY}", f"OPENAI_KEY={CANARY}",
+    f"SECRET_KEY_BASE={CANARY}", f"API_TOKEN_V2={CANARY}", f"my_token={CANARY}", f"huggingface_token={CANARY}",
+    f"DefaultEndpointsProtocol=https;AccountKey={CANARY};x=1", f"AZURE_STORAGE_KEY={CANARY}",
+    f"PRIVATE-TOKEN: {CANARY}", f"https://h/x?sv=1&sig={CANARY}&se=2", f"--api-key {CANARY}, {CANARY} again",
 ]  # fmt: skip
 PEM = f"-----BEGIN RSA PRIVATE KEY-----\nMIIE{CANARY}\n{CANARY}\n-----END RSA PRIVATE KEY-----"
 HARMLESS = [
@@ -56,7 +63,8 @@ HARMLESS = [
     "/root/.cache/vllm/torch_compile_cache/53309fb7e3/rank_0_0",
     "a7c56a287d6bc73f13d9858ad8e60b103c9a539350d9acfe4f98c0a15ebd82e3",
     "http://user:***@host/x", "ftp://anonymous-nobody-here@host/x", "block hash 0x7f3a9c", "secret: null",
-    "kv_cache_dtype=fp8_e4m3",
+    "kv_cache_dtype=fp8_e4m3", "MAX_TOKEN=4096", "EOS_TOKEN=2", "PAD_TOKEN: 0", "secrets: 3", "ssh://git:22@x",
+    "PWD=/root", "OLDPWD=/root", "PASS: 3 tests", "PUBLIC_KEY=abcdefgh12345678",
 ]  # fmt: skip
 
 

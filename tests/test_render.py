@@ -222,7 +222,7 @@ def test_the_whole_text() -> None:
         "  Conditions\n"
         "    fits: one GPU\n"
         "    speaks against it: not this\n"
-        "    not known: nor that\n"
+        "    not in this log: nor that\n"
         "\n"
         "WAYS OUT, cheapest first\n"
         "  1. Serve fewer\n"
@@ -253,11 +253,21 @@ def test_a_finding_that_sends_elsewhere_does_not_call_itself_the_cause() -> None
     text = render.text(answer)
 
     assert "ROOT CAUSE" not in text
-    assert "Look for" not in render.cause(made()).html
-    assert text.index("FIRST ERROR that no symptom explains: read this first\n  line 2: E: x") < text.index("CLOSEST")
-    assert "  Look for\n    the error in the other log\n" in text
-    assert "Look for" in render.cause(answer).html
+    first = "FIRST ERROR that no symptom explains: read this first\n  line 2: E: x\n\nNOTICE OF THE FAILURE"
+    assert first in text
+    assert first in render.cause(answer).plain
     assert "E: x" in render.cause(answer).html
+    assert not [form for form in (text, render.cause(answer).html) if "Look for" in form or "CLOSEST" in form]
+
+
+def test_what_to_look_for_is_said_where_no_error_is_known() -> None:
+    """The notice is then the nearest thing."""
+    answer = made(root_cause=finding(look_in=LookIn("the error", "the other log")))
+
+    assert "CLOSEST TO THE CAUSE" in render.text(answer)
+    assert "  Look for\n    the error in the other log\n" in render.text(answer)
+    assert "Look for" in render.cause(answer).html
+    assert "Look for" not in render.cause(made()).html
 
 
 @pytest.mark.parametrize(
@@ -279,7 +289,17 @@ def test_what_is_said_without_a_cause(more: dict[str, Any], said: str | None) ->
     if said:
         assert said in " ".join(render.text(answer).split())
     assert "no root cause" in render.checks(answer).plain
-    assert render.remedies(answer).plain == "No change is needed."
+    if said is None:
+        assert render.remedies(answer).plain == "No change is needed."
+        assert render.checks(answer).plain.startswith("Nothing to confirm: the start is healthy")
+    else:
+        lead = "line 1: E" if answer.first_error else said
+        for view in (render.remedies, render.checks):
+            assert lead in view(answer).plain
+            assert lead in view(answer).html
+        assert render.remedies(answer).plain.startswith("No way out is known. ")
+    if answer.first_error:
+        assert render.cause(answer).plain.startswith("FIRST ERROR that no symptom explains: read this first\n  line 1")
     assert "Nothing else was found. Nothing was left out." in render.others(answer).plain
 
 
@@ -307,9 +327,13 @@ def test_several_starts_and_files_are_told_apart() -> None:
     """By number, lines and file."""
     starts = (StartSummary(0, 1, 9, Outcome.FAILED, finding()), StartSummary(1, 1, 5, Outcome.READY, None))
     answer = made(files=("a.log", "b.log"), starts=starts, vllm=Release())
+    again = replace(answer, starts=(*starts, replace(starts[1], first_line=6)))
+    alone = made(starts=(starts[0], starts[0]))
 
-    assert "2 STARTS (the last is described; --start N chooses another)" in render.text(answer)
-    assert "  1  lines 1-9  failed  The weights do not fit" in render.text(answer)
+    assert "2 LOGS OF ONE START\n  a.log  lines 1-9  failed  The weights do not fit\n" in render.text(answer)
+    assert "STARTS" not in render.text(answer)
+    assert "3 STARTS (the last of each file is described; --start N chooses another)\n  1  a.log" in render.text(again)
+    assert "2 STARTS (the last is described; --start N chooses another)\n  1  lines 1-9  failed" in render.text(alone)
     assert "a.log:7 and a.log:9: CUDA out of memory" in render.text(answer)
     assert "vLLM release unknown" in render.starts(answer).plain
     assert "b.log" in render.starts(answer).html

@@ -174,6 +174,35 @@ def test_the_page_of_the_four_starts_reads_as_the_case(shelf: catalog.Catalog, s
         assert {name: getattr(start.facts, name) for name in facts} == facts
 
 
+@pytest.mark.parametrize("name", ["page.log", "page.txt", "-"])
+def test_the_page_reads_the_same_whatever_its_name(shelf: catalog.Catalog, seeds: Path, name: str) -> None:
+    """Prose that quotes figures is no start, and a command belongs to the start that follows it."""
+    text = (seeds / "gpt-oss-and-gemma-on-a100.md").read_text(encoding="utf-8")
+    starts = startup_log.read(Evidence((Document(name, text),)), shelf)
+
+    assert [start.outcome for start in starts] == ["running"] * 4
+    assert all(earlier.last_line < later.first_line for earlier, later in pairwise(starts))
+    assert [start.arguments["port"] for start in starts] == [10000] * 4
+    for start, facts in zip(starts, FOUR_STARTS, strict=True):
+        assert {name: getattr(start.facts, name) for name in facts} == facts
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.txt"])
+@pytest.mark.parametrize("mark", ["> ", ">", "    ", "> > "])
+def test_a_log_that_a_reply_quotes_or_a_page_indents(shelf: catalog.Catalog, name: str, mark: str) -> None:
+    """It reads as the log itself: same outcome, same exception, same places."""
+    log = [VERSION, "INFO 11-20 08:00:01 [a.py:1] hello", *TRACE]
+    text = ["On Monday somebody wrote:", "", *(mark + line for line in log), "", "Any idea?"]
+    if mark.isspace():
+        name = "a.md"
+    (start,) = starts_of(shelf, *text, name=name)
+
+    assert start.outcome == "failed"
+    assert start.release.version == "0.19.0"
+    assert [raised.message for raised in start.tracebacks[0].chain] == ["not here"]
+    assert (start.tracebacks[0].first_line, start.tracebacks[0].chain[0].quote.column) == (7, len(mark) + 1)
+
+
 @pytest.mark.parametrize(
     ("page", "place"),
     [
@@ -329,6 +358,158 @@ WAITING = "INFO 11-20 08:0{}:00 [shm_broadcast.py:1] No available shared memory 
 def test_what_follows_decides_the_outcome(shelf: catalog.Catalog, lines: list[str], outcome: str) -> None:
     """A death after ready stays one whatever is answered later; a request's own failure, or a stop's noise, is none."""
     assert starts_of(shelf, VERSION, *lines)[-1].outcome == outcome
+
+
+LOGGED = "INFO 11-20 08:01:00 [async_llm.py:1] "
+ACCESS = 'INFO:     127.0.0.1:5 - "{} HTTP/1.1" 404 Not Found'
+QUOTING = "ERROR 11-20 08:01:00 [serving.py:1] Cannot answer 'EngineCore failed to start. Shutting down' of a user"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        LOGGED + "Aborted request(s) chatcmpl-1.",
+        LOGGED + "Killed actor rank=3",
+        LOGGED + "Aborted",
+        "Aborted due to the lack of CPU swap space.",
+        LOGGED + "Shutting down profiler",
+        "DEBUG 11-20 08:01:00 [client.py:1] Shutting down MQLLMEngineClient output handler.",
+        LOGGED + "Engine is gracefully shutting down.",
+        ACCESS.format("GET /EngineCorefailedtostart"),
+        ACCESS.format("GET /Shuttingdown"),
+        ACCESS.format("GET /vLLMAPIserverversion0.1.2"),
+        ACCESS.format("EngineCorefailedtostart /"),
+        QUOTING,
+    ],
+)
+def test_words_of_an_end_elsewhere_in_a_line_end_nothing(shelf: catalog.Catalog, line: str) -> None:
+    """What users wrote, and what only begins like a shell's message, leaves a server serving; a death behind counts."""
+    start = one(shelf, VERSION, READY, SERVED, line)
+    later = one(shelf, VERSION, READY, SERVED, line.replace("Engine is gracefully", "x"), DIED)
+
+    assert start.outcome == "running"
+    assert start.release.version == "0.19.0"
+    assert later.outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Killed", "Segmentation fault (core dumped)", "run.sh: line 3: 4711 Killed                  vllm serve a/b"],
+)
+def test_a_shells_message_is_an_end(shelf: catalog.Catalog, line: str) -> None:
+    """As the whole of a line without a logger's header, or behind a script's name and line."""
+    assert one(shelf, VERSION, READY, SERVED, line).outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO:     Shutting down",
+        LOGGED + "Shutting down.",
+        LOGGED + "Shutting down FastAPI HTTP server.",
+        LOGGED + "[shutdown] API server: shutting down FastAPI HTTP server",
+        LOGGED + "Received KeyboardInterrupt, shutting down API servers...",
+        LOGGED + "Engine is gracefully shutting down.",
+    ],
+)
+def test_a_stop_that_was_asked_for(shelf: catalog.Catalog, line: str) -> None:
+    """What dies behind it is part of stopping."""
+    assert one(shelf, VERSION, READY, SERVED, line, DIED).outcome == "running"
+
+
+TRACE = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "ValueError: not here"]
+HELLO = "{} 11-20 08:00:0{} [a.py:1] hello"
+
+
+def told_at(level: str) -> list[str]:
+    """A traceback as a logger prints it."""
+    return [f"{level} 11-20 08:00:05 [a.py:1] {line}" for line in TRACE]
+
+
+@pytest.mark.parametrize(
+    ("lines", "outcome"),
+    [
+        (told_at("WARNING"), "unknown"),
+        (told_at("INFO"), "unknown"),
+        (told_at("ERROR"), "failed"),
+        ([*told_at("ERROR"), HELLO.format("INFO", 6)], "failed"),
+        ([*told_at("ERROR"), *(HELLO.format("INFO", second) for second in (6, 7, 8, 9))], "unknown"),
+        (TRACE, "failed"),
+        (["Exception in callback f()", "handle: <Handle f()>", *TRACE], "unknown"),
+        (["Exception in callback f()", *(HELLO.format("INFO", second) for second in (6, 7, 8, 9)), *TRACE], "failed"),
+    ],
+)
+def test_a_traceback_that_proves_an_end(shelf: catalog.Catalog, lines: list[str], outcome: str) -> None:
+    """The interpreter's, and an error logged at the very end; no warning's, excused or older one does."""
+    assert one(shelf, VERSION, *lines).outcome == outcome
+
+
+STARTING = "{} 11-20 08:0{}:{}0 [utils.py:1] Waiting for 1 local, 0 remote core engine proc(s) to start."
+
+
+@pytest.mark.parametrize(
+    ("lines", "outcome"),
+    [
+        ([STARTING.format("INFO", 1, 0), STARTING.format("INFO", 2, 0)], "hung"),
+        ([STARTING.format("INFO", 1, 0), STARTING.format("INFO", 1, 1)], "unknown"),
+        ([STARTING.format("INFO", 1, 0), STARTING.format("INFO", 1, 0)], "unknown"),
+        ([STARTING.format("DEBUG", 1, 0), STARTING.format("DEBUG", 4, 0)], "unknown"),
+    ],
+)
+def test_waiting_for_a_minute_is_hanging(shelf: catalog.Catalog, lines: list[str], outcome: str) -> None:
+    """Not what is printed every ten seconds at DEBUG."""
+    assert one(shelf, VERSION, *lines).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            [
+                "pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig",
+                "  Value error, Total number of heads (4) must be divisible by 3. [type=v]",
+                "    For further information visit https://errors.pydantic.dev/2.14/v/value_error",
+            ],
+            "1 validation error for VllmConfig Value error, Total number of heads (4) must be divisible by 3. [type=v]",
+        ),
+        (
+            ["torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:", "RuntimeError: no C compiler"],
+            "backend='inductor' raised: RuntimeError: no C compiler",
+        ),
+        (
+            ["RuntimeError: ", "        An attempt has been made", "        to start."],
+            "An attempt has been made to start.",
+        ),
+        (
+            ["ValueError: one of: ", "(1) a library file, ", "(2) a slow tokenizer."],
+            "one of: (1) a library file, (2) a slow tokenizer.",
+        ),
+        (["ValueError: whole", "root@host:~# "], "whole"),
+    ],
+)
+def test_a_message_over_several_lines(shelf: catalog.Catalog, lines: list[str], message: str) -> None:
+    """Its text has the lines that hold the cause, and what a shell prints behind it is no part of it."""
+    raised = one(shelf, VERSION, *TRACE[:2], *lines).tracebacks[0].chain[0]
+
+    assert raised.message == message
+    assert raised.quote.text == f"{raised.type}: {message}"
+    assert raised.quote.line == 4
+
+
+def test_a_refused_argument_is_an_error(shelf: catalog.Catalog) -> None:
+    """What argparse prints ends the process and is the error to show, and no command."""
+    start = one(
+        shelf,
+        "INFO 11-20 08:00:00 [__init__.py:216] Automatically detected platform cpu.",
+        "usage: vllm serve [model_tag] [options]",
+        "vllm serve: error: argument --max-num-seqs: invalid int value: 'many'",
+    )
+
+    assert start.outcome == "failed"
+    assert start.command is None
+    assert [(raised.type, raised.message) for raised in start.tracebacks[0].chain] == [
+        ("SystemExit", "argument --max-num-seqs: invalid int value: 'many'")
+    ]
 
 
 def test_an_engine_without_a_server_is_ready_when_it_is_initialised(shelf: catalog.Catalog) -> None:

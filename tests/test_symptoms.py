@@ -10,8 +10,8 @@ import pytest
 
 from vllm_runbooks import authoring, catalog, scan, session, startup_log
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.diagnosis import Diagnosis, diagnose
-from vllm_runbooks.records import Document, Evidence, Example, NearMiss, Role, Severity, Start, Symptom
+from vllm_runbooks.diagnosis import Diagnosis, diagnose, fill, filled_or_plain
+from vllm_runbooks.records import Document, Evidence, Example, Facts, Level, NearMiss, Role, Severity, Start, Symptom
 
 ROOT = catalog.catalog_dir()
 SYMPTOMS = [authoring.read_symptom(path) for path in sorted((ROOT / "symptoms").glob("*.yaml"))]
@@ -110,6 +110,60 @@ def test_a_line_format_reads_its_examples(line: Any, example: Example, engine: s
     if line.event not in ("failed", "wrapper_ready"):
         own = {f.symptom for d in found(example.text, engine) for f in d.findings if f.severity is Severity.FATAL}
         assert own <= {"other.user_interrupt"}
+
+
+FIGURES = (
+    "CUDA out of memory. Tried to allocate 698.00 MiB. GPU 1 has a total capacity of 23.56 GiB of which 559.00 MiB is "
+    "free. Including non-PyTorch memory, this process has 23.01 GiB memory in use."
+)
+WORKER_FAILED = "".join(
+    f"(Worker_TP1 pid=12) ERROR 02-28 17:42:17 [multiproc_executor.py:824] {line}\n"
+    for line in (
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/v1/worker/gpu_worker.py", line 339, in determine_available_memory',
+        '  File "/opt/vllm/v1/worker/gpu_model_runner.py", line 5156, in profile_run',
+        '  File "/opt/vllm/model_executor/models/glm4_1v.py", line 1526, in _process_video_input',
+        f"torch.OutOfMemoryError: {FIGURES}",
+    )
+)
+PARENT_FAILED = "".join(
+    f"(EngineCore_DP0 pid=10) ERROR 02-28 17:42:17 [core.py:946] {line}\n"
+    for line in (
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/v1/engine/core.py", line 937, in run_engine_core',
+        '  File "/opt/vllm/v1/engine/core.py", line 691, in __init__',
+        '  File "/opt/vllm/v1/engine/core.py", line 105, in __init__',
+        '  File "/opt/vllm/v1/engine/core.py", line 231, in _initialize_kv_caches',
+        '  File "/opt/vllm/v1/executor/abstract.py", line 126, in determine_available_memory',
+        '  File "/opt/vllm/v1/executor/multiproc_executor.py", line 359, in get_response',
+        f"RuntimeError: Worker failed with error '{FIGURES}', please check the stack trace above for the root cause",
+    )
+)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_parents_frames_do_not_place_its_workers_failure(engine: str) -> None:
+    """With the worker's own traceback its place is the answer; with the parent's alone the place is not known."""
+    both, alone = (found(text, engine)[0] for text in (WORKER_FAILED + PARENT_FAILED, PARENT_FAILED))
+
+    assert [f.symptom for f in both.findings] == ["oom.multimodal_encoder"]
+    assert [(f.symptom, f.level) for f in alone.findings] == [("oom.profile_run.unplaced", Level.POSSIBLE)]
+
+
+@pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda s: s.id)
+def test_what_is_said_stands_without_any_figure(symptom: Symptom) -> None:
+    """Of a bare message there is an explanation and an advice, and no sentence leans on one that was left out."""
+    said = {name: filled_or_plain(getattr(symptom, name), {}, Facts()) for name in ("do_first", "confirm", "refute")}
+    why = [fill(sentence, {}, Facts()) for sentence in symptom.explanation]
+
+    assert all(said.values())
+    assert not [text for text in said.values() if text.startswith(("Otherwise", "Else", "Then", "So "))]
+    assert not [sentence for sentence in why if sentence and sentence.startswith(("So ", "It asked", "Otherwise"))]
+    assert any(why) or symptom.id in ALWAYS_WITH_FIGURES
+
+
+ALWAYS_WITH_FIGURES = {"kv.max_len_too_large"}
+"""Its messages hold figures in every wording."""
 
 
 @pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda s: s.id)

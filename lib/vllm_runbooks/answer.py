@@ -10,7 +10,7 @@ from typing import Any
 
 from vllm_runbooks import startup_log
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.diagnosis import Diagnosis, diagnose, fill, value_of
+from vllm_runbooks.diagnosis import Diagnosis, diagnose, fill, holds, value_of
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import (
     Answer,
@@ -27,6 +27,7 @@ from vllm_runbooks.records import (
     Outcome,
     Release,
     Remedy,
+    Role,
     Severity,
     Start,
     StartSummary,
@@ -39,7 +40,11 @@ _UNCHECKED = Checks(
     plan="unknown: no planner",
     parser="unknown: no vLLM was asked",
 )
-_WORST_FIRST = (Outcome.FAILED, Outcome.HUNG, Outcome.UNKNOWN, Outcome.READY, Outcome.RUNNING)
+_TELLING_FIRST = (Outcome.FAILED, Outcome.HUNG, Outcome.RUNNING, Outcome.READY, Outcome.UNKNOWN)
+"""What several logs of one start prove together: a log that just ends proves nothing against the others."""
+_FROM_THE_FIRST_ERROR = (
+    "Start from the first error that no symptom explains, quoted with this notice: the notice only follows from it."
+)
 
 
 def answer(evidence: Evidence, catalog: Catalog, *, start: int | None = None) -> Answer:
@@ -53,7 +58,7 @@ def answer(evidence: Evidence, catalog: Catalog, *, start: int | None = None) ->
     starts, chosen = read_starts(evidence, catalog, start)
     diagnosed = {id(s): diagnose(s, catalog) for s in starts}
     outcome = _outcome(chosen)
-    merged = _merged([_or_as_before(s, starts, diagnosed) for s in chosen])
+    merged = _pointed(_merged(outcome, [(s.outcome, _or_as_before(s, starts, diagnosed)) for s in chosen]), catalog)
     facts = _facts(chosen)
     return Answer(
         files=tuple(d.name for d in evidence.documents),
@@ -108,15 +113,31 @@ def _given(evidence: Evidence) -> Release:
 
 
 def _outcome(starts: list[Start]) -> Outcome:
-    return min((s.outcome for s in starts), key=_WORST_FIRST.index, default=Outcome.UNKNOWN)
+    return min((s.outcome for s in starts), key=_TELLING_FIRST.index, default=Outcome.UNKNOWN)
 
 
-def _merged(diagnoses: list[Diagnosis]) -> Diagnosis:
-    """The findings of several logs of one start: a cause in one log explains what the others only lost."""
+def _pointed(found: Diagnosis, catalog: Catalog) -> Diagnosis:
+    """The diagnosis; a notice beside an unexplained error sends the reader to that error, not to other logs."""
+    root = found.root_cause
+    if root is None or found.first_error is None or catalog.symptoms[root.symptom].role is Role.CAUSE:
+        return found
+    cause = replace(root, do_first=_FROM_THE_FIRST_ERROR)
+    return replace(found, root_cause=cause, findings=tuple(cause if f == root else f for f in found.findings))
+
+
+def _merged(outcome: Outcome, logs: list[tuple[Outcome, Diagnosis]]) -> Diagnosis:
+    """The findings of several logs of one start: a cause in one log explains what the others only lost.
+
+    What a log of a healthy process holds is no cause of the failure that another log shows, nor the other way round.
+    """
+    diagnoses = [diagnosis for _, diagnosis in logs]
     if len(diagnoses) == 1:
         return diagnoses[0]
     order = list(Severity)
-    causes = sorted((d.root_cause for d in diagnoses if d.root_cause), key=lambda f: order.index(f.severity))
+    causes = sorted(
+        (d.root_cause for ended, d in logs if d.root_cause and ended.is_healthy == outcome.is_healthy),
+        key=lambda f: order.index(f.severity),
+    )
     causes = [c for c in causes if c.severity is causes[0].severity]
     own = [c for c in causes if c.look_in is None]
     root = next(iter(own or causes), None)
@@ -131,7 +152,8 @@ def _merged(diagnoses: list[Diagnosis]) -> Diagnosis:
             elif finding is not root and finding.symptom not in {f.symptom for f in findings}:
                 findings.append(finding)
     rest = sorted(findings[1:] if root else findings, key=lambda f: order.index(f.severity))
-    unexplained = None if own else next((d.first_error for d in diagnoses if d.first_error), None)
+    is_explained = outcome.is_healthy or any(c.severity is Severity.FATAL for c in own)
+    unexplained = None if is_explained else next((d.first_error for d in diagnoses if d.first_error), None)
     return Diagnosis(root, tuple([root, *rest] if root else rest), hidden, unexplained)
 
 
@@ -164,6 +186,8 @@ def _remedies(
     offered = []
     for text in catalog.symptoms[cause.symptom].remedies:
         if any(value_of(name, cause.captures, facts) is None for name in text.needs):
+            continue
+        if any(holds(condition, cause.captures, facts, arguments) for condition in text.unless):
             continue
         edits = [_edit(authored, cause.captures, facts, arguments) for authored in text.edits]
         if edits and all(edit is _POINTLESS for edit in edits):

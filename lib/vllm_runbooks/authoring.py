@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import warnings
@@ -21,7 +22,7 @@ from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEv
 from vllm_runbooks import catalog, evidence, scan, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.diagnosis import diagnose
+from vllm_runbooks.diagnosis import diagnose, filled_or_plain
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.records import (
     Answer,
@@ -66,6 +67,12 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "case": TypeAdapter(Case),
 }
 _SIGNATURES = ("signatures", "companions")
+_TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first")
+"""What a condition can test, one of them each."""
+_TESTED_LATE = ("argument", "fact", "capture")
+"""What is still known when remedies are chosen."""
+_NO_LITERAL = "needs a word"
+"""How the one fault begins that a function's name may have: no log is searched for it."""
 _NEEDED = ("signatures", "examples", "near_misses", "explanation")
 _SAID = {
     "missing": "is missing",
@@ -223,7 +230,13 @@ def read_words(path: Path, where: str | None = None) -> dict[str, str]:
     return {str(word): str(said) for word, said in data.items()}
 
 
-_words = cache(read_words)
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@cache
+def _words(path: Path, _content: str) -> dict[str, str]:
+    return read_words(path)
 
 
 def words(name: str, root: Path | None = None) -> dict[str, str]:
@@ -232,7 +245,7 @@ def words(name: str, root: Path | None = None) -> dict[str, str]:
     for folder in dict.fromkeys((catalog.catalog_dir(), root or catalog.catalog_dir())):
         path = folder / f"{name}.yaml"
         if path.is_file():
-            found.update(_words(path))
+            found.update(_words(path, _digest(path)))
     return found
 
 
@@ -268,7 +281,9 @@ def read_patterns(path: Path, where: str | None = None) -> dict[str, list[str]]:
     return shared
 
 
-_patterns = cache(read_patterns)
+@cache
+def _patterns(path: Path, _content: str) -> dict[str, list[str]]:
+    return read_patterns(path)
 
 
 def _shared_patterns(root: Path) -> dict[str, list[str]]:
@@ -276,7 +291,7 @@ def _shared_patterns(root: Path) -> dict[str, list[str]]:
     shared: dict[str, list[str]] = {}
     for path in dict.fromkeys((catalog.catalog_dir() / "patterns.yaml", root / "patterns.yaml")):
         if path.is_file():
-            shared.update(_patterns(path))
+            shared.update(_patterns(path, _digest(path)))
     return shared
 
 
@@ -328,18 +343,9 @@ def _signature_problems(symptom: Symptom) -> Iterator[Problem]:
                 if phase not in startup_log.PHASES:
                     yield (*here, "phases"), f"{phase!r} is no phase; write one of {', '.join(startup_log.PHASES)}"
             for frame in signature.frames:
-                if said := _not_regular(frame):
-                    yield (*here, "frames"), f"{frame!r} is not a regular expression: {said}"
-
-
-def _not_regular(frame: str) -> str | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FutureWarning)
-        try:
-            re.compile(frame)
-        except (re.error, FutureWarning) as error:
-            return str(error)
-    return None
+                for fault in _faults(frame):
+                    if not fault.startswith(_NO_LITERAL):
+                        yield (*here, "frames"), f"{frame!r} {fault}"
 
 
 def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Problem]:
@@ -364,6 +370,8 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
     for index, condition in enumerate(symptom.conditions):
         for field, said in _condition_problems(condition):
             yield ("conditions", index, field), said
+    if not filled_or_plain(symptom.do_first, {}, Facts()) or "Otherwise" in symptom.do_first:
+        yield ("do_first",), "must hold without any figure, and each sentence by itself; see docs/authoring.md"
     for location, text in _texts(symptom):
         for name in _PLACEHOLDER.findall(text):
             if not _is_known(name, captures):
@@ -372,6 +380,13 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
         for name in remedy.needs:
             if not _is_known(name, captures):
                 yield ("remedies", index, "needs"), f"{name!r} is neither a capture of this symptom nor a fact"
+        for number, condition in enumerate(remedy.unless):
+            where: Location = ("remedies", index, "unless", number)
+            for field, said in _condition_problems(condition, _TESTED_LATE):
+                yield (*where, field), said
+            for name in (condition.capture or "").split("/"):
+                if name and name not in captures:
+                    yield (*where, "capture"), f"{name!r} is no capture of this symptom"
         for edit, said in ((e, s) for e in remedy.edits for s in _edit_problems(e, captures)):
             yield ("remedies", index, "edits", remedy.edits.index(edit)), said
     try:
@@ -410,12 +425,15 @@ def _texts(symptom: Symptom) -> Iterator[tuple[Location, str]]:
         yield ("remedies", index, "cost"), remedy.cost
 
 
-def _condition_problems(condition: Condition) -> Iterator[tuple[str, str]]:
-    tested = [name for name in ("argument", "fact", "capture", "outcome", "is_first") if getattr(condition, name)]
-    if len(tested) != 1:
-        yield "says", f"tests {', '.join(tested) or 'nothing'}; name one of argument, fact, capture, outcome, is_first"
+def _condition_problems(condition: Condition, allowed: tuple[str, ...] = _TESTED) -> Iterator[tuple[str, str]]:
+    tested = [name for name in _TESTED if getattr(condition, name)]
+    if len(tested) != 1 or tested[0] not in allowed:
+        yield "says", f"tests {', '.join(tested) or 'nothing'}; name one of {', '.join(allowed)}"
     if condition.fact and condition.fact not in _FACTS:
         yield "fact", f"{condition.fact!r} is no fact; see docs/reading.md"
+    for phase in condition.phase:
+        if phase not in startup_log.PHASES:
+            yield "phase", f"{phase!r} is no phase; write one of {', '.join(startup_log.PHASES)}"
     for outcome in condition.outcome:
         if outcome not in list(Outcome):
             yield "outcome", f"{outcome!r} is no outcome; write one of {', '.join(Outcome)}"

@@ -14,16 +14,16 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError, store
-from vllm_runbooks.records import LineFormat, Symptom, record
+from vllm_runbooks.records import LineFormat, Symptom, form, record
 from vllm_runbooks.scan import PatternSet
 
-FORMAT = "2"
+FORMAT = "3"
 """Changed when the index's own form changes, so that an older one is not read."""
 
 Compiler = Callable[[Path], tuple[dict[str, Any], list[str]]]
@@ -74,9 +74,21 @@ def sources(root: Path) -> list[Path]:
     return [root / "lines.yaml", *sorted((root / "symptoms").glob("*.yaml"))]
 
 
+@cache
+def _code() -> str:
+    """What an index depends on beside the authored files: the package's version, and the form of its records."""
+    from importlib import metadata  # noqa: PLC0415 - slow, and not needed with an installed index
+
+    try:
+        version = metadata.version("vllm-runbooks")
+    except metadata.PackageNotFoundError:
+        version = "none"
+    return json.dumps([FORMAT, version, form(Symptom), form(LineFormat)])
+
+
 def key(root: Path) -> str:
-    """Digest of the authored files and of the index's form: an index with this key is fresh."""
-    digest = hashlib.sha256(FORMAT.encode())
+    """Digest of the authored files, of the package's version and of its records: an index with this key is fresh."""
+    digest = hashlib.sha256(_code().encode())
     shared = (
         folder / f"{name}.yaml" for folder in (catalog_dir(), root) for name in ("patterns", "classes", "captures")
     )
@@ -92,14 +104,25 @@ def _cache_dir() -> Path:
     return Path(base) / "vllm-runbooks"
 
 
-def _read_index(path: Path, wanted: str | None) -> dict[str, Any] | None:
+class _Index(NamedTuple):
+    """A compiled catalog folder, decoded."""
+
+    symptoms: Mapping[str, Symptom]
+    lines: tuple[LineFormat, ...]
+
+
+def _decoded(index: Any) -> _Index:
+    symptoms = [record(Symptom, data) for data in index["symptoms"]]
+    return _Index({s.id: s for s in symptoms}, tuple(record(LineFormat, data) for data in index["lines"]))
+
+
+def _read_index(path: Path, wanted: str | None) -> _Index | None:
+    """The index in a file; None where there is none, or one of other sources, or one that is damaged."""
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return _decoded(index) if wanted is None or index.get("key") == wanted else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    if not isinstance(index, dict) or not all(isinstance(index.get(part), list) for part in ("symptoms", "lines")):
-        return None
-    return index if wanted is None or index.get("key") == wanted else None
 
 
 @dataclass(frozen=True)
@@ -131,7 +154,7 @@ class Catalog:
         return self._table[pattern][1]
 
 
-def _index(root: Path, compiler: Compiler | None) -> tuple[dict[str, Any], list[str]]:
+def _index(root: Path, compiler: Compiler | None) -> tuple[_Index, list[str]]:
     packaged = _read_index(root / "index.json", None) if root == catalog_dir() else None
     if packaged is not None:
         return packaged, []
@@ -142,12 +165,12 @@ def _index(root: Path, compiler: Compiler | None) -> tuple[dict[str, Any], list[
         return index, []
     if compiler is None:
         raise InputError(f"{root}: the catalog is not compiled; run `vllm-runbooks catalog check` once")
-    index, problems = compiler(root)
+    compiled, problems = compiler(root)
     if not problems:
         with suppress(OSError, NotStoredError):  # a host without a writable home compiles anew each time
             cached.parent.mkdir(parents=True, exist_ok=True)
-            store(cached, json.dumps(index, ensure_ascii=False, separators=(",", ":")))
-    return index, problems
+            store(cached, json.dumps(compiled, ensure_ascii=False, separators=(",", ":")))
+    return _decoded(compiled), problems
 
 
 def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) -> Catalog:
@@ -156,13 +179,14 @@ def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) ->
     A broken file among the shipped ones or the user's own is left out and named in `problems`.
     """
     index, problems = _index(catalog_dir(), compiler)
-    symptoms = {data["id"]: record(Symptom, data) for data in index["symptoms"]}
-    lines = tuple(record(LineFormat, data) for data in index["lines"])
+    symptoms = dict(index.symptoms)
     for folder in own:
         root = Path(folder)
         if not (root / "symptoms").is_dir():
             raise InputError(f"{folder}: holds no folder symptoms/; put your symptom files into {root / 'symptoms'}")
         added, found = _index(root, compiler)
         problems += [f"{folder}/{problem}" for problem in found]
-        symptoms.update({data["id"]: record(Symptom, data) for data in added["symptoms"]})
-    return Catalog(dict(sorted(symptoms.items())), lines, tuple(problems))
+        symptoms.update(added.symptoms)
+        if root.resolve() != catalog_dir().resolve() and (root / "lines.yaml").is_file():
+            problems.append(f"{folder}/lines.yaml:1: (file): is not used: only symptoms may be added; remove the file")
+    return Catalog(dict(sorted(symptoms.items())), index.lines, tuple(problems))

@@ -24,6 +24,8 @@ from vllm_runbooks.records import (
     Symptom,
 )
 
+_UNPLACED = -2
+"""Depth of a hit whose signature asks for no place."""
 _QUOTES = 6
 """Most quotations shown for one finding."""
 _UNITS = {"gib": "GiB", "mib": "MiB", "kib": "KiB", "bytes": "bytes", "seconds": "s", "tokens": "tokens"}
@@ -82,15 +84,18 @@ class _Candidate:
 def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
     """Find the symptoms in a start and rank them."""
     by_symptom: dict[str, list[Hit]] = {}
-    for hit in _decided(start.hits):
+    for hit in _decided(_placed_by_their_own(start.hits, catalog)):
         by_symptom.setdefault(hit.symptom, []).append(hit)
     found = (_candidate(start, catalog, catalog.symptoms[name], hits) for name, hits in by_symptom.items())
     candidates = sorted((c for c in found if c is not None), key=lambda c: c.rank)
     shown = [c for c in candidates if c.symptom.role is Role.CAUSE]
     fatal = [c for c in shown if c.symptom.severity is Severity.FATAL]
     stand_ins = [
-        c for c in candidates if c.symptom.role in (Role.CONSEQUENCE, Role.WRAPPER) and not c.has_recovered
-    ]  # fmt: skip
+        c
+        for c in candidates
+        if c.symptom.role in (Role.CONSEQUENCE, Role.WRAPPER)
+        and (not c.has_recovered or start.outcome is Outcome.FAILED)
+    ]
     if not fatal and stand_ins and not start.outcome.is_healthy:
         shown.insert(0, stand_ins[0])
     hidden = Counter(c.symptom.role.value for c in candidates if c not in shown for _ in c.hits)
@@ -120,6 +125,26 @@ def _root_cause(outcome: Outcome, findings: Sequence[Finding]) -> Finding | None
     if outcome.is_healthy:
         return next((f for f in findings if f.class_ in _SERVED_FAULTS), None)
     return next((f for f in findings if f.severity in (Severity.FATAL, Severity.DEGRADED)), None)
+
+
+def _placed_by_their_own(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
+    """The hits without those that take a place from a wrapper's frames.
+
+    A parent repeats its worker's words in an exception of its own ("Worker failed with error '…'"): its frames, and the
+    phase it was in, say nothing about where the worker failed.
+    """
+    wrapped = {
+        (h.quote.file, h.quote.line)
+        for h in hits
+        if h.signature >= 0 and catalog.symptoms[h.symptom].role is Role.WRAPPER
+    }
+    return [
+        h
+        for h in hits
+        if h.depth == _UNPLACED
+        or (h.quote.file, h.quote.line) not in wrapped
+        or catalog.symptoms[h.symptom].role is not Role.CAUSE
+    ]
 
 
 def _decided(hits: Sequence[Hit]) -> list[Hit]:
@@ -192,14 +217,16 @@ def _conditions(
     sorted_by: dict[bool | None, list[str]] = {True: [], False: [], None: []}
     for condition in symptom.conditions:
         if condition.is_first:
-            holds: bool | None = _is_first(start, catalog, hit)
+            verdict: bool | None = _is_first(start, catalog, hit)
+        elif condition.phase:
+            verdict = None if hit.phase is None else hit.phase in condition.phase
         else:
-            holds = _holds(start, condition, captures)
-        if condition.required and holds is False:
+            verdict = _holds(start, condition, captures)
+        if condition.required and (verdict is False or (verdict is None and condition.capture)):
             return None
         says = fill(condition.says, captures, start.facts)
         if says is not None:
-            sorted_by[holds].append(says)
+            sorted_by[verdict].append(says)
     return Conditions(tuple(sorted_by[True]), tuple(sorted_by[False]), tuple(sorted_by[None]))
 
 
@@ -222,17 +249,22 @@ def _holds(start: Start, condition: Condition, captures: Mapping[str, str]) -> b
     """Whether a condition holds for a start; None where the log does not say."""
     if condition.outcome:
         return start.outcome.value in condition.outcome
+    return holds(condition, captures, start.facts, start.arguments)
+
+
+def holds(condition: Condition, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> bool | None:
+    """Whether a condition on an argument, a fact or a capture holds; None where that is not known."""
     value: Any = None
     if condition.argument:
-        if not start.arguments:
+        if not arguments:
             return None
-        value = start.arguments.get(condition.argument)
+        value = arguments.get(condition.argument)
     elif condition.fact:
-        value = getattr(start.facts, condition.fact)
+        value = getattr(facts, condition.fact)
     elif condition.capture:
-        value = captures.get(condition.capture)
+        value = _captured(condition.capture, captures)
     if condition.lacks is not None:
-        key = fill(condition.lacks, captures, start.facts)
+        key = fill(condition.lacks, captures, facts)
         if key is None or not (value is None or isinstance(value, Mapping)):
             return None
         return value is None or value.get(key) != 0
@@ -251,6 +283,19 @@ def _holds(start: Start, condition: Condition, captures: Mapping[str, str]) -> b
         return None
 
 
+def _captured(name: str, captures: Mapping[str, str]) -> Any:
+    """A capture, or the quotient of two (`need_gib/have_gib`)."""
+    part, slash, whole = name.partition("/")
+    if not slash:
+        return captures.get(name)
+    try:
+        return float(captures[part]) / float(captures[whole])
+    except ZeroDivisionError:
+        return float("inf")
+    except (KeyError, ValueError, OverflowError):
+        return None
+
+
 def _level(start: Start, candidate: _Candidate, fatal: Sequence[_Candidate], unexplained: Quote | None) -> Level:
     """How sure a finding is.
 
@@ -260,11 +305,13 @@ def _level(start: Start, candidate: _Candidate, fatal: Sequence[_Candidate], une
     """
     symptom = candidate.symptom
     if symptom.role is not Role.CAUSE:
-        return Level.PROBABLE if unexplained is None else Level.POSSIBLE
+        return Level.PROBABLE if unexplained is None and not candidate.has_recovered else Level.POSSIBLE
     if candidate.is_doubtful and symptom.severity is not Severity.HINT:
         return Level.POSSIBLE
     if symptom.severity is not Severity.FATAL:
-        return Level.POSSIBLE if candidate.conditions.mismatched else Level.CONFIRMED
+        conditions = candidate.conditions
+        is_unsure = conditions.mismatched or (conditions.unknown and symptom.severity is Severity.HINT)
+        return Level.POSSIBLE if is_unsure else Level.CONFIRMED
     if start.outcome.is_healthy or candidate is not fatal[0]:
         return Level.POSSIBLE
     if symptom.look_in is not None:
@@ -294,9 +341,9 @@ def _finding(start: Start, candidate: _Candidate, level: Level) -> Finding:
         captures=dict(captures),
         conditions=candidate.conditions,
         explanation=" ".join(sentence for sentence in sentences if sentence),
-        do_first=_filled_or_plain(symptom.do_first, captures, start.facts),
-        confirm=_filled_or_plain(symptom.confirm, captures, start.facts),
-        refute=_filled_or_plain(symptom.refute, captures, start.facts),
+        do_first=filled_or_plain(symptom.do_first, captures, start.facts),
+        confirm=filled_or_plain(symptom.confirm, captures, start.facts),
+        refute=filled_or_plain(symptom.refute, captures, start.facts),
         look_in=symptom.look_in,
     )
 
@@ -320,7 +367,7 @@ def fill(text: str, captures: Mapping[str, str], facts: Facts) -> str | None:
     return _PLACEHOLDER.sub(lambda match: values[match[1]] or "", text)
 
 
-def _filled_or_plain(text: str, captures: Mapping[str, str], facts: Facts) -> str:
+def filled_or_plain(text: str, captures: Mapping[str, str], facts: Facts) -> str:
     """Sentence by sentence: one that needs an unknown value is left out."""
     sentences = re.split(r"(?<=[.;:!?])\s+(?=[A-Z`\"])", text.strip())
     return " ".join(s for s in (fill(sentence, captures, facts) for sentence in sentences) if s)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import select
+import stat
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +16,16 @@ CaseReader = Callable[[Path], Case]
 """Reads a `case.yaml`."""
 
 MAX_BYTES = 512 << 20
+_SUBSTITUTED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""Where a shell's process substitution hands over a pipe."""
+_WRITER_SECONDS = 2.0
+"""Time within which a pipe with a name has to be written into."""
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
 _MAGIC = {
     b"\x7fELF": "a program", b"\x89PNG": "a picture", b"PK\x03\x04": "an archive", b"\x1f\x8b": "compressed",
     b"%PDF": "a PDF", b"SQLite format 3": "a database", b"\xff\xd8\xff": "a picture", b"GIF8": "a picture",
@@ -45,14 +58,33 @@ def decode(raw: bytes, where: str) -> str:
 
 def _document(path: Path) -> Document:
     try:
-        if path.stat().st_size > MAX_BYTES:
+        mode = path.stat().st_mode
+        if stat.S_ISFIFO(mode):
+            raw = _piped(path)
+        elif stat.S_ISREG(mode):
+            with path.open("rb") as file:
+                raw = file.read(MAX_BYTES + 1)
+        else:
+            what = next((what for is_kind, what in _KINDS if is_kind(mode)), "no file")
+            raise InputError(f"{path}: is {what}, not a log; give a log file, or - for standard input")
+        if len(raw) > MAX_BYTES:
             raise InputError(
                 f"{path}: larger than {MAX_BYTES >> 20} MiB; cut out the start, for example with `tail -c 100M`"
             )
-        raw = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; check the path") from None
     return Document(path.name, decode(raw, str(path)))
+
+
+def _piped(path: Path) -> bytes:
+    """What is written into a pipe: one of a process substitution has a writer, one with a name may have none."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as pipe:
+        has_writer = path.as_posix().startswith(_SUBSTITUTED)
+        if not has_writer and not select.select([pipe], [], [], _WRITER_SECONDS)[0]:
+            raise InputError(f"{path}: is a pipe that nobody writes into; give a log file, or - for standard input")
+        os.set_blocking(descriptor, True)
+        return pipe.read(MAX_BYTES + 1)
 
 
 def _path(name: str | Path) -> Path:
@@ -76,9 +108,10 @@ def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, 
         InputError: nothing of this name, a folder without `case.yaml`, or a file that is no text.
     """
     if not str(name).strip() or "\0" in str(name):
-        raise InputError("evidence: is empty; name a log file, a folder with case.yaml or a recorded case")
+        why = "holds a NUL character" if "\0" in str(name) else "is empty"
+        raise InputError(f"the name {str(name)!r} {why}; name a log file, a folder with case.yaml or a recorded case")
     path = _path(name)
-    if path.is_file() or path.is_fifo():
+    if path.exists() and not path.is_dir():
         return Evidence((_document(path),), vllm=vllm)
     if not path.is_dir() and cases is not None and path.name == str(name) and (cases / path.name).is_dir():
         path = cases / path.name
@@ -92,7 +125,7 @@ def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, 
 def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -> Evidence:
     """Load a folder that holds a `case.yaml` and the files it names."""
     if not (folder / "case.yaml").is_file():
-        raise InputError(f"{folder}: holds no case.yaml; give a log file, or a folder that `record` wrote")
+        raise InputError(f"{folder}: holds no case.yaml; give a log file, or a folder that holds a recorded case")
     case = read_case(folder / "case.yaml")
     root = folder.resolve()
     for name in case.files:
@@ -110,13 +143,19 @@ def load_files(
     if len(names) == 1 and names[0] != "-":
         return load(names[0], read_case=read_case, cases=cases, vllm=vllm)
     documents: list[Document] = []
-    for name in names:
+    for number, name in enumerate(names, 1):
+        if not name.strip():
+            raise InputError(f"name {number} of {len(names)} is empty ({name!r}); name a log file, or leave it out")
         if name == "-":
             documents.append(Document("-", decode(sys.stdin.buffer.read(MAX_BYTES), "standard input")))
         else:
-            path = Path(name)
+            path = _path(name)
             if path.is_dir():
                 raise InputError(f"{name}: is a folder; several inputs must be log files of one start")
+            if cases is not None and not path.exists() and path.name == name and (cases / name).is_dir():
+                raise InputError(
+                    f"{name}: is a recorded case; several inputs must be log files of one start, so name it alone"
+                )
             documents += load(name, read_case=read_case, vllm=vllm).documents
     return Evidence(tuple(documents), vllm=vllm)
 

@@ -28,7 +28,7 @@ _RUNNERS = r"(?:sudo|nohup|exec|time|env|uv run|stdbuf -\w{1,4}|numactl(?: -\S{1
 _BARE = re.compile(
     rf"\s{{0,8}}(?:(?:{_RUNNERS}|[A-Za-z_]\w{{0,60}}=(?:\"[^\"\n]{{0,200}}\"|[^\s\"]{{0,200}})) {{1,4}}){{0,20}}"
     r"(?:(?:[\w./~-]{0,200}/)?"
-    r"(?:vllm serve\b|python[\d.]{0,5} (?:-u )?(?:-m vllm\.entrypoints\.|\S{0,200}api_server\.py\b))"
+    r"(?:vllm serve\b(?!:)|python[\d.]{0,5} (?:-u )?(?:-m vllm\.entrypoints\.|\S{0,200}api_server\.py\b))"
     r"|(?:docker|podman|nerdctl) run\b)",
     re.ASCII,
 )

@@ -105,6 +105,14 @@ _PAGE_MARK = re.compile(
     r"|\|(?: {0,2}:?-{3,80}:? {0,2}\|){1,30}\s{0,8}\Z)",
     re.IGNORECASE,
 )
+_BEGINS_LOG = (
+    rf"(?:\((?:[A-Za-z_][\w:.-]{{0,60}} )?(?:rank=\d{{1,5}} )?pid=\d|(?:{_LEVEL}) {{0,4}}{_STAMP}"
+    r"|Traceback \(most recent call last\):)"
+)
+_REPLY = re.compile(r" {0,3}(?:> ?){1,2}(?!>)")
+_REPLIED = re.compile(rf"^ {{0,3}}(?:> ?){{1,2}}{_BEGINS_LOG}", re.ASCII | re.MULTILINE)
+_INDENTED = re.compile(r" {4}|\t")
+_INDENTED_LOG = re.compile(rf"^(?: {{4}}|\t){_BEGINS_LOG}", re.ASCII | re.MULTILINE)
 _TABLE_ROW = re.compile(r"\s{0,3}\|.{0,2000}\|\s{0,8}\Z")
 _PAGE_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".rst", ".html", ".htm", ".adoc"})
 
@@ -178,6 +186,14 @@ def frame(text: str) -> re.Match[str] | None:
     return _FRAME.match(text) if 'File "' in text else None
 
 
+def _marks(text: str, *, page: bool) -> re.Pattern[str] | None:
+    """What stands in front of a log's lines where a reply quotes them, or a page indents them; None where nothing."""
+    for mark, begins in ((_REPLY, _REPLIED), (_INDENTED, _INDENTED_LOG)):
+        if (page or mark is _REPLY) and begins.search(text):
+            return mark
+    return None
+
+
 def is_page(name: str, text: str) -> bool:
     """Whether a text is a page around a log (Markdown, HTML) rather than a log."""
     if PurePath(name).suffix.lower() in _PAGE_SUFFIXES:
@@ -206,11 +222,11 @@ def _chunks(text: str) -> Iterator[tuple[int, int, str]]:
         position, number = stop + 1, number + 1
 
 
-def _pieces(number: int, column: int, chunk: str) -> Iterator[tuple[int, int, str]]:
+def _pieces(number: int, column: int, chunk: str, mark: re.Pattern[str] | None) -> Iterator[tuple[int, int, str]]:
     """Yield a chunk cut where a further log header stands inside it."""
     start = 0
     for match in _GLUED.finditer(chunk, 1):
-        if _strip(clean(chunk[start : match.start()]))[0].strip():
+        if _strip(clean(chunk[start : match.start()]), mark)[0].strip():
             yield number, column + start, chunk[start : match.start()]
             start = match.start()
     yield number, column + start, chunk[start:] if start else chunk
@@ -221,10 +237,11 @@ _INDENT = 16
 _NOTHING: dict[str, str] = {}
 
 
-def _strip(text: str) -> tuple[str, dict[str, str]]:
+def _strip(text: str, mark: re.Pattern[str] | None = None) -> tuple[str, dict[str, str]]:
     """The text behind its prefixes, and what they say."""
     said = _NOTHING
-    end = _carried(text)
+    marked = mark.match(text) if mark else None
+    end = _carried(text, marked.end() if marked else 0)
     indented = text[end : end + _INDENT]
     position = end + len(indented) - len(indented.lstrip(" "))
     for _ in range(6):
@@ -242,12 +259,11 @@ def _strip(text: str) -> tuple[str, dict[str, str]]:
     return text[end:], said
 
 
-def _carried(text: str) -> int:
+def _carried(text: str, position: int) -> int:
     """Where a line begins behind what carried it: a container runtime, a scheduler, a journal."""
-    position = 0
     if "|" in text[:104]:
-        match = _COMPOSE.match(text)
-        position = match.end() if match else 0
+        match = _COMPOSE.match(text, position)
+        position = match.end() if match else position
     first = text[position : position + 1]
     for carrier in _CARRIERS:
         if first in carrier.starts and first:
@@ -257,9 +273,11 @@ def _carried(text: str) -> int:
     return position
 
 
-def _line(number: int, column: int, chunk: str, known: dict[tuple[str | None, ...], Process]) -> LogLine:
+def _line(
+    number: int, column: int, chunk: str, known: dict[tuple[str | None, ...], Process], mark: re.Pattern[str] | None
+) -> LogLine:
     text = clean(chunk)
-    message, said = _strip(text)
+    message, said = _strip(text, mark)
     key = (said.get("name"), said.get("pid"), said.get("ip"), said.get("rank"))
     process = known.get(key)
     if process is None:
@@ -306,7 +324,7 @@ def _only_log(lines: Iterator[LogLine]) -> Iterator[LogLine]:
             yield from (kept._replace(region=region) for kept in (*gap, line))
             gap = []
         elif in_stretch:
-            is_fence = _FENCE.match(line.raw) is not None
+            is_fence = bool(_FENCE.match(line.raw) or _FENCE.match(line.text))
             gap += [] if is_fence else [line]
             if is_fence or len(gap) > _PAGE_GAP:
                 yield from _end_of(gap, region)
@@ -326,12 +344,14 @@ def _judged(lines: Iterator[LogLine]) -> Iterator[tuple[LogLine, bool]]:
 def _end_of(gap: list[LogLine], region: int) -> Iterator[LogLine]:
     """The line behind a stretch's last sure line, when it can be the rest of its message."""
     for line in gap[:1]:
-        if line.text.strip() and not _PAGE_MARK.match(line.raw):
+        if line.text.strip() and not _PAGE_MARK.match(line.raw) and not _PAGE_MARK.match(line.text):
             yield line._replace(region=region)
 
 
 def read_lines(name: str, text: str) -> Iterator[LogLine]:
     """Yield the log lines of a text; of a page only those that belong to a log."""
     known: dict[tuple[str | None, ...], Process] = {}
-    lines = (_line(*piece, known) for chunk in _chunks(text) for piece in _pieces(*chunk))
-    yield from _only_log(lines) if is_page(name, text) else lines
+    page = is_page(name, text)
+    mark = _marks(text, page=page)
+    lines = (_line(*piece, known, mark) for chunk in _chunks(text) for piece in _pieces(*chunk, mark))
+    yield from _only_log(lines) if page else lines

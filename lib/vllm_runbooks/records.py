@@ -194,9 +194,11 @@ class Condition:
     fact: str | None = None
     """Fact that is tested."""
     capture: str | None = None
-    """Capture that is tested."""
+    """Capture that is tested, or two of them divided, as in need_gib/have_gib."""
     outcome: tuple[str, ...] = ()
     """Outcomes under which the condition holds."""
+    phase: tuple[str, ...] = ()
+    """Phases of the start, one of which the deciding line must belong to."""
     equals: str | int | float | bool | None = None
     at_least: float | None = None
     at_most: float | None = None
@@ -205,7 +207,7 @@ class Condition:
     is_first: bool = False
     """Holds when no other failure stands in the text before the line."""
     required: bool = False
-    """A symptom whose required condition does not hold is not found."""
+    """A symptom whose required condition does not hold, or whose required capture is missing, is not found."""
 
 
 @dataclass(frozen=True)
@@ -219,6 +221,8 @@ class RemedyText:
     edits: tuple[Edit, ...] = ()
     needs: tuple[str, ...] = ()
     """Captures or facts without which the remedy is not offered."""
+    unless: tuple[Condition, ...] = ()
+    """Conditions under which the remedy is known not to help: it is not offered where one of them holds."""
 
 
 @dataclass(frozen=True)
@@ -291,6 +295,12 @@ class LineFormat:
     """The text behind the match holds the arguments."""
     config: bool = False
     """The text behind the match holds the engine's configuration."""
+    quoted: bool = False
+    """The line holds what users wrote: nothing else in it counts."""
+    bare: bool = False
+    """It counts only where no logger wrote the line."""
+    whole: bool = False
+    """It counts only where the match is the whole line."""
 
 
 @dataclass(frozen=True)
@@ -713,6 +723,14 @@ def _decoded(hint: Any, value: Any) -> Any:
         if issubclass(hint, StrEnum):
             return hint(value)
     return value
+
+
+def form(kind: Any) -> Any:
+    """The form of a record: its fields with their types, and those of the records inside of it."""
+    if isinstance(kind, type) and is_dataclass(kind):
+        return {name: form(hint) for name, hint in _hints(kind).items() if not name.startswith("__")}
+    inner = [form(part) for part in get_args(kind)]
+    return [str(kind), *inner] if inner else str(kind)
 
 
 def record(kind: type[T], data: Mapping[str, Any]) -> T:

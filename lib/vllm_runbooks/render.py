@@ -112,13 +112,9 @@ def text(answer: Answer) -> str:
     if len(answer.starts) > 1:
         parts.append(_starts_text(answer))
     cause = answer.root_cause
-    if answer.first_error:
-        place = _place(answer.first_error, answer.files)
-        parts.append(
-            f"FIRST ERROR that no symptom explains: read this first\n  {place}: {_cut(answer.first_error.text)}"
-        )
+    parts += _first_error_text(answer)
     if cause:
-        parts.append(_finding_text(cause, answer.files))
+        parts.append(_finding_text(answer, cause))
         if answer.remedies:
             parts.append(_remedies_text(answer.remedies))
     elif not answer.outcome.is_healthy:
@@ -158,16 +154,37 @@ def _no_cause(answer: Answer) -> str:
     return "Give the log of every process and node; if it is complete, the symptom is not in the catalog yet."
 
 
+def _lead(answer: Answer) -> str:
+    """What to read where no cause is known."""
+    if answer.first_error:
+        return f"Read the first error: {_place(answer.first_error, answer.files)}: {_cut(answer.first_error.text)}"
+    return _no_cause(answer)
+
+
 def _headline(answer: Answer) -> str:
     release = f"vLLM {answer.vllm.version} ({answer.vllm.source})" if answer.vllm.version else "vLLM release unknown"
     return f"{', '.join(answer.files)}  ·  {release}  ·  {answer.outcome.value.upper()}"
 
 
+def _first_error_text(answer: Answer) -> list[str]:
+    if answer.first_error is None:
+        return []
+    place = _place(answer.first_error, answer.files)
+    return [f"FIRST ERROR that no symptom explains: read this first\n  {place}: {_cut(answer.first_error.text)}"]
+
+
 def _starts_text(answer: Answer) -> str:
-    rows = [f"{len(answer.starts)} STARTS (the last is described; --start N chooses another)"]
+    files = {start.file for start in answer.starts}
+    is_one = len(files) == len(answer.starts)
+    which = "the last" if len(files) == 1 else "the last of each file"
+    rows = [f"{len(answer.starts)} STARTS ({which} is described; --start N chooses another)"]
+    if is_one:
+        rows = [f"{len(files)} LOGS OF ONE START"]
     for number, start in enumerate(answer.starts, 1):
         cause = f"  {start.root_cause.title}" if start.root_cause else ""
-        rows.append(f"  {number}  lines {start.first_line}-{start.last_line}  {start.outcome.value}{cause}")
+        name = f"  {answer.files[start.file]}" if len(answer.files) > 1 else ""
+        mark = "" if is_one else f"  {number}"
+        rows.append(f"{mark}{name}  lines {start.first_line}-{start.last_line}  {start.outcome.value}{cause}")
     return "\n".join(rows)
 
 
@@ -180,12 +197,14 @@ def _place(quote: Quote, files: Sequence[str]) -> str:
     return f"{name}{quote.line}"
 
 
-def _finding_text(finding: Finding, files: Sequence[str]) -> str:
-    head = "CLOSEST TO THE CAUSE" if finding.look_in else "ROOT CAUSE"
+def _finding_text(answer: Answer, finding: Finding) -> str:
+    files = answer.files
+    is_nearest = finding.look_in is not None and answer.first_error is None
+    head = "ROOT CAUSE" if not finding.look_in else "CLOSEST TO THE CAUSE" if is_nearest else "NOTICE OF THE FAILURE"
     rows = [f"{head}  {finding.title}", f"  {finding.symptom} · {finding.level.value}"]
     rows += [f"  {place}: {_cut(said)}" for place, said in _quotes(finding, files)]
     sections = [("Why", finding.explanation), ("Do first", finding.do_first)]
-    if finding.look_in:
+    if finding.look_in and is_nearest:
         sections.append(("Look for", f"{finding.look_in.what} in {finding.look_in.where}"))
     sections += [("Confirm", finding.confirm), ("Refute", finding.refute)]
     rows += [f"\n  {name}\n{_wrap(body, '    ')}" for name, body in sections if body]
@@ -206,7 +225,7 @@ def _condition_lines(conditions: Conditions) -> list[str]:
     kinds = (
         ("fits", conditions.matched),
         ("speaks against it", conditions.mismatched),
-        ("not known", conditions.unknown),
+        ("not in this log", conditions.unknown),
     )
     return [f"{kind}: {says}" for kind, group in kinds for says in group]
 
@@ -347,7 +366,7 @@ def cause(answer: Answer) -> Shown:
             said = f"The start is healthy ({answer.outcome.value}): there is no root cause."
         else:
             said = "No cause was found in this text. " + _no_cause(answer)
-        return Shown(said, _tag("p", escape(said)) + _unexplained(answer))
+        return Shown("\n\n".join([*_first_error_text(answer), said]), _tag("p", escape(said)) + _unexplained(answer))
     tone = {Level.CONFIRMED: "#cf222e", Level.PROBABLE: "#9a6700", Level.POSSIBLE: "#6e7781"}[finding.level]
     head = _tag(
         "div", f"{_badge(finding.level.value, tone)} <b>{_prose(finding.title)}</b>", "font-size:16px;margin-bottom:6px"
@@ -356,9 +375,11 @@ def cause(answer: Answer) -> Shown:
     quotes = "".join(_quote_html(place, said) for place, said in _quotes(finding, answer.files)) + _unexplained(answer)
     why = _tag("p", _prose(finding.explanation), "max-width:80ch")
     look = ""
-    if finding.look_in:
+    if finding.look_in and answer.first_error is None:
         look = _tag("p", f"<b>Look for</b> {_prose(finding.look_in.what)} in {_prose(finding.look_in.where)}")
-    return Shown(_finding_text(finding, answer.files), head + name + quotes + why + look)
+    return Shown(
+        "\n\n".join([*_first_error_text(answer), _finding_text(answer, finding)]), head + name + quotes + why + look
+    )
 
 
 def _unexplained(answer: Answer) -> str:
@@ -373,9 +394,10 @@ def checks(answer: Answer) -> Shown:
     """What speaks for the root cause, what against, what is not known, and how to find out."""
     finding = answer.root_cause
     if finding is None:
-        return Shown(
-            "Nothing to confirm: there is no root cause.", "<p>Nothing to confirm: there is no root cause.</p>"
-        )
+        said = "Nothing to confirm: the start is healthy, there is no root cause."
+        if not answer.outcome.is_healthy:
+            said = f"Nothing to confirm: no root cause is known. {_lead(answer)}"
+        return Shown(said, _tag("p", escape(said)))
     marks = (
         ("✓ fits", finding.conditions.matched),
         ("✗ speaks against it", finding.conditions.mismatched),
@@ -392,8 +414,8 @@ def remedies(answer: Answer) -> Shown:
     finding = answer.root_cause
     first = _tag("p", f"<b>Do first.</b> {_prose(finding.do_first)}", "max-width:80ch") if finding else ""
     if not answer.remedies:
-        plain = f"Do first. {finding.do_first}" if finding else "No change is needed."
-        return Shown(plain, first or "<p>No change is needed.</p>")
+        said = "No change is needed." if answer.outcome.is_healthy else f"No way out is known. {_lead(answer)}"
+        return Shown(f"Do first. {finding.do_first}" if finding else said, first or _tag("p", escape(said)))
     rows = [
         [
             str(n),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -29,6 +30,10 @@ from vllm_runbooks.redact import redact_text
 from vllm_runbooks.tracebacks import Tracebacks
 
 _MAX_EVENTS = 500
+_LAST = 3
+"""Lines without a fault that a process may still write behind the error that ends it."""
+_MIN_WAITED = 60.0
+"""Seconds for which a start has to wait before it hangs, where its lines carry times."""
 _WORKER_RANK = re.compile(r"_(?P<kind>PP|TP)(?P<rank>\d{1,5})", re.ASCII)
 
 
@@ -59,12 +64,23 @@ class Draft:
     events: dict[str, list[Quote]] = field(default_factory=dict)
     """What lines proved, in order."""
     progress: dict[int, int] = field(default_factory=dict)
+    calm: dict[int, deque[int]] = field(default_factory=dict)
+    """The last lines below ERROR by pid (0: no pid shown)."""
+    waited: dict[int, Moment | None] = field(default_factory=dict)
+    """Time of each line that says that something waits."""
     last_time: str | None = None
     first_moment: Moment | None = None
     last_moment: Moment | None = None
     ready_moment: Moment | None = None
     """Time of the last dated line before ready: the line that says ready carries none."""
     is_vllm: bool = False
+    has_logged: bool = False
+    """Whether a logger or a named process wrote a line of it."""
+
+    @property
+    def is_log(self) -> bool:
+        """Whether it is more than figures without any sign of who printed them."""
+        return self.has_logged or bool(self.hits or self.events.keys() - {"kv"}) or len(self.tracebacks) > 0
 
     @property
     def phase(self) -> str | None:
@@ -74,6 +90,10 @@ class Draft:
     def has(self, *events: str) -> bool:
         """Whether one of these events was met."""
         return any(event in self.events for event in events)
+
+    def note_calm(self, pid: int, line: int) -> None:
+        """Note a line in which a process reports no fault."""
+        self.calm.setdefault(pid, deque(maxlen=_LAST + 1)).append(line)
 
     def note(self, event: str, quote: Quote) -> None:
         """Note what a line proves; of very many, the first and the last are kept."""
@@ -149,7 +169,9 @@ def _outcome(draft: Draft, tracebacks: tuple[Traceback, ...]) -> tuple[Outcome, 
     signs = (quote.line for quote in (last.get("served"), stopping, ready) if quote)
     moved = max((*draft.progress.values(), *signs), default=0)
     waits = [quote for quote in draft.events.get("waiting", []) if quote.line > moved]
-    if len(waits) >= 2:
+    waited = [draft.waited.get(waits[index].line) for index in (0, -1)] if len(waits) >= 2 else []
+    seconds = seconds_between(*waited) if waited else 0.0
+    if seconds is None or seconds >= _MIN_WAITED:
         return Outcome.HUNG, waits[-1]
     if "served" in last:
         return Outcome.RUNNING, last["served"]
@@ -169,17 +191,21 @@ def _ending(draft: Draft, tracebacks: tuple[Traceback, ...], ready: Quote | None
     """The line that proves the end of the server, if one does.
 
     After a clean stop was asked for, whatever dies is part of stopping. A traceback that the interpreter printed ends
-    its process, unless that process made progress afterwards or the server went on to serve.
+    its process, unless that process made progress afterwards or the server went on to serve. One that was logged as an
+    error does where it stands at the very end of what its process wrote.
     """
     stopping, served = draft.events.get("stopping"), draft.events.get("served")
     limit = stopping[0].line if stopping and ready and stopping[0].line > ready.line else math.inf
     since = ready.line if ready else 0
     ends = [quote for quote in draft.events.get("failed", []) if quote.line > since]
     alive = max(since, served[-1].line if served else 0)
-    for traceback in tracebacks:
-        quote = traceback.chain[-1].quote
-        went_on = draft.progress.get(traceback.process.pid or 0, 0) > quote.line or quote.line < alive
-        if not (traceback.ignored or went_on or (traceback.logged and ready)):
+    for index, traceback in enumerate(tracebacks):
+        quote, pid = traceback.chain[-1].quote, traceback.process.pid or 0
+        went_on = draft.progress.get(pid, 0) > quote.line or quote.line < alive
+        if traceback.logged:
+            calm = draft.calm.get(pid, ())
+            went_on |= bool(ready) or draft.tracebacks.is_mild(index) or sum(line > quote.line for line in calm) > _LAST
+        if not (traceback.ignored or went_on):
             ends.append(quote)
     return min((quote for quote in ends if quote.line < limit), key=lambda quote: quote.line, default=None)
 

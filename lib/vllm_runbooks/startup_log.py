@@ -22,8 +22,6 @@ PHASES = ("configure", "engine", "load", "encoder", "compile", "profile", "kv_ca
 
 _UNITS = {"gib": "GiB", "tokens": "tokens", "blocks": "blocks", "seconds": "s", "s": "tokens/s", "percent": "%"}
 _ALSO_FIGURES = {"max_concurrency": "x", "gpu_memory_utilization": "", "max_model_len": "tokens"}
-_QUOTES_USERS = re.compile(r"Received request |Generated response |Request \S{1,80} (?:details|JSON body): ", re.ASCII)
-"""Lines of the server that hold what its users wrote."""
 _MAX_WARNINGS = 60
 _MAX_WRAPPED, _MAX_WRAPPED_LINE = 100, 1000
 """Lines over which arguments may be wrapped, and characters of one."""
@@ -68,7 +66,7 @@ class _Reader:
         if self._takes_wrapped(line) or self._takes_launch(line):
             return
         is_code = self.draft is not None and self.draft.tracebacks.is_code(line)
-        formats, symptoms = ([], []) if is_code or _QUOTES_USERS.match(line.text) else self._meanings(line.text)
+        formats, symptoms = ([], []) if is_code else self._counted(line)
         draft = self._draft_for(line, formats)
         draft.last_line = line.number
         draft.processes.setdefault(line.process)
@@ -81,6 +79,8 @@ class _Reader:
         if not is_raised:
             for meant in symptoms:
                 self._take_hit(draft, line, meant)
+        if line.level in ("DEBUG", "INFO", "WARNING") and not formats:
+            draft.note_calm(line.process.pid or 0, line.number)
         if line.level == "WARNING":
             self._note_warning(draft, line)
 
@@ -97,6 +97,19 @@ class _Reader:
             for draft in self.drafts
             if draft.is_vllm or draft.hits or len(draft.tracebacks) or any(p.pid for p in draft.processes)
         ]
+
+    def _counted(self, line: LogLine) -> tuple[list[tuple[LineFormat, Found]], list[_Meant]]:
+        """What a line means: of one that holds what users wrote, nothing but that the server wrote it."""
+        formats, symptoms = self._meanings(line.text)
+        formats = [
+            (known, found)
+            for known, found in formats
+            if not (known.bare and line.has_header)
+            and not (known.event == "waiting" and line.level == "DEBUG")
+            and not (known.whole and (line.text[: found.start] + line.text[found.end :]).strip())
+        ]
+        quoted = [(known, found) for known, found in formats if known.quoted]
+        return (quoted, []) if quoted else (formats, symptoms)
 
     def _meanings(self, text: str) -> tuple[list[tuple[LineFormat, Found]], list[_Meant]]:
         """The line formats and the symptoms whose patterns a text holds."""
@@ -147,8 +160,12 @@ class _Reader:
         draft = self.draft
         if draft is None or self._begins_anew(draft, line, [known for known, _ in formats]):
             self._close()
+            if draft and not draft.is_log:  # figures that prose quotes in front of the log
+                self.drafts.pop()
+                self.shown = self.shown or draft.shown
             draft = self.draft = Draft(self.file, line.number, Tracebacks(self.file))
             self.drafts.append(draft)
+        draft.has_logged = draft.has_logged or line.has_header or line.process.pid is not None
         if self.shown and not draft.is_vllm:
             if draft.shown is None and line.number - self.shown.line <= self.shown.lines + 3:
                 draft.first_line = min(draft.first_line, self.shown.line)
@@ -159,6 +176,8 @@ class _Reader:
     def _begins_anew(self, draft: Draft, line: LogLine, formats: list[LineFormat]) -> bool:
         process = line.process
         is_new = process not in draft.processes
+        if draft.is_vllm and not draft.is_log and process.name == "APIServer":
+            return True
         if process.name == "APIServer" and is_new and draft.is_vllm:
             return any(p.name == "APIServer" for p in draft.processes)
         if self.shown and draft.is_vllm:
@@ -209,7 +228,7 @@ class _Reader:
 
     def _take_format(self, draft: Draft, line: LogLine, known: LineFormat, found: Found) -> None:
         quote = log_lines.quote(self.file, line, found.start, found.end)
-        draft.is_vllm = True
+        draft.is_vllm = draft.is_vllm or not known.quoted or known.event is not None
         draft.seen.add(known.id)
         figures: dict[str, float] = {}
         for name, printed in found.groups.items():
@@ -237,6 +256,8 @@ class _Reader:
             draft.config = {**pairs("{" + line.text[found.end :]), **draft.config}
         if known.phase:
             _take_phase(draft, line, known, figures, quote)
+        if known.event == "waiting":
+            draft.waited[line.number] = moment(line.time)
         if known.event and not (known.event == "wrapper_ready" and not draft.has("kv")):
             draft.note(known.event, quote)
             if known.event == "ready" and draft.ready_moment is None:

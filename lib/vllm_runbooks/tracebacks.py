@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from vllm_runbooks import log_lines
@@ -27,6 +27,12 @@ _IGNORED = (
     "Future exception was never retrieved", "Exception in callback", "Exception in thread",
 )  # fmt: skip
 """What introduces a traceback that ends no process."""
+_IGNORED_WITHIN = 3
+"""Lines of its process behind such an introduction within which the traceback begins."""
+_REFUSED = re.compile(r"(?:vllm(?: [\w-]{2,20}){0,2}|api_server\.py): error: (?=\S)", re.ASCII)
+"""What argparse prints in place of a traceback when it ends a process."""
+_ASIDE = "For further information visit "
+"""What follows a message and says nothing about the fault."""
 _RAISED = re.compile(r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Za-z_]\w{0,80})(?::.*)?\Z", re.ASCII | re.DOTALL)
 _GROUP = re.compile(r"\s{0,16}(?:[|] {0,2}){1,8}")
 """What stands in front of the lines of an exception group."""
@@ -47,6 +53,8 @@ class Message(NamedTuple):
 class _Open:
     logged: bool
     ignored: bool
+    level: str | None
+    """Log level of its first line."""
     frames: list[Frame] = field(default_factory=list)
     chain: list[Raised] = field(default_factory=list)
     link: str | None = None
@@ -64,7 +72,14 @@ class _Thread:
     open: _Open | None = None
     message: Message | None = None
     lines_left: int = 0
-    ignores_next: bool = False
+    shown: str = ""
+    """The message as it is shown."""
+    is_shown: bool = False
+    """Whether further lines may belong to what is shown."""
+    shows_all: bool = False
+    """Whether they need not be indented."""
+    ignores_next: int = 0
+    """Lines within which a traceback that begins ends no process."""
 
 
 class Tracebacks:
@@ -86,6 +101,10 @@ class Tracebacks:
     def chain(self, index: int) -> list[Raised]:
         """The chain of a traceback so far; empty when it was not kept."""
         return self._kept[index][1].chain if index < len(self._kept) else []
+
+    def is_mild(self, index: int) -> bool:
+        """Whether a logger printed it below ERROR: its process expected it."""
+        return self._kept[index][1].level in ("DEBUG", "INFO", "WARNING")
 
     def records(self) -> tuple[Traceback, ...]:
         """Every traceback in the order of the first exception's line."""
@@ -123,12 +142,12 @@ class Tracebacks:
         link = _LINKS.get(text.strip())
         if log_lines.is_traceback(text):
             if opened is None or opened.link is None or len(opened.chain) >= _MAX_CHAIN:
-                opened = thread.open = _Open(line.has_header, thread.ignores_next)
+                opened = thread.open = _Open(line.has_header, thread.ignores_next > 0, line.level)
             opened.frames, opened.expects_exception, opened.after_frame = [], True, False
-            thread.ignores_next = False
+            thread.ignores_next = 0
         elif frame:
             if opened is None or not opened.expects_exception:
-                opened = thread.open = _Open(line.has_header, ignored=False)
+                opened = thread.open = _Open(line.has_header, False, line.level)
             if len(opened.frames) >= _MAX_FRAMES:
                 opened.frames.pop(_MAX_FRAMES // 2)
             opened.frames.append(Frame(frame["path"], int(frame["line"]), frame["function"].strip()))
@@ -141,7 +160,7 @@ class Tracebacks:
             return True, complete
         elif opened and opened.logged == line.has_header:
             opened.after_frame = False
-        thread.ignores_next |= text.startswith(_IGNORED)
+        thread.ignores_next = _IGNORED_WITHIN if text.startswith(_IGNORED) else max(thread.ignores_next - 1, 0)
         return False, complete
 
     def close(self) -> Iterator[Message]:
@@ -159,27 +178,32 @@ class Tracebacks:
             return True
         if line.has_header and line.level not in ("ERROR", "CRITICAL"):
             return False
-        if log_lines.is_exception(text) is None or ": " not in text:
+        is_refusal = not line.has_header and _REFUSED.match(text) is not None
+        if not is_refusal and (log_lines.is_exception(text) is None or ": " not in text):
             return False
-        thread.open = _Open(line.has_header, thread.ignores_next)
+        thread.open = _Open(line.has_header, thread.ignores_next > 0, line.level)
         return True
 
     def _raise(self, thread: _Thread, line: LogLine, text: str) -> None:
         opened = thread.open
         assert opened is not None  # noqa: S101 - `_is_raised` opened it
         quote = log_lines.quote(self._file, line)
-        kind, _, message = text.strip().partition(": ")
-        message = log_lines.quote(self._file, line._replace(text=message)).text
-        opened.chain.append(
-            Raised(kind.rstrip(":"), message, quote, tuple(opened.frames), opened.link if opened.chain else None)
-        )
+        kind, message = self._told(line, text)
+        opened.chain.append(Raised(kind, message, quote, tuple(opened.frames), opened.link if opened.chain else None))
         opened.frames, opened.link, opened.expects_exception, opened.after_frame = [], None, False, False
         if opened.index is None:
             opened.index = min(len(self._kept), MAX_TRACEBACKS)
             if opened.index < MAX_TRACEBACKS:
                 self._kept.append((line.process, opened))
         thread.message = Message(line, line.text, opened.index, len(opened.chain) - 1)
-        thread.lines_left = _DETAIL_LINES
+        thread.lines_left, thread.shown, thread.is_shown = _DETAIL_LINES, text.strip(), True
+        thread.shows_all = False
+
+    def _told(self, line: LogLine, text: str) -> tuple[str, str]:
+        """Type and message of an exception's text; argparse leaves by SystemExit."""
+        refusal = _REFUSED.match(text)
+        kind, _, message = ("SystemExit", "", text[refusal.end() :]) if refusal else text.strip().partition(": ")
+        return kind.rstrip(":"), log_lines.quote(self._file, line._replace(text=message)).text
 
     def _continue(self, thread: _Thread, message: Message, line: LogLine) -> bool:
         text = line.text.strip()
@@ -191,12 +215,29 @@ class Tracebacks:
             or text in _LINKS
             or log_lines.is_traceback(text)
             or log_lines.frame(text)
-            or log_lines.is_exception(text)
         ):
+            return False
+        is_another = log_lines.is_exception(text) is not None
+        if is_another and not thread.shown.endswith(" raised:"):
+            return False
+        self._show(thread, message, line)
+        if is_another:
             return False
         thread.lines_left -= 1
         thread.message = message._replace(text=f"{message.text} {text[:_MAX_DETAIL]}")
         return True
+
+    def _show(self, thread: _Thread, message: Message, line: LogLine) -> None:
+        """Show a further line with its exception: indented lines, and any behind a message that ends in a colon."""
+        thread.shows_all |= thread.shown.endswith(":")
+        thread.is_shown = thread.is_shown and (thread.shows_all or line.text[:1] in (" ", "\t"))
+        text, chain = line.text.strip(), self.chain(message.traceback)
+        if not thread.is_shown or not chain or text.startswith(_ASIDE):
+            return
+        thread.shown = f"{thread.shown} {text}"[:_MAX_DETAIL]
+        whole = message.line._replace(text=thread.shown)
+        told = self._told(whole, thread.shown)[1]
+        chain[message.link] = replace(chain[message.link], message=told, quote=log_lines.quote(self._file, whole))
 
 
 def _is_own_line(text: str) -> bool:
