@@ -170,7 +170,8 @@ def _first_error_text(answer: Answer) -> list[str]:
     if answer.first_error is None:
         return []
     place = _place(answer.first_error, answer.files)
-    return [f"FIRST ERROR that no symptom explains: read this first\n  {place}: {_cut(answer.first_error.text)}"]
+    # Whole, where other quotations are cut: these words are all there is to go by.
+    return [f"FIRST ERROR that no symptom explains: read this first\n{_wrap(f'{place}: {answer.first_error.text}')}"]
 
 
 def _starts_text(answer: Answer) -> str:
