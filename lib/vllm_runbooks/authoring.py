@@ -22,7 +22,7 @@ from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEv
 from vllm_runbooks import catalog, evidence, scan, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.diagnosis import diagnose, filled_or_plain
+from vllm_runbooks.diagnosis import PLACEHOLDER, diagnose, filled_or_plain
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.records import (
     Answer,
@@ -80,7 +80,6 @@ _SAID = {
     "extra_forbidden": "is not a known field",
     "unexpected_keyword_argument": "is not a known field",
 }
-_PLACEHOLDER = re.compile(r"\{(\w{1,60})\}")
 
 Location = tuple[str | int, ...]
 Problem = tuple[Location, str]
@@ -373,7 +372,7 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
     if not filled_or_plain(symptom.do_first, {}, Facts()) or "Otherwise" in symptom.do_first:
         yield ("do_first",), "must hold without any figure, and each sentence by itself; see docs/authoring.md"
     for location, text in _texts(symptom):
-        for name in _PLACEHOLDER.findall(text):
+        for name in PLACEHOLDER.findall(text):
             if not _is_known(name, captures):
                 yield location, f"{{{name}}} is neither a capture of this symptom nor a fact"
     for index, remedy in enumerate(symptom.remedies):
@@ -452,7 +451,7 @@ def _edit_problems(edit: Edit, captures: set[str]) -> Iterator[str]:
                 yield f"share is {amount!r}; write two captures, as in free_gib/total_gib"
         elif isinstance(amount, bool) or not isinstance(amount, (int, float)):
             yield f"{step} is {amount!r}; write a number"
-    for name in _PLACEHOLDER.findall(json.dumps(value)):
+    for name in PLACEHOLDER.findall(json.dumps(value)):
         if not _is_known(name, captures):
             yield f"{{{name}}} is neither a capture of this symptom nor a fact"
 

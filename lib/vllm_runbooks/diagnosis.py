@@ -356,15 +356,16 @@ def _evidence(candidate: _Candidate) -> tuple[Quote, ...]:
     return tuple(quotes.values())[:_QUOTES]
 
 
-_PLACEHOLDER = re.compile(r"\{(\w{1,60})\}")
+PLACEHOLDER = re.compile(r"\{(\w{1,60})\}")
+"""A capture or fact in a catalog's sentence: `{name}`."""
 
 
 def fill(text: str, captures: Mapping[str, str], facts: Facts) -> str | None:
     """The text with its `{name}` replaced by captures and facts; None when one of them is not known."""
-    values = {name: value_of(name, captures, facts) for name in _PLACEHOLDER.findall(text)}
+    values = {name: value_of(name, captures, facts) for name in PLACEHOLDER.findall(text)}
     if None in values.values():
         return None
-    return _PLACEHOLDER.sub(lambda match: values[match[1]] or "", text)
+    return PLACEHOLDER.sub(lambda match: values[match[1]] or "", text)
 
 
 def filled_or_plain(text: str, captures: Mapping[str, str], facts: Facts) -> str:

@@ -66,10 +66,14 @@ def _belonging(tag: str, root: int | None) -> tuple[set[psutil.Process], set[psu
                 workers.add(process)
             elif any(name == tag or name.startswith(f"{tag}.") for name in names):
                 others.add(process)
-    parents = [process.pid for process in (*workers, *others)] + ([root] if root else [])
-    for pid in parents:
+    # Processes, not their numbers: a number may have been given to somebody else's process by now.
+    parents = {*workers, *others}
+    if root is not None:
         with contextlib.suppress(psutil.Error, OSError):
-            children = psutil.Process(pid).children(recursive=True)
+            parents.add(psutil.Process(root))
+    for parent in parents:
+        with contextlib.suppress(psutil.Error, OSError):
+            children = parent.children(recursive=True)
             others.update(child for child in children if child.pid != os.getpid() and _is_alive(child))
     return workers, others - workers
 

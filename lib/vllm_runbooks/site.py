@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks import catalog, session
+from vllm_runbooks.diagnosis import PLACEHOLDER
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.notebook import load_runbook, read_judgement
 from vllm_runbooks.records import Edit, Role, Runbook, Symptom, Verdict
@@ -273,7 +274,6 @@ def _publish(built: Path, out: Path) -> None:
 
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
-_PLACEHOLDER = re.compile(r"\{(\w{1,60})\}")
 _FIGURE = r"⟨\1⟩"
 _TOKEN = re.compile(r"([\w⟨-](?:[\w⟨⟩./:=-]*[\w⟩])?)")
 _URL = re.compile(r"https?://[\w.~:/?#@!$&'*+,;=%()-]+")
@@ -306,7 +306,7 @@ def prose(text: str, *, linked: Collection[str] = ()) -> str:
 
 
 def _paragraph(text: str, linked: Collection[str]) -> str:
-    body = _PLACEHOLDER.sub(_FIGURE, " ".join(text.split()))
+    body = PLACEHOLDER.sub(_FIGURE, " ".join(text.split()))
     pieces: list[str] = []
     end = 0
     for match in _CODE.finditer(body):
@@ -426,7 +426,7 @@ def _edit(edit: Edit) -> str:
         if step in _STEPS:
             return _STEPS[step].format(name, code(amount if isinstance(amount, str) else json.dumps(amount)))
     value = edit.value if isinstance(edit.value, str) else json.dumps(edit.value, ensure_ascii=False)
-    return f"Set {name} to {code(_PLACEHOLDER.sub(_FIGURE, value)) or 'nothing'}"
+    return f"Set {name} to {code(PLACEHOLDER.sub(_FIGURE, value)) or 'nothing'}"
 
 
 def symptom_index(symptoms: Sequence[Symptom]) -> str:
