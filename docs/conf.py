@@ -32,6 +32,8 @@ html_sidebars = {
     "index": [],
     "reading": [],
     "authoring": [],
+    "recording": [],
+    "claims": [],
     "runbooks/*": ["sidebar-nav-bs"],
     "symptoms/*": ["sidebar-nav-bs"],
 }

@@ -73,13 +73,18 @@ def test_the_index_is_kept_under_a_name_made_of_its_sources(monkeypatch: pytest.
     assert catalog.load(compile_).symptoms == first.symptoms
     assert len(compiled) == 1
     key = catalog.key(catalog.catalog_dir())
-    damages: list[Any] = [[], {"symptoms": 3}, {"key": "x", "symptoms": [], "lines": []}]
+    damages: list[Any] = [
+        [],
+        {"symptoms": 3},
+        {"key": key, "symptoms": [], "lines": [], "problems": 3},
+        {"key": "x", "symptoms": [], "lines": []},
+    ]
     damages += [{"key": key, "symptoms": [{"id": "a"}], "lines": []}, {"key": key, "symptoms": [3], "lines": []}]
     damages += [{"key": key, "symptoms": [], "lines": [{"no": 1}]}, {"key": key}]
     for damage in ("{", *map(json.dumps, damages)):
         kept.write_text(damage)
         assert catalog.load(compile_).symptoms == first.symptoms
-    assert len(compiled) == 9
+    assert len(compiled) == 10
     kept.unlink()
     with pytest.raises(InputError, match="the catalog is not compiled; run `vllm-runbooks catalog check` once"):
         catalog.load()

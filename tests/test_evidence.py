@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from vllm_runbooks import authoring, evidence
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import Case, Document, Expectation
+from vllm_runbooks.records import Case, Evidence, Expectation
 
 LOG = "INFO 11-20 08:29:25 [api_server.py:1] vLLM API server version 0.19.0\n"
 CASE = """\
@@ -32,6 +36,11 @@ def make_case(root: Path, files: str = "a.log", name: str = "one") -> Path:
     return folder
 
 
+def told(found: Evidence) -> list[tuple[str, str]]:
+    """Name and text of each document."""
+    return [(document.name, document.text) for document in found.documents]
+
+
 def reader_without_checks(files: list[str]) -> Case:
     """What a reader of `case.yaml` that trusts the file would return."""
     return Case("one", "A case of a test", "written by the test", files, Expectation())
@@ -45,7 +54,13 @@ def reader_without_checks(files: list[str]) -> Case:
         ("with mark".encode("utf-16"), "with mark"),
         (b"\xfe\xff\x00h\x00i", "hi"),
         (b"stray \xff\xfe bytes", "stray \\xff\\xfe bytes"),
-        ("GB \u663e\u5b58".encode("gb18030"), "GB \\xcf\u0534\\xe6"),
+        ("GB \u663e\u5b58\n\u6a21\u578b\n".encode("gb18030"), "GB \u663e\u5b58\n\u6a21\u578b\n"),
+        (
+            b"stray \xe9t\n" + "utf-8 \u663e\n".encode() + "gbk \u663e\u5b58\n".encode("gbk"),
+            "stray \\xe9t\nutf-8 \u663e\ngbk \u663e\u5b58\n",
+        ),
+        ("no mark".encode("utf-16-le"), "no mark"),
+        ("no mark".encode("utf-16-be"), "no mark"),
         (b"\x1b[31mred\x1b[0m\r\n", "\x1b[31mred\x1b[0m\r\n"),
         (b"no final newline", "no final newline"),
     ],
@@ -61,7 +76,7 @@ def test_bytes_become_text(raw: bytes, text: str) -> None:
         (b"", "empty"), (b" \n\t ", "empty"), (b"\xef\xbb\xbf", "empty"), (b"\xff\xfe", "empty"),
         (b"\xef\xbb\xbf \n", "empty"),
         (b"\x7fELF\x02\x01", "a program"), (b"\x89PNG\r\n", "a picture"), (b"PK\x03\x04xx", "an archive"),
-        (b"\x1f\x8b\x08\x00", "compressed"), (b"%PDF-1.7", "a PDF"), (b"SQLite format 3\0", "a database"),
+(b"%PDF-1.7", "a PDF"), (b"SQLite format 3\0", "a database"),
         (bytes(range(256)) * 4, "binary"),
     ],
 )  # fmt: skip
@@ -82,7 +97,7 @@ def test_a_file_is_one_document(tmp_path: Path) -> None:
 
     found = evidence.load(path, read_case=authoring.read_case, vllm="0.19.0")
 
-    assert found.documents == (Document("a.log", LOG),)
+    assert told(found) == [("a.log", LOG)]
     assert (found.case, found.vllm) == (None, "0.19.0")
 
 
@@ -93,7 +108,7 @@ def test_a_case_is_found_by_its_folder_and_by_its_id(tmp_path: Path) -> None:
     by_folder = evidence.load(folder, read_case=authoring.read_case)
     by_id = evidence.load("one", read_case=authoring.read_case, cases=tmp_path, vllm="0.20.2")
 
-    assert by_folder.documents == by_id.documents == (Document("a.log", LOG),)
+    assert told(by_folder) == told(by_id) == [("a.log", LOG)]
     assert by_folder.case == by_id.case
     assert (by_folder.vllm, by_id.vllm) == ("0.19.0", "0.20.2")
 
@@ -160,17 +175,62 @@ def test_a_folder_without_a_case_is_refused(tmp_path: Path) -> None:
         evidence.load(tmp_path, read_case=authoring.read_case)
 
 
-def test_a_file_too_large_or_unreadable_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit is named with what to do; a missing file of a case is named."""
-    path = tmp_path / "a.log"
-    path.write_text(LOG, encoding="utf-8")
-    monkeypatch.setattr(evidence, "MAX_BYTES", 10)
-    with pytest.raises(InputError, match="larger than 0 MiB; cut out the start"):
-        evidence.load(path, read_case=authoring.read_case)
-    monkeypatch.undo()
+PACKINGS = [gzip.compress, bz2.compress, lzma.compress]
 
+
+@pytest.mark.parametrize("pack", PACKINGS)
+def test_a_compressed_log_is_unpacked(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    """As log rotation leaves it; one that was cut off is read as far as it goes."""
+    text = "".join(f"{number} {number * 7919 % 100_003}\n" for number in range(200_000))
+    path = tmp_path / "a.log"
+    packed = pack(text.encode())
+    path.write_bytes(packed)
+    assert told(evidence.load(path, read_case=authoring.read_case)) == [("a.log", text)]
+
+    path.write_bytes(packed[: len(packed) * 3 // 4])
+    [(_, cut)] = told(evidence.load(path, read_case=authoring.read_case))
+    assert text.startswith(cut)
+    assert len(cut) > len(text) // 3
+
+
+@pytest.mark.parametrize("pack", PACKINGS)
+def test_a_compressed_log_that_is_damaged_or_a_trap_is_refused(
+    tmp_path: Path, pack: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line that says what to do; what unpacks without end is not followed."""
+    path = tmp_path / "a.log"
+    path.write_bytes(pack(b"text")[:9] + b"\xff" * 40)
+    with pytest.raises(InputError, match=r"a\.log: cannot be unpacked: .*; give a whole file"):
+        evidence.load(path, read_case=authoring.read_case)
+
+    monkeypatch.setattr(evidence, "MAX_UNPACKED", 1 << 20)
+    path.write_bytes(pack(b"text " * (1 << 20)))
+    found = evidence.load(path, read_case=authoring.read_case)
+    with pytest.raises(InputError, match="unpacks to more than 0 GiB; unpack it and cut out the start"):
+        told(found)
+
+
+def test_a_file_of_a_case_that_is_missing_is_named(tmp_path: Path) -> None:
+    """With its path."""
     with pytest.raises(InputError, match=r"gone\.log: cannot be read: No such file"):
         evidence.load(make_case(tmp_path), read_case=lambda _: reader_without_checks(["gone.log"]))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 64])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "gb18030"])
+def test_pieces_do_not_cut_characters(size: int, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few bytes arrive at a time, the text is the same."""
+    text = (
+        "\u663e\u5b58 KV \u7f13\u5b58 \U0001f600\n\u6a21\u578b"
+        if encoding != "gb18030"
+        else "\u663e\u5b58 KV\n\u6a21\u578b"
+    )
+    raw = text.encode(encoding)
+    if encoding == "utf-8":
+        monkeypatch.setattr(evidence, "PIECE", max(size, 4))  # as where a line has no end
+    head, *blocks = [raw[:8], *(raw[start : start + size] for start in range(8, len(raw), size))]
+
+    assert "".join(evidence._decoded([head, *blocks], "x")).rstrip() == text
 
 
 def test_several_logs_are_one_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +251,7 @@ def test_several_logs_are_one_evidence(tmp_path: Path, monkeypatch: pytest.Monke
 def test_standard_input_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """`-` alone reads the pipe; an empty pipe is refused."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(LOG.encode())))
-    assert evidence.load_files(["-"], read_case=authoring.read_case).documents == (Document("-", LOG),)
+    assert told(evidence.load_files(["-"], read_case=authoring.read_case)) == [("-", LOG)]
 
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     with pytest.raises(InputError, match="standard input: is empty"):
@@ -213,10 +273,10 @@ def test_a_pipe_with_a_name_is_read(tmp_path: Path) -> None:
     os.mkfifo(path)
     writer = threading.Thread(target=path.write_text, args=(LOG,))
     writer.start()
-    found = evidence.load(path, read_case=authoring.read_case)
+    found = told(evidence.load(path, read_case=authoring.read_case))
     writer.join()
 
-    assert found.documents == (Document("fifo", LOG),)
+    assert found == [("fifo", LOG)]
 
 
 def test_a_pipe_that_nobody_writes_into_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +320,7 @@ def test_a_pasted_text_is_evidence() -> None:
     """Pasted text needs no file; a lone surrogate of a bad paste becomes visible; nothing is refused as empty."""
     found = evidence.pasted("text \udc9f", vllm="0.19.0")
 
-    assert found.documents == (Document("pasted text", "text \\udc9f"),)
+    assert told(found) == [("pasted text", "text \\udc9f")]
     assert found.vllm == "0.19.0"
     with pytest.raises(InputError, match="the pasted text: is empty"):
         evidence.pasted("  \n")

@@ -1,4 +1,4 @@
-"""One runbook's executed form is kept and compared, so that a change of what people see is seen in review."""
+"""The executed form of runbooks is kept and compared, so that a change of what people see is seen in review."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from pytest_notebook.nb_regression import NBRegressionFixture
 
-GOLDEN = Path(__file__).resolve().parent / "golden" / "single-gpu-oom.ipynb"
+GOLDEN = sorted((Path(__file__).resolve().parent / "golden").glob("*.ipynb"))
 
 
-def test_the_executed_runbook_is_the_one_that_was_reviewed(nb_regression: NBRegressionFixture) -> None:
-    """Every output of `single-gpu-oom` on its recorded case equals the kept one.
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_the_executed_runbook_is_the_one_that_was_reviewed(nb_regression: NBRegressionFixture, golden: Path) -> None:
+    """Every output of a runbook on its recorded case equals the kept one.
 
     After a wanted change: `pytest tests/test_golden.py --nb-force-regen` writes it anew (and fails once); review the
     difference.
@@ -23,15 +24,16 @@ def test_the_executed_runbook_is_the_one_that_was_reviewed(nb_regression: NBRegr
         "/cells/*/outputs/*/execution_count",
         "/cells/*/metadata/execution",
     )
-    nb_regression.check(str(GOLDEN))
+    nb_regression.check(str(golden))
 
 
-def test_the_golden_notebook_has_the_runbooks_cells() -> None:
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_the_golden_notebook_has_the_runbooks_cells(golden: Path) -> None:
     """The kept copy is of today's runbook: same cells, same code, same prose."""
     import json
 
-    source = json.loads((GOLDEN.parents[2] / "runbooks" / GOLDEN.name).read_text(encoding="utf-8"))
-    kept = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    source = json.loads((golden.parents[2] / "runbooks" / golden.name).read_text(encoding="utf-8"))
+    kept = json.loads(golden.read_text(encoding="utf-8"))
 
     assert [(c["id"], "".join(c["source"])) for c in kept["cells"]] == [
         (c["id"], "".join(c["source"])) for c in source["cells"]

@@ -19,7 +19,7 @@ LOGS = Path(__file__).parent / "logs"
 
 
 def lines(text: str, name: str = "a.log") -> list[LogLine]:
-    return list(read_lines(name, text))
+    return [line for block in read_lines(name, [text]) for line in block]
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_any_text_has_lines_inside_the_file(text: str, name: str) -> None:
     """Nothing raises; numbers and columns lie in the file; quotations are short."""
     last = text.count("\n") + 1
     longest = max(len(row) for row in text.split("\n"))
-    for line in read_lines(name, text):
+    for line in lines(text, name):
         assert 1 <= line.number <= last
         assert 1 <= line.column(len(line.text)) <= longest + 1
         assert len(quote(0, line).text) <= MAX_QUOTE
@@ -379,6 +379,4 @@ def test_every_expression_is_linear(unit: str) -> None:
 @pytest.mark.parametrize("unit", [*UNITS, "\r", "\n", "INFO 02-23 21:55:00 [a.py:1] x\n", "\x1b[31m\x1b[1m"])
 def test_reading_lines_is_linear(unit: str, name: str) -> None:
     """Whatever a text repeats, on one line or many."""
-    assert (
-        growth(lambda text: sum(line.column(9) for line in read_lines(name, text)), unit * (6000 // len(unit))) <= LIMIT
-    )
+    assert growth(lambda text: sum(line.column(9) for line in lines(text, name)), unit * (6000 // len(unit))) <= LIMIT

@@ -35,14 +35,11 @@ def documents() -> list[Document]:
     ]
 
 
-def both(patterns: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> tuple[PatternSet, PatternSet, PatternSet]:
-    """The three ways to find candidates: RE2's set, words before RE2, words before `re`."""
-    by_set = PatternSet(patterns)
-    monkeypatch.setattr(scan, "SET_AFTER", 0)
-    list(by_set.find("any"))
-    monkeypatch.undo()
-    by_set._windows = scan.SET_AFTER
-    return by_set, PatternSet(patterns), PatternSet(patterns, engine="re")
+def ways(patterns: tuple[str, ...]) -> list[PatternSet]:
+    """RE2 for whatever comes seldom, `re` for whatever comes often, and `re` alone."""
+    often = PatternSet(patterns)
+    often._searches = {index: scan._Search(scan.expand(p), scan._OFTEN) for index, p in enumerate(patterns)}
+    return [PatternSet(patterns), often, PatternSet(patterns, engine="re")]
 
 
 @pytest.mark.parametrize(
@@ -112,32 +109,32 @@ def test_widths_are_those_of_the_compiled_patterns(shelf: catalog.Catalog) -> No
 
 
 def test_the_engines_find_the_same_in_every_case_and_example(
-    shelf: catalog.Catalog, monkeypatch: pytest.MonkeyPatch
+    shelf: catalog.Catalog,
 ) -> None:
     """RE2 and `re` agree on pattern, place and captures, line by line."""
-    ways = both(shelf.patterns.patterns, monkeypatch)
+    sets = ways(shelf.patterns.patterns)
     texts = [line for document in documents() for line in document.text.splitlines()]
     texts += [e.text for s in shelf.symptoms.values() for e in s.examples]
     texts += [miss.text for s in shelf.symptoms.values() for miss in s.near_misses]
     texts += [e.text for known in shelf.lines for e in known.examples]
 
     for text in dict.fromkeys(texts):
-        by_set, by_words, by_re = (found(patterns, text) for patterns in ways)
-        assert by_set == by_words == by_re
+        first, *others = (found(patterns, text) for patterns in sets)
+        assert all(other == first for other in others)
 
 
-def test_the_engines_find_the_same_in_mutated_logs(shelf: catalog.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_engines_find_the_same_in_mutated_logs(shelf: catalog.Catalog) -> None:
     """Cut, spliced and overwritten lines do not divide the engines."""
     chance = random.Random(20261120)  # noqa: S311 - repeatable, not secret
-    ways = both(shelf.patterns.patterns, monkeypatch)
+    sets = ways(shelf.patterns.patterns)
     lines = [e.text for s in shelf.symptoms.values() for e in s.examples] + [
         e.text for known in shelf.lines for e in known.examples
     ]
     for _ in range(400):
         one, two = chance.choice(lines), chance.choice(lines)
         text = one[: chance.randrange(len(one) + 1)] + chance.choice(" \t.:é(\0") + two[chance.randrange(len(two)) :]
-        by_set, by_words, by_re = (found(patterns, text) for patterns in ways)
-        assert by_set == by_words == by_re
+        first, *others = (found(patterns, text) for patterns in sets)
+        assert all(other == first for other in others)
 
 
 @settings(max_examples=150, deadline=None)
@@ -187,6 +184,35 @@ def test_re2_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "re2", None)
 
     assert scan._re2.__wrapped__() is None
+
+
+def test_candidates_of_a_block_serve_its_lines(shelf: catalog.Catalog) -> None:
+    """What may match in a line is among what may match in a text that holds it, and is found the same."""
+    texts = [e.text for s in shelf.symptoms.values() for e in s.examples]
+    texts += [e.text for known in shelf.lines for e in known.examples]
+    for patterns in (shelf.patterns, PatternSet(shelf.patterns.patterns, engine="re")):
+        among = patterns.candidates("\n".join(texts))
+        for text in texts:
+            assert set(patterns.candidates(text)) <= set(among)
+            assert (
+                patterns.find(text, among) == patterns.find(text) == patterns.find(text, range(len(patterns.patterns)))
+            )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("^(?:Killed|Aborted by)", ("Killed", "Aborted")),
+        ("^(?:Killed|No)", ()),
+        ("^(?:Killed|Aborted)?x", ()),
+        ("^a (?:(?:Killed|x) more|Aborted)", ("more", "Aborted")),
+        ("^(?:ab|cd)(?:Killed|Aborted)", ("Killed", "Aborted")),
+    ],
+)
+def test_a_pattern_without_one_word_is_looked_for_by_several(pattern: str, words: tuple[str, ...]) -> None:
+    """Each branch of a group names one; where a branch has none the pattern is always tried."""
+    assert scan._alternatives(pattern) == words
+    assert PatternSet([pattern], engine="re").find("Killed") == PatternSet([pattern]).find("Killed")
 
 
 def test_no_patterns_find_nothing() -> None:

@@ -96,6 +96,7 @@ def test_the_schema_notices_another_document(change: Any) -> None:
     [
         *(("symptom.json", path) for path in sorted((ROOT / "symptoms").glob("*.yaml"))),
         *(("case.json", path) for path in sorted((ROOT / "cases").glob("*/case.yaml"))),
+        *(("claims.json", path) for path in sorted((ROOT / "cases").glob("*/claims.yaml"))),
         ("lines.json", ROOT / "lines.yaml"),
     ],
     ids=lambda value: value.parent.name + "/" + value.stem if isinstance(value, Path) else "",

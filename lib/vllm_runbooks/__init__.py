@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vllm_runbooks import render
     from vllm_runbooks.errors import InputError, RunbooksError, VerdictFailed
     from vllm_runbooks.notebook import conclude
-    from vllm_runbooks.session import diagnose, judge, load, paste, read
+    from vllm_runbooks.session import diagnose, judge, judge_claims, load, paste, read
 
 __all__ = [
     "InputError",
@@ -27,6 +27,7 @@ __all__ = [
     "conclude",
     "diagnose",
     "judge",
+    "judge_claims",
     "load",
     "paste",
     "read",
@@ -35,7 +36,8 @@ __all__ = [
 
 _HOME = {
     "InputError": "errors", "RunbooksError": "errors", "VerdictFailed": "errors", "conclude": "notebook",
-    "diagnose": "session", "judge": "session", "load": "session", "paste": "session", "read": "session",
+    "diagnose": "session", "judge": "session", "judge_claims": "session", "load": "session", "paste": "session",
+    "read": "session",
 }  # fmt: skip
 
 

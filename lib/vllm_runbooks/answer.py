@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from vllm_runbooks.records import (
     Facts,
     Finding,
     FindingRef,
+    JudgedClaim,
     Judgement,
     Level,
     Outcome,
@@ -55,11 +56,20 @@ def answer(evidence: Evidence, catalog: Catalog, *, start: int | None = None) ->
     Raises:
         InputError: there is no start of that number.
     """
-    starts, chosen = read_starts(evidence, catalog, start)
+    return _answer(evidence, catalog, *read_starts(evidence, catalog, start))
+
+
+def follow(evidence: Evidence, catalog: Catalog) -> Iterator[Answer]:
+    """Diagnose a log that is still being written, whenever it pauses, and at its end."""
+    for starts in startup_log.follow(evidence, catalog):
+        yield _answer(evidence, catalog, starts, starts[-1:])
+
+
+def _answer(evidence: Evidence, catalog: Catalog, starts: list[Start], chosen: list[Start]) -> Answer:
     diagnosed = {id(s): diagnose(s, catalog) for s in starts}
     outcome = _outcome(chosen)
     merged = _pointed(_merged(outcome, [(s.outcome, _or_as_before(s, starts, diagnosed)) for s in chosen]), catalog)
-    facts = _facts(chosen)
+    facts, left_out = _facts(chosen), sum(s.left_out for s in starts)
     return Answer(
         files=tuple(d.name for d in evidence.documents),
         outcome=outcome,
@@ -71,7 +81,7 @@ def answer(evidence: Evidence, catalog: Catalog, *, start: int | None = None) ->
         ),
         remedies=_remedies(merged.root_cause, catalog, facts, _arguments(chosen)),
         plan=None,
-        hidden=merged.hidden,
+        hidden={**merged.hidden, **({"earlier_start": left_out} if left_out else {})},
         facts=facts,
         ranks=tuple(rank for s in chosen for rank in s.ranks),
         first_error=merged.first_error,
@@ -284,9 +294,9 @@ STEPS: Mapping[str, Step] = {
 """How an authored value follows from the present one: {lower_by: 0.05}, {lower_to: 64}, {share: free_gib/total_gib}."""
 
 
-def judge(found: Answer, case: Case | None) -> Judgement:
-    """The verdict: against a case's expectation, else on whether anything is wrong."""
-    differences = _differences(found, case) if case else []
+def judge(found: Answer, case: Case | None, judged: Sequence[JudgedClaim] = ()) -> Judgement:
+    """The verdict: against a case's expectation, its claims included, else on whether anything is wrong."""
+    differences = [*_differences(found, case), *_other_verdicts(case, judged)] if case else []
     cause = found.root_cause
     if case:
         verdict = Verdict.FAIL if differences else Verdict.PASS
@@ -306,6 +316,17 @@ def judge(found: Answer, case: Case | None) -> Judgement:
         root_cause=CauseRef(cause.symptom, cause.class_) if cause else None,
         findings=tuple(FindingRef(f.symptom, f.class_, f.title, f.severity, f.level) for f in found.findings),
     )
+
+
+def _other_verdicts(case: Case, judged: Sequence[JudgedClaim]) -> list[str]:
+    verdicts = {claim.id: claim for claim in judged}
+    return [
+        f"claim {name}: expected {verdicts[name].expected}, got {verdicts[name].verdict}"
+        if name in verdicts
+        else f"claim {name}: not judged"
+        for name in case.expect.claims or ()
+        if name not in verdicts or verdicts[name].verdict is not verdicts[name].expected
+    ]
 
 
 def _differences(found: Answer, case: Case) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
 
-from vllm_runbooks import catalog, evidence, scan, startup_log
+from vllm_runbooks import catalog, claims, evidence, scan, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.diagnosis import PLACEHOLDER, diagnose, filled_or_plain
@@ -27,6 +27,9 @@ from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.records import (
     Answer,
     Case,
+    CaseFile,
+    Claim,
+    Claims,
     Condition,
     Document,
     Edit,
@@ -64,7 +67,8 @@ _FACTS = frozenset(field.name for field in fields(Facts))
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "symptom": TypeAdapter(Symptom),
     "lines": TypeAdapter(list[LineFormat]),
-    "case": TypeAdapter(Case),
+    "case": TypeAdapter(CaseFile),
+    "claims": TypeAdapter(Claims),
 }
 _SIGNATURES = ("signatures", "companions")
 _TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first")
@@ -100,6 +104,13 @@ def _guard(text: str, where: str) -> None:
             raise CatalogError(f"{where}:{line}: nested deeper than {MAX_DEPTH} levels; flatten it")
 
 
+@lru_cache(maxsize=1024)
+def _loaded(text: str, where: str) -> Any:
+    """The data of a YAML text, with positions; a catalog is read more than once while it is checked."""
+    _guard(text, where)
+    return YAML(typ="rt", pure=True).load(text)
+
+
 def read_yaml(path: Path, where: str | None = None) -> dict[Any, Any] | list[Any]:
     """Read one YAML file, with positions; raises CatalogError with file and line."""
     where = where or path.name
@@ -115,8 +126,7 @@ def read_yaml(path: Path, where: str | None = None) -> dict[Any, Any] | list[Any
         line = raw.count(b"\n", 0, error.start) + 1
         raise CatalogError(f"{where}:{line}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
     try:
-        _guard(text, where)
-        data = YAML(typ="rt", pure=True).load(text)
+        data = _loaded(text, where)
     except CatalogError:
         raise
     except Exception as error:  # noqa: BLE001 - on damaged text ruamel.yaml raises nearly anything
@@ -514,19 +524,79 @@ def read_line_formats(path: Path, where: str | None = None) -> list[LineFormat]:
 
 
 def read_case(path: Path, where: str | None = None) -> Case:
-    """Read a case's `case.yaml`; raises CatalogError with every problem, one a line."""
+    """Read a case's `case.yaml` and the claims beside it; raises CatalogError with every problem, one a line."""
     where = where or f"{path.parent.name}/{path.name}"
     data = read_yaml(path, where)
-    case, problems = _parsed("case", data)
-    if case is not None:
-        problems += _case_problems(case, path.parent)
-    if problems or case is None:
+    authored, problems = _parsed("case", data)
+    beside = path.with_name("claims.yaml")
+    judged = read_claims(beside, str(Path(where).with_name(beside.name))) if beside.is_file() else None
+    if authored is not None:
+        problems += _case_problems(authored, path.parent)
+        problems += _expected_claim_problems(authored, judged)
+    if problems or authored is None:
         raise CatalogError("\n".join(_named(data, where, problems)))
-    result: Case = case
+    return Case(**vars(authored), claims=judged)
+
+
+def _expected_claim_problems(case: CaseFile, judged: Claims | None) -> Iterator[Problem]:
+    there = [claim.id for claim in judged.claims] if judged else []
+    for index, name in enumerate(case.expect.claims or ()):
+        if name not in there:
+            yield ("expect", "claims", index), f"{name!r} is no claim of claims.yaml beside case.yaml"
+    if missing := [name for name in there if name not in (case.expect.claims or ())]:
+        yield (
+            ("expect", "claims"),
+            f"lacks {', '.join(missing)} of claims.yaml; a claim that is not compared proves nothing",
+        )
+
+
+def read_claims(path: Path, where: str | None = None) -> Claims:
+    """Read a case's `claims.yaml`; raises CatalogError with every problem, one a line."""
+    where = where or f"{path.parent.name}/{path.name}"
+    data = read_yaml(path, where)
+    judged, problems = _parsed("claims", data)
+    problems += _todos(data)
+    if judged is not None:
+        problems += _claims_problems(judged, path.parent)
+    if problems or judged is None:
+        raise CatalogError("\n".join(_named(data, where, problems)))
+    result: Claims = judged
     return result
 
 
-def _case_problems(case: Case, folder: Path) -> Iterator[Problem]:
+def _claims_problems(judged: Claims, folder: Path) -> Iterator[Problem]:
+    files = [file.read_text(encoding="utf-8", errors="replace") for file in folder.iterdir() if file.suffix != ".yaml"]
+    names = [claim.id for claim in judged.claims]
+    if not names:
+        yield ("claims",), "is empty; name what the document says, or remove the file"
+    for index, given in enumerate(judged.given):
+        if not given.name.isidentifier():
+            yield ("given", index, "name"), f"{given.name!r} is no name; write one such as gpu_total_gib"
+    for index, claim in enumerate(judged.claims):
+        if names.index(claim.id) != index or not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+){0,8}", claim.id, re.ASCII):
+            yield ("claims", index, "id"), f"{claim.id!r} is taken or no id; write small letters and dashes, once"
+        for location, said in _claim_problems(claim, files):
+            yield ("claims", index, *location), said
+
+
+def _claim_problems(claim: Claim, files: list[str]) -> Iterator[Problem]:
+    expressions: list[tuple[Location, str]] = [
+        (("figures", name), expression) for name, expression in claim.figures.items()
+    ]
+    expressions += [((name,), said) for name in ("right_if", "only_if") if (said := getattr(claim, name)) is not None]
+    for location, expression in expressions:
+        for fault in claims.faults(expression):
+            yield location, fault
+    if not claim.because:
+        yield ("because",), "is empty; say with its numbers what was compared"
+    if claim.credit and (len(claim.credit.starts) != 2 or min(claim.credit.starts) < 1):
+        yield ("credit", "starts"), "must be two starts, counted from 1"
+    for index, words in enumerate(claim.quotes):
+        if not any(words in text for text in files):
+            yield ("quotes", index), f"{words[:60]!r} is in no file of the case"
+
+
+def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     expect = case.expect
     if expect == type(expect)():
         yield ("expect",), "compares nothing; name an outcome or a class"
@@ -557,7 +627,7 @@ def check_file(path: Path) -> None:
     """Check one authored file as what its name says it is; raises InputError with every problem, one a line."""
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file, or use --dir for a catalog folder")
-    readers = {**_TABLES, "case.yaml": read_case}
+    readers = {**_TABLES, "case.yaml": read_case, "claims.yaml": read_claims}
     readers.get(path.name, check_symptom)(path, str(path))
 
 

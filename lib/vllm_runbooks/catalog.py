@@ -23,7 +23,7 @@ from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.records import LineFormat, Symptom, form, record
 from vllm_runbooks.scan import PatternSet
 
-FORMAT = "3"
+FORMAT = "4"
 """Changed when the index's own form changes, so that an older one is not read."""
 
 Compiler = Callable[[Path], tuple[dict[str, Any], list[str]]]
@@ -109,11 +109,14 @@ class _Index(NamedTuple):
 
     symptoms: Mapping[str, Symptom]
     lines: tuple[LineFormat, ...]
+    problems: tuple[str, ...]
+    """Files that were left out, as the compiler named them."""
 
 
 def _decoded(index: Any) -> _Index:
     symptoms = [record(Symptom, data) for data in index["symptoms"]]
-    return _Index({s.id: s for s in symptoms}, tuple(record(LineFormat, data) for data in index["lines"]))
+    lines = tuple(record(LineFormat, data) for data in index["lines"])
+    return _Index({s.id: s for s in symptoms}, lines, tuple(index.get("problems", ())))
 
 
 def _read_index(path: Path, wanted: str | None) -> _Index | None:
@@ -154,23 +157,23 @@ class Catalog:
         return self._table[pattern][1]
 
 
-def _index(root: Path, compiler: Compiler | None) -> tuple[_Index, list[str]]:
+def _index(root: Path, compiler: Compiler | None) -> _Index:
     packaged = _read_index(root / "index.json", None) if root == catalog_dir() else None
     if packaged is not None:
-        return packaged, []
+        return packaged
     fresh = key(root)
     cached = _cache_dir() / f"index-{fresh}.json"
     index = _read_index(cached, fresh)
     if index is not None:
-        return index, []
+        return index
     if compiler is None:
         raise InputError(f"{root}: the catalog is not compiled; run `vllm-runbooks catalog check` once")
     compiled, problems = compiler(root)
-    if not problems:
-        with suppress(OSError, NotStoredError):  # a host without a writable home compiles anew each time
-            cached.parent.mkdir(parents=True, exist_ok=True)
-            store(cached, json.dumps(compiled, ensure_ascii=False, separators=(",", ":")))
-    return _decoded(compiled), problems
+    compiled = {**compiled, "problems": problems}
+    with suppress(OSError, NotStoredError):  # a host without a writable home compiles anew each time
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        store(cached, json.dumps(compiled, ensure_ascii=False, separators=(",", ":")))
+    return _decoded(compiled)
 
 
 def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) -> Catalog:
@@ -178,14 +181,15 @@ def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) ->
 
     A broken file among the shipped ones or the user's own is left out and named in `problems`.
     """
-    index, problems = _index(catalog_dir(), compiler)
+    index = _index(catalog_dir(), compiler)
+    problems = list(index.problems)
     symptoms = dict(index.symptoms)
     for folder in own:
         root = Path(folder)
         if not (root / "symptoms").is_dir():
             raise InputError(f"{folder}: holds no folder symptoms/; put your symptom files into {root / 'symptoms'}")
-        added, found = _index(root, compiler)
-        problems += [f"{folder}/{problem}" for problem in found]
+        added = _index(root, compiler)
+        problems += [f"{folder}/{problem}" for problem in added.problems]
         symptoms.update(added.symptoms)
         if root.resolve() != catalog_dir().resolve() and (root / "lines.yaml").is_file():
             problems.append(f"{folder}/lines.yaml:1: (file): is not used: only symptoms may be added; remove the file")

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
+import importlib
+import io
 import os
+import re
 import select
 import stat
 import sys
-from collections.abc import Callable, Sequence
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
+from typing import IO, Any
 
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import Case, Document, Evidence
@@ -15,76 +24,273 @@ from vllm_runbooks.records import Case, Document, Evidence
 CaseReader = Callable[[Path], Case]
 """Reads a `case.yaml`."""
 
-MAX_BYTES = 512 << 20
+PIECE = 1 << 18
+"""Bytes that are read of a log at a time."""
+MAX_UNPACKED = 8 << 30
+"""Bytes that a compressed log may unpack to: a few kilobytes can be made to unpack without end."""
 _SUBSTITUTED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Where a shell's process substitution hands over a pipe."""
 _WRITER_SECONDS = 2.0
 """Time within which a pipe with a name has to be written into."""
+_PAUSE, _TURN = 0.5, 5.0
+"""Seconds of silence that are a pause in a growing log; seconds after which one that never pauses is taken stock of."""
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
     (stat.S_ISSOCK, "a socket"),
 )
+_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ": "lzma"}
+"""How a compressed log begins, and the module that unpacks it."""
 _MAGIC = {
-    b"\x7fELF": "a program", b"\x89PNG": "a picture", b"PK\x03\x04": "an archive", b"\x1f\x8b": "compressed",
-    b"%PDF": "a PDF", b"SQLite format 3": "a database", b"\xff\xd8\xff": "a picture", b"GIF8": "a picture",
-    b"7z\xbc\xaf": "an archive", b"BZh": "compressed", b"\xfd7zXZ": "compressed", b"\x28\xb5\x2f\xfd": "compressed",
-    b"\x93NUMPY": "an array", b"\x80\x04\x95": "a pickle",
+    b"\x7fELF": "a program", b"\x89PNG": "a picture", b"PK\x03\x04": "an archive", b"%PDF": "a PDF",
+    b"SQLite format 3": "a database", b"\xff\xd8\xff": "a picture", b"GIF8": "a picture", b"7z\xbc\xaf": "an archive",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd", b"\x93NUMPY": "an array", b"\x80\x04\x95": "a pickle",
 }  # fmt: skip
-_BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_HEAD = 8192
+_DOUBLE = re.compile(rb"(?:[\x00-\x7f]|[\x81-\xfe][\x80-\xfe])*\Z")
+"""Bytes of which every one beyond ASCII has a neighbour beyond ASCII: the form of GBK's common characters."""
+
+Blocks = Iterable[bytes]
 
 
-def decode(raw: bytes, where: str) -> str:
-    """The text of a log's bytes; stray bytes stay visible as escapes.
+def _encoding(head: bytes, where: str) -> str:
+    """How a text is encoded, judged by its head.
+
+    Raises:
+        InputError: the head is no text's.
+    """
+    named = next((encoding for bom, encoding in _BOMS if head.startswith(bom)), None)
+    if named:
+        return named
+    for magic, what in _MAGIC.items():
+        if head.startswith(magic):
+            raise InputError(f"{where}: is {what}, not text; give the log itself")
+    zeros = [head[start:_HEAD:2].count(0) * 2 / max(len(head[:_HEAD]), 1) for start in (0, 1)]
+    if max(zeros) > 0.6 and min(zeros) < 0.1:
+        return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
+    odd = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in head[:_HEAD])
+    if odd > len(head[:_HEAD]) * 0.1:
+        raise InputError(f"{where}: is binary, not text; give the log itself")
+    return "utf-8"
+
+
+class _Decoder:
+    """Bytes to text. A line that is no UTF-8 and has the form of GBK is read as that; stray bytes stay visible."""
+
+    def __init__(self, encoding: str) -> None:
+        self._wide = codecs.getincrementaldecoder(encoding)("backslashreplace") if encoding != "utf-8" else None
+        self._rest = b""
+        self._is_gbk = False
+
+    def text(self, block: bytes, *, final: bool = False) -> str:
+        """The text of a block, up to the end of its last line; the bytes behind that wait for the next block."""
+        if self._wide:
+            return self._wide.decode(block, final)
+        block = self._rest + block
+        end = len(block) if final else block.rfind(b"\n") + 1
+        if not end and len(block) >= PIECE:
+            end = len(block) - 1
+            while end > len(block) - 4 and 0x80 <= block[end] < 0xC0:  # inside of a character
+                end -= 1
+        block, self._rest = block[:end], block[end:]
+        try:
+            return block.decode()
+        except UnicodeDecodeError:
+            return "".join(map(self._line, block.splitlines(keepends=True)))
+
+    def _line(self, line: bytes) -> str:
+        try:
+            return line.decode()
+        except UnicodeDecodeError:
+            pass
+        if self._is_gbk or _DOUBLE.match(line):
+            try:
+                text = line.decode("gb18030")
+            except UnicodeDecodeError:
+                pass
+            else:
+                self._is_gbk = True
+                return text
+        return line.decode(errors="backslashreplace")
+
+
+def _decoded(blocks: Blocks, where: str) -> Iterator[str]:
+    """Yield the text of blocks of bytes.
 
     Raises:
         InputError: the bytes are empty or no text.
     """
-    encoding = next((encoding for bom, encoding in _BOMS if raw.startswith(bom)), None)
-    if encoding is None:
-        for magic, what in _MAGIC.items():
-            if raw.startswith(magic):
-                raise InputError(f"{where}: is {what}, not text; give the log itself")
-        head = raw[:8192]
-        odd = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in head)
-        if odd > len(head) * 0.1:
-            raise InputError(f"{where}: is binary, not text; give the log itself")
-    text = raw.decode(encoding or "utf-8", errors="backslashreplace")
-    if not text or text.isspace():
+    decoder, is_blank = None, True
+    for block in blocks:
+        if decoder is None:
+            decoder = _Decoder(_encoding(block, where))
+            block = block.removeprefix(_BOMS[0][0])  # noqa: PLW2901 - the mark is no text
+        text = decoder.text(block)
+        is_blank = is_blank and (not text or text.isspace())
+        yield text
+    rest = decoder.text(b"", final=True) if decoder else ""
+    if is_blank and not rest.strip():
         raise InputError(f"{where}: is empty; give the log of a vLLM start")
-    return text
+    yield rest
+
+
+def decode(raw: bytes, where: str) -> str:
+    """The text of a log's bytes.
+
+    Raises:
+        InputError: they are empty or no text.
+    """
+    return "".join(_decoded((raw,), where))
+
+
+def _unpacked(file: IO[bytes], where: str) -> Iterator[bytes]:
+    """Yield what is in a file, unpacked where it is compressed."""
+    head = _filled(file)
+    module = next((module for magic, module in _PACKED.items() if head.startswith(magic)), None)
+    if module is None:
+        yield head
+        while block := file.read(PIECE):
+            yield block
+        return
+    try:
+        packing = importlib.import_module(module)
+    except ImportError:
+        raise InputError(f"{where}: is compressed, and this Python lacks {module}; unpack it first") from None
+    unpacked, total = packing.open(_Rejoined(head, file)), 0
+    try:
+        while block := unpacked.read(PIECE):
+            total += len(block)
+            if total > MAX_UNPACKED:
+                raise InputError(
+                    f"{where}: unpacks to more than {MAX_UNPACKED >> 30} GiB; unpack it and cut out the start"
+                )
+            yield block
+    except (EOFError, OSError, zlib.error, getattr(packing, "LZMAError", EOFError)) as error:
+        if not total or getattr(error, "errno", None):
+            raise InputError(f"{where}: cannot be unpacked: {error}; give a whole file") from None
+        # A log that was cut off while it was packed: what is there is read.
+
+
+def _filled(file: IO[bytes]) -> bytes:
+    """As much as fits a piece, however little a pipe hands over at a time."""
+    parts: list[bytes] = []
+    while (wanted := PIECE - sum(map(len, parts))) > 0 and (part := file.read(wanted)):
+        parts.append(part)
+    return b"".join(parts)
+
+
+class _Rejoined(io.RawIOBase):
+    """A file whose head was read already, from its beginning."""
+
+    def __init__(self, head: bytes, file: IO[bytes]) -> None:
+        self._head, self._file = head, file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer with what comes next."""
+        block = self._head[: len(buffer)] if self._head else self._file.read(len(buffer))
+        self._head = self._head[len(block) :] if self._head else b""
+        buffer[: len(block)] = block
+        return len(block)
+
+
+@contextmanager
+def opened(name: str) -> Iterator[int]:
+    """The descriptor of a log that is being written; `-` is standard input."""
+    if name == "-":
+        yield sys.stdin.fileno()
+        return
+    with _told(_path(name)), _path(name).open("rb") as file:
+        yield file.fileno()
+
+
+def growing(descriptor: int, name: str) -> Document:
+    """The document that is being written into a pipe, or at the end of a file; a pause in it is an empty piece."""
+    return Document(name, lambda: _growing(descriptor, name))
+
+
+def _growing(descriptor: int, name: str) -> Iterator[str]:
+    is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    decoder, since = None, time.monotonic()
+    while True:
+        is_quiet = not select.select([descriptor], [], [], _PAUSE)[0]
+        block = b"" if is_quiet else os.read(descriptor, PIECE)
+        if not block and not is_quiet:
+            if not is_file:
+                break
+            time.sleep(_PAUSE)
+        if block:
+            decoder = decoder or _Decoder(_encoding(block, name))
+            yield decoder.text(block)
+        if not block or time.monotonic() - since > _TURN:
+            since = time.monotonic()
+            yield ""
+    if decoder:
+        yield decoder.text(b"", final=True)
 
 
 def _document(path: Path) -> Document:
-    try:
+    """The document of a file, whose head is read to see that it is text."""
+    with _told(path):
         mode = path.stat().st_mode
-        if stat.S_ISFIFO(mode):
-            raw = _piped(path)
-        elif stat.S_ISREG(mode):
-            with path.open("rb") as file:
-                raw = file.read(MAX_BYTES + 1)
-        else:
+        if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
             what = next((what for is_kind, what in _KINDS if is_kind(mode)), "no file")
             raise InputError(f"{path}: is {what}, not a log; give a log file, or - for standard input")
-        if len(raw) > MAX_BYTES:
-            raise InputError(
-                f"{path}: larger than {MAX_BYTES >> 20} MiB; cut out the start, for example with `tail -c 100M`"
-            )
+        if stat.S_ISFIFO(mode):
+            return _once(path.name, _texts(_piped(path), str(path)))
+        _first(_texts(path.open("rb"), str(path)))
+
+    def pieces() -> Iterator[str]:
+        with _told(path):
+            yield from _texts(path.open("rb"), str(path))
+
+    return Document(path.name, pieces)
+
+
+def _texts(file: IO[bytes], where: str) -> Iterator[str]:
+    """Yield the text of a file, and close it."""
+    with file:
+        yield from _decoded(_unpacked(file, where), where)
+
+
+def _once(name: str, pieces: Iterator[str]) -> Document:
+    """A document that can be read once; its first piece is read now, so that what is no text is refused at once."""
+    first = _first(pieces)
+    return Document(name, lambda: chain((first,), pieces))
+
+
+def _first(pieces: Iterator[str]) -> str:
+    """The first piece that is more than blank space, with what stands in front of it."""
+    blank = ""
+    for piece in pieces:
+        if piece and not piece.isspace():
+            return blank + piece
+        blank = f"{blank}{piece}"[:_HEAD]
+    return blank
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Say in one line why a file cannot be read."""
+    try:
+        yield
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; check the path") from None
-    return Document(path.name, decode(raw, str(path)))
 
 
-def _piped(path: Path) -> bytes:
+def _piped(path: Path) -> IO[bytes]:
     """What is written into a pipe: one of a process substitution has a writer, one with a name may have none."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as pipe:
-        has_writer = path.as_posix().startswith(_SUBSTITUTED)
-        if not has_writer and not select.select([pipe], [], [], _WRITER_SECONDS)[0]:
-            raise InputError(f"{path}: is a pipe that nobody writes into; give a log file, or - for standard input")
-        os.set_blocking(descriptor, True)
-        return pipe.read(MAX_BYTES + 1)
+    pipe = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+    has_writer = path.as_posix().startswith(_SUBSTITUTED)
+    if not has_writer and not select.select([pipe], [], [], _WRITER_SECONDS)[0]:
+        pipe.close()
+        raise InputError(f"{path}: is a pipe that nobody writes into; give a log file, or - for standard input")
+    os.set_blocking(pipe.fileno(), True)
+    return pipe
 
 
 def _path(name: str | Path) -> Path:
@@ -147,7 +353,8 @@ def load_files(
         if not name.strip():
             raise InputError(f"name {number} of {len(names)} is empty ({name!r}); name a log file, or leave it out")
         if name == "-":
-            documents.append(Document("-", decode(sys.stdin.buffer.read(MAX_BYTES), "standard input")))
+            where = "standard input"
+            documents.append(_once(name, _decoded(_unpacked(sys.stdin.buffer, where), where)))
         else:
             path = _path(name)
             if path.is_dir():
@@ -162,5 +369,5 @@ def load_files(
 
 def pasted(text: str, *, vllm: str | None = None) -> Evidence:
     """Evidence of a pasted text."""
-    decoded = decode(text.encode("utf-8", "backslashreplace"), "the pasted text")
-    return Evidence((Document("pasted text", decoded),), vllm=vllm)
+    raw = text.encode("utf-8", "backslashreplace")
+    return Evidence((Document("pasted text", decode(raw, "the pasted text")),), vllm=vllm)

@@ -1,15 +1,17 @@
 """Text of any shape to log lines: which process wrote each, when, from which source line, and what it says.
 
 Understood are vLLM's own prefixes of all releases, uvicorn's, loguru's and the logging module's usual formats (wrappers
-that re-log), colours, progress bars rewritten by carriage returns, lines that a paste has glued together, and pages
-(Markdown, HTML) of which only the log is read.
+that re-log), what container runtimes, schedulers, journals and log stores put around a line, colours, progress bars
+rewritten by carriage returns, lines that a paste has glued together, and pages (Markdown, HTML) of which only the log
+is read. A text arrives in pieces and may be of any length; of it only a block of lines is held.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Iterable, Iterator
+from itertools import chain, groupby, islice
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -19,6 +21,12 @@ from vllm_runbooks.redact import redact_text
 
 MAX_LINE = 65536
 """Characters of one line that are read as one; the rest is read as further lines at the same number."""
+BLOCK = 128
+"""Most lines that are read at a time."""
+_HEAD = 200_000
+"""Characters by which a text is judged to be a page, a reply or a log."""
+_MAX_PROCESSES = 4096
+"""Processes that are remembered by name; a log of more makes their records anew."""
 MAX_QUOTE = 400
 """Longest quotation of the input, in characters."""
 _REDACTED = 4096
@@ -53,9 +61,18 @@ _DIGITS = "0123456789"
 _CARRIERS = (
     # What a container runtime, a scheduler or a journal puts in front of every line.
     _prefix(_DIGITS, rf"{_ISO} (?:stdout|stderr) [FP] "),
-    _prefix(_DIGITS, rf"{_ISO} (?! {{0,2}}[|-])(?!(?:{_LEVEL})\b)"),
+    _prefix(_DIGITS, rf"{_ISO} [\w.-]{{1,64}} [\w./@-]{{1,64}}\[\d{{1,10}}\]: ?"),
+    _prefix(_DIGITS, rf"{_ISO} (?! {{0,2}}[|-])(?!\[?(?:{_LEVEL})\b)"),
+    _prefix(_DIGITS, r"\d{1,5}: {1,2}(?=[A-Z(\[])"),
     _prefix("[", r"\[pod/[\w./-]{1,200}\] "),
-    _prefix("ADFJMNOS", r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,64} [\w./@-]{1,64}\[\d{1,10}\]: ?"),
+    _prefix("[", r"\[\d{1,5},\d{1,5}\]<std(?:out|err)>: ?"),
+    _prefix("[", r"\[ {0,6}\d{1,9}\.\d{3,9}\] [\w.-]{1,64} [\w./@-]{1,64}\[\d{1,10}\]: ?"),
+    _prefix(
+        "ADFJMNOSTW",
+        r"(?:[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [A-Z+\d:-]{1,6}"
+        r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,6})?)"
+        r" [\w.-]{1,64} [\w./@-]{1,64}\[\d{1,10}\]: ?",
+    ),
 )
 _COMPOSE = re.compile(r"(?!\d)(?:[\w.-]{1,60}[_-]\d{1,4} {1,40}|[\w.-]{1,60} {2,40})\| ?", re.ASCII)
 _PREFIXES = (
@@ -81,7 +98,18 @@ _PREFIXES = (
     ),
     _prefix("[", rf"\[(?P<level>{_LEVEL})\] {{0,3}}(?P<time>{_DATE})?[ :-]{{0,3}}", is_header=True),
     _prefix("^", r"\^C"),
+    _prefix("[", r"\[\d{0,3}(?:;\d{1,3}){0,4}m"),  # a colour whose escape character a paste has lost
 )
+_USUAL = re.compile(
+    r"(?:\((?P<name>[A-Za-z_][\w:.-]{0,60}) pid=(?P<pid>\d{1,10})\) )?"
+    rf"(?:(?P<level>{_LEVEL}) (?P<time>\d\d-\d\d \d\d:\d\d:\d\d) \[(?P<source>[\w./-]{{1,120}}:\d{{1,6}})\] "
+    r"|(?P<plain>INFO|WARNING|ERROR): {5})(?![(\[^])",
+    re.ASCII,
+)
+"""The prefixes of nearly every line of a recent vLLM, all at once: a short way to what `_PREFIXES` finds."""
+_RECORD_KEYS = ("log", "message", "msg", "MESSAGE", "textPayload", "line")
+"""Where log stores keep the line in a JSON record (Docker's files, journald, Cloud Logging, Loki, structured logs)."""
+_RECORD = re.compile(r"\s{0,8}\{\s{0,8}\"[\w@.]{1,60}\"\s{0,4}:", re.ASCII)
 
 _GLUED = re.compile(
     r"(?:\((?:[A-Za-z_][\w:.-]{0,60} )?(?:rank=\d{1,5} )?pid=\d{1,10}(?:, ?ip=[\dA-Fa-f.:]{1,45})?\)"
@@ -89,6 +117,7 @@ _GLUED = re.compile(
     r"|INFO:\s{0,9}(?:Started|Waiting|Application|Uvicorn|Shutting|Finished))",
     re.ASCII,
 )
+_IN_HEADERS = ("pid=", "INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL")
 _EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Failure|Died|Exceeded|Dead))"
     r"(?::(?P<message> .*)?)?\Z",
@@ -199,7 +228,7 @@ def is_page(name: str, text: str) -> bool:
     if PurePath(name).suffix.lower() in _PAGE_SUFFIXES:
         return True
     marks = 0
-    for line in text[:200_000].splitlines()[:2000]:
+    for line in text[:_HEAD].splitlines()[:2000]:
         if _PAGE_MARK.match(line):
             marks += 2 if _FENCE.match(line) else 1
         if marks >= 4:
@@ -207,29 +236,79 @@ def is_page(name: str, text: str) -> bool:
     return False
 
 
-def _chunks(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield (line number, column, text): cut at line ends, carriage returns and MAX_LINE."""
-    position, number, end = 0, 1, len(text)
-    while position < end:
-        newline = text.find("\n", position)
-        stop = newline if newline >= 0 else end
-        line = text[position:stop]
-        column = 1
-        for part in line.rstrip("\r").split("\r") if "\r" in line else (line,):
-            for cut in range(0, len(part) or 1, MAX_LINE):
-                yield number, column + cut, part[cut : cut + MAX_LINE]
-            column += len(part) + 1
-        position, number = stop + 1, number + 1
+class _Chunk(NamedTuple):
+    """A line, or as much of one as is read at a time."""
+
+    number: int
+    column: int
+    text: str
 
 
-def _pieces(number: int, column: int, chunk: str, mark: re.Pattern[str] | None) -> Iterator[tuple[int, int, str]]:
-    """Yield a chunk cut where a further log header stands inside it."""
-    start = 0
-    for match in _GLUED.finditer(chunk, 1):
-        if _strip(clean(chunk[start : match.start()]), mark)[0].strip():
-            yield number, column + start, chunk[start : match.start()]
-            start = match.start()
-    yield number, column + start, chunk[start:] if start else chunk
+def _chunks(pieces: Iterable[str]) -> Iterator[list[_Chunk]]:
+    """Yield the chunks of a text in blocks: cut at line ends, carriage returns and MAX_LINE.
+
+    Whatever has arrived is handed on, but for a line that is not at its end: who follows a log waits for no more.
+    """
+    number, column, rest = 1, 1, ""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split("\n") if piece else (rest,)
+        block: list[_Chunk] = []
+        for line in lines:
+            if len(line) <= MAX_LINE and "\r" not in line:
+                block.append(_Chunk(number, column, line))
+            else:
+                block += _parts_of(number, column, line)
+            number, column = number + 1, 1
+            if len(block) >= BLOCK:
+                yield block
+                block = []
+        while len(rest) > 2 * MAX_LINE:
+            cut = _cut(rest, rest.rfind("\r", 0, MAX_LINE) + 1)
+            block += _parts_of(number, column, rest[:cut])
+            column, rest = column + cut, rest[cut:]
+            if len(block) >= BLOCK:
+                yield block
+                block = []
+        yield block
+    if rest:
+        yield _parts_of(number, column, rest)
+
+
+def _parts_of(number: int, column: int, line: str) -> list[_Chunk]:
+    """A long line, or one that a terminal rewrote, in chunks."""
+    chunks = []
+    for part in line.rstrip("\r").split("\r"):
+        start = 0
+        while len(part) - start > MAX_LINE:
+            cut = _cut(part[start : start + MAX_LINE], 0)
+            chunks.append(_Chunk(number, column + start, part[start : start + cut]))
+            start += cut
+        chunks.append(_Chunk(number, column + start, part[start:]))
+        column += len(part) + 1
+    return chunks
+
+
+def _cut(text: str, after: int) -> int:
+    """Where a line that is too long is cut: in front of a log header if there is one, else behind a blank."""
+    if after:
+        return after
+    glued = [match.start() for match in _GLUED.finditer(text, MAX_LINE // 2, MAX_LINE)]
+    return glued[-1] if glued else text.rfind(" ", MAX_LINE - 1024, MAX_LINE) + 1 or MAX_LINE
+
+
+def _unwrapped(chunk: _Chunk) -> Iterator[_Chunk]:
+    """Yield the lines that a log store's JSON record holds; what is no such record comes back as it is."""
+    try:
+        record = json.loads(chunk.text)
+    except (ValueError, RecursionError):
+        record = None
+    kept = (record.get(key) for key in _RECORD_KEYS) if isinstance(record, dict) else ()
+    told = next((value for value in kept if isinstance(value, str)), None)
+    if told is None:
+        yield chunk
+        return
+    for line in told.rstrip("\n").split("\n"):
+        yield chunk._replace(text=line)
 
 
 _INDENT = 16
@@ -273,20 +352,65 @@ def _carried(text: str, position: int) -> int:
     return position
 
 
-def _line(
-    number: int, column: int, chunk: str, known: dict[tuple[str | None, ...], Process], mark: re.Pattern[str] | None
-) -> LogLine:
-    text = clean(chunk)
-    message, said = _strip(text, mark)
-    key = (said.get("name"), said.get("pid"), said.get("ip"), said.get("rank"))
-    process = known.get(key)
-    if process is None:
-        name, pid, ip, rank = key
-        process = known[key] = Process(name, int(pid) if pid else None, ip, int(rank) if rank else None)
-    return LogLine(
-        number, message.rstrip(), process, said.get("level"), said.get("time"), said.get("source"),
-        chunk, column, len(text) - len(message),
-    )  # fmt: skip
+class _Lines:
+    """Makes log lines of chunks; remembers the processes that it has met."""
+
+    def __init__(self, mark: re.Pattern[str] | None) -> None:
+        self._mark = mark
+        self._known: dict[tuple[str | None, ...], Process] = {}
+
+    def of(self, chunk: _Chunk) -> Iterable[LogLine]:
+        """The lines of a chunk: one, unless a paste has glued several together or a log store has wrapped them."""
+        text = clean(chunk.text)
+        usual = _USUAL.match(text, _carried(text, 0)) if self._mark is None else None
+        if usual and not _may_hold_header(text, usual.end()):
+            name, pid, level, time, source, plain = usual.groups()
+            process = self._process(name, pid, None, None)
+            start = usual.end()
+            return (
+                LogLine(
+                    chunk.number, text[start:].rstrip(), process, level or plain, time, source,
+                    chunk.text, chunk.column, start,
+                ),
+            )  # fmt: skip
+        if text[:1] == "{" and _RECORD.match(text):
+            inner = _unwrapped(chunk._replace(text=text))
+            return [self._line(piece) for line in inner for piece in self._pieces(line)]
+        return [self._line(piece) for piece in self._pieces(chunk)]
+
+    def _pieces(self, chunk: _Chunk) -> Iterator[_Chunk]:
+        """Yield a chunk cut where a further log header stands inside it."""
+        start = 0
+        if _may_hold_header(chunk.text, 1):
+            for match in _GLUED.finditer(chunk.text, 1):
+                if _strip(clean(chunk.text[start : match.start()]), self._mark)[0].strip():
+                    yield _Chunk(chunk.number, chunk.column + start, chunk.text[start : match.start()])
+                    start = match.start()
+        yield _Chunk(chunk.number, chunk.column + start, chunk.text[start:]) if start else chunk
+
+    def _line(self, chunk: _Chunk) -> LogLine:
+        text = clean(chunk.text)
+        message, said = _strip(text, self._mark)
+        process = self._process(said.get("name"), said.get("pid"), said.get("ip"), said.get("rank"))
+        return LogLine(
+            chunk.number, message.rstrip(), process, said.get("level"), said.get("time"), said.get("source"),
+            chunk.text, chunk.column, len(text) - len(message),
+        )  # fmt: skip
+
+    def _process(self, name: str | None, pid: str | None, ip: str | None, rank: str | None) -> Process:
+        key = (name, pid, ip, rank)
+        process = self._known.get(key)
+        if process is None:
+            if len(self._known) >= _MAX_PROCESSES:
+                self._known.clear()
+            process = Process(name, int(pid) if pid else None, ip, int(rank) if rank else None)
+            self._known[key] = process
+        return process
+
+
+def _may_hold_header(text: str, start: int) -> bool:
+    """Whether a log header may stand behind a text's start: a quick look for what every header holds."""
+    return any([text.find(word, start) >= 0 for word in _IN_HEADERS])  # a list: quicker than a generator here
 
 
 def _is_anchor(line: LogLine) -> bool:
@@ -348,10 +472,22 @@ def _end_of(gap: list[LogLine], region: int) -> Iterator[LogLine]:
             yield line._replace(region=region)
 
 
-def read_lines(name: str, text: str) -> Iterator[LogLine]:
-    """Yield the log lines of a text; of a page only those that belong to a log."""
-    known: dict[tuple[str | None, ...], Process] = {}
-    page = is_page(name, text)
-    mark = _marks(text, page=page)
-    lines = (_line(*piece, known, mark) for chunk in _chunks(text) for piece in _pieces(*chunk, mark))
-    yield from _only_log(lines) if page else lines
+def read_lines(name: str, pieces: Iterable[str]) -> Iterator[list[LogLine]]:
+    """Yield the log lines of a text in blocks of some hundred; of a page only those that belong to a log.
+
+    Whether it is a page, or a reply that quotes a log, is judged by its first piece.
+    """
+    pieces = iter(pieces)
+    head = next(pieces, "")
+    page = is_page(name, head)
+    lines = _Lines(_marks(head[:_HEAD], page=page))
+    blocks = ([line for chunk in block for line in lines.of(chunk)] for block in _chunks(chain((head,), pieces)))
+    if page:
+        yield from _blocks(_only_log(chain.from_iterable(blocks)))
+    else:
+        yield from blocks
+
+
+def _blocks(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:
+    while block := list(islice(lines, BLOCK)):
+        yield block

@@ -7,7 +7,7 @@ keyword usable as a name; it is dropped in JSON and YAML.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
@@ -70,13 +70,35 @@ class Verdict(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+class Truth(StrEnum):
+    """What a log says about a statement."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True)
 class Document:
     """One text given to be read."""
 
     name: str
     """Base name, as shown."""
-    text: str
+    source: str | Callable[[], Iterator[str]]
+    """The text, or what yields it in pieces: a log may be larger than memory."""
+
+    def pieces(self) -> Iterator[str]:
+        """Yield the text in pieces; a source that is a pipe can be read once.
+
+        Raises:
+            InputError: it cannot be read, or is no text.
+        """
+        return iter((self.source,)) if isinstance(self.source, str) else self.source()
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "".join(self.pieces())
 
 
 @dataclass(frozen=True)
@@ -96,11 +118,83 @@ class Expectation:
     """Outcome of every start in the files, in order."""
     findings: list[str] | None = None
     """Ids of symptoms that must be among the findings."""
+    claims: list[str] | None = None
+    """Ids of claims of `claims.yaml` whose verdict must be the one that stands there."""
 
 
 @dataclass(frozen=True)
-class Case:
-    """A recorded case: the folder's `case.yaml`."""
+class Given:
+    """A figure that the claims rest on and that the log does not hold."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    name: str
+    """With its unit, as a fact: gpu_total_gib."""
+    value: str | int | float | bool
+    source: str
+
+
+@dataclass(frozen=True)
+class Credit:
+    """An effect that is put down to one setting: two starts tell only if nothing else differs between them."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    setting: str
+    """Argument (argparse destination)."""
+    starts: list[int]
+    """The two starts, counted from 1."""
+    apart_from: list[str] = field(default_factory=list)
+    """Settings that differ as written and are known to have no effect here."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of a document, and the computation on the case's own record that judges it.
+
+    Expressions hold numbers, words in quotes, names, + - * /, comparisons, and, or, not, abs(…), known(…). A name is a
+    figure, a given, a capture of the root cause, a fact, a setting or a reading; of the last start, or `start2.name`.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    id: str
+    says: str
+    """The statement, in our words."""
+    verdict: Truth
+    """What must come out."""
+    right_if: str
+    """Expression: the statement is right where it holds, wrong where it does not, unknown where a name is not known."""
+    because: list[str]
+    """Sentences with the numbers, `{name}`; one that needs an unknown number is left out."""
+    figures: dict[str, str] = field(default_factory=dict)
+    """Numbers that the judgement shows: name (with its unit) to expression."""
+    only_if: str | None = None
+    """Expression without which the log cannot decide."""
+    at: dict[str, list[float]] = field(default_factory=dict)
+    """Values that the document lets one choose from: the statement is right if `right_if` holds for one of them."""
+    credit: Credit | None = None
+    quotes: list[str] = field(default_factory=list)
+    """Words by which the lines are found that the judgement shows."""
+    trap: str | None = None
+    """Number of a known mistake of the source documents."""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What a document says about a recorded case: `claims.yaml` beside `case.yaml`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    document: str
+    """The document, in a few words."""
+    claims: list[Claim]
+    given: list[Given] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class CaseFile:
+    """A recorded case as its `case.yaml` describes it."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
@@ -111,6 +205,13 @@ class Case:
     expect: Expectation
     vllm: str | None = None
     runbooks: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Case(CaseFile):
+    """A recorded case, with what a document says about it."""
+
+    claims: Claims | None = None
 
 
 @dataclass(frozen=True)
@@ -334,6 +435,10 @@ class Process:
     ip: str | None = None
     rank: int | None = None
 
+    def __hash__(self) -> int:
+        """Looked up for every line of a log."""
+        return self.pid or 0
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -531,6 +636,8 @@ class Start:
     ranks: tuple[RankFacts, ...]
     progress: Mapping[int, int] = field(default_factory=dict)
     """Last line of progress by pid (0: no pid shown)."""
+    left_out: int = 0
+    """Starts in front of this one that are not kept: a log of very many restarts."""
 
 
 @dataclass(frozen=True)
@@ -641,6 +748,32 @@ class Judgement:
     outcome: Outcome | None
     root_cause: CauseRef | None
     findings: tuple[FindingRef, ...]
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """What the record says about a claim."""
+
+    id: str
+    says: str
+    expected: Truth
+    verdict: Truth
+    figures: Mapping[str, str]
+    """Name to number, as shown; without those that are not known."""
+    because: str
+    undecided: str
+    """Why it is unknown; empty where it is not."""
+    quotes: tuple[Quote, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Whether a figure may be compared between starts."""
+
+    figure: str
+    may: bool | None
+    """None: the log does not say enough."""
+    why: str
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,17 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from vllm_runbooks import claims as _claims
+from vllm_runbooks import pictures
 from vllm_runbooks.diagnosis import value_of
 from vllm_runbooks.records import (
     Answer,
     Checks,
     Conditions,
+    Evidence,
     Facts,
     Finding,
+    JudgedClaim,
     Level,
     Outcome,
     Quote,
@@ -27,6 +31,7 @@ from vllm_runbooks.records import (
     Remedy,
     Severity,
     Start,
+    Truth,
     document,
 )
 
@@ -37,6 +42,7 @@ _TONES = {
     Outcome.UNKNOWN: "#6e7781",
 }  # fmt: skip
 _SEVERITY_TONES = {Severity.FATAL: "#cf222e", Severity.DEGRADED: "#9a6700", Severity.HINT: "#0969da"}
+_TRUTH_TONES = {Truth.RIGHT: "#1a7f37", Truth.WRONG: "#cf222e", Truth.UNKNOWN: "#6e7781"}
 _FACT_NAMES = {
     "model": "model", "architecture": "architecture", "quantization": "quantisation", "weights_gib": "weights",
     "activation_gib": "activation peak", "non_torch_gib": "outside PyTorch", "cuda_graph_gib": "CUDA graphs",
@@ -56,18 +62,6 @@ _FACT_UNITS = {
 _MEANINGS = {
     "slots": "slots of one layer group, not tokens of full-length requests: not comparable across models or releases",
     "full-length": "tokens of full-length requests (concurrency x context)",
-}
-_PHASE_NAMES = {
-    "configure": "configure",
-    "engine": "start the engine",
-    "load": "load the weights",
-    "encoder": "profile the encoder",
-    "compile": "compile",
-    "profile": "profile memory",
-    "kv_cache": "size the KV cache",
-    "capture": "capture CUDA graphs",
-    "warm_up": "warm up",
-    "serve": "open the server",
 }
 _OFFSET_COLOURS = ("#0969da", "#8250df", "#bf8700", "#1a7f37", "#cf222e", "#6e7781")
 
@@ -272,18 +266,22 @@ def _edit(op: str, name: str, value: Any) -> str:
 def _fact_rows(facts: Facts) -> list[tuple[str, str]]:
     rows = []
     for name, label in _FACT_NAMES.items():
-        value = getattr(facts, name)
-        if value is None:
+        shown = _fact(name, facts)
+        if shown is None:
             continue
-        shown = value_of(name, {}, facts) or ""
-        unit = _FACT_UNITS.get(name, "")
-        shown = f"{shown}{unit}" if unit == "x" else f"{shown} {unit}".strip()
         if name == "max_concurrency" and facts.max_concurrency_tokens:
             shown += f" of {facts.max_concurrency_tokens:,} tokens each"
         if name == "kv_cache_tokens" and facts.kv_cache_tokens_meaning:
             shown += f" ({_MEANINGS[facts.kv_cache_tokens_meaning]})"
         rows.append((label, shown))
     return rows
+
+
+def _fact(name: str, facts: Facts) -> str | None:
+    """A fact with its unit; None where it is not known."""
+    shown = value_of(name, {}, facts)
+    unit = _FACT_UNITS.get(name, "")
+    return shown if shown is None or not unit else f"{shown}{unit}" if unit == "x" else f"{shown} {unit}"
 
 
 def _rank_rows(ranks: Sequence[RankFacts]) -> list[list[str]]:
@@ -329,10 +327,10 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Seque
     )
 
 
-def _quote_html(place: str, said: str) -> str:
+def _quote_html(place: str, said: str, tone: str = "#cf222e") -> str:
     place = _tag("span", escape(visible(place)), "opacity:.65;margin-right:10px")
     line = _tag("code", escape(visible(said)), "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent")
-    style = "border-left:3px solid #cf222e;padding:2px 0 2px 10px;margin:4px 0;font-size:13px"
+    style = f"border-left:3px solid {tone};padding:2px 0 2px 10px;margin:4px 0;font-size:13px"
     return _tag("div", place + line, style)
 
 
@@ -480,7 +478,7 @@ def timeline(starts: Sequence[Start], *, start: int = 0) -> Shown:
     for phase, spent in zip(phases, seconds, strict=True):
         shown = "unknown" if spent is None else f"{spent:.1f} s"
         bar = bars([(phase.name, (spent or 0.0) / longest)], width=180, height=12) if spent else ""
-        name = _PHASE_NAMES.get(phase.name, phase.name)
+        name = pictures.PHASE_NAMES.get(phase.name, phase.name)
         rows.append([escape(name), str(phase.first.line), escape(phase.started or ""), escape(shown), bar])
         plain.append(f"  {name:<22} {shown:>10}  line {phase.first.line}")
     html = _table(["phase", "line", "began", "took", ""], rows, numeric=[1, 3])
@@ -543,3 +541,216 @@ def _memory_parts(captures: dict[str, str], total: float) -> list[tuple[str, flo
         parts.append(("other processes" if used is not None and free is not None else "not stated", rest))
     parts.append(("free", free))
     return [(name, value) for name, value in parts if value is not None]
+
+
+# Several starts side by side, and what a document says about them.
+
+_SIDE_BY_SIDE = (
+    "quantization", "gpu_memory_utilization", "max_model_len", "weights_gib", "kv_cache_gib", "kv_cache_tokens",
+    "max_concurrency", "cuda_graph_gib", "cuda_graph_estimated_gib", "activation_gib", "non_torch_gib", "gpu_total_gib",
+    "load_seconds", "startup_seconds", "generation_tokens_per_s_max",
+)  # fmt: skip
+_NO_START = "The text holds no start of vLLM."
+
+
+def _note(said: str) -> str:
+    return _tag("p", escape(said), "opacity:.75;font-size:13px;max-width:80ch")
+
+
+def _grid(head: Sequence[str], rows: Sequence[Sequence[str]], note: str = "", *, is_numeric: bool = False) -> Shown:
+    """A table of plain cells, in columns as wide as they need in a terminal; numbers stand to the right."""
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    numeric = range(1, len(head)) if is_numeric else range(0)
+    lines = [
+        "  ".join(c.rjust(widths[i]) if i in numeric else c.ljust(widths[i]) for i, c in enumerate(row)).rstrip()
+        for row in (head, *rows)
+    ]
+    html = _table(head, [[escape(cell) for cell in row] for row in rows], numeric=numeric)
+    return Shown("\n".join([*lines, *([note] if note else [])]), html + (_note(note) if note else ""))
+
+
+def side_by_side(starts: Sequence[Start]) -> Shown:
+    """The figures of every start, a column each."""
+    if not starts:
+        return Shown(_NO_START, _tag("p", _NO_START))
+    head = ["figure", *(pictures.label(start, number) for number, start in enumerate(starts, 1))]
+    rows = [
+        [_FACT_NAMES[name], *(shown or "" for shown in shown_facts)]
+        for name in _SIDE_BY_SIDE
+        if any(shown_facts := [_fact(name, start.facts) for start in starts])
+    ]
+    outcomes = ["outcome", *(start.outcome.value for start in starts)]
+    return _grid(head, [outcomes, *rows], "An empty cell: this start does not print the figure.")
+
+
+def settings(starts: Sequence[Start]) -> Shown:
+    """The settings in which starts differ, a column each, as printed."""
+    rows = [
+        [name, *("" if value is None else _setting(value) for value in values)]
+        for name, values in _claims.differing(starts).items()
+        if name != "model_tag"  # the model once more
+    ]
+    if not rows:
+        said = "The starts do not differ in any printed setting." if len(starts) > 1 else "There is nothing to compare."
+        return Shown(said, _tag("p", said))
+    head = ["setting", *(pictures.label(start, number) for number, start in enumerate(starts, 1))]
+    return _grid(head, rows, "An empty cell: not set, so this release's default, or a value that is not printed.")
+
+
+def _setting(value: Any) -> str:
+    """A setting's value; of a long one, such as a path, both ends: files of one name lie in different places."""
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    shown = " ".join(shown.split())
+    return shown if len(shown) <= 28 else f"{shown[:12]}…{shown[-15:]}"
+
+
+def timelines(starts: Sequence[Start]) -> Shown:
+    """The phases of every start on one scale, as a picture and in seconds."""
+    picture = pictures.timelines(starts)
+    if not picture:
+        said = "The text shows no phases with their times."
+        return Shown(said, _tag("p", said))
+    spent = [{phase.name: pictures.spent(phase) for phase in start.timeline} for start in starts]
+    rows = [
+        [shown, *("" if (s := by.get(name)) is None else f"{s:.0f} s" for by in spent)]
+        for name, shown in pictures.PHASE_NAMES.items()
+        if any(name in by for by in spent)
+    ]
+    table = _grid(
+        ["phase", *(pictures.label(start, number) for number, start in enumerate(starts, 1))], rows, is_numeric=True
+    )
+    return Shown(table.plain, picture + table.html)
+
+
+def memories(starts: Sequence[Start], evidence: Evidence | None = None, *, gpu_gib: float = 0.0) -> Shown:
+    """What every start takes of the GPU's memory, as a picture and in GiB.
+
+    The GPU's size is what the log prints, else `gpu_gib`, else what the recorded case gives.
+    """
+    totals = [_gpu_total(start.facts, evidence, gpu_gib) for start in starts]
+    picture = pictures.memories(starts, totals)
+    if not picture:
+        said = "The text holds none of vLLM's memory figures (weights, KV cache)."
+        return Shown(said, _tag("p", escape(said)))
+    rows = []
+    for number, (start, total) in enumerate(zip(starts, totals, strict=True), 1):
+        facts = start.facts
+        share = facts.gpu_memory_utilization
+        budget = share * total if share is not None and total else None
+        rest = None
+        if budget is not None and facts.weights_gib is not None and facts.kv_cache_gib is not None:
+            rest = budget - facts.weights_gib - facts.kv_cache_gib
+        figures = (facts.weights_gib, facts.kv_cache_gib, facts.cuda_graph_gib, budget, rest, total)
+        rows.append([pictures.label(start, number), *("" if v is None else f"{v:.2f}" for v in figures)])
+    head = ["GiB", "weights", "KV cache", "CUDA graphs", "budget", "budget left", "GPU"]
+    note = (
+        "The budget, a mark in the picture, is utilisation times the GPU's memory. What it leaves beside weights and "
+        "KV cache goes to activations and other libraries, and in some releases to the CUDA graphs, too."
+    )
+    if not any(totals):
+        note = "The GPU's memory is not in this log, so the budget and what is left of it are not known."
+    table = _grid(head, rows, note, is_numeric=True)
+    return Shown(table.plain, picture + table.html)
+
+
+def _gpu_total(facts: Facts, evidence: Evidence | None, gpu_gib: float = 0.0) -> float | None:
+    judged = evidence.case.claims if evidence and evidence.case else None
+    given = next((g.value for g in judged.given if g.name == "gpu_total_gib"), None) if judged else None
+    total = facts.gpu_total_gib or gpu_gib or given
+    return float(total) if isinstance(total, (int, float)) and total > 0 else None
+
+
+def throughputs(starts: Sequence[Start]) -> Shown:
+    """Generated tokens per second of every start over its periodic lines, as a picture and in figures."""
+    picture = pictures.throughputs(starts)
+    if not picture:
+        said = "The text holds no periodic line with a throughput."
+        return Shown(said, _tag("p", said))
+    rows = []
+    for number, start in enumerate(starts, 1):
+        rates = [sample.generation_tokens_per_s for sample in start.throughput]
+        kept = [r for r, is_steady in zip(rates, _claims.steady(start.throughput), strict=True) if is_steady]
+        span = f"{min(kept):g} to {max(kept):g}" if kept else "unknown"
+        best = f"{max(rates):g}" if rates else ""
+        rows.append([pictures.label(start, number), str(len(rates)), str(len(kept)), span if rates else "", best])
+    head = ["tokens/s", "periodic lines", "busy throughout", "of these", "best line"]
+    note = (
+        "Each line is an average over the time since the line before. A filled point was busy from one line to the "
+        "next; a hollow one may cover idle time as well, so the rate while it worked may have been higher."
+    )
+    table = _grid(head, rows, note, is_numeric=True)
+    return Shown(table.plain, picture + table.html)
+
+
+def comparable(starts: Sequence[Start]) -> Shown:
+    """Which figures of these starts may be compared, and why the others may not."""
+    found = _claims.comparable(starts)
+    if not found:
+        said = "There is one start, and nothing to compare it with." if starts else _NO_START
+        return Shown(said, _tag("p", said))
+    words = {True: "yes", False: "no", None: "unknown"}
+    tones = {True: Truth.RIGHT, False: Truth.WRONG, None: Truth.UNKNOWN}
+    rows = [[escape(c.figure), _badge(words[c.may], _TRUTH_TONES[tones[c.may]]), escape(c.why)] for c in found]
+    plain = "\n".join(f"  {c.figure:<28} {words[c.may]:<8} {c.why}" for c in found)
+    return Shown(plain, _table(["figure", "comparable", "why"], rows))
+
+
+def claims(judged: Sequence[JudgedClaim]) -> Shown:
+    """What a document says, each statement with its verdict, its numbers and the lines that they come from."""
+    if not judged:
+        said = "No claims are judged here: they belong to the recorded case that this runbook is for."
+        return Shown(said, _tag("p", said))
+    plain, blocks = [], []
+    for claim in judged:
+        numbers = " · ".join(_figure(name, printed) for name, printed in claim.figures.items())
+        why = f"Not decided: {claim.undecided}." if claim.undecided else ""
+        other = "" if claim.verdict is claim.expected else f"Expected: {claim.expected.value}."
+        lines = [(f"line {quote.line}", quote.text) for quote in claim.quotes]
+        plain.append(
+            "\n".join(
+                [
+                    f"{claim.verdict.value.upper()}  {claim.says}",
+                    *(_wrap(said, "    ") for said in (numbers, why, claim.because, other) if said),
+                    *(f"    {place}: {_cut(said)}" for place, said in lines),
+                ]
+            )
+        )
+        head = f"{_badge(claim.verdict.value, _TRUTH_TONES[claim.verdict])} <b>{_prose(claim.says)}</b>"
+        blocks.append(
+            _tag("div", head, "font-size:15px;margin-top:18px;max-width:80ch")
+            + (_tag("div", escape(numbers), "font-size:13px;opacity:.75;margin-top:4px") if numbers else "")
+            + _tag("p", _prose(" ".join(filter(None, [why, claim.because, other]))), "max-width:80ch;margin:4px 0")
+            + "".join(_quote_html(place, _cut(said), "#8886") for place, said in lines)
+        )
+    return Shown("\n\n".join(plain), "".join(blocks))
+
+
+def _figure(name: str, printed: str) -> str:
+    """A named number with its unit: needed_gib is "needed 53.49 GiB"."""
+    stem = name.rpartition("_")[0]
+    measured = value_of(stem, {name: printed}, Facts()) if stem else None
+    return f"{(stem if measured else name).replace('_', ' ')} {measured or printed}"
+
+
+def free_memory(
+    answer: Answer,
+    evidence: Evidence | None = None,
+    *,
+    gpu_gib: float = 0.0,
+    utilizations: Sequence[float] = (0.9, 0.75, 0.675),
+) -> Shown:
+    """Free memory before and after profiling, as the assertion states it, beside what budgets would ask for."""
+    captures = dict(answer.root_cause.captures) if answer.root_cause else {}
+    before, after = (_gib(captures, name) for name in ("initial", "current"))
+    if before is None or after is None:
+        said = "The text does not state the free memory before and after profiling."
+        return Shown(said, _tag("p", said))
+    total = _gpu_total(answer.facts, evidence, gpu_gib)
+    budgets = {f"utilisation {share:g}": share * total for share in utilizations} if total else {}
+    rows = [["free before profiling", f"{before:.2f}"], ["free after profiling", f"{after:.2f}"]]
+    rows.append(["freed meanwhile", f"{after - before:+.2f}"])
+    rows += [[f"budget at {name}", f"{gib:.2f}"] for name, gib in budgets.items()]
+    rows += [["GPU", f"{total:.2f}"]] if total else []
+    note = "" if total else "The GPU's memory is not in this log, so no budget can be drawn beside it."
+    table = _grid(["", "GiB"], rows, note, is_numeric=True)
+    return Shown(table.plain, pictures.free_memory(before, after, total, budgets) + table.html)

@@ -1,15 +1,17 @@
 """Find many patterns in hostile text, in time linear in the text.
 
 A pattern is written in the common subset of RE2 and Python's `re`. A blank in it stands for any blank space of up to
-four characters, or none: logs are glued, re-wrapped and pasted, and a message keeps its meaning. google-re2 decides
-where it is installed; elsewhere (a browser) `re` gives the same answers behind a literal prefilter.
+four characters, or none: logs are glued, re-wrapped and pasted, and a message keeps its meaning. Every pattern names a
+word that its matches hold; the words are looked for all at once, in blocks of lines, and only patterns whose words a
+line holds are tried on it. google-re2 decides where it is installed; elsewhere (a browser) `re` gives the same answers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 WINDOW = 4096
@@ -18,12 +20,14 @@ OVERLAP = 1536
 """Characters shared by neighbouring windows; no pattern may match more."""
 MAX_WAYS = 100_000
 """Ways in which the wide gaps of one pattern may share a text between them: what `re` may have to try at one place."""
-SET_AFTER = 2000
-"""Windows that are tried by the patterns' words before RE2's set is worth compiling (60 ms for 150 patterns)."""
+_FEW = 24
+"""So many patterns are tried by their words one after the other; for more, all words are looked for at once."""
+_SHORT, _OFTEN = 512, 64
+"""Characters of a short line, and searches after which a pattern comes often."""
+_GROUP_NAME = re.compile(r"(?<!\\)\(\?P<(\w{1,60})>")
 _GAP = "[ \\t]{0,4}"
 _WIDE = 9
 """A repeat of more than so many characters is a wide gap."""
-_MAX_MEM = 64 << 20
 _SIGN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P<\w{1,60}>|\(\?:|\{\d{0,4},?\d{0,4}\}|.", re.DOTALL)
 _REPEAT = re.compile(r"\{(\d{1,4})(,?)(\d{0,4})\}")
 
@@ -154,6 +158,30 @@ def _literals(pattern: str) -> tuple[str, ...]:
     return tuple(sorted({w for w in words if len(w) >= 3}, key=len, reverse=True)[:3])
 
 
+def _alternatives(pattern: str) -> tuple[str, ...]:
+    """Words one of which every match must contain: one of each branch of a group; none where no group has them."""
+    branches: list[list[str]] = []
+    depth = 0
+    signs = _signs(pattern)
+    for sign, follower in zip(signs, [*signs[1:], ""], strict=True):
+        if sign == "|" and depth == 0:
+            return ()
+        if sign == ")":
+            depth -= 1
+            words = [_literals("".join(branch)) for branch in branches]
+            if depth == 0 and follower[:1] not in ("?", "{") and all(words):
+                return tuple(dict.fromkeys(found[0] for found in words))
+        if depth and branches:
+            if sign == "|" and depth == 1:
+                branches.append([])
+            else:
+                branches[-1].append(sign)
+        if sign[0] == "(":
+            depth += 1
+            branches = branches if depth > 1 else [[]]
+    return ()
+
+
 def _is_literal(sign: str) -> bool:
     """Whether a sign stands for one character, itself."""
     return not sign[1:].isalnum() if sign[0] == "\\" else len(sign) == 1 and sign not in " .^?*+"
@@ -179,75 +207,143 @@ class Found(NamedTuple):
     """Named groups that took part, in the pattern's order."""
 
 
+@dataclass
+class _Search:
+    """One pattern, compiled by the engine that is asked for first."""
+
+    source: str
+    uses: int = 0
+    """Searches by RE2."""
+    by_re2: Callable[[str, int], Any] | None = None
+
+    @cached_property
+    def by_re(self) -> Callable[[str, int], Any]:
+        """Search of Python's `re`."""
+        return re.compile(self.source, re.ASCII).search
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """Names of the groups, in their order: RE2 has an order of its own."""
+        return _GROUP_NAME.findall(self.source)
+
+
 class PatternSet:
-    """Patterns compiled together; `find` names those that match a text, each with its first match."""
+    """Patterns that are looked for together; `find` names those that match a text, each with its first match."""
 
     def __init__(self, patterns: Sequence[str], *, engine: str | None = None) -> None:
         """Compile lazily; `engine` "re" leaves google-re2 aside even where it is installed."""
         self.patterns = tuple(patterns)
         self._re2 = _re2() if engine != "re" else None
-        self._searches: dict[int, tuple[Callable[[str, int], Any], list[str]]] = {}
-        self._words: list[tuple[int, tuple[str, ...]]] = []
-        self._set: Any = None
-        self._windows = 0
+        self._searches: dict[int, _Search] = {}
 
-    def _candidates(self, window: str) -> Sequence[int]:
-        """Indices of the patterns that may match: by their words, in a long text by a set of RE2."""
-        self._windows += 1
-        if self._re2 and self._windows > SET_AFTER:
-            self._set = self._set or _compiled_set(self._re2, self.patterns)
-            return sorted(self._set.Match(window) or ())
-        self._words = self._words or [(index, _literals(pattern)) for index, pattern in enumerate(self.patterns)]
-        return [index for index, words in self._words if all(word in window for word in words)]
+    @cached_property
+    def _words(self) -> list[tuple[str, ...]]:
+        """Words that a match of each pattern holds, the longest first; none where a pattern names none."""
+        return [_literals(pattern) for pattern in self.patterns]
 
-    def _search(self, index: int) -> tuple[Callable[[str, int], Any], list[str]]:
-        """What searches for a pattern, and the names of its groups in order: RE2 has an order of its own."""
-        if index not in self._searches:
-            source = expand(self.patterns[index])
-            compiled = self._re2.compile(source, _options(self._re2)) if self._re2 else re.compile(source, re.ASCII)
-            self._searches[index] = compiled.search, sorted(compiled.groupindex, key=compiled.groupindex.__getitem__)
-        return self._searches[index]
+    @cached_property
+    def _first_words(self) -> list[str]:
+        """The longest word of each pattern; empty where it names none."""
+        return [words[0] if words else "" for words in self._words]
 
-    def find(self, text: str) -> Iterator[Found]:
-        """Yield the first match of every pattern that matches, in order of the patterns within a window."""
-        if not text.isascii():
-            text = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is no text for RE2
+    @cached_property
+    def _either(self) -> list[tuple[str, ...]]:
+        """Words one of which a match holds, of the patterns that name none for all of their matches."""
+        return [() if words else _alternatives(p) for p, words in zip(self.patterns, self._words, strict=True)]
+
+    @cached_property
+    def _by_word(self) -> dict[str, list[int]]:
+        """Patterns by the word, or words, by which they are looked for."""
+        table: dict[str, list[int]] = {}
+        for index, word in enumerate(self._first_words):
+            for either in self._either[index] or (word,):
+                table.setdefault(either, []).append(index)
+        return table
+
+    @cached_property
+    def _words_in(self) -> Callable[[str], Iterable[str]]:
+        """What names the longest words that a text holds: a set of RE2, whose cost does not grow with their number."""
+        words = [word for word in self._by_word if word]
+        if self._re2 is None or not words:
+            return lambda text: [word for word in words if word in text]
+        # Words only: a set of whole patterns with gaps outgrows RE2's memory, and then RE2 finds nothing in silence.
+        chosen = self._re2.Set.SearchSet(_options(self._re2))
+        for word in words:
+            chosen.Add(self._re2.escape(word))
+        chosen.Compile()
+        return lambda text: [words[index] for index in chosen.Match(text) or ()]
+
+    def candidates(self, text: str) -> Sequence[int]:
+        """Indices of the patterns that may match somewhere in a text, of any length: those whose word it holds.
+
+        What is found for a block of lines serves for each of them, as `among` of `find`.
+        """
+        found = list(self._by_word.get("", ()))
+        for word in self._words_in(_encodable(text)):
+            found += self._by_word[word]
+        return sorted(set(found))
+
+    def _search(self, index: int, length: int) -> tuple[Callable[[str, int], Any], Sequence[str]]:
+        """What searches for a pattern in a text of this length, and the names of its groups in order.
+
+        A call of RE2 costs more than `re` takes for a short line, and compiling twice more than a few calls: so `re`
+        serves for short lines once a pattern is known to come often.
+        """
+        search = self._searches.get(index) or self._searches.setdefault(index, _Search(expand(self.patterns[index])))
+        if self._re2 is None or (length <= _SHORT and search.uses >= _OFTEN):
+            return search.by_re, search.names
+        search.uses += 1
+        search.by_re2 = search.by_re2 or self._re2.compile(search.source, _options(self._re2)).search
+        return search.by_re2, search.names
+
+    def find(self, text: str, among: Sequence[int] | None = None) -> list[Found]:
+        """The first match of every pattern that matches, in order of the patterns within a window.
+
+        `among` are the only patterns to try, where `candidates` has named them for a text that holds this one.
+        """
+        if among is None or len(among) > _FEW:
+            among = self.candidates(text)
+        first = self._first_words
+        among = [index for index in among if first[index] in text]
+        if not among:
+            return []
+        text = _encodable(text)
         if len(text) <= WINDOW:
-            yield from self._find(text, 0, WINDOW)
-            return
-        seen: set[int] = set()
+            return self._find(text, 0, WINDOW, among)
+        found: dict[int, Found] = {}
         step = WINDOW - OVERLAP
         for start in range(0, len(text) - OVERLAP, step):
             # One character more in front, so that ^ and \b see what stands before; a match that begins in the overlap
             # is the next window's, which holds all of it.
             lead = min(start, 1)
             own = lead + (step if start + WINDOW < len(text) else WINDOW)
-            for found in self._find(text[start - lead : start + WINDOW], lead, own):
-                if found.pattern not in seen:
-                    seen.add(found.pattern)
-                    shift = start - lead
-                    yield Found(found.pattern, shift + found.start, shift + found.end, found.groups)
+            shift = start - lead
+            for index, begin, end, groups in self._find(text[shift : start + WINDOW], lead, own, among):
+                found.setdefault(index, Found(index, shift + begin, shift + end, groups))
+        return list(found.values())
 
-    def _find(self, window: str, lead: int, own: int) -> Iterator[Found]:
-        for index in self._candidates(window):
-            search, names = self._search(index)
+    def _find(self, window: str, lead: int, own: int, among: Sequence[int]) -> list[Found]:
+        found = []
+        for index in among:
+            words, either = self._words[index], self._either[index]
+            # Lists: quicker than generators here.
+            if not all([word in window for word in words]) or (either and not any([w in window for w in either])):
+                continue
+            search, names = self._search(index, len(window))
             match = search(window, lead)
             if match and match.start() < own:
-                said = match.groupdict()
+                said = match.groupdict() if names else {}
                 groups = {name: said[name] for name in names if said[name] is not None}
-                yield Found(index, match.start(), match.end(), groups)
+                found.append(Found(index, match.start(), match.end(), groups))
+        return found
+
+
+def _encodable(text: str) -> str:
+    """The text with lone surrogates replaced: they are no text for RE2."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _options(re2: Any) -> Any:
     options = re2.Options()
-    options.max_mem = _MAX_MEM
     options.log_errors = False
     return options
-
-
-def _compiled_set(re2: Any, patterns: Sequence[str]) -> Any:
-    chosen = re2.Set.SearchSet(_options(re2))
-    for pattern in patterns:
-        chosen.Add(expand(pattern))
-    chosen.Compile()
-    return chosen

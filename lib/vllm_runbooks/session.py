@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from vllm_runbooks import answer as _answer
 from vllm_runbooks import catalog as _catalog
+from vllm_runbooks import claims as _claims
 from vllm_runbooks import evidence as _evidence
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import Answer, Case, Evidence, Judgement, Start
+from vllm_runbooks.records import Answer, Case, Evidence, JudgedClaim, Judgement, Start
 
 
 def _compile(root: Path) -> tuple[dict[str, Any], list[str]]:
@@ -39,15 +40,23 @@ def load_catalog(own: tuple[str, ...] | None = None) -> Catalog:
     return _catalog.load(_compile, own=own_catalogs() if own is None else own)
 
 
-def load(name: str, *, pasted: str = "", vllm: str | None = None, cases: str | Path | None = None) -> Evidence:
+def load(
+    name: str, *, pasted: str = "", vllm: str | None = None, cases: str | Path | None = None, more: str = ""
+) -> Evidence:
     """Load evidence: a recorded case's id, its folder, or a log file; a pasted log takes precedence.
+
+    `more` names further logs or cases, separated by commas: what is said of a recorded case then no longer applies.
 
     Raises:
         InputError: no such thing, or it cannot be read.
     """
     if pasted.strip():
         return _evidence.pasted(pasted, vllm=vllm or None)
-    return _evidence.load(name, read_case=_read_case, cases=_cases(cases), vllm=vllm or None)
+    named = [name, *(part.strip() for part in more.split(",") if part.strip())]
+    found = [_evidence.load(one, read_case=_read_case, cases=_cases(cases), vllm=vllm or None) for one in named]
+    if len(found) == 1:
+        return found[0]
+    return Evidence(tuple(document for one in found for document in one.documents), vllm=vllm or None)
 
 
 def load_case(folder: Path) -> Case:
@@ -81,11 +90,32 @@ def diagnose(evidence: Evidence, *, start: int | None = None, catalog: Catalog |
     return _answer.answer(evidence, catalog or load_catalog(), start=start or None)
 
 
+def follow(name: str, *, vllm: str | None = None, catalog: Catalog | None = None) -> Iterator[Answer]:
+    """Diagnose a log while it is written: an answer whenever it pauses, and the last one at its end.
+
+    `name` is a file, which never ends, or `-`, standard input.
+
+    Raises:
+        InputError: the file cannot be read, or is no text.
+    """
+    with _evidence.opened(name) as descriptor:
+        document = _evidence.growing(descriptor, Path(name).name)
+        yield from _answer.follow(Evidence((document,), vllm=vllm), catalog or load_catalog())
+
+
 def read(evidence: Evidence) -> list[Start]:
     """Every start in the evidence, as read: phases, figures, tracebacks."""
     return _answer.read_starts(evidence, load_catalog())[0]
 
 
+def judge_claims(evidence: Evidence) -> tuple[JudgedClaim, ...]:
+    """What a document says about a recorded case, judged on the case's own log; none for any other evidence."""
+    authored = evidence.case.claims if evidence.case else None
+    if authored is None:
+        return ()
+    return _claims.judge(authored, diagnose(evidence), read(evidence), evidence)
+
+
 def judge(found: Answer, evidence: Evidence) -> Judgement:
-    """The verdict on an answer: against the evidence's case, else on whether anything is wrong."""
-    return _answer.judge(found, evidence.case)
+    """The verdict on an answer: against the evidence's case and its claims, else on whether anything is wrong."""
+    return _answer.judge(found, evidence.case, judge_claims(evidence))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from vllm_runbooks import log_lines
 from vllm_runbooks.launch import Shown
+from vllm_runbooks.log_lines import LogLine
 from vllm_runbooks.printed import Moment, moment, seconds_between
 from vllm_runbooks.records import (
     Facts,
@@ -29,7 +31,8 @@ from vllm_runbooks.records import (
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.tracebacks import Tracebacks
 
-_MAX_EVENTS = 500
+_MAX_EVENTS, _MAX_READINGS, _MAX_SAMPLES, _MAX_PROCESSES = 500, 20_000, 4096, 4096
+"""What is kept of one start: a log may be longer than memory."""
 _LAST = 3
 """Lines without a fault that a process may still write behind the error that ends it."""
 _MIN_WAITED = 60.0
@@ -57,6 +60,13 @@ class Draft:
     phases: list[Phase] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     throughput: list[Throughput] = field(default_factory=list)
+    throughput_step: int = 1
+    """One periodic line of so many is kept."""
+    throughput_lines: int = 0
+    fastest: float | None = None
+    """Most tokens generated per second over all periodic lines."""
+    served: LogLine | None = None
+    """The last line that proves that a request was served."""
     warnings: dict[str, list[Any]] = field(default_factory=dict)
     hits: list[Hit] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
@@ -70,7 +80,6 @@ class Draft:
     """Time of each line that says that something waits."""
     last_time: str | None = None
     first_moment: Moment | None = None
-    last_moment: Moment | None = None
     ready_moment: Moment | None = None
     """Time of the last dated line before ready: the line that says ready carries none."""
     is_vllm: bool = False
@@ -80,7 +89,8 @@ class Draft:
     @property
     def is_log(self) -> bool:
         """Whether it is more than figures without any sign of who printed them."""
-        return self.has_logged or bool(self.hits or self.events.keys() - {"kv"}) or len(self.tracebacks) > 0
+        is_told = self.hits or self.served or self.events.keys() - {"kv"}
+        return self.has_logged or bool(is_told) or len(self.tracebacks) > 0
 
     @property
     def phase(self) -> str | None:
@@ -89,11 +99,44 @@ class Draft:
 
     def has(self, *events: str) -> bool:
         """Whether one of these events was met."""
-        return any(event in self.events for event in events)
+        return any(event in self.events or (event == "served" and self.served is not None) for event in events)
+
+    @property
+    def last_moment(self) -> Moment | None:
+        """Time of the last dated line."""
+        return moment(self.last_time)
+
+    def meet(self, line: LogLine) -> None:
+        """Note who wrote a line, and when."""
+        if line.process not in self.processes and len(self.processes) < _MAX_PROCESSES:
+            self.processes[line.process] = None
+        if line.time is not None and line.time != self.last_time:
+            self.last_time = line.time
+            self.first_moment = self.first_moment or moment(line.time)
+
+    def note_readings(self, readings: Iterable[Reading]) -> None:
+        """Note figures; of very many, the first."""
+        if len(self.readings) < _MAX_READINGS:
+            self.readings += readings
+
+    def note_throughput(self, sample: Throughput) -> None:
+        """Note a periodic line; of very many, every second, then every fourth, and so on."""
+        self.fastest = max(self.fastest or 0.0, sample.generation_tokens_per_s)
+        if self.throughput_lines % self.throughput_step == 0:
+            if len(self.throughput) >= _MAX_SAMPLES:
+                del self.throughput[1::2]
+                self.throughput_step *= 2
+            self.throughput.append(sample)
+        self.throughput_lines += 1
 
     def note_calm(self, pid: int, line: int) -> None:
         """Note a line in which a process reports no fault."""
-        self.calm.setdefault(pid, deque(maxlen=_LAST + 1)).append(line)
+        calm = self.calm.get(pid)
+        if calm is None:
+            if len(self.calm) >= _MAX_PROCESSES:
+                return
+            calm = self.calm[pid] = deque(maxlen=_LAST + 1)
+        calm.append(line)
 
     def note(self, event: str, quote: Quote) -> None:
         """Note what a line proves; of very many, the first and the last are kept."""
@@ -123,6 +166,8 @@ class Draft:
             Reading(r.name, r.value, r.unit, ranks.get(r.process), r.process, r.quote) for r in self.readings
         )
         tracebacks = self.tracebacks.records()
+        if self.served:
+            self.events["served"] = [log_lines.quote(self.file, self.served)]
         outcome, quote = _outcome(self, tracebacks)
         return Start(
             file=self.file,
@@ -245,7 +290,6 @@ def _facts(draft: Draft, readings: tuple[Reading, ...], arguments: Mapping[str, 
         if concurrency and (per_request or max_model_len):
             block_tokens = round(concurrency * (per_request or max_model_len or 0) / blocks) or block_tokens
         tokens = blocks * block_tokens if block_tokens else None
-    rates = [sample.generation_tokens_per_s for sample in draft.throughput]
     return Facts(
         weights_gib=_float(largest("weights_gib"), largest("profiled_weights_gib")),
         kv_cache_gib=smallest("kv_cache_gib"),
@@ -272,7 +316,7 @@ def _facts(draft: Draft, readings: tuple[Reading, ...], arguments: Mapping[str, 
         quantization=_word(config.get("quantization"), arguments.get("quantization")),
         load_seconds=largest("load_seconds"),
         startup_seconds=seconds_between(draft.first_moment, draft.ready_moment),
-        generation_tokens_per_s_max=max(rates, default=None),
+        generation_tokens_per_s_max=draft.fastest,
     )
 
 

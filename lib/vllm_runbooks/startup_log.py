@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from vllm_runbooks import launch, log_lines
@@ -25,7 +27,8 @@ _ALSO_FIGURES = {"max_concurrency": "x", "gpu_memory_utilization": "", "max_mode
 _MAX_WARNINGS = 60
 _MAX_WRAPPED, _MAX_WRAPPED_LINE = 100, 1000
 """Lines over which arguments may be wrapped, and characters of one."""
-_MAX_HITS = 2000
+_MAX_HITS, _MAX_STARTS = 2000, 500
+"""Of more starts the last are kept."""
 
 
 def read(evidence: Evidence, catalog: Catalog) -> list[Start]:
@@ -33,10 +36,22 @@ def read(evidence: Evidence, catalog: Catalog) -> list[Start]:
     starts: list[Start] = []
     for index, document in enumerate(evidence.documents):
         reader = _Reader(index, catalog)
-        for line in log_lines.read_lines(document.name, document.text):
-            reader.take(line)
+        for lines in log_lines.read_lines(document.name, document.pieces()):
+            reader.take(lines)
         starts += reader.finish(evidence.vllm)
     return starts
+
+
+def follow(evidence: Evidence, catalog: Catalog) -> Iterator[list[Start]]:
+    """Read a document that is still being written: what was read so far, whenever it pauses, and at its end."""
+    [document] = evidence.documents
+    reader, is_new = _Reader(0, catalog), False
+    for lines in log_lines.read_lines(document.name, document.pieces()):
+        reader.take(lines)
+        if not lines and is_new:
+            yield copy.deepcopy(reader, {id(catalog): catalog}).finish(evidence.vllm)
+        is_new = bool(lines)
+    yield reader.finish(evidence.vllm)
 
 
 class _Meant(NamedTuple):
@@ -61,28 +76,36 @@ class _Reader:
         self.shown_is_open = False
         self.wrapped: list[str] = []
         """Lines of arguments whose closing bracket is still to come."""
+        self.left_out = 0
+        """Starts that are not kept."""
 
-    def take(self, line: LogLine) -> None:
+    def take(self, lines: Sequence[LogLine]) -> None:
+        """Take the lines that come next."""
+        among = self.catalog.patterns.candidates("\n".join([line.text for line in lines]))
+        for line in lines:
+            self._take(line, among)
+
+    def _take(self, line: LogLine, among: Sequence[int]) -> None:
         if self._takes_wrapped(line) or self._takes_launch(line):
             return
         is_code = self.draft is not None and self.draft.tracebacks.is_code(line)
-        formats, symptoms = ([], []) if is_code else self._counted(line)
+        formats, symptoms = ([], []) if is_code or not among else self._counted(line, among)
         draft = self._draft_for(line, formats)
         draft.last_line = line.number
-        draft.processes.setdefault(line.process)
-        _note_time(draft, line)
+        draft.meet(line)
         is_raised, complete = draft.tracebacks.follow(line)
         if complete:
             self._take_message(draft, complete)
         for known, found in formats:
             self._take_format(draft, line, known, found)
-        if not is_raised:
+        if symptoms and not is_raised:
             for meant in symptoms:
                 self._take_hit(draft, line, meant)
-        if line.level in ("DEBUG", "INFO", "WARNING") and not formats:
-            draft.note_calm(line.process.pid or 0, line.number)
-        if line.level == "WARNING":
-            self._note_warning(draft, line)
+        if line.level in ("DEBUG", "INFO", "WARNING"):
+            if not formats:
+                draft.note_calm(line.process.pid or 0, line.number)
+            if line.level == "WARNING":
+                self._note_warning(draft, line)
 
     def finish(self, given: str | None) -> list[Start]:
         """Settle what is open and return the starts; stretches without any sign of vLLM are left out."""
@@ -92,15 +115,18 @@ class _Reader:
             draft.arguments = pairs("".join(self.wrapped))
         if self.shown and draft and not (draft.shown or draft.arguments or draft.config):
             draft.shown = self.shown  # the command is told after the log
-        return [
+        starts = [
             draft.record(given)
             for draft in self.drafts
             if draft.is_vllm or draft.hits or len(draft.tracebacks) or any(p.pid for p in draft.processes)
         ]
+        return [replace(starts[0], left_out=self.left_out), *starts[1:]] if starts and self.left_out else starts
 
-    def _counted(self, line: LogLine) -> tuple[list[tuple[LineFormat, Found]], list[_Meant]]:
+    def _counted(self, line: LogLine, among: Sequence[int]) -> tuple[list[tuple[LineFormat, Found]], list[_Meant]]:
         """What a line means: of one that holds what users wrote, nothing but that the server wrote it."""
-        formats, symptoms = self._meanings(line.text)
+        formats, symptoms = self._meanings(line.text, among)
+        if not formats:
+            return formats, symptoms
         formats = [
             (known, found)
             for known, found in formats
@@ -111,11 +137,13 @@ class _Reader:
         quoted = [(known, found) for known, found in formats if known.quoted]
         return (quoted, []) if quoted else (formats, symptoms)
 
-    def _meanings(self, text: str) -> tuple[list[tuple[LineFormat, Found]], list[_Meant]]:
+    def _meanings(
+        self, text: str, among: Sequence[int] | None = None
+    ) -> tuple[list[tuple[LineFormat, Found]], list[_Meant]]:
         """The line formats and the symptoms whose patterns a text holds."""
         formats: list[tuple[LineFormat, Found]] = []
         symptoms: list[_Meant] = []
-        for found in self.catalog.patterns.find(text):
+        for found in self.catalog.patterns.find(text, among):
             kind, name, index = self.catalog.meaning(found.pattern)
             if kind == "line":
                 formats.append((self.catalog.lines[index], found))
@@ -140,7 +168,7 @@ class _Reader:
 
     def _takes_launch(self, line: LogLine) -> bool:
         """Keep a command or call that the text shows, with its further lines, for the start that follows it."""
-        if line.has_header or line.process.pid is not None:
+        if line.level is not None or line.process.pid is not None:
             self.shown_is_open = False
             return False
         if self.shown_is_open and self.shown and self.shown.takes(line.text):
@@ -158,6 +186,9 @@ class _Reader:
     def _draft_for(self, line: LogLine, formats: list[tuple[LineFormat, Found]]) -> Draft:
         """The start that a line belongs to: the current one, or a new one."""
         draft = self.draft
+        is_usual = draft is not None and draft.has_logged and not (formats or self.shown)
+        if draft and is_usual and line.region == draft.region and line.process in draft.processes:
+            return draft  # nothing by which a new start shows
         if draft is None or self._begins_anew(draft, line, [known for known, _ in formats]):
             self._close()
             if draft and not draft.is_log:  # figures that prose quotes in front of the log
@@ -165,6 +196,9 @@ class _Reader:
                 self.shown = self.shown or draft.shown
             draft = self.draft = Draft(self.file, line.number, Tracebacks(self.file))
             self.drafts.append(draft)
+            if len(self.drafts) > _MAX_STARTS:
+                del self.drafts[0]
+                self.left_out += 1
         draft.has_logged = draft.has_logged or line.has_header or line.process.pid is not None
         if self.shown and not draft.is_vllm:
             if draft.shown is None and line.number - self.shown.line <= self.shown.lines + 3:
@@ -227,7 +261,6 @@ class _Reader:
         )  # fmt: skip
 
     def _take_format(self, draft: Draft, line: LogLine, known: LineFormat, found: Found) -> None:
-        quote = log_lines.quote(self.file, line, found.start, found.end)
         draft.is_vllm = draft.is_vllm or not known.quoted or known.event is not None
         draft.seen.add(known.id)
         figures: dict[str, float] = {}
@@ -236,24 +269,33 @@ class _Reader:
             value = None if unit is None else number(printed)
             if value is not None:
                 figures[name] = value
-            elif unit is None:
-                draft.words.setdefault(name, redact_text(printed))
+            elif unit is None and name not in draft.words:
+                draft.words[name] = redact_text(printed)
+        if "generation_tokens_per_s" in figures:
+            _take_throughput(draft, line, figures, found.groups)
+            return
         if "version" in found.groups:
             draft.version = draft.version or found.groups["version"].rstrip(".,")
         if "global_rank" in found.groups:
             draft.ranks.setdefault(line.process, int(found.groups["global_rank"]))
-        if "generation_tokens_per_s" in figures:
-            self._take_throughput(draft, line, figures, found.groups)
-        else:
-            draft.readings += [
-                Reading(name, value, _unit(name) or "", None, line.process, quote) for name, value in figures.items()
-            ]
         if known.arguments and not draft.arguments:
             printed = line.text[found.end - 1 :]
             draft.arguments = pairs(printed)
             self.wrapped = [] if is_closed(printed) else [printed]
         if known.config:
             draft.config = {**pairs("{" + line.text[found.end :]), **draft.config}
+        if known.event == "served":
+            draft.served = line
+        elif figures or known.phase or known.event:
+            self._take_proof(draft, line, known, figures, log_lines.quote(self.file, line, found.start, found.end))
+
+    def _take_proof(
+        self, draft: Draft, line: LogLine, known: LineFormat, figures: Mapping[str, float], quote: Quote
+    ) -> None:
+        """What a quoted line adds: its figures, its phase, its event."""
+        draft.note_readings(
+            Reading(name, value, _unit(name) or "", None, line.process, quote) for name, value in figures.items()
+        )
         if known.phase:
             _take_phase(draft, line, known, figures, quote)
         if known.event == "waiting":
@@ -264,22 +306,6 @@ class _Reader:
                 draft.ready_moment = draft.last_moment
         if "kv_cache_tokens" in figures or "kv_cache_blocks" in figures:
             draft.note("kv", quote)
-
-    def _take_throughput(
-        self, draft: Draft, line: LogLine, figures: Mapping[str, float], words: Mapping[str, str]
-    ) -> None:
-        draft.throughput.append(
-            Throughput(
-                line.number,
-                figures.get("prompt_tokens_per_s", 0.0),
-                figures["generation_tokens_per_s"],
-                int(words["running"]) if "running" in words else None,
-                int(words["waiting"]) if "waiting" in words else None,
-                figures.get("kv_cache_usage_percent"),
-            )
-        )
-        if figures["generation_tokens_per_s"] > 0:
-            draft.note("served", log_lines.quote(self.file, line))
 
     def _note_warning(self, draft: Draft, line: LogLine) -> None:
         text = line.text.strip()
@@ -294,13 +320,19 @@ class _Reader:
                 self._take_message(self.draft, message)
 
 
-def _note_time(draft: Draft, line: LogLine) -> None:
-    if line.time is None or line.time == draft.last_time:
-        return
-    printed = moment(line.time)
-    if printed is not None:
-        draft.first_moment = draft.first_moment or printed
-        draft.last_time, draft.last_moment = line.time, printed
+def _take_throughput(draft: Draft, line: LogLine, figures: Mapping[str, float], words: Mapping[str, str]) -> None:
+    draft.note_throughput(
+        Throughput(
+            line.number,
+            figures.get("prompt_tokens_per_s", 0.0),
+            figures["generation_tokens_per_s"],
+            int(words["running"]) if "running" in words else None,
+            int(words["waiting"]) if "waiting" in words else None,
+            figures.get("kv_cache_usage_percent"),
+        )
+    )
+    if figures["generation_tokens_per_s"] > 0:
+        draft.served = line
 
 
 def _take_phase(draft: Draft, line: LogLine, known: LineFormat, figures: Mapping[str, float], quote: Quote) -> None:

@@ -27,6 +27,10 @@ _IGNORED = (
     "Future exception was never retrieved", "Exception in callback", "Exception in thread",
 )  # fmt: skip
 """What introduces a traceback that ends no process."""
+_CALM = ("DEBUG", "INFO", "WARNING")
+"""Levels at which no process ends."""
+_TELLING = ("Traceback (", 'File "', "xception")
+"""One of these words is in each line that begins or links a traceback, or says that one is to be ignored."""
 _IGNORED_WITHIN = 3
 """Lines of its process behind such an introduction within which the traceback begins."""
 _REFUSED = re.compile(r"(?:vllm(?: [\w-]{2,20}){0,2}|api_server\.py): error: (?=\S)", re.ASCII)
@@ -81,6 +85,11 @@ class _Thread:
     ignores_next: int = 0
     """Lines within which a traceback that begins ends no process."""
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way that a line could continue."""
+        return self.message is None and not self.ignores_next and not (self.open and self.open.expects_exception)
+
 
 class Tracebacks:
     """The tracebacks of one start, as far as its lines were read."""
@@ -104,7 +113,7 @@ class Tracebacks:
 
     def is_mild(self, index: int) -> bool:
         """Whether a logger printed it below ERROR: its process expected it."""
-        return self._kept[index][1].level in ("DEBUG", "INFO", "WARNING")
+        return self._kept[index][1].level in _CALM
 
     def records(self) -> tuple[Traceback, ...]:
         """Every traceback in the order of the first exception's line."""
@@ -112,12 +121,15 @@ class Tracebacks:
 
     def is_code(self, line: LogLine) -> bool:
         """Whether a line is a frame or source code inside a traceback: quoted code says nothing about this run."""
+        thread = self._threads.get(line.process)
+        opened = thread.open if thread else None
+        is_within = opened is not None and opened.expects_exception and opened.logged == line.has_header
+        if not is_within and 'File "' not in line.text:
+            return False
         text = _GROUP.sub("", line.text, count=1)
         if log_lines.frame(text):
             return True
-        thread = self._threads.get(line.process)
-        opened = thread.open if thread else None
-        if opened is None or not opened.expects_exception or opened.logged != line.has_header:
+        if opened is None or not is_within:
             return False
         return text[:1] in (" ", "\t") or (opened.after_frame and not _is_own_line(text))
 
@@ -129,6 +141,8 @@ class Tracebacks:
             that this line has shown to be complete.
         """
         thread = self._threads.get(line.process)
+        if line.level in _CALM and (thread is None or thread.is_idle) and not any([w in line.text for w in _TELLING]):
+            return False, None
         if thread is None:
             thread = self._threads[line.process] = _Thread()
         complete = None

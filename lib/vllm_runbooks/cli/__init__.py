@@ -17,10 +17,12 @@ from vllm_runbooks.errors import RunbooksError
 from vllm_runbooks.redact import redact_text
 
 _COMMANDS = {
+    "case": ("case", "case", "Add a recorded case: a log and the answer that you expect."),
     "catalog": ("catalog", "catalog", "Check the catalog's files, add a symptom, list what it knows."),
     "check": ("runbooks", "check", "Run every runbook on every recorded case and write a report."),
     "diagnose": ("diagnose", "diagnose", "Find the root cause in the log of a vLLM start."),
     "list": ("runbooks", "list_", "List the runbooks."),
+    "record": ("record", "record", "Record what a command prints, or a log, as a case that `check` runs."),
     "run": ("runbooks", "run", "Run one runbook headless."),
     "show": ("runbooks", "show", "Show a runbook's purpose and parameters."),
     "site": ("site", "site", "Build the documentation site."),

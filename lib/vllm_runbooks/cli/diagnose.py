@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import click
 
-from vllm_runbooks import render, session
+from vllm_runbooks import collect, render, session
 from vllm_runbooks.cli import output
+from vllm_runbooks.records import Evidence
 
 
 @click.command()
 @click.argument("logs", nargs=-1, metavar="[LOG…|FOLDER|-]")
+@click.option(
+    "--from",
+    "source",
+    metavar="SOURCE",
+    help=f"Fetch the log with one command that only reads: {', '.join(collect.FORMS)}.",
+)
 @click.option("--vllm", metavar="VERSION", help="Release that wrote the log, where the log does not say.")
 @click.option("--start", type=click.IntRange(min=1), help="Which of several starts in the text (default: the last).")
 @click.option(
@@ -20,15 +27,19 @@ from vllm_runbooks.cli import output
     help="Your own catalog folder (with symptoms/), on top; repeatable.",
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def diagnose(logs: tuple[str, ...], vllm: str | None, start: int | None, own: tuple[str, ...], form: str) -> int:
+def diagnose(
+    *, logs: tuple[str, ...], source: str | None, vllm: str | None, start: int | None, own: tuple[str, ...], form: str
+) -> int:
     """Find the root cause in the log of a vLLM start.
 
     Give the log's file, several logs of one start (its nodes or ranks), a recorded case, or `-` for standard input.
     Exit status: 0 healthy, 1 a cause or no proof of health, 2 the input cannot be read.
     """
-    if not logs:
+    if logs and source is not None:
+        raise click.UsageError("give either logs or --from, not both.")
+    if not logs and source is None:
         raise click.UsageError("give a log file, a recorded case, or - for standard input.")
-    evidence = session.load_files(logs, vllm=vllm)
+    evidence = session.load_files(logs, vllm=vllm) if source is None else _fetched(source, vllm)
     catalog = session.load_catalog((*session.own_catalogs(), *own))
     output.name_left_out(catalog)
     answer = session.diagnose(evidence, start=start, catalog=catalog)
@@ -37,3 +48,13 @@ def diagnose(logs: tuple[str, ...], vllm: str | None, start: int | None, own: tu
     else:
         output.write(render.text(answer))
     return int(answer.root_cause is not None or not answer.outcome.is_healthy)
+
+
+def _fetched(source: str, vllm: str | None) -> Evidence:
+    """Fetch the log; the command is shown before it runs, and what its tool says beside the log after it."""
+    command = collect.command(source)
+    click.echo(f"vllm-runbooks: running `{command.line}`: {command.effect}", err=True)
+    document, said = collect.fetch(command)
+    if said:
+        click.echo(f"vllm-runbooks: {command.argv[0]} says: {said}", err=True)
+    return Evidence((document,), vllm=vllm)

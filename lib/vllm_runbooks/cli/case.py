@@ -1,0 +1,111 @@
+"""`vllm-runbooks case add`."""
+
+# ruff: noqa: PLC0415 - `--help` needs none of what is imported late
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+import click
+
+from vllm_runbooks.cli import output
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.records import Expectation, Outcome
+
+
+@click.group()
+def case() -> None:
+    """Add a recorded case: a log and the answer that you expect."""
+
+
+@case.command()
+@click.argument("logs", nargs=-1, required=True, metavar="LOG…")
+@click.option(
+    "--expect", "class_", metavar="CLASS", required=True, help="Class of the root cause; ok if there is none."
+)
+@click.option("--outcome", type=click.Choice([str(outcome) for outcome in Outcome]), help="How the start ended.")
+@click.option("--symptom", metavar="ID", help="The very symptom, where the class has finer ones.")
+@click.option("--vllm", metavar="VERSION", help="Release that wrote the log, where the log does not say.")
+@click.option("--id", "id_", metavar="ID", help="The case's id; it is written to cases/ID.")
+@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="The case's folder; its name is its id.")
+def add(
+    *,
+    logs: tuple[str, ...],
+    class_: str,
+    outcome: str | None,
+    symptom: str | None,
+    vllm: str | None,
+    id_: str | None,
+    out: Path | None,
+) -> int:
+    """Make a test of a LOG: the case expects the answer that you give, whatever the diagnosis says of it.
+
+    Secrets in the log are replaced. Several LOGs are logs of one start.
+
+    Exit status: 0 the case is written, 2 it is not.
+    """
+    from vllm_runbooks import recording, session
+    from vllm_runbooks.cli.record import said_secrets, said_test, said_written
+
+    if id_ is not None and out is not None:
+        raise click.UsageError("give either --id or --out: the name of the folder is the id.")
+    if id_ is not None and Path(id_).name != id_:
+        raise InputError(f"--id {id_}: is no id; write a name, or the case's folder with --out")
+    _check_expected(class_, symptom)
+    evidence = session.load_files(logs, vllm=vllm)
+    folder = out or Path("cases") / (id_ or _id(evidence.documents[0].name, class_))
+    expect = Expectation(outcome=Outcome(outcome) if outcome else None, class_=class_, symptom=symptom)
+    written = recording.add_case(folder, evidence, expect)
+    today = (
+        f"passes: {written.judgement.reason}"
+        if written.judgement.verdict == "pass"
+        else f"fails, as it should: {written.judgement.reason}"
+    )
+    lines = [
+        said_written(written),
+        f"  Secrets    {said_secrets(written)}",
+        f"  Today      it {today}",
+        said_test(written),
+    ]
+    output.write("\n".join(lines))
+    return 0
+
+
+def _check_expected(class_: str, symptom: str | None) -> None:
+    """Refuse what no answer could ever be, with what is nearest."""
+    from vllm_runbooks import authoring, session
+
+    classes = authoring.words("classes")
+    if class_ != "ok" and class_ not in classes:
+        finer = ".".join(class_.split(".")[:2])
+        if finer in classes:
+            raise InputError(f"--expect {class_}: is no class; write --expect {finer} --symptom {class_}")
+        raise InputError(f"--expect {class_}: is no class; {_nearest(class_, [*classes, 'ok'])}")
+    if symptom is None:
+        return
+    symptoms = session.load_catalog().symptoms
+    if symptom not in symptoms:
+        raise InputError(f"--symptom {symptom}: the catalog has no such symptom; {_nearest(symptom, symptoms)}")
+    if symptoms[symptom].class_ != class_:
+        raise InputError(f"--symptom {symptom}: is of the class {symptoms[symptom].class_}, not {class_}; correct one")
+
+
+def _nearest(word: str, words: Collection[str]) -> str:
+    """The word that may be meant, else those of its group, else the groups."""
+    near = difflib.get_close_matches(word, words, n=1, cutoff=0.6) or [
+        w for w in words if word.rpartition(".")[2] == w.rpartition(".")[2]
+    ]
+    if near:
+        return f"did you mean {near[0]}?"
+    group = word.partition(".")[0]
+    if own := [w for w in words if w.partition(".")[0] == group]:
+        return f"{group} has {', '.join(own)}"
+    groups = sorted({w.partition(".")[0] for w in words if "." in w})
+    return f"`vllm-runbooks catalog list` shows the symptoms, by groups: {', '.join(groups)}"
+
+
+def _id(name: str, class_: str) -> str:
+    stem = re.sub(r"[^A-Za-z0-9]+", "-", Path(name).stem).strip("-")[:40] or "log"
+    return f"{stem}-{class_.replace('.', '-')}".lower()

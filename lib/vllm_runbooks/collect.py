@@ -1,0 +1,222 @@
+"""Fetch a server's log from where it runs, with one command that only reads: docker, podman, kubectl or journalctl.
+
+A source is `KIND:NAME`. The table below is all there is: a name that is not strictly one of its kind is refused, so no
+part of a command is an option, a path or text for a shell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import string
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from typing import IO, cast
+
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.evidence import decode
+from vllm_runbooks.records import Document
+from vllm_runbooks.redact import redact_text
+
+MAX_BYTES = 512 << 20
+"""Most bytes of a log that are fetched."""
+_DNS_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_POD = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
+_CONTAINER = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}"
+_IN_POD = rf"(?P<namespace>{_DNS_LABEL})/(?P<pod>{_POD})(?:/(?P<container>{_DNS_LABEL}))?"
+_KUBECTL = ("kubectl", "logs", "--namespace={namespace}", "{pod}", "--container={container}")
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One kind of place that a log is fetched from."""
+
+    form: str
+    """How its sources are written."""
+    name: str
+    """Regular expression of its names, groups as `argv` uses them."""
+    argv: tuple[str, ...]
+    """The command; a piece whose group the name does not have is left out."""
+    effect: str
+    """What the command does."""
+    nothing: str
+    """What to look at when the log is empty."""
+    is_mixed: bool = False
+    """Whether what the server wrote to its standard error comes on the command's own: the two are read as one."""
+
+
+_LOOK_AT_CONTAINER = "the container has printed nothing; does it log to a file?"
+_LOOK_AT_POD = "the container has printed nothing; `kubectl describe pod` says what it waits for"
+_KINDS = {
+    "docker": _Kind(
+        "docker:CONTAINER", rf"(?P<container>{_CONTAINER})", ("docker", "logs", "{container}"),
+        "reads what the container has printed, changes nothing", _LOOK_AT_CONTAINER, is_mixed=True,
+    ),
+    "podman": _Kind(
+        "podman:CONTAINER", rf"(?P<container>{_CONTAINER})", ("podman", "logs", "{container}"),
+        "reads what the container has printed, changes nothing", _LOOK_AT_CONTAINER, is_mixed=True,
+    ),
+    "k8s": _Kind(
+        "k8s:NAMESPACE/POD[/CONTAINER]", _IN_POD, _KUBECTL,
+        "reads what the container has printed since it started, changes nothing", _LOOK_AT_POD,
+    ),
+    "k8s-previous": _Kind(
+        "k8s-previous:NAMESPACE/POD[/CONTAINER]", _IN_POD, (*_KUBECTL, "--previous"),
+        "reads what the container printed before its last restart, changes nothing", _LOOK_AT_POD,
+    ),
+    "journal": _Kind(
+        "journal:UNIT", r"(?P<unit>[A-Za-z0-9_][A-Za-z0-9_.:@\\-]{0,254})",
+        # "cat" is the message alone, as the server wrote it: vLLM prints its own times.
+        ("journalctl", "--unit={unit}", "--boot", "--output=cat", "--no-pager"),
+        "reads what the unit has printed since this host booted, changes nothing",
+        "nothing of this unit is stored since the boot, or this user may not read it; see `systemctl status`",
+    ),
+}  # fmt: skip
+FORMS = tuple(kind.form for kind in _KINDS.values())
+"""How sources are written."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that prints a log."""
+
+    source: str
+    argv: tuple[str, ...]
+    effect: str
+    nothing: str
+    is_mixed: bool
+
+    @property
+    def line(self) -> str:
+        """The command as one would type it."""
+        return shlex.join(self.argv)
+
+
+def command(source: str) -> Command:
+    """The command that fetches a source's log.
+
+    Raises:
+        InputError: there is no such kind of source, its name is not one, or its tool is not on this host.
+    """
+    word, _, name = source.partition(":")
+    kind = _KINDS.get(word)
+    if kind is None:
+        raise InputError(f"{_shown(source)}: is no source of a log; write {', '.join(FORMS[:-1])} or {FORMS[-1]}")
+    match = re.fullmatch(kind.name, name, re.ASCII)
+    if match is None:
+        raise InputError(f"{_shown(source)}: does not name one; write {kind.form}")
+    groups = match.groupdict()
+    pieces = [piece for piece in kind.argv if all(groups[field] is not None for field in _fields(piece))]
+    argv = tuple(piece.format(**groups) for piece in pieces)
+    if shutil.which(argv[0]) is None:
+        raise InputError(f"{source}: {argv[0]} is not on this host; run this where it is, or give the log as a file")
+    return Command(source, argv, kind.effect, kind.nothing, kind.is_mixed)
+
+
+def _shown(source: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in source[:80]) or "(nothing)"
+
+
+def _fields(piece: str) -> list[str]:
+    return [field for _, field, _, _ in string.Formatter().parse(piece) if field]
+
+
+def fetch(
+    wanted: Command, *, quiet_s: float = 60.0, whole_s: float = 600.0, max_bytes: int = MAX_BYTES
+) -> tuple[Document, str]:
+    """Run the command; the log it prints, and the last thing that the tool itself said beside it ("" for nothing).
+
+    It is given up when nothing comes for `quiet_s`, or when it is not through after `whole_s`.
+
+    Raises:
+        InputError: the tool failed, took too long or printed too much, or there is no log.
+    """
+    with tempfile.TemporaryFile() as beside:
+        raw, status = _run(wanted, beside, _Bounds(quiet_s, whole_s, max_bytes))
+        beside.seek(max(beside.seek(0, os.SEEK_END) - 4096, 0))
+        said = _last_words(beside.read())
+    if status:
+        ended = f"ended with status {status}" if status > 0 else f"was ended by signal {-status}"
+        said = (_last_words(raw[-4096:]) if wanted.is_mixed else said) or "it said nothing"
+        raise InputError(f"{wanted.source}: `{wanted.line}` {ended}: {said}")
+    if not raw.strip() or raw.strip() == b"-- No entries --":
+        raise InputError(f"{wanted.source}: the log is empty: {wanted.nothing}{f' ({said})' if said else ''}")
+    return Document(wanted.source, decode(raw, wanted.source)), said
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    quiet_s: float
+    whole_s: float
+    max_bytes: int
+
+
+def _run(wanted: Command, beside: IO[bytes], bounds: _Bounds) -> tuple[bytes, int]:
+    """The command's output and exit status; its processes are ended where that takes too long."""
+    try:
+        process = subprocess.Popen(  # noqa: S603 - the pieces come from the table, the names are checked
+            wanted.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if wanted.is_mixed else beside,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise InputError(f"{wanted.source}: {wanted.argv[0]} cannot be run: {error.strerror}; check it") from None
+    try:
+        return _read(wanted, process, bounds), process.wait(bounds.quiet_s)
+    except subprocess.TimeoutExpired:
+        raise _too_slow(wanted, f"printed the log and did not end within {bounds.quiet_s:g} s") from None
+    finally:
+        _end(process)
+
+
+def _read(wanted: Command, process: subprocess.Popen[bytes], bounds: _Bounds) -> bytes:
+    output = cast("IO[bytes]", process.stdout)
+    chunks: list[bytes] = []
+    size = 0
+    through_at = time.monotonic() + bounds.whole_s
+    while (wait := min(bounds.quiet_s, through_at - time.monotonic())) > 0:
+        if not select.select([output], [], [], wait)[0]:
+            if wait < bounds.quiet_s:
+                break
+            raise _too_slow(wanted, f"printed nothing for {bounds.quiet_s:g} s")
+        chunk = os.read(output.fileno(), 1 << 20)
+        if not chunk:
+            return b"".join(chunks)
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > bounds.max_bytes:
+            raise InputError(
+                f"{wanted.source}: the log is larger than {bounds.max_bytes >> 20} MiB; give its end, for example "
+                f"with `{wanted.line} 2>&1 | tail -c 100M | vllm-runbooks diagnose -`"
+            )
+    raise _too_slow(wanted, f"was not through after {bounds.whole_s:g} s")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the command with what it started; it only reads, so there is nothing to wait for."""
+    cast("IO[bytes]", process.stdout).close()
+    if process.returncode is None:
+        # Not waited for yet: its number is its own still.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _too_slow(wanted: Command, what: str) -> InputError:
+    return InputError(f"{wanted.source}: `{wanted.line}` {what}; run it by hand and give the log as a file")
+
+
+def _last_words(raw: bytes) -> str:
+    """The last line that a tool printed, harmless to show."""
+    lines = [line.strip() for line in raw.decode("utf-8", "replace").splitlines() if line.strip()]
+    words = "".join(c if c.isprintable() else " " for c in lines[-1]) if lines else ""
+    return redact_text(words)[:300]

@@ -1,0 +1,461 @@
+"""Make recorded cases: a log, or what a command prints, as a folder that `check` runs, its secrets replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from vllm_runbooks import catalog, session
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.evidence import decode
+from vllm_runbooks.files import store
+from vllm_runbooks.records import Answer, Case, Document, Evidence, Expectation, Judgement, document
+from vllm_runbooks.redact import Redactor
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from vllm_runbooks.records import Runbook
+
+MAX_KEPT = 64 << 20
+"""Bytes of a command's output that are kept: half of it from the beginning, half from the end."""
+MAX_CASE = 256 << 20
+"""Characters of a case's logs: it is there to be kept and run again."""
+_MAX_LINE = 1 << 20
+"""Bytes of a line that are waited for before what is there is shown."""
+_MAX_SAID = 2000
+_ENDING_S = 10.0
+"""Time within which a supervisor has ended all there is; it needs five seconds."""
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+
+Show = Callable[[bytes], None]
+"""Shows what a command prints, secrets replaced, as it comes."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command printed, and how it ended."""
+
+    raw: bytes
+    ending: str
+    """In words, as in "ended with exit status 1"."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A case that was written."""
+
+    folder: Path
+    case: Case
+    answer: Answer
+    """What the diagnosis says of it now."""
+    judgement: Judgement
+    """That answer against what the case expects."""
+    secrets: Mapping[str, int]
+    """How many were replaced, by kind."""
+    output: Output | None = None
+    """Of the command, where one was recorded."""
+
+
+def record_command(
+    folder: Path, command: Sequence[str], *, show: Show, seconds: float | None = None, vllm: str | None = None
+) -> Recording:
+    """Run the command, and write what it printed as a case; `seconds` is when it is stopped, as by Ctrl-C.
+
+    Raises:
+        InputError: the folder cannot be made, the command cannot be run, or it printed nothing.
+    """
+    _check_folder(folder)
+    output = run_command(command, show=show, seconds=seconds)
+    line = shlex.join(command)
+    if not output.raw.strip():
+        raise InputError(f"{command[0]}: printed nothing and {output.ending}; no case was written")
+    evidence = Evidence((Document("startup.log", decode(output.raw, command[0])),), vllm=vllm)
+    source = f"recorded with `vllm-runbooks record` on {_today()}; the command {output.ending}: {line}"
+    return replace(_write(folder, evidence, source=source), output=output)
+
+
+def record_logs(folder: Path, evidence: Evidence) -> Recording:
+    """Write logs as a case that expects what the diagnosis says of them now.
+
+    Raises:
+        InputError: the folder cannot be made.
+    """
+    _check_folder(folder)
+    names = ", ".join(d.name for d in evidence.documents)
+    return _write(folder, evidence, source=f"recorded with `vllm-runbooks record` on {_today()} from {names}")
+
+
+def add_case(folder: Path, evidence: Evidence, expect: Expectation) -> Recording:
+    """Write logs as a case that expects what a person knows of them, whatever the diagnosis says.
+
+    Raises:
+        InputError: the folder cannot be made.
+    """
+    _check_folder(folder)
+    names = ", ".join(d.name for d in evidence.documents)
+    source = f"added with `vllm-runbooks case add` on {_today()} from {names}"
+    return _write(folder, evidence, source=source, expect=expect)
+
+
+def _today() -> str:
+    return datetime.now(tz=UTC).date().isoformat()
+
+
+# What a command prints
+
+
+def run_command(command: Sequence[str], *, show: Show, seconds: float | None = None) -> Output:
+    """Run the command to its end, with a supervisor that leaves nothing of it behind.
+
+    Ctrl-C, SIGTERM and SIGHUP are handed on to it, and end it within five seconds; a second one does so at once.
+
+    Raises:
+        InputError: the command cannot be run.
+    """
+    if shutil.which(command[0]) is None:
+        raise InputError(f"{command[0]}: no such command; check its name, and the path")
+    supervisor = subprocess.Popen(  # noqa: S603 - our own module, and the user's own command
+        [sys.executable, "-P", "-m", "vllm_runbooks.supervisor", *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # A terminal sends its signals to the whole group; handing them on is the supervisor's part.
+        start_new_session=True,
+    )
+    kept, live = _Kept(MAX_KEPT), _Live(show, known=shlex.join(command))
+    began = time.monotonic()
+    try:
+        with _handed_on_to(supervisor) as stop:
+            for chunk in _chunks(supervisor, stop, stop_at=began + (seconds or math.inf)):
+                kept.take(chunk)
+                live.take(chunk)
+            live.finish()
+    finally:
+        # The end of its input is the supervisor's order to end all; where it has, nothing is left to do.
+        said = _ended(supervisor)
+    if "returncode" not in said:
+        raise InputError(f"{command[0]}: cannot be run: {said.get('refused', 'the supervisor died')}; check the file")
+    status = said["returncode"]
+    ending = stop.said or ("was ended by us" if status is None else _ending(status))
+    return Output(kept.raw(), ending, time.monotonic() - began)
+
+
+def _chunks(supervisor: subprocess.Popen[bytes], stop: _Stop, *, stop_at: float) -> Iterator[bytes]:
+    """What the command prints, as it comes."""
+    pipe = cast("IO[bytes]", supervisor.stdout)
+    while True:
+        wait = min(0.5, max(stop_at - time.monotonic(), 0))
+        if select.select([pipe], [], [], wait)[0]:
+            chunk = os.read(pipe.fileno(), 1 << 16)
+            if not chunk:
+                return
+            yield chunk
+        elif supervisor.poll() is not None:
+            # Something that cannot be ended holds the pipe.
+            return
+        if time.monotonic() >= stop_at:
+            stop_at = math.inf
+            stop(signal.SIGINT, "was stopped when its time was up")
+
+
+def _ended(supervisor: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """Have the supervisor end what it started, and read what it says of it."""
+    try:
+        _, said = supervisor.communicate(timeout=_ENDING_S)
+    except subprocess.TimeoutExpired:
+        supervisor.kill()
+        _, said = supervisor.communicate()
+    try:
+        found: dict[str, Any] = json.loads(said)
+    except ValueError:
+        return {}
+    return found
+
+
+def _ending(status: int) -> str:
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return f"was ended by {signal.Signals(-status).name}"
+    return f"ended with exit status {status}"
+
+
+class _Stop:
+    """Hands signals on to the supervisor."""
+
+    def __init__(self, supervisor: subprocess.Popen[bytes]) -> None:
+        self.said = ""
+        """Why the command was stopped, where it was."""
+        self._orders = cast("IO[bytes]", supervisor.stdin).fileno()
+
+    def __call__(self, number: int, said: str) -> None:
+        self.said = self.said or said
+        with contextlib.suppress(OSError):
+            os.write(self._orders, bytes([number]))
+
+
+@contextlib.contextmanager
+def _handed_on_to(supervisor: subprocess.Popen[bytes]) -> Iterator[_Stop]:
+    """Hand on SIGINT, SIGTERM and SIGHUP, where this thread may handle signals."""
+    stop = _Stop(supervisor)
+
+    def hand_on(number: int, _frame: FrameType | None) -> None:
+        stop(number, f"was stopped by {signal.Signals(number).name}")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    if before.get(signal.SIGHUP) == signal.SIG_IGN:
+        # Under nohup, and it stays so. SIGINT, which a script's background jobs ignore, counts all the same.
+        del before[signal.SIGHUP]
+    for number in before:
+        signal.signal(number, hand_on)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+class _Kept:
+    """The beginning and the end of a long output."""
+
+    def __init__(self, limit: int) -> None:
+        self._room = limit // 2
+        self._max_tail = limit - limit // 2
+        self._head: list[bytes] = []
+        self._tail: deque[bytes] = deque()
+        self._in_tail = 0
+        self._left_out = 0
+
+    def take(self, chunk: bytes) -> None:
+        """Keep it, where there is room; of what comes later the latest stays."""
+        if self._room:
+            self._head.append(chunk[: self._room])
+            chunk = chunk[self._room :]
+            self._room -= len(self._head[-1])
+        if chunk:
+            self._tail.append(chunk)
+            self._in_tail += len(chunk)
+        while self._in_tail > self._max_tail and len(self._tail) > 1:
+            gone = len(self._tail.popleft())
+            self._in_tail -= gone
+            self._left_out += gone
+
+    def raw(self) -> bytes:
+        """All that was kept; a line says where something was left out."""
+        head, tail = b"".join(self._head), b"".join(self._tail)
+        if not self._left_out:
+            return head + tail
+        # A piece of a line may be a piece of a secret.
+        whole_head, whole_tail = head[: head.rfind(b"\n") + 1], tail[tail.find(b"\n") + 1 :]
+        left_out = self._left_out + len(head) - len(whole_head) + len(tail) - len(whole_tail)
+        return whole_head + b"[vllm-runbooks record: %d bytes left out]\n" % left_out + whole_tail
+
+
+class _Live:
+    """Shows an output by whole lines, secrets replaced."""
+
+    def __init__(self, show: Show, *, known: str) -> None:
+        """Secrets that `known` names are replaced wherever they are printed."""
+        self._show = show
+        self._rest = b""
+        self._redactor = Redactor()
+        self._redactor.learn([known])
+
+    def take(self, chunk: bytes) -> None:
+        """Show the lines that are complete; a progress bar's line is at its return."""
+        text = self._rest + chunk
+        end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+        if not end and len(text) > _MAX_LINE:
+            end = len(text)
+        self._rest = text[end:]
+        if end:
+            self._show(self._redactor.raw(text[:end]))
+
+    def finish(self) -> None:
+        """Show what is left, with the line's end that it lacks."""
+        if self._rest:
+            self._show(self._redactor.raw(self._rest) + b"\n")
+            self._rest = b""
+
+
+# The folder
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse, before anything is run or read, a folder that could not be written in the end."""
+    path = folder.absolute()
+    if not _ID.fullmatch(path.name):
+        raise InputError(
+            f"{folder}: its name is the case's id; write one of letters, digits, dots, dashes and underscores"
+        )
+    try:
+        if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
+            raise InputError(f"{folder}: exists already, and nothing is overwritten; name another folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        probe = _part(path)
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made: {error.strerror}; name another folder") from None
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+
+
+def _write(folder: Path, evidence: Evidence, *, source: str, expect: Expectation | None = None) -> Recording:
+    """Write the case's folder whole or not at all; without an expectation, what the diagnosis says is expected."""
+    path = folder.absolute()
+    given = evidence.documents
+    (source, *texts), secrets = _redacted([" ".join(source.split()), *_texts(given)])
+    names = _file_names(given)
+    evidence = replace(evidence, documents=tuple(map(Document, names, texts)), case=None)
+    answer = session.diagnose(evidence)
+    cause = answer.root_cause
+    if expect is None:
+        subject = (answer.facts.model or "a start").rpartition("/")[2]
+        title = cause.title if cause else f"{subject}: {answer.outcome.value}"
+    else:
+        title = f"{Redactor().name(given[0].name)}: {expect.symptom or expect.class_}"
+    case = Case(
+        id=path.name,
+        title=title,
+        source=source[:_MAX_SAID],
+        vllm=evidence.vllm,
+        files=names,
+        expect=expect or _as_found(answer),
+        runbooks=_runbooks((expect.symptom or expect.class_ if expect else cause.symptom if cause else None) or ""),
+    )
+    part = _part(path)
+    try:
+        part.mkdir()
+        for name, text in zip(names, texts, strict=True):
+            store(part / name, text)
+        store(part / "case.yaml", _case_yaml(case, is_found=expect is None))
+        # As it will be read: what the file cannot say is noticed here.
+        read = session.load_case(part)
+        judgement = session.judge(answer, replace(evidence, case=read))
+        part.rename(path)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return Recording(folder, read, answer, judgement, secrets)
+
+
+def _texts(documents: Sequence[Document]) -> Iterator[str]:
+    """The logs' texts, read once each."""
+    length = 0
+    for given in documents:
+        pieces = []
+        for piece in given.pieces():
+            pieces.append(piece)
+            length += len(piece)
+            if length > MAX_CASE:
+                raise InputError(
+                    f"{given.name}: larger than {MAX_CASE >> 20} MiB; cut out the start that is to be kept"
+                )
+        yield "".join(pieces)
+
+
+def _redacted(texts: Sequence[str]) -> tuple[list[str], dict[str, int]]:
+    """The texts of one case without their secrets, each of which has one placeholder in all of them."""
+    redactor = Redactor()
+    for text in texts:
+        redactor.learn([text])
+    return [redactor.text(text) for text in texts], dict(redactor.counts)
+
+
+def _file_names(documents: Sequence[Document]) -> list[str]:
+    """A log alone is startup.log; of several each keeps its name, as far as it is harmless."""
+    if len(documents) == 1:
+        return ["startup.log"]
+    names: list[str] = []
+    redactor = Redactor()
+    for given in documents:
+        stem = re.sub(r"[^A-Za-z0-9._-]", "_", redactor.name(given.name)).lstrip(".-")[:80] or "startup.log"
+        name, number = stem, 2
+        while name in names or name == "case.yaml":
+            name, number = f"{number}-{stem}", number + 1
+        names.append(name)
+    return names
+
+
+def _as_found(answer: Answer) -> Expectation:
+    """What the diagnosis says now; a failure without a cause is no answer to expect."""
+    class_ = answer.root_cause.class_ if answer.root_cause else "ok" if answer.outcome.is_healthy else None
+    facts = {f.name: getattr(answer.facts, f.name) for f in fields(answer.facts)}
+    return Expectation(
+        outcome=answer.outcome,
+        class_=class_,
+        facts={name: value for name, value in facts.items() if value is not None},
+        starts=[s.outcome for s in answer.starts] if len(answer.starts) > 1 else None,
+    )
+
+
+def _runbooks(symptom: str) -> list[str]:
+    """The runbook that a case is run by: its symptom's, else one for the class, else that for the most symptoms."""
+    known = session.load_catalog().symptoms
+    usable = sorted((r for r in _all_runbooks() if _reads_logs(r)), key=lambda r: -len(r.symptoms))
+    serving = [r for r in usable if symptom in known and r.id == known[symptom].runbook]
+    serving += [r for r in usable if symptom in r.symptoms]
+    serving += [r for r in usable if any(s.split(".")[:2] == symptom.split(".")[:2] for s in r.symptoms)]
+    return [r.id for r in (serving or usable)[:1]]
+
+
+def _all_runbooks() -> Iterator[Runbook]:
+    from vllm_runbooks.notebook import load_runbook  # noqa: PLC0415 - nbformat loads slowly
+
+    for path in sorted(catalog.runbooks_dir().glob("*.ipynb")):
+        with contextlib.suppress(InputError):
+            yield load_runbook(path)
+
+
+def _reads_logs(runbook: Runbook) -> bool:
+    takes = {parameter.name for parameter in runbook.parameters}
+    return "evidence" in takes and not runbook.needs_gpu and not runbook.side_effects
+
+
+_FOUND = """\
+# Written by `vllm-runbooks record`. `expect` is what the diagnosis said at that time, and nobody has reviewed it:
+# correct what is wrong, leave out what does not matter, then delete this remark.
+"""
+_TOLD = """\
+# Written by `vllm-runbooks case add`: `expect` is what a person says of this log, not what the diagnosis says.
+"""
+
+
+def _case_yaml(case: Case, *, is_found: bool) -> str:
+    from ruamel.yaml import YAML  # noqa: PLC0415 - nothing else here needs it
+
+    writer = YAML(pure=True)
+    writer.width = 4096
+    data = document(case)
+    data["expect"] = {name: value for name, value in data["expect"].items() if value not in (None, {}, [])}
+    text = io.StringIO()
+    writer.dump({name: value for name, value in data.items() if value is not None}, text)
+    return (_FOUND if is_found else _TOLD) + text.getvalue()

@@ -1,0 +1,487 @@
+"""A document's statements are judged by computation: right, wrong, or unknown where the record does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vllm_runbooks import answer, authoring, catalog, claims, render, session
+from vllm_runbooks.errors import CatalogError
+from vllm_runbooks.records import (
+    Case,
+    Claim,
+    Claims,
+    Credit,
+    Document,
+    Evidence,
+    Expectation,
+    Facts,
+    Given,
+    JudgedClaim,
+    Outcome,
+    Process,
+    Quote,
+    Reading,
+    Release,
+    Start,
+    Throughput,
+    Truth,
+    Verdict,
+)
+
+CASES = sorted(path.parent.name for path in (catalog.catalog_dir() / "cases").glob("*/claims.yaml"))
+
+
+def lookup(**known: Any) -> Callable[[str, int | None], Any]:
+    return lambda name, number: known.get(name if number is None else f"{name}{number}")
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("0.5 * total + 1", 41.0),
+        ("-total / 8 - 1", -11.0),
+        ("0 < total <= 80 and total != 3", True),
+        ("0 < total <= 70 or word == 'fp8'", True),
+        ("not eager", False),
+        ("abs(start2.total - total) >= 10", True),
+        ("known(nothing) or known(total / 2)", True),
+        ("known(start7.total)", False),
+        ("total > 90 and nothing > 1", False),
+    ],
+)
+def test_expressions_are_computed(expression: str, value: Any) -> None:
+    """Arithmetic, comparisons in a row, logic that stops where it is decided, and names of one start or another."""
+    names = lookup(total=80.0, total2=60.0, word="fp8", eager=True)
+
+    assert claims.faults(expression) == []
+    assert claims.compute(expression, names) == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("nothing + 1", "nothing is not in this log"),
+        ("start3.total", "total of start3 is not in this log"),
+        ("total / 0", "total / 0 cannot be computed from this log"),
+        ("word < total", "word < total cannot be computed from this log"),
+        ("word < 'a' + total", "cannot be computed"),
+        ("abs(word)", "cannot be computed"),
+        ("1e308 * 1e308 // 2", "cannot be computed"),
+    ],
+)
+def test_what_cannot_be_known_is_said(expression: str, said: str) -> None:
+    """A missing name is named; words and numbers are not mixed."""
+    with pytest.raises(LookupError, match=r"not in this log|cannot be computed") as caught:
+        claims.compute(expression, lookup(total=80.0, word="fp8"))
+
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "__import__('os').system('true')", "total.real", "startx.total", "[1][0]", "(lambda: 1)()", "2 ** 9999",
+        "f'{x}'", "known()", "abs(1, 2)", "abs(x=1)", "print(1)", "total if total else 1", "b'x'", "x := 1", "...",
+        "1j", "total is 1", "~total", "total @ total", "total in 'x'", "start1.a.b",
+    ],
+)  # fmt: skip
+def test_nothing_but_arithmetic_is_computed(expression: str) -> None:
+    """No call, no attribute but a start's, no power: an authored file computes, it does not run."""
+    (fault,) = claims.faults(expression)
+
+    assert fault.startswith(("holds", "is no expression"))
+    with pytest.raises(LookupError):
+        claims.compute(expression, lookup(total=1))
+
+
+def test_an_expression_has_a_length() -> None:
+    """What is longer is computed in parts."""
+    assert claims.faults("1 + " * 200 + "1") == ["is longer than 300 characters; compute a part of it under figures"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=120) | st.text("()+-*/.<>= andornotstart123'\"xy", max_size=120))
+def test_any_text_is_judged_without_a_crash(text: str) -> None:
+    """It is an expression, or it is named as none."""
+    if not claims.faults(text):
+        try:
+            claims.compute(text, lookup(x=1.0, y="z"))
+        except LookupError:
+            return
+
+
+def start(**more: Any) -> Start:
+    values: dict[str, Any] = dict.fromkeys(
+        ("processes", "timeline", "readings", "throughput", "warnings", "tracebacks", "hits", "ranks"), ()
+    )
+    values |= {
+        "file": 0, "first_line": 1, "last_line": 9, "outcome": Outcome.RUNNING, "outcome_quote": None,
+        "release": Release(), "command": None,
+        "arguments": {}, "facts": Facts(),
+    }  # fmt: skip
+    return Start(**values | more)
+
+
+def reading(name: str, value: float) -> Reading:
+    return Reading(name, value, "s", None, Process(None), Quote(0, 1, 1, "x"))
+
+
+def claim(**more: Any) -> Claim:
+    values: dict[str, Any] = {
+        "id": "mine", "says": "It fits.", "verdict": Truth.RIGHT, "right_if": "weights_gib < 20",
+        "because": ["It takes {weights_gib}.", "It had {nothing_gib}."],
+    }  # fmt: skip
+    return Claim(**values | more)
+
+
+def judged(*starts: Start, **more: Any) -> JudgedClaim:
+    known, text = more.pop("known", []), more.pop("text", "a log")
+    evidence = Evidence((Document("a.log", text),))
+    found = session.diagnose(session.paste("words"))
+    (result,) = claims.judge(Claims("d", [claim(**more)], known), found, starts, evidence)
+    return result
+
+
+def test_a_verdict_follows_from_the_record() -> None:
+    """The same claim is right of one start, wrong of another, and unknown where the figure is missing."""
+    small, large = start(facts=Facts(weights_gib=13.72)), start(facts=Facts(weights_gib=48.5))
+
+    assert [judged(s).verdict for s in (small, large, start())] == [Truth.RIGHT, Truth.WRONG, Truth.UNKNOWN]
+    assert judged(start()).undecided == "weights_gib is not in this log"
+    assert judged().verdict is Truth.UNKNOWN
+    assert judged(small).because == "It takes 13.72 GiB."
+    assert judged(small, large, right_if="start1.weights_gib < start2.weights_gib").verdict is Truth.RIGHT
+
+
+def test_names_are_looked_up_in_their_order() -> None:
+    """Figures, then what is given, facts, settings, and what a line printed; the largest of several."""
+    one = start(
+        facts=Facts(max_model_len=128),
+        arguments={"max_model_len": 1, "enforce_eager": True},
+        readings=(reading("download_seconds", 3.0), reading("download_seconds", 58.5)),
+    )
+    more = {
+        "right_if": "share == 1 and enforce_eager and download_seconds > 58",
+        "figures": {"share": "max_model_len / given_tokens", "lost_gib": "nothing"},
+        "because": ["{share} and {given_tokens}"],
+    }
+
+    result = judged(one, known=[Given("given_tokens", 128, "us")], **more)
+    assert (result.verdict, result.figures, result.because) == (Truth.RIGHT, {"share": "1"}, "1 and 128")
+
+
+def test_a_capture_of_the_root_cause_is_a_number() -> None:
+    """As printed, with its commas; a word stays a word."""
+    evidence = session.load("autoglm-3090-video-oom")
+    said = claim(right_if="tried_mib == 698 and modality == 'video'", because=["{tried}"])
+    (result,) = claims.judge(Claims("d", [said]), session.diagnose(evidence), session.read(evidence), evidence)
+
+    assert (result.verdict, result.because) == (Truth.RIGHT, "698.00 MiB")
+
+
+def test_what_must_hold_for_the_log_to_decide() -> None:
+    """Without it the verdict is unknown, whatever the rest says."""
+    blocks, nothing = start(facts=Facts(kv_cache_blocks=9)), start()
+    more = {"only_if": "known(kv_cache_blocks)", "right_if": "1 == 1"}
+
+    assert judged(blocks, **more).verdict is Truth.RIGHT
+    assert judged(nothing, **more).undecided == "the log does not hold what would decide it"
+
+
+def test_one_choice_that_makes_it_right_is_enough() -> None:
+    """Every value that the document offers is tried."""
+    more = {"at": {"gpu_memory_utilization": [0.9, 0.5]}}
+
+    assert judged(start(), right_if="gpu_memory_utilization < 0.6", **more).verdict is Truth.RIGHT
+    assert judged(start(), right_if="gpu_memory_utilization < 0.4", **more).verdict is Truth.WRONG
+    assert judged(start(), right_if="gpu_memory_utilization < lost", **more).verdict is Truth.UNKNOWN
+
+
+def test_credit_is_given_only_where_nothing_else_differs() -> None:
+    """Two settings that differ prove nothing about one; those of the server's front do not count."""
+    plain = start(arguments={"port": 1, "dtype": "a", "x": 1})
+    fp8 = start(arguments={"port": 2, "dtype": "a", "quantization": "fp8"})
+    more: dict[str, Any] = {"right_if": "1 == 1", "credit": Credit("quantization", [1, 2])}
+
+    result = judged(plain, fp8, **more)
+    assert (result.verdict, result.undecided) == (Truth.UNKNOWN, "starts 1 and 2 differ in x as well")
+    more["credit"] = Credit("quantization", [1, 2], ["x"])
+    assert judged(plain, fp8, **more).verdict is Truth.RIGHT
+    assert judged(plain, start(), **more).undecided == "starts 1 and 2 are not in this log"
+    assert judged(plain, **more).undecided == "starts 1 and 2 are not in this log"
+
+
+def test_lines_are_quoted_from_the_words_that_find_them() -> None:
+    """The first line that holds them, secrets and control characters gone; words that are nowhere are left out."""
+    text = "one\nHF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz012345 weights \x1b[31m13.72\nweights again"
+    result = judged(start(), text=text, quotes=["weights", "nowhere"])
+
+    assert [(q.line, q.text) for q in result.quotes] == [(2, "weights 13.72")]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_claims_of_a_case_come_out_as_written(name: str) -> None:
+    """Every shipped claim is judged as it says, shows a number or a reason, and quotes a line of the case."""
+    evidence = session.load(name)
+    results = session.judge_claims(evidence)
+
+    assert [(c.id, c.verdict) for c in results] == [(c.id, c.expected) for c in results]
+    assert [c.id for c in results if not c.because] == []
+    assert [c.id for c in results if not c.quotes] == []
+    assert session.judge(session.diagnose(evidence), evidence).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("name", "claim_id", "trap", "verdict", "number"),
+    [
+        ("qwen-a100-relogged-by-wrapper", "the-run-that-worked-was-v0", "2.2", Truth.WRONG, "1,721,888"),
+        ("qwen-a100-shared-gpu-race", "lower-utilization-cures", "2.3", Truth.WRONG, "0.45"),
+        ("qwen-a100-shared-gpu-race", "the-ladder-fits", "2.5", Truth.WRONG, "53.49"),
+        ("gpt-oss-gemma-a100-four-starts", "the-published-command-made-the-log", "3.1", Truth.WRONG, None),
+        ("gpt-oss-gemma-a100-four-starts", "fp8-made-it-faster", "3.2", Truth.UNKNOWN, "4.29"),
+        ("gpt-oss-gemma-a100-four-starts", "cache-tokens-measure-requests", "3.3", Truth.WRONG, "0.72"),
+    ],
+)
+def test_known_mistakes_of_the_documents_are_caught(
+    name: str, claim_id: str, trap: str, verdict: Truth, number: str | None
+) -> None:
+    """Each by its number in the list of traps, with the figure that shows it."""
+    evidence = session.load(name)
+    authored = evidence.case.claims if evidence.case else None
+    result = next(c for c in session.judge_claims(evidence) if c.id == claim_id)
+
+    assert authored is not None
+    assert next(c.trap for c in authored.claims if c.id == claim_id) == trap
+    assert result.verdict is verdict
+    assert number is None or number in result.figures.values()
+
+
+def test_claims_follow_the_record_not_the_file() -> None:
+    """With other figures in the log the same claims come out the other way."""
+    evidence = session.load("qwen-a100-shared-gpu-race")
+    calm = evidence.documents[0].text.replace("41.640380859375", "38.5").replace("41.19354248046875", "78.0")
+    changed = replace(evidence, documents=(Document("startup.log", calm),))
+    verdicts = {c.id: c.verdict for c in session.judge_claims(changed)}
+
+    assert verdicts == {
+        "memory-was-released-while-profiling": Truth.WRONG,
+        "lower-utilization-cures": Truth.RIGHT,
+        "the-ladder-fits": Truth.RIGHT,
+    }
+    four = session.load("gpt-oss-gemma-a100-four-starts")
+    lost = four.documents[0].text.replace("GPU KV cache size", "cache")
+    results = session.judge_claims(replace(four, documents=(Document("startup.log", lost),)))
+    assert next(c for c in results if c.id == "cache-tokens-measure-requests").verdict is Truth.UNKNOWN
+
+
+def test_a_case_fails_by_a_claim_that_comes_out_otherwise() -> None:
+    """The verdict names the claim, what was expected and what came out; one that was not judged as well."""
+    case = Case("mine", "t", "s", ["a.log"], Expectation(claims=["a", "b", "c"]))
+    result = judged(start(facts=Facts(weights_gib=48.5)))
+    found = session.diagnose(session.paste("words"))
+    judgement = answer.judge(found, case, [replace(result, id="a"), replace(result, id="c", expected=Truth.WRONG)])
+
+    assert judgement.verdict is Verdict.FAIL
+    assert judgement.reason == "claim a: expected right, got wrong; claim b: not judged"
+
+
+def test_a_log_of_ones_own_has_no_claims() -> None:
+    """They belong to the recorded case, and the runbook says so."""
+    assert session.judge_claims(session.paste("words")) == ()
+    assert render.claims(()).plain.startswith("No claims are judged here")
+
+
+def test_claims_show_verdict_number_reason_and_line() -> None:
+    """In text and HTML alike; nothing of a log is markup."""
+    hostile = JudgedClaim(
+        "mine", "It <b>fits</b>", Truth.RIGHT, Truth.UNKNOWN, {"needed_gib": "53.49", "times": "4.3", "a_b": "<i>"},
+        "As `x` says.", "<u> is not in this log", (Quote(0, 7, 1, "<script>alert(1)</script>"),),
+    )  # fmt: skip
+    shown = render.claims([hostile])
+
+    assert shown.plain.splitlines() == [
+        "UNKNOWN  It <b>fits</b>",
+        "    needed 53.49 GiB · times 4.3 · a b <i>",
+        "    Not decided: <u> is not in this log.",
+        "    As `x` says.",
+        "    Expected: right.",
+        "    line 7: <script>alert(1)</script>",
+    ]
+    assert [mark for mark in ("<script", "<u>", "<i>") if mark in shown.html] == []
+    assert "It &lt;b&gt;fits&lt;/b&gt;" in shown.html
+
+
+CASE = """\
+id: mine
+title: A start of mine
+source: ours
+files: [startup.log]
+expect:
+  outcome: failed
+  claims: [it-fits]
+"""
+CLAIMS = """\
+document: notes of ours
+given:
+  - {name: gpu_total_gib, value: 23.56, source: the card}
+claims:
+  - id: it-fits
+    says: It fits.
+    figures: {free_gib: gpu_total_gib - weights_gib}
+    right_if: free_gib > 1
+    verdict: right
+    because: ['{free} are left.']
+    quotes: [Model loading took]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "mine"
+    path.mkdir()
+    (path / "startup.log").write_text("INFO Model loading took 13.72 GiB memory and 2.0 seconds\n")
+    (path / "case.yaml").write_text(CASE)
+    (path / "claims.yaml").write_text(CLAIMS)
+    return path
+
+
+def test_claims_are_read_with_their_case(folder: Path) -> None:
+    """They lie beside it, and a file of claims can be checked by itself."""
+    case = authoring.read_case(folder / "case.yaml")
+    authoring.check_file(folder / "claims.yaml")
+
+    assert case.claims is not None
+    assert [(c.id, c.verdict) for c in case.claims.claims] == [("it-fits", Truth.RIGHT)]
+    (folder / "claims.yaml").unlink()
+    (folder / "case.yaml").write_text(CASE.replace("  claims: [it-fits]\n", ""))
+    assert authoring.read_case(folder / "case.yaml").claims is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("right_if: free_gib > 1", "right_if: free_gib >", "8: claims.0.right_if: is no expression"),
+        ("right_if: free_gib > 1", "right_if: open('x')", "8: claims.0.right_if: holds \"open('x')\""),
+        ("gpu_total_gib - weights_gib", "2 ** 3", "7: claims.0.figures.free_gib: holds '2 ** 3'"),
+        ("    because:", "    only_if: x y\n    because:", "10: claims.0.only_if: is no expression"),
+        ("because: ['{free} are left.']", "because: []", "10: claims.0.because: is empty"),
+        ("[Model loading took]", "[It never said that]", "11: claims.0.quotes.0: 'It never said that' is in no file"),
+        ("verdict: right", "verdict: maybe", "9: claims.0.verdict: input should be 'right', 'wrong' or 'unknown'"),
+        ("id: it-fits", "id: It fits", "5: claims.0.id: 'It fits' is taken or no id"),
+        ("name: gpu_total_gib", "name: gpu total", "3: given.0.name: 'gpu total' is no name"),
+        (
+            "    verdict:",
+            "    credit: {setting: x, starts: [1]}\n    verdict:",
+            "9: claims.0.credit.starts: must be two",
+        ),
+        ("    says: It fits.\n", "    says: TODO\n", "6: claims.0.says: still says TODO"),
+        ("document: notes of ours\n", "", "1: document: is missing"),
+    ],
+)
+def test_broken_claims_are_named(folder: Path, old: str, new: str, said: str) -> None:
+    """By folder, line and field, also when the case is read."""
+    (folder / "claims.yaml").write_text(CLAIMS.replace(old, new))
+
+    for name, read in (("claims.yaml", authoring.read_claims), ("case.yaml", authoring.read_case)):
+        with pytest.raises(CatalogError) as caught:
+            read(folder / name)
+        assert f"mine/claims.yaml:{said}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("case", "text", "said"),
+    [
+        ("claims: [it-flies]", CLAIMS, "expect.claims.0: 'it-flies' is no claim of claims.yaml"),
+        ("claims: [it-flies]", CLAIMS, "expect.claims: lacks it-fits of claims.yaml"),
+        ("class: ok", CLAIMS, "expect.claims: lacks it-fits of claims.yaml"),
+        ("claims: [it-fits]", None, "expect.claims.0: 'it-fits' is no claim of claims.yaml"),
+        ("claims: [it-fits]", "document: x\nclaims: []\n", "claims: is empty; name what the document says"),
+    ],
+)
+def test_a_case_compares_exactly_its_claims(folder: Path, case: str, text: str | None, said: str) -> None:
+    """Every claim of the file, and none that is not there."""
+    (folder / "case.yaml").write_text(CASE.replace("claims: [it-fits]", case))
+    if text is None:
+        (folder / "claims.yaml").unlink()
+    else:
+        (folder / "claims.yaml").write_text(text)
+
+    with pytest.raises(CatalogError, match="mine/") as caught:
+        authoring.read_case(folder / "case.yaml")
+    assert said in str(caught.value)
+
+
+def sample(rate: float, running: int | None, line: int = 1) -> Throughput:
+    return Throughput(line, 0.0, rate, running, 0, None)
+
+
+def test_a_steady_line_was_busy_from_its_beginning_to_its_end() -> None:
+    """The first busy line, and one in which the last request ended, cover idle time."""
+    assert claims.steady([sample(1, 1), sample(9, 1), sample(5, 0), sample(4, 1), sample(9, None)]) == [
+        False, True, False, False, False,
+    ]  # fmt: skip
+
+
+def full(number: int, **facts: Any) -> Start:
+    values: dict[str, Any] = {
+        "kv_cache_tokens": 1000, "kv_cache_tokens_meaning": "full-length", "max_concurrency": 10.0, "load_seconds": 9.0,
+        "max_concurrency_tokens": 100, "model": "m", "generation_tokens_per_s_max": 9.0,
+    }  # fmt: skip
+    return start(
+        facts=Facts(**values | facts),
+        arguments={"model": "m", "seed": number},
+        throughput=(sample(1, 1), sample(9, 1)),
+    )
+
+
+def spoken(*starts: Start) -> dict[str, tuple[bool | None, str]]:
+    return {c.figure: (c.may, c.why) for c in claims.comparable(starts)}
+
+
+def test_like_starts_may_be_compared_in_everything() -> None:
+    """One setting apart, the same context, tokens of one meaning, nothing downloaded."""
+    found = spoken(full(1), full(2))
+
+    assert [may for may, _ in found.values()] == [True] * 5
+    assert found["generation in tokens/s"][1] == "starts 1 and 2 differ in seed alone"
+    assert claims.comparable([full(1)]) == []
+    assert spoken(full(1), full(1))["generation in tokens/s"][1] == "starts 1 and 2 differ in nothing alone"
+
+
+def test_what_may_not_be_compared_is_said_with_its_numbers() -> None:
+    """Slots of another model, another context, a download, two settings, no busy interval."""
+    slots = full(1, kv_cache_tokens_meaning="slots", kv_cache_tokens=93936, max_concurrency=6.96, model="n",
+                 max_concurrency_tokens=131072)  # fmt: skip
+    slots = replace(slots, arguments={"model": "n", "seed": 2}, throughput=(sample(1, 1),),
+                    readings=(reading("download_seconds", 8.4),))  # fmt: skip
+    found = spoken(full(1), slots)
+
+    assert found["KV cache in tokens"] == (
+        False,
+        "they are slots of one layer group: in start 2, 93,936 / 131,072 = 0.72, and vLLM itself says 6.96 requests",
+    )
+    assert found["concurrency"] == (False, "stated for requests of 100 and 131,072 tokens")
+    assert found["time to load"] == (False, "part of it is the download: in start 2, 8 of 9 s")
+    assert found["generation in tokens/s"][1] == (
+        "no two starts differ in one setting alone; starts 1 and 2 differ in model, seed; "
+        "no line of start 2 covers an interval that was busy throughout"
+    )
+
+
+def test_what_is_not_printed_leaves_the_comparison_open() -> None:
+    """Unknown is not no."""
+    bare = start()
+    found = spoken(full(1), bare)
+
+    assert [may for may, _ in found.values()] == [True, None, None, None, None]
+    shown = render.comparable([full(1), bare])
+    assert "unknown" in shown.plain
+    assert render.comparable([bare]).plain == "There is one start, and nothing to compare it with."
+    assert render.comparable([]).plain == "The text holds no start of vLLM."

@@ -1,0 +1,210 @@
+"""Logs are fetched with one command from a table: shown first, only reading, never built from anything but a name."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from vllm_runbooks import cli, collect
+from vllm_runbooks.errors import InputError
+
+PORT = "OSError: [Errno 98] Address already in use"
+TOOLS = ("docker", "podman", "kubectl", "journalctl")
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of stand-ins for the tools, the first on the path; each is a shell script that a test writes."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    for name in TOOLS:
+        stand_in(folder, name, "exit 99")
+    return folder
+
+
+def stand_in(folder: Path, name: str, script: str) -> None:
+    """Put a tool into the folder."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def running(group: int) -> list[int]:
+    """Processes of the group that have not ended."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """The command line in this process."""
+    status = cli.run(list(arguments))
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+@pytest.mark.parametrize(
+    ("source", "argv"),
+    [
+        ("docker:vllm-1", ["docker", "logs", "vllm-1"]),
+        ("docker:4f1c2a", ["docker", "logs", "4f1c2a"]),
+        ("podman:vllm", ["podman", "logs", "vllm"]),
+        ("k8s:prod/vllm-0", ["kubectl", "logs", "--namespace=prod", "vllm-0"]),
+        ("k8s:prod/vllm-0.a/server", ["kubectl", "logs", "--namespace=prod", "vllm-0.a", "--container=server"]),
+        ("k8s-previous:prod/vllm-0", ["kubectl", "logs", "--namespace=prod", "vllm-0", "--previous"]),
+        (
+            "journal:vllm@gpu\\x2d0.service",
+            ["journalctl", "--unit=vllm@gpu\\x2d0.service", "--boot", "--output=cat", "--no-pager"],
+        ),
+    ],
+)
+@pytest.mark.usefixtures("tools")
+def test_a_source_is_one_command_of_the_table(source: str, argv: list[str]) -> None:
+    """Its pieces are those of the table, with the name in its place; what it does is said."""
+    command = collect.command(source)
+
+    assert list(command.argv) == argv
+    assert command.effect.endswith("changes nothing")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "docker:--follow", "docker:a b", "docker:a;reboot", "docker:$(reboot)", "docker:", "docker:a/b", "docker:a\n",
+        "podman:-l", "k8s:pod", "k8s:a/b/c/d", "k8s:a/-n", "k8s:Prod/pod", "k8s:a/b;c", "k8s:-a/b", "k8s:a//b",
+        "k8s-previous:a", "journal:-b", "journal:*", "journal:a b", "journal:/etc/shadow", "journal:é",
+        "file:/etc/passwd", "vllm", "", "docker", "DOCKER:a",
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("tools")
+def test_what_is_no_name_is_refused(source: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing runs: an option, a path, a pattern or shell text is no name."""
+    status, out, err = run(capsys, "diagnose", "--from", source)
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "; write docker:CONTAINER" in err or "does not name one; write " in err
+
+
+@pytest.mark.parametrize("source", ["docker:vllm", "podman:vllm", "k8s:prod/vllm-0", "journal:vllm.service"])
+def test_a_fetched_log_is_diagnosed(source: str, tools: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command is shown first, and the answer is that of the log; its file is named as the source is."""
+    for name in TOOLS:
+        stand_in(tools, name, f'echo "{PORT}"')
+    status, out, err = run(capsys, "diagnose", "--from", source, "--vllm", "0.19.0", "--format", "json")
+    document = json.loads(out)
+
+    assert (status, document["files"], document["vllm"]["source"]) == (1, [source], "given")
+    assert document["root_cause"]["symptom"] == "port.in_use"
+    assert err.startswith("vllm-runbooks: running `")
+    assert (err.count("\n"), "changes nothing" in err) == (1, True)
+
+
+def test_both_streams_of_a_container_are_its_log(tools: Path) -> None:
+    """In the order in which they were written; beside kubectl's log stands only what kubectl itself says."""
+    script = 'echo one; echo two >&2; echo three; [ "$1" = logs ] && [ -z "$(cat)" ]'
+    stand_in(tools, "docker", script)
+    stand_in(tools, "kubectl", script)
+    of_docker, beside_docker = collect.fetch(collect.command("docker:a"))
+    of_pod, beside_pod = collect.fetch(collect.command("k8s:a/b"))
+
+    assert (of_docker.text, beside_docker) == ("one\ntwo\nthree\n", "")
+    assert (of_pod.text, beside_pod) == ("one\nthree\n", "two")
+
+
+def test_what_the_tool_says_beside_the_log_is_shown(tools: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Such as which of a pod's containers it chose."""
+    stand_in(tools, "kubectl", f'echo "Defaulted container \\"a\\" out of: a, b" >&2; echo "{PORT}"')
+    _, _, err = run(capsys, "diagnose", "--from", "k8s:prod/vllm-0")
+
+    assert err.splitlines()[1:] == ['vllm-runbooks: kubectl says: Defaulted container "a" out of: a, b']
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ('echo "log line"; echo "Error: No such container: a" >&2; exit 1', "status 1: Error: No such container: a"),
+        ("exit 3", "`docker logs a` ended with status 3: it said nothing"),
+        ("kill -9 $$", "`docker logs a` was ended by signal 9: "),
+        (
+            'printf "\\033[31mHF_TOKEN=hf_abcdefghijklmnopqrstuvwx0\\n"; exit 1',
+            "status 1:  [31mHF_TOKEN=[secret-",
+        ),
+        ("exit 0", "docker:a: the log is empty: the container has printed nothing; does it log to a file?"),
+        ("echo '-- No entries --'", "docker:a: the log is empty: "),
+        ("head -c 300 /dev/zero", "docker:a: is binary, not text"),
+    ],
+)
+def test_a_tool_that_fails_is_one_line(tools: Path, script: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its last words, harmless to show, after the line that named the command."""
+    stand_in(tools, "docker", script)
+    status, out, err = run(capsys, "diagnose", "--from", "docker:a")
+
+    assert (status, out, err.count("\n")) == (2, "", 2)
+    assert said in err.splitlines()[1]
+    assert "hf_abc" not in err
+
+
+def test_a_missing_tool_is_named(
+    tools: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is shown as running."""
+    (tools / "kubectl").unlink()
+    monkeypatch.setenv("PATH", str(tools))
+    status, out, err = run(capsys, "diagnose", "--from", "k8s:prod/vllm-0")
+
+    assert (status, out) == (2, "")
+    assert err == (
+        "vllm-runbooks: k8s:prod/vllm-0: kubectl is not on this host; run this where it is, or give the log as a file\n"
+    )
+
+
+def test_a_tool_that_cannot_run_is_one_line(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where its file is damaged."""
+    (tools / "docker").write_bytes(b"\x7fELF damaged")
+    monkeypatch.setenv("PATH", str(tools))
+    with pytest.raises(InputError, match="docker:a: docker cannot be run: Exec format error; check it"):
+        collect.fetch(collect.command("docker:a"))
+
+
+@pytest.mark.parametrize(
+    ("script", "bounds", "said"),
+    [
+        ("sleep 30", {"quiet_s": 0.3}, "printed nothing for 0.3 s; run it by hand and give the log as a file"),
+        ("while :; do echo x; sleep 0.05; done", {"whole_s": 0.5}, "was not through after 0.5 s"),
+        ("echo x; exec >&- 2>&-; sleep 30", {"quiet_s": 0.3}, "printed the log and did not end within 0.3 s"),
+        ("yes", {"max_bytes": 1 << 20}, "larger than 1 MiB; give its end, for example with `docker logs a 2>&1 | tail"),
+        ("sleep 30", {"quiet_s": 9, "whole_s": 0.3}, "was not through after 0.3 s"),
+    ],
+)
+def test_time_and_size_are_bounded(
+    tools: Path, tmp_path: Path, script: str, bounds: dict[str, float], said: str
+) -> None:
+    """A tool that hangs or never stops is ended, with what it started."""
+    stand_in(tools, "docker", f"echo $$ >{tmp_path}/pid\n{script}")
+    began = time.monotonic()
+    with pytest.raises(InputError, match=r"docker:a: ") as refused:
+        collect.fetch(collect.command("docker:a"), **bounds)  # type: ignore[arg-type] # numbers of both kinds
+
+    assert said in str(refused.value)
+    assert time.monotonic() - began < 5
+    while running(int((tmp_path / "pid").read_text())):
+        assert time.monotonic() - began < 5
+
+
+@pytest.mark.usefixtures("tools")
+def test_logs_and_a_source_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    """Which of the two is meant cannot be known."""
+    status, out, err = run(capsys, "diagnose", "--from", "docker:a", "startup.log")
+
+    assert (status, out) == (2, "")
+    assert err.startswith("vllm-runbooks: give either logs or --from, not both.")

@@ -1,0 +1,447 @@
+"""What is recorded becomes a case that `check` runs; its secrets are gone, and of the command nothing is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vllm_runbooks import catalog, cli, recording, session
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.records import Document, Evidence, Verdict
+
+PORT = "OSError: [Errno 98] Address already in use"
+TOKEN = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7"
+PASSWORD = "correct-horse-77"  # noqa: S105 - made up
+READY = "INFO:     Application startup complete."
+CASES = sorted(path.parent.name for path in catalog.cases_dir().glob("*/case.yaml"))
+
+
+def run(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> tuple[int, str, str]:
+    """The command line in this process."""
+    status = cli.run(list(arguments))
+    captured = capfdbinary.readouterr()
+    return status, captured.out.decode(), captured.err.decode()
+
+
+def shell(script: str) -> list[str]:
+    """A command of the user's."""
+    return ["sh", "-c", script]
+
+
+def background(tmp_path: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """The command as a whole process."""
+    with (tmp_path / "shown").open("wb") as shown:
+        return subprocess.Popen([sys.executable, "-m", "vllm_runbooks", *arguments], stdout=shown, stderr=shown)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until something has happened."""
+    until = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < until, "it did not happen within 30 s"
+        time.sleep(0.02)
+
+
+def alive(mark: str) -> list[str]:
+    """Command lines of the processes that name this mark, but for the recorder's own."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if mark in line and " vllm_runbooks" not in line and path.parent.name != str(os.getpid()):
+            found.append(line)
+    return found
+
+
+# ----- record
+
+
+def test_a_command_becomes_a_case_that_check_accepts(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Both of its streams in order; the status is 0 however the command ended; the printed command runs the case."""
+    out = tmp_path / "cases" / "my-start"
+    status, shown, err = run(
+        capfdbinary, "record", "--out", str(out), "--", *shell(f"echo one; echo '{PORT}' >&2; echo three; exit 3")
+    )
+    case = session.load_case(out)
+
+    assert (status, err) == (0, "")
+    assert shown.startswith(f"one\n{PORT}\nthree\n{out}: written (startup.log, case.yaml)\n")
+    assert "  Command    ended with exit status 3, after 0 s\n" in shown
+    assert "  Diagnosis  failed, port.in_use (confirmed): " in shown
+    assert (out / "startup.log").read_text() == f"one\n{PORT}\nthree\n"
+    assert sorted(p.name for p in out.parent.iterdir()) == ["my-start"]
+    assert (case.id, case.expect.outcome, case.expect.class_) == ("my-start", "failed", "port.in_use")
+    assert case.source.endswith(
+        f"exit status 3: {shell('')[0]} -c 'echo one; echo '\"'\"'{PORT}'\"'\"' >&2; echo three; exit 3'"
+    )
+    assert "nobody has reviewed it" in (out / "case.yaml").read_text()
+    assert cli.run(["catalog", "check", str(out / "case.yaml")]) == 0
+    (told,) = re.findall(r"  Test       vllm-runbooks (check .*)\n", shown)
+    assert cli.run([*told.split(), "--out", str(tmp_path / "report")]) == 0
+
+
+@pytest.mark.parametrize("id_", CASES)
+def test_what_is_recorded_is_what_the_diagnosis_says(id_: str, tmp_path: Path) -> None:
+    """The case of any log passes, with its facts; it is written as it is read."""
+    written = recording.record_logs(tmp_path / "case", session.load(id_))
+    evidence = session.load(str(tmp_path / "case"))
+
+    assert written.judgement.verdict is Verdict.PASS
+    assert session.judge(session.diagnose(evidence), evidence).verdict is Verdict.PASS
+    assert evidence.case == written.case
+    assert written.case.runbooks == ["single-gpu-oom"]
+
+
+def test_secrets_are_replaced_on_the_way(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """In what is shown, in the log and in the command; one that an option named is also known where it stands alone."""
+    out = tmp_path / "case"
+    script = f"echo {PASSWORD} is mine; echo token {TOKEN}; echo again {TOKEN}; : --api-key {PASSWORD}"
+    status, shown, _ = run(capfdbinary, "record", "--out", str(out), "--", *shell(script))
+    written = (out / "startup.log").read_text() + (out / "case.yaml").read_text()
+    named = re.findall(r"token (\S+)\nagain (\S+)\n", written)
+
+    assert status == 0
+    assert [secret for secret in (TOKEN, PASSWORD) if secret in shown + written] == []
+    assert [first == second for first, second in named] == [True]
+    assert re.search(r"  Secrets    \d+ replaced \(.*\d+ huggingface.*\)\n", shown)
+
+
+def test_output_is_shown_as_it_comes(tmp_path: Path) -> None:
+    """Line by line, long before the command ends."""
+    out = tmp_path / "case"
+    recorder = background(tmp_path, "record", "--out", str(out), "--", *shell(f"echo '{READY}'; sleep 60"))
+    wait_for(lambda: READY in (tmp_path / "shown").read_text())
+
+    assert not out.exists()
+    recorder.send_signal(signal.SIGINT)
+    assert recorder.wait(30) == 0
+
+
+SERVER = """
+import os, signal, subprocess, sys, time
+mark, kind = sys.argv[1:]
+if kind == "stubborn":
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+# One child in the group, one that has left it and its parent.
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(99)", mark])
+subprocess.run(["setsid", "-f", sys.executable, "-c", "import time; time.sleep(99)", mark])
+print("INFO:     Application startup complete.", flush=True)
+try:
+    time.sleep(99)
+except KeyboardInterrupt:
+    print("INFO:     Shutting down", flush=True)
+"""
+
+
+@pytest.mark.parametrize("kind", ["tame", "stubborn"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_server_is_stopped_and_the_case_is_written(tmp_path: Path, kind: str, number: signal.Signals) -> None:
+    """The signal is handed on; within five seconds all that the command started is gone, and the log is a case."""
+    mark = f"{tmp_path}/{kind}"
+    out = tmp_path / "case"
+    recorder = background(tmp_path, "record", "--out", str(out), "--", sys.executable, "-c", SERVER, mark, kind)
+    wait_for(lambda: READY in (tmp_path / "shown").read_text())
+    began = time.monotonic()
+    recorder.send_signal(number)
+    wait_for(lambda: alive(mark) == [])
+    seconds = time.monotonic() - began
+    status = recorder.wait(30)
+
+    assert seconds < 5
+    assert (status, alive(mark)) == (0, [])
+    assert f"was stopped by {number.name}" in session.load_case(out).source
+    said_goodbye = "Shutting down" in (out / "startup.log").read_text()
+    assert said_goodbye == (kind == "tame" and number == signal.SIGINT)
+
+
+def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
+    """For those who are in a hurry; the case is written all the same."""
+    out = tmp_path / "case"
+    recorder = background(
+        tmp_path, "record", "--out", str(out), "--", sys.executable, "-c", SERVER, f"{tmp_path}/x", "stubborn"
+    )
+    wait_for(lambda: READY in (tmp_path / "shown").read_text())
+    began = time.monotonic()
+    recorder.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    recorder.send_signal(signal.SIGINT)
+    wait_for(lambda: alive(f"{tmp_path}/x") == [])
+
+    assert time.monotonic() - began < 2.5
+    assert recorder.wait(30) == 0
+
+
+def test_a_recorder_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    """No process, no half of a case."""
+    mark = f"{tmp_path}/x"
+    recorder = background(
+        tmp_path, "record", "--out", str(tmp_path / "case"), "--", sys.executable, "-c", SERVER, mark, "stubborn"
+    )
+    wait_for(lambda: READY in (tmp_path / "shown").read_text())
+    recorder.kill()
+    recorder.wait()
+    wait_for(lambda: alive(mark) == [])
+
+    assert [p.name for p in tmp_path.iterdir()] == ["shown"]
+
+
+def test_a_command_that_leaves_others_behind_ends_with_them(tmp_path: Path) -> None:
+    """What it put into the background has a second to say its last words."""
+    script = f"(sleep 0.3; echo last words) & sh -c 'sleep 99; :' '{tmp_path}' & echo first"
+    shown: list[bytes] = []
+    began = time.monotonic()
+    output = recording.run_command(shell(f"{script} # {tmp_path}"), show=shown.append)
+
+    assert (output.raw, output.ending) == (b"first\nlast words\n", "ended with exit status 0")
+    assert b"".join(shown) == output.raw
+    assert time.monotonic() - began < 4
+    assert alive(str(tmp_path)) == []
+
+
+def test_a_command_is_stopped_when_its_time_is_up(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """As by Ctrl-C."""
+    script = f"trap 'echo stopping; exit 0' INT; echo '{READY}'; while :; do sleep 0.1; done"
+    status, shown, _ = run(capfdbinary, "record", "--out", str(tmp_path / "a"), "--for", "0.5", "--", *shell(script))
+
+    assert (status, "  Command    was stopped when its time was up, after " in shown) == (0, True)
+    assert (tmp_path / "a" / "startup.log").read_text() == f"{READY}\nstopping\n"
+
+
+def test_the_command_meets_nothing_of_ours(tmp_path: Path) -> None:
+    """No variable of ours, since vLLM warns of those; no standard input to wait for; signals as usual."""
+    script = "env | grep VLLM_; cat; echo end; grep SigIgn /proc/self/status"
+    output = recording.run_command(shell(script), show=lambda _: None)
+    ignored = int(output.raw.decode().split()[-1], 16)
+
+    assert output.raw.startswith(b"end\n")
+    assert ignored & (1 << (signal.SIGINT - 1) | 1 << (signal.SIGTERM - 1)) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_becomes_a_case(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """One is startup.log; several of one start keep their names, each once."""
+    for name in ("a/rank.log", "b/rank.log", "c/case.yaml"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(f"{PORT}\n")
+    a, b, c = (str(tmp_path / name) for name in ("a/rank.log", "b/rank.log", "c/case.yaml"))
+    alone, _, _ = run(capfdbinary, "record", "--out", str(tmp_path / "one"), "--log", a, "--vllm", "0.10")
+    three, _, _ = run(capfdbinary, "record", "--out", str(tmp_path / "three"), "--log", a, "--log", b, "--log", c)
+
+    assert (alone, three) == (0, 0)
+    assert session.load_case(tmp_path / "one").files == ["startup.log"]
+    assert session.load_case(tmp_path / "one").vllm == "0.10"
+    assert session.load_case(tmp_path / "three").files == ["rank.log", "2-rank.log", "2-case.yaml"]
+    assert session.diagnose(session.load(str(tmp_path / "three"))).files == ("rank.log", "2-rank.log", "2-case.yaml")
+    assert str(tmp_path) not in (tmp_path / "three" / "case.yaml").read_text()
+
+
+def test_a_failure_without_a_cause_is_no_answer_to_expect(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """The outcome alone is compared, and the person is asked for the class."""
+    status, shown, _ = run(capfdbinary, "record", "--out", str(tmp_path / "a"), "--", "echo", "words")
+
+    assert (status, session.load_case(tmp_path / "a").expect.class_) == (0, None)
+    assert "no cause was found: if you know it, write its class there" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--out", "{tmp}/a"], "give either a command, after --, or --log FILE."),
+        (["--out", "{tmp}/a", "--log", "{tmp}/x.log", "--", "true"], "give either a command, after --, or --log FILE."),
+        (["--out", "{tmp}/a", "--for", "3", "--log", "{tmp}/x.log"], "--for is about a command"),
+        (["--out", "{tmp}/a", "--for", "nan", "--", "true"], "nan is no number of seconds"),
+        (["--", "true"], "Missing option '--out'"),
+        (["--out", "{tmp}/a", "--log", "{tmp}/none.log"], "none.log: no such file, folder or recorded case"),
+        (["--out", "{tmp}/a", "--", "no-such-command"], "no-such-command: no such command; check its name"),
+        (["--out", "{tmp}/a", "--", "{tmp}/damaged"], "damaged: cannot be run: Exec format error; check the file"),
+        (["--out", "{tmp}/a", "--", "true"], "true: printed nothing and ended with exit status 0; no case was written"),
+        (["--out", "{tmp}/a", "--", "sh", "-c", "kill -9 $$"], "sh: printed nothing and was ended by SIGKILL; no case"),
+        (["--out", "{tmp}/full", "--", "touch", "{tmp}/ran"], "exists already, and nothing is overwritten"),
+        (["--out", "{tmp}/x.log", "--", "touch", "{tmp}/ran"], "exists already, and nothing is overwritten"),
+        (["--out", "{tmp}/link", "--", "touch", "{tmp}/ran"], "exists already, and nothing is overwritten"),
+        (["--out", "{tmp}/a b", "--", "touch", "{tmp}/ran"], "its name is the case's id; write one of letters"),
+        (
+            ["--out", "{tmp}/x.log/a", "--", "touch", "{tmp}/ran"],
+            "cannot be made: File exists; name another folder",
+        ),
+    ],
+)
+def test_what_cannot_be_recorded_is_status_2(
+    capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    """In one line, before anything runs where that can be known; no folder is left."""
+    (tmp_path / "x.log").write_text(PORT)
+    (tmp_path / "damaged").write_bytes(b"\x7fELF damaged")
+    (tmp_path / "damaged").chmod(0o755)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    before = sorted(tmp_path.rglob("*"))
+    status, shown, err = run(capfdbinary, "record", *(a.format(tmp=tmp_path) for a in arguments))
+
+    assert (status, shown, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    """Nothing is overwritten by that; one that was filled in the meantime is left as it is."""
+    (tmp_path / "empty").mkdir()
+    evidence = Evidence((Document("x", PORT),))
+    recording.record_logs(tmp_path / "empty", evidence)
+    with pytest.raises(InputError, match="exists already"):
+        recording.record_logs(tmp_path / "empty", evidence)
+
+    def fill(_: bytes) -> None:
+        (tmp_path / "late").mkdir()
+        (tmp_path / "late" / "mine").touch()
+
+    with pytest.raises(InputError, match=r"late: cannot be written: Directory not empty"):
+        recording.record_command(tmp_path / "late", ["echo", PORT], show=fill)
+
+    assert sorted(p.name for p in (tmp_path / "empty").iterdir()) == ["case.yaml", "startup.log"]
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["case.yaml", "empty", "late", "mine", "startup.log"]
+
+
+def test_of_a_very_long_output_beginning_and_end_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whole lines; a line between them says how much is missing."""
+    monkeypatch.setattr(recording, "MAX_KEPT", 300_000)
+    output = recording.run_command(shell("seq -f 'line %06g' 100000"), show=lambda _: None)
+    lines = output.raw.decode().splitlines()
+    (gap,) = [line for line in lines if line.startswith("[")]
+
+    assert (lines[0], lines[-1]) == ("line 000001", "line 100000")
+    assert all(re.fullmatch(r"line \d{6}", line) for line in lines if line != gap)
+    assert gap == f"[vllm-runbooks record: {12 * (100000 - len(lines) + 1)} bytes left out]"
+    assert 200_000 < len(output.raw) < 300_100
+
+
+def test_any_bytes_are_shown_and_kept(tmp_path: Path) -> None:
+    """A line without an end, one of megabytes, a progress bar, and what is no UTF-8."""
+    shown: list[bytes] = []
+    script = r"printf 'caf\303\251 \377\n'; printf '10%%\r20%%\r'; head -c 3000000 /dev/zero | tr '\0' x; printf end"
+    written = recording.record_command(tmp_path / "a", shell(script), show=shown.append)
+    raw = b"caf\xc3\xa9 \xff\n10%\r20%\r" + b"x" * 3000000 + b"end"
+
+    assert written.output is not None
+    assert written.output.raw == raw
+    assert b"".join(shown) == raw + b"\n"
+    assert (tmp_path / "a" / "startup.log").read_text().startswith("caf\u00e9 \\xff\n")
+
+
+def test_a_reader_that_goes_away_does_not_end_the_recording(tmp_path: Path) -> None:
+    """As in `… | head -1`."""
+    out = tmp_path / "case"
+    command = [sys.executable, "-m", "vllm_runbooks", "record", "--out", str(out), "--", "seq", "100000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+
+    assert process.returncode == 0
+    assert (out / "startup.log").read_text().endswith("\n100000\n")
+
+
+# ----- case add
+
+
+def test_a_wrong_answer_becomes_a_failing_test(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """It says how the answer differs today; `check` fails with the same words until the answer is right."""
+    (tmp_path / "my start.log").write_text(f"login with {TOKEN}\n{PORT}\n")
+    out = tmp_path / "cases" / "mine"
+    log = str(tmp_path / "my start.log")
+    status, shown, err = run(capfdbinary, "case", "add", log, "--expect", "oom.weights", "--out", str(out))
+    checked = cli.run(["check", "--cases", str(out.parent), "--format", "json", "--out", str(tmp_path / "report")])
+    results = json.loads(capfdbinary.readouterr().out)["runs"]
+
+    assert (status, err) == (0, "")
+    assert "  Today      it fails, as it should: class: expected oom.weights, got port.in_use\n" in shown
+    assert (checked, [r["verdict"] for r in results]) == (1, ["fail"])
+    assert session.load_case(out).title == "my start.log: oom.weights"
+    assert (out / "startup.log").read_text() == f"login with [secret-1]\n{PORT}\n"
+
+
+def test_an_answer_that_is_right_already_is_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Outcome and symptom are compared where given; without a folder it is cases/ID, named after log and class."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.log").write_text(f"{PORT}\n")
+    options = ["--outcome", "failed", "--symptom", "port.in_use"]
+    status, shown, _ = run(capfdbinary, "case", "add", "a.log", "--expect", "port.in_use", *options)
+    named, _, _ = run(capfdbinary, "case", "add", "a.log", "--expect", "ok", "--id", "other", "--vllm", "0.19.0")
+    expect = session.load_case(tmp_path / "cases" / "a-port-in_use").expect
+
+    assert (status, named) == (0, 0)
+    assert "cases/a-port-in_use: written (startup.log, case.yaml)\n" in shown
+    assert "  Today      it passes: as expected: failed, port.in_use\n" in shown
+    assert (expect.outcome, expect.class_, expect.symptom) == ("failed", "port.in_use", "port.in_use")
+    assert session.load_case(tmp_path / "cases" / "other").vllm == "0.19.0"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--expect", "oom.weight"], "--expect oom.weight: is no class; did you mean oom.weights?"),
+        (["--expect", "multimodal_encoder"], "did you mean oom.multimodal_encoder?"),
+        (["--expect", "oom.xyzzy"], "is no class; oom has oom.cudagraph_capture, "),
+        (["--expect", "lunch.late"], "is no class; `vllm-runbooks catalog list` shows the symptoms, by groups: api, "),
+        (
+            ["--expect", "oom.profile_run.unplaced"],
+            "is no class; write --expect oom.profile_run --symptom oom.profile_run.unplaced",
+        ),
+        (["--expect", "port.in_use", "--symptom", "port.in_user"], "no such symptom; did you mean port.in_use?"),
+        (["--expect", "oom.weights", "--symptom", "port.in_use"], "is of the class port.in_use, not oom.weights"),
+        (["--expect", "ok", "--outcome", "fine"], "Invalid value for '--outcome'"),
+        (["--expect", "ok", "--id", "a", "--out", "{tmp}/a"], "give either --id or --out"),
+        (["--expect", "ok", "--id", "../b"], "--id ../b: is no id; write a name, or the case's folder with --out"),
+        (["--expect", "ok", "--id", "-b"], "its name is the case's id"),
+        ([], "Missing option '--expect'"),
+    ],
+)
+def test_an_expectation_that_cannot_be_is_status_2(
+    capfdbinary: pytest.CaptureFixture[bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    said: str,
+) -> None:
+    """In one line, with what is nearest."""
+    monkeypatch.chdir(tmp_path)
+    Path("a").write_text(f"{PORT}\n")
+    status, shown, err = run(capfdbinary, "case", "add", "a", *(o.format(tmp=tmp_path) for o in options))
+
+    assert (status, shown, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_the_page_shows_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Both samples of docs/recording.md are what the commands say, figures aside."""
+    page = (Path(__file__).resolve().parents[1] / "docs" / "recording.md").read_text(encoding="utf-8")
+    recorded, added = re.findall(r"```\{code-block\} text\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("startup.log").write_text(f"{PORT}\n")
+    script = f"echo {TOKEN}; echo --api-key {PASSWORD}; echo '{PORT}'; exit 1"
+    _, as_recorded, _ = run(capfdbinary, "record", "--out", "cases/my-start", "--", *shell(script))
+    _, as_added, _ = run(capfdbinary, "case", "add", "startup.log", "--expect", "oom.weights")
+
+    assert as_added == added
+    figures = re.compile(r"after \d+ s|\d+ replaced \(.*\)")
+    assert figures.sub("", as_recorded).endswith(figures.sub("", recorded))
