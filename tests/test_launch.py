@@ -53,6 +53,9 @@ def test_commands_behind_a_prompt(text: str, command: str | None) -> None:
             ),
             {"model": "O/I", "max_model_len": 8, "trust_remote_code": True},
         ),
+        ("python benchmark_throughput.py -tp 8 --model a_b", {"tensor_parallel_size": 8, "model": "a_b"}),
+        ("vllm serve a/b --api-key <key> --port 1 < /dev/null", {"model_tag": "a/b", "api_key": "[secret]", "port": 1}),
+        ("vllm bench latency --model a/b", {"model": "a/b"}),
         (
             "docker run -v ~/.cache/vllm:/root --name vllm-x vllm/vllm-openai:v0.6.3 --model a/b -q awq",
             {"model": "a/b", "quantization": "awq"},
@@ -196,3 +199,24 @@ def test_finding_and_reading_are_linear(unit: str) -> None:
 def test_a_word_without_end_is_split_at_blanks() -> None:
     """A run of thousands of signs costs no more than its length."""
     assert Shown(1, f"vllm serve m --seed 1 {'x' * 5000}").arguments == {"model_tag": "m", "seed": 1}
+
+
+def test_a_compose_file_shows_its_options() -> None:
+    """Behind `command: >` they stand one on a line; the next key ends them."""
+    shown = begun(7, "    command: >")
+
+    assert shown is not None
+    assert shown.takes("      --host 0.0.0.0")
+    assert shown.takes("      --model /models/a.gguf")
+    assert not shown.takes("    environment:")
+    assert shown.arguments == {"host": "0.0.0.0", "model": "/models/a.gguf"}
+
+
+def test_comments_in_a_call_are_left_out() -> None:
+    """What a script explains beside an argument is no argument."""
+    shown = begun(1, "    llm = LLM(")
+
+    assert shown is not None
+    for line in ("model=path,  # the model, (any)", '    revision="a#b",', "    max_model_len=8124", "    )"):
+        assert shown.takes(line)
+    assert shown.arguments == {"revision": "a#b", "max_model_len": 8124}

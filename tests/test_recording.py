@@ -347,7 +347,7 @@ def test_a_reader_that_goes_away_does_not_end_the_recording(tmp_path: Path) -> N
     """As in `… | head -1`."""
     out = tmp_path / "case"
     command = [sys.executable, "-m", "vllm_runbooks", "record", "--out", str(out), "--", "seq", "100000"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth
 from vllm_runbooks import authoring, catalog, redact, startup_log
-from vllm_runbooks.records import Document, Evidence, document
-from vllm_runbooks.redact import names_secret, redact_text
+from vllm_runbooks.records import Document, Evidence, Quote, document
+from vllm_runbooks.redact import Redactor, names_secret, redact_record, redact_text, watch
 
 CANARY = "Zk3PqW9xLm2RtY7uB4vN"
 ISSUED = [
@@ -116,7 +116,9 @@ def test_one_secret_has_one_placeholder() -> None:
     ("name", "expected"),
     [
         ("api_key", True), ("hf_token", True), ("ssl_keyfile_password", True), ("VLLM_API_KEY", True),
-        ("HF_TOKEN", True),
+        ("HF_TOKEN", True), ("redis_password", True), ("RAY_REDIS_PASSWORD", True), ("accessToken", True),
+        ("x-api-key", True), ("token_budget", False), ("pad_token_id", False), ("max_token", False), ("key", False),
+        ("CACHE_KEY", False), ("EOS_TOKEN", False),
         ("tokenizer", False), ("eos_token", False), ("max_tokens", False), ("port", False), ("api_key_file", False),
     ],
 )  # fmt: skip
@@ -169,13 +171,66 @@ def test_any_text_can_be_redacted(before: str, secret: str, after: str) -> None:
     assert CANARY not in shown or CANARY in before + after
 
 
+def test_a_run_has_its_own_placeholders_and_counts() -> None:
+    """They begin with 1 whatever this process has seen before; a value keeps its own, named or not."""
+    redactor = Redactor()
+    first = redactor.text(f"--api-key {CANARY} 'password': 'xyz'")
+
+    assert first == "--api-key [secret-1] 'password': '[secret-2]'"
+    assert redactor.text(f"no name for {CANARY}") == "no name for [secret-1]"
+    assert redactor.counts == {"key": 1, "password": 1, "repeated": 1}
+    assert redactor.name(f"x-{CANARY}.log") == "x-[secret-1].log"
+    assert redactor.raw(f"\xff {CANARY}".encode("utf-16")).decode("utf-16") == "\xff [secret-1]"
+    assert redactor.raw(b"\xff " + CANARY.encode()) == b"\xff [secret-1]"
+
+
+def test_a_value_is_replaced_in_front_of_its_name() -> None:
+    """Where the whole text is at hand; and where a text is cut inside of it."""
+    redactor = Redactor()
+
+    assert redactor.text(f"{CANARY} was refused\n--api-key {CANARY}\n").count(CANARY) == 0
+    assert redactor.text(f"cut off: {CANARY[:12]}") == "cut off: [secret-2]"
+    assert redactor.text(f"{CANARY[9:]} was cut off") == "[secret-3] was cut off"
+    assert redactor.text(f"{CANARY[:12]} is another") == f"{CANARY[:12]} is another"
+
+
+def test_a_document_that_passes_tells_its_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parts are unchanged; records made from it are redacted once it has passed, at a pause or at its end."""
+    monkeypatch.setattr(redact, "_shared", Redactor())
+    passing = watch(["--api-key ", f"{CANARY}\n", "", "more"])
+    record = Quote(0, 1, 1, f"refused {CANARY}")
+    parts = [next(passing) for _ in range(3)]
+
+    assert parts == ["--api-key ", f"{CANARY}\n", ""]
+    assert redact_record(record) == Quote(0, 1, 1, "refused [secret-1]")
+    assert redact_record([{"a": (record,), "b": 1}]) == [{"a": (Quote(0, 1, 1, "refused [secret-1]"),), "b": 1}]
+    assert list(passing) == ["more"]
+    assert redact_record(other := Quote(0, 1, 1, "nothing")) is other
+
+
+def test_hostile_input_has_no_end_of_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a number they share a placeholder, and the latest are looked for."""
+    monkeypatch.setattr(redact, "_MAX_TOLD_APART", 300)
+    redactor = Redactor()
+    text = "".join(f"api_key={CANARY}{number} " for number in range(400))
+
+    assert CANARY not in redactor.text(text)
+    assert redactor.text(f"api_key={CANARY}x") == "api_key=[secret]"
+    assert redactor.text(f"{CANARY}399") == "[secret]"
+
+
 @pytest.mark.parametrize(
     "unit",
     [
         "a", "-", "_", "a-", "key", "token ", "api_key", "api_key=", "api_key='", '--api-key \\"', "https://",
         "https://a:", "a@", "Bearer ",
         "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaa.", "hf_", "password: [", "password: (", ",", "];", "\\", " ",
-        "=", "%3D", "secret ",
+        "=", "%3D", "secret ", "│", "\n", "hf_\n", "hf_aA1\n", "%41", "\x1b[", "[0m", "&quot;", "\\u0022", "login ",
+        "curl ",
+        "name: token ", "('api_key', '", "--api-key a ", "--api-key \\\n", "- --api-key\n  - a1b2c3d4\n",
+        "api_key:\n  ",
+        "Cookie: a=b;", "authorization: a ", "api_key=abcdef12\n", "api_key=abcdef1z ", "sk-aB1cD2eF3gH4iJ5k ",
+        "QUJDREVGR0hJSktMTU5PUFFS ", "-----BEGIN PRIVATE KEY-----\n", "mysql ", "token='",
     ],
 )  # fmt: skip
 def test_redacting_is_linear(unit: str) -> None:

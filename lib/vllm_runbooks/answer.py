@@ -41,6 +41,11 @@ _UNCHECKED = Checks(
     plan="unknown: no planner",
     parser="unknown: no vLLM was asked",
 )
+_SETTINGS = (
+    "gpu_memory_utilization", "max_model_len", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
+    "executor_backend", "model", "architecture", "quantization",
+)  # fmt: skip
+"""Facts that the arguments decide: they are the same whenever the same start is tried."""
 _TELLING_FIRST = (Outcome.FAILED, Outcome.HUNG, Outcome.RUNNING, Outcome.READY, Outcome.UNKNOWN)
 """What several logs of one start prove together: a log that just ends proves nothing against the others."""
 _FROM_THE_FIRST_ERROR = (
@@ -69,7 +74,8 @@ def _answer(evidence: Evidence, catalog: Catalog, starts: list[Start], chosen: l
     diagnosed = {id(s): diagnose(s, catalog) for s in starts}
     outcome = _outcome(chosen)
     merged = _pointed(_merged(outcome, [(s.outcome, _or_as_before(s, starts, diagnosed)) for s in chosen]), catalog)
-    facts, left_out = _facts(chosen), sum(s.left_out for s in starts)
+    facts = _facts([_with_settings(s, starts) for s in chosen])
+    left_out = sum(s.left_out for s in starts)
     return Answer(
         files=tuple(d.name for d in evidence.documents),
         outcome=outcome,
@@ -105,10 +111,10 @@ def _or_as_before(start: Start, starts: list[Start], diagnosed: Mapping[int, Dia
     A supervisor that starts a failing server over and over leaves such logs.
     """
     own = diagnosed[id(start)]
-    if own.root_cause or own.first_error or start.outcome.is_healthy or not start.arguments:
+    if own.root_cause or own.first_error or start.outcome.is_healthy:
         return own
-    before = [s for s in starts if s.file == start.file and s.last_line < start.first_line]
-    earlier = diagnosed[id(before[-1])].root_cause if before and before[-1].arguments == start.arguments else None
+    before = _before(start, starts)
+    earlier = diagnosed[id(before)].root_cause if before else None
     if earlier is None:
         return own
     said = "the last start is cut off before its error; the start before it, with the same arguments, failed of this"
@@ -116,6 +122,21 @@ def _or_as_before(start: Start, starts: list[Start], diagnosed: Mapping[int, Dia
     level = Level.PROBABLE if earlier.level is Level.CONFIRMED else Level.POSSIBLE
     cause = replace(earlier, level=level, conditions=conditions)
     return replace(own, root_cause=cause, findings=(cause, *own.findings))
+
+
+def _before(start: Start, starts: list[Start]) -> Start | None:
+    """The start of the same arguments that was tried before one in the same file, if there was one."""
+    before = [s for s in starts if s.file == start.file and s.last_line < start.first_line]
+    return before[-1] if start.arguments and before and before[-1].arguments == start.arguments else None
+
+
+def _with_settings(start: Start, starts: list[Start]) -> Start:
+    """The start with the settings that it does not tell itself and the same start before it told."""
+    before = _before(start, starts)
+    if before is None or start.outcome.is_healthy:
+        return start
+    told = {name: getattr(before.facts, name) for name in _SETTINGS if getattr(start.facts, name) is None}
+    return replace(start, facts=replace(start.facts, **told))
 
 
 def _given(evidence: Evidence) -> Release:

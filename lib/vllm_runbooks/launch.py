@@ -21,20 +21,25 @@ _PROMPT = re.compile(
     re.ASCII,
 )
 _VLLM = re.compile(
-    r"(?:^|[\s;&|(/'\"])(?:vllm serve\b|vllm\.entrypoints\.[\w.]{1,60}|api_server\.py\b|\S{0,80}vllm-openai\b)",
+    r"(?:^|[\s;&|(/'\"])(?:vllm (?:serve|bench)\b|vllm\.entrypoints\.[\w.]{1,60}|api_server\.py\b"
+    r"|benchmark_(?:latency|throughput)\.py\b|\S{0,80}vllm-openai\b)",
     re.ASCII,
 )
 _RUNNERS = r"(?:sudo|nohup|exec|time|env|uv run|stdbuf -\w{1,4}|numactl(?: -\S{1,40}){0,4}|CMD|ENTRYPOINT)"
 _BARE = re.compile(
     rf"\s{{0,8}}(?:(?:{_RUNNERS}|[A-Za-z_]\w{{0,60}}=(?:\"[^\"\n]{{0,200}}\"|[^\s\"]{{0,200}})) {{1,4}}){{0,20}}"
     r"(?:(?:[\w./~-]{0,200}/)?"
-    r"(?:vllm serve\b(?!:)|python[\d.]{0,5} (?:-u )?(?:-m vllm\.entrypoints\.|\S{0,200}api_server\.py\b))"
+    r"(?:vllm (?:serve|bench (?:latency|throughput))\b(?!:)|python[\d.]{0,5} (?:-u )?"
+    r"(?:-m vllm\.entrypoints\.|\S{0,200}api_server\.py\b|\S{0,200}benchmark_(?:latency|throughput)\.py\b))"
     r"|(?:docker|podman|nerdctl) run\b)",
     re.ASCII,
 )
 _CALL = re.compile(
     r"\s{0,40}(?:[\w.]{1,60} {0,2}= {0,2}|return )?(?:vllm\.)?(?:LLM|EngineArgs|AsyncEngineArgs)\(", re.ASCII
 )
+_COMPOSE = re.compile(r"\s{0,40}command: ?[>|][-+]?\s{0,8}\Z", re.ASCII)
+"""Where a compose file begins the options of a server as text of several lines."""
+_COMMENT = re.compile(r"(?:^|\s)#[^'\"]{0,400}\Z")
 _OPTION = re.compile(r"\s{0,16}--?[A-Za-z][\w.-]{0,80}(?:[ =]|\s{0,4}\\?\Z)", re.ASCII)
 _IMAGE = re.compile(
     r"(?:[\w.:-]{1,100}/){0,4}[\w.-]{0,60}vllm[\w.-]{0,60}(?::[\w.-]{1,80})?(?:@sha256:\w{1,64})?\Z", re.ASCII
@@ -44,7 +49,11 @@ _VALUED = frozenset(
 )
 """Options of `docker run` whose value may look like an image's name."""
 _SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization"}
-_END = re.compile(r"[&|;<>]|\d>")
+_COMMANDS = {"serve": 1, "bench": 2}
+"""Commands of `vllm` and how many words on its options begin."""
+_SCRIPTS = ("api_server.py", "benchmark_latency.py", "benchmark_throughput.py")
+_END = re.compile(r"[&|;>]|\d>|<(?![^<>]{1,200}>\Z)")
+"""What ends a command's own words: a `<placeholder>` does not."""
 
 
 @dataclass
@@ -62,6 +71,7 @@ class Shown:
         """Take a further line of the same launch; False when the line is none."""
         if self.lines >= _MAX_LINES or len(self.text) + len(text) > MAX_LENGTH or not self._goes_on(text):
             return False
+        text = _COMMENT.sub("", text) if self.is_call else text
         self.text = f"{self.text.rstrip().removesuffix(chr(92)).rstrip()} {text.strip()}"
         self.lines += 1
         return True
@@ -95,6 +105,8 @@ def begun(number: int, text: str) -> Shown | None:
     command = at_prompt(text) or (text.strip() if _BARE.match(text) else None)
     if command is not None:
         return Shown(number, command[:MAX_LENGTH])
+    if _COMPOSE.match(text):
+        return Shown(number, "vllm serve")
     if _CALL.match(text):
         return Shown(number, text.strip()[:MAX_LENGTH], is_call=True)
     return None
@@ -140,9 +152,9 @@ def _own_words(text: str) -> list[str]:
         with suppress(ValueError):  # a quote that is never closed
             words = shlex.split(text, comments=True)
     for index, word in enumerate(words):
-        if word == "serve" and index and words[index - 1].rsplit("/", 1)[-1] == "vllm":
-            return words[index + 1 :]
-        if word.startswith("vllm.entrypoints.") or word.endswith("api_server.py"):
+        if word in _COMMANDS and index and words[index - 1].rsplit("/", 1)[-1] == "vllm":
+            return words[index + _COMMANDS[word] :]
+        if word.startswith("vllm.entrypoints.") or word.endswith(_SCRIPTS):
             return words[index + 1 :]
     for index, word in enumerate(words):
         if index and _IMAGE.match(word) and words[index - 1] not in _VALUED:

@@ -1,9 +1,13 @@
 """Replace secrets in any text that leaves the library, each by a placeholder that stays the same within one run.
 
-One text, such as a message: `redact_text(text)`. A run whose placeholders and counts belong together: a `Redactor`,
-with `text(whole)` for a document, `pieces(parts)` for one that is read in parts of any size (joined, they are what
-`text` gives; a part may end inside a secret), `name(name)` for a file's name, `raw(whole)` for bytes, `learn(parts)` to
-take in a document's secrets before any of it is shown, and `counts` by kind of secret.
+One text, such as a message: `redact_text(text)`; a file's name: `redact_name`; bytes: `redact_bytes`. These share what
+they know: `watch(parts)` passes a document's parts on and takes in its secrets, and `redact_record(record)` replaces
+what is known by then in all texts of a record.
+
+A run whose placeholders and counts belong together: a `Redactor`. `text(whole)` is for a document at hand,
+`pieces(parts)` for one that is read in parts of any size (a part may end inside a secret), after `learn(parts)` also
+where a value stands in front of its name; `more(lines)` is for lines that are shown as they come, `name(name)` for a
+file's name, `raw(whole)` for bytes; `counts` says how many were replaced, by kind.
 
 What is replaced: tokens that name their issuer, values of options, variables and fields whose name says that they are
 secret, credentials in headers and URLs, private keys; coloured, escaped, in base64, wrapped over lines; and each of
@@ -19,6 +23,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar, cast
 
 T = TypeVar("T")
@@ -62,7 +67,7 @@ _HEAD = re.compile(
     re.ASCII,
 )
 """The beginning of a token at a line's end."""
-_KINDS_OF_TOKEN = (
+_ISSUED_FOR = (
     "auth|access|hf|hub|hf_?hub|bearer|refresh|session|security|id|identity|registry|api|csrf|xsrf|github|gitlab|git|slack|job"
     "|secret|my|user|admin|bot|app|client|deploy|hugging_?face|jwt|login|npm|oauth|personal|private|pypi|service|wandb"
     "|modelscope|ms|vault|docker|sas|openai|anthropic|nvidia|ngc|ray|redis|kube|cluster|consul|webhook|server|vllm|azure|aws"
@@ -71,14 +76,16 @@ _KINDS_OF_TOKEN = (
 _NO_TOKEN = "".join(
     f"(?<!{word})"
     for word in (
-        "EOS", "BOS", "PAD", "UNK", "SEP", "CLS", "MASK", "IMAGE", "VIDEO", "AUDIO", "STOP", "NEXT", "MAX", "MIN", "PER",
+        "EOS", "BOS", "PAD", "UNK", "SEP", "CLS", "MASK", "IMAGE", "VIDEO", "AUDIO", "STOP", "NEXT", "MAX", "MIN",
+        "PER",
         "START", "END", "SPECIAL", "LAST", "FIRST", "NUM", "DRAFT", "IMG", "EOT", "EOD",
     )
 )  # fmt: skip
 _NO_KEY = "".join(
     f"(?<!{word})"
     for word in (
-        "PUBLIC", "CACHE", "PRIMARY", "FOREIGN", "SORT", "HASH", "PREFIX", "BLOCK", "KV", "INDEX", "LOOKUP", "PARTITION",
+        "PUBLIC", "CACHE", "PRIMARY", "FOREIGN", "SORT", "HASH", "PREFIX", "BLOCK", "KV", "INDEX", "LOOKUP",
+        "PARTITION",
         "ROUTING", "GROUP", "STATE", "CONFIG", "LAYER", "DICT", "NUM", "ORDER",
     )
 )  # fmt: skip
@@ -90,8 +97,8 @@ _SENSITIVE = (
     rf"|(?-i:(?<=[A-Z0-9]){_NO_KEY}_KEY)"
     r"|authorization|(?:set-)?cookie|x-(?:amz|goog|oss)-(?:signature|credential)|(?<=[?&])signature|webhook[_-]?url"
     r"|(?<![A-Za-z0-9])_auth"
-    rf"|(?<![A-Za-z])(?:{_KINDS_OF_TOKEN})[_-]?token|(?<=[_-])(?:{_KINDS_OF_TOKEN})[_-]?token"
-    rf"|(?:{_KINDS_OF_TOKEN})[_-]token|(?-i:(?<=[a-z0-9])(?:Auth|Access|Api|Refresh|Session|Id|Bearer)Token)"
+    rf"|(?<![A-Za-z])(?:{_ISSUED_FOR})[_-]?token|(?<=[_-])(?:{_ISSUED_FOR})[_-]?token"
+    rf"|(?:{_ISSUED_FOR})[_-]token|(?-i:(?<=[a-z0-9])(?:Auth|Access|Api|Refresh|Session|Id|Bearer)Token)"
     rf"|(?<![A-Za-z_-])token|(?<=--)token|(?-i:(?<=[A-Z0-9]){_NO_TOKEN}_TOKEN))(?-i:_V?\d{{1,2}})?)"
 )
 """Ends of sensitive names. A lower-case `…_token` is a tokenizer's (`eos_token`) unless its kind is listed."""
@@ -115,14 +122,21 @@ _NAMED = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _ENDS = re.compile(r"[\s\x00-\x1f\"',;)\]}]")
-_ITEM = re.compile(rf"(?P<quote>{_QUOTE})(?P<quoted>[^\"'\\\n]{{1,2000}})(?P=quote)?|(?P<value>[^\s\"',\[\]()\\]{{1,2000}})", re.ASCII)
-_MORE = re.compile(r"(?:[ \t]{1,8}|[ \t]{0,8}\\\r?\n[ \t]{0,40})(?P<quote>[\"']?)(?P<value>(?!-)[^\s\"'\\;|&<>`]{1,2000})")
+_ITEM = re.compile(
+    rf"(?P<quote>{_QUOTE})(?P<quoted>[^\"'\\\n]{{1,2000}})(?P=quote)?|(?P<value>[^\s\"',\[\]()\\]{{1,2000}})", re.ASCII
+)
+_MORE = re.compile(
+    r"(?:[ \t]{1,8}|[ \t]{0,8}\\\r?\n[ \t]{0,40})(?P<quote>[\"']?)(?P<value>(?!-)[^\s\"'\\;|&<>`]{1,2000})"
+)
 """One more word behind an option that takes several keys."""
 _MORE_QUOTED = re.compile(r"[\"'],\s{0,40}[\"'](?P<value>(?!-)[^\s\"'\\]{1,2000})(?=[\"'])")
-_MORE_LISTED = re.compile(r"[\"']?\r?\n[ \t]{1,60}-[ \t]{1,4}[\"']?(?P<value>(?!-)[^\s\"'\\:]{1,2000})(?=[\"']?[ \t]{0,8}(?:\r?\n|\Z))")
+_MORE_LISTED = re.compile(
+    r"[\"']?\r?\n[ \t]{1,60}-[ \t]{1,4}[\"']?(?P<value>(?!-)[^\s\"'\\:]{1,2000})(?=[\"']?[ \t]{0,8}(?:\r?\n|\Z))"
+)
 _COMMAND = re.compile(r"vllm|api_server|docker |podman |python|\$ |--model|serve ")
 _PAIRED = re.compile(
-    rf"[(\[][ \t]{{0,4}}b?[\"'][A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"'],[ \t]{{0,4}}b?[\"'](?P<value>[^\"'\n]{{1,4000}})[\"'][ \t]{{0,4}}[)\]]",
+    rf"[(\[][ \t]{{0,4}}b?[\"'][A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"'],[ \t]{{0,4}}"
+    r"b?[\"'](?P<value>[^\"'\n]{1,4000})[\"'][ \t]{0,4}[)\]]",
     re.ASCII | re.IGNORECASE,
 )
 """A name and its value as a pair, in a list of headers or variables."""
@@ -161,8 +175,10 @@ _URL = re.compile(
 _BEARER = re.compile(r"\b(?:[Bb]earer|BEARER|[Bb]asic)\s{1,4}(?P<value>[A-Za-z0-9._~+/=-]{8,4000})", re.ASCII)
 _LOGIN = re.compile(
     r"\blogin\s{1,8}\S{1,200}\s{1,8}password\s{1,8}(?P<netrc>\S{1,400})"
-    r"|\b(?:curl|wget|http)\b[^\n]{0,300}?\s(?:-u|--user|--proxy-user)[ =]{1,2}[\"']?[^\s:\"']{1,100}:(?P<curl>[^\s\"']{1,400})"
-    r"|\b(?:docker|podman|nerdctl|helm|crane|skopeo|oras)\b[^\n]{0,80}?\blogin\b[^\n]{0,200}?\s-p[ =]?[\"']?(?P<registry>[^\s\"'-][^\s\"']{0,400})"
+    r"|\b(?:curl|wget|http)\b[^\n]{0,300}?\s(?:-u|--user|--proxy-user)[ =]{1,2}"
+    r"[\"']?[^\s:\"']{1,100}:(?P<curl>[^\s\"']{1,400})"
+    r"|\b(?:docker|podman|nerdctl|helm|crane|skopeo|oras)\b[^\n]{0,80}?\blogin\b[^\n]{0,200}?\s-p[ =]?"
+    r"[\"']?(?P<registry>[^\s\"'-][^\s\"']{0,400})"
     r"|\b(?:wandb|hf auth|huggingface-cli|modelscope) login (?!-)[\"']?(?P<cli>[A-Za-z0-9_-]{16,200})"
     r"|\bsshpass\b[^\n]{0,20}?\s-p ?[\"']?(?P<ssh>[^\s\"']{1,200})"
     r"|\bredis-cli\b[^\n]{0,100}?\s-a [\"']?(?P<redis>[^\s\"']{1,200})"
@@ -170,7 +186,9 @@ _LOGIN = re.compile(
     re.ASCII,
 )
 """Logins whose secret has no name of its own: `.netrc` and the command lines of clients."""
-_AUTH_FIELD = re.compile(rf"{_QUOTE}auth{_QUOTE}\s{{0,4}}:\s{{0,8}}{_QUOTE}(?P<value>[A-Za-z0-9+/_-]{{6,4000}}={{0,2}})", re.ASCII)
+_AUTH_FIELD = re.compile(
+    rf"{_QUOTE}auth{_QUOTE}\s{{0,4}}:\s{{0,8}}{_QUOTE}(?P<value>[A-Za-z0-9+/_-]{{6,4000}}={{0,2}})", re.ASCII
+)
 """A registry's login in Docker's configuration: base64 of `user:password`."""
 _PEM = re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
@@ -181,15 +199,19 @@ _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,12000}={0,2}", re.
 _HEX = re.compile(r"[0-9a-fA-F-]+\Z|[0-9_]+\Z")
 
 _ISSUED_TRIGGERS = (
-    "hf_", "api_org_", "sk-", "nvapi-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-", "glrt-",
+    "hf_", "api_org_", "sk-", "nvapi-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-",
+    "glrt-",
     "glptt-", "glcbt-", "glsoat-", "glft-", "glagent-", "glimt-", "gloas-", "akia", "asia", "absk", "aiza", "ya29.",
-    "gocspx-", "xox", "xapp-", "eyj", "ms-", "wandb_v1_", "dckr_", "gsk_", "xai-", "pplx-", "r8_", "npm_", "rpa_", "fw_",
-    "tvly-", "lsv2_", "tgp_v1_", "sk_live_", "sk_test_", "dop_v1_", "hvs.", "csk-", "jina_", "pypi-", "sg.", "age-secret-",
+    "gocspx-", "xox", "xapp-", "eyj", "ms-", "wandb_v1_", "dckr_", "gsk_", "xai-", "pplx-", "r8_", "npm_", "rpa_",
+    "fw_",
+    "tvly-", "lsv2_", "tgp_v1_", "sk_live_", "sk_test_", "dop_v1_", "hvs.", "csk-", "jina_", "pypi-", "sg.",
+    "age-secret-",
 )  # fmt: skip
 _HOOK_TRIGGERS = ("hooks.slack.com", "/webhook", "api.telegram.org", "dingtalk", "feishu")
 _LOGIN_TRIGGERS = ("login", "sshpass", "curl ", "wget ", "http ", "redis-cli", "mysql ")
 _NAME_TRIGGERS = (
-    "key", "token", "secret", "pass", "masterauth", "credential", "cookie", "authorization", "_auth", "signature", "pwd",
+    "key", "token", "secret", "pass", "masterauth", "credential", "cookie", "authorization", "_auth", "signature",
+    "pwd",
     "sig=", "webhook",
 )  # fmt: skip
 _TRIGGERS = (
@@ -198,7 +220,8 @@ _TRIGGERS = (
 )  # fmt: skip
 """Lower-case words one of which is in every text with a secret."""
 _KEYWORD = re.compile(
-    r"key|token|secret|pass|credential|authorization|cookie|signature|pwd|sig|_auth|masterauth|webhook", re.IGNORECASE | re.ASCII
+    r"key|token|secret|pass|credential|authorization|cookie|signature|pwd|sig|_auth|masterauth|webhook",
+    re.IGNORECASE | re.ASCII,
 )
 _BEFORE = 32
 """Characters in front of such a word within which the name it ends begins."""
@@ -206,22 +229,39 @@ _COLOUR = r"\d{0,3}(?:;\d{1,3}){0,6}m"
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u200b-\u200f\u2060\ufeff"
 _CODE = re.compile(
     # One set of first characters, told apart behind it: a search skips all others at once.
-    rf"[{_CONTROLS}%\\&\[^](?:(?<=\x1b)(?:\[[0-?]{{0,32}}[ -/]{{0,4}}[@-~]|[@-Z\\-_])|(?<=%)(?:25){{0,3}}(?P<percent>[2-7][0-9A-Fa-f])"
+    rf"[{_CONTROLS}%\\&\[^](?:(?<=\x1b)(?:\[[0-?]{{0,32}}[ -/]{{0,4}}[@-~]|[@-Z\\-_])"
+    r"|(?<=%)(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f])"
     rf"|(?<=\\)\\{{0,2}}(?:u00(?P<unicode>[2-7][0-9A-Fa-f])|(?:u001[bB]|x1[bB]|033|e)\[{_COLOUR})"
     rf"|(?<=&)(?P<entity>quot|apos|amp|lt|gt|#34|#39|#x27|#x22);|(?<=\[){_COLOUR}|(?<=\^)\[\[{_COLOUR}|(?<=[{_CONTROLS}]))"
 )
 """What stands between the characters of a text, or for one of them: colours, percent signs, escapes, entities."""
-_ENTITIES = {"quot": '"', "apos": "'", "amp": "&", "lt": "<", "gt": ">", "#34": '"', "#39": "'", "#x27": "'", "#x22": '"'}
-_MAYBE_CODED = re.compile(rf"[{_CONTROLS}%\\&\[](?:(?<=[{_CONTROLS}])|(?<=%)[2-7][0-9A-Fa-f]|(?<=%)25|(?<=\\)[uxe0\\]|(?<=&)[qalg#]|(?<=\[){_COLOUR})")
+_ENTITIES = {
+    "quot": '"',
+    "apos": "'",
+    "amp": "&",
+    "lt": "<",
+    "gt": ">",
+    "#34": '"',
+    "#39": "'",
+    "#x27": "'",
+    "#x22": '"',
+}
+_MAYBE_CODED = re.compile(
+    rf"[{_CONTROLS}%\\&\[](?:(?<=[{_CONTROLS}])|(?<=%)[2-7][0-9A-Fa-f]|(?<=%)25|(?<=\\)[uxe0\\]|(?<=&)[qalg#]|(?<=\[){_COLOUR})"
+)
 _TURN = re.compile(
-    r"[ \t│|]{0,200}\r?\n(?P<margin>[ \t│|]{0,200})(?P<rest>[A-Za-z0-9_+/~-]{3,2000}={0,2})(?![\w:=.(\[\\/@])(?P<box>[ \t]{0,200}│)?", re.ASCII
+    r"[ \t│|]{0,200}\r?\n(?P<margin>[ \t│|]{0,200})(?P<rest>[A-Za-z0-9_+/~-]{3,2000}={0,2})"
+    r"(?![\w:=.(\[\\/@])(?P<box>[ \t]{0,200}│)?",
+    re.ASCII,
 )
 """From a line's end to the end of the word that the next one begins with."""
 _MARGIN = re.compile(r"[^\n]{0,160}?(?:\]|\||│|:)[ \t│|]{1,8}")
 """What a logger or a box puts in front of every line."""
 _HARMLESS = re.compile(
-    r"(?:none|null|nil|true|false|empty|undefined|unset|redacted|(?:not[ _-])?set|\*+|x{3,}|\.{3}|…|-|\\|<[^<>]{0,200}>?|\$\{?[A-Za-z_]\w{0,80}\}?|\$\(.{0,200}"
-    r"|%[A-Za-z_]\w{0,80}%|(?:(?:bearer|basic|token) )?\{\{?[^{}]{0,80}\}{0,2}|(?:bearer )?%(?:\(\w{1,40}\))?[sr]|\[\]|\(\)|\{\}|\[none\]|\[?redacted\]?|\[secret[^\]]{0,20}\]|[|>][+-]?"
+    r"(?:none|null|nil|true|false|empty|undefined|unset|redacted|(?:not[ _-])?set|\*+|x{3,}"
+    r"|\.{3}|…|-|\\|<[^<>]{0,200}>?|\$\{?[A-Za-z_]\w{0,80}\}?|\$\(.{0,200}"
+    r"|%[A-Za-z_]\w{0,80}%|(?:(?:bearer|basic|token) )?\{\{?[^{}]{0,80}\}{0,2}|(?:bearer )?%(?:\(\w{1,40}\))?[sr]"
+    r"|\[\]|\(\)|\{\}|\[none\]|\[?redacted\]?|\[secret[^\]]{0,20}\]|[|>][+-]?"
     r"|(?:str|bytes|int|bool|any|secretstr|optional\[.{0,80}|union\[.{0,80}|list\[.{0,80}|sequence\[.{0,80})"
     r"|(?:self|args|os|config|settings|cls|kwargs|options|request|envs?|app|ctx|get_\w{1,40})[.\[(].{0,200}|getenv\(.{0,80}"
     r"|your[ _-].{0,80}|f?[\"'])\Z",
@@ -232,7 +272,9 @@ _MAX_COUNT = 7
 """Digits of a count; a longer number may be a secret."""
 _PROSE = re.compile(r"[a-z]{1,14}\Z")
 _OPTION = re.compile(r"(?<![\w-])--?[\w-]{0,60}\Z", re.ASCII)
-_SUFFIX = re.compile(r"(?:\.(?:log|txt|out|err|json|jsonl|ya?ml|md|html|ipynb|csv|gz|xz|bz2|zip)){1,3}\Z", re.IGNORECASE)
+_SUFFIX = re.compile(
+    r"(?:\.(?:log|txt|out|err|json|jsonl|ya?ml|md|html|ipynb|csv|gz|xz|bz2|zip)){1,3}\Z", re.IGNORECASE
+)
 
 _MIN_AGAIN, _MAX_AGAIN = 8, 256
 """Shortest value that is looked for wherever else it stands, and for how many of them at a time."""
@@ -481,14 +523,18 @@ def _is_telling(value: str) -> bool:
         _MIN_AGAIN <= len(value) <= 4000
         and not any(character.isspace() for character in value)
         and any(character.isalpha() for character in value)
-        and (any(character.isdigit() for character in value) or not value.replace("_", "").replace("-", "").replace(".", "").replace("/", "").replace(":", "").isalnum() or _turns(value) >= 4)
+        and (
+            any(character.isdigit() for character in value)
+            or not value.replace("_", "").replace("-", "").replace(".", "").replace("/", "").replace(":", "").isalnum()
+            or _turns(value) >= 4
+        )
     )
 
 
 def _turns(value: str) -> int:
     """How often a text changes between small letters, capitals and digits."""
     kinds = ["d" if c.isdigit() else "u" if c.isupper() else "l" for c in value if c.isalnum()]
-    return sum(one != other for one, other in zip(kinds, kinds[1:], strict=False))
+    return sum(one != other for one, other in pairwise(kinds))
 
 
 def _value(shown: str) -> str:
@@ -533,10 +579,13 @@ def _going_on(text: str) -> str:
     begin = text.rfind("-----BEGIN", max(len(text) - _MAX_PEM, 0))
     if begin >= 0 and _PEM.match(text, begin) and not _PEM_END.search(text, begin):
         return text[begin:]
+    least = max(len(text) - _MAX_PEM, 0)
     start = len(text)
     for _ in range(_FOLLOWING + 1):
-        start = text.rfind("\n", max(len(text) - _MAX_PEM, 0), max(start - 1, 0)) + 1 or start
-    return text[start:] if start else text[-_MAX_PEM:]
+        start = text.rfind("\n", least, max(start - 1, least)) + 1
+        if not start:
+            return text[least:]
+    return text[start:]
 
 
 def _cut(text: str, found: list[_Secret]) -> int:
@@ -697,13 +746,16 @@ def _secret(match: re.Match[str], group: int | str, kind: str) -> _Secret:
 def _is_none(value: str) -> bool:
     if _MAYBE_CODED.search(value):
         value = _CODE.sub(_meant, value)
-    return "[secret" in value or _HARMLESS.match(value) is not None or _HARMLESS.match(value.rstrip(",;:)]}")) is not None
+    return (
+        "[secret" in value or _HARMLESS.match(value) is not None or _HARMLESS.match(value.rstrip(",;:)]}")) is not None
+    )
 
 
 def _is_key(value: str) -> bool:
     """Whether a text is a key made by chance rather than a model's name: one long piece with digits throughout."""
     return any(
-        len(piece) >= 12 and (sum(c.isdigit() for c in piece) >= 3 or (_turns(piece) >= 4 and any(c.isdigit() for c in piece)))
+        len(piece) >= 12
+        and (sum(c.isdigit() for c in piece) >= 3 or (_turns(piece) >= 4 and any(c.isdigit() for c in piece)))
         for piece in re.split(r"[_-]", value)
     )
 
@@ -773,14 +825,23 @@ def _further(match: re.Match[str], end: int) -> Iterator[_Secret]:
     text = match.string
     line = text.rfind("\n", max(match.start() - 2000, 0), match.start()) + 1
     is_command = _COMMAND.search(text, max(line, match.start() - 2000), match.start()) is not None
-    end += 1 if match["quote"] and text[end : end + 1] in "\"'" and "," not in match["between"] and "\n" not in match["between"] else 0
+    end += (
+        1
+        if match["quote"]
+        and text[end : end + 1] in "\"'"
+        and "," not in match["between"]
+        and "\n" not in match["between"]
+        else 0
+    )
     for _ in range(16):
         more = _MORE_QUOTED.match(text, end) or _MORE_LISTED.match(text, end) or _MORE.match(text, end)
         if more is None or _is_none(more["value"]):
             return
         value = more["value"]
         is_spoken = more.re is _MORE and not (is_command and not value.endswith((",", ".")))
-        if is_spoken and not (len(value) >= 6 and any(c.isdigit() for c in value) and value.replace("-", "").replace("_", "").isalnum()):
+        if is_spoken and not (
+            len(value) >= 6 and any(c.isdigit() for c in value) and value.replace("-", "").replace("_", "").isalnum()
+        ):
             return
         yield _Secret(more.start("value"), more.end("value"), "key", match.start())
         end = more.end("value")
@@ -808,16 +869,29 @@ def _is_its_name(match: re.Match[str], value: str) -> bool:
 def _is_other(match: re.Match[str], value: str, *, is_option: bool) -> bool:
     """Whether what stands behind a secret's name is prose, a count, a word of a model's vocabulary or a path."""
     name = match["name"].lower()
-    is_spoken = match["between"].strip("\\\"'").isspace() and "\n" not in match["between"] and not match["scheme"] and not is_option
+    is_spoken = (
+        match["between"].strip("\\\"'").isspace()
+        and "\n" not in match["between"]
+        and not match["scheme"]
+        and not is_option
+    )
     if is_spoken:
         return len(value) < 8 or not any(c.isdigit() for c in value) or not value.isalnum()
     if is_option or match["scheme"]:
         return False
-    if name in ("token", "_token", "secrets", "secret") and value.isdigit() and (name == "token" or len(value) <= _MAX_COUNT):
+    if (
+        name in ("token", "_token", "secrets", "secret")
+        and value.isdigit()
+        and (name == "token" or len(value) <= _MAX_COUNT)
+    ):
         return True
     is_parameter = match.string[match.start() - 1 : match.start()] in ("?", "&")
     if name == "token" and not is_parameter and match["name"] != "TOKEN":
-        return not (len(value) >= 8 and value.isascii() and (any(c.isdigit() for c in value) or _turns(value) >= 4 or len(value) >= 24))
+        return not (
+            len(value) >= 8
+            and value.isascii()
+            and (any(c.isdigit() for c in value) or _turns(value) >= 4 or len(value) >= 24)
+        )
     if name == "passwd" and match.string[match.start() - 1 : match.start()] == "/":
         return True  # a mount, /etc/passwd:/etc/passwd:ro
     return name.startswith(("credential", "secret")) and value.startswith(("/", "./", "~", "../"))
@@ -894,7 +968,9 @@ def _turn(text: str, end: int) -> int | None:
     first = re.match(r"[\w+/~-]{1,200}", text[start : start + 200])
     is_margin = first is not None and first[0] == rest
     has_digit = any(c.isdigit() for c in rest)
-    goes_on = (has_digit and any(c.isalpha() for c in rest) and (_turns(rest) >= 3 or len(rest) >= 16)) or _turns(rest) >= 6
+    goes_on = (has_digit and any(c.isalpha() for c in rest) and (_turns(rest) >= 3 or len(rest) >= 16)) or _turns(
+        rest
+    ) >= 6
     if is_margin or not goes_on or _HEX_DATE.match(rest):
         return None
     return turn.end("rest") + shift
