@@ -148,15 +148,35 @@ def test_an_error_that_the_process_survived_does_not_win() -> None:
     assert found.findings[1].level is Level.POSSIBLE
 
 
-@pytest.mark.parametrize(("role", "line"), [(WRAPPER, 3), (PEER, 3)])
-def test_the_first_stand_in_is_the_answer_where_no_cause_is_in_the_text(role: Symptom, line: int) -> None:
-    """It says what to look for and where, and is never confirmed."""
-    other = PEER if role is WRAPPER else WRAPPER
-    found = diagnose(start(hit(role.id, line), hit(other.id, 7)), shelf(WRAPPER, PEER))
+@pytest.mark.parametrize("lines", [(3, 7), (7, 3)])
+def test_a_stand_in_is_the_answer_where_no_cause_is_in_the_text(lines: tuple[int, int]) -> None:
+    """It says what to look for and where, and is never confirmed; a consequence tells more than a notice of an end."""
+    found = diagnose(start(hit(PEER.id, lines[0]), hit(WRAPPER.id, lines[1])), shelf(WRAPPER, PEER))
 
     assert found.root_cause is not None
-    assert (found.root_cause.symptom, found.root_cause.level) == (role.id, Level.PROBABLE)
-    assert found.root_cause.look_in == role.look_in
+    assert (found.root_cause.symptom, found.root_cause.level) == (PEER.id, Level.PROBABLE)
+    assert found.root_cause.look_in == PEER.look_in
+
+
+def test_a_symptom_may_stand_for_others_on_its_line() -> None:
+    """One that says more replaces what it names, whatever knows the place better; elsewhere both stay."""
+    precise = replace(OTHER, instead_of=(CAUSE.id,))
+    hits = (hit(CAUSE.id, 4, depth=7), hit(OTHER.id, 4), hit(CAUSE.id, 9))
+    found = diagnose(start(*hits), shelf(CAUSE, precise))
+
+    assert [(f.symptom, f.evidence[0].line) for f in found.findings] == [(OTHER.id, 4), (CAUSE.id, 9)]
+
+
+def test_a_finer_symptom_is_preferred_where_it_knows_the_place_as_well() -> None:
+    """a.b.c refines a.b; where a.b alone knows the place, it stays."""
+    finer = replace(CAUSE, id=f"{CAUSE.id}.finer")
+
+    def named(*depths: int) -> list[str]:
+        hits = (hit(CAUSE.id, 4, depth=depths[0]), hit(finer.id, 4, depth=depths[1]))
+        return [f.symptom for f in diagnose(start(*hits), shelf(CAUSE, finer)).findings]
+
+    assert named(3, 3) == named(-2, 3) == [finer.id]
+    assert named(3, -2) == [CAUSE.id]
 
 
 def test_a_stand_in_is_only_possible_while_an_exception_is_unexplained() -> None:

@@ -337,7 +337,6 @@ def test_a_secret_is_not_diagnosed(
         assert leaked(secret, shown(capsys, "diagnose", str(tmp_path / "a.log"), "--format", form)) == []
 
 
-@pytest.mark.xfail(strict=False, reason="the reader does not yet pass what it reads to `redact.watch`")
 @pytest.mark.parametrize("offset", [0, 1, 8, 20, 40, 60])
 @pytest.mark.parametrize("told", ["--api-key ", "hf" + "_", "invalid key "])
 @pytest.mark.parametrize("border", [log_lines.MAX_LINE, evidence.PIECE])
@@ -356,7 +355,6 @@ def test_a_secret_across_the_readers_border_is_not_diagnosed(
         assert leaked(secret, shown(capsys, "diagnose", str(tmp_path / "a.log"), "--format", form)) == []
 
 
-@pytest.mark.xfail(strict=False, reason="the reader does not yet pass what it reads to `redact.watch`")
 @pytest.mark.parametrize("kind", list(ISSUED))
 def test_a_secret_in_a_files_name_is_not_diagnosed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str
@@ -374,7 +372,6 @@ def test_a_secret_in_a_files_name_is_not_diagnosed(
         assert leaked(secret, redact_bytes(path.name.encode()).decode()) == []
 
 
-@pytest.mark.xfail(strict=False, reason="the reader does not yet pass what it reads to `redact.watch`")
 def test_a_value_that_is_named_once_is_shown_nowhere(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Not where an exception repeats it without a name, in front of its name or behind it."""
     secret = core("named once")

@@ -35,6 +35,7 @@ from vllm_runbooks.records import (
     Verdict,
     document,
 )
+from vllm_runbooks.redact import redact_name
 
 _UNCHECKED = Checks(
     lint="unknown: this release's options are not in the catalog",
@@ -77,13 +78,21 @@ def _answer(evidence: Evidence, catalog: Catalog, starts: list[Start], chosen: l
     facts = _facts([_with_settings(s, starts) for s in chosen])
     left_out = sum(s.left_out for s in starts)
     return Answer(
-        files=tuple(d.name for d in evidence.documents),
+        files=tuple(redact_name(d.name) for d in evidence.documents),
         outcome=outcome,
         vllm=next((s.release for s in chosen if s.release.version), _given(evidence)),
         root_cause=merged.root_cause,
         findings=merged.findings,
         starts=tuple(
-            StartSummary(s.file, s.first_line, s.last_line, s.outcome, diagnosed[id(s)].root_cause) for s in starts
+            StartSummary(
+                s.file,
+                s.first_line,
+                s.last_line,
+                s.outcome,
+                diagnosed[id(s)].root_cause,
+                s.timeline[-1].name if s.timeline else None,
+            )
+            for s in starts
         ),
         remedies=_remedies(merged.root_cause, catalog, facts, _arguments(chosen)),
         plan=None,

@@ -647,10 +647,17 @@ def compile_index(root: Path) -> tuple[dict[str, Any], list[str]]:
     return {"key": catalog.key(root), "symptoms": symptoms, "lines": formats}, problems
 
 
+def _bare_patterns(symptom: Symptom) -> Iterator[tuple[str, bool]]:
+    """What two symptoms may not share: words at no place in particular, be it of an exception or of any line."""
+    for signature in symptom.signatures:
+        if not (signature.frames or signature.phases):
+            yield signature.pattern, signature.exception
+
+
 def cross_check(root: Path) -> list[str]:
     """Problems of files that are good by themselves: doubles, missing runbooks, examples that do not fire."""
     problems: list[str] = []
-    seen: dict[str, str] = {}
+    seen: dict[str | tuple[str, bool], str] = {}
     runbooks = root.parent / "runbooks"
     good: dict[Path, Symptom] = {}
     for path in sorted((root / "symptoms").glob("*.yaml")):
@@ -661,7 +668,7 @@ def cross_check(root: Path) -> list[str]:
     for path, symptom in good.items():
         where = str(path.relative_to(root))
         found = example_problems(symptom, shelf)
-        for said in (symptom.title.casefold(), *(s.pattern for s in symptom.signatures if not (s.frames or s.phases))):
+        for said in (symptom.title.casefold(), *_bare_patterns(symptom)):
             if seen.setdefault(said, where) != where:
                 found.append((("signatures",), f"the same title or pattern as in {seen[said]}; merge the two"))
         if symptom.runbook and runbooks.is_dir() and not (runbooks / f"{symptom.runbook}.ipynb").is_file():

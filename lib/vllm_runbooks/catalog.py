@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -128,6 +128,16 @@ def _read_index(path: Path, wanted: str | None) -> _Index | None:
         return None
 
 
+class Meaning(NamedTuple):
+    """What asks for a pattern."""
+
+    kind: str
+    """"line", "signature" or "companion"."""
+    id: str
+    index: int
+    """Of the line format in the catalog, or of the signature in its symptom."""
+
+
 @dataclass(frozen=True)
 class Catalog:
     """The symptoms and line formats, with their patterns ready to match."""
@@ -139,22 +149,28 @@ class Catalog:
 
     @cached_property
     def patterns(self) -> PatternSet:
-        """All patterns in one set; `meaning` tells whose each is."""
-        return PatternSet([pattern for pattern, _ in self._table])
+        """All patterns in one set, each once; `meanings` tells whose each is."""
+        return PatternSet(list(self._table))
 
     @cached_property
-    def _table(self) -> list[tuple[str, tuple[str, str, int]]]:
-        table: list[tuple[str, tuple[str, str, int]]] = []
+    def _table(self) -> dict[str, list[Meaning]]:
+        table: dict[str, list[Meaning]] = {}
         for index, line in enumerate(self.lines):
-            table += [(pattern, ("line", line.id, index)) for pattern in line.patterns]
+            for pattern in line.patterns:
+                table.setdefault(pattern, []).append(Meaning("line", line.id, index))
         for symptom in self.symptoms.values():
-            table += [(s.pattern, ("signature", symptom.id, i)) for i, s in enumerate(symptom.signatures)]
-            table += [(s.pattern, ("companion", symptom.id, i)) for i, s in enumerate(symptom.companions)]
+            for kind, signatures in (("signature", symptom.signatures), ("companion", symptom.companions)):
+                for index, signature in enumerate(signatures):
+                    table.setdefault(signature.pattern, []).append(Meaning(kind, symptom.id, index))
         return table
 
-    def meaning(self, pattern: int) -> tuple[str, str, int]:
-        """Whose a pattern of `patterns` is: ("line" | "signature" | "companion", id, index)."""
-        return self._table[pattern][1]
+    @cached_property
+    def _meanings(self) -> list[list[Meaning]]:
+        return list(self._table.values())
+
+    def meanings(self, pattern: int) -> Sequence[Meaning]:
+        """Whose a pattern of `patterns` is: several symptoms may ask for the same words at different places."""
+        return self._meanings[pattern]
 
 
 def _index(root: Path, compiler: Compiler | None) -> _Index:

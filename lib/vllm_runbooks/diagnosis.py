@@ -84,7 +84,7 @@ class _Candidate:
 def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
     """Find the symptoms in a start and rank them."""
     by_symptom: dict[str, list[Hit]] = {}
-    for hit in _decided(_placed_by_their_own(start.hits, catalog)):
+    for hit in _decided(_most_precise(_placed_by_their_own(start.hits, catalog), catalog)):
         by_symptom.setdefault(hit.symptom, []).append(hit)
     found = (_candidate(start, catalog, catalog.symptoms[name], hits) for name, hits in by_symptom.items())
     candidates = sorted((c for c in found if c is not None), key=lambda c: c.rank)
@@ -97,7 +97,8 @@ def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
         and (not c.has_recovered or start.outcome is Outcome.FAILED)
     ]
     if not fatal and stand_ins and not start.outcome.is_healthy:
-        shown.insert(0, stand_ins[0])
+        # What follows from another failure tells more than a notice of an end.
+        shown.insert(0, min(stand_ins, key=lambda c: c.symptom.role is Role.WRAPPER))
     hidden = Counter(c.symptom.role.value for c in candidates if c not in shown for _ in c.hits)
     unexplained = None if start.outcome.is_healthy else _first_unexplained(start, fatal)
     findings = sorted(
@@ -147,6 +148,26 @@ def _placed_by_their_own(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
     ]
 
 
+def _most_precise(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
+    """The hits without those of a symptom that another one on the same line replaces.
+
+    One says so itself (`instead_of`), or refines the other (a.b.c refines a.b) and knows the place no worse.
+    """
+    places: dict[tuple[int, int], dict[str, int]] = {}
+    for hit in hits:
+        if hit.signature >= 0:
+            depths = places.setdefault((hit.quote.file, hit.quote.line), {})
+            depths[hit.symptom] = max(hit.depth, depths.get(hit.symptom, hit.depth))
+    replaced = set()
+    for place, depths in places.items():
+        named = {general for name in depths for general in catalog.symptoms[name].instead_of}
+        for name in depths.keys() - named:
+            if catalog.symptoms[name].role is Role.CAUSE:
+                named |= {s for s, known in depths.items() if name.startswith(f"{s}.") and depths[name] >= known}
+        replaced |= {(*place, general) for general in named}
+    return [hit for hit in hits if (hit.quote.file, hit.quote.line, hit.symptom) not in replaced]
+
+
 def _decided(hits: Sequence[Hit]) -> list[Hit]:
     """Of several symptoms of one group that claim the same message, keep the one that knows the innermost place.
 
@@ -165,7 +186,10 @@ def _decided(hits: Sequence[Hit]) -> list[Hit]:
 
 def _messages(hit: Hit) -> Iterable[tuple[Any, ...]]:
     group = hit.symptom.split(".")[0]
-    yield group, hit.quote.file, hit.quote.line, hit.quote.column
+    if hit.traceback is None:
+        yield group, hit.quote.file, hit.quote.line, hit.quote.column
+    else:
+        yield group, "raised", hit.traceback, hit.link
     figures = tuple(sorted((n, v) for n, v in hit.captures.items() if v[:1].isdigit()))
     if hit.signature >= 0 and len(figures) > 1:
         yield group, hit.quote.file, figures

@@ -32,8 +32,9 @@ _SUBSTITUTED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Where a shell's process substitution hands over a pipe."""
 _WRITER_SECONDS = 2.0
 """Time within which a pipe with a name has to be written into."""
-_PAUSE, _TURN = 0.5, 5.0
-"""Seconds of silence that are a pause in a growing log; seconds after which one that never pauses is taken stock of."""
+_PAUSE, _TURN, _STOPPING = 0.5, 5.0, 10.0
+"""Seconds of silence that are a pause in a growing log; seconds after which one that never pauses is taken stock of;
+seconds for which the end of an interrupted one is waited for."""
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISCHR, "a device"),
@@ -208,29 +209,45 @@ def opened(name: str) -> Iterator[int]:
         yield file.fileno()
 
 
-def growing(descriptor: int, name: str) -> Document:
-    """The document that is being written into a pipe, or at the end of a file; a pause in it is an empty piece."""
-    return Document(name, lambda: _growing(descriptor, name))
+def growing(descriptor: int, name: str, is_over: Callable[[], bool]) -> Document:
+    """The document that is being written into a pipe, or at the end of a file; a pause in it is an empty piece.
+
+    It ends with the pipe, or when `is_over` says so.
+    """
+    return Document(name, lambda: _growing(descriptor, name, is_over))
 
 
-def _growing(descriptor: int, name: str) -> Iterator[str]:
-    is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+def _growing(descriptor: int, name: str, is_over: Callable[[], bool]) -> Iterator[str]:
     decoder, since = None, time.monotonic()
-    while True:
-        is_quiet = not select.select([descriptor], [], [], _PAUSE)[0]
-        block = b"" if is_quiet else os.read(descriptor, PIECE)
-        if not block and not is_quiet:
-            if not is_file:
-                break
-            time.sleep(_PAUSE)
+    for block in _arriving(descriptor, is_over):
         if block:
             decoder = decoder or _Decoder(_encoding(block, name))
             yield decoder.text(block)
         if not block or time.monotonic() - since > _TURN:
             since = time.monotonic()
             yield ""
-    if decoder:
-        yield decoder.text(b"", final=True)
+    if decoder is None:
+        raise InputError(f"{name}: is empty; give the log of a vLLM start")
+    yield decoder.text(b"", final=True)
+
+
+def _arriving(descriptor: int, is_over: Callable[[], bool]) -> Iterator[bytes]:
+    """Yield what arrives, and an empty block for each pause.
+
+    Whoever writes into a pipe may be stopped together with its reader: what it says then belongs to the log.
+    """
+    is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    until = float("inf")
+    while time.monotonic() < until:
+        if is_over():
+            until = min(until, time.monotonic() + (0 if is_file else _STOPPING))
+        is_quiet = not select.select([descriptor], [], [], _PAUSE)[0]
+        block = b"" if is_quiet else os.read(descriptor, PIECE)
+        if not (block or is_quiet or is_file):
+            return
+        if is_file and not block and until == float("inf"):
+            time.sleep(_PAUSE)
+        yield block
 
 
 def _document(path: Path) -> Document:

@@ -45,6 +45,9 @@ _DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d[T ]?)?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]
 _ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
 
 
+_CLOCK = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+
+
 class _Prefix(NamedTuple):
     starts: str
     """Characters that it can begin with."""
@@ -62,7 +65,7 @@ _CARRIERS = (
     # What a container runtime, a scheduler or a journal puts in front of every line.
     _prefix(_DIGITS, rf"{_ISO} (?:stdout|stderr) [FP] "),
     _prefix(_DIGITS, rf"{_ISO} [\w.-]{{1,64}} [\w./@-]{{1,64}}\[\d{{1,10}}\]: ?"),
-    _prefix(_DIGITS, rf"{_ISO} (?! {{0,2}}[|-])(?!\[?(?:{_LEVEL})\b)"),
+    _prefix(_DIGITS, rf"(?:{_ISO}|{_CLOCK}) (?! {{0,2}}[|-])(?!\[?(?:{_LEVEL})\b)"),
     _prefix(_DIGITS, r"\d{1,5}: {1,2}(?=[A-Z(\[])"),
     _prefix("[", r"\[pod/[\w./-]{1,200}\] "),
     _prefix("[", r"\[\d{1,5},\d{1,5}\]<std(?:out|err)>: ?"),
@@ -119,14 +122,23 @@ _GLUED = re.compile(
 )
 _IN_HEADERS = ("pid=", "INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL")
 _EXCEPTION = re.compile(
-    r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Failure|Died|Exceeded|Dead))"
+    r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Failure|Died|Exceeded|Dead)"
+    r"|(?:[A-Za-z_]\w{0,80}\.){0,6}(?:errors?|exceptions?)\.[A-Z]\w{0,80})"
     r"(?::(?P<message> .*)?)?\Z",
     re.ASCII | re.DOTALL,
 )
-_TRACEBACK = re.compile(r"\s{0,8}(?:[+|] {0,4}){0,8}(?:Exception Group )?Traceback \(most recent call last\):")
+_TRACEBACK = re.compile(
+    r"\s{0,8}(?:[+|] {0,4}){0,8}(?:Exception Group )?Traceback \(most recent call last\):"
+    r"|[A-Za-z_][\w.]{0,80} {2,80}Traceback \(most recent call last\)"
+)
 _FRAME = re.compile(
     r'(?:[|] {0,4}){0,8}\s{0,12}File "(?P<path>[^"\n]{1,1000})", line (?P<line>\d{1,8}), in (?P<function>\S.{0,200})'
 )
+_SHELL_FRAME = re.compile(
+    r"(?:File )?(?P<path>(?:[~/.<]|[A-Za-z]:\\)[^\s:]{0,500}(?::(?!\d)[^\s:]{0,500}){0,2})"
+    r"(?::(?P<line>\d{1,8}), in | in )(?P<function>[\w.<>]{1,200})\("
+)
+"""How IPython writes a frame: `File ~/a.py:12, in f(x)`, earlier `~/a.py in f(x)`."""
 _PROGRESS = re.compile(r"[\w /\[\](),:=.-]{0,120}?:? {0,3}\d{1,3}% ?(?:Completed ?)?\|")
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
 _PAGE_MARK = re.compile(
@@ -136,7 +148,7 @@ _PAGE_MARK = re.compile(
 )
 _BEGINS_LOG = (
     rf"(?:\((?:[A-Za-z_][\w:.-]{{0,60}} )?(?:rank=\d{{1,5}} )?pid=\d|(?:{_LEVEL}) {{0,4}}{_STAMP}"
-    r"|Traceback \(most recent call last\):)"
+    r"|(?:\[rank\d{1,5}\]: ?)?Traceback \(most recent call last\):)"
 )
 _REPLY = re.compile(r" {0,3}(?:> ?){1,2}(?!>)")
 _REPLIED = re.compile(rf"^ {{0,3}}(?:> ?){{1,2}}{_BEGINS_LOG}", re.ASCII | re.MULTILINE)
@@ -212,7 +224,9 @@ def is_traceback(text: str) -> bool:
 
 def frame(text: str) -> re.Match[str] | None:
     """Match of a traceback's frame, with groups `path`, `line` and `function`."""
-    return _FRAME.match(text) if 'File "' in text else None
+    if 'File "' in text:
+        return _FRAME.match(text)
+    return _SHELL_FRAME.match(text) if " in " in text else None
 
 
 def _marks(text: str, *, page: bool) -> re.Pattern[str] | None:

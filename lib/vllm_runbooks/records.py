@@ -361,6 +361,8 @@ class Symptom:
     """What it shows if this is not the cause."""
     verified: Verified
     role: Role = Role.CAUSE
+    instead_of: tuple[str, ...] = ()
+    """Ids of symptoms that this one replaces where both claim the same line: it says more precisely what they say."""
     companions: tuple[Signature, ...] = ()
     """Lines that add evidence and captures where the symptom was found."""
     conditions: tuple[Condition, ...] = ()
@@ -677,6 +679,8 @@ class StartSummary:
     last_line: int
     outcome: Outcome
     root_cause: Finding | None
+    phase: str | None = None
+    """The last phase that it reached."""
 
 
 @dataclass(frozen=True)

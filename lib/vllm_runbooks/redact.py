@@ -31,7 +31,7 @@ T = TypeVar("T")
 _MIXED = r"(?=[A-Za-z0-9_-]{0,199}?\d)"
 """Ahead of a token of general form: a digit, which a word does without."""
 _ISSUERS = {
-    "huggingface": r"(?:hf_|api_org_)(?=[a-z0-9]{0,200}[A-Z]|[A-Za-z]{0,200}\d)[A-Za-z0-9]{16,200}",
+    "huggingface": r"(?:hf_|api_org_)(?=[a-z0-9]{0,200}[A-Z]|[A-Za-z]{0,200}\d|[a-z]{20})[A-Za-z0-9]{16,200}",
     "nvidia": r"nvapi-[A-Za-z0-9_-]{16,200}",
     "github": r"gh[pousr]_[A-Za-z0-9]{16,250}|github_pat_[A-Za-z0-9_]{16,250}",
     "gitlab": rf"gl(?:pat|dt|rt|ptt|cbt|soat|ft|agent|imt|oas)-{_MIXED}[A-Za-z0-9_.-]{{16,250}}",

@@ -129,9 +129,21 @@ def text(answer: Answer) -> str:
     return visible("\n\n".join(parts) + "\n")
 
 
+def interim(answer: Answer) -> str:
+    """One line on a start that is still being written."""
+    last = answer.starts[-1] if answer.starts else None
+    if last is None:
+        return "no sign of vLLM yet"
+    cause, phase = answer.root_cause, pictures.PHASE_NAMES.get(last.phase or "", "begun")
+    word = phase if answer.outcome is Outcome.UNKNOWN else answer.outcome.value
+    said = f"{cause.title} ({cause.symptom}, {cause.level.value})" if cause else "nothing wrong so far"
+    return visible(f"line {last.last_line}: {word}; {said}")
+
+
 def _noise(hidden: Mapping[str, int]) -> str:
     names = {
         "benign": ("harmless line", "harmless lines"),
+        "earlier_start": ("earlier start", "earlier starts"),
         "consequence": ("line of a rank that only lost its peer", "lines of ranks that only lost a peer"),
         "wrapper": ("notice of another process's end", "notices of another process's end"),
     }

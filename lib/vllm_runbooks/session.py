@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -90,16 +90,18 @@ def diagnose(evidence: Evidence, *, start: int | None = None, catalog: Catalog |
     return _answer.answer(evidence, catalog or load_catalog(), start=start or None)
 
 
-def follow(name: str, *, vllm: str | None = None, catalog: Catalog | None = None) -> Iterator[Answer]:
+def follow(
+    name: str, *, is_over: Callable[[], bool], vllm: str | None = None, catalog: Catalog | None = None
+) -> Iterator[Answer]:
     """Diagnose a log while it is written: an answer whenever it pauses, and the last one at its end.
 
-    `name` is a file, which never ends, or `-`, standard input.
+    `name` is a file, which ends when `is_over` says so, or `-`, standard input.
 
     Raises:
         InputError: the file cannot be read, or is no text.
     """
     with _evidence.opened(name) as descriptor:
-        document = _evidence.growing(descriptor, Path(name).name)
+        document = _evidence.growing(descriptor, Path(name).name, is_over)
         yield from _answer.follow(Evidence((document,), vllm=vllm), catalog or load_catalog())
 
 

@@ -14,7 +14,7 @@ from vllm_runbooks.launch import Shown
 from vllm_runbooks.log_lines import LogLine
 from vllm_runbooks.printed import is_closed, moment, number, pairs
 from vllm_runbooks.records import Evidence, Hit, LineFormat, Phase, Quote, Raised, Reading, Signature, Start, Throughput
-from vllm_runbooks.redact import redact_text
+from vllm_runbooks.redact import redact_record, redact_text, watch
 from vllm_runbooks.scan import Found
 from vllm_runbooks.start_draft import Draft
 from vllm_runbooks.tracebacks import MAX_TRACEBACKS, Message, Tracebacks
@@ -36,22 +36,22 @@ def read(evidence: Evidence, catalog: Catalog) -> list[Start]:
     starts: list[Start] = []
     for index, document in enumerate(evidence.documents):
         reader = _Reader(index, catalog)
-        for lines in log_lines.read_lines(document.name, document.pieces()):
+        for lines in log_lines.read_lines(document.name, watch(document.pieces())):
             reader.take(lines)
         starts += reader.finish(evidence.vllm)
-    return starts
+    return redact_record(starts)
 
 
 def follow(evidence: Evidence, catalog: Catalog) -> Iterator[list[Start]]:
     """Read a document that is still being written: what was read so far, whenever it pauses, and at its end."""
     [document] = evidence.documents
     reader, is_new = _Reader(0, catalog), False
-    for lines in log_lines.read_lines(document.name, document.pieces()):
+    for lines in log_lines.read_lines(document.name, watch(document.pieces())):
         reader.take(lines)
         if not lines and is_new:
-            yield copy.deepcopy(reader, {id(catalog): catalog}).finish(evidence.vllm)
+            yield redact_record(copy.deepcopy(reader, {id(catalog): catalog}).finish(evidence.vllm))
         is_new = bool(lines)
-    yield reader.finish(evidence.vllm)
+    yield redact_record(reader.finish(evidence.vllm))
 
 
 class _Meant(NamedTuple):
@@ -144,13 +144,13 @@ class _Reader:
         formats: list[tuple[LineFormat, Found]] = []
         symptoms: list[_Meant] = []
         for found in self.catalog.patterns.find(text, among):
-            kind, name, index = self.catalog.meaning(found.pattern)
-            if kind == "line":
-                formats.append((self.catalog.lines[index], found))
-            elif kind == "signature":
-                symptoms.append(_Meant(name, index, self.catalog.symptoms[name].signatures[index], found))
-            else:
-                symptoms.append(_Meant(name, -1 - index, self.catalog.symptoms[name].companions[index], found))
+            for kind, name, index in self.catalog.meanings(found.pattern):
+                if kind == "line":
+                    formats.append((self.catalog.lines[index], found))
+                elif kind == "signature":
+                    symptoms.append(_Meant(name, index, self.catalog.symptoms[name].signatures[index], found))
+                else:
+                    symptoms.append(_Meant(name, -1 - index, self.catalog.symptoms[name].companions[index], found))
         return formats, symptoms
 
     def _takes_wrapped(self, line: LogLine) -> bool:
@@ -235,7 +235,7 @@ class _Reader:
         """Match the symptoms on an exception's whole message."""
         own = len(message.line.text)
         for meant in self._meanings(message.text)[1]:
-            if meant.found.start <= own:
+            if meant.found.start <= own or _is_validation(message):
                 self._take_hit(draft, message.line, meant, message)
 
     def _take_hit(self, draft: Draft, line: LogLine, meant: _Meant, message: Message | None = None) -> None:
@@ -318,6 +318,11 @@ class _Reader:
         if self.draft:
             for message in self.draft.tracebacks.close():
                 self._take_message(self.draft, message)
+
+
+def _is_validation(message: Message) -> bool:
+    """Whether an exception's own words stand behind its first line, as pydantic writes them."""
+    return "validation error" in message.line.text
 
 
 def _take_throughput(draft: Draft, line: LogLine, figures: Mapping[str, float], words: Mapping[str, str]) -> None:

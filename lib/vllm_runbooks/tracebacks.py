@@ -15,7 +15,7 @@ from vllm_runbooks.records import Frame, Process, Raised, Traceback
 MAX_TRACEBACKS = 200
 _MAX_CHAIN = 50
 _MAX_FRAMES = 1000
-_DETAIL_LINES = 4
+_DETAIL_LINES = 8
 """Lines behind an exception's own line that may continue its message."""
 _MAX_DETAIL = 4096
 _LINKS = {
@@ -29,7 +29,7 @@ _IGNORED = (
 """What introduces a traceback that ends no process."""
 _CALM = ("DEBUG", "INFO", "WARNING")
 """Levels at which no process ends."""
-_TELLING = ("Traceback (", 'File "', "xception")
+_TELLING = ("Traceback (", 'File "', "xception", ", in ")
 """One of these words is in each line that begins or links a traceback, or says that one is to be ignored."""
 _IGNORED_WITHIN = 3
 """Lines of its process behind such an introduction within which the traceback begins."""
@@ -38,6 +38,8 @@ _REFUSED = re.compile(r"(?:vllm(?: [\w-]{2,20}){0,2}|api_server\.py): error: (?=
 _ASIDE = "For further information visit "
 """What follows a message and says nothing about the fault."""
 _RAISED = re.compile(r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Za-z_]\w{0,80})(?::.*)?\Z", re.ASCII | re.DOTALL)
+_SHELL_CODE = re.compile(r"\s{0,16}(?:-{1,8}> {0,8})?\d{1,8}(?: |\Z)|\s{0,80}\Z|File \S{1,400}, line \d")
+"""Code around a frame as IPython shows it."""
 _GROUP = re.compile(r"\s{0,16}(?:[|] {0,2}){1,8}")
 """What stands in front of the lines of an exception group."""
 
@@ -82,6 +84,8 @@ class _Thread:
     """Whether further lines may belong to what is shown."""
     shows_all: bool = False
     """Whether they need not be indented."""
+    frames_follow: bool = False
+    """Whether the frames of the message stand behind it, as a notebook's summary of an error has them."""
     ignores_next: int = 0
     """Lines within which a traceback that begins ends no process."""
 
@@ -124,7 +128,7 @@ class Tracebacks:
         thread = self._threads.get(line.process)
         opened = thread.open if thread else None
         is_within = opened is not None and opened.expects_exception and opened.logged == line.has_header
-        if not is_within and 'File "' not in line.text:
+        if not is_within and log_lines.frame(_GROUP.sub("", line.text, count=1)) is None:
             return False
         text = _GROUP.sub("", line.text, count=1)
         if log_lines.frame(text):
@@ -146,6 +150,8 @@ class Tracebacks:
         if thread is None:
             thread = self._threads[line.process] = _Thread()
         complete = None
+        if thread.message and self._adds_frame(thread, thread.message, line):
+            return False, None
         if thread.message and not self._continue(thread, thread.message, line):
             complete, thread.message = thread.message, None
         text = line.text
@@ -164,7 +170,7 @@ class Tracebacks:
                 opened = thread.open = _Open(line.has_header, False, line.level)
             if len(opened.frames) >= _MAX_FRAMES:
                 opened.frames.pop(_MAX_FRAMES // 2)
-            opened.frames.append(Frame(frame["path"], int(frame["line"]), frame["function"].strip()))
+            opened.frames.append(_frame(frame))
             opened.after_frame = True
         elif link:
             if opened:
@@ -211,7 +217,7 @@ class Tracebacks:
                 self._kept.append((line.process, opened))
         thread.message = Message(line, line.text, opened.index, len(opened.chain) - 1)
         thread.lines_left, thread.shown, thread.is_shown = _DETAIL_LINES, text.strip(), True
-        thread.shows_all = False
+        thread.shows_all, thread.frames_follow = False, False
 
     def _told(self, line: LogLine, text: str) -> tuple[str, str]:
         """Type and message of an exception's text; argparse leaves by SystemExit."""
@@ -241,6 +247,20 @@ class Tracebacks:
         thread.message = message._replace(text=f"{message.text} {text[:_MAX_DETAIL]}")
         return True
 
+    def _adds_frame(self, thread: _Thread, message: Message, line: LogLine) -> bool:
+        """Take a frame, or the code in one, that stands behind the exception which it led to."""
+        chain = self.chain(message.traceback)
+        if line.has_header or not chain or (chain[message.link].frames and not thread.frames_follow):
+            return False
+        match = None if 'File "' in line.text else log_lines.frame(line.text)
+        if match is None:
+            return thread.frames_follow and _SHELL_CODE.match(line.text) is not None
+        raised = chain[message.link]
+        if len(raised.frames) < _MAX_FRAMES:
+            chain[message.link] = replace(raised, frames=(*raised.frames, _frame(match)))
+        thread.frames_follow = True
+        return True
+
     def _show(self, thread: _Thread, message: Message, line: LogLine) -> None:
         """Show a further line with its exception: indented lines, and any behind a message that ends in a colon."""
         thread.shows_all |= thread.shown.endswith(":")
@@ -252,6 +272,12 @@ class Tracebacks:
         whole = message.line._replace(text=thread.shown)
         told = self._told(whole, thread.shown)[1]
         chain[message.link] = replace(chain[message.link], message=told, quote=log_lines.quote(self._file, whole))
+
+
+def _frame(match: re.Match[str]) -> Frame:
+    """A frame as it is printed; IPython names a method with its class, and in old releases no line."""
+    said = match.groupdict()
+    return Frame(said["path"], int(said["line"] or 0), said["function"].strip().rpartition(".")[2])
 
 
 def _is_own_line(text: str) -> bool:

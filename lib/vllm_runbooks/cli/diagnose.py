@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+
 import click
 
 from vllm_runbooks import collect, render, session
+from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.cli import output
-from vllm_runbooks.records import Evidence
+from vllm_runbooks.records import Answer, Evidence
 
 
 @click.command()
@@ -17,6 +20,7 @@ from vllm_runbooks.records import Evidence
     metavar="SOURCE",
     help=f"Fetch the log with one command that only reads: {', '.join(collect.FORMS)}.",
 )
+@click.option("--follow", is_flag=True, help="Answer while the log grows: - until its end, a file until Ctrl-C.")
 @click.option("--vllm", metavar="VERSION", help="Release that wrote the log, where the log does not say.")
 @click.option("--start", type=click.IntRange(min=1), help="Which of several starts in the text (default: the last).")
 @click.option(
@@ -28,7 +32,14 @@ from vllm_runbooks.records import Evidence
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def diagnose(
-    *, logs: tuple[str, ...], source: str | None, vllm: str | None, start: int | None, own: tuple[str, ...], form: str
+    *,
+    logs: tuple[str, ...],
+    source: str | None,
+    follow: bool,
+    vllm: str | None,
+    start: int | None,
+    own: tuple[str, ...],
+    form: str,
 ) -> int:
     """Find the root cause in the log of a vLLM start.
 
@@ -39,15 +50,45 @@ def diagnose(
         raise click.UsageError("give either logs or --from, not both.")
     if not logs and source is None:
         raise click.UsageError("give a log file, a recorded case, or - for standard input.")
-    evidence = session.load_files(logs, vllm=vllm) if source is None else _fetched(source, vllm)
+    if follow and (len(logs) != 1 or start is not None):
+        raise click.UsageError("--follow takes one growing log, a file or -, and answers for its last start.")
     catalog = session.load_catalog((*session.own_catalogs(), *own))
     output.name_left_out(catalog)
-    answer = session.diagnose(evidence, start=start, catalog=catalog)
+    if follow:
+        answer = _followed(logs[0], vllm, catalog)
+    else:
+        evidence = session.load_files(logs, vllm=vllm) if source is None else _fetched(source, vllm)
+        answer = session.diagnose(evidence, start=start, catalog=catalog)
     if form == "json":
         output.write_json(render.to_json(answer))
     else:
         output.write(render.text(answer))
     return int(answer.root_cause is not None or not answer.outcome.is_healthy)
+
+
+def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:
+    """The answer at the end of a growing log; each change on the way is one line on standard error.
+
+    Ctrl-C ends the log, a second one the command.
+    """
+    interrupts: list[int] = []
+
+    def interrupted(number: int, _: object) -> None:
+        if interrupts:
+            raise KeyboardInterrupt
+        interrupts.append(number)
+
+    shown = ""
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        for answer in session.follow(name, is_over=lambda: bool(interrupts), vllm=vllm, catalog=catalog):
+            line = render.interim(answer)
+            if line != shown:
+                click.echo(line, err=True)
+            shown = line
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return answer
 
 
 def _fetched(source: str, vllm: str | None) -> Evidence:

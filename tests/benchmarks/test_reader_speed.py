@@ -1,0 +1,243 @@
+"""What reading a log costs: against a naive reader, in memory, over sizes, and over numbers of patterns.
+
+The input is fixed: the chatter of a server that runs, of which one line in six means something to the catalog, between
+a start-up and a failure. Times are processor seconds; ratios are of one run, the median of several.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from vllm_runbooks import catalog, scan, session, startup_log
+from vllm_runbooks.records import Document, Evidence
+
+pytestmark = pytest.mark.benchmark
+
+ROUNDS = 5
+MIB = 1 << 20
+START = (catalog.cases_dir() / "tiny-cpu-served" / "startup.log").read_text("utf-8")
+STAMP = "11-20 09:{:02}:{:02}"
+END = """\
+(EngineCore pid=78) ERROR 11-20 10:00:01 [core.py:1108] EngineCore encountered a fatal error.
+(EngineCore pid=78) ERROR 11-20 10:00:01 [core.py:1108] Traceback (most recent call last):
+(EngineCore pid=78) ERROR 11-20 10:00:01 [core.py:1108]   File "/opt/vllm/v1/engine/core.py", line 1099, in run_engine_core
+(EngineCore pid=78) ERROR 11-20 10:00:01 [core.py:1108]   File "/opt/vllm/v1/worker/gpu_model_runner.py", line 3311, in execute_model
+(EngineCore pid=78) ERROR 11-20 10:00:01 [core.py:1108] OSError: [Errno 28] No space left on device
+(EngineCore pid=78) Traceback (most recent call last):
+(EngineCore pid=78)   File "/opt/vllm/v1/engine/core.py", line 1099, in run_engine_core
+(EngineCore pid=78) OSError: [Errno 28] No space left on device
+(APIServer pid=77) ERROR 11-20 10:00:02 [async_llm.py:500] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.
+"""
+WORDS = [
+    "the",
+    "server",
+    "was",
+    "asked",
+    "for",
+    "a",
+    "summary",
+    "of",
+    "what",
+    "each",
+    "of",
+    "these",
+    "pages",
+    "says",
+    "about",
+    "memory",
+    "and",
+    "time",
+    "in",
+    "few",
+    "words",
+]
+
+
+def chatter(count: int) -> str:
+    """So many lines of a server that runs: periodic lines, requests over HTTP, logged requests, debugging, warnings."""
+    chance = random.Random(20261120)  # noqa: S311 - repeatable, not secret
+    lines = []
+    for number in range(count):
+        at = STAMP.format(number // 60 % 60, number % 60)
+        said = " ".join(chance.choices(WORDS, k=12))
+        kind = chance.random()
+        if kind < 0.05:
+            rate = f"{chance.random() * 90:.1f} tokens/s"
+            lines.append(
+                f"(APIServer pid=77) INFO {at} [loggers.py:259] Engine 000: Avg prompt throughput: {rate}, Avg generation "
+                f"throughput: {rate}, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.1%, Prefix cache hit rate: 0.0%"
+            )
+        elif kind < 0.15:
+            lines.append(
+                f'(APIServer pid=77) INFO:     10.0.1.{number % 250}:{number % 60000} - "POST /v1/chat HTTP/1.1" 200 OK'
+            )
+        elif kind < 0.16:
+            lines.append(f"(EngineCore pid=78) WARNING {at} [scheduler.py:{number % 900}] a step took {number} ms")
+        elif kind < 0.5:
+            lines.append(
+                f"(APIServer pid=77) INFO {at} [logger.py:41] Added request cmpl-{number:032x}-0: {said!r}, "
+                f"params: SamplingParams(n=1, temperature=0.7, max_tokens={number})."
+            )
+        else:
+            lines.append(
+                f"(EngineCore pid=78) DEBUG {at} [core.py:{number % 900}] EngineCore loop active: {said[:40]}."
+            )
+    return "\n".join(lines) + "\n"
+
+
+def seconds(function: Callable[[], object]) -> float:
+    """Processor seconds of a call."""
+    begun = time.process_time()
+    function()
+    return time.process_time() - begun
+
+
+def test_the_reader_is_ten_times_as_fast_as_a_search_for_each_pattern_and_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Reading with the whole catalog costs at most a tenth of one `re.search` per pattern and line."""
+    shelf = session.load_catalog()
+    searches = [re.compile(scan.expand(pattern), re.ASCII).search for pattern in shelf.patterns.patterns]
+    text = START + chatter(20_000)
+    part = (START + chatter(1500)).splitlines()
+    evidence = Evidence((Document("a.log", text),))
+
+    def naive() -> int:
+        return sum(1 for line in part for search in searches if search(line))
+
+    def read() -> object:
+        return startup_log.read(evidence, shelf)
+
+    read()
+    ratios = []
+    for _ in range(ROUNDS):
+        by_naive = seconds(naive) / sum(len(line) + 1 for line in part)
+        ratios.append(by_naive / (seconds(read) / len(text)))
+
+    with capsys.disabled():
+        speed = len(text) / seconds(read) / 1e6
+        print(f"\n{len(searches)} patterns, {naive() / len(part):.2f} hits a line: reader {speed:.1f} MB/s; naive / reader: "
+              f"median {statistics.median(ratios):.1f} of {', '.join(f'{ratio:.1f}' for ratio in ratios)}")  # fmt: skip
+    assert statistics.median(ratios) >= 10
+
+
+def test_the_number_of_patterns_hardly_matters(capsys: pytest.CaptureFixture[str]) -> None:
+    """Four hundred patterns cost at most half as much again as fifty, where the same ones match."""
+    every = session.load_catalog().patterns.patterns
+    lines = chatter(20_000).splitlines()
+    blocks = [lines[start : start + 128] for start in range(0, len(lines), 128)]
+    hitting = [index for index, _ in enumerate(every) if any(every_found(every[index], line) for line in lines[:400])]
+    others = [index for index in range(len(every)) if index not in hitting]
+
+    def find(count: int) -> Callable[[], object]:
+        patterns = scan.PatternSet([every[index] for index in sorted(hitting + others[: count - len(hitting)])])
+        assert len(patterns.patterns) == count
+
+        def all_blocks() -> None:
+            for block in blocks:
+                among = patterns.candidates("\n".join(block))
+                for line in block:
+                    patterns.find(line, among)
+
+        all_blocks()
+        return all_blocks
+
+    ratios, few, many = [], find(50), find(400)
+    for _ in range(ROUNDS):
+        ratios.append(seconds(many) / seconds(few))
+
+    with capsys.disabled():
+        print(f"\n400 patterns / 50: median {statistics.median(ratios):.2f} of {', '.join(f'{r:.2f}' for r in ratios)}")
+    assert statistics.median(ratios) <= 1.5
+
+
+def every_found(pattern: str, line: str) -> bool:
+    return bool(scan.PatternSet([pattern], engine="re").find(line))
+
+
+class Run(NamedTuple):
+    """A diagnosis as a process of its own."""
+
+    cpu_seconds: float
+    resident_mib: float
+    answer: dict[str, object]
+
+
+def diagnosed(log: Path) -> Run:
+    """Diagnose a file in a process of its own, and what that took."""
+    with log.with_suffix(".json").open("wb") as out:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "vllm_runbooks", "diagnose", "--format", "json", str(log)], stdout=out
+        )
+        _, status, used = os.wait4(running.pid, 0)
+        running.returncode = os.waitstatus_to_exitcode(status)
+    assert running.returncode == 1
+    answer = json.loads(log.with_suffix(".json").read_text("utf-8"))
+    return Run(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, answer)
+
+
+def write(log: Path, size: int, *, separator: str = "\n") -> None:
+    """A start, as much chatter as makes the size, and a failure."""
+    block = chatter(7000).replace("\n", separator)
+    with log.open("w", encoding="utf-8") as file:
+        written = file.write(START.replace("\n", separator))
+        while written < size - len(END):
+            written += file.write(block[: size - len(END) - written])
+        file.write(separator + END.replace("\n", separator))
+
+
+FULL = pytest.mark.full
+
+
+@pytest.mark.parametrize("sizes", [(1, 8, 64), pytest.param((1, 32, 1024), marks=FULL)], ids=["64 MiB", "1 GiB"])
+def test_cost_is_linear_and_memory_bounded(
+    sizes: tuple[int, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A MiB more costs the same at every size; the whole process stays below 200 MB; the end of the log is found."""
+    log = tmp_path / "a.log"
+    write(log, 4096)
+    base = min(diagnosed(log).cpu_seconds for _ in range(3))
+    rates, told = [], []
+    for size in sizes:
+        write(log, size * MIB)
+        run = min((diagnosed(log) for _ in range(3 if size < 100 else 1)), key=lambda run: run.cpu_seconds)
+        rates.append((run.cpu_seconds - base) / size)
+        told.append(f"{size} MiB: {run.cpu_seconds:.2f} s, {run.resident_mib:.0f} MiB resident")
+        cause = run.answer["root_cause"]
+        assert isinstance(cause, dict)
+        assert (run.answer["outcome"], cause["class"]) == ("failed", "storage.disk_full")
+        assert run.resident_mib < 200
+
+    with capsys.disabled():
+        print(f"\n{'; '.join(told)}; {', '.join(f'{1000 * rate:.0f}' for rate in rates)} ms a MiB")
+    assert max(rates[1:]) <= 1.5 * min(rates[1:])
+
+
+@pytest.mark.parametrize("size", [24, pytest.param(200, marks=FULL)])
+@pytest.mark.parametrize("separator", [" ", "\r", ""], ids=["blanks", "returns", "glued"])
+def test_a_file_without_a_newline_is_read(
+    size: int, separator: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of any length in bounded memory, and its end is found all the same."""
+    log = tmp_path / "a.log"
+    write(log, size * MIB, separator=separator)
+    run = diagnosed(log)
+
+    with capsys.disabled():
+        print(
+            f"\n{size} MiB without a newline ({separator!r}): {run.cpu_seconds:.1f} s, {run.resident_mib:.0f} MiB resident"
+        )
+    assert run.resident_mib < 200
+    assert run.answer["outcome"] == "failed"

@@ -1,0 +1,107 @@
+"""A growing log is answered for while it grows: on standard error on the way, on standard output at its end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from vllm_runbooks import catalog, session
+from vllm_runbooks.records import Outcome
+
+LOG = catalog.cases_dir() / "tiny-cpu-served" / "startup.log"
+FAILED = catalog.cases_dir() / "tiny-cpu-port-in-use" / "startup.log"
+PAUSE = 0.9
+
+
+def follow(name: str, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "vllm_runbooks", "diagnose", "--follow", name, *more]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+
+
+def test_a_pipe_is_answered_for_at_every_pause_and_at_its_end() -> None:
+    """The line on standard error names place and phase; the one document on standard output is the last answer."""
+    lines = LOG.read_text("utf-8").splitlines(keepends=True)
+    running = follow("-", "--format", "json")
+    assert running.stdin is not None
+    assert running.stderr is not None
+    loaded = next(number for number, line in enumerate(lines) if "KV cache size" in line)
+    running.stdin.write("".join(lines[: loaded + 1]))
+    running.stdin.flush()
+    assert running.stderr.readline().rstrip() == f"line {loaded + 1}: size the KV cache; nothing wrong so far"
+    said, heard = running.communicate("".join(lines[loaded + 1 :]), timeout=60)
+
+    answer = json.loads(said)
+    assert (answer["outcome"], answer["root_cause"], running.returncode) == ("running", None, 0)
+    assert answer["files"] == ["-"]
+    assert all(line.startswith("line ") for line in heard.splitlines())
+
+
+def test_a_file_is_followed_until_the_user_interrupts(tmp_path: Path) -> None:
+    """What is appended counts; Ctrl-C brings the answer, not a traceback."""
+    log = tmp_path / "startup.log"
+    text = FAILED.read_text("utf-8")
+    log.write_text(text[: len(text) // 4], encoding="utf-8")
+    running = follow(str(log))
+    assert running.stderr is not None
+    assert "nothing wrong so far" in running.stderr.readline()
+    with log.open("a", encoding="utf-8") as file:
+        file.write(text[len(text) // 4 :])
+    assert "port.in_use" in running.stderr.readline()
+    running.send_signal(signal.SIGINT)
+    said, heard = running.communicate(timeout=30)
+
+    assert running.returncode == 1
+    assert "port.in_use" in said
+    assert "Traceback" not in heard
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--follow"], "give a log file, a recorded case, or -"),
+        (["--follow", "a.log", "b.log"], "--follow takes one growing log"),
+        (["--follow", "-", "--start", "1"], "--follow takes one growing log"),
+        (["--follow", "nowhere.log"], "nowhere.log: cannot be read: No such file"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line, with nothing on standard output."""
+    from vllm_runbooks import cli
+
+    assert cli.run(["diagnose", *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert says in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_a_pipe_without_text_is_refused() -> None:
+    """As an empty file is."""
+    running = follow("-")
+    _, heard = running.communicate("", timeout=30)
+
+    assert running.returncode == 2
+    assert heard == "vllm-runbooks: -: is empty; give the log of a vLLM start\n"
+
+
+def test_following_a_whole_log_answers_as_reading_it_does() -> None:
+    """The pieces in which a text arrives change nothing."""
+    started = time.monotonic()
+    running = follow("-", "--format", "json")
+    said, _ = running.communicate(LOG.read_text("utf-8"), timeout=60)
+    whole = session.diagnose(session.load(str(LOG)))
+
+    followed = json.loads(said)
+    assert followed["outcome"] == whole.outcome == Outcome.RUNNING
+    assert followed["facts"]["kv_cache_tokens"] == whole.facts.kv_cache_tokens
+    assert time.monotonic() - started < 60

@@ -1,0 +1,83 @@
+"""Tracebacks as notebooks print them give the same frames as the interpreter's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from vllm_runbooks import session, startup_log
+from vllm_runbooks.records import Document, Evidence, Start
+
+RECENT = """\
+---------------------------------------------------------------------------
+OutOfMemoryError                          Traceback (most recent call last)
+Cell In[3], line 2
+      1 from vllm import LLM
+----> 2 llm = LLM("tiny")
+
+File ~/env/lib/python3.11/site-packages/vllm/entrypoints/llm.py:177, in LLM.__init__(self, model, **kwargs)
+    175     usage_context=1,
+    176 )
+--> 177 self.llm_engine = LLMEngine.from_engine_args(args)
+
+File ~/env/lib/python3.11/site-packages/vllm/worker/worker.py:183, in Worker.load_model(self)
+--> 183     self.model_runner.load_model()
+
+OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total capacity of 21.99 GiB
+"""
+OLD = """\
+OutOfMemoryError                          Traceback (most recent call last)
+<ipython-input-2-3e1f> in <module>()
+----> 1 llm = LLM("tiny")
+
+~/env/lib/python3.8/site-packages/vllm/worker/worker.py in load_model(self)
+     66         self.model_runner.load_model()
+
+OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total capacity of 21.99 GiB
+"""
+SUMMARY = """\
+OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total capacity of 21.99 GiB
+File <command-1108>, line 1
+----> 1 llm = LLM("tiny")
+File /databricks/lib/python3.11/site-packages/vllm/entrypoints/llm.py:177, in LLM.__init__(self, model, **kwargs)
+    175     usage_context=1,
+--> 177 self.llm_engine = LLMEngine.from_engine_args(args)
+File /databricks/lib/python3.11/site-packages/vllm/worker/worker.py:183, in Worker.load_model(self)
+--> 183     self.model_runner.load_model()
+"""
+
+
+def read(text: str) -> Start:
+    [start] = startup_log.read(Evidence((Document("a.log", text),)), session.load_catalog())
+    return start
+
+
+@pytest.mark.parametrize("text", [RECENT, OLD, SUMMARY], ids=["IPython 8", "IPython 7", "frames behind the error"])
+def test_a_notebook_s_traceback_is_read(text: str) -> None:
+    """One exception, with the function in which it was raised innermost."""
+    [traceback] = read(text).tracebacks
+
+    [raised] = traceback.chain
+    assert raised.type == "OutOfMemoryError"
+    assert raised.frames[-1].function == "load_model"
+    assert raised.frames[-1].path.endswith("worker.py")
+
+
+@pytest.mark.parametrize("text", [RECENT, OLD, SUMMARY], ids=["IPython 8", "IPython 7", "frames behind the error"])
+def test_the_place_of_the_fault_is_known(text: str) -> None:
+    """Out of memory while the weights are loaded, not anywhere."""
+    answer = session.diagnose(session.paste(text))
+
+    assert answer.root_cause is not None
+    assert answer.root_cause.symptom == "oom.weights"
+
+
+def test_an_exception_before_an_ordinary_traceback_keeps_its_own_frames() -> None:
+    """The frames behind it belong to the next exception."""
+    text = (
+        "ValueError: first\nTraceback (most recent call last):\n"
+        '  File "/opt/vllm/worker.py", line 3, in load_model\nRuntimeError: second\n'
+    )
+    first, second = read("Traceback (most recent call last):\n" + text).tracebacks
+
+    assert first.chain[0].frames == ()
+    assert second.chain[0].frames[-1].function == "load_model"
