@@ -65,7 +65,7 @@ _CARRIERS = (
     # What a container runtime, a scheduler or a journal puts in front of every line.
     _prefix(_DIGITS, rf"{_ISO} (?:stdout|stderr) [FP] "),
     _prefix(_DIGITS, rf"{_ISO} [\w.-]{{1,64}} [\w./@-]{{1,64}}\[\d{{1,10}}\]: ?"),
-    _prefix(_DIGITS, rf"(?:{_ISO}|{_CLOCK}) (?! {{0,2}}[|-])(?!\[?(?:{_LEVEL})\b)"),
+    _prefix(_DIGITS, rf"(?:{_ISO}|{_CLOCK}) (?! {{0,2}}[|-])(?!\[?(?:{_LEVEL})\b(?! {{0,4}}{_STAMP}))"),
     _prefix(_DIGITS, r"\d{1,5}: {1,2}(?=[A-Z(\[])"),
     _prefix("[", r"\[pod/[\w./-]{1,200}\] "),
     _prefix("[", r"\[\d{1,5},\d{1,5}\]<std(?:out|err)>: ?"),

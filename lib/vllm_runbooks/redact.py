@@ -26,6 +26,8 @@ from enum import Enum
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar, cast
 
+from vllm_runbooks.scan import WordSet
+
 T = TypeVar("T")
 
 _MIXED = r"(?=[A-Za-z0-9_-]{0,199}?\d)"
@@ -219,6 +221,7 @@ _TRIGGERS = (
     *_NAME_TRIGGERS,
 )  # fmt: skip
 """Lower-case words one of which is in every text with a secret."""
+_TRIGGER_WORDS = WordSet(_TRIGGERS)
 _KEYWORD = re.compile(
     r"key|token|secret|pass|credential|authorization|cookie|signature|pwd|sig|_auth|masterauth|webhook",
     re.IGNORECASE | re.ASCII,
@@ -601,7 +604,7 @@ def _stretches(text: str, known: Iterable[str]) -> Iterator[tuple[int, int]]:
     """Yield the stretches of lines in which secrets are worth looking for."""
     coded = _MAYBE_CODED.search(text) is not None
     lowered = (_CODE.sub(_meant, text) if coded else text).lower()
-    present = [trigger for trigger in _TRIGGERS if trigger in lowered]
+    present = _TRIGGER_WORDS.present(lowered)
     present, names = [t for t in present if t not in _NAME_TRIGGERS], [t for t in present if t in _NAME_TRIGGERS]
     encoded = [end for _, end in _encoded(text, known)]
     if not (present or names or encoded or coded):

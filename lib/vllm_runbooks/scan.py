@@ -207,6 +207,33 @@ class Found(NamedTuple):
     """Named groups that took part, in the pattern's order."""
 
 
+class WordSet:
+    """Words that are looked for all at once: with google-re2 the cost does not grow with their number."""
+
+    def __init__(self, words: Sequence[str], *, engine: str | None = None) -> None:
+        """Compile lazily; `engine` "re" leaves google-re2 aside even where it is installed."""
+        self.words = tuple(words)
+        self._engine = engine
+
+    @cached_property
+    def _set(self) -> Any | None:
+        re2 = _re2() if self._engine != "re" and self.words else None
+        if re2 is None:
+            return None
+        # Words only: a set of whole patterns with gaps outgrows RE2's memory, and then RE2 finds nothing in silence.
+        chosen = re2.Set.SearchSet(_options(re2))
+        for word in self.words:
+            chosen.Add(re2.escape(word))
+        chosen.Compile()
+        return chosen
+
+    def present(self, text: str) -> list[str]:
+        """The words that a text holds, in no order."""
+        if self._set is None:
+            return [word for word in self.words if word in text]
+        return [self.words[index] for index in self._set.Match(_encodable(text)) or ()]
+
+
 @dataclass
 class _Search:
     """One pattern, compiled by the engine that is asked for first."""
@@ -261,17 +288,8 @@ class PatternSet:
         return table
 
     @cached_property
-    def _words_in(self) -> Callable[[str], Iterable[str]]:
-        """What names the longest words that a text holds: a set of RE2, whose cost does not grow with their number."""
-        words = [word for word in self._by_word if word]
-        if self._re2 is None or not words:
-            return lambda text: [word for word in words if word in text]
-        # Words only: a set of whole patterns with gaps outgrows RE2's memory, and then RE2 finds nothing in silence.
-        chosen = self._re2.Set.SearchSet(_options(self._re2))
-        for word in words:
-            chosen.Add(self._re2.escape(word))
-        chosen.Compile()
-        return lambda text: [words[index] for index in chosen.Match(text) or ()]
+    def _wordlist(self) -> WordSet:
+        return WordSet([word for word in self._by_word if word], engine="re" if self._re2 is None else None)
 
     def candidates(self, text: str) -> Sequence[int]:
         """Indices of the patterns that may match somewhere in a text, of any length: those whose word it holds.
@@ -279,7 +297,7 @@ class PatternSet:
         What is found for a block of lines serves for each of them, as `among` of `find`.
         """
         found = list(self._by_word.get("", ()))
-        for word in self._words_in(_encodable(text)):
+        for word in self._wordlist.present(text):
             found += self._by_word[word]
         return sorted(set(found))
 
