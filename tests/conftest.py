@@ -7,17 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from vllm_runbooks import redact
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No setting of the host reaches a test; the index's cache is shared by one test run."""
+    """No setting of the host reaches a test, nor what another test has told; one test run shares the index's cache."""
     for name in [n for n in os.environ if n.startswith("VLLM_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setenv("PAGER", "cat")
+    monkeypatch.setattr(redact, "_shared", redact.Redactor())
 
 
 @pytest.fixture

@@ -132,10 +132,15 @@ def test_a_symptom_of_ones_own_replaces_the_shipped_one_and_a_broken_file_is_lef
 
 
 def test_every_pattern_knows_whose_it_is() -> None:
-    """Lines first, then signatures and companions."""
+    """Each stands once in the set, whoever asks for it."""
     shelf = catalog.load(authoring.compile_index)
-    meanings = [shelf.meaning(index) for index in range(len(shelf.patterns.patterns))]
+    patterns = shelf.patterns.patterns
+    meanings = [meaning for index in range(len(patterns)) for meaning in shelf.meanings(index)]
+    asked = [len(line.patterns) for line in shelf.lines]
+    asked += [len(symptom.signatures) + len(symptom.companions) for symptom in shelf.symptoms.values()]
 
+    assert len(set(patterns)) == len(patterns)
+    assert len(meanings) == sum(asked)
     assert {kind for kind, _, _ in meanings} == {"line", "signature", "companion"}
     assert all(name in shelf.symptoms for kind, name, _ in meanings if kind != "line")
 

@@ -64,7 +64,7 @@ def test_the_document_has_exactly_the_fields_of_the_contract() -> None:
     assert list(document["findings"][0]) == FINDING
     assert list(document["root_cause"]["evidence"][0]) == ["file", "line", "column", "text"]
     assert list(document["root_cause"]["conditions"]) == ["matched", "mismatched", "unknown"]
-    assert list(document["starts"][0]) == ["file", "first_line", "last_line", "outcome", "root_cause"]
+    assert list(document["starts"][0]) == ["file", "first_line", "last_line", "outcome", "root_cause", "phase"]
     assert list(document["remedies"][0]) == ["title", "cost", "edits", "command", "checks"]
     assert list(document["remedies"][0]["edits"][0]) == ["op", "name", "value"]
     assert list(document["remedies"][0]["checks"]) == ["lint", "plan", "parser"]

@@ -104,7 +104,7 @@ NAMED: dict[str, str] = {
     "pretty JSON": '{{\n  "api_key":\n    "{}"\n}}',
     "YAML": "password: >-\n  {}\nport: 1",
     "YAML list": "api_key:\n  - {}\nport: 1",
-    "URL": "https://bob:{}@example.org/simple",
+    "URL": "https://bob:{}@example.org/data",
     "URL, token alone": "https://{}@github.com/a/b.git",
     "URL of PostgreSQL": "postgresql+psycopg://vllm:{}@db:5432/x?sslmode=require",
     "URL of Redis": "redis://:{}@10.0.0.7:6379/0",

@@ -466,11 +466,16 @@ def _edit_problems(edit: Edit, captures: set[str]) -> Iterator[str]:
             yield f"{{{name}}} is neither a capture of this symptom nor a fact"
 
 
-def example_problems(symptom: Symptom, shelf: Catalog) -> list[Problem]:
-    """Examples that the symptom does not find, or finds with other captures, and near misses that it claims."""
+def example_problems(symptom: Symptom, shelf: Catalog, shown: set[str] | None = None) -> list[Problem]:
+    """Examples that the symptom does not find, or finds with other captures, and near misses that it claims.
+
+    The wordings that an example shows are added to `shown`.
+    """
     problems: list[Problem] = []
     for index, example in enumerate(symptom.examples):
         hits, _ = _tried(symptom, example.text, shelf)
+        if shown is not None:
+            shown |= {symptom.signatures[hit.signature].pattern for hit in hits if hit.signature >= 0}
         if not any(hit.signature >= 0 for hit in hits):
             problems.append((("examples", index, "text"), "is not found by any signature"))
             continue
@@ -665,9 +670,15 @@ def cross_check(root: Path) -> list[str]:
             good[path] = read_symptom(path)
     lines = read_line_formats(catalog.catalog_dir() / "lines.yaml")
     shelf = Catalog({symptom.id: symptom for symptom in good.values()}, tuple(lines))
+    shown: set[str] = set()
+    tried = {path: example_problems(symptom, shelf, shown) for path, symptom in good.items()}
     for path, symptom in good.items():
         where = str(path.relative_to(root))
-        found = example_problems(symptom, shelf)
+        found = tried[path] + [
+            (("signatures", index, "pattern"), "no example shows this wording; add one as the software prints it")
+            for index, signature in enumerate(symptom.signatures)
+            if signature.pattern not in shown
+        ]
         for said in (symptom.title.casefold(), *_bare_patterns(symptom)):
             if seen.setdefault(said, where) != where:
                 found.append((("signatures",), f"the same title or pattern as in {seen[said]}; merge the two"))
