@@ -206,10 +206,10 @@ def test_a_compose_file_shows_its_options() -> None:
     shown = begun(7, "    command: >")
 
     assert shown is not None
-    assert shown.takes("      --host 0.0.0.0")
+    assert shown.takes("      --host 10.0.0.1")
     assert shown.takes("      --model /models/a.gguf")
     assert not shown.takes("    environment:")
-    assert shown.arguments == {"host": "0.0.0.0", "model": "/models/a.gguf"}
+    assert shown.arguments == {"host": "10.0.0.1", "model": "/models/a.gguf"}
 
 
 def test_comments_in_a_call_are_left_out() -> None:

@@ -662,7 +662,7 @@ def _bare_patterns(symptom: Symptom) -> Iterator[tuple[str, bool]]:
 def cross_check(root: Path) -> list[str]:
     """Problems of files that are good by themselves: doubles, missing runbooks, examples that do not fire."""
     problems: list[str] = []
-    seen: dict[str | tuple[str, bool], str] = {}
+    seen: dict[tuple[str, bool], str] = {}
     runbooks = root.parent / "runbooks"
     good: dict[Path, Symptom] = {}
     for path in sorted((root / "symptoms").glob("*.yaml")):
@@ -679,7 +679,7 @@ def cross_check(root: Path) -> list[str]:
             for index, signature in enumerate(symptom.signatures)
             if signature.pattern not in shown
         ]
-        for said in (symptom.title.casefold(), *_bare_patterns(symptom)):
+        for said in ((symptom.title.casefold(), False), *_bare_patterns(symptom)):
             if seen.setdefault(said, where) != where:
                 found.append((("signatures",), f"the same title or pattern as in {seen[said]}; merge the two"))
         if symptom.runbook and runbooks.is_dir() and not (runbooks / f"{symptom.runbook}.ipynb").is_file():

@@ -134,7 +134,7 @@ class Meaning(NamedTuple):
     kind: str
     """"line", "signature" or "companion"."""
     id: str
-    index: int
+    position: int
     """Of the line format in the catalog, or of the signature in its symptom."""
 
 

@@ -9,7 +9,8 @@ line holds are tried on it. google-re2 decides where it is installed; elsewhere 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -265,12 +266,14 @@ class PatternSet:
 
     @cached_property
     def _words(self) -> list[tuple[str, ...]]:
-        """Words that a match of each pattern holds, the longest first; none where a pattern names none."""
-        return [_literals(pattern) for pattern in self.patterns]
+        """Words that a match of each pattern holds, the rarest among all patterns first; none where it names none."""
+        words = [_literals(pattern) for pattern in self.patterns]
+        often = Counter(word for some in words for word in some)
+        return [tuple(sorted(some, key=lambda word: (often[word], -len(word)))) for some in words]
 
     @cached_property
     def _first_words(self) -> list[str]:
-        """The longest word of each pattern; empty where it names none."""
+        """The rarest word of each pattern; empty where it names none."""
         return [words[0] if words else "" for words in self._words]
 
     @cached_property
