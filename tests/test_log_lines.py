@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import LIMIT, growth
-from vllm_runbooks import log_lines
+from vllm_runbooks import catalog, log_lines
 from vllm_runbooks.log_lines import MAX_LINE, MAX_QUOTE, LogLine, clean, is_page, quote, read_lines
 from vllm_runbooks.records import Process
 
@@ -346,7 +346,9 @@ def test_any_text_has_lines_inside_the_file(text: str, name: str) -> None:
     longest = max(len(row) for row in text.split("\n"))
     for line in lines(text, name):
         assert 1 <= line.number <= last
-        assert 1 <= line.column(len(line.text)) <= longest + 1
+        number, column = line.place(len(line.text))
+        assert 1 <= number <= last
+        assert 1 <= column <= longest + 1
         assert len(quote(0, line).text) <= MAX_QUOTE
 
 
@@ -380,3 +382,30 @@ def test_every_expression_is_linear(unit: str) -> None:
 def test_reading_lines_is_linear(unit: str, name: str) -> None:
     """Whatever a text repeats, on one line or many."""
     assert growth(lambda text: sum(line.column(9) for line in lines(text, name)), unit * (6000 // len(unit))) <= LIMIT
+
+
+CASES = sorted(path.parent.name for path in catalog.cases_dir().glob("tiny-cpu-*/startup.log"))
+
+
+@pytest.mark.parametrize("width", [80, 100, 133])
+@pytest.mark.parametrize("case", CASES)
+def test_rows_of_a_terminal_are_joined(case: str, width: int) -> None:
+    """Nearly all lines are read as they were; each is found at the row and column where it stands."""
+    text = (catalog.cases_dir() / case / "startup.log").read_text("utf-8")
+    rows = [line[at : at + width] for line in text.splitlines() for at in range(0, len(line) or 1, width)]
+    wrapped = lines("\n".join(rows))
+    before = {line.text for line in lines(text)}
+
+    assert sum(line.text in before for line in wrapped) >= 0.9 * len(wrapped)
+    for line in wrapped:
+        number, column = line.place(0)
+        assert not line.text or rows[number - 1][column - 1 :].startswith(line.text[: width - column + 1].rstrip())
+
+
+def test_lines_that_only_look_wrapped_are_left_alone() -> None:
+    """Tables, repeated lines and tracebacks have rows of one length."""
+    table = ["+" + "-" * 78 + "+", "|" + " " * 78 + "|"] * 6
+    repeated = [f"INFO 11-20 09:00:0{n} [loggers.py:259] " + "x" * 45 for n in range(9)]
+    frames = [f'  File "/opt/vllm/{"a" * 30}/x{n}.py", line 10, in {"b" * 20}' for n in range(9)]
+    for rows in (table, repeated, frames):
+        assert [line.width for line in lines("\n".join(rows))] == [0] * len(rows)

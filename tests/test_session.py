@@ -73,3 +73,15 @@ def test_folders_of_ones_own_come_from_the_environment(tmp_path: Path, monkeypat
 
     assert session.own_catalogs() == (str(tmp_path / "a"), str(tmp_path / "b"))
     assert [problem.split(":")[0] for problem in problems] == [str(tmp_path / "a" / "symptoms" / "x.yaml")]
+
+
+@pytest.mark.parametrize("width", [80, 100, 133, 160])
+@pytest.mark.parametrize("case", sorted(path.parent.name for path in catalog.cases_dir().glob("*/case.yaml")))
+def test_a_terminal_s_rows_change_no_answer(case: str, width: int) -> None:
+    """A log copied from a terminal that wrapped it, words cut in two, has the same outcome and cause."""
+    [document] = session.load(case).documents
+    rows = [line[at : at + width] for line in document.text.splitlines() for at in range(0, len(line) or 1, width)]
+    whole, wrapped = session.diagnose(session.paste(document.text)), session.diagnose(session.paste("\n".join(rows)))
+
+    assert wrapped.outcome == whole.outcome
+    assert (wrapped.root_cause and wrapped.root_cause.symptom) == (whole.root_cause and whole.root_cause.symptom)

@@ -177,14 +177,23 @@ class LogLine(NamedTuple):
     """Where `text` begins in `raw` without its colours."""
     region: int = 0
     """Counts the stretches of log in a page; 0 throughout in a log."""
+    width: int = 0
+    """Columns after which a terminal has wrapped the line; 0 where it stands in one row."""
 
     @property
     def has_header(self) -> bool:
         """Whether a logger wrote it."""
         return self.level is not None
 
+    def place(self, offset: int = 0) -> tuple[int, int]:
+        """Line and column in the file of the character at `offset` of `text`, from 1, colours included."""
+        column = self.column(offset)
+        if not self.width:
+            return self.number, column
+        return self.number + (column - 1) // self.width, (column - 1) % self.width + 1
+
     def column(self, offset: int = 0) -> int:
-        """Column in the file of the character at `offset` of `text`, counted from 1, colours included."""
+        """Column of the character at `offset` of `text` in its line, wrapped or not."""
         wanted = self.text_start + offset
         position, kept = 0, 0
         for match in _UNSEEN.finditer(self.raw):
@@ -201,7 +210,7 @@ def quote(file: int, line: LogLine, start: int = 0, end: int = 0) -> Quote:
     first = len(text) - len(text.lstrip()) if end <= MAX_QUOTE else start
     before = max(first - 256, 0)
     shown = redact_text(text[before : first + _REDACTED])[len(redact_text(text[before:first])) :]
-    return Quote(file, line.number, line.column(start), shown.rstrip()[:MAX_QUOTE])
+    return Quote(file, *line.place(start), shown.rstrip()[:MAX_QUOTE])
 
 
 _UNSEEN = re.compile(f"{_ESCAPE.pattern}|{_CONTROL.pattern}")
@@ -256,10 +265,37 @@ class _Chunk(NamedTuple):
     number: int
     column: int
     text: str
+    width: int = 0
+    """Columns after which a terminal has wrapped it."""
 
 
-def _chunks(pieces: Iterable[str]) -> Iterator[list[_Chunk]]:
-    """Yield the chunks of a text in blocks: cut at line ends, carriage returns and MAX_LINE.
+_MIN_WIDTH, _MAX_WIDTH = 40, 500
+_MIN_WRAPPED = 4
+"""Rows that are full, and go on in the next one, by which a wrapped text is known."""
+
+
+def _wrapped_at(head: str) -> int:
+    """Columns at which a terminal has wrapped the lines of a text; 0 where it has not.
+
+    No row is longer, several are just as long, and behind most of these stands what can only be their rest.
+    """
+    rows = [row.rstrip("\r") for row in head[:_HEAD].splitlines()]
+    width = max(map(len, rows), default=0)
+    full = [index for index, row in enumerate(rows[:-1]) if len(row) == width]
+    if not _MIN_WIDTH <= width <= _MAX_WIDTH or len({rows[index] for index in full}) < _MIN_WRAPPED:
+        return 0
+    going_on = sum(_goes_on(rows[index + 1]) for index in full)
+    return width if going_on >= max(_MIN_WRAPPED, 0.75 * len(full)) else 0
+
+
+def _goes_on(row: str) -> bool:
+    """Whether a row can be the rest of the one above it: no prefix, no frame, nothing drawn."""
+    said = _strip(row)[1]
+    return bool(row.strip()) and not (said or is_traceback(row) or frame(row) or row[0] in "+|=#-*")
+
+
+def _chunks(pieces: Iterable[str], width: int = 0) -> Iterator[list[_Chunk]]:
+    """Yield the chunks of a text in blocks: cut at line ends, carriage returns and MAX_LINE, joined where wrapped.
 
     Whatever has arrived is handed on, but for a line that is not at its end: who follows a log waits for no more.
     """
@@ -267,7 +303,13 @@ def _chunks(pieces: Iterable[str]) -> Iterator[list[_Chunk]]:
     for piece in pieces:
         *lines, rest = (rest + piece).split("\n") if piece else (rest,)
         block: list[_Chunk] = []
+        if width:
+            lines, rest = _joined(lines, rest, width)
         for line in lines:
+            if "\n" in line:
+                block.append(_whole(number, column, line, width))
+                number, column = number + line.count("\n") + 1, 1
+                continue
             if len(line) <= MAX_LINE and "\r" not in line:
                 block.append(_Chunk(number, column, line))
             else:
@@ -284,8 +326,30 @@ def _chunks(pieces: Iterable[str]) -> Iterator[list[_Chunk]]:
                 yield block
                 block = []
         yield block
-    if rest:
+    if "\n" in rest:
+        yield [_whole(number, column, rest, width)]
+    elif rest:
         yield _parts_of(number, column, rest)
+
+
+def _whole(number: int, column: int, rows: str, width: int) -> _Chunk:
+    """The line that a terminal has wrapped into rows."""
+    return _Chunk(number, column, rows.replace("\r\n", "").replace("\n", "").rstrip("\r"), width)
+
+
+def _joined(lines: list[str], rest: str, width: int) -> tuple[list[str], str]:
+    """Lines of which a terminal has made several rows, their line ends kept inside; and what may go on in the rest."""
+    whole: list[str] = []
+    is_full = False
+    for line in lines:
+        if is_full and _goes_on(line) and len(whole[-1]) < MAX_LINE:
+            whole[-1] += "\n" + line
+        else:
+            whole.append(line)
+        is_full = len(line.rstrip("\r")) == width
+    if is_full:
+        rest = f"{whole.pop()}\n{rest}"
+    return whole, rest
 
 
 def _parts_of(number: int, column: int, line: str) -> list[_Chunk]:
@@ -384,7 +448,7 @@ class _Lines:
             return (
                 LogLine(
                     chunk.number, text[start:].rstrip(), process, level or plain, time, source,
-                    chunk.text, chunk.column, start,
+                    chunk.text, chunk.column, start, 0, chunk.width,
                 ),
             )  # fmt: skip
         if text[:1] == "{" and _RECORD.match(text):
@@ -398,9 +462,9 @@ class _Lines:
         if _may_hold_header(chunk.text, 1):
             for match in _GLUED.finditer(chunk.text, 1):
                 if _strip(clean(chunk.text[start : match.start()]), self._mark)[0].strip():
-                    yield _Chunk(chunk.number, chunk.column + start, chunk.text[start : match.start()])
+                    yield chunk._replace(column=chunk.column + start, text=chunk.text[start : match.start()])
                     start = match.start()
-        yield _Chunk(chunk.number, chunk.column + start, chunk.text[start:]) if start else chunk
+        yield chunk._replace(column=chunk.column + start, text=chunk.text[start:]) if start else chunk
 
     def _line(self, chunk: _Chunk) -> LogLine:
         text = clean(chunk.text)
@@ -408,7 +472,7 @@ class _Lines:
         process = self._process(said.get("name"), said.get("pid"), said.get("ip"), said.get("rank"))
         return LogLine(
             chunk.number, message.rstrip(), process, said.get("level"), said.get("time"), said.get("source"),
-            chunk.text, chunk.column, len(text) - len(message),
+            chunk.text, chunk.column, len(text) - len(message), 0, chunk.width,
         )  # fmt: skip
 
     def _process(self, name: str | None, pid: str | None, ip: str | None, rank: str | None) -> Process:
@@ -495,7 +559,8 @@ def read_lines(name: str, pieces: Iterable[str]) -> Iterator[list[LogLine]]:
     head = next(pieces, "")
     page = is_page(name, head)
     lines = _Lines(_marks(head[:_HEAD], page=page))
-    blocks = ([line for chunk in block for line in lines.of(chunk)] for block in _chunks(chain((head,), pieces)))
+    chunks = _chunks(chain((head,), pieces), _wrapped_at(head))
+    blocks = ([line for chunk in block for line in lines.of(chunk)] for block in chunks)
     if page:
         yield from _blocks(_only_log(chain.from_iterable(blocks)))
     else:

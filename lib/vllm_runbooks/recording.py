@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from vllm_runbooks import catalog, session
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.evidence import decode
 from vllm_runbooks.files import store
 from vllm_runbooks.records import Answer, Case, Document, Evidence, Expectation, Judgement, document
@@ -84,6 +84,7 @@ def record_command(
 
     Raises:
         InputError: the folder cannot be made, the command cannot be run, or it printed nothing.
+        RunbooksError: what it printed cannot be made a case; it is kept in the folder.
     """
     _check_folder(folder)
     output = run_command(command, show=show, seconds=seconds)
@@ -92,7 +93,7 @@ def record_command(
         raise InputError(f"{command[0]}: printed nothing and {output.ending}; no case was written")
     evidence = Evidence((Document("startup.log", decode(output.raw, command[0])),), vllm=vllm)
     source = f"recorded with `vllm-runbooks record` on {_today()}; the command {output.ending}: {line}"
-    return replace(_write(folder, evidence, source=source), output=output)
+    return replace(_write(folder, evidence, source=source, is_only_copy=True), output=output)
 
 
 def record_logs(folder: Path, evidence: Evidence) -> Recording:
@@ -292,14 +293,18 @@ class _Live:
         if not end and len(text) > _MAX_LINE:
             end = len(text)
         self._rest = text[end:]
-        if end:
-            self._show(self._redactor.raw(text[:end]))
+        self._show_lines(text[:end])
 
     def finish(self) -> None:
         """Show what is left, with the line's end that it lacks."""
-        if self._rest:
-            self._show(self._redactor.raw(self._rest) + b"\n")
-            self._rest = b""
+        self._show_lines(self._rest and self._rest + b"\n")
+        self._rest = b""
+
+    def _show_lines(self, lines: bytes) -> None:
+        if lines:
+            # What the lines before began, such as a key, goes on in these.
+            shown = self._redactor.more(lines.decode("utf-8", "surrogateescape"))
+            self._show(shown.encode("utf-8", "surrogateescape"))
 
 
 # The folder
@@ -327,44 +332,75 @@ def _part(path: Path) -> Path:
     return path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
 
 
-def _write(folder: Path, evidence: Evidence, *, source: str, expect: Expectation | None = None) -> Recording:
-    """Write the case's folder whole or not at all; without an expectation, what the diagnosis says is expected."""
+def _write(
+    folder: Path, evidence: Evidence, *, source: str, expect: Expectation | None = None, is_only_copy: bool = False
+) -> Recording:
+    """Write the case's folder whole or not at all; without an expectation, what the diagnosis says is expected.
+
+    Of what will not come again the log alone is kept where no case can be made of it.
+    """
     path = folder.absolute()
     given = evidence.documents
-    (source, *texts), secrets = _redacted([" ".join(source.split()), *_texts(given)])
-    names = _file_names(given)
+    redactor, texts = Redactor(), list(_texts(given))
+    source = " ".join(source.split())
+    for text in (source, *texts):
+        redactor.learn([text])
+    redactor.learn_names(d.name for d in given)
+    names = _file_names(given, redactor)
+    texts = [redactor.text(text) for text in texts]
     evidence = replace(evidence, documents=tuple(map(Document, names, texts)), case=None)
-    answer = session.diagnose(evidence)
-    cause = answer.root_cause
-    if expect is None:
-        subject = (answer.facts.model or "a start").rpartition("/")[2]
-        title = cause.title if cause else f"{subject}: {answer.outcome.value}"
-    else:
-        title = f"{Redactor().name(given[0].name)}: {expect.symptom or expect.class_}"
-    case = Case(
-        id=path.name,
-        title=title,
-        source=source[:_MAX_SAID],
-        vllm=evidence.vllm,
-        files=names,
-        expect=expect or _as_found(answer),
-        runbooks=_runbooks((expect.symptom or expect.class_ if expect else cause.symptom if cause else None) or ""),
-    )
     part = _part(path)
     try:
         part.mkdir()
         for name, text in zip(names, texts, strict=True):
             store(part / name, text)
-        store(part / "case.yaml", _case_yaml(case, is_found=expect is None))
-        # As it will be read: what the file cannot say is noticed here.
-        read = session.load_case(part)
-        judgement = session.judge(answer, replace(evidence, case=read))
+        with _kept_at(path, part) if is_only_copy else contextlib.nullcontext():
+            answer = session.diagnose(evidence)
+            case = Case(
+                id=path.name,
+                title=_title(answer) if expect is None else f"{redactor.name(given[0].name)}: {_told(expect)}",
+                source=redactor.text(source)[:_MAX_SAID],
+                vllm=evidence.vllm,
+                files=names,
+                expect=expect or _as_found(answer),
+                runbooks=_runbooks([_told(expect)] if expect else [f.symptom for f in answer.findings]),
+            )
+            store(part / "case.yaml", _case_yaml(case, is_found=expect is None))
+            # As it will be read: what the file cannot say is noticed here.
+            read = session.load_case(part)
+            judgement = session.judge(answer, replace(evidence, case=read))
         part.rename(path)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return Recording(folder, read, answer, judgement, secrets)
+    return Recording(folder, read, answer, judgement, dict(redactor.counts))
+
+
+@contextlib.contextmanager
+def _kept_at(path: Path, part: Path) -> Iterator[None]:
+    """Keep a log whose diagnosis fails or is interrupted; the folder has no `case.yaml` then."""
+    try:
+        yield
+    except BaseException as error:
+        (part / "case.yaml").unlink(missing_ok=True)
+        part.rename(path)
+        if not isinstance(error, Exception):
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        raise RunbooksError(
+            f"{path}: holds the log, but no case could be made of it ({reason}); report it, and keep the log"
+        ) from error
+
+
+def _title(answer: Answer) -> str:
+    if answer.root_cause:
+        return answer.root_cause.title
+    return f"{(answer.facts.model or 'a start').rpartition('/')[2]}: {answer.outcome.value}"
+
+
+def _told(expect: Expectation) -> str:
+    return expect.symptom or expect.class_ or ""
 
 
 def _texts(documents: Sequence[Document]) -> Iterator[str]:
@@ -382,20 +418,11 @@ def _texts(documents: Sequence[Document]) -> Iterator[str]:
         yield "".join(pieces)
 
 
-def _redacted(texts: Sequence[str]) -> tuple[list[str], dict[str, int]]:
-    """The texts of one case without their secrets, each of which has one placeholder in all of them."""
-    redactor = Redactor()
-    for text in texts:
-        redactor.learn([text])
-    return [redactor.text(text) for text in texts], dict(redactor.counts)
-
-
-def _file_names(documents: Sequence[Document]) -> list[str]:
+def _file_names(documents: Sequence[Document], redactor: Redactor) -> list[str]:
     """A log alone is startup.log; of several each keeps its name, as far as it is harmless."""
     if len(documents) == 1:
         return ["startup.log"]
     names: list[str] = []
-    redactor = Redactor()
     for given in documents:
         stem = re.sub(r"[^A-Za-z0-9._-]", "_", redactor.name(given.name)).lstrip(".-")[:80] or "startup.log"
         name, number = stem, 2
@@ -417,14 +444,20 @@ def _as_found(answer: Answer) -> Expectation:
     )
 
 
-def _runbooks(symptom: str) -> list[str]:
-    """The runbook that a case is run by: its symptom's, else one for the class, else that for the most symptoms."""
+def _runbooks(symptoms: Sequence[str]) -> list[str]:
+    """The runbooks that fit: those of the symptoms, else of their class, else the one for the most symptoms."""
     known = session.load_catalog().symptoms
+    named = {known[symptom].runbook for symptom in symptoms if symptom in known}
     usable = sorted((r for r in _all_runbooks() if _reads_logs(r)), key=lambda r: -len(r.symptoms))
-    serving = [r for r in usable if symptom in known and r.id == known[symptom].runbook]
-    serving += [r for r in usable if symptom in r.symptoms]
-    serving += [r for r in usable if any(s.split(".")[:2] == symptom.split(".")[:2] for s in r.symptoms)]
-    return [r.id for r in (serving or usable)[:1]]
+    serving = [r for r in usable if r.id in named or not {*symptoms}.isdisjoint(r.symptoms)]
+    if not serving:
+        classes = {_class(symptom) for symptom in symptoms}
+        serving = [r for r in usable if not classes.isdisjoint(map(_class, r.symptoms))]
+    return [r.id for r in serving or usable[:1]]
+
+
+def _class(symptom: str) -> str:
+    return ".".join(symptom.split(".")[:2])
 
 
 def _all_runbooks() -> Iterator[Runbook]:

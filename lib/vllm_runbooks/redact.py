@@ -358,9 +358,8 @@ class Redactor:
 
     def name(self, name: str) -> str:
         """A file's name or a path with its secrets replaced; its suffix stays."""
-        suffix = _SUFFIX.search(name)
-        end = suffix.start() if suffix and suffix.start() else len(name)
-        return self.text(name[:end]) + name[end:]
+        stem = _stem(name)
+        return self.text(stem) + name[len(stem) :]
 
     def raw(self, whole: bytes) -> bytes:
         """Bytes with their secrets replaced; what is no text stays as it is."""
@@ -373,6 +372,11 @@ class Redactor:
         """Take in the secrets of a document, so that they are replaced wherever they stand later on."""
         for _ in self.watch(parts):
             pass
+
+    def learn_names(self, names: Iterable[str]) -> None:
+        """Take in the secrets of files' names."""
+        for name in names:
+            self.learn([_stem(name)])
 
     def watch(self, parts: Iterable[str]) -> Iterator[str]:
         """Yield the parts of a document unchanged, and take in its secrets as they pass."""
@@ -518,6 +522,12 @@ def _redacted(value: Any) -> Any:
 def names_secret(name: str) -> bool:
     """Whether the value of an option, variable or field of this name is secret."""
     return _NAME.match(name) is not None
+
+
+def _stem(name: str) -> str:
+    """A file's name without its suffix."""
+    suffix = _SUFFIX.search(name)
+    return name[: suffix.start()] if suffix and suffix.start() else name
 
 
 def _is_telling(value: str) -> bool:

@@ -95,8 +95,7 @@ def said_test(written: Recording) -> str:
     """The command that runs the case."""
     if not written.case.runbooks:
         return "  Test       name a runbook in `runbooks` of its case.yaml; no runbook at hand reads a log"
-    cases = shlex.quote(str(written.folder.parent))
-    return f"  Test       vllm-runbooks check --cases {cases} --only {written.case.id}"
+    return f"  Test       vllm-runbooks check --cases {shlex.quote(str(written.folder))}"
 
 
 def _shown_live() -> Show:

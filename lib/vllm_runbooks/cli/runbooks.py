@@ -157,7 +157,7 @@ def run(
 @click.command()
 @click.option("--only", multiple=True, metavar="ID", help="Only these runbooks or cases; ids or globs, repeatable.")
 @_RUNBOOKS
-@click.option("--cases", metavar="DIR", help="Folder of recorded cases, instead of the shipped ones.")
+@click.option("--cases", metavar="DIR", help="Folder of recorded cases, or one of them, instead of the shipped ones.")
 @click.option(
     "-j",
     "--jobs",
@@ -210,7 +210,10 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
     by_id = {runbook.id: runbook for runbook in good}
     requests = [Request(id_, Path(), refused=reason) for id_, reason in bad.items() if _is_selected(only, id_)]
     known = {*by_id, *bad}
-    for folder in sorted(path.parent for path in cases_dir(cases).glob("*/case.yaml")):
+    shelf = cases_dir(cases)
+    # A case's own folder is taken for its parent: that is where somebody has just recorded one.
+    given = [shelf] if (shelf / "case.yaml").is_file() else sorted(p.parent for p in shelf.glob("*/case.yaml"))
+    for folder in given:
         case = _load_case(folder)
         known.add(folder.name)
         if isinstance(case, str):
