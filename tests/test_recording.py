@@ -10,13 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from vllm_runbooks import catalog, cli, recording, session
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import Document, Evidence, Verdict
+from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.records import Document, Evidence, Expectation, Verdict
 
 PORT = "OSError: [Errno 98] Address already in use"
 TOKEN = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7"
@@ -100,7 +101,7 @@ def test_what_is_recorded_is_what_the_diagnosis_says(id_: str, tmp_path: Path) -
     assert written.judgement.verdict is Verdict.PASS
     assert session.judge(session.diagnose(evidence), evidence).verdict is Verdict.PASS
     assert evidence.case == written.case
-    assert written.case.runbooks == ["single-gpu-oom"]
+    assert written.case.runbooks == ["shared-gpu-profiling" if id_.startswith("qwen-a100-") else "single-gpu-oom"]
 
 
 def test_secrets_are_replaced_on_the_way(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -115,6 +116,117 @@ def test_secrets_are_replaced_on_the_way(tmp_path: Path, capfdbinary: pytest.Cap
     assert [secret for secret in (TOKEN, PASSWORD) if secret in shown + written] == []
     assert [first == second for first, second in named] == [True]
     assert re.search(r"  Secrets    \d+ replaced \(.*\d+ huggingface.*\)\n", shown)
+
+
+KEY_LINES = ["MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" + "aB3dE5gH7jK9mN1pQ3sT5vW7xY9zA1bC", "Zz9Yx8Wv7Uu6Tt5Ss4=="]
+SPLIT = [
+    ("--api-key \\", f"  {PASSWORD} \\", "  --port 1"),
+    ("api_key:", f"  - {PASSWORD}", "port: 1"),
+    ("-----BEGIN PRIVATE KEY-----", *KEY_LINES, "-----END PRIVATE KEY-----"),
+    ("-----BEGIN PRIVATE KEY-----", *KEY_LINES, "Loading the certificate"),
+]
+
+
+@pytest.mark.parametrize("lines", SPLIT)
+def test_a_secret_that_arrives_line_by_line_is_not_shown(lines: tuple[str, ...]) -> None:
+    """What one write begins is known in the next."""
+    shown: list[bytes] = []
+    script = "import sys, time\nfor line in sys.argv[1:]:\n    print(line, flush=True)\n    time.sleep(0.05)"
+    output = recording.run_command([sys.executable, "-c", script, *lines], show=shown.append)
+    text = b"".join(shown).decode()
+
+    assert output.raw.decode().splitlines() == list(lines)
+    assert [part for part in (PASSWORD, *KEY_LINES) if part in text] == []
+    assert "[secret-" in text
+    assert text.splitlines()[-1] in (lines[-1], "[secret-4]")
+
+
+def test_a_secret_in_a_files_name_is_known_in_the_log(tmp_path: Path) -> None:
+    """In the log, in the names of its files, in title and source it has one placeholder."""
+    documents = (Document(f"key={PASSWORD}9x.log", f"{PORT}\n"), Document("b.log", f"no {TOKEN}, no {PASSWORD}9x\n"))
+    documents = (replace(documents[0], name=f"api_key={PASSWORD}9x.log"), documents[1])
+    written = recording.add_case(tmp_path / "case", Evidence(documents), Expectation(class_="port.in_use"))
+    text = "".join(p.name + p.read_text() for p in (tmp_path / "case").iterdir())
+
+    assert [secret for secret in (PASSWORD, TOKEN) if secret in text] == []
+    assert written.case.files == ["api_key__secret-1_.log", "b.log"]
+    assert written.case.title == "api_key=[secret-1].log: port.in_use"
+    assert "from api_key=[secret-1].log, b.log" in written.case.source
+    assert (tmp_path / "case" / "b.log").read_text() == "no [secret-2], no [secret-1]\n"
+
+
+def test_a_recording_outlives_its_diagnosis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command printed will not come again: its log is kept without a case, and the line says where."""
+
+    def crash(_: Evidence) -> None:
+        raise IndexError("out of range")
+
+    def interrupt(_: Evidence) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "diagnose", crash)
+    with pytest.raises(RunbooksError, match=r"crashed: holds the log, but no case .* \(IndexError: out of range\)"):
+        recording.record_command(tmp_path / "crashed", ["echo", TOKEN], show=lambda _: None)
+    with pytest.raises(IndexError):
+        recording.record_logs(tmp_path / "read", Evidence((Document("a.log", PORT),)))
+    monkeypatch.setattr(session, "diagnose", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        recording.record_command(tmp_path / "interrupted", ["echo", PORT], show=lambda _: None)
+
+    assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.*")) == [
+        "crashed/startup.log",
+        "interrupted/startup.log",
+    ]
+    assert (tmp_path / "crashed" / "startup.log").read_text() == "[secret-1]\n"
+
+
+def test_a_case_that_cannot_be_read_back_leaves_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong behind the diagnosis, too."""
+
+    def refuse(_: Path) -> None:
+        raise InputError("case.yaml:1: is none")
+
+    monkeypatch.setattr(session, "load_case", refuse)
+    with pytest.raises(RunbooksError, match=r"no case could be made of it \(InputError: case\.yaml:1: is none\)"):
+        recording.record_command(tmp_path / "a", ["echo", PORT], show=lambda _: None)
+
+    assert [p.name for p in (tmp_path / "a").iterdir()] == ["startup.log"]
+
+
+@pytest.mark.parametrize(
+    ("symptoms", "runbooks"),
+    [
+        (["mem.profiling_assertion", "engine.v0_claimed"], ["shared-gpu-profiling"]),
+        (["oom.weights", "engine.v0_claimed"], ["single-gpu-oom", "shared-gpu-profiling"]),
+        (["mem.free_below_utilization.external_weights"], ["single-gpu-oom"]),
+        (["oom.weights"], ["single-gpu-oom"]),
+        (["port.in_use"], ["single-gpu-oom"]),
+        ([], ["single-gpu-oom"]),
+    ],
+)
+def test_a_record_names_the_runbooks_that_fit(symptoms: list[str], runbooks: list[str]) -> None:
+    """By what was found in it; where none does, the one for the most symptoms, which reads any log."""
+    assert recording._runbooks(symptoms) == runbooks
+
+
+@pytest.mark.parametrize("id_", ["qwen-a100-shared-gpu-race", "autoglm-3090-video-oom"])
+def test_a_failed_start_is_recorded_checked_and_reported(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], id_: str
+) -> None:
+    """A command that prints a log of vLLM and fails; `check` on the folder itself, or its parent, runs it."""
+    log = catalog.cases_dir() / id_ / "startup.log"
+    script = f"import sys; sys.stdout.write(open({str(log)!r}).read()); sys.exit(1)"
+    out = tmp_path / "cases" / "mine"
+    status, shown, _ = run(capfdbinary, "record", "--out", str(out), "--", sys.executable, "-c", script)
+    case = session.load_case(out)
+    for cases in (out, out.parent):
+        report = tmp_path / f"report-{cases.name}"
+        checked, said, _ = run(capfdbinary, "check", "--cases", str(cases), "--out", str(report))
+
+        assert (status, checked) == (0, 0), said
+        assert f"  Test       vllm-runbooks check --cases {out}\n" in shown
+        assert case.title in (report / "index.html").read_text()
+        assert [p.name for p in report.glob("*.ipynb")] == [f"{case.runbooks[0]}-mine.ipynb"]
 
 
 def test_output_is_shown_as_it_comes(tmp_path: Path) -> None:
@@ -199,7 +311,7 @@ def test_a_recorder_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_command_that_leaves_others_behind_ends_with_them(tmp_path: Path) -> None:
     """What it put into the background has a second to say its last words."""
-    script = f"(sleep 0.3; echo last words) & sh -c 'sleep 99; :' '{tmp_path}' & echo first"
+    script = f"(sleep 0.3; echo last words) & sh -c 'sleep 99; :' '{tmp_path}' 2>/dev/null & echo first"
     shown: list[bytes] = []
     began = time.monotonic()
     output = recording.run_command(shell(f"{script} # {tmp_path}"), show=shown.append)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vllm_runbooks import session
+from vllm_runbooks import catalog, session
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import Outcome, Verdict
 
