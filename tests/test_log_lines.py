@@ -409,3 +409,16 @@ def test_lines_that_only_look_wrapped_are_left_alone() -> None:
     frames = [f'  File "/opt/vllm/{"a" * 30}/x{n}.py", line 10, in {"b" * 20}' for n in range(9)]
     for rows in (table, repeated, frames):
         assert [line.width for line in lines("\n".join(rows))] == [0] * len(rows)
+
+
+@pytest.mark.parametrize("indent", [" ", "   ", "      ", "\t"])
+def test_a_log_that_is_indented_as_a_whole_is_read_without_it(indent: str) -> None:
+    """As one is in a list, or behind a careless paste; its own indentation stays."""
+    text = (
+        'Traceback (most recent call last):\n  File "/opt/vllm/config.py", line 3, in get_config\n    raise KeyError(key)\n'
+        "KeyError: 'mllama'\n"
+    )
+    indented = "".join(f"{indent}{line}\n" for line in text.splitlines())
+
+    assert [line.text for line in lines(indented)] == text.splitlines()
+    assert [line.text for line in lines("Traceback (most recent call last):\n" + indented)][1:] == indented.splitlines()

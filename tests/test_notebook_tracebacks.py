@@ -24,6 +24,9 @@ File ~/env/lib/python3.11/site-packages/vllm/worker/worker.py:183, in Worker.loa
 
 OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total capacity of 21.99 GiB
 """
+LINKED = RECENT.replace("worker.py:183,", "worker.py:183](http://10.0.0.1:8888/lab/tree/worker.py#line=182),").replace(
+    "File ~/env/lib/python3.11/site-packages/vllm/worker", "File [~/env/lib/python3.11/site-packages/vllm/worker"
+)
 OLD = """\
 OutOfMemoryError                          Traceback (most recent call last)
 <ipython-input-2-3e1f> in <module>()
@@ -46,12 +49,15 @@ File /databricks/lib/python3.11/site-packages/vllm/worker/worker.py:183, in Work
 """
 
 
+FORMS = [RECENT, LINKED, OLD, SUMMARY]
+
+
 def read(text: str) -> Start:
     [start] = startup_log.read(Evidence((Document("a.log", text),)), session.load_catalog())
     return start
 
 
-@pytest.mark.parametrize("text", [RECENT, OLD, SUMMARY], ids=["IPython 8", "IPython 7", "frames behind the error"])
+@pytest.mark.parametrize("text", FORMS, ids=["IPython 8", "links", "IPython 7", "frames behind the error"])
 def test_a_notebook_s_traceback_is_read(text: str) -> None:
     """One exception, with the function in which it was raised innermost."""
     [traceback] = read(text).tracebacks
@@ -62,7 +68,7 @@ def test_a_notebook_s_traceback_is_read(text: str) -> None:
     assert raised.frames[-1].path.endswith("worker.py")
 
 
-@pytest.mark.parametrize("text", [RECENT, OLD, SUMMARY], ids=["IPython 8", "IPython 7", "frames behind the error"])
+@pytest.mark.parametrize("text", FORMS, ids=["IPython 8", "links", "IPython 7", "frames behind the error"])
 def test_the_place_of_the_fault_is_known(text: str) -> None:
     """Out of memory while the weights are loaded, not anywhere."""
     answer = session.diagnose(session.paste(text))

@@ -135,10 +135,11 @@ _FRAME = re.compile(
     r'(?:[|] {0,4}){0,8}\s{0,12}File "(?P<path>[^"\n]{1,1000})", line (?P<line>\d{1,8}), in (?P<function>\S.{0,200})'
 )
 _SHELL_FRAME = re.compile(
-    r"(?:File )?(?P<path>(?:[~/.<]|[A-Za-z]:\\)[^\s:]{0,500}(?::(?!\d)[^\s:]{0,500}){0,2})"
-    r"(?::(?P<line>\d{1,8}), in | in )(?P<function>[\w.<>]{1,200})\("
+    r"(?:File )?\[?(?P<path>(?:[~/.<]|[A-Za-z]:\\)[^\s:]{0,500}(?::(?!\d)[^\s:]{0,500}){0,2})"
+    r"(?::(?P<line>\d{1,8})(?:\]\(\S{0,800}\))?, in | in )(?P<function>[\w.<>]{1,200})\("
 )
-"""How IPython writes a frame: `File ~/a.py:12, in f(x)`, earlier `~/a.py in f(x)`."""
+"""How IPython writes a frame: `File ~/a.py:12, in f(x)`, copied as a link `File [~/a.py:12](…), in f(x)`, earlier
+`~/a.py in f(x)`."""
 _PROGRESS = re.compile(r"[\w /\[\](),:=.-]{0,120}?:? {0,3}\d{1,3}% ?(?:Completed ?)?\|")
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
 _PAGE_MARK = re.compile(
@@ -152,8 +153,8 @@ _BEGINS_LOG = (
 )
 _REPLY = re.compile(r" {0,3}(?:> ?){1,2}(?!>)")
 _REPLIED = re.compile(rf"^ {{0,3}}(?:> ?){{1,2}}{_BEGINS_LOG}", re.ASCII | re.MULTILINE)
-_INDENTED = re.compile(r" {4}|\t")
-_INDENTED_LOG = re.compile(rf"^(?: {{4}}|\t){_BEGINS_LOG}", re.ASCII | re.MULTILINE)
+_CODE_BLOCK = re.compile(r" {4}|\t")
+_INDENTED_LOG = re.compile(rf"^(?P<indent>[ \t]{{0,16}}){_BEGINS_LOG}", re.ASCII | re.MULTILINE)
 _TABLE_ROW = re.compile(r"\s{0,3}\|.{0,2000}\|\s{0,8}\Z")
 _PAGE_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".rst", ".html", ".htm", ".adoc"})
 
@@ -239,11 +240,17 @@ def frame(text: str) -> re.Match[str] | None:
 
 
 def _marks(text: str, *, page: bool) -> re.Pattern[str] | None:
-    """What stands in front of a log's lines where a reply quotes them, or a page indents them; None where nothing."""
-    for mark, begins in ((_REPLY, _REPLIED), (_INDENTED, _INDENTED_LOG)):
-        if (page or mark is _REPLY) and begins.search(text):
-            return mark
-    return None
+    """What stands in front of a log's lines where a reply quotes them or something indents them; None where nothing.
+
+    A page indents some of its logs, as blocks of code; what is no page all of its lines, or none.
+    """
+    if _REPLIED.search(text):
+        return _REPLY
+    indents = {match["indent"] for match in _INDENTED_LOG.finditer(text)}
+    if page and any(indent.startswith(("    ", "\t")) for indent in indents):
+        return _CODE_BLOCK
+    least = min(map(len, indents), default=0)
+    return re.compile(rf"[ \t]{{1,{least}}}") if least else None
 
 
 def is_page(name: str, text: str) -> bool:

@@ -103,8 +103,7 @@ def record_logs(folder: Path, evidence: Evidence) -> Recording:
         InputError: the folder cannot be made.
     """
     _check_folder(folder)
-    names = ", ".join(d.name for d in evidence.documents)
-    return _write(folder, evidence, source=f"recorded with `vllm-runbooks record` on {_today()} from {names}")
+    return _write(folder, evidence, source=f"recorded with `vllm-runbooks record` on {_today()}")
 
 
 def add_case(folder: Path, evidence: Evidence, expect: Expectation) -> Recording:
@@ -114,9 +113,7 @@ def add_case(folder: Path, evidence: Evidence, expect: Expectation) -> Recording
         InputError: the folder cannot be made.
     """
     _check_folder(folder)
-    names = ", ".join(d.name for d in evidence.documents)
-    source = f"added with `vllm-runbooks case add` on {_today()} from {names}"
-    return _write(folder, evidence, source=source, expect=expect)
+    return _write(folder, evidence, source=f"added with `vllm-runbooks case add` on {_today()}", expect=expect)
 
 
 def _today() -> str:
@@ -348,22 +345,25 @@ def _write(
     redactor.learn_names(d.name for d in given)
     names = _file_names(given, redactor)
     texts = [redactor.text(text) for text in texts]
+    source = redactor.text(source)
+    if not is_only_copy:
+        source += f" from {', '.join(redactor.name(d.name) for d in given)}"
     evidence = replace(evidence, documents=tuple(map(Document, names, texts)), case=None)
     part = _part(path)
     try:
         part.mkdir()
         for name, text in zip(names, texts, strict=True):
             store(part / name, text)
-        with _kept_at(path, part) if is_only_copy else contextlib.nullcontext():
+        with _kept_at(folder, part) if is_only_copy else contextlib.nullcontext():
             answer = session.diagnose(evidence)
             case = Case(
                 id=path.name,
-                title=_title(answer) if expect is None else f"{redactor.name(given[0].name)}: {_told(expect)}",
-                source=redactor.text(source)[:_MAX_SAID],
+                title=_title(answer) if expect is None else f"{redactor.name(given[0].name)}: {_expected(expect)}",
+                source=source[:_MAX_SAID],
                 vllm=evidence.vllm,
                 files=names,
                 expect=expect or _as_found(answer),
-                runbooks=_runbooks([_told(expect)] if expect else [f.symptom for f in answer.findings]),
+                runbooks=_runbooks([_expected(expect)] if expect else [f.symptom for f in answer.findings]),
             )
             store(part / "case.yaml", _case_yaml(case, is_found=expect is None))
             # As it will be read: what the file cannot say is noticed here.
@@ -378,18 +378,18 @@ def _write(
 
 
 @contextlib.contextmanager
-def _kept_at(path: Path, part: Path) -> Iterator[None]:
+def _kept_at(folder: Path, part: Path) -> Iterator[None]:
     """Keep a log whose diagnosis fails or is interrupted; the folder has no `case.yaml` then."""
     try:
         yield
     except BaseException as error:
         (part / "case.yaml").unlink(missing_ok=True)
-        part.rename(path)
+        part.rename(folder)
         if not isinstance(error, Exception):
             raise
         reason = f"{type(error).__name__}: {error}"
         raise RunbooksError(
-            f"{path}: holds the log, but no case could be made of it ({reason}); report it, and keep the log"
+            f"{folder}: holds the log, but no case could be made of it ({reason}); report it, and keep the log"
         ) from error
 
 
@@ -399,7 +399,7 @@ def _title(answer: Answer) -> str:
     return f"{(answer.facts.model or 'a start').rpartition('/')[2]}: {answer.outcome.value}"
 
 
-def _told(expect: Expectation) -> str:
+def _expected(expect: Expectation) -> str:
     return expect.symptom or expect.class_ or ""
 
 

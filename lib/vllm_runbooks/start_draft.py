@@ -89,8 +89,13 @@ class Draft:
     @property
     def is_log(self) -> bool:
         """Whether it is more than figures without any sign of who printed them."""
-        is_told = self.hits or self.served or self.events.keys() - {"kv"}
+        is_told = self.has_failure or self.served or self.events.keys() - {"kv"}
         return self.has_logged or bool(is_told) or len(self.tracebacks) > 0
+
+    @property
+    def has_failure(self) -> bool:
+        """Whether a line of it means a symptom, not only adds to one."""
+        return any(hit.signature >= 0 for hit in self.hits)
 
     @property
     def phase(self) -> str | None:

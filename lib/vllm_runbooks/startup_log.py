@@ -118,7 +118,7 @@ class _Reader:
         starts = [
             draft.record(given)
             for draft in self.drafts
-            if draft.is_vllm or draft.hits or len(draft.tracebacks) or any(p.pid for p in draft.processes)
+            if draft.is_vllm or draft.has_failure or len(draft.tracebacks) or any(p.pid for p in draft.processes)
         ]
         return [replace(starts[0], left_out=self.left_out), *starts[1:]] if starts and self.left_out else starts
 

@@ -135,7 +135,7 @@ class Tracebacks:
             return True
         if opened is None or not is_within:
             return False
-        return text[:1] in (" ", "\t") or (opened.after_frame and not _is_own_line(text))
+        return _is_set_in(text) or (opened.after_frame and not _is_own_line(text))
 
     def follow(self, line: LogLine) -> tuple[bool, Message | None]:
         """Take a line.
@@ -194,7 +194,7 @@ class Tracebacks:
         """Whether a line is an exception's own: the end of the open traceback, or one that stands alone."""
         opened = thread.open
         ends = opened and opened.expects_exception and opened.frames and opened.logged == line.has_header
-        if ends and _is_own_line(text):
+        if ends and (_is_own_line(text) or (text[:1] == " " and not _is_set_in(text))):
             return True
         if line.has_header and line.level not in ("ERROR", "CRITICAL"):
             return False
@@ -278,6 +278,11 @@ def _frame(match: re.Match[str]) -> Frame:
     """A frame as it is printed; IPython names a method with its class, and in old releases no line."""
     said = match.groupdict()
     return Frame(said["path"], int(said["line"] or 0), said["function"].strip().rpartition(".")[2])
+
+
+def _is_set_in(text: str) -> bool:
+    """Whether a line is indented as code is; a paste may leave a blank in front of an exception."""
+    return text[:1] in (" ", "\t") and (text[1:2] in (" ", "\t") or log_lines.is_exception(text[1:]) is None)
 
 
 def _is_own_line(text: str) -> bool:
