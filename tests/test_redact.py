@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import LIMIT, growth
-from vllm_runbooks import authoring, catalog, redact, startup_log
+from vllm_runbooks import authoring, catalog, redact, secret_places, startup_log
 from vllm_runbooks.records import Document, Evidence, Quote, document
-from vllm_runbooks.redact import Redactor, names_secret, redact_record, redact_text, watch
+from vllm_runbooks.redact import Redactor, redact_record, redact_text, watch
+from vllm_runbooks.secret_places import names_secret
 
 CANARY = "Zk3PqW9xLm2RtY7uB4vN"
 ISSUED = [
@@ -247,4 +248,4 @@ def test_a_text_without_secrets_is_returned_as_it_is() -> None:
 
 def test_every_trigger_is_lower_case() -> None:
     """The quick look compares with the lower-cased text."""
-    assert [trigger for trigger in redact._TRIGGERS if trigger != trigger.lower()] == []
+    assert [trigger for trigger in secret_places._TRIGGERS if trigger != trigger.lower()] == []

@@ -258,3 +258,16 @@ def test_the_whole_set_is_linear_in_the_text(shelf: catalog.Catalog, engine: str
     patterns = PatternSet(shelf.patterns.patterns, engine=engine)
 
     assert growth(lambda text: list(patterns.find(text)), (unit * 20_000)[:20_000]) <= LIMIT
+
+
+@pytest.mark.parametrize("engine", [None, "re"])
+@pytest.mark.parametrize("share", [0.04, pytest.param(1.0, marks=pytest.mark.slow)])
+def test_each_pattern_is_linear_in_its_own_worst_text(shelf: catalog.Catalog, engine: str | None, share: float) -> None:
+    """Twice what tries a pattern's patience costs at most two and a half times as much, in either engine."""
+    every = shelf.patterns.patterns
+    chosen = random.Random(20261120).sample(every, round(len(every) * share))  # noqa: S311 - repeatable, not secret
+    for pattern in chosen:
+        patterns = PatternSet([pattern], engine=engine)
+        for text in worst(pattern):
+            long = (text * (24_000 // len(text) + 1))[:24_000]
+            assert growth(patterns.find, long) <= LIMIT, pattern

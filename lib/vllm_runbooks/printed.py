@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from vllm_runbooks.redact import names_secret, redact_text
+from vllm_runbooks.redact import redact_text
+from vllm_runbooks.secret_places import names_secret
 
 MAX_LITERAL = 4000
 """Longest text, in characters, that is read as a literal; a longer one stays text."""
