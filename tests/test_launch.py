@@ -54,7 +54,10 @@ def test_commands_behind_a_prompt(text: str, command: str | None) -> None:
             {"model": "O/I", "max_model_len": 8, "trust_remote_code": True},
         ),
         ("python benchmark_throughput.py -tp 8 --model a_b", {"tensor_parallel_size": 8, "model": "a_b"}),
-        ("vllm serve a/b --api-key <key> --port 1 < /dev/null", {"model_tag": "a/b", "api_key": "[secret]", "port": 1}),
+        (
+            "vllm serve a/b --api-key <key> --port 1 < /dev/null",
+            {"model_tag": "a/b", "api_key": "[secret-1]", "port": 1},
+        ),
         ("vllm bench latency --model a/b", {"model": "a/b"}),
         (
             "docker run -v ~/.cache/vllm:/root --name vllm-x vllm/vllm-openai:v0.6.3 --model a/b -q awq",
@@ -66,7 +69,7 @@ def test_commands_behind_a_prompt(text: str, command: str | None) -> None:
         ),
         (
             "nohup /opt/venv/bin/vllm serve x --api-key abc123 --seed 1 | tee log",
-            {"model_tag": "x", "api_key": "[secret]", "seed": 1},
+            {"model_tag": "x", "api_key": "[secret-1]", "seed": 1},
         ),
         ('A="b c" sudo env B=1 vllm serve x', {"model_tag": "x"}),
         ("/opt/bin/python3.11 /app/vllm/api_server.py --model x # --port 1", {"model": "x"}),

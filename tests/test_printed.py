@@ -87,11 +87,23 @@ def test_secrets_in_arguments_are_masked() -> None:
 
     found = pairs(text)
 
-    assert "x1" not in str(found)
-    assert "x2" not in str(found)
-    assert "x3" not in str(found)
-    assert "abcdefgh12345" not in str(found)
-    assert found["ssl_keyfile_password"] is None
+    assert found == {
+        "api_key": ["[secret-1]"],
+        "hf_token": "[secret-2]",
+        "o": {"password": "[secret-3]", "b": "{'password': '[secret-3]', 'b': b'q'}"},
+        "ssl_keyfile_password": None,
+        "h": ["Bearer [secret-4]"],
+    }
+    assert masked({"secrets": {"k": "v", "n": 3}, "password": b"q"}) == {
+        "secrets": {"k": "[secret-5]", "n": 3},
+        "password": "[secret-6]",
+    }
+    assert pairs("{'hf_token': 0, 'api_key': 1234567890, 'token': True}") == {
+        "hf_token": 0,
+        "api_key": "[secret-7]",
+        "token": True,
+    }
+    assert masked("[secret-7]", "api_key") == "[secret-7]"
 
 
 @pytest.mark.parametrize(

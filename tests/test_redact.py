@@ -80,6 +80,34 @@ def test_secrets_are_replaced(text: str) -> None:
     assert redact_text(shown) == shown
 
 
+BODY = [f"{CANARY}{CANARY[::-1]}{number:024}" for number in range(3)] + [f"{CANARY[:14]}=="]
+"""Lines of a private key, the last one short."""
+HEADED = {
+    "none": [],
+    "of an encrypted key": ["Proc-Type: 4,ENCRYPTED", "DEK-Info: AES-128-CBC,0123456789ABCDEF", ""],
+    "of PGP": ["Version: GnuPG v2", ""],
+}
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["whole", "cut off"])
+@pytest.mark.parametrize("head", list(HEADED))
+@pytest.mark.parametrize(
+    "line", ["{}", "    {}", "│ {:<80} │", "(APIServer pid=7) INFO 11-20 08:29:22 [utils.py:1] {}"]
+)
+def test_a_private_key_is_replaced_in_any_surroundings(line: str, head: str, ends: bool) -> None:  # noqa: FBT001
+    """Indented, in a box or behind a logger's prefix; as a document, as it comes, and where a line of it is repeated."""
+    key = ["-----BEGIN RSA PRIVATE KEY-----", *HEADED[head], *BODY, *(["=aB3d"] if "PGP" in head else [])]
+    lines = [line.format(part) for part in [*key, *(["-----END RSA PRIVATE KEY-----"] if ends else [])]]
+    lines = [f"{text}\n" for text in ["INFO before", *lines, "Loading", "INFO done"]]
+    redactor, live = Redactor(), Redactor()
+
+    for shown in (redactor.text("".join(lines)), "".join(map(live.more, lines))):
+        assert [part for part in (*BODY, CANARY[:14]) if part in shown] == []
+        assert shown.startswith("INFO before\n")
+        assert shown.endswith("Loading\nINFO done\n")
+    assert redactor.text(f"bad line {BODY[1]} in the key").startswith("bad line [secret-")
+
+
 @pytest.mark.parametrize("text", HARMLESS)
 def test_look_alikes_stay(text: str) -> None:
     """What only resembles a secret is shown unchanged."""
@@ -232,11 +260,35 @@ def test_hostile_input_has_no_end_of_secrets(monkeypatch: pytest.MonkeyPatch) ->
         "api_key:\n  ",
         "Cookie: a=b;", "authorization: a ", "api_key=abcdef12\n", "api_key=abcdef1z ", "sk-aB1cD2eF3gH4iJ5k ",
         "QUJDREVGR0hJSktMTU5PUFFS ", "-----BEGIN PRIVATE KEY-----\n", "mysql ", "token='",
+        "-----BEGIN PRIVATE KEY-----\nQUJDREVGR0hJSktMTU5PUFFS\n", "-----BEGIN PRIVATE KEY----------END ",
     ],
 )  # fmt: skip
 def test_redacting_is_linear(unit: str) -> None:
     """Twice the text costs at most two and a half times, whatever it repeats."""
     assert growth(redact_text, f"api_key=x {unit * (16_000 // len(unit))}") <= LIMIT
+
+
+@pytest.mark.parametrize(
+    "unit", ["x\n", "-----BEGIN PRIVATE KEY-----\n", "QUJDREVGR0hJSktMTU5PUFFS\n", "--api-key a\n"]
+)
+def test_redacting_what_comes_line_by_line_is_linear(unit: str) -> None:
+    """Also behind a private key that is never closed."""
+
+    def shown(text: str) -> None:
+        redactor = Redactor()
+        for start in range(0, len(text), 50):
+            redactor.more(text[start : start + 50])
+
+    assert growth(shown, f"-----BEGIN PRIVATE KEY-----\n{unit * (20_000 // len(unit))}") <= LIMIT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "unit", ["--api-key a ", "password: (", "(authorization: ", "cookie=a; ", "token ", "_TOKEN", "a"]
+)
+def test_a_line_of_megabytes_is_redacted_in_linear_time(unit: str) -> None:
+    """Beyond what is looked at together."""
+    assert growth(lambda text: Redactor().text(text), f"api_key=x {unit * (600_000 // len(unit))}") <= LIMIT
 
 
 def test_a_text_without_secrets_is_returned_as_it_is() -> None:

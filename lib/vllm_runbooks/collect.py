@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from typing import IO, cast
 
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.evidence import decode
+from vllm_runbooks.evidence import held
 from vllm_runbooks.records import Document
 from vllm_runbooks.redact import redact_text
 
-MAX_BYTES = 512 << 20
+MAX_BYTES = 4 << 30
 """Most bytes of a log that are fetched."""
 _DNS_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _POD = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
@@ -138,17 +138,23 @@ def fetch(
     Raises:
         InputError: the tool failed, took too long or printed too much, or there is no log.
     """
-    with tempfile.TemporaryFile() as beside:
-        raw, status = _run(wanted, beside, _Bounds(quiet_s, whole_s, max_bytes))
-        beside.seek(max(beside.seek(0, os.SEEK_END) - 4096, 0))
-        said = _last_words(beside.read())
-    if status:
-        ended = f"ended with status {status}" if status > 0 else f"was ended by signal {-status}"
-        said = (_last_words(raw[-4096:]) if wanted.is_mixed else said) or "it said nothing"
-        raise InputError(f"{wanted.source}: `{wanted.line}` {ended}: {said}")
-    if not raw.strip() or raw.strip() == b"-- No entries --":
-        raise InputError(f"{wanted.source}: the log is empty: {wanted.nothing}{f' ({said})' if said else ''}")
-    return Document(wanted.source, decode(raw, wanted.source)), said
+    with contextlib.ExitStack() as files:
+        log, beside = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+        status = _run(wanted, log, beside, _Bounds(quiet_s, whole_s, max_bytes))
+        said = _last_words(_tail(beside))
+        if status:
+            ended = f"ended with status {status}" if status > 0 else f"was ended by signal {-status}"
+            said = (_last_words(_tail(log)) if wanted.is_mixed else said) or "it said nothing"
+            raise InputError(f"{wanted.source}: `{wanted.line}` {ended}: {said}")
+        if _tail(log).strip() in (b"", b"-- No entries --"):
+            raise InputError(f"{wanted.source}: the log is empty: {wanted.nothing}{f' ({said})' if said else ''}")
+        return held(log, wanted.source, files.pop_all().close), said
+
+
+def _tail(file: IO[bytes]) -> bytes:
+    """The end of what was written into a file."""
+    file.seek(max(file.seek(0, os.SEEK_END) - 4096, 0))
+    return file.read()
 
 
 @dataclass(frozen=True)
@@ -158,8 +164,8 @@ class _Bounds:
     max_bytes: int
 
 
-def _run(wanted: Command, beside: IO[bytes], bounds: _Bounds) -> tuple[bytes, int]:
-    """The command's output and exit status; its processes are ended where that takes too long."""
+def _run(wanted: Command, log: IO[bytes], beside: IO[bytes], bounds: _Bounds) -> int:
+    """Write the command's output; its exit status. Its processes are ended where that takes too long."""
     try:
         process = subprocess.Popen(  # noqa: S603 - the pieces come from the table, the names are checked
             wanted.argv,
@@ -171,16 +177,16 @@ def _run(wanted: Command, beside: IO[bytes], bounds: _Bounds) -> tuple[bytes, in
     except OSError as error:
         raise InputError(f"{wanted.source}: {wanted.argv[0]} cannot be run: {error.strerror}; check it") from None
     try:
-        return _read(wanted, process, bounds), process.wait(bounds.quiet_s)
+        _read(wanted, process, log, bounds)
+        return process.wait(bounds.quiet_s)
     except subprocess.TimeoutExpired:
         raise _too_slow(wanted, f"printed the log and did not end within {bounds.quiet_s:g} s") from None
     finally:
         _end(process)
 
 
-def _read(wanted: Command, process: subprocess.Popen[bytes], bounds: _Bounds) -> bytes:
+def _read(wanted: Command, process: subprocess.Popen[bytes], log: IO[bytes], bounds: _Bounds) -> None:
     output = cast("IO[bytes]", process.stdout)
-    chunks: list[bytes] = []
     size = 0
     through_at = time.monotonic() + bounds.whole_s
     while (wait := min(bounds.quiet_s, through_at - time.monotonic())) > 0:
@@ -190,9 +196,8 @@ def _read(wanted: Command, process: subprocess.Popen[bytes], bounds: _Bounds) ->
             raise _too_slow(wanted, f"printed nothing for {bounds.quiet_s:g} s")
         chunk = os.read(output.fileno(), 1 << 20)
         if not chunk:
-            return b"".join(chunks)
-        chunks.append(chunk)
-        size += len(chunk)
+            return
+        size += log.write(chunk)
         if size > bounds.max_bytes:
             raise InputError(
                 f"{wanted.source}: the log is larger than {bounds.max_bytes >> 20} MiB; give its end, for example "

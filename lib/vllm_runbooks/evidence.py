@@ -11,6 +11,7 @@ import select
 import stat
 import sys
 import time
+import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -272,6 +273,19 @@ def _texts(file: IO[bytes], where: str) -> Iterator[str]:
     """Yield the text of a file, and close it."""
     with file:
         yield from _decoded(_unpacked(file, where), where)
+
+
+def held(file: IO[bytes], name: str, close: Callable[[], object]) -> Document:
+    """The document of an open file, which is closed when the document is gone."""
+
+    def pieces() -> Iterator[str]:
+        file.seek(0)
+        yield from _decoded(_unpacked(file, name), name)
+
+    document = Document(name, pieces)
+    weakref.finalize(document, close)
+    _first(pieces())
+    return document
 
 
 def _once(name: str, pieces: Iterator[str]) -> Document:

@@ -362,8 +362,13 @@ def _joined(lines: list[str], rest: str, width: int) -> tuple[list[str], str]:
 def _parts_of(number: int, column: int, line: str) -> list[_Chunk]:
     """A long line, or one that a terminal rewrote, in chunks."""
     chunks = []
+    before = None
     for part in line.rstrip("\r").split("\r"):
         start = 0
+        if part == before:  # written over itself
+            column += len(part) + 1
+            continue
+        before = part
         while len(part) - start > MAX_LINE:
             cut = _cut(part[start : start + MAX_LINE], 0)
             chunks.append(_Chunk(number, column + start, part[start : start + cut]))

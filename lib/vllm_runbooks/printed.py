@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from vllm_runbooks.redact import redact_text
+from vllm_runbooks.redact import redact_text, redact_value
 from vllm_runbooks.secret_places import names_secret
 
 MAX_LITERAL = 4000
@@ -19,6 +19,8 @@ _PAIR = re.compile(
     r"\s{0,8}(?:'(\w{1,80})'\s{0,4}:|\"(\w{1,80})\"\s{0,4}:|(\w{1,80})\s{0,4}=)\s{0,4}(?P<value>.*)\Z", re.DOTALL
 )
 _TIME = re.compile(r"(?:(\d{4})[-/])?(?:(\d\d)[-/](\d\d))?[T ]?(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
+_MAX_COUNT = 7
+"""Digits of a number that is no secret, whatever its name."""
 _HALF_A_YEAR = 183 * 86400
 
 
@@ -84,17 +86,17 @@ def literal(text: str) -> Any:
 
 def masked(value: Any, name: str = "", *, otherwise: str = "") -> Any:
     """A value in the terms of JSON with its secrets replaced; one that JSON does not know becomes `otherwise`."""
-    if value and name and names_secret(name) and not isinstance(value, (bool, int, float)):
-        return "[secret]"
     if isinstance(value, str):
-        return redact_text(value)
+        return redact_value(value) if value and names_secret(name) else redact_text(value)
     if isinstance(value, (list, tuple)):
         return [masked(item, name, otherwise=otherwise) for item in value]
     if isinstance(value, dict):
-        return {str(key): masked(item, str(key), otherwise=otherwise) for key, item in value.items()}
-    if value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
-        return value
-    return redact_text(otherwise)
+        inner = name if names_secret(name) else ""
+        return {str(key): masked(item, inner or str(key), otherwise=otherwise) for key, item in value.items()}
+    is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    if names_secret(name) and value is not None and not (is_number and len(str(value)) <= _MAX_COUNT):
+        return redact_value(str(value))
+    return value if value is None or is_number else redact_text(otherwise)
 
 
 def pairs(text: str) -> dict[str, Any]:

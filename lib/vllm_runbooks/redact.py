@@ -7,7 +7,8 @@ what is known by then in all texts of a record.
 A run whose placeholders and counts belong together: a `Redactor`. `text(whole)` is for a document at hand,
 `pieces(parts)` for one that is read in parts of any size (a part may end inside a secret), after `learn(parts)` also
 where a value stands in front of its name; `more(lines)` is for lines that are shown as they come, `name(name)` for a
-file's name, `raw(whole)` for bytes; `counts` says how many were replaced, by kind.
+file's name, `value(value)` for a secret apart from its name, `raw(whole)` for bytes; `counts` says how many were
+replaced, by kind.
 
 What is replaced: what `secret_places` finds, and each of these values wherever else it stands.
 """
@@ -41,6 +42,7 @@ _SUFFIX = re.compile(
     r"(?:\.(?:log|txt|out|err|json|jsonl|ya?ml|md|html|ipynb|csv|gz|xz|bz2|zip)){1,3}\Z", re.IGNORECASE
 )
 
+_PLACEHOLDER = re.compile(r"\[secret[^\]]{0,20}\]\Z")
 _MAX_AGAIN = 256
 """For how many known values is looked at a time."""
 _MAX_TOLD_APART = 100_000
@@ -106,6 +108,14 @@ class Redactor:
         """A file's name or a path with its secrets replaced; its suffix stays."""
         stem = _stem(name)
         return self.text(stem) + name[len(stem) :]
+
+    def value(self, value: str) -> str:
+        """The placeholder of a value that is secret, as whoever has it apart from its name knows."""
+        if _PLACEHOLDER.match(value):
+            return value
+        whole = [Secret(0, len(value), "key", 0)]
+        self._remember(value, whole)
+        return self._replaced(value, whole)
 
     def raw(self, whole: bytes) -> bytes:
         """Bytes with their secrets replaced; what is no text stays as it is."""
@@ -213,6 +223,11 @@ def redact_text(text: str) -> str:
 def redact_name(name: str) -> str:
     """Return a file's name with every recognised secret replaced."""
     return _shared.name(name)
+
+
+def redact_value(value: str) -> str:
+    """Return the placeholder of a value that is secret."""
+    return _shared.value(value)
 
 
 def redact_bytes(raw: bytes) -> bytes:

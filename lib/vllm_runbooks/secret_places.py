@@ -324,11 +324,11 @@ def tellings(secret: Secret, shown: str) -> list[str]:
 
 
 def key_begun(text: str) -> int | None:
-    """Where the line begins on which a private key starts that has no end in the text; None where there is none."""
-    begin = text.rfind("-----BEGIN", max(len(text) - MAX_KEY, 0))
-    if begin < 0 or not _PEM.match(text, begin) or _PEM_END.search(text, begin):
+    """Where the line begins on which a private key starts that goes on behind the text; None where there is none."""
+    begin = _PEM.match(text, max(text.rfind("-----BEGIN", max(len(text) - MAX_KEY, 0)), 0))
+    if begin is None or _PEM_END.search(text, begin.end()) or text[_end_of_key(text, begin) :].strip(" \t\r\n│|"):
         return None
-    return text.rfind("\n", max(begin - 400, 0), begin) + 1
+    return text.rfind("\n", max(begin.start() - 400, 0), begin.start()) + 1
 
 
 def value_of(shown: str) -> str:
@@ -554,10 +554,11 @@ def _end_of_key(text: str, begin: re.Match[str]) -> int:
 def _end_of_lines(text: str, begin: int, end: int) -> int:
     """Where the lines of a private key end, each with as much in front of it as its first line has."""
     margin = begin - text.rfind("\n", max(begin - 400, 0), begin) - 1
-    mark, is_last, length = text[begin - min(margin, 2) : begin], False, 0
+    mark, is_last = text[begin - min(margin, 2) : begin], False
+    length = end - max(text.rfind(sign, begin, end) for sign in "-\n") - 1
     for _ in range(_MAX_KEY_LINES):
         start = text.find("\n", end, end + 200) + 1
-        if not start or text[end:start].strip(" \t\r\n│|"):
+        if start in (0, len(text)) or text[end:start].strip(" \t\r\n│|"):
             break
         behind = start + margin if text.startswith(mark, start + margin - len(mark)) else start
         line = _PEM_LINE.match(text, behind)
