@@ -95,15 +95,8 @@ def glue(log: bytes, chance: random.Random) -> bytes:
 def encode(log: bytes, chance: random.Random) -> bytes:
     """The same text in another encoding, or taken for one."""
     text = log.decode("utf-8", "replace")
-    return chance.choice(
-        [
-            lambda: text.encode("utf-16"),
-            lambda: text.encode("utf-16-le"),
-            lambda: text.encode("gb18030"),
-            lambda: log.decode("latin-1").encode("utf-8"),
-            lambda: b"\xef\xbb\xbf" + log,
-        ]
-    )()
+    encoding = chance.choice(("utf-16", "utf-16-le", "gb18030", "utf-8-sig", "mojibake"))
+    return log.decode("latin-1").encode("utf-8") if encoding == "mojibake" else text.encode(encoding)
 
 
 def shuffle(log: bytes, chance: random.Random) -> bytes:
