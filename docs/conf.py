@@ -41,7 +41,7 @@ html_theme_options = {
     "logo": {"text": "vllm-runbooks"},
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 4,
     # Of the patterns that match a page, the last decides.
     "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "runbooks/index": []},
     "show_nav_level": 2,

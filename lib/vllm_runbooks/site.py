@@ -374,17 +374,17 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
     look = symptom.look_in
     sections = [
         ("Meaning", [say(symptom.cause)]),
-        ("How it shows", examples),
+        ("Do first", [say(symptom.do_first)]),
         (
             "Confirm",
             [say(symptom.confirm), *(["The diagnosis looks by itself whether", _listed(holds)] if holds else [])],
         ),
         ("Refute", [say(symptom.refute)]),
-        ("Do first", [say(symptom.do_first)]),
         ("Ways out", [_table(["Way out", "What it costs"], ways, "60 40")] if ways else []),
-        ("Near misses", ["These lines look alike and are something else.", *near] if near else []),
         ("Where to look", [f"Look for {say(look.what)}, in {say(look.where)}."] if look else []),
         ("Runbook", [_listed(f"[{prose(r.title)}](../runbooks/{r.id}.ipynb)" for r in books)] if books else []),
+        ("How it shows", examples),
+        ("Near misses", ["These lines look alike and are something else.", *near] if near else []),
         ("References", [_listed(_reference(text) for text in symptom.references)] if symptom.references else []),
     ]
     verified = f"[Last verified {prose(symptom.verified.date)}"
