@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth
 from vllm_runbooks import authoring, catalog, redact, secret_places, startup_log
+from vllm_runbooks.printed import Moment
 from vllm_runbooks.records import Document, Evidence, Quote, document
 from vllm_runbooks.redact import Redactor, redact_record, redact_text, watch
 from vllm_runbooks.secret_places import names_secret
@@ -95,7 +96,7 @@ HEADED = {
     "line", ["{}", "    {}", "│ {:<80} │", "(APIServer pid=7) INFO 11-20 08:29:22 [utils.py:1] {}"]
 )
 def test_a_private_key_is_replaced_in_any_surroundings(line: str, head: str, ends: bool) -> None:  # noqa: FBT001
-    """Indented, in a box or behind a logger's prefix; as a document, as it comes, and where a line of it is repeated."""
+    """Indented, boxed or behind a logger's prefix; as a document, as it comes, and where a line is repeated."""
     key = ["-----BEGIN RSA PRIVATE KEY-----", *HEADED[head], *BODY, *(["=aB3d"] if "PGP" in head else [])]
     lines = [line.format(part) for part in [*key, *(["-----END RSA PRIVATE KEY-----"] if ends else [])]]
     lines = [f"{text}\n" for text in ["INFO before", *lines, "Loading", "INFO done"]]
@@ -233,8 +234,33 @@ def test_a_document_that_passes_tells_its_secrets(monkeypatch: pytest.MonkeyPatc
     assert parts == ["--api-key ", f"{CANARY}\n", ""]
     assert redact_record(record) == Quote(0, 1, 1, "refused [secret-1]")
     assert redact_record([{"a": (record,), "b": 1}]) == [{"a": (Quote(0, 1, 1, "refused [secret-1]"),), "b": 1}]
+    assert redact_record(Moment(1.0, CANARY)) == Moment(1.0, "[secret-1]")
+    assert redact.redact_bytes(CANARY.encode()) == b"[secret-1]"
     assert list(passing) == ["more"]
     assert redact_record(other := Quote(0, 1, 1, "nothing")) is other
+
+
+LONG = "".join(f"{CANARY}{number:04}" for number in range(120))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"api_key={LONG} end", "api_key=[secret-1] end"),
+        (f"api_key=%5A{CANARY[1:]}", "api_key=[secret-1]"),
+        (
+            f"{(begin := '-----BEGIN PRIVATE KEY-----')}\n{BODY[0]}\n{begin}\n{BODY[1]}\n-----END PRIVATE KEY-----\n",
+            "[secret-1]\n",
+        ),
+        ('{"auth": "bm90aGluZyBvZiB0aGF0"}', '{"auth": "bm90aGluZyBvZiB0aGF0"}'),
+        (f"vllm serve --api-key{f' {CANARY}' * 17} end", f"vllm serve --api-key{' [secret-1]' * 17} end"),
+        ("-----BEGIN PRIVATE KEY-----" + f"\n{'A' * 16}" * 20 + "\nend of it", "[secret-1]\nend of it"),
+    ],
+    ids=["a long value", "coded at its beginning", "two keys, one end", "no login", "many keys", "an open key"],
+)
+def test_the_edges_of_a_secret(text: str, shown: str) -> None:
+    """It is replaced whole, and nothing that stands beside it."""
+    assert Redactor().text(text) == shown
 
 
 def test_hostile_input_has_no_end_of_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

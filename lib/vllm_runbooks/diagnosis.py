@@ -84,7 +84,7 @@ class _Candidate:
 def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
     """Find the symptoms in a start and rank them."""
     by_symptom: dict[str, list[Hit]] = {}
-    for hit in _decided(_most_precise(_placed_by_their_own(start.hits, catalog), catalog)):
+    for hit in _decided(_most_precise(_placed_by_their_own(start.hits, catalog), catalog), catalog):
         by_symptom.setdefault(hit.symptom, []).append(hit)
     found = (_candidate(start, catalog, catalog.symptoms[name], hits) for name, hits in by_symptom.items())
     candidates = sorted((c for c in found if c is not None), key=lambda c: c.rank)
@@ -168,12 +168,22 @@ def _most_precise(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
     return [hit for hit in hits if (hit.quote.file, hit.quote.line, hit.symptom) not in replaced]
 
 
-def _decided(hits: Sequence[Hit]) -> list[Hit]:
+def _decided(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
     """Of several symptoms of one group that claim the same message, keep the one that knows the innermost place.
+
+    A cause is kept before whatever only follows from one: that stands in where no cause is known.
 
     A message is the same when the same words stand in the same place, or the same figures are repeated elsewhere: a
     logger, a dying interpreter and a parent process all print one exception, not all of them with its frames.
     """
+    caused = {key for hit in hits if catalog.symptoms[hit.symptom].role is Role.CAUSE for key in _messages(hit)}
+    hits = [
+        hit
+        for hit in hits
+        if hit.signature < 0
+        or catalog.symptoms[hit.symptom].role in (Role.CAUSE, Role.BENIGN)
+        or caused.isdisjoint(_messages(hit))
+    ]
     deepest: dict[tuple[Any, ...], int] = {}
     for hit in hits:
         for key in _messages(hit):

@@ -91,7 +91,7 @@ _PREFIXES = (
     _prefix(
         _DIGITS,
         rf"(?P<time>{_DATE}) {{0,3}}[|] {{0,3}}(?P<level>{_LEVEL}|SUCCESS|TRACE) {{0,8}}[|] ?"
-        r"(?:[\w.<>:]{1,80}:\d{1,6} - )?",
+        r"(?:[\w.<>:]{1,80}:\d{1,6} - |[\w.]{1,40} {0,3}[|] ?)?",
         is_header=True,
     ),
     _prefix(

@@ -235,11 +235,6 @@ def redact_bytes(raw: bytes) -> bytes:
     return _shared.raw(raw)
 
 
-def learn(parts: Iterable[str]) -> None:
-    """Take in the secrets of a document, so that `redact_text` replaces them wherever they stand, or a part of one."""
-    _shared.learn(parts)
-
-
 def watch(parts: Iterable[str]) -> Iterator[str]:
     """Yield the parts of a document unchanged; from then on `redact_text` knows its secrets."""
     return _shared.watch(parts)

@@ -363,7 +363,7 @@ def merged(found: list[Secret]) -> list[Secret]:
         if merged and secret.start < merged[-1].end:
             last = merged[-1]
             merged[-1] = last._replace(end=max(last.end, secret.end), begin=min(last.begin, secret.begin))
-        elif secret.end > secret.start:
+        else:
             merged.append(secret)
     return merged
 

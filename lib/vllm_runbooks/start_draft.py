@@ -210,8 +210,8 @@ def _outcome(draft: Draft, tracebacks: tuple[Traceback, ...]) -> tuple[Outcome, 
     first = {event: quotes[0] for event, quotes in draft.events.items()}
     last = {event: quotes[-1] for event, quotes in draft.events.items()}
     ready = first.get("ready") or first.get("wrapper_ready")
-    if ready is None and not _is_server(draft):
-        ready = first.get("engine_ready")
+    if ready is None:  # a server opens its door when its engine is ready; a script has none
+        ready = first.get("opening" if _is_server(draft) else "engine_ready")
     stopping = first.get("stopping")
     ended = _ending(draft, tracebacks, ready)
     if ended is not None:
@@ -232,7 +232,7 @@ def _outcome(draft: Draft, tracebacks: tuple[Traceback, ...]) -> tuple[Outcome, 
 
 def _is_server(draft: Draft) -> bool:
     """Whether an API server is to follow the engine: only then is an engine that is ready not enough."""
-    return bool(draft.seen & {"server-begin", "server-version", "banner-version"}) or any(
+    return bool(draft.seen & {"server-begin", "opening", "server-version", "banner-version"}) or any(
         (process.name or "").startswith(("APIServer", "ApiServer")) for process in draft.processes
     )
 

@@ -207,6 +207,8 @@ class Tracebacks:
     def _raise(self, thread: _Thread, line: LogLine, text: str) -> None:
         opened = thread.open
         assert opened is not None  # noqa: S101 - `_is_raised` opened it
+        if text[:1] == " ":
+            line, text = line._replace(text=line.text[1:], text_start=line.text_start + 1), text[1:]
         quote = log_lines.quote(self._file, line)
         kind, message = self._told(line, text)
         opened.chain.append(Raised(kind, message, quote, tuple(opened.frames), opened.link if opened.chain else None))
