@@ -104,6 +104,8 @@ def test_secrets_in_arguments_are_masked() -> None:
         "token": True,
     }
     assert masked("[secret-7]", "api_key") == "[secret-7]"
+    assert masked("$VLLM_API_KEY_1", "api_key") == "[secret-8]"
+    assert masked("--api-key $VLLM_API_KEY_1") == "--api-key $VLLM_API_KEY_1"
 
 
 @pytest.mark.parametrize(

@@ -320,7 +320,7 @@ def tellings(secret: Secret, shown: str) -> list[str]:
     if secret.kind in ("encoded", "repeated"):
         return []
     values = _KEY_LINE.findall(shown)[:_MAX_KEY_LINES] if secret.kind == "private_key" else [value_of(shown)]
-    return [value for value in values if _is_telling(value)]
+    return [value for value in values if _is_telling(value) and not _is_none(value)]
 
 
 def key_begun(text: str) -> int | None:
