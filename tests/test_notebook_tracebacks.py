@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vllm_runbooks import session, startup_log
-from vllm_runbooks.records import Document, Evidence, Start
+from vllm_runbooks.records import Document, Evidence, Outcome, Start
 
 RECENT = """\
 ---------------------------------------------------------------------------
@@ -87,3 +87,29 @@ def test_an_exception_before_an_ordinary_traceback_keeps_its_own_frames() -> Non
 
     assert first.chain[0].frames == ()
     assert second.chain[0].frames[-1].function == "load_model"
+
+
+def test_a_text_that_ends_in_the_code_of_a_raise_holds_its_words() -> None:
+    """A paste cut off before the exception's own line still says what was raised, and where that stands."""
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/vllm/lora/utils.py", line 112, in parse_fine_tuned_lora_name\n'
+        '    raise ValueError(f"{name} is unsupported LoRA weight")'
+    )
+    start = read(text)
+
+    [raised] = start.tracebacks[0].chain
+    assert (raised.type, raised.message) == ("ValueError", "{name} is unsupported LoRA weight")
+    assert text.splitlines()[2][raised.quote.column - 1 + len("ValueError: ") :].startswith("{name} is")
+    assert start.outcome is Outcome.FAILED
+
+
+def test_code_inside_a_whole_traceback_raises_nothing() -> None:
+    """Only what nothing follows is taken for the exception."""
+    text = (
+        'Traceback (most recent call last):\n  File "/opt/a.py", line 1, in f\n'
+        '    raise ValueError("quoted words")\nValueError: real words\n'
+    )
+
+    [raised] = read(text).tracebacks[0].chain
+    assert raised.message == "real words"

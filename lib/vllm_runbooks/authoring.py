@@ -653,7 +653,12 @@ def compile_index(root: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _bare_patterns(symptom: Symptom) -> Iterator[tuple[str, bool]]:
-    """What two symptoms may not share: words at no place in particular, be it of an exception or of any line."""
+    """What two symptoms may not share: words at no place in particular, be it of an exception or of any line.
+
+    One that asks for more than the words, as a condition, may share them.
+    """
+    if any(condition.required for condition in symptom.conditions):
+        return
     for signature in symptom.signatures:
         if not (signature.frames or signature.phases):
             yield signature.pattern, signature.exception

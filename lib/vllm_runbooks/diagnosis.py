@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,13 +83,17 @@ class _Candidate:
 
 def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
     """Find the symptoms in a start and rank them."""
-    by_symptom: dict[str, list[Hit]] = {}
-    for hit in _decided(_most_precise(_placed_by_their_own(start.hits, catalog), catalog), catalog):
-        by_symptom.setdefault(hit.symptom, []).append(hit)
-    found = (_candidate(start, catalog, catalog.symptoms[name], hits) for name, hits in by_symptom.items())
-    candidates = sorted((c for c in found if c is not None), key=lambda c: c.rank)
+    placed = _placed_by_their_own(start.hits, catalog)
+    held = [
+        hit for candidate in _candidates(start, catalog, placed) for hit in (*candidate.hits, *candidate.companions)
+    ]
+    decided = _decided(_most_precise(held, catalog), catalog)
+    candidates = sorted(_candidates(start, catalog, decided), key=lambda c: c.rank)
     shown = [c for c in candidates if c.symptom.role is Role.CAUSE]
     fatal = [c for c in shown if c.symptom.severity is Severity.FATAL]
+    # What a cause quotes as its own evidence is no second fault.
+    quoted = {(hit.quote.file, hit.quote.line) for c in fatal for hit in c.companions}
+    shown = [c for c in shown if c in fatal or (c.hits[0].quote.file, c.hits[0].quote.line) not in quoted]
     stand_ins = [
         c
         for c in candidates
@@ -176,33 +180,51 @@ def _decided(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
     A message is the same when the same words stand in the same place, or the same figures are repeated elsewhere: a
     logger, a dying interpreter and a parent process all print one exception, not all of them with its frames.
     """
-    caused = {key for hit in hits if catalog.symptoms[hit.symptom].role is Role.CAUSE for key in _messages(hit)}
+    told: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
+    for hit in hits:
+        told.setdefault(_place(hit), {_place(hit)}).update(_figures(hit))
+    caused = {key for hit in hits if catalog.symptoms[hit.symptom].role is Role.CAUSE for key in told[_place(hit)]}
     hits = [
         hit
         for hit in hits
         if hit.signature < 0
         or catalog.symptoms[hit.symptom].role in (Role.CAUSE, Role.BENIGN)
-        or caused.isdisjoint(_messages(hit))
+        or caused.isdisjoint(told[_place(hit)])
     ]
     deepest: dict[tuple[Any, ...], int] = {}
     for hit in hits:
-        for key in _messages(hit):
+        for key in told[_place(hit)]:
             deepest[key] = max(deepest.get(key, hit.depth), hit.depth)
-    winners = {(key, hit.symptom) for hit in hits for key in _messages(hit) if hit.depth == deepest[key]}
+    winners = {(key, hit.symptom) for hit in hits for key in told[_place(hit)] if hit.depth == deepest[key]}
     return [
-        hit for hit in hits if hit.signature < 0 or all((key, hit.symptom) in winners for key in _messages(hit))
+        hit for hit in hits if hit.signature < 0 or all((key, hit.symptom) in winners for key in told[_place(hit)])
     ]  # fmt: skip
 
 
-def _messages(hit: Hit) -> Iterable[tuple[Any, ...]]:
+def _place(hit: Hit) -> tuple[Any, ...]:
+    """The message that a hit is about, for symptoms of its group."""
     group = hit.symptom.split(".")[0]
     if hit.traceback is None:
-        yield group, hit.quote.file, hit.quote.line, hit.quote.column
-    else:
-        yield group, "raised", hit.traceback, hit.link
+        return group, hit.quote.file, hit.quote.line, hit.quote.column
+    return group, "raised", hit.traceback, hit.link
+
+
+def _figures(hit: Hit) -> Iterator[tuple[Any, ...]]:
+    """Yield the figures of a hit, by which its message is known again elsewhere; one alone proves nothing."""
     figures = tuple(sorted((n, v) for n, v in hit.captures.items() if v[:1].isdigit()))
     if hit.signature >= 0 and len(figures) > 1:
-        yield group, hit.quote.file, figures
+        yield hit.symptom.split(".")[0], hit.quote.file, figures
+
+
+def _candidates(start: Start, catalog: Catalog, hits: Sequence[Hit]) -> Iterator[_Candidate]:
+    """Yield what the hits amount to; symptoms whose required conditions do not hold are none, and replace no other."""
+    by_symptom: dict[str, list[Hit]] = {}
+    for hit in hits:
+        by_symptom.setdefault(hit.symptom, []).append(hit)
+    for name, own in by_symptom.items():
+        candidate = _candidate(start, catalog, catalog.symptoms[name], own)
+        if candidate:
+            yield candidate
 
 
 def _candidate(start: Start, catalog: Catalog, symptom: Symptom, hits: Sequence[Hit]) -> _Candidate | None:

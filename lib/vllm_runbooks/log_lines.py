@@ -96,7 +96,7 @@ _PREFIXES = (
     ),
     _prefix(
         _DIGITS + "[",
-        rf"\[?(?P<time>{_DATE})\]? ?[-:]? ?(?:[\w.]{{1,60}} - )?\[?(?P<level>{_LEVEL})\]?(?: ?[-:|] ?| )",
+        rf"\[?(?P<time>{_DATE})\]? ?[-:]? ?(?:[\w.]{{1,60}} - )?\[?(?P<level>{_LEVEL})\]?(?: ?[-:|] {{0,5}}| )",
         is_header=True,
     ),
     _prefix("[", rf"\[(?P<level>{_LEVEL})\] {{0,3}}(?P<time>{_DATE})?[ :-]{{0,3}}", is_header=True),
@@ -122,7 +122,8 @@ _GLUED = re.compile(
 )
 _IN_HEADERS = ("pid=", "INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL")
 _EXCEPTION = re.compile(
-    r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Failure|Died|Exceeded|Dead)"
+    r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}"
+    r"(?:Error(?:_\w{1,40})?|Exception|Interrupt|Exit|Failure|Died|Exceeded|Dead|OutOfResources)"
     r"|(?:[A-Za-z_]\w{0,80}\.){0,6}(?:errors?|exceptions?)\.[A-Z]\w{0,80})"
     r"(?::(?P<message> .*)?)?\Z",
     re.ASCII | re.DOTALL,

@@ -38,6 +38,10 @@ _REFUSED = re.compile(r"(?:vllm(?: [\w-]{2,20}){0,2}|api_server\.py): error: (?=
 _ASIDE = "For further information visit "
 """What follows a message and says nothing about the fault."""
 _RAISED = re.compile(r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Za-z_]\w{0,80})(?::.*)?\Z", re.ASCII | re.DOTALL)
+_SAID_IN_CODE = re.compile(
+    r"\s{1,80}raise (?P<type>[A-Za-z_][\w.]{2,80})\(\s{0,8}[frb]{0,2}[\"'](?P<words>[^\"'\n]{4,400})", re.ASCII
+)
+"""Source code that raises an exception with words in it."""
 _SHELL_CODE = re.compile(r"\s{0,16}(?:-{1,8}> {0,8})?\d{1,8}(?: |\Z)|\s{0,80}\Z|File \S{1,400}, line \d")
 """Code around a frame as IPython shows it."""
 _GROUP = re.compile(r"\s{0,16}(?:[|] {0,2}){1,8}")
@@ -69,6 +73,8 @@ class _Open:
     expects_exception: bool = True
     after_frame: bool = False
     """Whether the next line is the frame's source code."""
+    code: LogLine | None = None
+    """The last line of source code."""
 
 
 @dataclass
@@ -180,12 +186,20 @@ class Tracebacks:
             return True, complete
         elif opened and opened.logged == line.has_header:
             opened.after_frame = False
+            opened.code = line
         thread.ignores_next = _IGNORED_WITHIN if text.startswith(_IGNORED) else max(thread.ignores_next - 1, 0)
         return False, complete
 
     def close(self) -> Iterator[Message]:
-        """Yield the messages that nothing follows."""
+        """Yield the messages that nothing follows; the code that a text ends in may hold the words of one."""
         for thread in self._threads.values():
+            cut = thread.open
+            code = cut.code if cut and cut.expects_exception and cut.frames else None
+            said = _SAID_IN_CODE.match(code.text) if code else None
+            if code and said:
+                start = code.text_start + said.start("words") - len(said["type"]) - 2
+                words = f"{said['type']}: {said['words']}"
+                self._raise(thread, code._replace(text=words, text_start=start), words)
             if thread.message:
                 yield thread.message
                 thread.message = None
