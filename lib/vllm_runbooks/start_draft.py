@@ -6,7 +6,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from vllm_runbooks import log_lines
@@ -31,7 +31,7 @@ from vllm_runbooks.records import (
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.tracebacks import Tracebacks
 
-_MAX_EVENTS, _MAX_READINGS, _MAX_SAMPLES, _MAX_PROCESSES = 500, 20_000, 4096, 4096
+_MAX_EVENTS, _MAX_READINGS, _MAX_SAMPLES, _MAX_PROCESSES, _MAX_ALIKE = 500, 20_000, 4096, 4096, 400
 """What is kept of one start: a log may be longer than memory."""
 _LAST = 3
 """Lines without a fault that a process may still write behind the error that ends it."""
@@ -68,7 +68,8 @@ class Draft:
     served: LogLine | None = None
     """The last line that proves that a request was served."""
     warnings: dict[str, list[Any]] = field(default_factory=dict)
-    hits: list[Hit] = field(default_factory=list)
+    hits_by: dict[tuple[str, int], list[Hit]] = field(default_factory=dict)
+    """Hits by symptom and signature."""
     seen: set[str] = field(default_factory=set)
     """Line formats met."""
     events: dict[str, list[Quote]] = field(default_factory=dict)
@@ -95,7 +96,36 @@ class Draft:
     @property
     def has_failure(self) -> bool:
         """Whether a line of it means a symptom, not only adds to one."""
-        return any(hit.signature >= 0 for hit in self.hits)
+        return any(signature >= 0 for _, signature in self.hits_by)
+
+    def note_hit(self, hit: Hit) -> None:
+        """Note a hit; of very many of one wording, the first and the last."""
+        hits = self.hits_by.setdefault((hit.symptom, hit.signature), [])
+        if len(hits) >= _MAX_ALIKE:
+            del hits[_MAX_ALIKE // 2]
+        hits.append(hit)
+
+    def note_progress(self, line: LogLine) -> None:
+        """Note that a process got further."""
+        pid = line.process.pid or 0
+        if pid in self.progress or len(self.progress) < _MAX_PROCESSES:
+            self.progress[pid] = line.number
+
+    def note_waiting(self, line: LogLine) -> None:
+        """Note when a line says that something waits; of very many, the first and the last."""
+        if len(self.waited) >= _MAX_EVENTS:
+            self.waited.popitem()
+        self.waited[line.number] = moment(line.time)
+
+    @property
+    def hits(self) -> list[Hit]:
+        """What was noted, with the places of the tracebacks that are kept."""
+        places = self.tracebacks.positions()
+        return [
+            replace(hit, traceback=None if hit.traceback is None else places.get(hit.traceback))
+            for hits in self.hits_by.values()
+            for hit in hits
+        ]
 
     @property
     def phase(self) -> str | None:

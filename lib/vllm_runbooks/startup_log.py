@@ -12,12 +12,12 @@ from vllm_runbooks import launch, log_lines
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.launch import Shown
 from vllm_runbooks.log_lines import LogLine
-from vllm_runbooks.printed import is_closed, moment, number, pairs
+from vllm_runbooks.printed import is_closed, number, pairs
 from vllm_runbooks.records import Evidence, Hit, LineFormat, Phase, Quote, Raised, Reading, Signature, Start, Throughput
 from vllm_runbooks.redact import redact_record, redact_text, watch
 from vllm_runbooks.scan import Found
 from vllm_runbooks.start_draft import Draft
-from vllm_runbooks.tracebacks import MAX_TRACEBACKS, Message, Tracebacks
+from vllm_runbooks.tracebacks import Message, Tracebacks
 
 PHASES = ("configure", "engine", "load", "encoder", "compile", "profile", "kv_cache", "capture", "warm_up", "serve")
 """Phases in the order in which a start passes through them; processes that lag behind do not turn it back."""
@@ -27,7 +27,7 @@ _ALSO_FIGURES = {"max_concurrency": "x", "gpu_memory_utilization": "", "max_mode
 _MAX_WARNINGS = 60
 _MAX_WRAPPED, _MAX_WRAPPED_LINE = 100, 1000
 """Lines over which arguments may be wrapped, and characters of one."""
-_MAX_HITS, _MAX_STARTS = 2000, 500
+_MAX_STARTS = 500
 """Of more starts the last are kept."""
 
 
@@ -240,7 +240,7 @@ class _Reader:
 
     def _take_hit(self, draft: Draft, line: LogLine, meant: _Meant, message: Message | None = None) -> None:
         signature, found = meant.signature, meant.found
-        if len(draft.hits) >= _MAX_HITS or (signature.exception and message is None):
+        if signature.exception and message is None:
             return
         if signature.phases and draft.phase not in signature.phases:
             return
@@ -251,9 +251,9 @@ class _Reader:
                 return
             depth, captured = place
         captures = {name: redact_text(value) for name, value in {**captured, **found.groups}.items()}
-        traceback = message.traceback if message and message.traceback < MAX_TRACEBACKS else None
+        traceback = message.traceback if message else None
         quote = log_lines.quote(self.file, line, found.start, found.end)
-        draft.hits.append(
+        draft.note_hit(
             Hit(
                 meant.symptom, meant.signature_index, quote, captures,
                 line.process, draft.phase, traceback, message.link if message else 0, depth, line.level,
@@ -299,7 +299,7 @@ class _Reader:
         if known.phase:
             _take_phase(draft, line, known, figures, quote)
         if known.event == "waiting":
-            draft.waited[line.number] = moment(line.time)
+            draft.note_waiting(line)
         if known.event and not (known.event == "wrapper_ready" and not draft.has("kv")):
             draft.note(known.event, quote)
             if known.event == "ready" and draft.ready_moment is None:
@@ -342,7 +342,7 @@ def _take_throughput(draft: Draft, line: LogLine, figures: Mapping[str, float], 
 
 def _take_phase(draft: Draft, line: LogLine, known: LineFormat, figures: Mapping[str, float], quote: Quote) -> None:
     order = PHASES.index(known.phase or "")
-    draft.progress[line.process.pid or 0] = line.number
+    draft.note_progress(line)
     if not draft.phases or order > PHASES.index(draft.phases[-1].name):
         draft.phases.append(Phase(PHASES[order], quote, draft.last_time, None, None))
     printed = figures.get(known.duration or "")

@@ -6,6 +6,7 @@ import keyword
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import NamedTuple
 
 from vllm_runbooks import log_lines
@@ -13,8 +14,9 @@ from vllm_runbooks.log_lines import LogLine
 from vllm_runbooks.records import Frame, Process, Raised, Traceback
 
 MAX_TRACEBACKS = 200
-_MAX_CHAIN = 50
-_MAX_FRAMES = 1000
+"""Of more tracebacks of one start the first and the last half are kept: the last one may be what ended it."""
+_MAX_CHAIN = 20
+_MAX_FRAMES = 200
 _DETAIL_LINES = 8
 """Lines behind an exception's own line that may continue its message."""
 _MAX_DETAIL = 4096
@@ -54,7 +56,7 @@ class Message(NamedTuple):
     line: LogLine
     text: str
     traceback: int
-    """Index of its traceback; MAX_TRACEBACKS when that was too many to keep."""
+    """Number of its traceback."""
     link: int
     """Index into that traceback's chain."""
 
@@ -107,7 +109,9 @@ class Tracebacks:
     def __init__(self, file: int) -> None:
         self._file = file
         self._threads: dict[Process, _Thread] = {}
-        self._kept: list[tuple[Process, _Open]] = []
+        self._kept: dict[int, tuple[Process, _Open]] = {}
+        """By number."""
+        self._count = 0
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -115,19 +119,24 @@ class Tracebacks:
     @property
     def has_ended_one(self) -> bool:
         """Whether the last traceback is one that the interpreter prints when it ends a process."""
-        return bool(self._kept) and not (self._kept[-1][1].logged or self._kept[-1][1].ignored)
+        last = next(reversed(self._kept.values()), None)
+        return last is not None and not (last[1].logged or last[1].ignored)
 
     def chain(self, index: int) -> list[Raised]:
         """The chain of a traceback so far; empty when it was not kept."""
-        return self._kept[index][1].chain if index < len(self._kept) else []
+        return self._kept[index][1].chain if index in self._kept else []
+
+    def positions(self) -> dict[int, int]:
+        """Where each traceback that was kept stands among the records, by its number."""
+        return {number: position for position, number in enumerate(self._kept)}
 
     def is_mild(self, index: int) -> bool:
-        """Whether a logger printed it below ERROR: its process expected it."""
-        return self._kept[index][1].level in _CALM
+        """Whether a logger printed the traceback at a position below ERROR: its process expected it."""
+        return list(self._kept.values())[index][1].level in _CALM
 
     def records(self) -> tuple[Traceback, ...]:
         """Every traceback in the order of the first exception's line."""
-        return tuple(Traceback(process, tuple(o.chain), o.logged, o.ignored) for process, o in self._kept)
+        return tuple(Traceback(process, tuple(o.chain), o.logged, o.ignored) for process, o in self._kept.values())
 
     def is_code(self, line: LogLine) -> bool:
         """Whether a line is a frame or source code inside a traceback: quoted code says nothing about this run."""
@@ -228,9 +237,11 @@ class Tracebacks:
         opened.chain.append(Raised(kind, message, quote, tuple(opened.frames), opened.link if opened.chain else None))
         opened.frames, opened.link, opened.expects_exception, opened.after_frame = [], None, False, False
         if opened.index is None:
-            opened.index = min(len(self._kept), MAX_TRACEBACKS)
-            if opened.index < MAX_TRACEBACKS:
-                self._kept.append((line.process, opened))
+            opened.index = self._count
+            self._count += 1
+            self._kept[opened.index] = line.process, opened
+            if len(self._kept) > MAX_TRACEBACKS:
+                del self._kept[next(islice(self._kept, MAX_TRACEBACKS // 2, None))]
         thread.message = Message(line, line.text, opened.index, len(opened.chain) - 1)
         thread.lines_left, thread.shown, thread.is_shown = _DETAIL_LINES, text.strip(), True
         thread.shows_all, thread.frames_follow = False, False
