@@ -362,6 +362,7 @@ def test_a_folder_is_checked_as_a_whole(tmp_path: Path) -> None:
     double = "4: signatures: the same title or pattern as in symptoms/{}.yaml; merge the two"
     assert [line.removeprefix("symptoms/") for line in found] == [
         "dist.nccl_init.yaml:8: examples.0.text: is not found by any signature",
+        "dist.nccl_init.yaml:6: signatures.0.pattern: no example shows this wording; add one as the software prints it",
         "dist.nccl_init.yaml:30: runbook: 'none' is not in runbooks/; write it or leave the field out",
         "port.in_use.mine.yaml:" + double.format("dist.nccl_init"),
         "port.in_use.yours.yaml:" + double.format("dist.nccl_init"),

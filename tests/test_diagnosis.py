@@ -494,3 +494,15 @@ def test_a_notice_stands_in_also_where_its_process_shut_down_in_order() -> None:
     assert found.root_cause is not None
     assert (found.root_cause.symptom, found.root_cause.level) == ("engine.dead_wrapper", Level.POSSIBLE)
     assert diagnose(replace(given, outcome=Outcome.UNKNOWN), shelf(WRAPPER)).root_cause is None
+
+
+def test_a_logged_line_is_not_sure_of_an_end_that_another_process_met() -> None:
+    """What a server logs of a request may quote any error; the engine's unexplained exception stands behind it."""
+    logged = hit("oom.weights", 4, process=SERVER, traceback=None)
+    alone = diagnose(start(logged), shelf(CAUSE))
+    before_another = diagnose(start(logged, tracebacks=(traceback(9),)), shelf(CAUSE))
+
+    assert alone.root_cause is not None
+    assert before_another.root_cause is not None
+    assert alone.root_cause.level is Level.CONFIRMED
+    assert before_another.root_cause.level is Level.PROBABLE

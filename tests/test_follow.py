@@ -105,3 +105,22 @@ def test_following_a_whole_log_answers_as_reading_it_does() -> None:
     assert followed["outcome"] == whole.outcome == Outcome.RUNNING
     assert followed["facts"]["kv_cache_tokens"] == whole.facts.kv_cache_tokens
     assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize("is_renamed", [False, True])
+def test_a_file_that_was_begun_anew_is_followed(tmp_path: Path, *, is_renamed: bool) -> None:
+    """Emptied at a restart, or replaced by a log rotation: the new log is answered for."""
+    log = tmp_path / "startup.log"
+    log.write_text(FAILED.read_text("utf-8"), encoding="utf-8")
+    running = follow(str(log))
+    assert running.stderr is not None
+    assert "port.in_use" in running.stderr.readline()
+    if is_renamed:
+        log.rename(tmp_path / "startup.log.1")
+    log.write_text(LOG.read_text("utf-8"), encoding="utf-8")
+    assert "running" in running.stderr.readline()
+    running.send_signal(signal.SIGTERM)
+    said, _ = running.communicate(timeout=30)
+
+    assert running.returncode == 0
+    assert "RUNNING" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -422,3 +423,26 @@ def test_a_log_that_is_indented_as_a_whole_is_read_without_it(indent: str) -> No
 
     assert [line.text for line in lines(indented)] == text.splitlines()
     assert [line.text for line in lines("Traceback (most recent call last):\n" + indented)][1:] == indented.splitlines()
+
+
+AT = "2026-11-20T08:00:00.123456789Z"
+
+
+def test_a_line_that_kubernetes_has_cut_is_whole_again() -> None:
+    """Parts are joined by stream; one whose end never comes is read as far as it goes."""
+    text = (
+        f"{AT} stderr P ValueError: To serve \n{AT} stdout F INFO 11-20 08:00:00 [a.py:1] between\n"
+        f"{AT} stderr P at least \n{AT} stderr F one request\n{AT} stderr P cut off"
+    )
+
+    assert [line.text for line in lines(text)] == ["between", "ValueError: To serve at least one request", "cut off"]
+
+
+def test_a_journal_s_bytes_are_text() -> None:
+    """Journald writes a line with colours as a list of numbers."""
+    coloured = "\x1b[31mINFO 11-20 08:00:00 [a.py:1] red\x1b[0m"
+    record = json.dumps({"_PID": "812", "MESSAGE": list(coloured.encode())})
+
+    [line] = lines(record)
+    assert (line.level, line.text) == ("INFO", "red")
+    assert lines(json.dumps({"MESSAGE": [1, "x", 999]}))[0].text.startswith("{")

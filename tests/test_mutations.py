@@ -146,7 +146,7 @@ def test_damaged_logs_are_read(count: int, capsys: pytest.CaptureFixture[str]) -
             continue
         answer = session.diagnose(Evidence((Document("damaged.log", text),)), catalog=shelf)
         json.loads(render.to_json(answer))
-        assert render.text(answer).isprintable() or render.text(answer)
+        assert render.text(answer).replace("\n", "").isprintable()
         spent = time.process_time() - begun
         slowest = max(slowest, spent)
         assert spent < MOST_SECONDS, f"mutation {number} ({', '.join(names)}) took {spent:.2f} s"

@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
+from itertools import islice
 from typing import IO, cast
 
 from vllm_runbooks.errors import InputError
@@ -25,6 +26,8 @@ from vllm_runbooks.evidence import held
 from vllm_runbooks.records import Document
 from vllm_runbooks.redact import redact_text
 
+_FEW_LINES = 10
+"""Lines that a tool that failed may print in place of a log."""
 MAX_BYTES = 4 << 30
 """Most bytes of a log that are fetched."""
 _DNS_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -142,12 +145,17 @@ def fetch(
         log, beside = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
         status = _run(wanted, log, beside, _Bounds(quiet_s, whole_s, max_bytes))
         said = _last_words(_tail(beside))
-        if status:
+        log.seek(0)
+        if status and sum(1 for _ in islice(log, _FEW_LINES)) < _FEW_LINES:
             ended = f"ended with status {status}" if status > 0 else f"was ended by signal {-status}"
             said = (_last_words(_tail(log)) if wanted.is_mixed else said) or "it said nothing"
             raise InputError(f"{wanted.source}: `{wanted.line}` {ended}: {said}")
         if _tail(log).strip() in (b"", b"-- No entries --"):
             raise InputError(f"{wanted.source}: the log is empty: {wanted.nothing}{f' ({said})' if said else ''}")
+        if status:
+            said = f"it ended with status {status}; what it had printed by then is read" + (
+                f" ({said})" if said else ""
+            )
         return held(log, wanted.source, files.pop_all().close), said
 
 

@@ -377,8 +377,27 @@ def _level(start: Start, candidate: _Candidate, fatal: Sequence[_Candidate], une
     is_placed = bool(signature.frames) or not signature.phases
     has_ended = start.outcome in (Outcome.FAILED, Outcome.HUNG)
     is_error = hit.traceback is not None or hit.level in ("ERROR", "CRITICAL")
-    sure = is_placed and has_ended and is_error and unexplained is None
+    sure = is_placed and has_ended and is_error and unexplained is None and not _ended_of_another(start, hit)
     return Level.CONFIRMED if sure else Level.PROBABLE
+
+
+def _ended_of_another(start: Start, hit: Hit) -> bool:
+    """Whether the start may have ended of something else than a line that was only logged.
+
+    Servers log what clients send, and a client may send any error's words: such a line is sure as long as no exception
+    that nothing explains stands behind it in another process.
+    """
+    if hit.traceback is not None:
+        return False
+    explained = {other.traceback for other in start.hits if other.signature >= 0}
+    return any(
+        index not in explained
+        and traceback.chain
+        and not traceback.ignored
+        and traceback.process != hit.process
+        and traceback.chain[-1].quote.line > hit.quote.line
+        for index, traceback in enumerate(start.tracebacks)
+    )
 
 
 def _finding(start: Start, candidate: _Candidate, level: Level) -> Finding:

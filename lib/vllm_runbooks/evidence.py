@@ -14,19 +14,17 @@ import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import Case, Document, Evidence
+from vllm_runbooks.records import PIECE, Case, Document, Evidence
 
 CaseReader = Callable[[Path], Case]
 """Reads a `case.yaml`."""
 
-PIECE = 1 << 18
-"""Bytes that are read of a log at a time."""
 MAX_UNPACKED = 8 << 30
 """Bytes that a compressed log may unpack to: a few kilobytes can be made to unpack without end."""
 _SUBSTITUTED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
@@ -210,37 +208,37 @@ def opened(name: str) -> Iterator[int]:
         yield file.fileno()
 
 
-def growing(descriptor: int, name: str, is_over: Callable[[], bool]) -> Document:
+def growing(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Document:
     """The document that is being written into a pipe, or at the end of a file; a pause in it is an empty piece.
 
-    It ends with the pipe, or when `is_over` says so.
+    It ends with the pipe, or with an interrupt: a pipe is given some seconds after the first, none after the second.
     """
-    return Document(name, lambda: _growing(descriptor, name, is_over))
+    return Document(path.name, lambda: _growing(descriptor, path, interrupts))
 
 
-def _growing(descriptor: int, name: str, is_over: Callable[[], bool]) -> Iterator[str]:
+def _growing(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Iterator[str]:
     decoder, since = None, time.monotonic()
-    for block in _arriving(descriptor, is_over):
+    for block in _arriving(descriptor, path, interrupts):
         if block:
-            decoder = decoder or _Decoder(_encoding(block, name))
+            decoder = decoder or _Decoder(_encoding(block, path.name))
             yield decoder.text(block)
         if not block or time.monotonic() - since > _TURN:
             since = time.monotonic()
             yield ""
     if decoder is None:
-        raise InputError(f"{name}: is empty; give the log of a vLLM start")
+        raise InputError(f"{path.name}: is empty; give the log of a vLLM start")
     yield decoder.text(b"", final=True)
 
 
-def _arriving(descriptor: int, is_over: Callable[[], bool]) -> Iterator[bytes]:
+def _arriving(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Iterator[bytes]:
     """Yield what arrives, and an empty block for each pause.
 
     Whoever writes into a pipe may be stopped together with its reader: what it says then belongs to the log.
     """
     is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
     until = float("inf")
-    while time.monotonic() < until:
-        if is_over():
+    while time.monotonic() < until and interrupts() < 2:
+        if interrupts():
             until = min(until, time.monotonic() + (0 if is_file else _STOPPING))
         is_quiet = not select.select([descriptor], [], [], _PAUSE)[0]
         block = b"" if is_quiet else os.read(descriptor, PIECE)
@@ -248,7 +246,22 @@ def _arriving(descriptor: int, is_over: Callable[[], bool]) -> Iterator[bytes]:
             return
         if is_file and not block and until == float("inf"):
             time.sleep(_PAUSE)
+            block = _begun_anew(descriptor, path)
         yield block
+
+
+def _begun_anew(descriptor: int, path: Path) -> bytes:
+    """Go on at the beginning of a file that was emptied, or of the one that took its place; the line's end between."""
+    with suppress(OSError):
+        held, there = os.fstat(descriptor), path.stat()
+        if (held.st_dev, held.st_ino) != (there.st_dev, there.st_ino):
+            with path.open("rb") as file:
+                os.dup2(file.fileno(), descriptor)
+            return b"\n"
+        if held.st_size < os.lseek(descriptor, 0, os.SEEK_CUR):
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            return b"\n"
+    return b""
 
 
 def _document(path: Path) -> Document:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain, groupby, islice
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vllm_runbooks import launch
 from vllm_runbooks.records import Process, Quote
@@ -112,6 +113,9 @@ _USUAL = re.compile(
     re.ASCII,
 )
 """The prefixes of nearly every line of a recent vLLM, all at once: a short way to what `_PREFIXES` finds."""
+_CARRIED_LINE = re.compile(rf"{_ISO} (?P<stream>stdout|stderr) (?P<tag>[FP]) ", re.ASCII)
+_CUT_LINE = re.compile(rf"{_ISO} (?:stdout|stderr) P ", re.ASCII)
+"""What Kubernetes puts in front of lines, and of those (longer than some 16 KiB) that it cuts in parts."""
 _RECORD_KEYS = ("log", "message", "msg", "MESSAGE", "textPayload", "line")
 """Where log stores keep the line in a JSON record (Docker's files, journald, Cloud Logging, Loki, structured logs)."""
 _RECORD = re.compile(r"\s{0,8}\{\s{0,8}\"[\w@.]{1,60}\"\s{0,4}:", re.ASCII)
@@ -389,14 +393,22 @@ def _cut(text: str, after: int) -> int:
     return glued[-1] if glued else text.rfind(" ", MAX_LINE - 1024, MAX_LINE) + 1 or MAX_LINE
 
 
+def _said(value: Any) -> str | None:
+    """The text of a field; journald writes one with colours or other unprintable characters as a list of bytes."""
+    if isinstance(value, list):
+        with suppress(TypeError, ValueError):
+            return bytes(value).decode("utf-8", "backslashreplace")
+    return value if isinstance(value, str) else None
+
+
 def _unwrapped(chunk: _Chunk) -> Iterator[_Chunk]:
     """Yield the lines that a log store's JSON record holds; what is no such record comes back as it is."""
     try:
         record = json.loads(chunk.text)
     except (ValueError, RecursionError):
         record = None
-    kept = (record.get(key) for key in _RECORD_KEYS) if isinstance(record, dict) else ()
-    told = next((value for value in kept if isinstance(value, str)), None)
+    kept = (_said(record.get(key)) for key in _RECORD_KEYS) if isinstance(record, dict) else ()
+    told = next((value for value in kept if value is not None), None)
     if told is None:
         yield chunk
         return
@@ -451,9 +463,16 @@ class _Lines:
     def __init__(self, mark: re.Pattern[str] | None) -> None:
         self._mark = mark
         self._known: dict[tuple[str | None, ...], Process] = {}
+        self._partial: dict[str, _Chunk] = {}
+        """Lines that a container runtime has cut, by stream, as far as they have come."""
 
     def of(self, chunk: _Chunk) -> Iterable[LogLine]:
         """The lines of a chunk: one, unless a paste has glued several together or a log store has wrapped them."""
+        if _CUT_LINE.match(chunk.text) or self._partial:
+            whole = self._completed(chunk)
+            if whole is None:
+                return ()
+            chunk = whole
         text = clean(chunk.text)
         usual = _USUAL.match(text, _carried(text, 0)) if self._mark is None else None
         if usual and not _may_hold_header(text, usual.end()):
@@ -470,6 +489,25 @@ class _Lines:
             inner = _unwrapped(chunk._replace(text=text))
             return [self._line(piece) for line in inner for piece in self._pieces(line)]
         return [self._line(piece) for piece in self._pieces(chunk)]
+
+    def all(self, blocks: Iterable[list[_Chunk]]) -> Iterator[list[LogLine]]:
+        """Yield the lines of blocks of chunks, and at the end those whose end has not come."""
+        for block in blocks:
+            yield [line for chunk in block for line in self.of(chunk)]
+        if self._partial:
+            yield [self._line(piece) for chunk in self._partial.values() for piece in self._pieces(chunk)]
+
+    def _completed(self, chunk: _Chunk) -> _Chunk | None:
+        """The whole line that a chunk ends; None where it goes on."""
+        said = _CARRIED_LINE.match(chunk.text)
+        if said is None:
+            return chunk
+        begun = self._partial.pop(said["stream"], None)
+        whole = begun._replace(text=begun.text + chunk.text[said.end() :]) if begun else chunk
+        if said["tag"] == "F" or len(whole.text) > MAX_LINE:
+            return whole
+        self._partial[said["stream"]] = whole
+        return None
 
     def _pieces(self, chunk: _Chunk) -> Iterator[_Chunk]:
         """Yield a chunk cut where a further log header stands inside it."""
@@ -575,7 +613,7 @@ def read_lines(name: str, pieces: Iterable[str]) -> Iterator[list[LogLine]]:
     page = is_page(name, head)
     lines = _Lines(_marks(head[:_HEAD], page=page))
     chunks = _chunks(chain((head,), pieces), _wrapped_at(head))
-    blocks = ([line for chunk in block for line in lines.of(chunk)] for block in chunks)
+    blocks = lines.all(chunks)
     if page:
         yield from _blocks(_only_log(chain.from_iterable(blocks)))
     else:

@@ -78,6 +78,10 @@ class Truth(StrEnum):
     UNKNOWN = "unknown"
 
 
+PIECE = 1 << 18
+"""Characters or bytes of a text that are handed on at a time."""
+
+
 @dataclass(frozen=True)
 class Document:
     """One text given to be read."""
@@ -93,7 +97,10 @@ class Document:
         Raises:
             InputError: it cannot be read, or is no text.
         """
-        return iter((self.source,)) if isinstance(self.source, str) else self.source()
+        if not isinstance(self.source, str):
+            return self.source()
+        text = self.source
+        return (text[start : start + PIECE] for start in range(0, len(text), PIECE))
 
     @property
     def text(self) -> str:
@@ -437,10 +444,6 @@ class Process:
     pid: int | None = None
     ip: str | None = None
     rank: int | None = None
-
-    def __hash__(self) -> int:
-        """Looked up for every line of a log."""
-        return self.pid or 0
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,9 @@ def interim(answer: Answer) -> str:
         return "no sign of vLLM yet"
     cause, phase = answer.root_cause, pictures.PHASE_NAMES.get(last.phase or "", "begun")
     word = phase if answer.outcome is Outcome.UNKNOWN else answer.outcome.value
-    said = f"{cause.title} ({cause.symptom}, {cause.level.value})" if cause else "nothing wrong so far"
+    is_bad = answer.outcome in (Outcome.FAILED, Outcome.HUNG)
+    said = "no cause is known yet" if is_bad else "nothing wrong so far"
+    said = f"{cause.title} ({cause.symptom}, {cause.level.value})" if cause else said
     return visible(f"line {last.last_line}: {word}; {said}")
 
 

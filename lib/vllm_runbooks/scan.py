@@ -26,6 +26,8 @@ _FEW = 24
 _SHORT, _OFTEN = 512, 64
 """Characters of a short line, and searches after which a pattern comes often."""
 _GROUP_NAME = re.compile(r"(?<!\\)\(\?P<(\w{1,60})>")
+_MAX_MEM = 64 << 20
+"""Bytes that RE2 may take for one pattern or one set of words; it takes them as it needs them."""
 _GAP = "[ \\t]{0,4}"
 _WIDE = 9
 """A repeat of more than so many characters is a wide gap."""
@@ -223,9 +225,12 @@ class WordSet:
             return None
         # Words only: a set of whole patterns with gaps outgrows RE2's memory, and then RE2 finds nothing in silence.
         chosen = re2.Set.SearchSet(_options(re2))
-        for word in self.words:
-            chosen.Add(re2.escape(word))
-        chosen.Compile()
+        try:
+            for word in self.words:
+                chosen.Add(re2.escape(word))
+            chosen.Compile()
+        except re2.error:  # more words than it has memory for
+            return None
         return chosen
 
     def present(self, text: str) -> list[str]:
@@ -367,4 +372,5 @@ def _encodable(text: str) -> str:
 def _options(re2: Any) -> Any:
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = _MAX_MEM
     return options

@@ -91,17 +91,17 @@ def diagnose(evidence: Evidence, *, start: int | None = None, catalog: Catalog |
 
 
 def follow(
-    name: str, *, is_over: Callable[[], bool], vllm: str | None = None, catalog: Catalog | None = None
+    name: str, *, interrupts: Callable[[], int], vllm: str | None = None, catalog: Catalog | None = None
 ) -> Iterator[Answer]:
     """Diagnose a log while it is written: an answer whenever it pauses, and the last one at its end.
 
-    `name` is a file, which ends when `is_over` says so, or `-`, standard input.
+    `name` is a file, which ends with an interrupt, or `-`, standard input; `interrupts` counts the user's interrupts.
 
     Raises:
         InputError: the file cannot be read, or is no text.
     """
     with _evidence.opened(name) as descriptor:
-        document = _evidence.growing(descriptor, Path(name).name, is_over)
+        document = _evidence.growing(descriptor, Path(name), interrupts)
         yield from _answer.follow(Evidence((document,), vllm=vllm), catalog or load_catalog())
 
 

@@ -105,6 +105,11 @@ class Draft:
             del hits[_MAX_ALIKE // 2]
         hits.append(hit)
 
+    def note_rank(self, process: Process, rank: int) -> None:
+        """Note the rank that a process was assigned."""
+        if len(self.ranks) < _MAX_PROCESSES:
+            self.ranks.setdefault(process, rank)
+
     def note_progress(self, line: LogLine) -> None:
         """Note that a process got further."""
         pid = line.process.pid or 0

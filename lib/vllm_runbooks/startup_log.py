@@ -6,6 +6,7 @@ import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from vllm_runbooks import launch, log_lines
@@ -27,6 +28,8 @@ _ALSO_FIGURES = {"max_concurrency": "x", "gpu_memory_utilization": "", "max_mode
 _MAX_WARNINGS = 60
 _MAX_WRAPPED, _MAX_WRAPPED_LINE = 100, 1000
 """Lines over which arguments may be wrapped, and characters of one."""
+_MAX_SETTINGS = 1000
+"""Settings of one start."""
 _MAX_STARTS = 500
 """Of more starts the last are kept."""
 
@@ -277,13 +280,14 @@ class _Reader:
         if "version" in found.groups:
             draft.version = draft.version or found.groups["version"].rstrip(".,")
         if "global_rank" in found.groups:
-            draft.ranks.setdefault(line.process, int(found.groups["global_rank"]))
+            draft.note_rank(line.process, int(found.groups["global_rank"]))
         if known.arguments and not draft.arguments:
             printed = line.text[found.end - 1 :]
             draft.arguments = pairs(printed)
             self.wrapped = [] if is_closed(printed) else [printed]
-        if known.config:
-            draft.config = {**pairs("{" + line.text[found.end :]), **draft.config}
+        if known.config and len(draft.config) < _MAX_SETTINGS:
+            for name, value in pairs("{" + line.text[found.end :]).items():
+                draft.config.setdefault(name, value)
         if known.event == "served":
             draft.served = line
         elif figures or known.phase or known.event:
@@ -358,14 +362,30 @@ def _deepest(chain: list[Raised], signature: Signature) -> tuple[int, dict[str, 
     frames = [frame for raised in reversed(chain[1:]) for frame in raised.frames]
     frames += chain[0].frames if chain else ()
     for depth in range(len(frames) - 1, -1, -1):
-        frame = frames[depth]
-        file = re.split(r"[/\\]", frame.path)[-1]
-        for wanted in signature.frames:
-            with_file = ":" in wanted.replace("(?:", "")
-            match = re.fullmatch(wanted, f"{file}:{frame.function}" if with_file else frame.function)
-            if match:
-                return depth, {name: value for name, value in match.groupdict().items() if value is not None}
+        captured = _captured(signature.frames, frames[depth].path, frames[depth].function)
+        if captured is not None:
+            return depth, captured
     return None
+
+
+@lru_cache(maxsize=1 << 16)
+def _captured(wanted: tuple[str, ...], path: str, function: str) -> dict[str, str] | None:
+    """What a frame is to a signature that asks for certain ones; None where it is not one of them.
+
+    The same functions stand in traceback after traceback, and a thousand signatures ask.
+    """
+    file = re.split(r"[/\\]", path)[-1]
+    for pattern, has_file in map(_frame_pattern, wanted):
+        match = pattern.fullmatch(f"{file}:{function}" if has_file else function)
+        if match:
+            return {name: value for name, value in match.groupdict().items() if value is not None}
+    return None
+
+
+@cache
+def _frame_pattern(wanted: str) -> tuple[re.Pattern[str], bool]:
+    """A frame that is asked for, and whether its file is named as well as its function."""
+    return re.compile(wanted), ":" in wanted.replace("(?:", "")
 
 
 def _unit(name: str) -> str | None:

@@ -15,6 +15,8 @@ from vllm_runbooks.records import Frame, Process, Raised, Traceback
 
 MAX_TRACEBACKS = 200
 """Of more tracebacks of one start the first and the last half are kept: the last one may be what ended it."""
+_MAX_THREADS = 4096
+"""Processes whose tracebacks are followed at a time."""
 _MAX_CHAIN = 20
 _MAX_FRAMES = 200
 _DETAIL_LINES = 8
@@ -163,6 +165,8 @@ class Tracebacks:
         if line.level in _CALM and (thread is None or thread.is_idle) and not any([w in line.text for w in _TELLING]):
             return False, None
         if thread is None:
+            if len(self._threads) >= _MAX_THREADS:
+                del self._threads[next(iter(self._threads))]
             thread = self._threads[line.process] = _Thread()
         complete = None
         if thread.message and self._adds_frame(thread, thread.message, line):

@@ -69,25 +69,26 @@ def diagnose(
 def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:
     """The answer at the end of a growing log; each change on the way is one line on standard error.
 
-    Ctrl-C ends the log, a second one the command.
+    Ctrl-C or a termination ends the log; what a stopped server says last is waited for, until a second one.
     """
     interrupts: list[int] = []
 
     def interrupted(number: int, _: object) -> None:
-        if interrupts:
-            raise KeyboardInterrupt
         interrupts.append(number)
+        if name == "-" and len(interrupts) == 1:
+            click.echo("waiting some seconds for the end of the log; interrupt again for the answer at once", err=True)
 
     shown = ""
-    before = signal.signal(signal.SIGINT, interrupted)
+    before = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        for answer in session.follow(name, is_over=lambda: bool(interrupts), vllm=vllm, catalog=catalog):
+        for answer in session.follow(name, interrupts=lambda: len(interrupts), vllm=vllm, catalog=catalog):
             line = render.interim(answer)
-            if line != shown:
+            if line.partition(": ")[2] != shown:
                 click.echo(line, err=True)
-            shown = line
+            shown = line.partition(": ")[2]
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return answer
 
 
