@@ -145,7 +145,7 @@ def shown(**data: Any) -> dict[str, Any]:
 
 
 def test_a_notebook_is_readable_without_jupyter() -> None:
-    """Prose, code, printed text and errors are there; tables and cards by their plain text."""
+    """Prose, code, printed text and errors are there; tables, cards and pictures as they were shown."""
     notebook = {
         "cells": [
             cell("# Meaning\n\nRead `this` **first**.\n\n```\n# not a heading\n```\n", kind="markdown"),
@@ -161,9 +161,9 @@ def test_a_notebook_is_readable_without_jupyter() -> None:
     page = render_notebook(notebook, title="startup-triage", verdict="pass", reason="fine")
 
     assert "<h2>Meaning</h2><p>Read <code>this</code> <strong>first</strong>.</p>" in page
-    for text in ("# not a heading", "answer = diagnose(evidence)", "one\ntwo", "PASS k: fine", "ValueError: x"):
+    for text in ("# not a heading", "answer = diagnose(evidence)", "one\ntwo", "card", "ValueError: x"):
         assert text in Tags(page).text
-    assert "<b>" not in page
+    assert "<div class=shown><b>card</b></div>" in page
     assert_is_inert(page)
 
 

@@ -27,7 +27,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_runbooks import render, session, site
+from vllm_runbooks import markup, render, session, site
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.notebook import JUDGEMENT_MIME, load_runbook
 from vllm_runbooks.records import Answer, Facts, Level, Outcome, Role, Severity, Symptom, record
@@ -390,9 +390,9 @@ def test_ids_in_prose_lead_to_their_pages() -> None:
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_cleaned_html_is_stable_and_harmless(payload: str) -> None:
     """Nothing that runs, loads or links is left, and cleaning again finds nothing more to remove."""
-    once = site.clean_html(payload)
+    once = markup.clean_html(payload)
     found = Elements(f"<article>{once}</article>").article[1:]
-    assert not {tag for tag, _ in found} - site._TAGS
+    assert not {tag for tag, _ in found} - markup._TAGS
     assert not {name for _, attributes in found for name in attributes} & {
         "href",
         "src",
@@ -402,7 +402,7 @@ def test_cleaned_html_is_stable_and_harmless(payload: str) -> None:
         "class",
     }
     assert "evil.example" not in once
-    assert site.clean_html(once) == once
+    assert markup.clean_html(once) == once
 
 
 def test_what_the_library_renders_is_kept() -> None:
@@ -423,7 +423,7 @@ def test_what_the_library_renders_is_kept() -> None:
         return [(tag, {k: re.sub(r"([,:])0\.", r"\1.", v) for k, v in attributes.items()}) for tag, attributes in bare]
 
     for html in rendered:
-        assert normal(site.clean_html(html)) == normal(html)
+        assert normal(markup.clean_html(html)) == normal(html)
 
 
 def test_only_known_kinds_of_output_are_kept() -> None:

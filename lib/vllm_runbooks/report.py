@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
+from vllm_runbooks.markup import clean_html
 from vllm_runbooks.records import Verdict
 
 if TYPE_CHECKING:
@@ -236,6 +237,11 @@ def _output(output: Mapping[str, Any]) -> str:
         if encoded and _BASE64.fullmatch(encoded):
             alternative = _text(_joined(data.get("text/plain")))
             return f'<img alt="{alternative}" src="data:{kind};base64,{"".join(encoded.split())}">'
+    if (
+        "text/html" in data
+        and (shown := clean_html(_CONTROL.sub("", _ANSI.sub("", _joined(data["text/html"]))))).strip()
+    ):
+        return f"<div class=shown>{shown}</div>"
     return _folded(_joined(data.get("text/plain")), "out")
 
 
@@ -331,11 +337,14 @@ td:last-child{white-space:nowrap}td:last-child a+a{margin-left:.6rem}
 .bar i{display:block;height:100%;min-width:2px;border-radius:2px;background:var(--quiet)}
 details ul{margin:.4rem 0 0;padding:0;list-style:none;text-align:left;white-space:normal;min-width:12rem}
 details li{margin:.25rem 0}small{color:var(--quiet)}summary{cursor:pointer}
-.notebook{max-width:52rem}.notebook section{margin:1.4rem 0}.prose p{white-space:pre-wrap;margin:.5rem 0}
+.notebook{max-width:60rem}.notebook section{margin:1.4rem 0}.prose p{white-space:pre-wrap;margin:.5rem 0}
 h2{font-size:1.15rem;margin:1.6rem 0 .4rem}
 pre{margin:.4rem 0 0;padding:.7rem .9rem;border-radius:8px;overflow:auto;max-height:32rem;white-space:pre-wrap;
 overflow-wrap:anywhere;background:var(--card);border:1px solid var(--line)}
 pre.in{color:var(--quiet);background:none}pre.failed{border-left:3px solid var(--fail)}
+.shown{margin:.6rem 0;overflow-x:auto;overflow-wrap:normal}
+.shown table{margin:.4rem 0;width:auto;background:none;border:0}
+.shown th,.shown td{padding:.3rem .7rem;font-size:.9rem}.shown svg{max-width:none}
 img{display:block;max-width:100%;margin-top:.5rem;background:#fff;border-radius:8px}
 @media(max-width:760px){body{padding:1.5rem .9rem 3rem}h1{font-size:1.4rem}
 table,tbody,tr,td{display:block}thead{display:none}tr{padding:.8rem .9rem;border-top:1px solid var(--line)}

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from vllm_runbooks import catalog, session
 from vllm_runbooks.diagnosis import PLACEHOLDER
 from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.markup import clean_html
 from vllm_runbooks.notebook import load_runbook, read_judgement
 from vllm_runbooks.records import Edit, Role, Runbook, Symptom, Verdict
 from vllm_runbooks.redact import redact_text
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 MARKER = ".vllm-runbooks-site"
 """File in a built site: only a folder that holds it is replaced by the next build."""
 
-_NEEDED = ("sphinx", "myst_nb", "pydata_sphinx_theme", "nh3")
+_NEEDED = ("sphinx", "myst_nb", "pydata_sphinx_theme")
 _SYMPTOM_ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _RUNBOOK_ID = re.compile(r"(?!index$)[A-Za-z0-9][A-Za-z0-9._-]*")
 _ROLE_MEANINGS = {
@@ -59,46 +60,6 @@ _GROUPS = {
     "torch_compile": "torch.compile", "triton": "Triton",
 }  # fmt: skip
 """Groups of symptoms as headings; one that is missing here is called by its word."""
-
-# What HTML of an output may hold: the elements and properties that `render` and `notebook` write, and nothing that
-# loads, links or runs. `id` and `class` are left out as well, so that an output cannot pose as a part of the page.
-_TAGS = {
-    *("table", "thead", "tbody", "tr", "th", "td", "div", "span", "p", "b", "code", "br", "pre", "details", "summary"),
-    *("svg", "g", "rect", "line", "path", "text", "title"),
-}
-_SHAPE = {
-    "x",
-    "y",
-    "x1",
-    "y1",
-    "x2",
-    "y2",
-    "width",
-    "height",
-    "d",
-    "fill",
-    "stroke",
-    "stroke-width",
-    "transform",
-    "opacity",
-}
-_ATTRIBUTES: dict[str, set[str]] = {
-    "*": {"style"},
-    "svg": {"width", "height", "viewBox", "role"},
-    "th": {"colspan", "rowspan"},
-    "td": {"colspan", "rowspan"},
-    **{name: _SHAPE | {"text-anchor", "font-size"} for name in ("g", "rect", "line", "path", "text")},
-}
-_PROPERTIES = {
-    *("background", "border", "border-collapse", "border-left", "border-radius", "color", "font-size", "font-weight"),
-    *("line-height", "margin", "margin-bottom", "margin-right", "margin-top", "max-width", "opacity", "overflow-wrap"),
-    *("padding", "text-align", "vertical-align", "white-space"),
-}
-_DROPPED_WHOLE = {"script", "style", "iframe", "object", "embed", "template", "noscript"}
-# No brackets but those of a colour, no backslash: neither url() nor an escape that spells it.
-_VALUE = r"(?:[\w#.,%\s+-]|rgba?\([\d.,%\s]*\))*"
-_DECLARATION = re.compile(rf"\s*([a-z-]+)\s*:({_VALUE})\s*")
-_PLAIN_VALUE = re.compile(_VALUE)
 
 _IMAGES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff"}
 
@@ -567,27 +528,3 @@ def _text(value: Any) -> str:
     return "".join(
         c if c.isprintable() or c in "\n\t\x1b" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in joined
     )
-
-
-def clean_html(html: str) -> str:
-    """The part of an output's HTML that can neither run nor load anything, nor pose as a part of the page."""
-    import nh3  # noqa: PLC0415 - of the extra `site`
-
-    return str(
-        nh3.clean(
-            html,
-            tags=_TAGS,
-            clean_content_tags=_DROPPED_WHOLE,
-            attributes=_ATTRIBUTES,
-            attribute_filter=_safe_attribute,
-            filter_style_properties=_PROPERTIES,
-        )
-    )
-
-
-def _safe_attribute(element: str, attribute: str, value: str) -> str | None:  # noqa: ARG001 - nh3's signature
-    if attribute != "style":
-        return value if _PLAIN_VALUE.fullmatch(value) else None
-    # nh3 chooses by property, and would let `background: url(…)` load something.
-    matches = (_DECLARATION.fullmatch(part) for part in value.split(";"))
-    return ";".join(f"{m[1]}:{m[2].strip()}" for m in matches if m and m[1] in _PROPERTIES) or None
