@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
-from vllm_runbooks import catalog, cli, recording, session
+from vllm_runbooks import catalog, cli, processes, recording, session
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.records import Document, Evidence, Expectation, Verdict
 
@@ -420,11 +421,141 @@ def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
         (tmp_path / "late").mkdir()
         (tmp_path / "late" / "mine").touch()
 
-    with pytest.raises(InputError, match=r"late: cannot be written: Directory not empty"):
+    (tmp_path / "late.1").mkdir()
+    with pytest.raises(
+        RunbooksError, match=r"late: was taken while the command ran; the case is in .*/late\.2: move it"
+    ):
         recording.record_command(tmp_path / "late", ["echo", PORT], show=fill)
 
     assert sorted(p.name for p in (tmp_path / "empty").iterdir()) == ["case.yaml", "startup.log"]
-    assert sorted(p.name for p in tmp_path.rglob("*")) == ["case.yaml", "empty", "late", "mine", "startup.log"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["empty", "late", "late.1", "late.2"]
+    assert [p.name for p in (tmp_path / "late").iterdir()] == ["mine"]
+    assert session.load_case(tmp_path / "late.2").expect.class_ == "port.in_use"
+    assert (tmp_path / "late.2" / "startup.log").read_text() == f"{PORT}\n"
+
+
+def test_a_folder_that_is_taken_does_not_cost_a_log_without_a_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both at once: the diagnosis fails, and there is a file where the folder was to be; or no folder for it at all."""
+
+    def crash(_: Evidence) -> None:
+        raise IndexError("out of range")
+
+    monkeypatch.setattr(session, "diagnose", crash)
+    with pytest.raises(RunbooksError, match=r"/a\.1: holds the log, but no case could be made of it"):
+        recording.record_command(tmp_path / "a", shell(f"touch '{tmp_path}/a'; echo one"), show=lambda _: None)
+    with pytest.raises(RunbooksError, match=r"/b/c: holds the log, but no case could be made of it"):
+        recording.record_command(tmp_path / "b" / "c", shell(f"rmdir '{tmp_path}/b'; echo two"), show=lambda _: None)
+
+    assert (tmp_path / "a").is_file()
+    assert (tmp_path / "a.1" / "startup.log").read_text() == "one\n"
+    assert (tmp_path / "b" / "c" / "startup.log").read_text() == "two\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "kept"),
+    [
+        ("head -c 4000 /dev/zero; echo", r"\x00" * 4000 + "\n"),
+        (r"printf 'PK\003\004\n'", r"PK\x03\x04" + "\n"),
+        ("echo %PDF", "%PDF\n"),
+        (r"printf '\211PNG\000 caf\303\251\n'", r"\x89PNG\x00 café" + "\n"),
+    ],
+)
+def test_what_is_no_text_is_recorded(tmp_path: Path, head: str, kept: str) -> None:
+    """A run of zeros or an archive's first bytes cost no log; secrets between them are known; the case is read."""
+    script = f"{head}; printf '\\000{TOKEN}\\n'; echo '{PORT}'"
+    written = recording.record_command(tmp_path / "a", shell(script), show=lambda _: None)
+    first, rest = (tmp_path / "a" / "startup.log").read_text().split("\n", 1)
+    evidence = session.load(str(tmp_path / "a"))
+
+    assert first == r"[vllm-runbooks record: not all of this is text; control characters are written as in \x00]"
+    assert rest == rf"{kept}\x00[secret-1]" + f"\n{PORT}\n"
+    assert written.case.expect.class_ == "port.in_use"
+    assert session.judge(session.diagnose(evidence), evidence).verdict is Verdict.PASS
+
+
+def test_what_cannot_be_read_back_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first word that a packed file has too; what is longer, written out, than a log may be."""
+    with pytest.raises(RunbooksError, match="a: holds the log, but no case could be made of it"):
+        recording.record_command(tmp_path / "a", ["echo", "BZh"], show=lambda _: None)
+    monkeypatch.setattr(recording, "MAX_CASE", 10)
+    recording.record_command(tmp_path / "b", ["echo", PORT], show=lambda _: None)
+
+    assert (tmp_path / "a" / "startup.log").read_text() == "BZh\n"
+    assert (tmp_path / "b" / "startup.log").read_text() == f"{PORT}\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_before_the_log_is_stored_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """The secrets of a long log take their time; then the log is kept, and the handlers are the former ones."""
+    before = signal.getsignal(number)
+    text = recording.Redactor.text
+
+    def slow(redactor: recording.Redactor, given: str) -> str:
+        signal.raise_signal(number)
+        return text(redactor, given)
+
+    monkeypatch.setattr(recording.Redactor, "text", slow)
+    with pytest.raises(KeyboardInterrupt, match="a: holds the log; make it a case with --log"):
+        recording.record_command(tmp_path / "a", ["echo", TOKEN], show=lambda _: None)
+
+    assert [p.name for p in (tmp_path / "a").iterdir()] == ["startup.log"]
+    assert (tmp_path / "a" / "startup.log").read_text() == "[secret-1]\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_ends_the_diagnosis_and_not_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """At once."""
+
+    def interrupted(_: Evidence) -> None:
+        signal.raise_signal(number)
+        raise AssertionError
+
+    monkeypatch.setattr(session, "diagnose", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="a: holds the log"):
+        recording.record_command(tmp_path / "a", ["echo", PORT], show=lambda _: None)
+
+    assert [p.name for p in (tmp_path / "a").iterdir()] == ["startup.log"]
+
+
+def test_an_interrupt_as_the_command_is_started_is_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not wait for the command's end."""
+    init = recording._Stop.__init__
+
+    def late(stop: recording._Stop, supervisor: subprocess.Popen[bytes]) -> None:
+        signal.raise_signal(signal.SIGINT)
+        init(stop, supervisor)
+
+    monkeypatch.setattr(recording._Stop, "__init__", late)
+    began = time.monotonic()
+    with pytest.raises(InputError, match="printed nothing and was stopped by SIGINT"):
+        recording.record_command(tmp_path / "a", ["sleep", "99"], show=lambda _: None)
+
+    assert time.monotonic() - began < 6
+
+
+def test_what_descends_from_a_process_is_ended() -> None:
+    """And nothing else: no mark is looked for, no environment is read."""
+    script = "import subprocess, sys; subprocess.Popen(['sleep', '99']); print(flush=True); sys.stdin.read()"
+    other = subprocess.Popen(["sleep", "99"])
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as root:
+        assert root.stdout is not None
+        root.stdout.readline()
+        (child,) = psutil.Process(root.pid).children()
+        processes.end_descendants(root.pid)
+
+        assert (root.poll(), other.poll()) == (None, None)
+        assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+    processes.end_descendants(root.pid)
+    other.kill()
+    other.wait()
 
 
 def test_of_a_very_long_output_beginning_and_end_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import quote as percent
 
 import pytest
 
-from vllm_runbooks import cli, evidence, log_lines, redact
+from vllm_runbooks import cli, log_lines, records, redact
 from vllm_runbooks.redact import Redactor, redact_bytes, redact_name, redact_text
 
 ALNUM = string.ascii_letters + string.digits
@@ -339,7 +339,7 @@ def test_a_secret_is_not_diagnosed(
 
 @pytest.mark.parametrize("offset", [0, 1, 8, 20, 40, 60])
 @pytest.mark.parametrize("told", ["--api-key ", "hf" + "_", "invalid key "])
-@pytest.mark.parametrize("border", [log_lines.MAX_LINE, evidence.PIECE])
+@pytest.mark.parametrize("border", [log_lines.MAX_LINE, records.PIECE])
 def test_a_secret_across_the_readers_border_is_not_diagnosed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, told: str, offset: int, border: int
 ) -> None:

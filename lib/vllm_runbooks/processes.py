@@ -13,6 +13,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,13 +31,23 @@ def sweep(tag: str, *, root: int | None = None, patience_s: float = 3.0) -> None
     They are asked first and killed half a second later. Workers go last: orphans become their children (a process that
     has overwritten its environment, as those that set their title do, is found that way alone).
     """
+    _end(lambda: _belonging(tag, root), patience_s)
+
+
+def end_descendants(root: int, *, patience_s: float = 3.0) -> None:
+    """End every process that descends from `root`, as `sweep` does, whatever it carries; `root` itself stays."""
+    _end(lambda: (set(), _descendants(_processes(root))), patience_s)
+
+
+def _end(find: Callable[[], tuple[set[psutil.Process], set[psutil.Process]]], patience_s: float) -> None:
+    """End the workers and the others that are found, until none is."""
     import psutil
 
     deadline = time.monotonic() + patience_s
     asked: set[psutil.Process] = set()
     ask_until = time.monotonic() + 0.5
     while time.monotonic() < deadline:
-        workers, others = _belonging(tag, root)
+        workers, others = find()
         victims = others or workers
         if not victims:
             return
@@ -67,15 +78,29 @@ def _belonging(tag: str, root: int | None) -> tuple[set[psutil.Process], set[psu
             elif any(name == tag or name.startswith(f"{tag}.") for name in names):
                 others.add(process)
     # Processes, not their numbers: a number may have been given to somebody else's process by now.
-    parents = {*workers, *others}
-    if root is not None:
-        with contextlib.suppress(psutil.Error, OSError):
-            parents.add(psutil.Process(root))
+    others |= _descendants({*workers, *others, *(() if root is None else _processes(root))})
+    return workers, others - workers
+
+
+def _processes(pid: int) -> set[psutil.Process]:
+    """The process of this number, where there is one."""
+    import psutil
+
+    with contextlib.suppress(psutil.Error, OSError):
+        return {psutil.Process(pid)}
+    return set()
+
+
+def _descendants(parents: Iterable[psutil.Process]) -> set[psutil.Process]:
+    """Find what runs below these processes, but for this one."""
+    import psutil
+
+    found: set[psutil.Process] = set()
     for parent in parents:
         with contextlib.suppress(psutil.Error, OSError):
             children = parent.children(recursive=True)
-            others.update(child for child in children if child.pid != os.getpid() and _is_alive(child))
-    return workers, others - workers
+            found.update(child for child in children if child.pid != os.getpid() and _is_alive(child))
+    return found
 
 
 def _is_alive(process: psutil.Process) -> bool:

@@ -43,6 +43,11 @@ MAX_CASE = 256 << 20
 _MAX_LINE = 1 << 20
 """Bytes of a line that are waited for before what is there is shown."""
 _MAX_SAID = 2000
+_NO_TEXT = "[vllm-runbooks record: not all of this is text; control characters are written as in \\x00]\n"
+"""First line of an output that is refused as a log; a file that begins with it is read."""
+_CONTROLS = [chr(code) for code in range(32) if not (9 <= code <= 13 or code == 27)]
+_MAX_PLACES = 1000
+"""Numbers that are tried for a folder beside one that is taken."""
 _ENDING_S = 10.0
 """Time within which a supervisor has ended all there is; it needs five seconds."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
@@ -84,16 +89,17 @@ def record_command(
 
     Raises:
         InputError: the folder cannot be made, the command cannot be run, or it printed nothing.
-        RunbooksError: what it printed cannot be made a case; it is kept in the folder.
+        RunbooksError: what it printed cannot be made a case; it is kept in the folder, or beside it.
     """
     _check_folder(folder)
-    output = run_command(command, show=show, seconds=seconds)
-    line = shlex.join(command)
-    if not output.raw.strip():
-        raise InputError(f"{command[0]}: printed nothing and {output.ending}; no case was written")
-    evidence = Evidence((Document("startup.log", decode(output.raw, command[0])),), vllm=vllm)
-    source = f"recorded with `vllm-runbooks record` on {_today()}; the command {output.ending}: {line}"
-    return replace(_write(folder, evidence, source=source, is_only_copy=True), output=output)
+    with _holding() as held:
+        output = run_command(command, show=show, seconds=seconds)
+        line = shlex.join(command)
+        if not output.raw.strip():
+            raise InputError(f"{command[0]}: printed nothing and {output.ending}; no case was written")
+        evidence = Evidence((Document("startup.log", _lenient(output.raw, command[0])),), vllm=vllm)
+        source = f"recorded with `vllm-runbooks record` on {_today()}; the command {output.ending}: {line}"
+        return replace(_write(folder, evidence, source=source, only_copy=held), output=output)
 
 
 def record_logs(folder: Path, evidence: Evidence) -> Recording:
@@ -118,6 +124,22 @@ def add_case(folder: Path, evidence: Evidence, expect: Expectation) -> Recording
 
 def _today() -> str:
     return datetime.now(tz=UTC).date().isoformat()
+
+
+def _lenient(raw: bytes, where: str) -> str:
+    """The text of what was printed; it will not come again, so what is no text is read as if it were."""
+    try:
+        return decode(raw, where)
+    except InputError:
+        return _NO_TEXT + raw.decode(errors="backslashreplace")
+
+
+def _readable(text: str) -> str:
+    """What can be read back as a log; made when the secrets are replaced, as these stand between such characters."""
+    if text.startswith(_NO_TEXT):
+        for control in _CONTROLS:
+            text = text.replace(control, f"\\x{ord(control):02x}")
+    return text
 
 
 # What a command prints
@@ -198,6 +220,44 @@ def _ending(status: int) -> str:
     return f"ended with exit status {status}"
 
 
+class _Held:
+    """Holds signals back while what will not come again is in memory alone."""
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._is_released = False
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        if self._is_released:
+            self._is_released = False
+            raise KeyboardInterrupt
+        self._numbers.append(number)
+
+    def taken(self) -> list[int]:
+        """The signals that have come; from here on they are the caller's."""
+        numbers, self._numbers = self._numbers, []
+        return numbers
+
+    def release(self) -> None:
+        """Interrupt from here on, once, and now if a signal has come."""
+        self._is_released = True
+        if self.taken():
+            self._is_released = False
+            raise KeyboardInterrupt
+
+    def hold(self) -> None:
+        """Hold signals back again."""
+        self._is_released = False
+
+
+@contextlib.contextmanager
+def _holding() -> Iterator[_Held]:
+    """Hold back SIGINT, SIGTERM and SIGHUP, where this thread may handle signals."""
+    held = _Held()
+    with _handled_by(held):
+        yield held
+
+
 class _Stop:
     """Hands signals on to the supervisor."""
 
@@ -220,8 +280,18 @@ def _handed_on_to(supervisor: subprocess.Popen[bytes]) -> Iterator[_Stop]:
     def hand_on(number: int, _frame: FrameType | None) -> None:
         stop(number, f"was stopped by {signal.Signals(number).name}")
 
-    if threading.current_thread() is not threading.main_thread():
+    with _handled_by(hand_on) as before:
+        if isinstance(before.get(signal.SIGINT), _Held):
+            for number in before[signal.SIGINT].taken():
+                hand_on(number, None)
         yield stop
+
+
+@contextlib.contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[dict[int, Any]]:
+    """Handle SIGINT, SIGTERM and SIGHUP, where this thread may; yields their handlers before."""
+    if threading.current_thread() is not threading.main_thread():
+        yield {}
         return
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
@@ -229,12 +299,12 @@ def _handed_on_to(supervisor: subprocess.Popen[bytes]) -> Iterator[_Stop]:
         # Under nohup, and it stays so. SIGINT, which a script's background jobs ignore, counts all the same.
         del before[signal.SIGHUP]
     for number in before:
-        signal.signal(number, hand_on)
+        signal.signal(number, handler)
     try:
-        yield stop
+        yield before
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        for number, former in before.items():
+            signal.signal(number, former if former is not None else signal.SIG_DFL)
 
 
 class _Kept:
@@ -330,15 +400,15 @@ def _part(path: Path) -> Path:
 
 
 def _write(
-    folder: Path, evidence: Evidence, *, source: str, expect: Expectation | None = None, is_only_copy: bool = False
+    folder: Path, evidence: Evidence, *, source: str, expect: Expectation | None = None, only_copy: _Held | None = None
 ) -> Recording:
     """Write the case's folder whole or not at all; without an expectation, what the diagnosis says is expected.
 
-    Of what will not come again the log alone is kept where no case can be made of it.
+    Of what will not come again the log is stored before anything else is done with it, and stays whatever happens then.
     """
     path = folder.absolute()
     given = evidence.documents
-    redactor, texts = Redactor(), list(_texts(given))
+    redactor, texts = Redactor(), list(_texts(given, math.inf if only_copy else MAX_CASE))
     source = " ".join(source.split())
     for text in (source, *texts):
         redactor.learn([text])
@@ -346,15 +416,18 @@ def _write(
     names = _file_names(given, redactor)
     texts = [redactor.text(text) for text in texts]
     source = redactor.text(source)
-    if not is_only_copy:
+    if only_copy:
+        texts = [_readable(text) for text in texts]
+    else:
         source += f" from {', '.join(redactor.name(d.name) for d in given)}"
     evidence = replace(evidence, documents=tuple(map(Document, names, texts)), case=None)
-    part = _part(path)
+    part, is_safe = _part(path), False
     try:
-        part.mkdir()
+        part.mkdir(parents=only_copy is not None)
         for name, text in zip(names, texts, strict=True):
             store(part / name, text)
-        with _kept_at(folder, part) if is_only_copy else contextlib.nullcontext():
+        is_safe = only_copy is not None
+        with _kept(folder, part, only_copy) if only_copy else contextlib.nullcontext():
             answer = session.diagnose(evidence)
             case = Case(
                 id=path.name,
@@ -369,28 +442,53 @@ def _write(
             # As it will be read: what the file cannot say is noticed here.
             read = session.load_case(part)
             judgement = session.judge(answer, replace(evidence, case=read))
-        part.rename(path)
+        if only_copy:
+            if (place := _placed(folder, part)) != folder:
+                raise RunbooksError(f"{folder}: was taken while the command ran; the case is in {place}: move it")
+        else:
+            part.rename(path)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        if not is_safe:
+            shutil.rmtree(part, ignore_errors=True)
     return Recording(folder, read, answer, judgement, dict(redactor.counts))
 
 
 @contextlib.contextmanager
-def _kept_at(folder: Path, part: Path) -> Iterator[None]:
+def _kept(folder: Path, part: Path, held: _Held) -> Iterator[None]:
     """Keep a log whose diagnosis fails or is interrupted; the folder has no `case.yaml` then."""
     try:
+        held.release()
         yield
+        held.hold()
     except BaseException as error:
-        (part / "case.yaml").unlink(missing_ok=True)
-        part.rename(folder)
+        held.hold()
+        with contextlib.suppress(OSError):
+            (part / "case.yaml").unlink(missing_ok=True)
+        place = _placed(folder, part)
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(f"{place}: holds the log; make it a case with --log") from None
         if not isinstance(error, Exception):
             raise
         reason = f"{type(error).__name__}: {error}"
         raise RunbooksError(
-            f"{folder}: holds the log, but no case could be made of it ({reason}); report it, and keep the log"
+            f"{place}: holds the log, but no case could be made of it ({reason}); report it, and keep the log"
         ) from error
+
+
+def _placed(folder: Path, part: Path) -> Path:
+    """Move what is in the part folder to the folder, or to FOLDER.1 and so on where that is taken; says where it is."""
+    path = folder.absolute()
+    for number in range(_MAX_PLACES):
+        place = path.with_name(f"{path.name}.{number}") if number else path
+        if number and (place.exists() or place.is_symlink()):
+            continue
+        # A folder is renamed to nothing, or to an empty folder: nothing is overwritten.
+        with contextlib.suppress(OSError):
+            part.rename(place)
+            return folder.with_name(place.name) if number and folder.name else place if number else folder
+    return part
 
 
 def _title(answer: Answer) -> str:
@@ -403,7 +501,7 @@ def _expected(expect: Expectation) -> str:
     return expect.symptom or expect.class_ or ""
 
 
-def _texts(documents: Sequence[Document]) -> Iterator[str]:
+def _texts(documents: Sequence[Document], limit: float) -> Iterator[str]:
     """The logs' texts, read once each."""
     length = 0
     for given in documents:
@@ -411,7 +509,7 @@ def _texts(documents: Sequence[Document]) -> Iterator[str]:
         for piece in given.pieces():
             pieces.append(piece)
             length += len(piece)
-            if length > MAX_CASE:
+            if length > limit:
                 raise InputError(
                     f"{given.name}: larger than {MAX_CASE >> 20} MiB; cut out the start that is to be kept"
                 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import binascii
 import re
+import string
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -44,7 +45,7 @@ _ISSUERS = {
     "modelscope": r"ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
     "wandb": r"wandb_v1_[A-Za-z0-9_]{20,200}",
     "docker": r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{16,200}",
-    "jwt": r"eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{0,2000}",
+    "jwt": r"(?<![_-])eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{0,2000}",
     "token": (
         rf"(?:gsk_|xai-|pplx-|r8_|npm_|rpa_|fw_|tvly-|lsv2_(?:pt|sk)_|tgp_v1_|sk_(?:live|test)_|dop_v1_|hvs\.|csk-|jina_)"
         rf"{_MIXED}[A-Za-z0-9_-]{{20,250}}|pypi-AgE[A-Za-z0-9_-]{{30,300}}|SG\.[A-Za-z0-9_-]{{16,40}}\.[A-Za-z0-9_-]{{16,80}}"
@@ -63,11 +64,12 @@ _HOOK = re.compile(
     re.ASCII,
 )
 _HEAD = re.compile(
-    r"(?<![A-Za-z0-9])(?:hf_|api_org_|sk-|nvapi-|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|AIza|xox[abeoprs]-|eyJ)"
-    r"[A-Za-z0-9_.-]{0,400}(?=[ \t│|]{0,200}\r?\n)",
+    r"(?<![A-Za-z0-9])(?:hf_|api_org_|sk-|nvapi-|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|AIza|xox[abeoprs]-|eyJ)",
     re.ASCII,
 )
-"""The beginning of a token at a line's end."""
+_END_OF_WORD = re.compile(r"(?<=[A-Za-z0-9_.-])[ \t│|]{0,200}\r?\n", re.ASCII)
+_OF_HEAD, _MAX_HEAD = string.ascii_letters + string.digits + "_.-", 400
+"""The beginning of a token at a line's end: looked for in the word in front of it alone, so that each is read once."""
 _ISSUED_FOR = (
     "auth|access|hf|hub|hf_?hub|bearer|refresh|session|security|id|identity|registry|api|csrf|xsrf|github|gitlab|git|slack|job"
     "|secret|my|user|admin|bot|app|client|deploy|hugging_?face|jwt|login|npm|oauth|personal|private|pypi|service|wandb"
@@ -203,6 +205,8 @@ _PEM_LINE = re.compile(
 _MAX_KEY_LINES, _SHORTEST_KEY_LINE = 400, 16
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/]{32,200}={0,2}", re.ASCII)
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,12000}={0,2}", re.ASCII)
+_PRINTED = string.printable.encode()
+"""Bytes of which a text in base64 mostly consists; random words do not."""
 _HEX = re.compile(r"[0-9a-fA-F-]+\Z|[0-9_]+\Z")
 
 _ISSUED_TRIGGERS = (
@@ -265,14 +269,21 @@ _TURN = re.compile(
 """From a line's end to the end of the word that the next one begins with."""
 _MARGIN = re.compile(r"[^\n]{0,160}?(?:\]|\||│|:)[ \t│|]{1,8}")
 """What a logger or a box puts in front of every line."""
+_OBJECT = r"(?:self|args|os|config|settings|cls|kwargs|options|request|envs?|app|ctx|get_[A-Za-z_]{1,40}|getenv)"
+_SHUT = re.compile(
+    r"<(?:[^<>\s]{1,200}|[A-Za-z_.,'/ -]{1,80}(?: at 0x[0-9a-f]{1,16})?(?<![ -]))>|\$\([^()\n]{1,200}\)"
+    rf"|{_OBJECT}(?:\.[A-Za-z_]{{1,80}}|\((?:[^()\n]|\([^()\n]{{0,80}}\)){{0,200}}\)|\[[^\[\]\n]{{0,200}}\]){{1,8}}",
+    re.IGNORECASE,
+)
+"""What is closed and no value: a placeholder, a shell's command, a call or an index in a line of code."""
 _HARMLESS = re.compile(
     r"(?:none|null|nil|true|false|empty|undefined|unset|redacted|(?:not[ _-])?set|\*+|x{3,}"
-    r"|\.{3}|…|-|\\|<[^<>]{0,200}>?|\$\{?[A-Za-z_]\w{0,80}\}?|\$\(.{0,200}"
+    r"|\.{3}|…|-|\\|<|\$\{?[A-Za-z_]\w{0,80}\}?|\$\("
     r"|%[A-Za-z_]\w{0,80}%|(?:(?:bearer|basic|token) )?\{\{?[^{}]{0,80}\}{0,2}|(?:bearer )?%(?:\(\w{1,40}\))?[sr]"
     r"|\[\]|\(\)|\{\}|\[none\]|\[?redacted\]?|\[secret[^\]]{0,20}\]|[|>][+-]?"
-    r"|(?:str|bytes|int|bool|any|secretstr|optional\[.{0,80}|union\[.{0,80}|list\[.{0,80}|sequence\[.{0,80})"
-    r"|(?:self|args|os|config|settings|cls|kwargs|options|request|envs?|app|ctx|get_\w{1,40})[.\[(].{0,200}|getenv\(.{0,80}"
-    r"|your[ _-].{0,80}|f?[\"'])\Z",
+    r"|(?:str|bytes|int|bool|any|secretstr|(?:optional|union|list|sequence)\[[A-Za-z_.,| \[\]\"']{0,80})"
+    rf"|{_OBJECT}(?:\.[A-Za-z_]{{1,80}}){{0,8}}[.\[(]"
+    r"|your[ _-][A-Za-z _-]{0,80}|f?[\"'])\Z",
     re.IGNORECASE,
 )
 """Values that are none: unset, masked already, a variable, a type, a line of code."""
@@ -498,7 +509,7 @@ def _plain(text: str, known: Iterable[str] = (), *, encoded: bool = True) -> lis
         group = "value" if match["value"] else "only"
         value = match[group]
         is_port = match["scheme"].endswith("ssh://") and value.isdigit()
-        if not (_is_none(value) or is_port or (group == "only" and not any(c.isdigit() for c in value))):
+        if not (_is_unset(match, group) or is_port or (group == "only" and not any(c.isdigit() for c in value))):
             found.append(_secret(match, group, "url"))
     if _holds(lowered, _ISSUED_TRIGGERS):
         found += [_secret(match, 0, match.lastgroup or "token") for match in _ISSUED.finditer(text)]
@@ -506,10 +517,10 @@ def _plain(text: str, known: Iterable[str] = (), *, encoded: bool = True) -> lis
     if _holds(lowered, _HOOK_TRIGGERS):
         found += [_secret(match, "value", "webhook") for match in _HOOK.finditer(text)]
     for match in _BEARER.finditer(text) if _holds(lowered, ("bearer", "basic")) else ():
-        if not (_is_none(match["value"]) or _PROSE.match(match["value"])):
+        if not (_is_unset(match, "value") or _PROSE.match(match["value"])):
             found.append(_secret(match, "value", "authorization"))
     for match in _LOGIN.finditer(text) if _holds(lowered, _LOGIN_TRIGGERS) else ():
-        if not _is_none(match[match.lastgroup or 0]):
+        if not _is_unset(match, match.lastgroup or 0):
             found.append(_secret(match, match.lastgroup or 0, "password"))
     if _MAYBE_NAMED.search(lowered):
         found += _named(text)
@@ -529,8 +540,21 @@ def _is_none(value: str) -> bool:
     if _MAYBE_CODED.search(value):
         value = _CODE.sub(_meant, value)
     return (
-        "[secret" in value or _HARMLESS.match(value) is not None or _HARMLESS.match(value.rstrip(",;:)]}")) is not None
+        "[secret" in value
+        or _is_shut(value, 0, len(value.rstrip(",;:")))
+        or _HARMLESS.match(value) is not None
+        or _HARMLESS.match(value.rstrip(",;:)]}")) is not None
     )
+
+
+def _is_shut(text: str, start: int, end: int) -> bool:
+    """Whether a value is a placeholder or code that is closed, in or behind it."""
+    shut = _SHUT.match(text, start)
+    return shut is not None and shut.end() >= end
+
+
+def _is_unset(match: re.Match[str], group: int | str) -> bool:
+    return _is_none(match[group]) or _is_shut(match.string, *match.span(group))
 
 
 def _is_key(value: str) -> bool:
@@ -577,15 +601,15 @@ def _named(text: str) -> Iterator[Secret]:
     """The values of options, variables, fields and headers with a secret's name."""
     lowered = text.lower()
     for match in _AUTHORIZATION.finditer(text) if "authorization" in lowered else ():
-        if not (_PROSE.match(match["value"]) or _is_none(match["value"])):
+        if not (_PROSE.match(match["value"]) or _is_unset(match, "value")):
             yield _secret(match, "value", "authorization")
     for cookies in _COOKIES.finditer(text) if "cookie" in lowered else ():
         for match in _COOKIE.finditer(text, cookies.start(), cookies.end()):
-            if not _is_none(match["value"]):
+            if not _is_unset(match, "value"):
                 yield _secret(match, "value", "cookie")
     for pattern in (_PAIRED, _VARIABLE) if "value" in lowered else (_PAIRED,):
         for match in pattern.finditer(text):
-            if not (_is_none(match["value"]) or names_secret(match["value"])):
+            if not (_is_unset(match, "value") or names_secret(match["value"])):
                 yield _secret(match, "value", "key")
     tried = 0
     for word in _KEYWORD.finditer(text):
@@ -614,7 +638,7 @@ def _values(match: re.Match[str]) -> Iterator[Secret]:
     value = match[group]
     if "," in match["between"] and not option:
         return
-    if _is_none(value) or _is_its_name(match, value) or _is_other(match, value, is_option=option is not None):
+    if _is_unset(match, group) or _is_its_name(match, value) or _is_other(match, value, is_option=option is not None):
         return
     end = match.end(group)
     if not match["quoted"] and len(value) == 2000:
@@ -639,7 +663,7 @@ def _further(match: re.Match[str], end: int) -> Iterator[Secret]:
     )
     for _ in range(16):
         more = _MORE_QUOTED.match(text, end) or _MORE_LISTED.match(text, end) or _MORE.match(text, end)
-        if more is None or _is_none(more["value"]):
+        if more is None or _is_unset(more, "value"):
             return
         value = more["value"]
         is_spoken = more.re is _MORE and not (is_command and not value.endswith((",", ".")))
@@ -717,10 +741,10 @@ def _encoded(text: str, known: Iterable[str]) -> list[tuple[int, int]]:
         value = match[0]
         if _HEX.match(value):
             continue
-        raw = _decoded(value[:4000])
-        if not raw or max(raw) > 126:
+        raw = _decoded(value)
+        if not raw or len(raw.translate(None, _PRINTED)) * 5 > len(raw):
             continue
-        inside = raw.decode("ascii")
+        inside = raw.decode("utf-8", "replace")
         lowered = inside.lower()
         if any(value in inside for value in known) or (
             any(trigger in lowered for trigger in _TRIGGERS) and _plain(inside, encoded=False)
@@ -735,10 +759,10 @@ def _turned(text: str, found: list[Secret]) -> list[Secret]:
         return found
     starts = [secret.start for secret in found]
     heads = []
-    for head in _HEAD.finditer(text):
-        index = bisect_right(starts, head.start()) - 1
-        if index < 0 or found[index].end <= head.start():
-            heads.append(Secret(head.start(), head.end(), "token", head.start()))
+    for start, end in _heads(text):
+        index = bisect_right(starts, start) - 1
+        if index < 0 or found[index].end <= start:
+            heads.append(Secret(start, end, "token", start))
     kept, told = list[Secret](), set(found)
     for secret in (*found, *heads):
         end = secret.end
@@ -750,6 +774,15 @@ def _turned(text: str, found: list[Secret]) -> list[Secret]:
         if end > secret.end or secret in told:
             kept.append(secret._replace(end=end))
     return merged(kept)
+
+
+def _heads(text: str) -> Iterator[tuple[int, int]]:
+    """Where tokens begin that a line's end may part."""
+    for line in _END_OF_WORD.finditer(text):
+        end = line.start()
+        words = text[max(end - _MAX_HEAD, 0) : end]
+        if head := _HEAD.search(text, end - len(words) + len(words.rstrip(_OF_HEAD)), end):
+            yield head.start(), end
 
 
 def _turn(text: str, end: int) -> int | None:

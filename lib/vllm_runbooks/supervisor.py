@@ -17,11 +17,10 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from vllm_runbooks.processes import adopt_orphans, sweep
+from vllm_runbooks.processes import adopt_orphans, end_descendants
 
 GRACE_S = 3.0
 """Time that the command has to end itself once it was asked to; what is left then is ended within two more seconds."""
@@ -44,7 +43,7 @@ def supervise(command: Sequence[str]) -> dict[str, Any]:
     except OSError as error:
         return {"refused": error.strerror or str(error)}
     _wait(child)
-    sweep(uuid.uuid4().hex, root=os.getpid())
+    end_descendants(os.getpid())
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(_LINGER_S)
     return {"returncode": child.returncode}
