@@ -18,6 +18,7 @@ import pytest
 from vllm_runbooks import catalog, cli, processes, recording, session
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.records import Document, Evidence, Expectation, Verdict
+from vllm_runbooks.redact import Redactor
 
 PORT = "OSError: [Errno 98] Address already in use"
 TOKEN = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7"
@@ -492,13 +493,13 @@ def test_an_interrupt_before_the_log_is_stored_waits(
 ) -> None:
     """The secrets of a long log take their time; then the log is kept, and the handlers are the former ones."""
     before = signal.getsignal(number)
-    text = recording.Redactor.text
+    text = Redactor.text
 
-    def slow(redactor: recording.Redactor, given: str) -> str:
+    def slow(redactor: Redactor, given: str) -> str:
         signal.raise_signal(number)
         return text(redactor, given)
 
-    monkeypatch.setattr(recording.Redactor, "text", slow)
+    monkeypatch.setattr(Redactor, "text", slow)
     with pytest.raises(KeyboardInterrupt, match="a: holds the log; make it a case with --log"):
         recording.record_command(tmp_path / "a", ["echo", TOKEN], show=lambda _: None)
 

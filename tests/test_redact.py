@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost import LIMIT, growth
+from cost import LIMIT, growth, seconds
 from vllm_runbooks import authoring, catalog, redact, secret_places, startup_log
 from vllm_runbooks.printed import Moment
 from vllm_runbooks.records import Document, Evidence, Quote, document
@@ -275,6 +276,71 @@ def test_hostile_input_has_no_end_of_secrets(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "VLLM_API_KEY=env.8f7a9d2eQQ71zz", "--api-key app.k93jf02kdQ", "api_key=app.prod.8f7aK2",
+        "PASSWORD=request.9f8sK2", "MY_API_KEY=config.Kd93jf", "password: os.Kd93jf02", "API_KEY=<abc8F7a9d2e",
+        "API_KEY=<abc8F7a9d2e a -> b", "password=$(Kd93jf02kd", "password=your-9dk3jF02kdQ7", "api_key=get_8f7a9d2e(x",
+        "api_key=config.get(x)8f7a9d2e", "api_key=list[8f7a9d2e",
+    ],
+)  # fmt: skip
+def test_what_only_resembles_code_is_replaced(text: str) -> None:
+    """A line of code has no digits in its names, and what it opens it closes."""
+    assert re.fullmatch(r"[\w-]+(?:=|: | )\[secret-1\](?: a -> b)?", Redactor().text(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "api_key=os.getenv('A', x)", "api_key=config.get(name, 1)", "password=$(cat /run/secrets/x1)",
+        "HF_TOKEN=$(HF_TOKEN_2)", "--api-key <your key here>", "api_key=<object at 0x7f3a9c>",
+        "f(api_key=args.api_key)",
+        "f(api_key=config.keys[0])", "api_key=os.environ.get(", "api_key=get_key(str(a1))", "api_key: <key-1>",
+        "api_key: Optional[List[str]] = None", "api_key=your-api-key", "--api-key &lt;your-key&gt;",
+        "docker login -u bob -p $(cat /x1) h", "api_key = settings.api_key;",
+    ],
+)  # fmt: skip
+def test_code_and_placeholders_stay(text: str) -> None:
+    """In one piece or with blanks in it."""
+    assert Redactor().text(text) == text
+
+
+def test_the_first_secrets_are_never_forgotten() -> None:
+    """However many others a client sends; of those, the latest are known."""
+    redactor = Redactor()
+    redactor.text(f"--api-key {CANARY}\n")
+    redactor.text("".join(f"GET /?token=k{number:05}{CANARY[::-1]}\n" for number in range(3000)))
+
+    assert redactor.text(f"refused {CANARY}") == "refused [secret-1]"
+    assert CANARY[::-1] not in redactor.text(f"refused k02999{CANARY[::-1]} again")
+    assert len(redactor._again) == redact._MAX_AGAIN
+    assert set(redactor._edges) == {edge for value in redactor._again for edge in (value[:8], value[-8:])}
+
+
+@pytest.mark.parametrize("before", ["x" * 6000, "é ok", "日本 log " * 3])
+def test_base64_is_looked_into_at_length(before: str) -> None:
+    """Also where a text in it is not ASCII, and where one byte is none."""
+    for raw in (
+        f"{before} --api-key {CANARY}".encode(),
+        f"plain text and more {CANARY} --api-key {CANARY}".encode() + b"\xff",
+    ):
+        blob = base64.b64encode(raw).decode()
+        assert Redactor().text(f"blob {blob} read") == "blob [secret-1] read"
+
+
+@pytest.mark.parametrize("length", [60_000, 500])
+@pytest.mark.parametrize(
+    "unit", ["eyJ-", "eyJ_", "-eyJ", "sk-", "hf_", "hf_-", "AIza-", "gsk_", "npm_", "eyJaaaaaaaa."]
+)
+def test_repeated_heads_are_quickly_read(unit: str, length: int) -> None:
+    """In lines of any length; twice the text costs at most two and a half times."""
+    line = (unit * length)[:length] + "\n"
+
+    assert growth(lambda text: Redactor().text(text), line * (60_000 // length)) <= LIMIT
+    assert seconds(lambda text: Redactor().text(text), line * (240_000 // length)) < 2
+
+
+@pytest.mark.parametrize(
     "unit",
     [
         "a", "-", "_", "a-", "key", "token ", "api_key", "api_key=", "api_key='", '--api-key \\"', "https://",
@@ -325,3 +391,12 @@ def test_a_text_without_secrets_is_returned_as_it_is() -> None:
 def test_every_trigger_is_lower_case() -> None:
     """The quick look compares with the lower-cased text."""
     assert [trigger for trigger in secret_places._TRIGGERS if trigger != trigger.lower()] == []
+
+
+@pytest.mark.parametrize("escape", ["\\n", "\\t", "\\r", "\\\\n"])
+def test_a_token_behind_an_escape_is_replaced(escape: str) -> None:
+    """In a quoted text the letter of an escape is no part of the word behind it."""
+    token = "hf" + "_AbCdEfGhIjKlMnOpQrStUvWxYz01234567"
+
+    for text in (f"ValueError: 'bad{escape}{token}'", f'{{"log": "x{escape}--api-key hunter2abcdef y"}}'):
+        assert not {token, "hunter2abcdef"} & set(re.split(r"[^\w]", redact_text(text).replace(escape, " ")))

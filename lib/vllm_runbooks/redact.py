@@ -16,9 +16,11 @@ What is replaced: what `secret_places` finds, and each of these values wherever 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from itertools import islice
 from typing import Any, TypeVar, cast
 
 from vllm_runbooks.secret_places import (
@@ -43,8 +45,11 @@ _SUFFIX = re.compile(
 )
 
 _PLACEHOLDER = re.compile(r"\[secret[^\]]{0,20}\]\Z")
-_MAX_AGAIN = 256
-"""For how many known values is looked at a time."""
+_MAX_AGAIN, _FIRST = 1000, 128
+"""For how many known values is looked at a time; the first of them are never forgotten.
+
+A log names its own settings first; what clients send comes later, and without end.
+"""
 _MAX_TOLD_APART = 100_000
 """Secrets with a placeholder of their own; hostile input has no end of them."""
 _WINDOW = 1 << 18
@@ -93,6 +98,10 @@ class Redactor:
         `private_key`, `webhook`, `encoded` or `repeated`."""
         self._numbers: dict[str, int] = {}
         self._again: dict[str, None] = {}
+        """Known values: the first ones, then the others, the latest last."""
+        self._first: set[str] = set()
+        self._edges: Counter[str] = Counter()
+        """What known values begin and end with: a short text is quickly seen to hold none of it."""
         self._before = ""
 
     def text(self, whole: str) -> str:
@@ -182,6 +191,10 @@ class Redactor:
     def _all(self, text: str, found: list[Secret], *, at_ends: bool = False) -> list[Secret]:
         """These secrets and all further places of known ones, in order, none within another."""
         found = list(found)
+        if len(text) < len(self._again) and self._edges.keys().isdisjoint(
+            text[start : start + PART] for start in range(len(text) - PART + 1)
+        ):
+            return merged(found)
         for value in self._again:
             if value[:PART] in text:
                 found += places_of(value, text)
@@ -192,10 +205,24 @@ class Redactor:
     def _remember(self, text: str, found: list[Secret]) -> None:
         for secret in found:
             for value in tellings(secret, text[secret.start : secret.end]):
-                self._again.pop(value, None)
+                if value in self._first:
+                    continue
+                if len(self._first) < _FIRST:
+                    self._first.add(value)
+                if value in self._again:
+                    del self._again[value]
+                else:
+                    self._edges.update((value[:PART], value[-PART:]))
                 self._again[value] = None
                 if len(self._again) > _MAX_AGAIN:
-                    del self._again[next(iter(self._again))]
+                    self._forget(next(islice(self._again, _FIRST, None)))
+
+    def _forget(self, value: str) -> None:
+        del self._again[value]
+        for edge in (value[:PART], value[-PART:]):
+            self._edges[edge] -= 1
+            if not self._edges[edge]:
+                del self._edges[edge]
 
     def _replaced(self, text: str, found: list[Secret]) -> str:
         shown, position = [], 0

@@ -30,8 +30,10 @@ _MIN_AGAIN = 8
 PART = 8
 """Characters of such a value by which a part of it is known where a text begins or ends inside it."""
 
-_MIXED = r"(?=[A-Za-z0-9_-]{0,199}?\d)"
+_MIXED = r"(?=[A-Za-z0-9_-]{0,60}?\d)"
 """Ahead of a token of general form: a digit, which a word does without."""
+_APART = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
+"""In front of a token: no letter or digit, but for that of an escape (`\\n`) in a text that is quoted."""
 _ISSUERS = {
     "huggingface": r"(?:hf_|api_org_)(?=[a-z0-9]{0,200}[A-Z]|[A-Za-z]{0,200}\d|[a-z]{20})[A-Za-z0-9]{16,200}",
     "nvidia": r"nvapi-[A-Za-z0-9_-]{16,200}",
@@ -45,7 +47,11 @@ _ISSUERS = {
     "modelscope": r"ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
     "wandb": r"wandb_v1_[A-Za-z0-9_]{20,200}",
     "docker": r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{16,200}",
-    "jwt": r"(?<![_-])eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{0,2000}",
+    # Its first part ends where another begins: none is read from every beginning in it.
+    "jwt": (
+        r"eyJ(?=[A-Za-z0-9_-]{8})[A-Za-z0-9]{0,4000}+(?:[_-](?!eyJ)[A-Za-z0-9]{0,4000}+){0,400}+"
+        r"\.[A-Za-z0-9_-]{8,4000}+\.[A-Za-z0-9_-]{0,2000}"
+    ),
     "token": (
         rf"(?:gsk_|xai-|pplx-|r8_|npm_|rpa_|fw_|tvly-|lsv2_(?:pt|sk)_|tgp_v1_|sk_(?:live|test)_|dop_v1_|hvs\.|csk-|jina_)"
         rf"{_MIXED}[A-Za-z0-9_-]{{20,250}}|pypi-AgE[A-Za-z0-9_-]{{30,300}}|SG\.[A-Za-z0-9_-]{{16,40}}\.[A-Za-z0-9_-]{{16,80}}"
@@ -53,9 +59,9 @@ _ISSUERS = {
     ),
 }  # fmt: skip
 _ISSUED = re.compile(
-    "(?<![A-Za-z0-9])(?:" + "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _ISSUERS.items()) + ")", re.ASCII
+    f"{_APART}(?:" + "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _ISSUERS.items()) + ")", re.ASCII
 )
-_SK = re.compile(r"(?<![A-Za-z0-9])sk-(?P<value>[A-Za-z0-9_-]{16,250})", re.ASCII)
+_SK = re.compile(rf"{_APART}sk-(?P<value>[A-Za-z0-9_-]{{16,250}})", re.ASCII)
 """A key in OpenAI's form, which models may be named in: `_is_key` tells."""
 _HOOK = re.compile(
     r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot"
@@ -64,7 +70,7 @@ _HOOK = re.compile(
     re.ASCII,
 )
 _HEAD = re.compile(
-    r"(?<![A-Za-z0-9])(?:hf_|api_org_|sk-|nvapi-|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|AIza|xox[abeoprs]-|eyJ)",
+    rf"{_APART}(?:hf_|api_org_|sk-|nvapi-|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|AIza|xox[abeoprs]-|eyJ)",
     re.ASCII,
 )
 _END_OF_WORD = re.compile(r"(?<=[A-Za-z0-9_.-])[ \t│|]{0,200}\r?\n", re.ASCII)
@@ -205,8 +211,8 @@ _PEM_LINE = re.compile(
 _MAX_KEY_LINES, _SHORTEST_KEY_LINE = 400, 16
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/]{32,200}={0,2}", re.ASCII)
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,12000}={0,2}", re.ASCII)
-_PRINTED = string.printable.encode()
-"""Bytes of which a text in base64 mostly consists; random words do not."""
+_UNPRINTED = re.compile(r"[\x00-\x08\x0e-\x1a\x7f\ufffd]")
+"""Of which a text in base64 holds little; random words do not."""
 _HEX = re.compile(r"[0-9a-fA-F-]+\Z|[0-9_]+\Z")
 
 _ISSUED_TRIGGERS = (
@@ -267,6 +273,8 @@ _TURN = re.compile(
     re.ASCII,
 )
 """From a line's end to the end of the word that the next one begins with."""
+_OF_TURN, _MAX_MARGIN, _MIN_TURN = string.ascii_letters + string.digits + "_+/~=-", 160, 3
+"""Of the last line of a wrapped secret: its characters, and how many of them follow on how wide a margin."""
 _MARGIN = re.compile(r"[^\n]{0,160}?(?:\]|\||│|:)[ \t│|]{1,8}")
 """What a logger or a box puts in front of every line."""
 _OBJECT = r"(?:self|args|os|config|settings|cls|kwargs|options|request|envs?|app|ctx|get_[A-Za-z_]{1,40}|getenv)"
@@ -288,7 +296,7 @@ _HARMLESS = re.compile(
 )
 """Values that are none: unset, masked already, a variable, a type, a line of code."""
 _PROSE = re.compile(r"[a-z]{1,14}\Z")
-_OPTION = re.compile(r"(?<![\w-])--?[\w-]{0,60}\Z", re.ASCII)
+_OPTION = re.compile(r"(?:(?<![\w-])|(?<=\\[nrt]))--?[\w-]{0,60}\Z", re.ASCII)
 
 
 class Secret(NamedTuple):
@@ -347,7 +355,10 @@ def value_of(shown: str) -> str:
     if _MAYBE_CODED.search(shown):
         shown = _CODE.sub(_meant, shown)
     if "\n" in shown and "PRIVATE KEY" not in shown:
-        shown = re.sub(r"[ \t│|]{0,200}\r?\n[^\n]{0,160}?(?=[A-Za-z0-9_+/~=-]{3,2000}\Z)", "", shown)
+        before, _, line = shown.rpartition("\n")
+        margin = line.rstrip(_OF_TURN)
+        if len(margin) <= _MAX_MARGIN and len(line) - len(margin) >= _MIN_TURN:
+            shown = before.removesuffix("\r").rstrip(" \t│|") + line[len(margin) :]
     return shown
 
 
@@ -538,7 +549,7 @@ def _secret(match: re.Match[str], group: int | str, kind: str) -> Secret:
 
 def _is_none(value: str) -> bool:
     if _MAYBE_CODED.search(value):
-        value = _CODE.sub(_meant, value)
+        value = _CODE.sub(_meant, f"{value};")  # a value ends in front of its last entity's semicolon
     return (
         "[secret" in value
         or _is_shut(value, 0, len(value.rstrip(",;:")))
@@ -742,9 +753,9 @@ def _encoded(text: str, known: Iterable[str]) -> list[tuple[int, int]]:
         if _HEX.match(value):
             continue
         raw = _decoded(value)
-        if not raw or len(raw.translate(None, _PRINTED)) * 5 > len(raw):
-            continue
         inside = raw.decode("utf-8", "replace")
+        if len(_UNPRINTED.findall(inside)) * 5 >= len(inside):
+            continue
         lowered = inside.lower()
         if any(value in inside for value in known) or (
             any(trigger in lowered for trigger in _TRIGGERS) and _plain(inside, encoded=False)
@@ -764,13 +775,16 @@ def _turned(text: str, found: list[Secret]) -> list[Secret]:
         if index < 0 or found[index].end <= start:
             heads.append(Secret(start, end, "token", start))
     kept, told = list[Secret](), set(found)
-    for secret in (*found, *heads):
+    reach = 0
+    for secret in sorted((*found, *heads)):
         end = secret.end
-        for _ in range(_TURNS):
+        # What begins within another's further lines has been looked at.
+        for _ in range(_TURNS if secret.start >= reach else 0):
             turn = _turn(text, end)
             if turn is None:
                 break
             end = turn
+        reach = max(reach, end)
         if end > secret.end or secret in told:
             kept.append(secret._replace(end=end))
     return merged(kept)

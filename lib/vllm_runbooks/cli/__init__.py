@@ -83,8 +83,8 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
         return _refuse(f"{named}{error.strerror or error}; check the path and its permissions")
-    except (KeyboardInterrupt, click.exceptions.Abort):
-        sys.stderr.write("vllm-runbooks: interrupted\n")
+    except (KeyboardInterrupt, click.exceptions.Abort) as error:
+        sys.stderr.write(f"vllm-runbooks: interrupted{f'; {error}' if str(error) else ''}\n")
         return 130
     return status if isinstance(status, int) else 0
 

@@ -10,6 +10,7 @@ from vllm_runbooks import collect, render, session
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.cli import output
 from vllm_runbooks.records import Answer, Evidence
+from vllm_runbooks.redact import redact_text
 
 
 @click.command()
@@ -95,7 +96,7 @@ def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:
 def _fetched(source: str, vllm: str | None) -> Evidence:
     """Fetch the log; the command is shown before it runs, and what its tool says beside the log after it."""
     command = collect.command(source)
-    click.echo(f"vllm-runbooks: running `{command.line}`: {command.effect}", err=True)
+    click.echo(f"vllm-runbooks: running `{redact_text(command.line)}`: {command.effect}", err=True)
     document, said = collect.fetch(command)
     if said:
         click.echo(f"vllm-runbooks: {command.argv[0]} says: {said}", err=True)
