@@ -687,3 +687,15 @@ def test_the_page_shows_what_is_printed(
     assert as_added == added
     figures = re.compile(r"after \d+ s|\d+ replaced \(.*\)")
     assert figures.sub("", as_recorded).endswith(figures.sub("", recorded))
+
+
+def test_a_name_that_holds_a_secret_is_no_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would stand in every report; the message does not repeat it."""
+    token = "hf" + "_AbCdEfGhIjKlMnOpQrStUvWxYz01234567"
+    (tmp_path / "a.log").write_text("INFO 11-20 08:29:25 [api_server.py:1] vLLM API server version 0.19.0\n")
+
+    assert cli.run(["record", "--out", str(tmp_path / token), "--log", str(tmp_path / "a.log")]) == 2
+    printed = capsys.readouterr()
+    assert "looks like a secret" in printed.err
+    assert token not in printed.err + printed.out
+    assert [path.name for path in tmp_path.iterdir()] == ["a.log"]

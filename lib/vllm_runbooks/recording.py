@@ -29,7 +29,7 @@ from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.evidence import decode
 from vllm_runbooks.files import store
 from vllm_runbooks.records import Answer, Case, Document, Evidence, Expectation, Judgement, document
-from vllm_runbooks.redact import Redactor
+from vllm_runbooks.redact import Redactor, redact_name
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -384,6 +384,8 @@ def _check_folder(folder: Path) -> None:
         raise InputError(
             f"{folder}: its name is the case's id; write one of letters, digits, dots, dashes and underscores"
         )
+    if redact_name(path.name) != path.name:
+        raise InputError("the folder's name, which is the case's id, holds what looks like a secret; choose another")
     try:
         if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
             raise InputError(f"{folder}: exists already, and nothing is overwritten; name another folder")
