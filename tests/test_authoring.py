@@ -421,7 +421,8 @@ def _mutated(text: str, rng: random.Random) -> bytes:
     return bytes(raw)
 
 
-def test_two_thousand_mutations_end_in_a_catalog_error_or_a_record(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [400, pytest.param(2000, marks=pytest.mark.slow)])
+def test_mutations_end_in_a_catalog_error_or_a_record(tmp_path: Path, count: int) -> None:
     """Never another exception, never long."""
     rng = random.Random(20261120)  # noqa: S311 - repeatable, not secret
     sources = [path.read_text() for path in sorted((catalog.catalog_dir() / "symptoms").glob("*.yaml"))]
@@ -429,7 +430,7 @@ def test_two_thousand_mutations_end_in_a_catalog_error_or_a_record(tmp_path: Pat
     path.parent.mkdir()
     refused, slowest = 0, 0.0
     nameless: list[str] = []
-    for number in range(2000):
+    for number in range(count):
         path.write_bytes(_mutated(sources[number % len(sources)] if number % 4 == 0 else GOOD, rng))
         began = time.process_time()
         try:
@@ -440,7 +441,7 @@ def test_two_thousand_mutations_end_in_a_catalog_error_or_a_record(tmp_path: Pat
         slowest = max(slowest, time.process_time() - began)
 
     assert nameless == []
-    assert refused > 1000
+    assert refused > count / 2
     assert slowest < 2
 
 

@@ -209,6 +209,7 @@ def test_a_record_names_the_runbooks_that_fit(symptoms: list[str], runbooks: lis
     assert recording._runbooks(symptoms) == runbooks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id_", ["qwen-a100-shared-gpu-race", "autoglm-3090-video-oom"])
 def test_a_failed_start_is_recorded_checked_and_reported(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], id_: str
@@ -257,7 +258,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("kind", ["tame", "stubborn"])
+@pytest.mark.parametrize("kind", ["tame", pytest.param("stubborn", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_server_is_stopped_and_the_case_is_written(tmp_path: Path, kind: str, number: signal.Signals) -> None:
     """The signal is handed on; within five seconds all that the command started is gone, and the log is a case."""
@@ -295,6 +296,7 @@ def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
     assert recorder.wait(30) == 0
 
 
+@pytest.mark.slow
 def test_a_recorder_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     """No process, no half of a case."""
     mark = f"{tmp_path}/x"
