@@ -89,7 +89,7 @@ def test_the_project_speaks_of_itself_alone() -> None:
         if not path.is_file() or path.suffix in {".png", ".woff2"}:
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
-        if re.search(r"https?://[^\s\"')]*(?:pypi|/simple)", text) and not name.startswith("catalog/cases/"):
+        if re.search(r"//[^\s\"')]*(?:pypi|npmjs|/simple)", text) and not name.startswith("catalog/cases/"):
             found.append(f"{name}: the address of a package index")
         if re.search(beside, text) and not name.startswith("tests/"):
             found.append(f"{name}: a place beside the project")

@@ -136,7 +136,7 @@ NAMED: dict[str, str] = {
     "docker login --password": "docker login --username bob --password {} ghcr.io",
     ".dockerconfigjson": '.dockerconfigjson: <base64>{{"auths":{{"x.io":{{"auth":"abc","password":"{}"}}}}}}</base64>',
     ".netrc": "machine huggingface.co login bob password {}",
-    ".npmrc": "//registry.npmjs.org/:_authToken={}",
+    ".npmrc": "//packages.example.org/:_authToken={}",
     "Slack": "https://hooks.slack.com/services/T00000000/B00000000/{}",
     "W&B": "WANDB_API_KEY={}",
     "W&B login": "wandb login {}",

@@ -92,8 +92,8 @@ def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
     shown = [c for c in candidates if c.symptom.role is Role.CAUSE]
     fatal = [c for c in shown if c.symptom.severity is Severity.FATAL]
     # What a cause quotes as its own evidence is no second fault.
-    quoted = {(hit.quote.file, hit.quote.line) for c in fatal for hit in c.companions}
-    shown = [c for c in shown if c in fatal or (c.hits[0].quote.file, c.hits[0].quote.line) not in quoted]
+    quoted = {_line(hit) for c in fatal for hit in c.companions}
+    shown = [c for c in shown if c in fatal or _line(c.hits[0]) not in quoted]
     stand_ins = [
         c
         for c in candidates
@@ -138,17 +138,11 @@ def _placed_by_their_own(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
     A parent repeats its worker's words in an exception of its own ("Worker failed with error '…'"): its frames, and the
     phase it was in, say nothing about where the worker failed.
     """
-    wrapped = {
-        (h.quote.file, h.quote.line)
-        for h in hits
-        if h.signature >= 0 and catalog.symptoms[h.symptom].role is Role.WRAPPER
-    }
+    wrapped = {_line(h) for h in hits if h.signature >= 0 and catalog.symptoms[h.symptom].role is Role.WRAPPER}
     return [
         h
         for h in hits
-        if h.depth == _UNPLACED
-        or (h.quote.file, h.quote.line) not in wrapped
-        or catalog.symptoms[h.symptom].role is not Role.CAUSE
+        if h.depth == _UNPLACED or _line(h) not in wrapped or catalog.symptoms[h.symptom].role is not Role.CAUSE
     ]
 
 
@@ -160,7 +154,7 @@ def _most_precise(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
     places: dict[tuple[int, int], dict[str, int]] = {}
     for hit in hits:
         if hit.signature >= 0:
-            depths = places.setdefault((hit.quote.file, hit.quote.line), {})
+            depths = places.setdefault(_line(hit), {})
             depths[hit.symptom] = max(hit.depth, depths.get(hit.symptom, hit.depth))
     replaced = set()
     for place, depths in places.items():
@@ -169,7 +163,7 @@ def _most_precise(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
             if catalog.symptoms[name].role is Role.CAUSE:
                 named |= {s for s, known in depths.items() if name.startswith(f"{s}.") and depths[name] >= known}
         replaced |= {(*place, general) for general in named}
-    return [hit for hit in hits if (hit.quote.file, hit.quote.line, hit.symptom) not in replaced]
+    return [hit for hit in hits if (*_line(hit), hit.symptom) not in replaced]
 
 
 def _decided(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
@@ -247,13 +241,14 @@ def _captures(own: Sequence[Hit], companions: Sequence[Hit]) -> dict[str, str]:
     captures: dict[str, str] = dict(own[0].captures)
     for hit in (*own[1:], *companions):
         taken = {_quantity(name) for name in captures}
-        if _is_at(hit, own[0]) or hit.signature < 0 or not taken & {_quantity(name) for name in hit.captures}:
+        if _line(hit) == _line(own[0]) or hit.signature < 0 or not taken & {_quantity(name) for name in hit.captures}:
             captures.update({n: v for n, v in hit.captures.items() if _quantity(n) not in taken})
     return captures
 
 
-def _is_at(hit: Hit, other: Hit) -> bool:
-    return (hit.quote.file, hit.quote.line) == (other.quote.file, other.quote.line)
+def _line(hit: Hit) -> tuple[int, int]:
+    """File and line in which a hit stands."""
+    return hit.quote.file, hit.quote.line
 
 
 def _quantity(name: str) -> str:
@@ -427,7 +422,7 @@ def _evidence(candidate: _Candidate) -> tuple[Quote, ...]:
     """The deciding line, what adds to it, then where it was repeated; the same words once."""
     quotes: dict[tuple[int, int], Quote] = {}
     for hit in (candidate.hits[0], *candidate.companions, *candidate.hits[1:]):
-        quotes.setdefault((hit.quote.file, hit.quote.line), hit.quote)
+        quotes.setdefault(_line(hit), hit.quote)
     return tuple(quotes.values())[:_QUOTES]
 
 
