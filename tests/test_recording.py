@@ -498,7 +498,8 @@ def test_an_interrupt_before_the_log_is_stored_waits(
     text = Redactor.text
 
     def slow(redactor: Redactor, given: str) -> str:
-        signal.raise_signal(number)
+        if TOKEN in given:
+            signal.raise_signal(number)
         return text(redactor, given)
 
     monkeypatch.setattr(Redactor, "text", slow)
