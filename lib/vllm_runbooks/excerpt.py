@@ -1,0 +1,73 @@
+"""A piece of a file's text that knows where in the file each of its characters stands."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """A place in a file; lines and columns count from 1."""
+
+    line: int
+    column: int
+
+
+class Replacement(NamedTuple):
+    """A change of a file's text: what stands from `start` to `end` (offsets) becomes `new_text`."""
+
+    start: int
+    end: int
+    new_text: str
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """A text taken out of a file: a fenced block, a block scalar, a quoted string with its escapes undone."""
+
+    text: str
+    at: Sequence[int]
+    """Offset in the file of each character, and of the end: one more than the text has characters."""
+
+    @classmethod
+    def whole(cls, text: str) -> Excerpt:
+        """The file itself."""
+        return cls(text, range(len(text) + 1))
+
+    def part(self, start: int, end: int) -> Excerpt:
+        """The characters from one index to another."""
+        return Excerpt(self.text[start:end], self.at[start : end + 1])
+
+    def joined(self, parts: Iterable[tuple[int, int]]) -> Excerpt:
+        """Several pieces (from index, to index) as one text: lines without the indentation or prefix they all have."""
+        pieces = list(parts)
+        text = "".join(self.text[start:end] for start, end in pieces)
+        at = [offset for start, end in pieces for offset in self.at[start:end]]
+        return Excerpt(text, [*at, self.at[pieces[-1][1]] if pieces else self.at[0]])
+
+
+class Places:
+    """Turns offsets in a file's text into lines and columns."""
+
+    def __init__(self, text: str) -> None:
+        # Not splitlines: a form feed or a Unicode separator begins no line for an editor, nor for a shell.
+        self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))][:-1]
+
+    def __call__(self, offset: int) -> Place:
+        """The place of a character; of the text's end, where it ends."""
+        line = bisect_right(self._starts, offset)
+        return Place(line, offset - self._starts[line - 1] + 1)
+
+
+def applied(text: str, edits: Iterable[Replacement]) -> str:
+    """The text with its replacements made; of two that overlap the first in the text counts."""
+    pieces, done = [], 0
+    for start, end, new_text in sorted(edits, key=lambda edit: edit[:2]):
+        if start < done:
+            continue
+        pieces += [text[done:start], new_text]
+        done = end
+    return "".join([*pieces, text[done:]])
