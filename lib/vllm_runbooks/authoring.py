@@ -6,18 +6,15 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import date
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
+from pydantic import TypeAdapter
 
 from vllm_runbooks import catalog, claims, evidence, scan, startup_log
 from vllm_runbooks.answer import STEPS
@@ -44,9 +41,8 @@ from vllm_runbooks.records import (
     Symptom,
     document,
 )
+from vllm_runbooks.yaml_files import Location, Problem, named, parsed, plain, read_yaml, todos
 
-MAX_BYTES = 256 << 10
-MAX_DEPTH = 24
 ORIGINS = ("vllm", "torch", "cuda", "nccl", "ray", "python", "uvicorn", "shell", "kernel", "wrapper")
 """Who may print a line."""
 _UNITS = (
@@ -78,151 +74,6 @@ _TESTED_LATE = ("argument", "fact", "capture")
 _NO_LITERAL = "needs a word"
 """How the one fault begins that a function's name may have: no log is searched for it."""
 _NEEDED = ("signatures", "examples", "near_misses", "explanation")
-_SAID = {
-    "missing": "is missing",
-    "missing_argument": "is missing",
-    "extra_forbidden": "is not a known field",
-    "unexpected_keyword_argument": "is not a known field",
-}
-
-Location = tuple[str | int, ...]
-Problem = tuple[Location, str]
-"""Where in a file, and what is wrong there."""
-
-
-def _guard(text: str, where: str) -> None:
-    """Refuse what would make the parser slow, deep or creative: aliases, tags, deep nesting."""
-    depth = 0
-    for event in YAML(typ="safe", pure=True).parse(text):
-        line = event.start_mark.line + 1
-        if isinstance(event, AliasEvent):
-            raise CatalogError(f"{where}:{line}: aliases (*name) are not allowed; write it out")
-        if isinstance(event, (ScalarEvent, CollectionStartEvent)) and event.tag is not None:
-            raise CatalogError(f"{where}:{line}: tags (!name) are not allowed; write plain YAML")
-        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            raise CatalogError(f"{where}:{line}: nested deeper than {MAX_DEPTH} levels; flatten it")
-
-
-@lru_cache(maxsize=1024)
-def _loaded(text: str, where: str) -> Any:
-    """The data of a YAML text, with positions; a catalog is read more than once while it is checked."""
-    _guard(text, where)
-    return YAML(typ="rt", pure=True).load(text)
-
-
-def read_yaml(path: Path, where: str | None = None) -> dict[Any, Any] | list[Any]:
-    """Read one YAML file, with positions; raises CatalogError with file and line."""
-    where = where or path.name
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise CatalogError(f"{where}: cannot be read: {error.strerror}; check the path") from None
-    if len(raw) > MAX_BYTES:
-        raise CatalogError(f"{where}: {len(raw)} bytes; a catalog file has at most {MAX_BYTES}, split it")
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise CatalogError(f"{where}:{line}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
-    try:
-        data = _loaded(text, where)
-    except CatalogError:
-        raise
-    except Exception as error:  # noqa: BLE001 - on damaged text ruamel.yaml raises nearly anything
-        raise CatalogError(f"{where}{_not_yaml(error, text)}") from None
-    if not isinstance(data, (dict, list)):
-        raise CatalogError(f"{where}:1: holds no mapping; `vllm-runbooks catalog new` writes a scaffold")
-    return data
-
-
-def _not_yaml(error: Exception, text: str) -> str:
-    mark = getattr(error, "problem_mark", None)
-    position = getattr(error, "position", None)
-    if mark is not None:
-        line = f":{mark.line + 1}:{mark.column + 1}"
-    else:
-        line = f":{text.count(chr(10), 0, position) + 1}" if isinstance(position, int) else ":1"
-    known = isinstance(error, YAMLError)
-    problem = (
-        getattr(error, "problem", None) or getattr(error, "reason", None) or (error if known else "cannot be parsed")
-    )
-    said = " ".join(str(problem).split("\n", 1)[0].split()) or "cannot be parsed"
-    return f"{line}: not YAML: {said[:200]}; compare with a file that is good"
-
-
-def _line(data: Any, location: Iterable[str | int]) -> int:
-    """Line (from 1) at which the value at a location is written, as near as the file tells."""
-    line = 1
-    for key in location:
-        position = getattr(data, "lc", None)
-        if position is None:
-            break
-        line = position.line + 1
-        entries = position.data or {}
-        if key not in entries:
-            break
-        line = entries[key][0] + 1
-        data = data[key]
-    return line
-
-
-def _plain(data: Any, key: str | None = None) -> Any:
-    """Data without YAML's own types, list-written patterns joined, a case's `class` renamed to the record's field."""
-    if isinstance(data, Mapping):
-        renamed = {"class": "class_", "class_": "class__"} if key == "expect" else {}
-        return {renamed.get(str(k), str(k)): _plain(v, str(k)) for k, v in data.items()}
-    if isinstance(data, list):
-        if key == "pattern":
-            return _joined(data)
-        if key == "patterns":
-            return [_joined(piece) for piece in data]
-        return [_plain(value) for value in data]
-    for kind in (bool, int, float, str):
-        if isinstance(data, kind):
-            return kind(data)
-    return str(data) if isinstance(data, date) else data
-
-
-def _joined(pattern: Any) -> Any:
-    if isinstance(pattern, list) and all(isinstance(piece, str) for piece in pattern):
-        return "".join(pattern)
-    return _plain(pattern)
-
-
-def _named(data: Any, where: str, problems: Iterable[Problem]) -> list[str]:
-    """Problems as lines: file, line, field, what is wrong."""
-    return [
-        f"{where}:{_line(data, location)}: {'.'.join(map(str, location)) or '(file)'}: {' '.join(said.split())}"
-        for location, said in problems
-    ]
-
-
-def _parsed(kind: str, data: Any) -> tuple[Any, list[Problem]]:
-    try:
-        return _ADAPTERS[kind].validate_json(json.dumps(_plain(data)), strict=True), []
-    except ValidationError as error:
-        found: list[Problem] = []
-        for detail in error.errors(include_url=False, include_input=True):
-            location = tuple(p.removesuffix("_") if isinstance(p, str) else p for p in detail["loc"])
-            value = json.dumps(detail["input"], default=str)[:60]
-            said = _SAID.get(detail["type"], f"{detail['msg'][0].lower()}{detail['msg'][1:]}, not {value}")
-            found.append((location, said))
-        return None, found
-    except (TypeError, ValueError, RecursionError) as error:
-        return None, [((), str(error).splitlines()[0])]
-
-
-def _todos(data: Any, location: Location = ()) -> Iterator[Problem]:
-    """What the scaffold left to fill in."""
-    if isinstance(data, Mapping):
-        for key, value in data.items():
-            yield from _todos(value, (*location, key))
-    elif isinstance(data, list):
-        for index, value in enumerate(data):
-            yield from _todos(value, (*location, index))
-    elif isinstance(data, str) and data.startswith("TODO"):
-        yield location, "still says TODO; fill it in"
 
 
 def read_words(path: Path, where: str | None = None) -> dict[str, str]:
@@ -235,7 +86,7 @@ def read_words(path: Path, where: str | None = None) -> dict[str, str]:
         ((word,), "needs its meaning, in words") for word, said in data.items() if not isinstance(said, str)
     ]
     if problems:
-        raise CatalogError("\n".join(_named(data, where, problems)))
+        raise CatalogError("\n".join(named(data, where, problems)))
     return {str(word): str(said) for word, said in data.items()}
 
 
@@ -277,16 +128,18 @@ def read_patterns(path: Path, where: str | None = None) -> dict[str, list[str]]:
     shared: dict[str, list[str]] = {}
     problems: list[Problem] = []
     for name, wordings in data.items():
-        plain = _plain(wordings, "patterns") if isinstance(wordings, list) else None
-        if not plain or not all(isinstance(wording, str) for wording in plain):
+        listed = plain(wordings, "patterns") if isinstance(wordings, list) else None
+        if not listed or not all(isinstance(wording, str) for wording in listed):
             problems.append(((name,), "must be a list of patterns"))
             continue
-        shared[str(name)] = plain
+        shared[str(name)] = listed
         problems += [
-            ((name, index), f"the pattern {fault}") for index, wording in enumerate(plain) for fault in _faults(wording)
+            ((name, index), f"the pattern {fault}")
+            for index, wording in enumerate(listed)
+            for fault in _faults(wording)
         ]
     if problems:
-        raise CatalogError("\n".join(_named(data, where, problems)))
+        raise CatalogError("\n".join(named(data, where, problems)))
     return shared
 
 
@@ -317,8 +170,8 @@ def read_symptom(path: Path, where: str | None = None) -> Symptom:
     """Read one symptom; raises CatalogError with every problem of the file, one a line."""
     where = where or path.name
     data = read_yaml(path, where)
-    symptom, problems = _parsed("symptom", data)
-    problems += _todos(data)
+    symptom, problems = parsed(_ADAPTERS["symptom"], data)
+    problems += todos(data)
     if symptom is not None:
         root = path.absolute().parent.parent
         shared = _shared_patterns(root)
@@ -334,7 +187,7 @@ def read_symptom(path: Path, where: str | None = None) -> Symptom:
             symptom = replace(symptom, **{name: _expanded(getattr(symptom, name), shared) for name in _SIGNATURES})
             problems += _symptom_problems(symptom, path.stem, root)
     if problems or symptom is None:
-        raise CatalogError("\n".join(_named(data, where, problems)))
+        raise CatalogError("\n".join(named(data, where, problems)))
     result: Symptom = symptom
     return result
 
@@ -508,7 +361,7 @@ def check_symptom(path: Path, where: str | None = None) -> Symptom:
     lines = read_line_formats(catalog.catalog_dir() / "lines.yaml")
     problems = example_problems(symptom, Catalog({symptom.id: symptom}, tuple(lines)))
     if problems:
-        raise CatalogError("\n".join(_named(read_yaml(path, where), where or path.name, problems)))
+        raise CatalogError("\n".join(named(read_yaml(path, where), where or path.name, problems)))
     return symptom
 
 
@@ -516,14 +369,14 @@ def read_line_formats(path: Path, where: str | None = None) -> list[LineFormat]:
     """Read the table of printed lines; raises CatalogError with every problem, one a line."""
     where = where or path.name
     data = read_yaml(path, where)
-    formats, problems = _parsed("lines", data)
+    formats, problems = parsed(_ADAPTERS["lines"], data)
     for index, line_format in enumerate(formats or ()):
         for number, pattern in enumerate(line_format.patterns):
             problems += [((index, "patterns", number), f"the pattern {fault}") for fault in _faults(pattern)]
         if line_format.phase is not None and line_format.phase not in startup_log.PHASES:
             problems.append(((index, "phase"), f"is no phase; write one of {', '.join(startup_log.PHASES)}"))
     if problems or formats is None:
-        raise CatalogError("\n".join(_named(data, where, problems)))
+        raise CatalogError("\n".join(named(data, where, problems)))
     result: list[LineFormat] = formats
     return result
 
@@ -532,14 +385,14 @@ def read_case(path: Path, where: str | None = None) -> Case:
     """Read a case's `case.yaml` and the claims beside it; raises CatalogError with every problem, one a line."""
     where = where or f"{path.parent.name}/{path.name}"
     data = read_yaml(path, where)
-    authored, problems = _parsed("case", data)
+    authored, problems = parsed(_ADAPTERS["case"], data)
     beside = path.with_name("claims.yaml")
     judged = read_claims(beside, str(Path(where).with_name(beside.name))) if beside.is_file() else None
     if authored is not None:
         problems += _case_problems(authored, path.parent)
         problems += _expected_claim_problems(authored, judged)
     if problems or authored is None:
-        raise CatalogError("\n".join(_named(data, where, problems)))
+        raise CatalogError("\n".join(named(data, where, problems)))
     return Case(**vars(authored), claims=judged)
 
 
@@ -559,12 +412,12 @@ def read_claims(path: Path, where: str | None = None) -> Claims:
     """Read a case's `claims.yaml`; raises CatalogError with every problem, one a line."""
     where = where or f"{path.parent.name}/{path.name}"
     data = read_yaml(path, where)
-    judged, problems = _parsed("claims", data)
-    problems += _todos(data)
+    judged, problems = parsed(_ADAPTERS["claims"], data)
+    problems += todos(data)
     if judged is not None:
         problems += _claims_problems(judged, path.parent)
     if problems or judged is None:
-        raise CatalogError("\n".join(_named(data, where, problems)))
+        raise CatalogError("\n".join(named(data, where, problems)))
     result: Claims = judged
     return result
 
@@ -689,7 +542,7 @@ def cross_check(root: Path) -> list[str]:
                 found.append((("signatures",), f"the same title or pattern as in {seen[said]}; merge the two"))
         if symptom.runbook and runbooks.is_dir() and not (runbooks / f"{symptom.runbook}.ipynb").is_file():
             found.append((("runbook",), f"{symptom.runbook!r} is not in runbooks/; write it or leave the field out"))
-        problems += _named(read_yaml(path, where), where, dict.fromkeys(found)) if found else []
+        problems += named(read_yaml(path, where), where, dict.fromkeys(found)) if found else []
     return problems
 
 
