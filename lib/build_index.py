@@ -23,20 +23,21 @@ class IndexBuildHook(BuildHookInterface):  # type: ignore[misc] # hatchling publ
             return
         root = Path(self.root)
         sys.path.insert(0, str(root / "lib"))
-        from vllm_runbooks import authoring  # noqa: PLC0415 - only importable now
+        from vllm_runbooks import authoring, rule_files  # noqa: PLC0415 - only importable now
 
-        index, problems = authoring.compile_index(root / "catalog")
-        if problems:
-            raise SystemExit("the catalog has problems:\n" + "\n".join(problems))
         self._folder = tempfile.mkdtemp(prefix="vllm-runbooks-index-")
-        target = Path(self._folder) / "index.json"
-        target.write_text(json.dumps(index, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+        for name, compiler in (("index", authoring.compile_index), ("rules", rule_files.compile_rules)):
+            index, problems = compiler(root / "catalog")
+            if problems:
+                raise SystemExit("the catalog has problems:\n" + "\n".join(problems))
+            target = Path(self._folder) / f"{name}.json"
+            target.write_text(json.dumps(index, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+            build_data["force_include"][str(target)] = f"vllm_runbooks/_data/catalog/{name}.json"
         build_data["force_include"].update(
             {
                 str(root / "catalog"): "vllm_runbooks/_data/catalog",
                 str(root / "runbooks"): "vllm_runbooks/_data/runbooks",
                 str(root / "docs"): "vllm_runbooks/_data/docs",
-                str(target): "vllm_runbooks/_data/catalog/index.json",
             }
         )
 

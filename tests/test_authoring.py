@@ -350,7 +350,7 @@ def test_a_folder_is_checked_as_a_whole(tmp_path: Path) -> None:
     write(root, GOOD.replace("port.in_use.mine", "port.in_use.yours"), "port.in_use.yours")
     write(
         root,
-        GOOD.replace("port.in_use.mine", "dist.nccl_init").replace("'my port", "'the port") + "runbook: none\n",
+        GOOD.replace("port.in_use.mine", "dist.nccl_init").replace("'my port", "'the port") + "runbook: none\ninstead_of: [port.in_use, port.none]\n",
         "dist.nccl_init",
     )
     write(root, "[", "broken")
@@ -363,6 +363,7 @@ def test_a_folder_is_checked_as_a_whole(tmp_path: Path) -> None:
     assert [line.removeprefix("symptoms/") for line in found] == [
         "dist.nccl_init.yaml:8: examples.0.text: is not found by any signature",
         "dist.nccl_init.yaml:6: signatures.0.pattern: no example shows this wording; add one as the software prints it",
+        "dist.nccl_init.yaml:31: instead_of.1: 'port.none' is no symptom; name one that is, or leave it out",
         "dist.nccl_init.yaml:30: runbook: 'none' is not in runbooks/; write it or leave the field out",
         "port.in_use.mine.yaml:" + double.format("dist.nccl_init"),
         "port.in_use.yours.yaml:" + double.format("dist.nccl_init"),

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks import catalog, claims, evidence, scan, startup_log
+from vllm_runbooks import catalog, claims, evidence, rule_files, scan, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.diagnosis import PLACEHOLDER, diagnose, filled_or_plain
@@ -34,6 +34,8 @@ from vllm_runbooks.records import (
     Facts,
     Hit,
     LineFormat,
+    Linted,
+    Migrated,
     Outcome,
     Role,
     Severity,
@@ -41,6 +43,7 @@ from vllm_runbooks.records import (
     Symptom,
     document,
 )
+from vllm_runbooks.rule_files import compile_rules, read_rule
 from vllm_runbooks.yaml_files import Location, Problem, named, parsed, plain, read_yaml, todos
 
 ORIGINS = ("vllm", "torch", "cuda", "nccl", "ray", "python", "uvicorn", "shell", "kernel", "wrapper")
@@ -65,7 +68,10 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "lines": TypeAdapter(list[LineFormat]),
     "case": TypeAdapter(CaseFile),
     "claims": TypeAdapter(Claims),
+    "rule": rule_files.ADAPTER,
 }
+_PRINTED: dict[str, type] = {"diagnose": Answer, "lint": Linted, "migrate": Migrated}
+"""Records that commands print as JSON."""
 _SIGNATURES = ("signatures", "companions")
 _TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first")
 """What a condition can test, one of them each."""
@@ -486,7 +492,8 @@ def check_file(path: Path) -> None:
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file, or use --dir for a catalog folder")
     readers = {**_TABLES, "case.yaml": read_case, "claims.yaml": read_claims}
-    readers.get(path.name, check_symptom)(path, str(path))
+    default = read_rule if path.absolute().parent.name == "rules" else check_symptom
+    readers.get(path.name, default)(path, str(path))
 
 
 def compile_index(root: Path) -> tuple[dict[str, Any], list[str]]:
@@ -528,6 +535,7 @@ def cross_check(root: Path) -> list[str]:
             good[path] = read_symptom(path)
     lines = read_line_formats(catalog.catalog_dir() / "lines.yaml")
     shelf = Catalog({symptom.id: symptom for symptom in good.values()}, tuple(lines))
+    known = {path.stem for folder in (catalog.catalog_dir(), root) for path in (folder / "symptoms").glob("*.yaml")}
     shown: set[str] = set()
     tried = {path: example_problems(symptom, shelf, shown) for path, symptom in good.items()}
     for path, symptom in good.items():
@@ -540,6 +548,9 @@ def cross_check(root: Path) -> list[str]:
         for said in ((symptom.title.casefold(), False), *_bare_patterns(symptom)):
             if seen.setdefault(said, where) != where:
                 found.append((("signatures",), f"the same title or pattern as in {seen[said]}; merge the two"))
+        for index, name in enumerate(symptom.instead_of):
+            if name not in known:
+                found.append((("instead_of", index), f"{name!r} is no symptom; name one that is, or leave it out"))
         if symptom.runbook and runbooks.is_dir() and not (runbooks / f"{symptom.runbook}.ipynb").is_file():
             found.append((("runbook",), f"{symptom.runbook!r} is not in runbooks/; write it or leave the field out"))
         problems += named(read_yaml(path, where), where, dict.fromkeys(found)) if found else []
@@ -550,7 +561,8 @@ def check_folder(root: Path) -> tuple[int, list[str]]:
     """Check a whole catalog folder, its cases included; how many files were read, and the problems, one line each."""
     tables = [path for name in _TABLES if (path := root / name).is_file()]
     cases = sorted((root / "cases").glob("*/")) if (root / "cases").is_dir() else []
-    checked = len(tables) + sum(path.is_file() for path in (root / "symptoms").glob("*.yaml")) + len(cases)
+    authored = [path for kind in ("symptoms", "rules") for path in (root / kind).glob("*.yaml") if path.is_file()]
+    checked = len(tables) + len(authored) + len(cases)
     if not checked:
         raise InputError(f"{root}: holds no symptoms/*.yaml and no cases; name a catalog folder")
     problems: list[str] = []
@@ -560,8 +572,7 @@ def check_folder(root: Path) -> tuple[int, list[str]]:
         except CatalogError as error:
             problems += str(error).splitlines()
     if not problems:
-        _, problems = compile_index(root)
-        problems += cross_check(root)
+        problems = [*compile_index(root)[1], *compile_rules(root)[1], *cross_check(root)]
     for case in cases:
         problems += _case_folder_problems(case)
     return checked, list(dict.fromkeys(problems))
@@ -582,12 +593,14 @@ def _case_folder_problems(folder: Path) -> list[str]:
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """JSON Schemas for the authored files and for the document that `diagnose` prints, by file name."""
+    """JSON Schemas for the authored files and for the documents that commands print, by file name."""
     found = {f"{name}.json": _schema(adapter) for name, adapter in _ADAPTERS.items()}
-    printed = _schema(TypeAdapter(Answer), is_printed=True)
-    printed["properties"] = {"schema": {"const": 1, "title": "Schema"}, **printed["properties"]}
-    printed["required"] = ["schema", *printed["required"]]
-    return {**found, "diagnose.json": printed}
+    for name, kind in _PRINTED.items():
+        printed = _schema(TypeAdapter(kind), is_printed=True)
+        printed["properties"] = {"schema": {"const": 1, "title": "Schema"}, **printed["properties"]}
+        printed["required"] = ["schema", *printed["required"]]
+        found[f"{name}.json"] = printed
+    return found
 
 
 def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str, Any]:

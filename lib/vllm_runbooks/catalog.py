@@ -16,18 +16,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError, store
-from vllm_runbooks.records import LineFormat, Symptom, form, record
+from vllm_runbooks.records import LineFormat, Rule, Symptom, form, record
 from vllm_runbooks.scan import PatternSet
 
-FORMAT = "4"
+FORMAT = "5"
 """Changed when the index's own form changes, so that an older one is not read."""
 
 Compiler = Callable[[Path], tuple[dict[str, Any], list[str]]]
-"""Turns a catalog folder into its index and the problems found, one line each."""
+"""Turns a catalog folder into an index of it and the problems found, one line each."""
+T = TypeVar("T")
 
 
 def data_dir(override: str | Path | None = None) -> Path:
@@ -70,12 +71,17 @@ def cases_dir(override: str | None = None) -> Path:
 
 
 def sources(root: Path) -> list[Path]:
-    """The authored files that an index is made of, in a fixed order."""
+    """The authored files that the index of symptoms is made of, in a fixed order."""
     return [root / "lines.yaml", *sorted((root / "symptoms").glob("*.yaml"))]
 
 
+def rule_sources(root: Path) -> list[Path]:
+    """The authored files that the index of rules is made of, in a fixed order."""
+    return sorted((root / "rules").glob("*.yaml"))
+
+
 @cache
-def _code() -> str:
+def _code(*kinds: type) -> str:
     """What an index depends on beside the authored files: the package's version, and the form of its records."""
     from importlib import metadata  # noqa: PLC0415 - slow, and not needed with an installed index
 
@@ -83,20 +89,30 @@ def _code() -> str:
         version = metadata.version("vllm-runbooks")
     except metadata.PackageNotFoundError:
         version = "none"
-    return json.dumps([FORMAT, version, form(Symptom), form(LineFormat)])
+    return json.dumps([FORMAT, version, *map(form, kinds)])
+
+
+def digest(files: Iterable[Path], *kinds: type) -> str:
+    """Digest of authored files, of the package's version and of the records: an index with this key is fresh."""
+    found = hashlib.sha256(_code(*kinds).encode())
+    for path in files:
+        found.update(path.name.encode() + b"\0")
+        with suppress(OSError):
+            found.update(path.read_bytes())
+    return found.hexdigest()[:20]
 
 
 def key(root: Path) -> str:
-    """Digest of the authored files, of the package's version and of its records: an index with this key is fresh."""
-    digest = hashlib.sha256(_code().encode())
+    """Key of the index of symptoms."""
     shared = (
         folder / f"{name}.yaml" for folder in (catalog_dir(), root) for name in ("patterns", "classes", "captures")
     )
-    for path in (*shared, *sources(root)):
-        digest.update(path.name.encode() + b"\0")
-        with suppress(OSError):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:20]
+    return digest((*shared, *sources(root)), Symptom, LineFormat)
+
+
+def rules_key(root: Path) -> str:
+    """Key of the index of rules."""
+    return digest(rule_sources(root), Rule)
 
 
 def _cache_dir() -> Path:
@@ -119,11 +135,11 @@ def _decoded(index: Any) -> _Index:
     return _Index({s.id: s for s in symptoms}, lines, tuple(index.get("problems", ())))
 
 
-def _read_index(path: Path, wanted: str | None) -> _Index | None:
+def _read_index(path: Path, wanted: str | None, decoded: Callable[[Any], T]) -> T | None:
     """The index in a file; None where there is none, or one of other sources, or one that is damaged."""
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
-        return _decoded(index) if wanted is None or index.get("key") == wanted else None
+        return decoded(index) if wanted is None or index.get("key") == wanted else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -173,13 +189,17 @@ class Catalog:
         return self._meanings[pattern]
 
 
-def _index(root: Path, compiler: Compiler | None) -> _Index:
-    packaged = _read_index(root / "index.json", None) if root == catalog_dir() else None
+def indexed(name: str, root: Path, fresh: str, compiler: Compiler | None, decoded: Callable[[Any], T]) -> T:
+    """A compiled index of a catalog folder: the packaged one, else the one kept under its key, else compiled anew.
+
+    Raises:
+        InputError: there is none, and no compiler was handed over.
+    """
+    packaged = _read_index(root / f"{name}.json", None, decoded) if root == catalog_dir() else None
     if packaged is not None:
         return packaged
-    fresh = key(root)
-    cached = _cache_dir() / f"index-{fresh}.json"
-    index = _read_index(cached, fresh)
+    cached = _cache_dir() / f"{name}-{fresh}.json"
+    index = _read_index(cached, fresh, decoded)
     if index is not None:
         return index
     if compiler is None:
@@ -189,7 +209,30 @@ def _index(root: Path, compiler: Compiler | None) -> _Index:
     with suppress(OSError, NotStoredError):  # a host without a writable home compiles anew each time
         cached.parent.mkdir(parents=True, exist_ok=True)
         store(cached, json.dumps(compiled, ensure_ascii=False, separators=(",", ":")))
-    return _decoded(compiled)
+    return decoded(compiled)
+
+
+def _index(root: Path, compiler: Compiler | None) -> _Index:
+    return indexed("index", root, key(root), compiler, _decoded)
+
+
+class Rules(NamedTuple):
+    """The rules that commands are judged by."""
+
+    by_id: Mapping[str, Rule]
+    problems: tuple[str, ...]
+    """Files that were left out, as the compiler named them."""
+
+
+def load_rules(compiler: Compiler | None = None) -> Rules:
+    """Load the rules of `catalog/rules`."""
+
+    def decoded(index: Any) -> Rules:
+        rules = [record(Rule, data) for data in index["rules"]]
+        return Rules({rule.id: rule for rule in rules}, tuple(index.get("problems", ())))
+
+    root = catalog_dir()
+    return indexed("rules", root, rules_key(root), compiler, decoded)
 
 
 def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) -> Catalog:

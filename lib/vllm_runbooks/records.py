@@ -51,6 +51,16 @@ class Level(StrEnum):
     POSSIBLE = "possible"
 
 
+class IssueSeverity(StrEnum):
+    """How much an issue of a command matters."""
+
+    ERROR = "error"
+    """The shell or the release's parser refuses it, or does something else than is written."""
+    WARNING = "warning"
+    """It starts, but it is wrong, unsafe or wasteful."""
+    INFO = "info"
+
+
 class Role(StrEnum):
     """What a matching line is to the failure."""
 
@@ -383,6 +393,65 @@ class Symptom:
     def class_(self) -> str:
         """The class: the first two words of the id."""
         return ".".join(self.id.split(".")[:2])
+
+
+@dataclass(frozen=True)
+class RuleExample:
+    """A text that breaks a rule; it is a test of the rule and stands on its page."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    text: str
+    """A script, file or command of our own."""
+    at: str
+    """The words that the issue points at."""
+    vllm: str | None = None
+    """Release that it is checked against; None: the newest known."""
+    gpus: str | None = None
+    file: str = ""
+    """Name of the file, where the name tells its format."""
+    says: str = ""
+    """Words that the message must hold."""
+    fixed: str | None = None
+    """What `--fix` makes of the whole text; None: this issue has no fix."""
+
+
+@dataclass(frozen=True)
+class RuleNearMiss:
+    """A text that looks alike and about which the rule must be silent."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    text: str
+    why: str
+    vllm: str | None = None
+    gpus: str | None = None
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Something that is wrong with a command, script or manifest. One YAML file each."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    id: str
+    """`<group>.<words-with-dashes>`; the file's name."""
+    title: str
+    """The fault in a few words, never the fix."""
+    severity: IssueSeverity
+    message: tuple[str, ...]
+    """Sentences with what was found, `{name}`; one that needs what is not known is left out."""
+    why: str
+    """Plain words: what the shell or vLLM does with it, and why that is not what was meant."""
+    examples: tuple[RuleExample, ...]
+    near_misses: tuple[RuleNearMiss, ...]
+    verified: Verified
+    mends: str | None = None
+    """What `--fix` does about it; None: nothing."""
+    values: dict[str, Any] = field(default_factory=dict)
+    """The table that the rule looks things up in."""
+    references: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -724,6 +793,87 @@ class Answer:
     ranks: tuple[RankFacts, ...]
     first_error: Quote | None
     """The first exception that no symptom explains, where it stands before the cause or there is none."""
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A change of the file that mends an issue: what stands from one place up to another becomes `new_text`."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    new_text: str
+
+
+@dataclass(frozen=True)
+class Issue:
+    """Something that is wrong with a command, and where."""
+
+    rule: str
+    severity: IssueSeverity
+    line: int
+    column: int
+    text: str
+    """What stands there, at most 400 characters, secrets replaced."""
+    message: str
+    fix: Fix | None
+
+
+@dataclass(frozen=True)
+class CommandRelease:
+    """The release that commands are judged by, and how it is known."""
+
+    version: str
+    source: str
+    """"given", "image", "log" or "newest"."""
+    data: str
+    """The release whose generated data is used: the same, else the nearest."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One start of vLLM as its parser understands it, secrets replaced."""
+
+    model: str | None
+    flags: Mapping[str, Any]
+    """Argparse destination to typed value, of what is given explicitly."""
+    env: Mapping[str, str | None]
+    """None: a value that cannot be known without running the script."""
+
+
+@dataclass(frozen=True)
+class Linted:
+    """What `lint --format json` prints."""
+
+    vllm: CommandRelease
+    issues: tuple[Issue, ...]
+    deployments: tuple[Launch, ...]
+    fixed: str | None
+    """The whole text with every fix made, secrets replaced; None where nothing is to be fixed."""
+
+
+@dataclass(frozen=True)
+class ChangedDefault:
+    """A setting that is left to its default, which another release has changed."""
+
+    option: str
+    from_: Any
+    to: Any
+    explicit: bool
+    """Whether the rewritten script sets the former value."""
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """What `migrate --format json` prints: the lint for the target, and what moves."""
+
+    vllm: CommandRelease
+    issues: tuple[Issue, ...]
+    deployments: tuple[Launch, ...]
+    fixed: str | None
+    changed_defaults: tuple[ChangedDefault, ...]
+    diff: str
 
 
 @dataclass(frozen=True)
