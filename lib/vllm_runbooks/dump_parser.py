@@ -1,0 +1,808 @@
+"""Print what the vLLM of this Python accepts, as JSON: the parsers of its entries, JSON types, environment variables.
+
+A script of its own: it runs inside another Python, one that can import vLLM, and needs nothing but vLLM and the
+standard library. The parsers are caught as the release's own programs build them, so that nothing here depends on where
+a release keeps them. Every value is described by what it does, not by where it is written; no help text is taken over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import enum
+import functools
+import importlib
+import importlib.metadata
+import inspect
+import json
+import math
+import os
+import platform
+import runpy
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+_PROBES = ("", "None", "none", "auto", "0", "1", "-1", "1.5", "1k", "1K", "true", "abc", "a=1", "{}", '{"a": 1}', "[1]")
+"""Given to a conversion that is not known by its name."""
+_ENVIRONMENT_PROBES = ("", "0", "1", "2", "-1", "1.5", "true", "True", "false", "False", "yes", "abc", "/abc", "a,b")
+_JSON_PROBES: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    -1,
+    1.5,
+    "",
+    "0",
+    "1",
+    "5",
+    "-1",
+    "true",
+    "none",
+    "abc",
+    [],
+    ["abc"],
+    [1],
+    {},
+)
+_VOLATILE = {"repr": "computed"}
+"""A default that differs each time it is asked for, or cannot be had."""
+_WRAPS: dict[str, Callable[[str], Any]] = {
+    "value": lambda name: name,
+    "list": lambda name: [name],
+    "dict": lambda name: {"a": name},
+}
+"""Where the names of an enumeration stand in a value of its type."""
+_MAX_DEPTH = 40
+
+
+class _Caught(BaseException):
+    """Carries the parser out of the program that was about to use it."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        super().__init__()
+        self.parser = parser
+
+
+def _caught(program: Callable[[], object], argv: list[str]) -> argparse.ArgumentParser:
+    """The first parser of vLLM's own class that a program is about to parse its command line with."""
+    original, old_argv = argparse.ArgumentParser.parse_known_args, sys.argv
+
+    def catch(self: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:
+        if type(self).__module__.split(".")[0] == "vllm":
+            raise _Caught(self)
+        return original(self, *args, **kwargs)
+
+    argparse.ArgumentParser.parse_known_args = catch  # type: ignore[method-assign]
+    sys.argv = argv
+    try:
+        program()
+    except _Caught as caught:
+        return caught.parser
+    finally:
+        argparse.ArgumentParser.parse_known_args = original  # type: ignore[method-assign]
+        sys.argv = old_argv
+    raise LookupError("the program parsed no command line")
+
+
+def _command_line() -> Callable[[], object]:
+    """The function behind the `vllm` command."""
+    for name in ("vllm.entrypoints.cli.main", "vllm.scripts"):
+        with suppress(ModuleNotFoundError):
+            main: Callable[[], object] = importlib.import_module(name).main
+            return main
+    raise LookupError("no command line found")
+
+
+def _api_server() -> None:
+    runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__")
+
+
+def _prepare(*, as_gpu: bool) -> None:
+    """Let a release be imported that the installed Torch and Transformers do not fit in ways that no parser needs."""
+    with suppress(Exception):  # it may register a model that Transformers has since got itself
+        auto = importlib.import_module("transformers.models.auto.configuration_auto")
+        register = auto._LazyConfigMapping.register  # noqa: SLF001
+        auto._LazyConfigMapping.register = lambda self, key, value, exist_ok=False: register(self, key, value, True)  # noqa: ARG005, SLF001
+    with suppress(Exception):  # it may load kernels, which a package for other hardware does not hold
+        platforms: Any = importlib.import_module("vllm.platforms")
+        current = platforms.current_platform
+        type(current).import_kernels = classmethod(lambda cls: None)  # noqa: ARG005
+        if as_gpu:
+            cuda = importlib.import_module("vllm.platforms.interface").PlatformEnum.CUDA
+            own = {"_enum": cuda, "device_type": "cuda", "device_name": "cuda"}
+            platforms.current_platform = platforms._current_platform = type("Gpu", (type(current),), own)()  # noqa: SLF001
+
+
+def _serve_parser() -> argparse.ArgumentParser:
+    parser = _caught(_command_line(), ["vllm", "serve", "model"])
+    for action in parser._actions:  # noqa: SLF001 - argparse tells it in no other way
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            found: argparse.ArgumentParser = action.choices["serve"]
+            return found
+    raise LookupError("the command line has no serve")
+
+
+# ---- values
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A value in the terms of JSON; what JSON does not know becomes {"repr": …} or {"object": its class}."""
+    if value is None or (isinstance(value, bool | int | str) and not isinstance(value, enum.Enum)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"repr": repr(value)}
+    if isinstance(value, enum.Enum):
+        return _plain(value.value, depth + 1)
+    if depth < _MAX_DEPTH and isinstance(value, (list, tuple, set, frozenset)):
+        items = [_plain(item, depth + 1) for item in value]
+        return sorted(items, key=repr) if isinstance(value, (set, frozenset)) else items
+    if depth < _MAX_DEPTH and isinstance(value, Mapping):
+        return {str(_plain(key)): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, type):
+        return {"repr": f"{value.__module__}.{value.__qualname__}"}
+    if dataclasses.is_dataclass(value) or hasattr(value, "__pydantic_fields__"):
+        return {"object": type(value).__name__}
+    text = repr(value)
+    return {"repr": type(value).__name__ if " at 0x" in text else text[:200]}
+
+
+# ---- types of options
+
+
+class Types:
+    """Describes conversions; collects the objects whose keys a JSON value may have."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Any] = {}
+        self.conversions: dict[str, Any] = {}
+        self._references: dict[str, Any] = {}
+        self._inside_check = False
+
+    def of(self, convert: Any) -> Any:
+        """The type that argparse's `type=` stands for."""
+        if convert is None:
+            return "str"
+        if convert is json.loads:
+            return "json"
+        if isinstance(convert, type) and convert in (str, int, float, bool):
+            return convert.__name__
+        if isinstance(convert, functools.partial):
+            return self._opaque(convert)
+        name = getattr(convert, "__qualname__", "")
+        held = _held(convert)
+        known = {"human_readable_int": "human_int", "human_readable_int_or_auto": "human_int_or_auto"}
+        if name in known:
+            return known[name]
+        if name in ("nullable_str", "optional_str"):
+            return {"optional": "str"}
+        if name == "union_dict_and_str":
+            return {"json_or_str": self._pattern(convert)}
+        if name.endswith("_optional_type"):
+            return {"optional": self.of(held["return_type"])}
+        if name.endswith("_parse_type"):
+            inner = self.of(held["return_type"])
+            return (
+                {"json_or_pairs": self._pattern(convert)}
+                if inner == "json" and _calls(convert, "nullable_kvs")
+                else inner
+            )
+        if name.endswith("parse_dataclass"):
+            held_class = inspect.signature(convert).parameters["cls"].default
+            told: dict[str, Any] = {"dataclass": self.known(held_class)}
+            if _calls(convert, "_expand_json_human_readable_numbers"):
+                told["expands"] = "human_numbers"
+            if "from_cli" in (_source(convert) or "") and hasattr(held_class, "from_cli"):
+                told["via"] = self._via(held_class.from_cli)
+            return told
+        if name == "nullable_kvs":
+            return "int_pairs"
+        owner = getattr(sys.modules.get(getattr(convert, "__module__", "")), name.partition(".")[0], None)
+        if isinstance(owner, type) and name in (f"{owner.__name__}.from_cli", f"{owner.__name__}.from_json"):
+            via = self._via(convert)
+            if via["reads"] == "json_keywords":
+                via["validated"] = hasattr(owner, "__pydantic_validator__")
+            return {"dataclass": self.known(owner), "via": via}
+        return self._opaque(convert)
+
+    @staticmethod
+    def _pattern(convert: Any) -> str | None:
+        """The regular expression that decides whether a text is read as JSON."""
+        for node in ast.walk(_tree(convert)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "match":
+                first = node.args[0]
+                if isinstance(first, ast.Constant):
+                    return str(first.value)
+        return None
+
+    @staticmethod
+    def _via(convert: Any) -> dict[str, Any]:
+        """How a class method reads its text: words it takes as a level, and what reads the rest."""
+        told: dict[str, Any] = {"reads": "other"}
+        for node in ast.walk(_tree(convert)):
+            if isinstance(node, ast.Call):
+                called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                if called in ("validate_json", "model_validate_json", "parse_raw"):
+                    told["reads"] = "json"
+                elif called == "literal_eval":
+                    told["reads"] = "literal"
+                elif called == "loads":
+                    told["reads"] = "json_keywords"
+            elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In):
+                with suppress(ValueError):
+                    told["words"] = list(ast.literal_eval(node.comparators[0]))
+        return told
+
+    def _opaque(self, convert: Any) -> dict[str, Any]:
+        name = getattr(convert, "__qualname__", None) or repr(convert)[:80]
+        name = name.replace("<locals>.", "")
+        outcomes = {text: _outcome(convert, text) for text in _PROBES}
+        taken = 1
+        while self.conversions.setdefault(name, outcomes) != outcomes:  # lambdas of one function share a name
+            taken += 1
+            name = f"{name.split('#')[0]}#{taken}"
+        return {"opaque": name}
+
+    # ---- JSON types
+
+    def known(self, cls: Any) -> str:
+        """The name under which the keys of a class are kept."""
+        name: str = cls.__name__
+        if name not in self.objects:
+            self.objects[name] = {}
+            try:
+                from pydantic import TypeAdapter  # noqa: PLC0415 - vLLM's
+
+                adapter = TypeAdapter(cls)
+                self._reduce(adapter.core_schema, 0)
+                self._together(name, adapter.validate_json)
+            except Exception as error:  # noqa: BLE001 - any class a release has may refuse
+                self.objects[name] = {"error": f"{type(error).__name__}: {error}"[:200]}
+        return name
+
+    def _reduce(self, schema: Any, depth: int) -> Any:
+        if depth > _MAX_DEPTH:
+            return "any"
+        kind = schema["type"]
+        inner = functools.partial(self._reduce, depth=depth + 1)
+        if kind in ("any", "bool", "none", "date", "datetime", "time", "timedelta", "uuid", "url", "bytes", "json"):
+            return "null" if kind == "none" else kind
+        if kind in ("int", "float", "str"):
+            names = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern", "strict")
+            limits = {key: _plain(schema[key]) for key in names if key in schema}
+            return {kind: limits} if limits else kind
+        if kind in ("literal", "enum"):
+            values = schema["expected"] if kind == "literal" else [member.value for member in schema["members"]]
+            told: dict[str, Any] = {"enum": [_plain(value) for value in values]}
+            if kind == "enum" and schema.get("missing"):
+                told["missing"] = getattr(schema["missing"], "__qualname__", "yes")
+            return told
+        if kind in ("list", "set", "frozenset", "generator"):
+            limits = {key: schema[key] for key in ("min_length", "max_length") if key in schema}
+            return {"list" if kind == "list" else "set": inner(schema.get("items_schema", {"type": "any"})), **limits}
+        if kind == "tuple":
+            told = {"tuple": [inner(item) for item in schema["items_schema"]]}
+            if schema.get("variadic_item_index") is not None:
+                told["variadic"] = schema["variadic_item_index"]
+            return told
+        if kind == "dict":
+            anything = {"type": "any"}
+            return {"dict": [inner(schema.get("keys_schema", anything)), inner(schema.get("values_schema", anything))]}
+        if kind == "nullable":
+            return {"optional": inner(schema["schema"])}
+        if kind in ("union", "tagged-union"):
+            choices = schema["choices"]
+            choices = choices.values() if isinstance(choices, dict) else choices
+            return {"union": [inner(choice[0] if isinstance(choice, tuple) else choice) for choice in choices]}
+        if kind == "definitions":
+            self._references.update({item["ref"]: item for item in schema["definitions"] if "ref" in item})
+            return inner(schema["schema"])
+        if kind == "definition-ref":
+            return inner(self._references.get(schema["schema_ref"], {"type": "any"}))
+        if kind in ("dataclass", "model", "typed-dict"):
+            return {"object": self._keys(schema, depth)}
+        if kind in ("function-before", "function-after", "function-wrap", "function-plain"):
+            name = getattr(schema["function"]["function"], "__qualname__", "function").replace("<locals>.", "")
+            is_outermost, self._inside_check = not self._inside_check, True
+            told = {"checked": inner(schema["schema"]) if "schema" in schema else "any", "by": f"{kind[9:]} {name}"}
+            if is_outermost:
+                self._inside_check = False
+                told.update(self._tried(schema))
+                if "words" in told:
+                    told["checked"] = _without_words(told["checked"], told["words"])
+                elif _members(schema) and told.get("accepts") is not None:
+                    told["checked"] = "any"  # which words it takes was not found out
+            return told
+        if kind in ("default", "model-field", "dataclass-field", "custom-error"):
+            return inner(schema["schema"])
+        if kind == "json-or-python":
+            return inner(schema["json_schema"])
+        if kind == "lax-or-strict":
+            return inner(schema["lax_schema"])
+        if kind == "chain":
+            return {"chain": [inner(step) for step in schema["steps"]]}
+        if kind == "is-instance":
+            return {"never": f"instance of {getattr(schema['cls'], '__qualname__', schema['cls'])}"}
+        if kind == "callable":
+            return {"never": "callable"}
+        return {"opaque": kind}
+
+    def _tried(self, schema: Any) -> dict[str, Any]:
+        """What a value with a check of its own accepts, of the names of its enumeration and of a fixed list."""
+        from pydantic_core import SchemaValidator, core_schema  # noqa: PLC0415 - vLLM's
+
+        definitions = list(self._references.values())
+        whole = core_schema.definitions_schema(schema, definitions) if definitions else schema
+        try:
+            validator = SchemaValidator(whole)
+        except Exception:  # noqa: BLE001 - a schema that cannot stand alone is left undescribed
+            return {}
+
+        def accepts(value: Any) -> bool:
+            try:
+                validator.validate_json(json.dumps(value))
+            except Exception:  # noqa: BLE001 - an error of any kind is a refusal
+                return False
+            return True
+
+        names = _members(schema)
+        told: dict[str, Any] = {
+            "accepts": [value for value in _JSON_PROBES if accepts(value)],
+            "refuses": [value for value in _JSON_PROBES if not accepts(value)],
+        }
+        for place, wrap in _WRAPS.items():
+            words = [name for name in names if accepts(wrap(name))]
+            if words:
+                told["words"], told["words_in"] = words, place
+                told["any_case"] = all(accepts(wrap(word.swapcase())) for word in words)
+                told["any_dash"] = all(accepts(wrap(word.replace("_", "-"))) for word in words)
+                break
+        return told
+
+    def _together(self, name: str, read: Callable[[str], object]) -> None:
+        """Note what an object with a check of its own refuses although each key's type accepts it."""
+        told = self.objects[name]
+        if not told.get("checks"):
+            return
+
+        def accepts(value: Any) -> bool:
+            try:
+                read(json.dumps(value))
+            except Exception:  # noqa: BLE001 - an error of any kind is a refusal
+                return False
+            return True
+
+        given = {key: self._samples(entry["type"]) for key, entry in told["keys"].items() if entry.get("init", True)}
+        alone = {key: [value for value in values if not accepts({key: value})] for key, values in given.items()}
+        alone = {key: values for key, values in alone.items() if values}
+        needs = {}
+        for key, values in alone.items():
+            partners = [
+                other
+                for other, choices in given.items()
+                if other != key and any(accepts({key: value, other: choice}) for value in values for choice in choices)
+            ]
+            if partners:
+                needs[key] = partners
+        told["tried"] = {"empty": accepts({}), "alone": alone, "needs": needs}
+
+    def _samples(self, kind: Any) -> list[Any]:
+        """A few values that a type accepts."""
+        plain: dict[str, list[Any]] = {
+            "bool": [True, False], "int": [1, 0, -1], "float": [0.5, 0.0, -1.0, 2.0], "str": ["abc", ""],
+        }  # fmt: skip
+        if isinstance(kind, str):
+            return plain.get(kind, [])
+        for key in ("optional", "checked"):
+            if key in kind:
+                return kind["words"][:12] if kind.get("words") else self._samples(kind[key])
+        if "enum" in kind:
+            values: list[Any] = kind["enum"][:12]
+            return values
+        for key, values in (("list", [[]]), ("set", [[]]), ("dict", [{}]), ("object", [{}])):
+            if key in kind:
+                return values
+        if "union" in kind:
+            return [value for part in kind["union"] for value in self._samples(part)]
+        return plain.get(next(iter(kind)), [])[:1] if isinstance(kind, dict) else []
+
+    def _keys(self, schema: Any, depth: int) -> str:
+        cls = schema.get("cls")
+        name: str = cls.__name__ if cls is not None else schema.get("cls_name", "TypedDict")
+        if self.objects.get(name):
+            return name
+        told: dict[str, Any] = {"keys": {}}
+        self.objects[name] = told
+        config = schema.get("config") or {}
+        body, checks = schema.get("schema", schema), []
+        while body["type"].startswith("function-"):
+            checks.append(f"{body['type'][9:]} {body['function']['function'].__qualname__}")
+            body = body["schema"]
+        if schema.get("post_init"):
+            checks.append("after __post_init__")
+        told["extra"] = (
+            schema.get("extra_behavior")
+            or body.get("extra_behavior")
+            or config.get("extra_fields_behavior")
+            or "ignore"
+        )
+        if config.get("strict"):
+            told["strict"] = True
+        if checks:
+            told["checks"] = checks
+        fields = body["fields"]
+        pairs = fields.items() if isinstance(fields, dict) else ((field["name"], field) for field in fields)
+        for key, field in pairs:
+            told["keys"][key] = self._key(
+                field, depth, is_typed_dict=schema["type"] == "typed-dict", total=schema.get("total", True)
+            )
+        return name
+
+    def _key(self, field: Any, depth: int, *, is_typed_dict: bool, total: bool) -> dict[str, Any]:
+        value, told = field["schema"], {}
+        layers = value
+        while layers["type"].startswith("function-") and "schema" in layers:
+            layers = layers["schema"]
+        if layers["type"] == "default":
+            make = layers.get("default_factory") or functools.partial(layers.get, "default")
+            default = _outcome(make)
+            told["default"] = default["value"] if "value" in default and _outcome(make) == default else _VOLATILE
+        elif field.get("required", total) if is_typed_dict else True:
+            told["required"] = True
+        told["type"] = self._reduce(value, depth + 1)
+        if field.get("init") is False:
+            told["init"] = False
+        if field.get("validation_alias"):
+            told["alias"] = _plain(field["validation_alias"])
+        return told
+
+
+def _without_words(kind: Any, words: list[str]) -> Any:
+    """A type without the texts of its enumerations that a check before it refuses."""
+    if isinstance(kind, dict):
+        return {
+            key: [v for v in value if not isinstance(v, str) or v in words]
+            if key == "enum"
+            else _without_words(value, words)
+            for key, value in kind.items()
+        }
+    return [_without_words(part, words) for part in kind] if isinstance(kind, list) else kind
+
+
+def _members(schema: Any) -> list[str]:
+    """The names and values, as words, of every enumeration and literal inside a schema."""
+    found: list[str] = []
+    if isinstance(schema, dict):
+        if schema.get("type") == "enum":
+            found += [member.name for member in schema["members"]]
+            found += [member.value for member in schema["members"] if isinstance(member.value, str)]
+        elif schema.get("type") == "literal":
+            found += [value for value in schema["expected"] if isinstance(value, str)]
+        else:
+            inner = (schema.get(key) for key in ("schema", "choices", "items_schema", "values_schema"))
+            found += [name for part in inner for name in _members(part)]
+    elif isinstance(schema, list):
+        found += [name for part in schema for name in _members(part)]
+    return list(dict.fromkeys(found))
+
+
+def _source(function: Any) -> str | None:
+    try:
+        return textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError):
+        return None
+
+
+def _tree(function: Any) -> ast.AST:
+    try:
+        return ast.parse(_source(function) or "")
+    except SyntaxError:
+        return ast.parse("")
+
+
+def _calls(function: Any, name: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(_tree(function)))
+
+
+def _held(function: Any) -> dict[str, Any]:
+    """What a function's closure holds, by name."""
+    code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
+    if code is None or not cells:
+        return {}
+    held = {}
+    for name, cell in zip(code.co_freevars, cells, strict=True):
+        with suppress(ValueError):
+            held[name] = cell.cell_contents
+    return held
+
+
+def _outcome(convert: Any, *arguments: Any) -> Any:
+    """{"value": …} or {"error": class}."""
+    try:
+        return {"value": _plain(convert(*arguments))}
+    except Exception as error:  # noqa: BLE001 - which one it is, is what is asked
+        return {"error": type(error).__name__}
+
+
+# ---- options
+
+
+def _flag_values(action: argparse.Action, parser: argparse.ArgumentParser, strings: list[str]) -> dict[str, Any]:
+    """What each spelling of an option without a value sets."""
+    values = {}
+    for text in strings:
+        space = argparse.Namespace()
+        try:
+            action(parser, space, [], text)
+        except (Exception, SystemExit):  # noqa: BLE001 - --version and --help leave
+            return {}
+        values[text] = _plain(getattr(space, action.dest, None))
+    return values
+
+
+def _effect(action: argparse.Action, parser: argparse.ArgumentParser, text: str) -> Any:
+    """What an action of vLLM's own makes of a value."""
+
+    class _Refused(Exception):  # noqa: N818
+        pass
+
+    def error(message: str) -> None:
+        raise _Refused(message)
+
+    space, kept = argparse.Namespace(), parser.error
+    parser.error = error  # type: ignore[assignment, method-assign]
+    try:
+        value = parser._get_values(action, [text])  # noqa: SLF001
+        action(parser, space, value, next(iter(action.option_strings), None))
+        return {"value": _plain(getattr(space, action.dest, None))}
+    except (Exception, SystemExit) as failure:  # noqa: BLE001 - which one it is, is what is asked
+        return {"error": type(failure).__name__}
+    finally:
+        parser.error = kept  # type: ignore[method-assign]
+
+
+def _options(parser: argparse.ArgumentParser, types: Types) -> list[dict[str, Any]]:
+    titles = {id(a): group.title for group in parser._action_groups for a in group._group_actions}  # noqa: SLF001
+    deprecated = {id(a) for a in getattr(parser, "_deprecated", ())} | {
+        id(a) for a in getattr(type(parser), "_deprecated", ())
+    }
+    strings: dict[int, list[str]] = {}
+    for text, action in parser._option_string_actions.items():  # noqa: SLF001
+        strings.setdefault(id(action), []).append(text)
+    told = []
+    for action in parser._actions:  # noqa: SLF001
+        own = strings.get(id(action), [])
+        option: dict[str, Any] = {
+            "option_strings": own,
+            "dest": action.dest,
+            "action": type(action).__name__,
+            "bases": [cls.__name__ for cls in type(action).__mro__ if cls.__module__ == "argparse"],
+            "nargs": action.nargs,
+            "const": _plain(action.const),
+            "default": None if action.default == argparse.SUPPRESS else _plain(action.default),
+            "type": types.of(action.type) if action.nargs != 0 else None,
+            "choices": None if action.choices is None else [_plain(choice) for choice in action.choices],
+            "required": action.required,
+            "deprecated": bool(id(action) in deprecated or getattr(action, "deprecated", False)),
+            "group": titles.get(id(action)),
+            "metavar": _plain(action.metavar),
+        }
+        if set(own) - set(action.option_strings):
+            option["hidden"] = sorted(set(own) - set(action.option_strings))
+        if action.nargs == 0:
+            option["flag_values"] = _flag_values(action, parser, own)
+        elif type(action).__module__ != "argparse":
+            option["action_probes"] = {text: _effect(action, parser, text) for text in _PROBES}
+        told.append(option)
+    return told
+
+
+def _entry(parser: argparse.ArgumentParser, types: Types) -> dict[str, Any]:
+    exclusive = parser._mutually_exclusive_groups  # noqa: SLF001
+    return {
+        "options": _options(parser, types),
+        "allow_abbrev": parser.allow_abbrev,
+        "exclusive": [[a.dest for a in group._group_actions] for group in exclusive],  # noqa: SLF001
+        "set_defaults": {key: _plain(value) for key, value in parser._defaults.items() if not callable(value)},  # noqa: SLF001
+        "class": f"{type(parser).__module__}.{type(parser).__qualname__}",
+    }
+
+
+# ---- what the parser class does to the words before argparse reads them
+
+
+_CONFIG = """port: 1
+flag: true
+not-flag: false
+items: [a, b]
+inner: {x: 1}
+under_score: 2
+"""
+_REWRITES: dict[str, list[str]] = {
+    "underscores": ["--a_b.c_d=x_y"],
+    "dotted": ["--a.b", "1", "--a.c=x"],
+    "dotted_short": ["-ab.c", "1"],
+    "dotted_human": ["--a.b=1k"],
+    "dotted_twice": ["--a.b=1", "--a.b=2"],
+    "dotted_without_value": ["--a.b"],
+    "list_plus": ["--a.b+", "x,y", "--a.b+=z"],
+    "level_joined": ["-O3"],
+    "level_joined_long": ["-O12"],
+    "level_joined_word": ["-Ofast"],
+    "level_equals": ["-O=3"],
+    "level_apart": ["-O", "3"],
+    "level_apart_other": ["-O", "5"],
+    "level_dotted": ["-O.x=1"],
+    "help_equals": ["--help=x"],
+    "twice": ["--a=1", "--a=2"],
+    "serve_model": ["serve", "--a", "1", "--model", "m", "--b"],
+    "serve_model_equals": ["serve", "--a", "1", "--model=m", "--b"],
+    "serve_model_and_positional": ["serve", "p", "--model", "m"],
+    "serve_model_without_value": ["serve", "--model"],
+    "serve_name_without_model": ["serve", "--served-model-name", "n"],
+    "serve_name_underscores_without_model": ["serve", "--a", "1", "--served_model_name=n"],
+    "config_serve": ["serve", "m", "--a", "1", "--config", "CONFIG", "--b"],
+    "config_serve_without_model": ["serve", "--config", "CONFIG"],
+    "config_serve_model_inside": ["serve", "--config", "MODEL"],
+    "config_serve_model_option": ["serve", "--model", "m", "--config", "CONFIG"],
+    "config_alone": ["--config", "CONFIG", "--b"],
+    "config_alone_later": ["--a", "1", "--config", "CONFIG"],
+    "config_equals": ["--config=CONFIG"],
+    "config_twice": ["--config", "CONFIG", "--config", "CONFIG"],
+    "config_without_value": ["--config"],
+    "config_not_yaml": ["--config", "x.json"],
+    "config_missing": ["--config", "missing.yaml"],
+}
+
+
+def _rewrites(parser_class: type[argparse.ArgumentParser]) -> dict[str, Any]:
+    """What the class hands to argparse for each of a list of command lines."""
+    seen: dict[str, Any] = {}
+    original = argparse.ArgumentParser.parse_args
+
+    def passed(self: Any, args: Any = None, namespace: Any = None) -> Any:  # noqa: ARG001 - argparse's signature
+        raise _Passed(list(args))
+
+    argparse.ArgumentParser.parse_args = passed  # type: ignore[method-assign]
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            paths = {}
+            for name, text in (("CONFIG", _CONFIG), ("MODEL", "model: m\n")):
+                path = Path(folder) / f"{name}.yaml"
+                path.write_text(text, encoding="utf-8")
+                paths[name] = str(path)
+            for name, words in _REWRITES.items():
+                parser = parser_class(prog="vllm")
+                parser.add_argument("--not-flag", action=argparse.BooleanOptionalAction)
+                try:
+                    parser.parse_args(
+                        [paths.get(word, word).replace("=CONFIG", f"={paths['CONFIG']}") for word in words]
+                    )
+                    seen[name] = {"error": "nothing passed"}
+                except _Passed as got:
+                    seen[name] = [word.replace(paths["CONFIG"], "CONFIG") for word in got.words]
+                except (Exception, SystemExit) as error:  # noqa: BLE001
+                    seen[name] = {"error": type(error).__name__}
+    finally:
+        argparse.ArgumentParser.parse_args = original  # type: ignore[method-assign]
+    return seen
+
+
+class _Passed(BaseException):
+    """Carries the words out that argparse was about to parse."""
+
+    def __init__(self, words: list[str]) -> None:
+        super().__init__()
+        self.words = words
+
+
+# ---- environment variables and the Python interface
+
+
+def _environment() -> dict[str, Any]:
+    envs = importlib.import_module("vllm.envs")
+    told: dict[str, Any] = {}
+    for name, read in envs.environment_variables.items():
+        kept = os.environ.pop(name, None)
+        entry: dict[str, Any] = {}
+        unset = _outcome(read)
+        if "value" in unset:
+            entry["default"] = unset["value"] if _outcome(read) == unset else _VOLATILE
+        held = _held(read)
+        choices = held.get("choices")
+        if choices is not None:
+            with suppress(Exception):
+                entry["choices"] = [_plain(choice) for choice in (choices() if callable(choices) else choices)]
+            entry["case_sensitive"] = bool(held.get("case_sensitive", True))
+            entry["reader"] = getattr(read, "__qualname__", "").split(".")[0]
+        entry["probes"] = {}
+        for text in _ENVIRONMENT_PROBES:
+            os.environ[name] = text
+            entry["probes"][text] = _outcome(read)
+        del os.environ[name]
+        if kept is not None:
+            os.environ[name] = kept
+        told[name] = entry
+    return told
+
+
+def _parameters(owner: Any) -> list[str]:
+    return [name for name in inspect.signature(owner).parameters if name != "self"]
+
+
+def _python() -> dict[str, Any]:
+    arg_utils = importlib.import_module("vllm.engine.arg_utils")
+    llm = importlib.import_module("vllm.entrypoints.llm").LLM
+    told: dict[str, Any] = {"LLM": _parameters(llm.__init__)}
+    for name in ("EngineArgs", "AsyncEngineArgs"):
+        told[name] = {}
+        for field in dataclasses.fields(getattr(arg_utils, name)):
+            default: Any = {"repr": "required"}
+            if field.default is not dataclasses.MISSING:
+                default = _plain(field.default)
+            elif field.default_factory is not dataclasses.MISSING:
+                default = _outcome(field.default_factory).get("value", _VOLATILE)
+            told[name][field.name] = {"default": default, "annotation": str(field.type)}
+    return told
+
+
+def dump(*, as_gpu: bool = False) -> dict[str, Any]:
+    """Everything, as one JSON value; a part that this release does not have as asked becomes {"error": …}.
+
+    With `as_gpu` the release is told that it runs on a CUDA GPU; what then differs depends on the device.
+    """
+    _prepare(as_gpu=as_gpu)
+    types = Types()
+    told: dict[str, Any] = {
+        "vllm": importlib.metadata.version("vllm"),
+        "origin": "parser",
+        "python": platform.python_version(),
+        "device": "unknown",
+        "entries": {},
+    }
+    parsers: Iterable[tuple[str, Callable[[], argparse.ArgumentParser]]] = (
+        ("serve", _serve_parser),
+        ("api_server", lambda: _caught(_api_server, ["api_server"])),
+    )
+    for name, find in parsers:
+        try:
+            parser = find()
+            told["entries"][name] = _entry(parser, types)
+            told["entries"][name]["rewrites"] = _rewrites(type(parser))
+        except (Exception, SystemExit) as error:  # noqa: BLE001
+            told["entries"][name] = {"error": f"{type(error).__name__}: {error}"[:400]}
+    for key, collect in (("environment", _environment), ("python_api", _python)):
+        try:
+            told[key] = collect()
+        except Exception as error:  # noqa: BLE001
+            told[key] = {"error": f"{type(error).__name__}: {error}"[:400]}
+    told["objects"], told["conversions"] = types.objects, types.conversions
+    with suppress(Exception):
+        told["device"] = importlib.import_module("vllm.platforms").current_platform.device_type
+    return told
+
+
+def main() -> None:
+    """Print the dump on standard output; whatever vLLM prints meanwhile goes to standard error."""
+    channel = os.dup(1)
+    os.dup2(2, 1)
+    text = json.dumps(dump(as_gpu="--as-gpu" in sys.argv[1:]), sort_keys=True)
+    with os.fdopen(channel, "w", encoding="utf-8") as out:
+        out.write(text + "\n")
+        out.flush()
+    # vLLM may have started threads that wait for ever.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

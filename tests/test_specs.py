@@ -1,0 +1,313 @@
+"""GPUs and models are found by the names people use, each figure has a source, and the unknown stays unknown."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cost import seconds
+from vllm_runbooks import authoring_specs, catalog, specs
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.specs import Model, Specs
+
+
+@pytest.fixture(scope="module")
+def shelf() -> Specs:
+    return specs.load(authoring_specs.compile_specs)
+
+
+def model(shelf: Specs, name: str) -> Model:
+    found = shelf.model(name)
+    assert found is not None, name
+    return found
+
+
+def test_the_shipped_files_are_good() -> None:
+    """No file of the catalog has a problem."""
+    index, problems = authoring_specs.compile_specs(catalog.catalog_dir())
+    assert problems == []
+    assert len(index["gpus"]["gpus"]) >= 25
+    assert len(index["models"]) >= 40
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("8xRTX3090", [("RTX3090", None)] * 8),
+        ("8 x rtx 3090", [("RTX3090", None)] * 8),
+        ("2×RTX-3090", [("RTX3090", None)] * 2),  # noqa: RUF001 - the sign that people type
+        ("NVIDIA GeForce RTX 3090", [("RTX3090", None)]),
+        ("4090", [("RTX4090", None)]),
+        ("A100-80GB", [("A100-80GB", None)]),
+        ("a100 80gb", [("A100-80GB", None)]),
+        ("80G A100", [("A100-80GB", None)]),
+        ("A100-40", [("A100-40GB", None)]),
+        ("NVIDIA A100-SXM4-80GB", [("A100-80GB-SXM", None)]),
+        ("RTX3090-24GB", [("RTX3090", None)]),
+        ("RTX3090@node1,H800@node2", [("RTX3090", "node1"), ("H800", "node2")]),
+        ("2xL4@a, T4 @ b", [("L4", "a"), ("L4", "a"), ("T4", "b")]),
+        ("h-100 nvl", [("H100-NVL", None)]),
+        ("RTX 6000 Ada Generation", [("RTX 6000 Ada", None)]),
+    ],
+)
+def test_cards_are_found_by_the_names_people_use(shelf: Specs, spec: str, expected: list[Any]) -> None:
+    """Case, spaces, dashes and the vendor's words do not matter; a count and a host may stand with a name."""
+    assert [(card.gpu.name, card.node) for card in shelf.gpus(spec)] == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("A100", "fits A100-40GB or A100-80GB"),
+        ("8xV100", "fits V100-16GB or V100-32GB"),
+        ("H100", "fits H100-80GB or H100-NVL"),
+        ("RTX 6000", "fits RTX 6000 Ada or RTX 6000 Turing"),
+        ("2×48G A100", "no such card: A100 comes with 40 or 80 GB"),  # noqa: RUF001 - the sign that people type
+        ("A100-48GB", "no such card: A100 comes with 40 or 80 GB"),
+        ("RTX3090-48GB", "no such card: RTX3090 comes with 24 GB"),
+        ("RTX 4090 Ti", "the nearest are RTX3090Ti, RTX4090"),
+        ("local", "not read yet"),
+        ("inventory.json", "not read yet"),
+        ("./hosts.yaml", "not read yet"),
+        ("RTX3090@", "names no host"),
+        ("0xL4", "1 to 4096"),
+        ("99999999xL4", "1 to 4096"),
+        ("4096xL4,L4", "1 to 4096"),
+        ("", "an empty name"),
+        ("L4,,T4", "an empty name"),
+        ("x" * 100_000, "more than 100 characters"),
+    ],
+)
+def test_a_name_that_is_not_clear_is_refused_with_what_is_meant(shelf: Specs, spec: str, said: str) -> None:
+    """A name of several cards is refused with them, a size that no card has with those there are."""
+    with pytest.raises(InputError) as refused:
+        shelf.gpus(spec)
+    assert said in str(refused.value)
+    assert len(str(refused.value)) < 400
+
+
+def test_every_name_of_a_card_finds_it(shelf: Specs) -> None:
+    """Names and aliases are unambiguous, and a capability is a number that can be compared."""
+    for gpu in shelf.table.gpus:
+        for name in (gpu.name, *gpu.aliases):
+            assert shelf.gpu(name) is gpu
+        assert gpu.capability is None or gpu.version is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "memory", "reported", "capability"),
+    [
+        ("RTX3090", 24, (23.56, 23.69), (8, 6)),
+        ("A100-80GB", 80, (79.14, 79.25), (8, 0)),
+        ("H800", 80, (79.10, 79.10), (9, 0)),
+        ("L4", 24, None, (8, 9)),
+        ("L20", 48, (44.53, 44.53), None),
+    ],
+)
+def test_what_the_box_says_and_what_the_driver_reports_are_kept_apart(
+    shelf: Specs, name: str, memory: float, reported: tuple[float, float] | None, capability: tuple[int, int] | None
+) -> None:
+    """Memory as sold, and as printed lines show it; what no source says is None."""
+    gpu = shelf.gpu(name)
+    assert (gpu.memory_gib, gpu.reported_gib, gpu.version) == (memory, reported, capability)
+
+
+def test_recorded_logs_show_the_memory_they_are_cited_for(shelf: Specs) -> None:
+    """A figure that a shipped case is the source of stands in that case's log."""
+    cited = [line for gpu in shelf.table.gpus for line in gpu.reported if line.source.startswith("catalog/")]
+    assert cited
+    for line in cited:
+        text = (catalog.data_dir() / line.source).read_text(encoding="utf-8").replace(" ", "")
+        assert f"{line.gib:.2f}GiB" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B"),
+        ("qwen/qwen3-8b", "Qwen/Qwen3-8B"),
+        ("google/gemma-4-31b-it", "google/gemma-4-31B-it"),
+        ("/models/AutoGLM-Phone-9B", "zai-org/AutoGLM-Phone-9B"),
+        ("/models/AutoGLM-Phone-9B/", "zai-org/AutoGLM-Phone-9B"),
+        ("AutoGLM-Phone-9B", "zai-org/AutoGLM-Phone-9B"),
+        (r"D:\models\Qwen3-8B", "Qwen/Qwen3-8B"),
+        ("./Qwen3-8B", "Qwen/Qwen3-8B"),
+        ("/root/.cache/huggingface/hub/models--Qwen--Qwen3-8B/snapshots/0a1b", "Qwen/Qwen3-8B"),
+        ("someone/Qwen3-8B", None),
+        ("/models/final", None),
+        ("", None),
+        ("/", None),
+    ],
+)
+def test_models_are_found_by_hub_id_or_folder(shelf: Specs, name: str, expected: str | None) -> None:
+    """A local folder that carries a model's name is that model; another's repository of the same name is not."""
+    found = shelf.model(name)
+    assert (found.id if found else None) == expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "zai-org/AutoGLM-Phone-9B", "Qwen/Qwen2.5-0.5B-Instruct", "openai/gpt-oss-20b", "google/gemma-4-26B-A4B",
+        "google/gemma-4-26B-A4B-it", "google/gemma-4-31B-it", "Qwen/Qwen2.5-1.5B-Instruct",
+        "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3-VL-4B-Instruct", "Qwen/Qwen3-4B", "Qwen/Qwen3-1.7B",
+        "Qwen/Qwen2.5-VL-7B-Instruct", "Qwen/Qwen2.5-VL-3B-Instruct", "Qwen/Qwen2-VL-7B-Instruct", "Qwen/Qwen2-7B",
+        "Qwen/Qwen1.5-1.8B", "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
+        "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", "meta-llama/Meta-Llama-3-8B",
+    ],
+)  # fmt: skip
+def test_models_of_the_source_documents_are_known(shelf: Specs, name: str) -> None:
+    """Each has its architecture, heads, width, layers and vocabulary, and none needs code of its own."""
+    found = model(shelf, name)
+    assert None not in (
+        found.architecture, found.attention_heads, found.kv_heads, found.hidden_size, found.layers,
+        found.vocabulary_size, found.intermediate_size,
+    )  # fmt: skip
+    assert found.needs_remote_code is False
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("openai/gpt-oss-20b", {"quantization": "mxfp4", "experts": 32, "head_dim": 64, "max_positions": 131072}),
+        ("google/gemma-4-26B-A4B", {"experts": 128, "modalities": ("image", "video"), "quantization": "none"}),
+        ("deepseek-ai/DeepSeek-V3", {"is_mla": True, "needs_remote_code": None, "quantization": "fp8"}),
+        ("Qwen/Qwen3-235B-A22B-FP8", {"kv_heads": 4, "moe_intermediate_size": 1536, "is_mla": False}),
+        ("Qwen/Qwen2.5-0.5B-Instruct", {"dtype": None, "head_dim": 64, "ties_embeddings": True}),
+        ("zai-org/AutoGLM-Phone-9B", {"max_positions": None, "quantization": None, "is_mla": False}),
+        ("meta-llama/Meta-Llama-3.1-8B", {"max_positions": 131072, "modalities": ()}),
+    ],
+)
+def test_a_configuration_tells_a_models_facts(shelf: Specs, name: str, expected: dict[str, Any]) -> None:
+    """What the source shows is read, what it does not show is None."""
+    found = model(shelf, name)
+    assert {field: getattr(found, field) for field in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, {"architecture": None, "attention_heads": None, "experts": None, "modalities": None}),
+        ({"num_attention_heads": True, "hidden_size": -1, "vocab_size": "7"}, {"attention_heads": None}),
+        ({"architectures": "X", "quantization_config": 3}, {"architecture": None}),
+        (
+            {"architectures": ["XForCausalLM"], "quantization_config": {"quant_method": "awq", "group_size": 128}},
+            {"quantization": "awq", "group_size": 128, "modalities": (), "experts": 0},
+        ),
+        (
+            {
+                "architectures": ["X"],
+                "quantization_config": {
+                    "quant_method": "compressed-tensors",
+                    "config_groups": {"a": {"weights": {"group_size": 64}}, "b": {"weights": {"group_size": 128}}},
+                },
+            },
+            {"quantization": "compressed-tensors", "group_size": None},
+        ),
+        (
+            {"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 4.0}},
+            {"max_positions": 16384},
+        ),
+        (
+            {
+                "max_position_embeddings": 131072,
+                "rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 32768},
+            },
+            {"max_positions": 131072},
+        ),
+        ({"max_position_embeddings": 8192, "rope_scaling": {"type": "llama3", "factor": 8.0}}, {"max_positions": 8192}),
+        ({"max_position_embeddings": 8192, "rope_scaling": {"type": "new", "factor": "x"}}, {"max_positions": None}),
+        ({"auto_map": {}, "architectures": ["X"]}, {"needs_remote_code": None}),
+        ({"architectures": ["X"]}, {"needs_remote_code": False}),
+        ({"text_config": {"num_attention_heads": 8, "hidden_size": 64}}, {"attention_heads": 8, "head_dim": None}),
+    ],
+)
+def test_any_configuration_is_read_as_far_as_it_goes(config: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Fields of another form than expected are unknown."""
+    found = specs.model_from_config(config)
+    assert {field: getattr(found, field) for field in expected} == expected
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = (
+    "architectures", "text_config", "vision_config", "quantization_config", "rope_scaling", "head_dim", "dtype",
+    "num_attention_heads", "hidden_size", "max_position_embeddings", "model_type", "num_experts",
+)  # fmt: skip
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), JSON))
+@settings(max_examples=200, deadline=None)
+def test_no_configuration_raises(config: dict[str, Any]) -> None:
+    """Whatever a config.json holds, a model is made of it."""
+    assert specs.model_from_config(config).config is config
+
+
+@given(st.text(max_size=60))
+@settings(max_examples=200, deadline=None)
+def test_any_name_is_found_or_refused_in_words(shelf: Specs, name: str) -> None:
+    """A name of a card raises InputError alone, one of a model nothing."""
+    shelf.model(name)
+    with contextlib.suppress(InputError):
+        shelf.gpus(name)
+
+
+@pytest.mark.parametrize("text", [" ", ",", "/", "1", "- 8", "L4,", "8x", "a100@"])
+def test_a_hostile_request_costs_nothing(shelf: Specs, text: str) -> None:
+    """A megabyte of blanks, commas or slashes is answered at once."""
+
+    def ask(text: str) -> None:
+        shelf.model(text)
+        with contextlib.suppress(InputError):
+            shelf.gpus(text)
+
+    assert seconds(ask, text * (1_000_000 // len(text)), rounds=1) < 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        (
+            "gpus.yaml",
+            "sources: {}\ngpus:\n  - {name: A, memory_gib: 8, sources: [x]}\n",
+            "gpus.yaml:3: gpus.0.sources",
+        ),
+        ("gpus.yaml", "sources: {}\ngpus:\n  - {name: A, memory_gib: 8, sources: []}\n", "needs a source"),
+        ("gpus.yaml", "sources: {}\ngpus: [{name: A, sources: []}]\n", "memory_gib: is missing"),
+        ("fits.yaml", "tool_parsers: {x: {models: []}}\n", "source: is missing"),
+        ("architectures.yaml", "x: {sauce: y}\n", "is not a known field"),
+        ("models/o/r.yaml", "id: o/other\nsource: s\nconfig: {architectures: [X]}\n", "the file's place says 'o/r'"),
+        ("models/o/r.yaml", "id: o/r\nsource: ''\nconfig: {architectures: [X]}\n", "is no source"),
+        ("models/o/r.yaml", "id: o/r\nsource: s\nconfig: {}\n", "names no class"),
+        ("models/o/r.yaml", "id: [\n", "not YAML"),
+    ],
+)
+def test_a_broken_file_is_named_by_file_line_and_field(tmp_path: Path, name: str, text: str, said: str) -> None:
+    """What is wrong is told, what is good beside it is compiled."""
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    _, problems = authoring_specs.compile_specs(tmp_path)
+    assert any(said in problem for problem in problems), problems
+
+
+def test_sources_can_be_opened(shelf: Specs) -> None:
+    """A source is a package by name and version, a page of a public repository or documentation, or a file of ours."""
+    fits = (shelf.fits.tool_parsers, shelf.fits.reasoning_parsers, shelf.fits.chat_templates)
+    told = [file.source for file in shelf.files] + list(shelf.table.sources.values())
+    told += [line.source for gpu in shelf.table.gpus for line in gpu.reported]
+    told += [fit.source for table in fits for fit in table.values()]
+    told += [known.source for known in shelf.architectures.values()]
+    for source in told:
+        hosts = set(re.findall(r"https?://([^/\s]+)", source))
+        assert hosts <= {"github.com", "gist.github.com", "qwen.readthedocs.io"}, source
+        assert hosts or source.startswith(("PyPI ", "catalog/")), source
