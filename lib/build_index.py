@@ -23,10 +23,16 @@ class IndexBuildHook(BuildHookInterface):  # type: ignore[misc] # hatchling publ
             return
         root = Path(self.root)
         sys.path.insert(0, str(root / "lib"))
-        from vllm_runbooks import authoring, rule_files  # noqa: PLC0415 - only importable now
+        from vllm_runbooks import authoring, authoring_specs, rule_files  # noqa: PLC0415 - only importable now
+
+        compilers = {
+            "index": authoring.compile_index,
+            "rules": rule_files.compile_rules,
+            "specs": authoring_specs.compile_specs,
+        }
 
         self._folder = tempfile.mkdtemp(prefix="vllm-runbooks-index-")
-        for name, compiler in (("index", authoring.compile_index), ("rules", rule_files.compile_rules)):
+        for name, compiler in compilers.items():
             index, problems = compiler(root / "catalog")
             if problems:
                 raise SystemExit("the catalog has problems:\n" + "\n".join(problems))

@@ -15,7 +15,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vllm_runbooks import render
+    from vllm_runbooks import issue_views, render
+    from vllm_runbooks.checking import judge_commands, lint_commands, migrate_commands
     from vllm_runbooks.errors import InputError, RunbooksError, VerdictFailed
     from vllm_runbooks.notebook import conclude
     from vllm_runbooks.session import diagnose, judge, judge_claims, load, paste, read
@@ -26,9 +27,13 @@ __all__ = [
     "VerdictFailed",
     "conclude",
     "diagnose",
+    "issue_views",
     "judge",
     "judge_claims",
+    "judge_commands",
+    "lint_commands",
     "load",
+    "migrate_commands",
     "paste",
     "read",
     "render",
@@ -36,15 +41,15 @@ __all__ = [
 
 _HOME = {
     "InputError": "errors", "RunbooksError": "errors", "VerdictFailed": "errors", "conclude": "notebook",
-    "diagnose": "session", "judge": "session", "judge_claims": "session", "load": "session", "paste": "session",
+    "diagnose": "session", "judge": "session", "judge_claims": "session", "judge_commands": "checking", "lint_commands": "checking", "migrate_commands": "checking", "load": "session", "paste": "session",
     "read": "session",
 }  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name's module when it is first used: starting up stays a matter of milliseconds."""
-    if name == "render":
-        return importlib.import_module("vllm_runbooks.render")
+    if name in ("issue_views", "render"):
+        return importlib.import_module(f"vllm_runbooks.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(f"vllm_runbooks.{_HOME[name]}"), name)
     raise AttributeError(f"module 'vllm_runbooks' has no attribute {name!r}")

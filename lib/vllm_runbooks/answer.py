@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_runbooks import startup_log
 from vllm_runbooks.catalog import Catalog
@@ -17,6 +17,7 @@ from vllm_runbooks.records import (
     Case,
     CauseRef,
     Checks,
+    Conditions,
     Edit,
     Evidence,
     Facts,
@@ -35,10 +36,14 @@ from vllm_runbooks.records import (
     Verdict,
     document,
 )
-from vllm_runbooks.redact import redact_name
+from vllm_runbooks.redact import redact_name, redact_text
+
+if TYPE_CHECKING:
+    from vllm_runbooks.commands import Difference
+    from vllm_runbooks.lint import Knowledge
 
 _UNCHECKED = Checks(
-    lint="unknown: this release's options are not in the catalog",
+    lint="unknown: no command is changed",
     plan="unknown: no planner",
     parser="unknown: no vLLM was asked",
 )
@@ -54,35 +59,57 @@ _FROM_THE_FIRST_ERROR = (
 )
 
 
-def answer(evidence: Evidence, catalog: Catalog, *, start: int | None = None) -> Answer:
+def answer(
+    evidence: Evidence,
+    catalog: Catalog,
+    knowledge: Callable[[], Knowledge],
+    *,
+    start: int | None = None,
+    command: str | None = None,
+) -> Answer:
     """Diagnose the evidence; `start` chooses one of several starts by its number, from 1 (default: the last).
 
-    Several files are logs of one start (its nodes, its ranks): the last start of each is judged together.
+    Several files are logs of one start (its nodes, its ranks): the last start of each is judged together. `knowledge`
+    gives what commands are judged by, and is asked for it only where there is a command; `command` is the text of the
+    script or manifest that the log belongs to.
 
     Raises:
         InputError: there is no start of that number.
     """
-    return _answer(evidence, catalog, *read_starts(evidence, catalog, start))
+    asked = _Asked(evidence, catalog, knowledge, command)
+    return _answer(asked, *read_starts(evidence, catalog, start))
 
 
-def follow(evidence: Evidence, catalog: Catalog) -> Iterator[Answer]:
+def follow(evidence: Evidence, catalog: Catalog, knowledge: Callable[[], Knowledge]) -> Iterator[Answer]:
     """Diagnose a log that is still being written, whenever it pauses, and at its end."""
     for starts in startup_log.follow(evidence, catalog):
-        yield _answer(evidence, catalog, starts, starts[-1:])
+        yield _answer(_Asked(evidence, catalog, knowledge), starts, starts[-1:])
 
 
-def _answer(evidence: Evidence, catalog: Catalog, starts: list[Start], chosen: list[Start]) -> Answer:
+class _Asked(NamedTuple):
+    """What an answer is asked of."""
+
+    evidence: Evidence
+    catalog: Catalog
+    knowledge: Callable[[], Knowledge]
+    command: str | None = None
+
+
+def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
+    evidence, catalog = asked.evidence, asked.catalog
     diagnosed = {id(s): diagnose(s, catalog) for s in starts}
     outcome = _outcome(chosen)
     merged = _pointed(_merged(outcome, [(s.outcome, _or_as_before(s, starts, diagnosed)) for s in chosen]), catalog)
     facts = _facts([_with_settings(s, starts) for s in chosen])
     left_out = sum(s.left_out for s in starts)
+    vllm = next((s.release for s in chosen if s.release.version), _given(evidence))
+    remedies, differing = _checked_remedies(asked, merged.root_cause, facts, _arguments(chosen), vllm.version)
     return Answer(
         files=tuple(redact_name(d.name) for d in evidence.documents),
         outcome=outcome,
-        vllm=next((s.release for s in chosen if s.release.version), _given(evidence)),
+        vllm=vllm,
         root_cause=merged.root_cause,
-        findings=merged.findings,
+        findings=(*merged.findings, *differing),
         starts=tuple(
             StartSummary(
                 s.file,
@@ -94,12 +121,56 @@ def _answer(evidence: Evidence, catalog: Catalog, starts: list[Start], chosen: l
             )
             for s in starts
         ),
-        remedies=_remedies(merged.root_cause, catalog, facts, _arguments(chosen)),
+        remedies=remedies,
         plan=None,
         hidden={**merged.hidden, **({"earlier_start": left_out} if left_out else {})},
         facts=facts,
         ranks=tuple(rank for s in chosen for rank in s.ranks),
         first_error=merged.first_error,
+    )
+
+
+def _checked_remedies(
+    asked: _Asked, cause: Finding | None, facts: Facts, logged: Mapping[str, Any], vllm: str | None
+) -> tuple[tuple[Remedy, ...], tuple[Finding, ...]]:
+    """The remedies as checked edits of the command, and the finding that this is not the command of the log."""
+    if asked.command is None:
+        remedies = _remedies(cause, asked.catalog, facts, logged)
+        if not any(remedy.edits for remedy in remedies):
+            return remedies, ()
+    from vllm_runbooks.commands import Base  # noqa: PLC0415 - of no use where there is no command
+
+    base = Base(asked.command, logged, vllm, asked.knowledge)
+    if asked.command is not None:
+        remedies = _remedies(cause, asked.catalog, facts, {**base.flags, **logged})
+    return base.offered(remedies), _differing(base.differences(), asked.catalog)
+
+
+_DIFFERS = "cli.command_differs"
+
+
+def _differing(differences: Sequence[Difference], catalog: Catalog) -> tuple[Finding, ...]:
+    """The finding that a command is not the one that the log is of."""
+    symptom = catalog.symptoms.get(_DIFFERS)
+    if not differences or symptom is None:
+        return ()
+    told = "; ".join(f"{each.name}: {each.given} in the command, {each.ran} in the log" for each in differences)
+    captures = {"differences": redact_text(told)}
+    return (
+        Finding(
+            symptom=symptom.id,
+            class_=symptom.class_,
+            title=symptom.title,
+            severity=symptom.severity,
+            level=Level.CONFIRMED,
+            evidence=(),
+            captures=captures,
+            conditions=Conditions(),
+            explanation=" ".join(filter(None, (fill(said, captures, Facts()) for said in symptom.explanation))),
+            do_first=symptom.do_first,
+            confirm=symptom.confirm,
+            refute=symptom.refute,
+        ),
     )
 
 

@@ -79,7 +79,10 @@ _TESTED_LATE = ("argument", "fact", "capture")
 """What is still known when remedies are chosen."""
 _NO_LITERAL = "needs a word"
 """How the one fault begins that a function's name may have: no log is searched for it."""
-_NEEDED = ("signatures", "examples", "near_misses", "explanation")
+_FOUND_BY = {"lines": ("signatures", "examples", "near_misses", "explanation"), "comparison": ("explanation",)}
+"""How a symptom is found, and what it then needs."""
+_COMPARED = "differences"
+"""What a comparison tells."""
 
 
 def read_words(path: Path, where: str | None = None) -> dict[str, str]:
@@ -220,7 +223,9 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
     if symptom.id != stem:
         yield ("id",), f"is {symptom.id!r}; the file's name says {stem!r}"
     yield from _class_problems(symptom, words("classes", root))
-    for name in _NEEDED:
+    if symptom.found_by not in _FOUND_BY:
+        yield ("found_by",), f"is {symptom.found_by!r}; write {' or '.join(_FOUND_BY)}"
+    for name in _FOUND_BY.get(symptom.found_by, ()):
         if not getattr(symptom, name):
             yield (name,), "is empty; a symptom needs at least one"
     captures = _captures(symptom)
@@ -276,7 +281,8 @@ def _class_problems(symptom: Symptom, classes: Mapping[str, str]) -> Iterator[Pr
 def _captures(symptom: Symptom) -> set[str]:
     patterns = [s.pattern for name in _SIGNATURES for s in getattr(symptom, name)]
     frames = [frame for name in _SIGNATURES for s in getattr(symptom, name) for frame in s.frames]
-    return set(re.findall(r"\(\?P<(\w+)>", " ".join([*patterns, *frames])))
+    told = {_COMPARED} if symptom.found_by == "comparison" else set()
+    return told | set(re.findall(r"\(\?P<(\w+)>", " ".join([*patterns, *frames])))
 
 
 def _is_known(name: str, captures: set[str]) -> bool:

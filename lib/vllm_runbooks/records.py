@@ -119,6 +119,16 @@ class Document:
 
 
 @dataclass(frozen=True)
+class IssueRef:
+    """An issue of a command by name and place."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    rule: str
+    line: int
+
+
+@dataclass(frozen=True)
 class Expectation:
     """What a case's answer must equal; what is left out is not compared."""
 
@@ -137,6 +147,8 @@ class Expectation:
     """Ids of symptoms that must be among the findings."""
     claims: list[str] | None = None
     """Ids of claims of `claims.yaml` whose verdict must be the one that stands there."""
+    issues: list[IssueRef] | None = None
+    """Of a script: every error and warning that must be found, and no others."""
 
 
 @dataclass(frozen=True)
@@ -378,6 +390,8 @@ class Symptom:
     """What it shows if this is not the cause."""
     verified: Verified
     role: Role = Role.CAUSE
+    found_by: str = "lines"
+    """"lines" of a log, or "comparison" of what is at hand: it has no signatures then, and no examples."""
     instead_of: tuple[str, ...] = ()
     """Ids of symptoms that this one replaces where both claim the same line: it says more precisely what they say."""
     companions: tuple[Signature, ...] = ()
@@ -622,6 +636,8 @@ class Release:
     source: str = "unknown"
     """"printed", "call-sites", "given" or "unknown"."""
     candidates: tuple[str, ...] = ()
+    """Releases that its source lines fit, where they are not `version`: several that cannot be told apart, or one that
+    is only the closest, to a development build or a fork for instance."""
     data: str | None = None
     """The release whose generated data is used, None where there is none."""
 

@@ -255,12 +255,23 @@ def _remedies_text(remedies: Sequence[Remedy]) -> str:
         rows.append(f"  {number}. {remedy.title}")
         rows += [f"       {_edit(e.op, e.name, e.value)}" for e in remedy.edits]
         rows.append(_wrap(f"Costs: {remedy.cost}", "     "))
-    rows.append(_wrap(_checked(remedies[0].checks)))
+        if remedy.command is not None:
+            rows += ["", *(f"       {line}" for line in remedy.command.splitlines()), ""]
+    rows += [_wrap(said) for said in _checked(remedies)]
     return "\n".join(rows)
 
 
-def _checked(checks: Checks) -> str:
-    """Who judged the remedies, and who could not."""
+def _checked(remedies: Sequence[Remedy]) -> list[str]:
+    """Who judged the remedies, and who could not; a sentence for those that were judged alike."""
+    by_checks: dict[Checks, list[str]] = {}
+    for number, remedy in enumerate(remedies, 1):
+        by_checks.setdefault(remedy.checks, []).append(str(number))
+    if len(by_checks) == 1:
+        return [_judges(remedies[0].checks)]
+    return [f"{', '.join(numbers)}: {_judges(checks)}" for checks, numbers in by_checks.items()]
+
+
+def _judges(checks: Checks) -> str:
     judges = (("the linter", checks.lint), ("the planner", checks.plan), ("vLLM's own parser", checks.parser))
     passed = [name for name, said in judges if said == "passed"]
     unknown = [f"{name} ({said.removeprefix('unknown: ')})" for name, said in judges if said != "passed"]
@@ -433,17 +444,14 @@ def remedies(answer: Answer) -> Shown:
         [
             str(n),
             f"{_prose(r.title)}"
-            + "".join("<br>" + _tag("code", escape(_edit(e.op, e.name, e.value))) for e in r.edits),
+            + "".join("<br>" + _tag("code", escape(_edit(e.op, e.name, e.value))) for e in r.edits)
+            + (_tag("pre", escape(r.command), "white-space:pre-wrap;text-align:left") if r.command else ""),
             _prose(r.cost),
         ]
         for n, r in enumerate(answer.remedies, 1)
     ]
-    note = _checked(answer.remedies[0].checks)
-    html = (
-        first
-        + _table(["", "way out", "what it costs"], rows, numeric=[0])
-        + _tag("p", escape(note), "opacity:.75;font-size:13px")
-    )
+    notes = [_tag("p", escape(note), "opacity:.75;font-size:13px") for note in _checked(answer.remedies)]
+    html = first + _table(["", "way out", "what it costs"], rows, numeric=[0]) + "".join(notes)
     head = f"Do first. {finding.do_first}\n\n" if finding else ""
     return Shown(head + _remedies_text(answer.remedies), html)
 

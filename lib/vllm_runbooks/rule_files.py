@@ -16,7 +16,7 @@ from vllm_runbooks.records import Rule, document
 from vllm_runbooks.yaml_files import Problem, named, parsed, read_yaml, todos
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Rule)
-GROUPS = ("shell", "option", "environment", "meaning", "safety", "file")
+GROUPS = ("shell", "option", "environment", "meaning", "safety", "parser", "file")
 """First words of ids, in the order in which pages list them."""
 _ID = re.compile(rf"(?:{'|'.join(GROUPS)})\.[a-z][a-z0-9]*(?:-[a-z0-9]+){{0,8}}", re.ASCII)
 

@@ -296,6 +296,9 @@ _HARMLESS = re.compile(
 )
 """Values that are none: unset, masked already, a variable, a type, a line of code."""
 _PROSE = re.compile(r"[a-z]{1,14}\Z")
+_REFERENCE = re.compile(r"\$\{?[A-Za-z0-9_]{0,80}\Z", re.ASCII)
+"""A shell's variable, named to be read: what stands behind it is no value of it, unless it is its default."""
+_ASSIGNED = re.compile(r"=|%3d|:(?!\Z)", re.IGNORECASE)
 _OPTION = re.compile(r"(?:(?<![\w-])|(?<=\\[nrt]))--?[\w-]{0,60}\Z", re.ASCII)
 
 
@@ -636,6 +639,8 @@ def _named(text: str) -> Iterator[Secret]:
 def _values(match: re.Match[str]) -> Iterator[Secret]:
     """The values that stand behind a secret's name; none where it is no secret."""
     text, kind = match.string, _kind(match["name"])
+    if _REFERENCE.search(text, max(match.start() - 90, 0), match.start()) and not _ASSIGNED.search(match["between"]):
+        return
     option = _OPTION.search(text, max(match.start() - 60, 0), match.start())
     if match["several"]:
         if _is_none(match["several"]):

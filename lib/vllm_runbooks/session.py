@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks import answer as _answer
 from vllm_runbooks import catalog as _catalog
@@ -15,6 +15,9 @@ from vllm_runbooks import evidence as _evidence
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import Answer, Case, Evidence, JudgedClaim, Judgement, Start
+
+if TYPE_CHECKING:
+    from vllm_runbooks.lint import Knowledge
 
 
 def _compile(root: Path) -> tuple[dict[str, Any], list[str]]:
@@ -85,9 +88,34 @@ def paste(text: str, *, vllm: str | None = None) -> Evidence:
     return _evidence.pasted(text, vllm=vllm)
 
 
-def diagnose(evidence: Evidence, *, start: int | None = None, catalog: Catalog | None = None) -> Answer:
-    """Read and diagnose the evidence; `start` chooses one of several starts by number, from 1 (None or 0: the last)."""
-    return _answer.answer(evidence, catalog or load_catalog(), start=start or None)
+def diagnose(
+    evidence: Evidence, *, start: int | None = None, catalog: Catalog | None = None, command: str | None = None
+) -> Answer:
+    """Read and diagnose the evidence; `start` chooses one of several starts by number, from 1 (None or 0: the last).
+
+    `command` is the text of the script or manifest that the log belongs to: remedies are then edits of it.
+    """
+    return _answer.answer(evidence, catalog or load_catalog(), knowledge, start=start or None, command=command)
+
+
+@cache
+def knowledge() -> Knowledge:
+    """The rules, GPUs and models that commands are judged by."""
+    from vllm_runbooks import lint, specs  # noqa: PLC0415 - of no use where there is no command
+
+    return lint.Knowledge(_catalog.load_rules(_compile_rules).by_id, specs.load(_compile_specs))
+
+
+def _compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:
+    from vllm_runbooks import rule_files  # noqa: PLC0415 - as for the symptoms
+
+    return rule_files.compile_rules(root)
+
+
+def _compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:
+    from vllm_runbooks import authoring_specs  # noqa: PLC0415 - as for the symptoms
+
+    return authoring_specs.compile_specs(root)
 
 
 def follow(
@@ -102,7 +130,7 @@ def follow(
     """
     with _evidence.opened(name) as descriptor:
         document = _evidence.growing(descriptor, Path(name), interrupts)
-        yield from _answer.follow(Evidence((document,), vllm=vllm), catalog or load_catalog())
+        yield from _answer.follow(Evidence((document,), vllm=vllm), catalog or load_catalog(), knowledge)
 
 
 def read(evidence: Evidence) -> list[Start]:

@@ -6,10 +6,12 @@ import math
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from vllm_runbooks import log_lines
+from vllm_runbooks import log_lines, options, sites
+from vllm_runbooks.errors import InputError
 from vllm_runbooks.launch import Shown
 from vllm_runbooks.log_lines import LogLine
 from vllm_runbooks.printed import Moment, moment, seconds_between
@@ -33,6 +35,8 @@ from vllm_runbooks.tracebacks import Tracebacks
 
 _MAX_EVENTS, _MAX_READINGS, _MAX_SAMPLES, _MAX_PROCESSES, _MAX_ALIKE = 500, 20_000, 4096, 4096, 400
 """What is kept of one start: a log may be longer than memory."""
+_MAX_SOURCES = 2000
+"""Source lines that are kept of one start: no release has many more."""
 _LAST = 3
 """Lines without a fault that a process may still write behind the error that ends it."""
 _MIN_WAITED = 60.0
@@ -79,6 +83,8 @@ class Draft:
     """The last lines below ERROR by pid (0: no pid shown)."""
     waited: dict[int, Moment | None] = field(default_factory=dict)
     """Time of each line that says that something waits."""
+    sources: set[str] = field(default_factory=set)
+    """Source lines that wrote its lines, as printed."""
     last_time: str | None = None
     first_moment: Moment | None = None
     ready_moment: Moment | None = None
@@ -153,6 +159,8 @@ class Draft:
         if line.time is not None and line.time != self.last_time:
             self.last_time = line.time
             self.first_moment = self.first_moment or moment(line.time)
+        if line.source is not None and line.source not in self.sources and len(self.sources) < _MAX_SOURCES:
+            self.sources.add(line.source)
 
     def note_readings(self, readings: Iterable[Reading]) -> None:
         """Note figures; of very many, the first."""
@@ -215,7 +223,7 @@ class Draft:
             last_line=max(self.last_line, self.first_line),
             outcome=outcome,
             outcome_quote=quote,
-            release=Release(self.version or given, "printed" if self.version else "given" if given else "unknown"),
+            release=_release(self, tracebacks, given),
             command=redact_text(self.shown.command) if self.shown and self.shown.command else None,
             arguments=arguments,
             processes=tuple(self.processes),
@@ -229,6 +237,26 @@ class Draft:
             ranks=_rank_facts(readings),
             progress=dict(self.progress),
         )
+
+
+def _release(draft: Draft, tracebacks: tuple[Traceback, ...], given: str | None) -> Release:
+    """The release as the log prints it, else as it is given, else as the source lines in the log tell it."""
+    frames = (frame for traceback in tracebacks for raised in traceback.chain for frame in raised.frames)
+    told = sites.fit(filter(None, map(sites.site, draft.sources)), frames)
+    candidates = told.candidates or ((told.release,) if told.release else ())
+    version, source = draft.version or given, "printed" if draft.version else "given"
+    if not version:
+        version, source = told.release, "call-sites" if candidates else "unknown"
+    return Release(version, source, () if version in candidates else candidates, _data_for(version, candidates))
+
+
+def _data_for(version: str | None, candidates: tuple[str, ...]) -> str | None:
+    """The release whose data says what a start's options mean; None where nothing tells, or there is no data."""
+    for known in (version, *candidates[-1:]):
+        with suppress(InputError):
+            if known:
+                return options.nearest(known).version
+    return None
 
 
 def _timeline(draft: Draft) -> tuple[Phase, ...]:

@@ -22,6 +22,7 @@ from vllm_runbooks.redact import redact_text
     help=f"Fetch the log with one command that only reads: {', '.join(collect.FORMS)}.",
 )
 @click.option("--follow", is_flag=True, help="Answer while the log grows: - until its end, a file until Ctrl-C.")
+@click.option("--command", metavar="FILE", help="The script or manifest that the log belongs to: remedies change it.")
 @click.option("--vllm", metavar="VERSION", help="Release that wrote the log, where the log does not say.")
 @click.option("--start", type=click.IntRange(min=1), help="Which of several starts in the text (default: the last).")
 @click.option(
@@ -37,6 +38,7 @@ def diagnose(
     logs: tuple[str, ...],
     source: str | None,
     follow: bool,
+    command: str | None,
     vllm: str | None,
     start: int | None,
     own: tuple[str, ...],
@@ -51,20 +53,27 @@ def diagnose(
         raise click.UsageError("give either logs or --from, not both.")
     if not logs and source is None:
         raise click.UsageError("give a log file, a recorded case, or - for standard input.")
-    if follow and (len(logs) != 1 or start is not None):
-        raise click.UsageError("--follow takes one growing log, a file or -, and answers for its last start.")
+    if follow and (len(logs) != 1 or start is not None or command is not None):
+        raise click.UsageError("--follow takes one growing log alone, a file or -, and answers for its last start.")
     catalog = session.load_catalog((*session.own_catalogs(), *own))
     output.name_left_out(catalog)
     if follow:
         answer = _followed(logs[0], vllm, catalog)
     else:
         evidence = session.load_files(logs, vllm=vllm) if source is None else _fetched(source, vllm)
-        answer = session.diagnose(evidence, start=start, catalog=catalog)
+        script = None if command is None else _script(command)
+        answer = session.diagnose(evidence, start=start, catalog=catalog, command=script)
     if form == "json":
         output.write_json(render.to_json(answer))
     else:
         output.write(render.text(answer))
     return int(answer.root_cause is not None or not answer.outcome.is_healthy)
+
+
+def _script(name: str) -> str:
+    from vllm_runbooks import checking  # noqa: PLC0415 - loads what judges commands
+
+    return checking.read_text(name)
 
 
 def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:

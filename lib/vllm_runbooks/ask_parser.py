@@ -1,0 +1,170 @@
+"""Ask the vLLM installed beside this Python for its own verdict on commands; a stand-alone program, never imported.
+
+It is run by path, with a Python that has vLLM, and needs nothing but vLLM and the standard library:
+
+    PYTHON ask_parser.py < request.json > verdicts.json
+
+The request is one JSON document on standard input:
+
+    {"entry": "serve" | "api_server", "commands": [["MODEL", "--port", "8000"], ...], "check_config": false}
+
+where each command holds the words after `vllm serve` or `-m vllm.entrypoints.openai.api_server`. The answer is one JSON
+document on standard output:
+
+    {"vllm": "0.11.0", "python": "3.12.3", "verdicts": [VERDICT, ...]}
+    VERDICT = {"stage": null | "parse" | "validate" | "config", "error": null | "TypeError", "says": "the message"}
+
+A null stage means that nothing was refused. `parse` is the argument parser, `validate` the checks `vllm serve` makes
+before it loads anything, `config` the building of the engine's configuration (only with check_config: it reads the
+model's config.json, so it may use the network as vLLM would). Nothing is served and no engine is started.
+
+Exit status: 0 with verdicts; 2 when the request cannot be read; 3 when vLLM cannot be imported (one line on standard
+error says why). Whatever vLLM prints goes to standard error.
+"""
+
+# ruff: noqa: T201 - a program of its own speaks by printing
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+_SAYS = 2000
+"""Longest message, in characters, that a verdict repeats."""
+_CLI_ARGS = (
+    "vllm.entrypoints.common.cli_args",
+    "vllm.entrypoints.launchers.cli_args",
+    "vllm.entrypoints.openai.cli_args",
+)
+_PARSERS = ("vllm.utils.argparse_utils", "vllm.utils")
+_COMMAND_LINES = ("vllm.entrypoints.cli.main", "vllm.scripts")
+"""Modules that have held, in one release or another, what is looked for; the newest first."""
+
+
+class _Built(BaseException):
+    """Raised by the parser that vLLM's command line has built, in place of parsing."""
+
+    def __init__(self, parser: Any) -> None:
+        self.parser = parser
+
+
+def _first(modules: tuple[str, ...], name: str) -> Any:
+    """The attribute `name` of the first of the modules that has it."""
+    error: Exception = ImportError(f"no {name}")
+    for module in modules:
+        try:
+            return getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as found:
+            # Why the module itself fails says more than that an older place of it does not exist.
+            error = error if isinstance(found, ModuleNotFoundError) and found.name in modules else found
+    raise error
+
+
+def _command_line() -> Any:
+    """The parser of `vllm` with all its subcommands, as its own main function builds it."""
+    parser_class = _first(_PARSERS, "FlexibleArgumentParser")
+    main = _first(_COMMAND_LINES, "main")
+
+    def built(self: Any, *_: Any) -> None:
+        raise _Built(self)
+
+    parse_args, argv = parser_class.parse_args, sys.argv
+    parser_class.parse_args, sys.argv = built, ["vllm", "serve"]
+    try:
+        main()
+    except _Built as caught:
+        return caught.parser
+    finally:
+        parser_class.parse_args, sys.argv = parse_args, argv
+    raise ImportError("vLLM's command line builds no parser")
+
+
+def _serve_alone() -> Any:
+    """A parser with the subcommand `serve` alone, where another subcommand cannot be imported."""
+    parser = _first(_PARSERS, "FlexibleArgumentParser")(description="vLLM CLI")
+    serve = importlib.import_module("vllm.entrypoints.cli.serve")
+    subparsers = parser.add_subparsers(required=False, dest="subparser")
+    serve.ServeSubcommand().subparser_init(subparsers)
+    return parser
+
+
+def _parser(entry: str) -> Any:
+    """The parser behind an entry point."""
+    if entry == "api_server":
+        return _first(_CLI_ARGS, "make_arg_parser")(_first(_PARSERS, "FlexibleArgumentParser")())
+    try:
+        return _command_line()
+    except (Exception, SystemExit):  # noqa: BLE001 - any subcommand may fail to import in any way
+        return _serve_alone()
+
+
+def _verdict(parser: Any, validate: Any, words: list[str], *, check_config: bool) -> dict[str, str | None]:
+    """What vLLM makes of one command."""
+    stage = "parse"
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(printed):
+            args = parser.parse_args(words)
+            stage = "validate"
+            validate(args)
+            if check_config:
+                stage = "config"
+                if getattr(args, "model_tag", None) is not None:
+                    args.model = args.model_tag
+                engine_args = importlib.import_module("vllm.engine.arg_utils").AsyncEngineArgs
+                engine_args.from_cli_args(args).create_engine_config()
+    except SystemExit as end:
+        if not end.code:
+            return {"stage": None, "error": None, "says": ""}
+        lines = printed.getvalue().strip().splitlines()
+        return {"stage": stage, "error": "SystemExit", "says": lines[-1][:_SAYS] if lines else ""}
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a refusal, of whatever kind, is the answer
+        return {"stage": stage, "error": type(error).__name__, "says": str(error)[:_SAYS]}
+    return {"stage": None, "error": None, "says": ""}
+
+
+def main() -> int:
+    """Answer the request on standard input; returns the exit status."""
+    # A program's own folder is searched first: modules there must not stand in for others of the same name.
+    own = Path(__file__).resolve().parent
+    sys.path[:] = [path for path in sys.path if Path(path).resolve() != own]
+    # vLLM and its libraries print where they like: the answer alone goes to the real standard output.
+    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    try:
+        request = json.load(sys.stdin)
+        entry, commands = request["entry"], request["commands"]
+        check_config = bool(request.get("check_config"))
+        is_right = entry in ("serve", "api_server")
+        is_right &= all(isinstance(word, str) for words in commands for word in words)
+    except (ValueError, KeyError, TypeError):
+        is_right = False
+    if not is_right:
+        print("cannot read the request: it is described at the head of ask_parser.py", file=sys.stderr)
+        return 2
+    try:
+        parser = _parser(entry)
+        validate = _first(_CLI_ARGS, "validate_parsed_serve_args")
+        version = importlib.import_module("vllm").__version__
+    except Exception as error:  # noqa: BLE001 - an installation may be broken in any way
+        print(f"cannot import vLLM: {type(error).__name__}: {error}".splitlines()[0], file=sys.stderr)
+        return 3
+    first = ["serve"] if entry == "serve" else []
+    verdicts = [_verdict(parser, validate, first + words, check_config=check_config) for words in commands]
+    with answer:
+        json.dump({"vllm": version, "python": sys.version.split()[0], "verdicts": verdicts}, answer)
+    return 0
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stderr.flush()
+    # vLLM may have started threads that wait for ever.
+    os._exit(status)

@@ -1,0 +1,132 @@
+"""`vllm-runbooks lint` and `vllm-runbooks migrate`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vllm_runbooks import checking, issue_views, session
+from vllm_runbooks.cli import output
+from vllm_runbooks.files import store
+from vllm_runbooks.records import Issue, IssueSeverity, Linted
+
+_STDIN = "standard input"
+
+
+@click.command(context_settings={"ignore_unknown_options": False})
+@click.argument("files", nargs=-1, metavar="[FILE…|-] [-- COMMAND…]")
+@click.option("--vllm", metavar="VERSION", help="Release to judge by (default: the image's tag, else the newest).")
+@click.option("--gpus", metavar="SPEC", help="The GPUs there are, as in 8xRTX3090 or A100-80GB.")
+@click.option("--fix", is_flag=True, help="Print the corrected text; FILE itself is not changed.")
+@click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="With --fix: write the corrected text.")
+@click.option("--python", metavar="PATH", help="A Python with vLLM: its own parser judges the commands as well.")
+@click.option("--config-check", is_flag=True, help="With --python: have it check the whole configuration, too.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "sarif", "github"]),
+    default="text",
+    show_default=True,
+)
+def lint(
+    *,
+    files: tuple[str, ...],
+    vllm: str | None,
+    gpus: str | None,
+    fix: bool,
+    out: Path | None,
+    python: str | None,
+    config_check: bool,
+    form: str,
+) -> int:
+    """Find what is wrong with the vLLM commands in a script, manifest, program or page, on a release.
+
+    Give files, `-` for standard input, or `-- vllm serve …`, the command itself. Exit status: 0 nothing wrong, 1 an
+    error or warning, 2 the input cannot be read.
+    """
+    named = _given(files)
+    if len(named) > 1 and (form == "json" or fix):
+        raise click.UsageError("give one file for --format json and for --fix.")
+    if out is not None and not fix:
+        raise click.UsageError("-o writes the corrected text; give --fix as well.")
+    if config_check and python is None:
+        raise click.UsageError("--config-check asks the vLLM that --python names; give it as well.")
+    checked = {
+        name: checking.lint_text(
+            text, name=name, vllm=vllm, gpus=gpus, fix=fix, python=python, is_config_checked=config_check
+        )
+        for name, text in named.items()
+    }
+    if fix:
+        ((name, text),) = named.items()
+        _show_fixed(name, text, checked[name], asked={"vllm": vllm, "gpus": gpus}, out=out, form=form)
+    elif form == "json":
+        output.write_json(issue_views.to_json(next(iter(checked.values()))))
+    elif form == "sarif":
+        output.write_json(issue_views.sarif(checked, session.knowledge().rules, metadata.version("vllm-runbooks")))
+    elif form == "github":
+        said = "\n".join(filter(None, (issue_views.github(found, name) for name, found in checked.items())))
+        output.write(said) if said else None
+    else:
+        output.write("\n".join(issue_views.text(found, name) for name, found in checked.items()))
+    return int(any(_is_wrong(found.issues) for found in checked.values()))
+
+
+def _given(files: tuple[str, ...]) -> dict[str, str]:
+    """What is to be checked: name to text. Words after files that begin with a command are a command."""
+    if not files:
+        raise click.UsageError("give a file, - for standard input, or -- and a command.")
+    if len(files) > 1 and not Path(files[0]).is_file() and files[0] != "-":
+        return {"command": shlex.join(files)}
+    return {(_STDIN if name == "-" else name): checking.read_text(name) for name in files}
+
+
+def _is_wrong(issues: tuple[Issue, ...]) -> bool:
+    return any(issue.severity is not IssueSeverity.INFO for issue in issues)
+
+
+def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], out: Path | None, form: str) -> None:
+    """The corrected text where it was asked for; what is left to do goes to standard error."""
+    if out is not None:
+        # The user's own file: a secret in it stays, or the script would no longer run.
+        store(out, checking.mended(text, name=name, **asked))
+        click.echo(f"vllm-runbooks: wrote {out}", err=True)
+    if form == "json":
+        output.write_json(issue_views.to_json(found))
+    elif out is None:
+        sys.stdout.write(found.fixed or "")
+        sys.stdout.flush()
+    for issue in checking.lint_text(found.fixed or "", name=name, **asked).issues:
+        if _is_wrong((issue,)):
+            said = f"{issue.line}:{issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]"
+            click.echo(f"left: {said}", err=True)
+
+
+@click.command()
+@click.argument("file", metavar="FILE|-")
+@click.option("--from", "from_", required=True, metavar="VERSION", help="Release that the script was written for.")
+@click.option("--to", required=True, metavar="VERSION", help="Release that it is to run on.")
+@click.option("--gpus", metavar="SPEC", help="The GPUs there are, as in 8xRTX3090 or A100-80GB.")
+@click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Write the rewritten script there.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | None, form: str) -> int:
+    """Move a script from one release to another: what breaks, what is renamed, which defaults changed.
+
+    Exit status: 0 nothing is wrong on the new release and nothing moves, 1 something is or does, 2 it cannot be read.
+    """
+    name = _STDIN if file == "-" else file
+    text = checking.read_text(file)
+    found, rewritten = checking.migrate_text(text, name=name, from_=from_, to=to, gpus=gpus)
+    if out is not None:
+        store(out, rewritten)
+        click.echo(f"vllm-runbooks: wrote {out}", err=True)
+    if form == "json":
+        output.write_json(issue_views.to_json(found))
+    else:
+        output.write("\n".join(filter(None, (issue_views.text(found, name), issue_views.changes(found)))))
+    return int(_is_wrong(found.issues) or bool(found.changed_defaults))

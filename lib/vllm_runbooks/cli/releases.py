@@ -1,0 +1,80 @@
+"""The commands `releases list`, `releases add` and `releases history`."""
+
+# ruff: noqa: PLC0415 - the generator loads when it is asked for: `--help` stays a matter of milliseconds
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vllm_runbooks import options
+from vllm_runbooks.cli import output
+from vllm_runbooks.errors import InputError
+
+
+@click.group()
+def releases() -> None:
+    """List the releases of vLLM that are known, add the next one, tell what became of an option."""
+
+
+@releases.command("list")
+def list_() -> int:
+    """List the releases that are known, with what each brought."""
+    lines = [f"{'release':<10} {'options':>8} {'new':>5} {'gone':>5} {'variables':>10}  made from"]
+    for version, document in options.documents():
+        data = options.load(version)
+        is_first = version == options.known_releases()[0]
+        new = sum(change.kind == "came" and change.release == version for changes in _changes() for change in changes)
+        gone = sum(name.startswith("option ") for name in document["unset"])
+        listed = sum(variable.is_listed for variable in data.environment.values())
+        came = "-" if is_first else str(new)
+        made = f"{document['made'].get('package', '?')} ({document['made'].get('origin', '?')})"
+        lines.append(f"{version:<10} {len(data.entries['serve']):>8} {came:>5} {gone:>5} {listed:>10}  {made}")
+    output.write("\n".join(lines))
+    return 0
+
+
+def _changes() -> list[tuple[options.Change, ...]]:
+    return list(options.histories("option").values())
+
+
+@releases.command()
+@click.argument("version")
+@click.option(
+    "--python",
+    "python",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="A Python that has the requirements of a vLLM for CPU.",
+)
+@click.option(
+    "--source", type=click.Path(path_type=Path), help="The folder of the unpacked package (default: download it)."
+)
+@click.option("--dir", "folder", type=click.Path(path_type=Path), help="Where the data goes (default: the catalog).")
+@click.option("--time-limit", type=click.FloatRange(min=1), default=300, show_default=True, help="Seconds for a dump.")
+def add(version: str, python: Path, source: Path | None, folder: Path | None, time_limit: float) -> int:
+    """Make the data of release VERSION from its package, and store it between its neighbours."""
+    from vllm_runbooks import releases as generator
+
+    added = generator.add(version, python, source=source, folder=folder, time_limit=time_limit)
+    changed = ", ".join(added.changed) if added.changed else "nothing changed: the data was there"
+    output.write(f"{added.version}: {added.records} records; {changed}")
+    return 0
+
+
+@releases.command()
+@click.argument("name")
+def history(name: str) -> int:
+    """Tell when option or environment variable NAME came, changed and went."""
+    changes = options.history(name)
+    if not changes:
+        raise InputError(f"{name}: no known release has it; see `vllm-runbooks releases list`")
+    output.write("\n".join(_line(change) for change in changes))
+    return 0
+
+
+def _line(change: options.Change) -> str:
+    if change.kind == "came" and change.after is None:
+        return f"{change.release} or before: came"
+    details = "; ".join(f"{name}: {old!r} -> {new!r}" for name, (old, new) in change.fields.items())
+    return f"{change.release} (after {change.after}): {change.kind}{f' ({details})' if details else ''}"

@@ -1,0 +1,155 @@
+"""Conditions on values, as the release data holds a release's own checks, evaluated without running anything of it.
+
+A condition is JSON: a list with its operator first. ["const", v] is a value, ["arg", name] one that was given or the
+default, ["given", name] whether it was given, ["env", name] an environment variable, ["item", name] the item that a loop
+stands at. The others combine: "and", "or", "not", comparisons, "+", "-", "%", "len", "set", "bool", ["[]", c, index],
+["isinstance", c, type], "startswith" and other methods of texts, ["filter", list, item, condition, value],
+["some", list, item, condition], "any", "all".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+
+class _Unknown:
+    """A value that cannot be known; right wherever it stands."""
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN = _Unknown()
+"""Stands in a value for a part that cannot be known, such as one that comes from a command substitution."""
+
+_MAX_ITEMS = 1000
+"""Items of a list that a condition is tried on."""
+_TYPES = {"str": str, "int": int, "float": float, "bool": bool, "dict": dict, "list": list}
+_OPERATORS: Mapping[str, Callable[..., Any]] = {
+    "not": lambda a: not a,
+    "bool": bool,
+    "len": len,
+    "set": lambda a: {str(item) for item in a},
+    "values": lambda a: list(a.values()),
+    "keys": list,
+    "sorted": sorted,
+    "any": any,
+    "all": all,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "is": lambda a, b: a is b,
+    "is not": lambda a, b: a is not b,
+    "in": lambda a, b: a in b,
+    "not in": lambda a, b: a not in b,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "%": lambda a, b: a % b,
+    "startswith": str.startswith,
+    "endswith": str.endswith,
+    "lower": str.lower,
+    "upper": str.upper,
+    "strip": str.strip,
+}
+
+
+class Values:
+    """What conditions ask for; each function gives UNKNOWN for what cannot be known."""
+
+    def __init__(
+        self,
+        value: Callable[[str], Any],
+        is_given: Callable[[str], Any],
+        variable: Callable[[str], Any] = lambda _: UNKNOWN,
+    ) -> None:
+        self.value, self.is_given, self.variable = value, is_given, variable
+
+
+def holds(condition: Sequence[Any], values: Values) -> Any:
+    """The value of a condition; UNKNOWN where it cannot be known."""
+    return _value(condition, values, {})
+
+
+def names(condition: Sequence[Any]) -> Iterator[str]:
+    """The values that a condition asks for, in the order in which they stand in it."""
+    operator, *parts = condition
+    if operator == "arg":
+        yield parts[0]
+    elif operator not in ("const", "given", "env", "item"):
+        for part in parts:
+            if isinstance(part, list) and part:
+                yield from names(part)
+
+
+def _value(condition: Sequence[Any], values: Values, items: Mapping[str, Any]) -> Any:
+    operator, *parts = condition
+    if operator == "const":
+        return parts[0]
+    if operator == "arg":
+        return values.value(parts[0])
+    if operator == "given":
+        return values.is_given(parts[0])
+    if operator == "env":
+        return values.variable(parts[0])
+    if operator == "item":
+        return items.get(parts[0], UNKNOWN)
+    if operator in ("and", "or"):
+        return _joined(operator, parts, values, items)
+    if operator in ("filter", "some"):
+        return _over(operator, parts, values, items)
+    return _combined(operator, parts, values, items)
+
+
+def _combined(operator: str, parts: Sequence[Any], values: Values, items: Mapping[str, Any]) -> Any:
+    if operator in ("[]", "isinstance"):
+        found = [_value(parts[0], values, items), parts[1]]
+    else:
+        found = [_value(part, values, items) for part in parts]
+    if any(value is UNKNOWN or (isinstance(value, list) and any(item is UNKNOWN for item in value)) for value in found):
+        return UNKNOWN
+    try:
+        if operator == "[]":
+            return found[0][found[1]]
+        if operator == "isinstance":
+            return isinstance(found[0], _TYPES[found[1]])
+        return _OPERATORS[operator](*found)
+    except (TypeError, ValueError, ZeroDivisionError, IndexError, KeyError, AttributeError, OverflowError):
+        return UNKNOWN
+
+
+def _joined(operator: str, parts: Sequence[Any], values: Values, items: Mapping[str, Any]) -> Any:
+    """Python's `and` and `or`, where a part may be unknown."""
+    result: Any = operator == "and"
+    is_unknown = False
+    for part in parts:
+        value = _value(part, values, items)
+        if value is UNKNOWN:
+            is_unknown = True
+        elif bool(value) == (operator == "or"):
+            return value
+        else:
+            result = value
+    return UNKNOWN if is_unknown else result
+
+
+def _over(operator: str, parts: Sequence[Any], values: Values, items: Mapping[str, Any]) -> Any:
+    """The items of a list that meet a condition, or whether there is one."""
+    listed, name, test, *result = parts
+    found = _value(listed, values, items)
+    if not isinstance(found, list) or len(found) > _MAX_ITEMS:
+        return UNKNOWN
+    kept = []
+    for item in found:
+        inner = {**items, name: item}
+        met = _value(test, values, inner)
+        if met is UNKNOWN:
+            return UNKNOWN
+        if met:
+            if operator == "some":
+                return True
+            kept.append(_value(result[0], values, inner))
+    return False if operator == "some" else kept

@@ -1,0 +1,24 @@
+"""A rule that is broken at a place in a file, before it is told in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vllm_runbooks.excerpt import Replacement
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A broken rule."""
+
+    rule: str
+    start: int
+    """Offsets in the file."""
+    end: int
+    says: Mapping[str, str] = field(default_factory=dict)
+    """What fills the sentences of the rule's message."""
+    edits: tuple[Replacement, ...] = ()
+    """The changes that mend it, all of them or none; empty: nothing certain does."""
+    is_loose: bool = False
+    """Whether it stands in a comment or a table: nothing is run there, so it is a warning at most."""

@@ -1,0 +1,201 @@
+"""Issues of a command as text, JSON, SARIF, GitHub annotations and HTML: small pure functions."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from vllm_runbooks.records import Evidence, Issue, IssueSeverity, Linted, Migrated, Rule, document
+from vllm_runbooks.redact import redact_text
+from vllm_runbooks.render import SCHEMA, Shown, visible
+
+_SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
+_GITHUB_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "notice"}
+_TONES = {IssueSeverity.ERROR: "#cf222e", IssueSeverity.WARNING: "#9a6700", IssueSeverity.INFO: "#0969da"}
+_SOURCES = {
+    "given": "as asked",
+    "image": "from the image's tag",
+    "log": "from the log",
+    "newest": "the newest known; name yours with --vllm",
+}
+_SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def to_json(found: Linted | Migrated) -> str:
+    """The contract's JSON document."""
+    return json.dumps({"schema": SCHEMA, **document(found)}, indent=2, ensure_ascii=False)
+
+
+def headline(found: Linted | Migrated) -> str:
+    """One line: how many issues of which severity, for which release."""
+    counts = Counter(issue.severity for issue in found.issues)
+    said = ", ".join(f"{counts[s]} {s.value}{'s' * (counts[s] != 1)}" for s in IssueSeverity if counts[s])
+    starts = len(found.deployments)
+    read = f"{starts} start{'s' * (starts != 1)} of vLLM" if starts else "no start of vLLM"
+    return f"{said or 'nothing wrong'} ({read}; {release(found)})"
+
+
+def release(found: Linted | Migrated) -> str:
+    """Which release it was judged by, and why that one."""
+    vllm = found.vllm
+    nearest = "" if vllm.data == vllm.version else f", judged by the data of {vllm.data}"
+    return f"vLLM {vllm.version}, {_SOURCES[vllm.source]}{nearest}"
+
+
+def text(found: Linted | Migrated, name: str) -> str:
+    """For a terminal: an issue a paragraph, then the count."""
+    shown = []
+    for issue in found.issues:
+        mends = "" if issue.fix is None else "\n    --fix mends it"
+        lead = f"{name}:{issue.line}:{issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]"
+        line = issue.text.split("\n", 1)[0]
+        shown.append(visible(f"{lead}\n    {line}{mends}" if line.strip() else f"{lead}{mends}"))
+    return "\n".join([*shown, headline(found)])
+
+
+def changes(found: Migrated) -> str:
+    """For a terminal: the defaults that changed, and the difference between the scripts."""
+    lines = [
+        f"default of {change.option}: {json.dumps(change.from_)} -> {json.dumps(change.to)}"
+        f" ({'set in the rewritten script' if change.explicit else 'cannot be written as an option'})"
+        for change in found.changed_defaults
+    ]
+    return visible("\n".join([*lines, *([found.diff] if found.diff else [])]))
+
+
+def github(found: Linted, name: str) -> str:
+    """Workflow commands that GitHub shows beside the lines."""
+
+    def masked(said: str) -> str:
+        return said.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+    def property_(said: str) -> str:
+        return masked(said).replace(":", "%3A").replace(",", "%2C")
+
+    return "\n".join(
+        f"::{_GITHUB_LEVELS[issue.severity]} file={property_(name)},line={issue.line},col={issue.column},"
+        f"title={property_(issue.rule)}::{masked(visible(issue.message))}"
+        for issue in found.issues
+    )
+
+
+def sarif(checked: Mapping[str, Linted], rules: Mapping[str, Rule], version: str) -> str:
+    """A SARIF 2.1.0 log: file name to what was found there."""
+    used = sorted({issue.rule for found in checked.values() for issue in found.issues})
+    driver = {
+        "name": "vllm-runbooks",
+        "version": version,
+        "rules": [
+            {
+                "id": name,
+                "shortDescription": {"text": rules[name].title},
+                "fullDescription": {"text": rules[name].why.strip()},
+                "defaultConfiguration": {"level": _SARIF_LEVELS[rules[name].severity]},
+            }
+            for name in used
+        ],
+    }
+    results = [_result(issue, file, used) for file, found in checked.items() for issue in found.issues]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
+
+
+def _result(issue: Issue, file: str, used: Sequence[str]) -> dict[str, Any]:
+    location = {"uri": file.replace("\\", "/")}
+    result: dict[str, Any] = {
+        "ruleId": issue.rule,
+        "ruleIndex": used.index(issue.rule),
+        "level": _SARIF_LEVELS[issue.severity],
+        "message": {"text": issue.message},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": location,
+                    "region": {"startLine": issue.line, "startColumn": issue.column},
+                }
+            }
+        ],
+    }
+    if issue.fix is not None:
+        region = {
+            "startLine": issue.fix.line,
+            "startColumn": issue.fix.column,
+            "endLine": issue.fix.end_line,
+            "endColumn": issue.fix.end_column,
+        }
+        change = {"deletedRegion": region, "insertedContent": {"text": issue.fix.new_text}}
+        result["fixes"] = [{"artifactChanges": [{"artifactLocation": location, "replacements": [change]}]}]
+    return result
+
+
+def issues(found: Linted | Migrated) -> Shown:
+    """For a notebook: the issues as a table."""
+    rows = "".join(
+        "<tr>"
+        f'<td style="text-align:right">{issue.line}:{issue.column}</td>'
+        f'<td style="color:{_TONES[issue.severity]};font-weight:600">{issue.severity.value}</td>'
+        f'<td style="text-align:left">{escape(issue.message)}'
+        f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code></td>'
+        f'<td style="text-align:left"><code>{escape(issue.rule)}</code></td>'
+        f"<td>{'yes' if issue.fix else ''}</td></tr>"
+        for issue in found.issues
+    )
+    head = "<tr><th>place</th><th></th><th style='text-align:left'>what is wrong</th><th>rule</th><th>mended</th></tr>"
+    table = f"<table>{head}{rows}</table>" if rows else ""
+    return Shown(text(found, "line"), f"<p>{escape(headline(found))}</p>{table}")
+
+
+def starts(found: Linted) -> Shown:
+    """For a notebook: what is started, as the release's parser understands it."""
+    rows = [[launch.model or "unknown", _options(launch.flags), _options(launch.env)] for launch in found.deployments]
+    plain = "\n".join(f"{model}: {flags or 'no options'}{f'; {env}' if env else ''}" for model, flags, env in rows)
+    body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows)
+    head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("model", "options", "environment"))
+    said = release(found)
+    if not rows:
+        return Shown(f"No start of vLLM was found ({said}).", f"<p>No start of vLLM was found ({escape(said)}).</p>")
+    return Shown(f"{plain}\n{said}", f"<table><tr>{head}</tr>{body}</table><p>{escape(said)}</p>")
+
+
+def _options(values: Mapping[str, Any]) -> str:
+    def shown(value: Any) -> str:
+        return value if isinstance(value, str) else "unknown" if value is None else json.dumps(value)
+
+    return ", ".join(f"{name}={shown(value)}" for name, value in values.items())
+
+
+def _cell(text: str) -> str:
+    return f'<td style="text-align:left;white-space:normal">{escape(text)}</td>'
+
+
+def difference(evidence: Evidence, found: Linted) -> Shown:
+    """For a notebook: what the fixes change."""
+    before = redact_text(evidence.documents[0].text)
+    lines = difflib.unified_diff(
+        before.splitlines(), (found.fixed or before).splitlines(), "given", "corrected", lineterm=""
+    )
+    return script("\n".join(lines) or None)
+
+
+def migration(found: Migrated) -> Shown:
+    """For a notebook: what is wrong on the new release, which defaults moved, and the rewritten text."""
+    told = issues(found)
+    rows = "".join(
+        f"<tr>{_cell(change.option)}{_cell(json.dumps(change.from_))}{_cell(json.dumps(change.to))}"
+        f"{_cell('set in the rewritten text' if change.explicit else 'named only')}</tr>"
+        for change in found.changed_defaults
+    )
+    head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("option", "default was", "is", ""))
+    table = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these commands changed.</p>"
+    return Shown(f"{told.plain}\n{changes(found)}", f"{told.html}{table}{script(found.diff or None).html}")
+
+
+def script(body: str | None) -> Shown:
+    """For a notebook: a script as it is, nothing of it markup."""
+    if body is None:
+        return Shown("nothing to mend", "<p>Nothing to mend.</p>")
+    return Shown(body, f'<pre style="white-space:pre-wrap">{escape(body)}</pre>')

@@ -1,0 +1,74 @@
+"""Our verdict on a command is that of the release's own parser: recorded for many, asked where one is installed."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from command_generator import RECORDED, Command, Judged, all_names, ask, commands, recorded
+from vllm_runbooks import options
+from vllm_runbooks.arguments import parse
+
+_SAMPLE = 12
+"""Every so many recorded commands are judged in the default run."""
+_WANTED = 0.995
+"""Part of the verdicts that must be equal."""
+_PYTHON = os.environ.get("VLLM_RUNBOOKS_TEST_PYTHON")
+
+
+def _release(path: Path) -> str:
+    return path.name.removesuffix(".jsonl.xz")
+
+
+_FILES = sorted(RECORDED.glob("*.jsonl.xz"), key=lambda path: options.version_key(_release(path)) or (0, 0, 0, 0))
+
+
+def _differences(version: str, judged: Iterable[Judged]) -> tuple[int, Counter[str], Counter[str]]:
+    """Commands judged, and by kind those refused by us alone and those refused by the parser alone."""
+    data = options.load(version)
+    count, false, missed = 0, Counter[str](), Counter[str]()
+    for each in judged:
+        count += 1
+        is_refused = parse(each.words, data, each.entry).is_refused
+        if is_refused != (each.stage is not None):
+            (false if is_refused else missed)[each.kind] += 1
+    return count, false, missed
+
+
+def test_at_least_twelve_releases_are_recorded() -> None:
+    """Verdicts of at least twelve releases are there, a thousand each."""
+    assert len(_FILES) >= 12
+
+
+@pytest.mark.parametrize("path", _FILES, ids=_release)
+def test_no_sampled_command_is_refused_by_us_alone(path: Path) -> None:
+    """What the real parser takes, we take."""
+    sample = list(recorded(path))[::_SAMPLE]
+    _, false, missed = _differences(_release(path), sample)
+    assert (false, missed.total() <= 2) == (Counter(), True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", _FILES, ids=_release)
+def test_recorded_verdicts_are_ours(path: Path) -> None:
+    """Of all recorded commands at most one in two hundred is judged otherwise, and no right one is refused."""
+    count, false, missed = _differences(_release(path), recorded(path))
+    agreed = 1 - (false.total() + missed.total()) / count
+    assert (agreed >= _WANTED, false["valid"]) == (True, 0), (agreed, false, missed)
+
+
+@pytest.mark.slow
+def test_an_installed_release_agrees() -> None:
+    """On fresh commands the vLLM of VLLM_RUNBOOKS_TEST_PYTHON says what we say."""
+    if not _PYTHON:
+        pytest.skip("VLLM_RUNBOOKS_TEST_PYTHON names no Python with vLLM")
+    version, _ = ask(_PYTHON, [Command("serve", ["m"], "valid")])
+    drawn = commands(options.load(version), all_names(), seed=int.from_bytes(os.urandom(4)), count=1000)
+    _, judged = ask(_PYTHON, drawn)
+    count, false, missed = _differences(version, judged)
+    agreed = 1 - (false.total() + missed.total()) / count
+    assert (agreed >= _WANTED, false["valid"]) == (True, 0), (agreed, false, missed)

@@ -1,0 +1,315 @@
+"""A start is edited where it stands, exactly as asked or not at all, and what is written reads as it was meant."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import pytest
+
+from test_documents import TEXTS
+from vllm_runbooks import deployment, documents, options
+from vllm_runbooks.deployment import Deployment
+from vllm_runbooks.excerpt import applied
+from vllm_runbooks.options import ReleaseData
+from vllm_runbooks.records import Edit
+from vllm_runbooks.starts import Found
+
+ODD = "it's \"$HOME\" `x` \\ {% é %} %i *"
+
+
+@pytest.fixture(scope="module")
+def release() -> ReleaseData:
+    return options.load("0.11.0")
+
+
+def edited(text: str, name: str, changes: list[Edit], release: ReleaseData, index: int = 0) -> str:
+    page = documents.read(text, name)
+    return applied(text, deployment.edits(page, page.starts[index], changes, release))
+
+
+def setting(name: str, value: Any) -> Edit:
+    return Edit("set", name, value)
+
+
+SCRIPT = """# first
+export HF_HOME=/data  # where models lie
+vllm serve org/model \\
+  --port 8000 \\
+  --max_model_len=8192 \\
+  --gpu-memory-utilization 0.9 > log 2>&1 &  # last
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "expected"),
+    [
+        (setting("port", 9000), 4, "  --port 9000 \\"),
+        (setting("max_model_len", 4096), 5, "  --max_model_len=4096 \\"),
+        (setting("limit_mm_per_prompt", {"video": 0}), 7, "  --limit-mm-per-prompt '{\"video\": 0}' > log 2>&1 &  # last"),
+        (setting("enforce_eager", True), 6, "  --gpu-memory-utilization 0.9 \\"),
+        (setting("model", "org/other"), 3, "vllm serve org/other \\"),
+        (Edit("remove", "max_model_len"), 5, "  --gpu-memory-utilization 0.9 > log 2>&1 &  # last"),
+        (Edit("remove", "gpu_memory_utilization"), 5, "  --max_model_len=8192 > log 2>&1 &  # last"),
+        (Edit("env", "HF_HOME", "/other place"), 2, "export HF_HOME='/other place'  # where models lie"),
+        (Edit("env", "VLLM_LOGGING_LEVEL", "DEBUG"), 2, "export VLLM_LOGGING_LEVEL=DEBUG"),
+    ],
+)
+def test_a_script_keeps_its_form(change: Edit, line: int, expected: str, release: ReleaseData) -> None:
+    """A value is replaced where it stands; a new option gets a line of its own; order and comments stay."""
+    assert expected == edited(SCRIPT, "a.sh", [change], release).split("\n")[line - 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "change", "expected"),
+    [
+        ("a.sh", "vllm serve m --port 1\n", setting("seed", 7), "vllm serve m --port 1 --seed 7\n"),
+        ("a.sh", "vllm serve m --port 1\n", Edit("remove", "port"), "vllm serve m\n"),
+        ("a.sh", "sudo vllm serve m\n", Edit("env", "A", "b c"), "sudo env A='b c' vllm serve m\n"),
+        ("a.sh", "vllm serve m\n", Edit("env", "A", "b"), "A=b vllm serve m\n"),
+        ("a.sh", "A=1 vllm serve m\n", Edit("env", "A", "b"), "A=b vllm serve m\n"),
+        (
+            "a.sh",
+            "docker run -e A=1 vllm/vllm-openai --model m\n",
+            Edit("env", "B", "2"),
+            "docker run -e A=1 -e B=2 vllm/vllm-openai --model m\n",
+        ),
+        (
+            "a.sh",
+            "bash -c 'vllm serve m --port 1'\n",
+            setting("chat_template", "a'b"),
+            "bash -c 'vllm serve m --port 1 --chat-template '\\''a'\\''\"'\\''\"'\\''b'\\'''\n",
+        ),
+        (
+            "a.yaml",
+            "services:\n  a:\n    image: vllm/vllm-openai\n    command:\n      - --model=m # c\n      - --port=1\n",
+            setting("seed", 7),
+            "services:\n  a:\n    image: vllm/vllm-openai\n    command:\n      - --model=m # c\n      - --port=1\n      - --seed=7\n",
+        ),
+        (
+            "a.yaml",
+            "services:\n  a:\n    image: vllm/vllm-openai\n    command:\n      - --model\n      - m\n      - --port\n      - '1'\n",
+            Edit("remove", "port"),
+            "services:\n  a:\n    image: vllm/vllm-openai\n    command:\n      - --model\n      - m\n",
+        ),
+        (
+            "a.yaml",
+            "services:\n  a:\n    image: vllm/vllm-openai\n    command: ['--model', 'm']\n",
+            Edit("env", "A", "$b"),
+            'services:\n  a:\n    image: vllm/vllm-openai\n    environment:\n      A: "$$b"\n    command: [\'--model\', \'m\']\n',
+        ),
+        (
+            "a.service",
+            "[Service]\nExecStart=/bin/vllm serve m \\\n  --port 1\n",
+            setting("chat_template", "100% $a"),
+            '[Service]\nExecStart=/bin/vllm serve m \\\n  --port 1 \\\n  --chat-template "100%% $$a"\n',
+        ),
+        (
+            "a.service",
+            "[Service]\nExecStart=/bin/vllm serve m\n",
+            Edit("env", "A", "b c"),
+            '[Service]\nEnvironment="A=b c"\nExecStart=/bin/vllm serve m\n',
+        ),
+        (
+            "a.py",
+            "from vllm import LLM\nLLM(\n    model='m',  # c\n    dtype='half',\n)\n",
+            setting("max_model_len", 4096),
+            "from vllm import LLM\nLLM(\n    model='m',  # c\n    dtype='half',\n    max_model_len=4096,\n)\n",
+        ),
+        ("a.py", "from vllm import LLM\nLLM('m')\n", setting("seed", 1), "from vllm import LLM\nLLM('m', seed=1)\n"),
+        (
+            "a.py",
+            "from vllm import LLM\nLLM('m', seed=1, dtype='half')\n",
+            Edit("remove", "seed"),
+            "from vllm import LLM\nLLM('m', dtype='half')\n",
+        ),
+        (
+            "a.py",
+            "from vllm import LLM\nLLM('m')\n",
+            Edit("env", "A", "b"),
+            'import os\nos.environ["A"] = "b"\nfrom vllm import LLM\nLLM(\'m\')\n',
+        ),
+        (
+            "Dockerfile",
+            'FROM vllm/vllm-openai\nCMD ["--model", "m"]\n',
+            setting("seed", 1),
+            'FROM vllm/vllm-openai\nCMD ["--model", "m", "--seed", "1"]\n',
+        ),
+        (
+            "a.md",
+            "> ```bash\n> vllm serve m \\\n>   --port 1\n> ```\n",
+            setting("seed", 7),
+            "> ```bash\n> vllm serve m \\\n>   --port 1 \\\n>   --seed 7\n> ```\n",
+        ),
+    ],
+)
+def test_every_format_is_edited_in_its_own_way(
+    name: str, text: str, change: Edit, expected: str, release: ReleaseData
+) -> None:
+    """Options, keywords and variables are written as each format writes them, quoted for all that they stand in."""
+    assert expected == edited(text, name, [change], release)
+
+
+CHANGES = [
+    setting("max_model_len", 4096),
+    setting("limit_mm_per_prompt", {"image": 2, "video": 0}),
+    setting("port", 9001),
+    setting("enforce_eager", True),
+    setting("served_model_name", ["a", "b c"]),
+    setting("chat_template", ODD),
+    setting("model", "org/new"),
+    Edit("remove", "port"),
+    Edit("remove", "max_model_len"),
+    Edit("env", "VLLM_LOGGING_LEVEL", "DEBUG"),
+    Edit("env", "CUDA_VISIBLE_DEVICES", "3"),
+    Edit("env", "NEW", ODD),
+]
+
+
+def words(found: Found) -> list[str | None]:
+    return [word.value for word in found.words]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_an_edit_changes_what_was_asked_and_nothing_else(name: str, release: ReleaseData) -> None:
+    """In any document: the start has the new argument or variable, all other starts are as before."""
+    text = TEXTS[name]
+    page = documents.read(text, name)
+    made = 0
+    for number, found in enumerate(page.starts):
+        for change in CHANGES:
+            edits = deployment.edits(page, found, [change], release)
+            if not edits:
+                continue
+            made += 1
+            again = documents.read(applied(text, edits), name)
+            assert len(page.starts) == len(again.starts)
+            after = again.starts[number]
+            if change.op == "env":
+                assert change.value == after.environment[change.name].value.value
+                assert words(found) == words(after)
+            elif found.keywords:
+                values = {one.name: one.value for one in after.keywords}
+                assert change.op == "remove" or change.value == values[change.name]
+                assert {one.name for one in found.keywords} - {change.name} == set(values) - {change.name}
+            else:
+                old = Deployment.of(found).edited([change], release).words
+                assert sorted(map(str, old)) == sorted(map(str, split(words(after), old)))
+            for other, same in zip(page.starts, again.starts, strict=True):
+                assert other.start == found.start or words(other) == words(same)
+    assert made >= (0 if name == "glued.md" else 5)
+
+
+def split(found: list[str | None], like: tuple[str | None, ...]) -> list[str | None]:
+    """Words with `--a=b` in two where the others have them so; JSON may be written without blanks."""
+    known = {(word or "").replace(" ", ""): word for word in like}
+    return [known.get((word or "").replace(" ", ""), word) for word in found]
+
+
+def test_edits_are_made_together(release: ReleaseData) -> None:
+    """Several changes of one start are one set of replacements."""
+    changes = [setting("seed", 1), setting("enforce_eager", True), Edit("remove", "port"), Edit("env", "A", "b")]
+    expected = "A=b vllm serve m --seed 1 --enforce-eager\n"
+    assert expected == edited("vllm serve m --port 1\n", "a.sh", changes, release)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.md", 'x vllm serve "m"--tensor-parallel-size 2--port 1\n'),
+        ("a.sh", 'A=(--port 1 --seed 2)\nvllm serve m "${A[@]}"\n'),
+        ("a.py", "import os\nos.system(r'vllm serve m ' '--port 1')\n"),
+    ],
+)
+def test_what_cannot_be_edited_with_certainty_is_left_alone(name: str, text: str, release: ReleaseData) -> None:
+    """Reconstructed words, words out of one that was expanded, and raw strings are refused, not damaged."""
+    page = documents.read(text, name)
+    assert () == deployment.edits(page, page.starts[0], [setting("port", 9)], release)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_data_is_edited_as_a_document_is(change: Edit, release: ReleaseData) -> None:
+    """The same change of a deployment's data gives the same words."""
+    page = documents.read(SCRIPT, "a.sh")
+    found = page.starts[0]
+    again = documents.read(applied(SCRIPT, deployment.edits(page, found, [change], release)), "a.sh").starts[0]
+    data = Deployment.of(found).edited([change], release)
+    normal = [part for word in data.words for part in (word or "").split("=", 1)] if change.op != "env" else None
+    assert normal is None or sorted(normal) == sorted(part for word in words(again) for part in (word or "").split("=", 1))
+    assert {name: one.value.value for name, one in again.environment.items()} == dict(data.environment)
+
+
+# Writing
+
+ARGUMENTS = ("org/model", "--port", "8001", "--enforce-eager", "--chat-template", ODD, "--limit-mm-per-prompt", '{"a": 1}')
+DEPLOYMENTS = [
+    Deployment("serve", ARGUMENTS, (("A", "b"), ("NEW", ODD)), "vllm/vllm-openai:v0.11.0", ("0", "1"), "main"),
+    Deployment("api_server", ("--model", "m", "--served-model-name", "a", "b c", ""), (), None, 2),
+    Deployment("image", ("--model", "m", "--x=\ttab\nline"), (), "vllm/vllm-openai:v0.9.2"),
+]
+
+
+def argv(script: str, program: str) -> tuple[list[str], dict[str, str]]:
+    """What real bash hands to a program, and that program's environment."""
+    told = f"{program}() {{ printf '%s\\0' \"$@\"; printf '\\0END\\0'; env -0; }}\n{script}"
+    done = subprocess.run(["bash", "-c", told], capture_output=True, check=True, text=True)
+    given, _, environment = done.stdout.partition("\0END\0")
+    return given.split("\0")[:-1] if given else [], dict(
+        line.partition("=")[::2] for line in environment.split("\0") if line
+    )
+
+
+@pytest.mark.parametrize("one", DEPLOYMENTS)
+def test_bash_reads_the_written_script_as_meant(one: Deployment) -> None:
+    """Real bash passes the very words, and exports the very values."""
+    program, *first = one.command or ("vllm", "serve")
+    given, environment = argv(deployment.to_shell(one), program)
+    assert [*first, *one.words] == given
+    assert {name: environment.get(name) for name, _ in one.environment} == dict(one.environment)
+
+
+@pytest.mark.parametrize("one", DEPLOYMENTS)
+def test_bash_reads_the_written_docker_command_as_meant(one: Deployment) -> None:
+    """The words behind the image are the deployment's."""
+    given, _ = argv(deployment.to_docker(one), "docker")
+    image = one.image or "vllm/vllm-openai:latest"
+    assert [*one.command[1:], *one.words] == given[given.index(image) + 1 :]
+    assert [f"{name}={value}" for name, value in one.environment] == [
+        value for option, value in zip(given, given[1:], strict=False) if option == "-e"
+    ]
+
+
+@pytest.mark.parametrize("one", DEPLOYMENTS)
+@pytest.mark.parametrize("form", ["to_shell", "to_docker", "to_compose", "to_systemd"])
+def test_what_is_written_is_read_as_it_was(one: Deployment, form: str) -> None:
+    """Every form gives back the same words and variables."""
+    name = {"to_compose": "compose.yaml", "to_systemd": "a.service"}.get(form, "a.sh")
+    (found,) = documents.read(getattr(deployment, form)(one), name).starts
+    assert list(one.words) == words(found)
+    assert dict(one.environment) == {name: setting.value.value for name, setting in found.environment.items()}
+    assert one.entry == found.entry or one.entry == "image"
+
+
+@pytest.mark.parametrize("form", ["to_shell", "to_docker", "to_compose", "to_systemd"])
+def test_a_secret_is_written_as_a_reference(form: str) -> None:
+    """The value of a token stands nowhere; a variable stands for it."""
+    token = "hf_" + "AbCdEfGh1234567890IjKl"
+    one = Deployment("serve", ("m", "--api-key", "sesame-open-42", "--port=1"), (("HF_TOKEN", token), ("A", "b")))
+    written = getattr(deployment, form)(one)
+    assert token not in written
+    assert "sesame" not in written
+    assert "VLLM_API_KEY" in written
+    if form in {"to_shell", "to_compose"}:
+        assert "${VLLM_API_KEY:?}" in written
+        assert "${HF_TOKEN:?}" in written
+
+
+def test_writing_is_deterministic_with_one_option_a_line() -> None:
+    """The same data gives the same text."""
+    assert [
+        "export A=b",
+        "vllm serve \\",
+        "  org/model \\",
+        "  --port 8001 \\",
+        "  --enforce-eager",
+    ] == deployment.to_shell(Deployment("serve", ARGUMENTS[:4], (("A", "b"),))).splitlines()

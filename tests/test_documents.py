@@ -1,0 +1,642 @@
+"""Every start of vLLM is found in files of every kind, each word with its place, and no text makes the reader fail."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from cost import LIMIT, growth
+from vllm_runbooks import documents, starts, yaml_places
+from vllm_runbooks.documents import Page
+from vllm_runbooks.excerpt import Excerpt, Places
+from vllm_runbooks.starts import Found
+
+SHELL = r"""#!/bin/bash
+export CUDA_VISIBLE_DEVICES=0,1
+PORT=${PORT:-8000}
+nohup vllm serve org/model --port $PORT --limit-mm-per-prompt '{"image": 4}' > log 2>&1 &
+for i in 0 1; do
+  CUDA_VISIBLE_DEVICES=$i python3 -m vllm.entrypoints.openai.api_server --model org/m --port 900$i &
+done
+"""
+DOCKER = r"""docker run --rm -it --gpus '"device=2,3"' -e HF_TOKEN -e VLLM_LOGGING_LEVEL=DEBUG -p 8000:8000 \
+  -v /data:/root/.cache --ipc=host --name vllm vllm/vllm-openai:v0.9.2 \
+  --model org/model --max-model-len 8192
+sudo docker run --entrypoint /bin/bash image -c "export NCCL_DEBUG=INFO; vllm serve org/m2 --port 1"
+podman run --device nvidia.com/gpu=all rocm/vllm:rocm6.3_vllm_0.8.5_2025 vllm serve org/m3
+"""
+COMPOSE = r"""x-env: &env
+  HF_TOKEN: ${HF_TOKEN}
+  VLLM_LOGGING_LEVEL: "INFO"
+services:
+  one:
+    image: vllm/vllm-openai:v0.9.2
+    environment: *env
+    command: --model org/model --port ${PORT:-8000} --kv-transfer-config '{"a":1}'
+    deploy: {resources: {reservations: {devices: [{driver: nvidia, device_ids: ["0", "1"], capabilities: [gpu]}]}}}
+  two:
+    image: vllm/vllm-openai:latest
+    environment:
+      - CUDA_VISIBLE_DEVICES=2
+      - HF_TOKEN
+    command: >
+      org/model
+      --limit-mm-per-prompt "{\"image\": 4}"
+      --gpu-memory-utilization 0.9
+  three:
+    image: other
+    entrypoint: ["bash", "-c"]
+    command:
+      - |
+        export NCCL_DEBUG=WARN
+        vllm serve $${MODEL} \
+          --port 8002
+"""
+KUBERNETES = r"""apiVersion: v1
+kind: ConfigMap
+data:
+  run.sh: |
+    vllm serve org/in-a-file --port 1
+---
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+spec:
+  leaderWorkerTemplate:
+    leaderTemplate:
+      spec:
+        containers:
+        - name: leader
+          image: vllm/vllm-openai:v0.8.5.post1
+          command: ["/bin/sh", "-c"]
+          args: ["vllm serve org/model --max-model-len $LEN"]
+          env:
+          - {name: LEN, value: "4096"}
+          - name: HF_TOKEN
+            valueFrom: {secretKeyRef: {name: a, key: b}}
+          resources: {limits: {nvidia.com/gpu: "2"}}
+        {{- if .Values.second }}
+        - name: second
+          image: "{{ .Values.image }}"
+          command: [vllm, serve, "$(MODEL)", '--port=8000']
+          args: [--max-model-len={{ .Values.length }}]
+          env: [{name: MODEL, value: org/other}]
+        {{- end }}
+"""
+UNIT = r"""[Unit]
+Description=vLLM
+[Service]
+Environment="HF_HOME=/data/hf cache" PORT=8000
+Environment=VLLM_LOGGING_LEVEL=DEBUG
+ExecStartPre=-/usr/bin/docker pull vllm/vllm-openai:v0.9.0
+ExecStart=/opt/venv/bin/vllm serve org/model \
+    --port ${PORT} \
+    # a comment between
+    --kv-transfer-config '{"a": 1}' --served-model-name %i a\x41\sb 100%%
+"""
+UNIT_BASH = r"""[Service]
+ExecStart=/bin/bash -c 'source env && exec vllm serve org/model --override "{\\"a\\": 1}"'
+"""
+PYTHON = r"""import os, subprocess, sys
+from vllm import LLM as Engine
+os.environ["VLLM_LOGGING_LEVEL"] = "DEBUG"
+os.environ.setdefault('CUDA_VISIBLE_DEVICES', "0,1")
+ünï = 1; MODEL = "org/model"; more = {"dtype": "half", "max_model_len": 4 * 1024}
+llm = Engine(MODEL, tensor_parallel_size=2, **more, seed=ünï)
+subprocess.Popen([sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", MODEL, "--port", str(80)])
+os.system('A=b vllm serve org/é '
+          '--port 2')
+class LLM: ...
+LLM("mine")
+"""
+DOCKERFILE = r"""ARG TAG=v0.9.1
+FROM vllm/vllm-openai:${TAG}
+ENV HF_HOME=/data NAME="a b"
+# a comment
+ENTRYPOINT ["python3", "-m", \
+    "vllm.entrypoints.openai.api_server"]
+CMD ["--model", "org/model", "--kv-transfer-config", "{\"a\": 1}"]
+"""
+PAGE = r"""# 部署
+
+使用以下命令启动：vllm serve org/inline --port 80，然后访问。 `vllm serve` is a command; vllm serve is one too.
+Parameters: `vllm serve org/span --port 81`
+
+>我用的命令是:
+>python3 -m vllm.entrypoints.openai.api_server \
+  --model org/quoted \
+  --port 82
+
+1. In a list:
+
+   ```console
+   $ export HF_HOME=/data
+   $ vllm serve org/listed \
+   >   --port 83
+   INFO started on --port 1
+   ```
+
+    vllm serve org/indented --port 84
+
+~~~
+vllm serve <model> --port 85 ...
+~~~
+
+```bash
+--tensor-parallel-size 2   # bare
+# --swap-space 4 was here
+```
+
+| Option | Meaning |
+|---|---|
+| `--enable-thing on` | `VLLM_USE_V1` | `0` |
+
+```python
+engine = AsyncEngineArgs(model=path, gpu_memory_utilization=0.75, ...)
+```
+"""
+HTML = """<!DOCTYPE html><html><body><pre class="language-bash"><code><span>vllm</span> serve org/model \\
+  --limit-mm-per-prompt &#39;{&quot;image&quot;: 4}&#39; &amp;
+</code></pre><p>$ vllm serve org/second --port 4</p></body></html>
+"""
+REST = """Title
+=====
+
+.. code-block:: console
+   :linenos:
+
+   $ vllm serve org/model --port 1
+
+Then::
+
+   vllm serve org/second \\
+     --port 2
+"""
+NOTEBOOK = (
+    r'{"cells": [{"cell_type": "markdown", "source": ["Run `vllm serve org/m --port 1`\n"]}, {"cell_type": "code", '
+    r'"source": ["from vllm import LLM\n", "LLM(\"org/model\", dtype=\"half\")\n", "!vllm serve org/n --port 2\n"], '
+    r'"outputs": [{"text": ["vllm serve org/no\n"]}]}, {"cell_type": "code", "source": "%%bash\nvllm serve org/o '
+    r'--port 3 &"}], "nbformat": 4}'
+)
+GLUED = (
+    "节点 1:vllm/vllm-openai:v0.7.2 镜像。bash run_cluster.sh vllm/vllm-openai:v0.7.2192.168.1.1--head /data -e "
+    "VLLM_HOST_IP=192.168.1.1-e NCCL_SOCKET_IFNAME=eth0 -e GLOO_SOCKET_IFNAME=eth1docker exec -ti node bash"
+    'cd /models# 目录vllm serve "Qwen2.5-1.5B"--tensor-parallel-size 2--max-model-len 128--gpu_memory_utilization=0.5'
+    'root@user:~# vllm serve "Qwen2.5-1.5B" --max-model-len 128 --gpu_memory_utilization 0.5INFO 02-2321:55:00 x.py\n'
+)
+TEXTS = {
+    "run.sh": SHELL,
+    "docker.sh": DOCKER,
+    "compose.yaml": COMPOSE,
+    "k.yaml": KUBERNETES,
+    "vllm.service": UNIT,
+    "bash.service": UNIT_BASH,
+    "start.py": PYTHON,
+    "Dockerfile": DOCKERFILE,
+    "page.md": PAGE,
+    "page.html": HTML,
+    "page.rst": REST,
+    "n.ipynb": NOTEBOOK,
+    "glued.md": GLUED,
+}
+
+
+def seen(found: Found) -> tuple[Any, ...]:
+    """What a start is, in short: an unknown word is `?`."""
+    words = " ".join("?" if word.value is None else word.value for word in found.words)
+    return found.kind, found.entry, words
+
+
+FOUND = {
+    "run.sh": [
+        ("shell", "serve", 'org/model --port 8000 --limit-mm-per-prompt {"image": 4}'),
+        ("shell", "api_server", "--model org/m --port 9000"),
+        ("shell", "api_server", "--model org/m --port 9001"),
+    ],
+    "docker.sh": [
+        ("docker", "image", "--model org/model --max-model-len 8192"),
+        ("docker", "serve", "org/m2 --port 1"),
+        ("docker", "serve", "org/m3"),
+    ],
+    "compose.yaml": [
+        ("compose", "image", '--model org/model --port 8000 --kv-transfer-config {"a":1}'),
+        ("compose", "image", 'org/model --limit-mm-per-prompt {"image": 4} --gpu-memory-utilization 0.9'),
+        ("compose", "serve", "? --port 8002"),
+    ],
+    "k.yaml": [
+        ("shell", "serve", "org/in-a-file --port 1"),
+        ("kubernetes", "serve", "org/model --max-model-len 4096"),
+        ("kubernetes", "serve", "org/other --port=8000 ?"),
+    ],
+    "vllm.service": [
+        (
+            "systemd",
+            "serve",
+            'org/model --port 8000 --kv-transfer-config {"a": 1} --served-model-name ? aA b 100%',
+        )
+    ],
+    "bash.service": [("systemd", "serve", 'org/model --override {"a": 1}')],
+    "start.py": [
+        ("python", "LLM", ""),
+        ("python", "api_server", "--model org/model --port 80"),
+        ("python", "serve", "org/é --port 2"),
+    ],
+    "Dockerfile": [("dockerfile", "api_server", '--model org/model --kv-transfer-config {"a": 1}')],
+    "page.md": [
+        ("shell", "serve", "org/inline --port 80"),
+        ("shell", "serve", "org/span --port 81"),
+        ("shell", "api_server", "--model org/quoted --port 82"),
+        ("shell", "serve", "org/listed --port 83"),
+        ("shell", "serve", "org/indented --port 84"),
+        ("shell", "serve", "? --port 85"),
+        ("python", "AsyncEngineArgs", ""),
+    ],
+    "page.html": [
+        ("shell", "serve", 'org/model --limit-mm-per-prompt {"image": 4}'),
+        ("shell", "serve", "org/second --port 4"),
+    ],
+    "page.rst": [("shell", "serve", "org/model --port 1"), ("shell", "serve", "org/second --port 2")],
+    "n.ipynb": [
+        ("shell", "serve", "org/m --port 1"),
+        ("python", "LLM", ""),
+        ("shell", "serve", "org/n --port 2"),
+        ("shell", "serve", "org/o --port 3"),
+    ],
+    "glued.md": [
+        ("shell", "serve", "Qwen2.5-1.5B --tensor-parallel-size 2 --max-model-len 128 --gpu_memory_utilization=0.5"),
+        ("shell", "serve", "Qwen2.5-1.5B --max-model-len 128 --gpu_memory_utilization 0.5"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_start_is_found(name: str) -> None:
+    """Each form of a start is found once, in order, with the words that vLLM's parser gets."""
+    assert FOUND[name] == [seen(one) for one in documents.read(TEXTS[name], name).starts]
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if name != "page.rst"])
+def test_the_format_is_told_by_the_content(name: str) -> None:
+    """The same is found where the file's name says nothing, as on a pipe."""
+    assert FOUND[name] == [seen(one) for one in documents.read(TEXTS[name]).starts]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_places_are_those_of_the_file(name: str) -> None:
+    """Each character of a word stands where the word says, or is what an escape there makes."""
+    text = TEXTS[name]
+    checked = 0
+    for found in documents.read(text, name).starts:
+        for word in (*found.prefix, *found.words):
+            if word.at is None or word.value is None:
+                continue
+            assert len(word.value) == len(word.at)
+            for character, place in zip(word.value, word.at, strict=True):
+                assert character == text[place] or text[place] in "\\&$%" or word.raw.startswith("$("), (word, place)
+                checked += character == text[place]
+    assert checked > 10 or name == "start.py"
+
+
+def environment(found: Found) -> dict[str, str | None]:
+    return {name: one.value.value for name, one in found.environment.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "expected"),
+    [
+        ("run.sh", 0, {"CUDA_VISIBLE_DEVICES": "0,1"}),
+        ("run.sh", 2, {"CUDA_VISIBLE_DEVICES": "1"}),
+        ("docker.sh", 0, {"HF_TOKEN": None, "VLLM_LOGGING_LEVEL": "DEBUG"}),
+        ("docker.sh", 1, {"NCCL_DEBUG": "INFO"}),
+        ("compose.yaml", 0, {"HF_TOKEN": None, "VLLM_LOGGING_LEVEL": "INFO"}),
+        ("compose.yaml", 1, {"CUDA_VISIBLE_DEVICES": "2", "HF_TOKEN": None}),
+        ("compose.yaml", 2, {"NCCL_DEBUG": "WARN"}),
+        ("k.yaml", 1, {"LEN": "4096", "HF_TOKEN": None}),
+        ("vllm.service", 0, {"HF_HOME": "/data/hf cache", "PORT": "8000", "VLLM_LOGGING_LEVEL": "DEBUG"}),
+        ("start.py", 0, {"VLLM_LOGGING_LEVEL": "DEBUG", "CUDA_VISIBLE_DEVICES": "0,1"}),
+        ("start.py", 2, {"VLLM_LOGGING_LEVEL": "DEBUG", "CUDA_VISIBLE_DEVICES": "0,1", "A": "b"}),
+        ("Dockerfile", 0, {"HF_HOME": "/data", "NAME": "a b"}),
+        ("page.md", 3, {"HF_HOME": "/data"}),
+    ],
+)
+def test_a_start_sees_its_own_environment(name: str, index: int, expected: dict[str, str | None]) -> None:
+    """Settings come from exports, prefixes, containers, units and code; of those of another program none."""
+    assert expected == environment(documents.read(TEXTS[name], name).starts[index])
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "release", "devices", "count"),
+    [
+        ("run.sh", 0, None, ("0", "1"), 2),
+        ("docker.sh", 0, "0.9.2", ("2", "3"), 2),
+        ("docker.sh", 2, "0.8.5", None, None),
+        ("compose.yaml", 0, "0.9.2", ("0", "1"), 2),
+        ("compose.yaml", 1, None, ("2",), 1),
+        ("k.yaml", 1, "0.8.5.post1", None, 2),
+        ("Dockerfile", 0, "0.9.1", None, None),
+    ],
+)
+def test_release_and_gpus_are_read_where_they_are_written(
+    name: str, index: int, release: str | None, devices: tuple[str, ...] | None, count: int | None
+) -> None:
+    """The image's tag gives the release; `--gpus`, reservations, limits and variables the GPUs."""
+    found = documents.read(TEXTS[name], name).starts[index]
+    gpus = found.gpus or starts.Gpus()
+    assert (release, devices, count) == (found.release, gpus.devices, gpus.count)
+
+
+@pytest.mark.parametrize(
+    ("image", "release"),
+    [
+        ("vllm/vllm-openai:v0.7.2", "0.7.2"),
+        ("registry.example.com:5000/mirror/vllm-openai:v0.11.0-x86_64", "0.11.0"),
+        ("docker.io/vllm/vllm-openai:v0.6.3.post1@sha256:00", "0.6.3.post1"),
+        ("vllm/vllm-openai:latest", None),
+        ("vllm/vllm-openai", None),
+        ("lmcache/vllm-openai:v0.3.7", None),
+        ("nvcr.io/nvidia/vllm:25.09-py3", None),
+        ("redis:7.2.1", None),
+    ],
+)
+def test_only_tags_that_count_as_vllm_does_name_a_release(image: str, release: str | None) -> None:
+    """An image of another publisher has a numbering of its own."""
+    assert release == starts.release_of(image)
+
+
+def test_arguments_of_a_call_are_read_as_literals() -> None:
+    """Names that are set once, mappings unpacked and simple arithmetic are followed; the rest is unknown."""
+    call = documents.read(PYTHON, "start.py").starts[0]
+    values = {one.name: one.value for one in call.keywords if one.is_known}
+    assert {"model": "org/model", "tensor_parallel_size": 2, "dtype": "half", "max_model_len": 4096, "seed": 1} == values
+    places = {one.name: PYTHON[one.start : one.end] for one in call.keywords}
+    assert {"model": "MODEL", "tensor_parallel_size": "2", "dtype": '"half"', "max_model_len": "4 * 1024"} | {
+        "seed": "ünï"
+    } == places
+
+
+def test_options_apart_from_commands_are_told_by_where_they_stand() -> None:
+    """A bare line, a comment and a table's row each give their options, with values that are certain."""
+    page = documents.read(PAGE, "page.md")
+    found = [(one.where, [word.value for word in one.words], Places(PAGE)(one.start).line) for one in page.loose]
+    assert [
+        ("bare", ["--tensor-parallel-size", "2"], 27),
+        ("comment", ["--swap-space", "4"], 28),
+        ("table", ["--enable-thing", "on"], 33),
+    ] == found
+    assert [("VLLM_USE_V1", "0")] == [(one.name, one.value.value) for one in page.settings if one.form == "table"]
+
+
+def test_a_paste_without_blanks_is_taken_apart_where_that_is_certain() -> None:
+    """Words that ran together are recovered and marked; a host of a cluster is a node with its environment."""
+    page = documents.read(GLUED, "page.md")
+    assert [True, True] == [one.is_reconstructed for one in page.starts]
+    (node,) = page.nodes
+    assert ("0.7.2", {"VLLM_HOST_IP": "192.168.1.1", "NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth1"}) == (
+        node.release,
+        environment(node),
+    )
+
+
+def test_an_address_that_ran_into_a_tag_stays_unknown_without_a_second_witness() -> None:
+    """Where the text has the tag nowhere else, both readings are possible."""
+    text = 'run: bash run_cluster.sh vllm/vllm-openai:v0.7.2192.168.1.1--head /data -e A=1-e B=2 和 "x"\n'
+    (node,) = documents.read(text, "page.md").nodes
+    assert (None, None) == (node.image and node.image.value, node.release)
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "kinds"),
+    [
+        ('"a b" c\\ d', ["a b", "c d"], []),
+        ("'it''s' \"\\\"q\\\"\" ''", ["its", '"q"', ""], []),
+        ("a $$B ${C:-d e}", ["a", "$B", "d", "e"], []),
+        ("a ${B}", ["a", None], []),
+        ("a ${B:-${C:-x}}y", ["a", "xy"], []),
+        ("a ; b", ["a"], ["compose-operator"]),
+        ("a # b", ["a", "#", "b"], ["compose-comment"]),
+        ("a \\\n  b", ["a", "\n", "b"], ["compose-backslash"]),
+        ("a 'b", ["a", "b\n"], ["compose-quote"]),
+        ("a $(b)", ["a", "$(b)"], ["compose-interpolation"]),
+    ],
+)
+def test_compose_splits_a_command_by_its_own_rules(command: str, words: list[str | None], kinds: list[str]) -> None:
+    """Quotes, backslashes and `$` as compose reads them; what surprises a shell's user is a trouble."""
+    block = "".join(f"      {line}\n" for line in command.split("\n"))
+    text = f"services:\n  a:\n    image: vllm/vllm-openai\n    command: |\n      --model m\n{block}"
+    page = documents.read(text, "compose.yaml")
+    assert words == [word.value for word in page.starts[0].words][2:]
+    assert kinds == [one.kind for one in page.troubles]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("a  'b c' \"d e\"", ["a", "b c", "d e"]),
+        ("--x='{\"a\": 1}'", ['--x={"a": 1}']),
+        ("a\\x20b \\t\\\\ \\101 \\u00e9", ["a b", "\t\\", "A", "é"]),
+        ("$A ${A} x${A}y x$A", ["1", "2", "1 2", "x1 2y", "x$A"]),
+        ("$$A %% %i", ["$A", "%", None]),
+        ("$NONE ${NONE}z", ["z"]),
+    ],
+)
+def test_systemd_splits_a_command_by_its_own_rules(line: str, words: list[str | None]) -> None:
+    """Quotes, C escapes, specifiers and variables as systemd documents them."""
+    text = f'[Service]\nEnvironment="A=1 2"\nExecStart=/bin/vllm serve {line}\n'
+    assert words == [word.value for word in documents.read(text, "a.service").starts[0].words]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("sudo -E env A=b nohup /opt/bin/vllm serve org/m", ("serve", "org/m", True)),
+        ("sudo -u vllm vllm serve org/m", ("serve", "org/m", True)),
+        ("uv run --with vllm vllm serve org/m", ("serve", "org/m", True)),
+        ("taskset -c 0-3 python3.11 -u -m vllm.entrypoints.openai.api_server --model m", ("api_server", "--model m", True)),
+        ("python -m vllm.entrypoints.cli.main serve org/m", ("serve", "org/m", True)),
+        ("python /x/vllm/entrypoints/openai/api_server.py --model m", ("api_server", "--model m", True)),
+        ("tmux new -d -s v 'vllm serve org/m --port 1'", ("serve", "org/m --port 1", False)),
+        ("ssh host \"vllm serve org/m --port 1\"", ("serve", "org/m --port 1", False)),
+        ("docker exec -it c bash -lc 'vllm serve org/m'", ("serve", "org/m", True)),
+        ("vllm bench latency --model m", ("bench latency", "--model m", True)),
+        ("kubectl run v --image=vllm/vllm-openai:v0.9.0 -- --model m", ("image", "--model m", True)),
+        ("docker run $OPTIONS $IMAGE --model m --max-model-len 8", None),
+        ("echo vllm serve org/m", None),
+        ("pip install vllm", None),
+        ("vllm bench serve --model m", None),
+        ("grep 'vllm serve org/m' log", None),
+    ],
+)
+def test_wrappers_are_taken_off(command: str, expected: tuple[str, str, bool] | None) -> None:
+    """What runs something else is seen through; what only mentions a start is none."""
+    found = documents.read(command + "\n", "a.sh").starts
+    assert ([expected] if expected else []) == [(one.entry, seen(one)[2], one.is_certain) for one in found]
+
+
+def test_a_repeated_entry_point_is_a_trouble() -> None:
+    """`vllm serve` behind an image that starts it by itself becomes part of its arguments."""
+    page = documents.read("docker run vllm/vllm-openai:v0.11.2 vllm serve org/m --port 1\n", "a.sh")
+    assert ["entry-point-again"] == [one.kind for one in page.troubles]
+    assert "vllm serve" == page.text[page.troubles[0].start : page.troubles[0].end]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "line"),
+    [
+        ("services:\n  a:\n\timage: vllm\n", "yaml", 3),
+        ("services:\n  a:\n    command: --x {a: b: c}\n    image: vllm/vllm-openai\n", "yaml", 3),
+        ("services:\n  a:\n    image: vllm/vllm-openai\n    image: b\n    command: --x 1\n", "yaml-key-again", 4),
+        ("services: {a: *b}\n# vllm\n", "yaml", 1),
+    ],
+)
+def test_broken_yaml_is_one_trouble_with_its_line(text: str, kind: str, line: int) -> None:
+    """Tabs, wrong nesting, repeated keys and unknown aliases are told with the place."""
+    (trouble,) = documents.read(text, "compose.yaml").troubles
+    assert (kind, line) == (trouble.kind, Places(text)(trouble.start).line)
+
+
+def test_an_argument_vector_is_read_as_it_is() -> None:
+    """Words given to the program itself need no quoting; their places are those in the joined text."""
+    page = documents.from_argv(["A=b", "vllm", "serve", "org/m", "--limit", '{"a": 1}'])
+    (found,) = page.starts
+    assert ["org/m", "--limit", '{"a": 1}'] == [word.value for word in found.words]
+    assert ["org/m", "--limit", "'{\"a\": 1}'"] == [page.text[word.start : word.end] for word in found.words]
+    assert {"A": "b"} == environment(found)
+
+
+def test_a_logs_arguments_are_a_start_as_well() -> None:
+    """Destinations become options: flags without a value, lists as several words, mappings as JSON."""
+    arguments = {"model_tag": "org/m", "enforce_eager": True, "x": False, "served_model_name": ["a", "b"], "y": {"a": 1}}
+    found = documents.from_arguments({**arguments, "none": None, "port": 8000})
+    assert (
+        "org/m --enforce-eager --no-x --served-model-name a b --y {\"a\": 1} --port 8000"
+    ) == " ".join(word.value or "" for word in found.words)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "nothing here\n", "\ufeff", "a: b\n", "print(1)\n"])
+def test_a_text_without_a_start_is_an_empty_page(text: str) -> None:
+    """What has nothing to check is told as such."""
+    assert documents.read(text).is_empty
+
+
+# YAML
+
+
+def scalars(node: Any) -> list[yaml_places.Scalar]:
+    if isinstance(node, yaml_places.Scalar):
+        return [node]
+    inner = node.items if isinstance(node, yaml_places.Sequence) else [one for pair in node.pairs for one in pair]
+    return [scalar for one in inner for scalar in scalars(one)]
+
+
+def test_scalars_have_the_value_that_yaml_gives_them_and_its_places() -> None:
+    """Whatever the style, folding, escapes and indentation: every character is placed where it is written."""
+    chance = random.Random(7)
+    pieces = ["a", "b c", " ", "\n", "\n\n", "\n ", "x: y", "#c", '"', "'", "\\n", "--port 8000", "\\", "\n   "]
+    read = placed = 0
+    for _ in range(1500):
+        body = "".join(chance.choice(pieces) for _ in range(chance.randrange(1, 9)))
+        style = chance.choice(["|", ">", "|-", ">-", ">+", "|+", '"', "'", ""])
+        if style[:1] in {"|", ">"}:
+            text = f"k: {style}\n" + "".join(f"  {line}\n" for line in body.split("\n"))
+        else:
+            text = f"k: {style}{body}{style}\n".replace("\n", "\n  ").rstrip(" ")
+        try:
+            expected = YAML(typ="safe", pure=True).compose(text)
+            (_, value) = expected.value[0]
+            node = yaml_places.read(Excerpt.whole(text))
+        except Exception:  # noqa: BLE001, S112 - what is no YAML to the one is none to the other
+            continue
+        if not isinstance(value.value, str) or not isinstance(node, yaml_places.Mapping):
+            continue
+        found = scalars(node)[1]
+        read += 1
+        assert value.value == found.value
+        at = found.text.at[:-1]
+        exact = [text[place] == character for character, place in zip(found.value, at, strict=True) if character.isalnum()]
+        placed += all(exact)
+        assert all(exact) or style == '"', text
+    assert read > 600
+    assert placed > read * 0.95
+
+
+# Hostile input
+
+
+def hostile(size: int) -> dict[str, str]:
+    return {
+        "a": "a" * size,
+        "starts": "vllm serve a/b --port 1\n" * (size // 24),
+        "quotes": "vllm serve " + '"' * size,
+        "glue": 'vllm serve "x"' + "--port 8000" * (size // 11),
+        "fences": "```\n" * (size // 4),
+        "tables": "| `--a b` | VLLM_X=1 | " * (size // 23),
+        "quotation": "> " * (size // 2) + "vllm serve a --b",
+        "spans": "使用 vllm serve a/b --x 1 `vllm serve a --b` " * (size // 45),
+        "brackets": "services: " + "[" * size,
+        "mappings": "vllm: " + "{a: " * (size // 4),
+        "references": "services:\n a:\n  image: vllm/vllm-openai\n  command: " + "${A:-" * (size // 5),
+        "calls": "LLM(" * (size // 4),
+        "minus": "x = " + "-" * size + "1\nLLM(x)",
+        "html": "<html><pre>" + "<b>&amp;" * (size // 8) + "vllm serve a --b",
+        "json": '{"cells":[' + '{"cell_type":"code","source":["vllm serve a"]},' * (size // 47),
+        "heredocs": "cat <<EOF > a.sh\n" * (size // 17) + "vllm serve a",
+        "environment": "FROM vllm\nENV A=" + '"\\"' * (size // 3),
+        "shells": 'bash -c "' * (size // 9) + "vllm serve a",
+    }
+
+
+BOMB = "a: &a [vllm, vllm, vllm]\n" + "".join(
+    f"{chr(98 + level)}: &{chr(98 + level)} [{', '.join([f'*{chr(97 + level)}'] * 9)}]\n" for level in range(20)
+)
+SELF = "a: &a\n  image: vllm\n  command: *a\n  <<: *a\n"
+POWERS = "from vllm import LLM\na = 9**9**9\nLLM(model='x' * 10**12, b=a, c=(1 << 60) << 60)\n"
+DOUBLING = "from vllm import LLM\na0 = ['x']\n" + "".join(f"a{i + 1} = [a{i}, a{i}]\n" for i in range(99)) + "LLM(a99)\n"
+
+
+@pytest.mark.parametrize("name", ["", "a.sh", "a.yaml", "a.py", "a.md", "a.html", "a.service", "Dockerfile", "a.ipynb"])
+def test_no_text_makes_the_reader_fail(name: str) -> None:
+    """Deep nesting, alias bombs, endless quotes and numbers beyond memory are read as whatever kind of file."""
+    for text in (*hostile(3000).values(), BOMB, SELF, POWERS, DOUBLING):
+        page = documents.read(text, name)
+        assert isinstance(page, Page)
+
+
+@pytest.mark.parametrize("kind", hostile(0))
+def test_the_cost_grows_with_the_text(kind: str) -> None:
+    """Twice the text costs about twice, whatever it repeats."""
+    name = {"brackets": "a.yaml", "mappings": "a.yaml", "references": "a.yaml", "calls": "a.py", "minus": "a.py"}.get(
+        kind, {"html": "a.html", "json": "a.ipynb", "environment": "Dockerfile"}.get(kind, "a.md")
+    )
+    texts = {len(hostile(size)[kind]): hostile(size)[kind] for size in (6000, 12_000)}
+    small, large = sorted(texts)
+    assert growth(lambda text: documents.read(texts[large if len(text) > small else small], name), texts[small]) <= LIMIT * 1.2
+
+
+def mutated(text: str, chance: random.Random) -> str:
+    bits = ['"', "'", "\\", "\n", "$(", "${", "}", "{", "[", "|", "<<EOF\n", "`", "```\n", "#", "\t", "\r\n", "--", "&a "]
+    bits += [": ", "\x00", "\u2028", "𝔘", "\ud800", "%", "(", "!", "&amp;", "<pre>", '"""', "docker run ", 'bash -c "']
+    characters = list(text)
+    for _ in range(chance.randrange(1, 12)):
+        at = chance.randrange(len(characters) + 1)
+        if chance.random() < 0.6:
+            characters[at:at] = chance.choice(bits) * chance.choice([1, 1, 1, 200])
+        else:
+            del characters[at : at + chance.randrange(1, 30)]
+    return "".join(characters)
+
+
+def test_damaged_documents_are_read_with_places_inside_the_text() -> None:
+    """Mutated scripts, manifests and pages raise nothing, and no place points outside."""
+    chance = random.Random(3)
+    for _ in range(400):
+        name = chance.choice(list(TEXTS))
+        text = mutated(TEXTS[name], chance)
+        page = documents.read(text, name if chance.random() < 0.7 else "")
+        for found in (*page.starts, *page.nodes):
+            assert 0 <= found.start <= found.end <= len(text)
+            for word in found.words:
+                assert word.at is None or all(0 <= place <= len(text) for place in word.at)
+        for one in (*page.settings, *page.loose, *page.troubles):
+            assert 0 <= one.start <= one.end <= len(text)

@@ -1,0 +1,74 @@
+"""JSON values are right where pydantic takes them, and keys are found in the text."""
+
+from __future__ import annotations
+
+import json
+import operator
+import random
+from typing import Annotated, Any, Literal, Optional, Union
+
+import pytest
+from pydantic import Field, TypeAdapter, ValidationError
+
+from vllm_runbooks.json_keys import judged
+
+_VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 2, 1.0, 1.5, 0.0, -0.5, 1e300, 10**30, 1.2345678901234568e29),
+    *("", "a", "b", "1", "2", " 8 ", "1.0", "1.5", "1_000", "_1", "1__0", "+3", "-3", "1e3", "0x1", "1.", ".5", "01"),
+    *("true", "TRUE", "Yes", "off", "t", "nan", "inf", "-inf", "Infinity", "\uff11", "--1", "1 2", "\t1\n", "9" * 30),
+    *([], [1], ["a"], [1, "2"], [[1]], {}, {"a": 1}, {"1": "x"}, {"a": None}),
+)
+_LIMITED = ({"int": {"ge": 1}}, {"int": {"gt": 0}}, {"float": {"ge": 0, "le": 1}}, {"float": {"gt": 0, "lt": 1.0}})
+_of: Any = operator.getitem
+"""Makes types at run time, which a checker cannot follow."""
+_SIMPLE: dict[str, Any] = {"int": int, "float": float, "bool": bool, "str": str, "null": None, "any": Any}
+
+
+def _type(draw: random.Random, depth: int = 0) -> tuple[Any, Any]:
+    """A type as the release data holds it, and the same for pydantic."""
+    name = draw.choice(
+        [*_SIMPLE, *(("optional", "union", "list", "dict", "tuple", "enum", "limited") if depth < 3 else ())]
+    )
+    if name in _SIMPLE:
+        return name, _SIMPLE[name]
+    if name == "enum":
+        return {"enum": ["a", "1"]}, Literal["a", "1"]
+    if name == "limited":
+        kind: Any = draw.choice(_LIMITED)
+        (base, limits), *_ = kind.items()
+        return kind, Annotated[_SIMPLE[base], Field(**limits)]
+    one, one_type = _type(draw, depth + 1)
+    if name == "optional":
+        return {"optional": one}, _of(Optional, one_type)
+    if name == "list":
+        return {"list": one}, _of(list, one_type)
+    if name == "dict":
+        return {"dict": ["str", one]}, _of(dict, (str, one_type))
+    other, other_type = _type(draw, depth + 1)
+    if name == "union":
+        return {"union": [one, other]}, _of(Union, (one_type, other_type))
+    return {"tuple": [one, other]}, _of(tuple, (one_type, other_type))
+
+
+def _value(draw: random.Random, depth: int = 0) -> Any:
+    if depth < 2 and draw.random() < 0.2:
+        return [_value(draw, depth + 1) for _ in range(draw.randrange(3))]
+    if depth < 2 and draw.random() < 0.1:
+        return {"a": _value(draw, depth + 1)}
+    return draw.choice(_VALUES)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_value_is_right_where_pydantic_takes_it(seed: int) -> None:
+    """In lax mode, as vLLM reads JSON options: over random types and values."""
+    draw = random.Random(seed)  # noqa: S311 - drawn to be repeated
+    for _ in range(60):
+        kind, adapted = _type(draw)
+        adapter: TypeAdapter[Any] = TypeAdapter(adapted)
+        for value in (_value(draw) for _ in range(15)):
+            try:
+                adapter.validate_json(json.dumps(value))
+                is_taken = True
+            except ValidationError:
+                is_taken = False
+            assert (kind, value, judged(value, kind, {}) == []) == (kind, value, is_taken)

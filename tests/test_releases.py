@@ -1,0 +1,153 @@
+"""The generator of release data: files between their neighbours, sources read for what no parser tells."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vllm_runbooks import options, releases
+from vllm_runbooks.errors import InputError
+
+MADE = {"package": "vllm 1", "origin": "parser", "python": "3.12.1", "device": "cpu"}
+
+
+def _told(folder: Path) -> dict[str, dict[str, Any]]:
+    """All records of each release of a folder."""
+    state: dict[str, Any] = {}
+    told = {}
+    for _, version, path in options.files(folder):
+        options.apply(state, json.loads(path.read_text(encoding="utf-8")))
+        told[version] = dict(state)
+    return told
+
+
+def test_a_release_is_stored_between_its_neighbours(tmp_path: Path) -> None:
+    """In whatever order releases are added, each keeps its own records, and the files are the same."""
+    records = {
+        "0.7.0": {"option --a": {}, "option --b": {"type": "int"}},
+        "0.8.0": {"option --b": {"type": "float"}, "option --c": {}},
+        "0.10.0": {"option --b": {"type": "int"}, "option --a": {}},
+    }
+    for order in (("0.7.0", "0.8.0", "0.10.0"), ("0.10.0", "0.7.0", "0.8.0")):
+        folder = tmp_path / order[0]
+        for version in order:
+            releases.write(folder, version, MADE, records[version])
+        assert records == _told(folder)
+
+    first, second = (
+        {path.name: path.read_text() for path in (tmp_path / name).iterdir()} for name in ("0.7.0", "0.10.0")
+    )
+    assert first == second
+
+
+def test_adding_a_release_twice_changes_nothing(tmp_path: Path) -> None:
+    """What is stored already is not written again; a change rewrites the file and the one that follows."""
+    assert releases.write(tmp_path, "0.7.0", MADE, {"option --a": {}}) == ["0.7.0.json"]
+    assert releases.write(tmp_path, "0.8.0", MADE, {"option --a": {}}) == ["0.8.0.json"]
+    assert releases.write(tmp_path, "0.7.0", MADE, {"option --a": {}}) == []
+    assert releases.write(tmp_path, "0.7.0", MADE, {"option --b": {}}) == ["0.7.0.json", "0.8.0.json"]
+
+
+def test_a_file_has_one_record_a_line(tmp_path: Path) -> None:
+    """A difference is reviewed line by line."""
+    releases.write(tmp_path, "0.7.0", MADE, {"option --b": {"choices": [1, 2]}, "option --a": {}})
+
+    lines = (tmp_path / "0.7.0.json").read_text(encoding="utf-8").splitlines()
+
+    assert '  "option --a": {},' in lines
+    assert '  "option --b": {"choices": [1, 2]}' in lines
+
+
+@pytest.mark.parametrize("version", ["0.34", "latest", "0.34.0rc1", "../0.34.0"])
+def test_only_a_release_is_added(version: str, tmp_path: Path) -> None:
+    """A development build or a word is no release."""
+    with pytest.raises(InputError, match="is no release of vLLM"):
+        releases.add(version, Path("python"), folder=tmp_path)
+
+
+def test_a_python_that_cannot_import_the_release_is_named(tmp_path: Path) -> None:
+    """The release's own complaint is told in one line, and nothing is stored."""
+    import sys
+
+    package = tmp_path / "source" / "vllm"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("import no_such_module_anywhere\n", encoding="utf-8")
+
+    with pytest.raises(InputError, match="no_such_module_anywhere"):
+        releases.add("0.99.0", Path(sys.executable), source=package.parent, folder=tmp_path / "data")
+
+    assert not (tmp_path / "data").exists()
+
+
+SOURCE = """
+class EngineArgs:
+    def _set_default_args(self, usage_context, model_config):
+        try:
+            device_memory = current_platform.get_device_total_memory()
+            is_small = current_platform.is_device_capability((12, 1))
+        except Exception:
+            device_memory = 0
+            is_small = False
+        if device_memory >= 70 * GiB_bytes and "a100" not in device_name and not is_small:
+            default_max_num_seqs = {UsageContext.LLM_CLASS: 1024, UsageContext.OPENAI_API_SERVER: 512}
+        else:
+            default_max_num_seqs = {UsageContext.LLM_CLASS: 256, UsageContext.OPENAI_API_SERVER: 128}
+        if current_platform.is_cpu():
+            default_max_num_seqs = {UsageContext.LLM_CLASS: 8 * world_size}
+        if self.enable_prefix_caching is None:
+            self.enable_prefix_caching = model_config.is_prefix_caching_supported
+        if self.swap is None:
+            self.swap = 4 if envs.VLLM_USE_V1 else 8
+"""
+
+
+def test_defaults_that_move_are_read_from_the_sources(tmp_path: Path) -> None:
+    """A table by device becomes rows; a value by a variable's default a value; what the model decides stays unknown."""
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine" / "arg_utils.py").write_text(SOURCE, encoding="utf-8")
+    names = ("max_num_seqs", "enable_prefix_caching", "swap")
+    dump = {
+        "environment": {"VLLM_USE_V1": {"default": True}},
+        "python_api": {"EngineArgs": {name: {"default": None} for name in names}},
+    }
+
+    assert releases.moving_defaults(tmp_path, dump) == {
+        "enable_prefix_caching": {"depends_on": ["model_config.is_prefix_caching_supported"]},
+        "max_num_seqs": {
+            "rows": [
+                {
+                    "if": [{"memory_gib": 70}, {"name_lacks": ["a100"]}, {"capability_lacks": ["12.1"]}],
+                    "value": {"LLM_CLASS": 1024, "OPENAI_API_SERVER": 512},
+                },
+                {"if": [], "value": {"LLM_CLASS": 256, "OPENAI_API_SERVER": 128}},
+            ]
+        },
+        "swap": {"rows": [{"if": [], "value": 4}]},
+    }
+
+
+def test_names_read_outside_of_the_list_are_found(tmp_path: Path) -> None:
+    """A variable that any module reads is no unknown name."""
+    (tmp_path / "a.py").write_text(
+        'import os\nA = os.environ["VLLM_A"]\nB = os.environ.get("VLLM_B")\nC = os.getenv("VLLM_C", "1")\n'
+        'os.environ["VLLM_SET"] = "1"\nD = "VLLM_D"\nE = os.environ["HOME"]\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "broken.py").write_text("os.environ['VLLM_X'", encoding="utf-8")
+
+    assert releases.names_read(tmp_path) == {"VLLM_A", "VLLM_B", "VLLM_C"}
+
+
+def test_the_dumper_needs_nothing_but_the_standard_library_and_vllm() -> None:
+    """It runs in a Python that does not have this project."""
+    tree = ast.parse(Path(releases.__file__).with_name("dump_parser.py").read_text(encoding="utf-8"))
+    imported = {
+        alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+    } | {(node.module or "").split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+
+    assert "vllm_runbooks" not in imported
+    assert not imported & {"click", "torch", "transformers"}

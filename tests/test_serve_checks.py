@@ -1,0 +1,111 @@
+"""The checks of a release are read from its sources, and only those that ask for parsed values alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vllm_runbooks.conditions import UNKNOWN, Values, holds
+from vllm_runbooks.serve_checks import object_checks, serve_checks
+
+_CLI_ARGS = """
+from vllm.elsewhere import validate_more, KNOWN
+
+def validate_parsed_serve_args(args):
+    if hasattr(args, "subparser") and args.subparser != "serve":
+        return
+    validate_chat_template(args.chat_template)
+    if args.tools and not args.parser:
+        raise TypeError("Error: --tools requires "
+                        "--parser")
+    if getattr(args, "interval", 0) < 0:
+        raise ValueError(f"interval {args.interval} is negative")
+    if os.path.exists(args.file):
+        raise ValueError("cannot be known")
+    if args.many:
+        validate_more(args)
+    if args.kind not in get_args(KNOWN):
+        raise ValueError("kind")
+"""
+_ELSEWHERE = """
+KNOWN = Literal["a", "b"]
+
+def validate_more(args):
+    size = args.size
+    if size is None or size < 2:
+        raise ValueError("size")
+    if args.quick:
+        return
+    if not envs.VLLM_FLAG:
+        raise ValueError("flag")
+"""
+_CONFIG = """
+class Cache:
+    def __post_init__(self):
+        if self.role is not None and self.role not in ("a", "b"):
+            raise ValueError("role")
+        self.mode = self.mode or "x"
+        if self.mode == "y":
+            raise ValueError("changed before it is checked")
+        for op in self.ops:
+            if op not in {"all", "none"} and len(op) < 2:
+                raise ValueError("op")
+
+    @field_validator("size", "count")
+    @classmethod
+    def positive(cls, value):
+        if value <= 0:
+            raise ValueError("positive")
+        return value
+
+    @field_validator("text", mode="before")
+    @classmethod
+    def text(cls, value):
+        raise ValueError("not told: it may turn the value into another")
+"""
+
+
+def _release(folder: Path) -> Path:
+    sources = folder / "vllm"
+    (sources / "entrypoints" / "openai").mkdir(parents=True)
+    (sources / "config").mkdir()
+    (sources / "entrypoints" / "openai" / "cli_args.py").write_text(_CLI_ARGS)
+    (sources / "elsewhere.py").write_text(_ELSEWHERE)
+    (sources / "config" / "cache.py").write_text(_CONFIG)
+    return sources
+
+
+def test_checks_of_the_command_are_read_with_those_they_call(tmp_path: Path) -> None:
+    """Their messages, in the order in which they are made; what cannot be judged is left out."""
+    checks = serve_checks(_release(tmp_path))
+    assert [(check["error"], check["says"]) for check in checks] == [
+        ("TypeError", "--tools requires --parser"),
+        ("ValueError", "interval … is negative"),
+        ("ValueError", "size"),
+        ("ValueError", "flag"),
+        ("ValueError", "kind"),
+    ]
+
+
+def test_checks_hold_where_the_release_would_refuse(tmp_path: Path) -> None:
+    """A guard, an early return and an environment variable count as they stand in the source."""
+    checks = {check["says"]: check["when"] for check in serve_checks(_release(tmp_path))}
+    given = {"many": True, "size": 4, "quick": False, "kind": "c", "tools": True, "parser": None, "interval": 0}
+    values = Values(lambda name: given.get(name, UNKNOWN), given.__contains__, lambda _: False)
+    quick = Values(lambda name: {**given, "quick": True}.get(name, UNKNOWN), given.__contains__)
+    assert {says: bool(holds(when, values)) for says, when in checks.items()} == {
+        "--tools requires --parser": True,
+        "interval … is negative": False,
+        "size": False,
+        "flag": True,
+        "kind": True,
+    }
+    assert holds(checks["flag"], quick) is False
+
+
+def test_checks_of_objects_know_what_they_change(tmp_path: Path) -> None:
+    """A value that is changed before it is checked, and a check before conversion, are left out."""
+    checks = object_checks(_release(tmp_path))["Cache"]
+    assert [check["says"] for check in checks] == ["role", "op", "positive", "positive"]
+    given = {"role": "c", "ops": ["all", "x"], "size": 0, "count": 1}
+    values = Values(lambda name: given.get(name, UNKNOWN), given.__contains__)
+    assert [bool(holds(check["when"], values)) for check in checks] == [True, True, True, False]
