@@ -121,7 +121,7 @@ CMD ["--model", "org/model", "--kv-transfer-config", "{\"a\": 1}"]
 """
 PAGE = r"""# 部署
 
-使用以下命令启动：vllm serve org/inline --port 80，然后访问。 `vllm serve` is a command; vllm serve is one too.
+使用以下命令启动:vllm serve org/inline --port 80 然后访问。 `vllm serve` is a command; vllm serve is one too.
 Parameters: `vllm serve org/span --port 81`
 
 >我用的命令是:
@@ -369,41 +369,47 @@ def test_arguments_of_a_call_are_read_as_literals() -> None:
     """Names that are set once, mappings unpacked and simple arithmetic are followed; the rest is unknown."""
     call = documents.read(PYTHON, "start.py").starts[0]
     values = {one.name: one.value for one in call.keywords if one.is_known}
-    assert {"model": "org/model", "tensor_parallel_size": 2, "dtype": "half", "max_model_len": 4096, "seed": 1} == values
+    assert values == {
+        "model": "org/model",
+        "tensor_parallel_size": 2,
+        "dtype": "half",
+        "max_model_len": 4096,
+        "seed": 1,
+    }
     places = {one.name: PYTHON[one.start : one.end] for one in call.keywords}
-    assert {"model": "MODEL", "tensor_parallel_size": "2", "dtype": '"half"', "max_model_len": "4 * 1024"} | {
+    assert places == {"model": "MODEL", "tensor_parallel_size": "2", "dtype": '"half"', "max_model_len": "4 * 1024"} | {
         "seed": "ünï"
-    } == places
+    }
 
 
 def test_options_apart_from_commands_are_told_by_where_they_stand() -> None:
     """A bare line, a comment and a table's row each give their options, with values that are certain."""
     page = documents.read(PAGE, "page.md")
     found = [(one.where, [word.value for word in one.words], Places(PAGE)(one.start).line) for one in page.loose]
-    assert [
+    assert found == [
         ("bare", ["--tensor-parallel-size", "2"], 27),
         ("comment", ["--swap-space", "4"], 28),
         ("table", ["--enable-thing", "on"], 33),
-    ] == found
-    assert [("VLLM_USE_V1", "0")] == [(one.name, one.value.value) for one in page.settings if one.form == "table"]
+    ]
+    assert [(one.name, one.value.value) for one in page.settings if one.form == "table"] == [("VLLM_USE_V1", "0")]
 
 
 def test_a_paste_without_blanks_is_taken_apart_where_that_is_certain() -> None:
     """Words that ran together are recovered and marked; a host of a cluster is a node with its environment."""
     page = documents.read(GLUED, "page.md")
-    assert [True, True] == [one.is_reconstructed for one in page.starts]
+    assert [one.is_reconstructed for one in page.starts] == [True, True]
     (node,) = page.nodes
-    assert ("0.7.2", {"VLLM_HOST_IP": "192.168.1.1", "NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth1"}) == (
+    assert (
         node.release,
         environment(node),
-    )
+    ) == ("0.7.2", {"VLLM_HOST_IP": "192.168.1.1", "NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth1"})
 
 
 def test_an_address_that_ran_into_a_tag_stays_unknown_without_a_second_witness() -> None:
     """Where the text has the tag nowhere else, both readings are possible."""
     text = 'run: bash run_cluster.sh vllm/vllm-openai:v0.7.2192.168.1.1--head /data -e A=1-e B=2 和 "x"\n'
     (node,) = documents.read(text, "page.md").nodes
-    assert (None, None) == (node.image and node.image.value, node.release)
+    assert (node.image and node.image.value, node.release) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -453,11 +459,14 @@ def test_systemd_splits_a_command_by_its_own_rules(line: str, words: list[str | 
         ("sudo -E env A=b nohup /opt/bin/vllm serve org/m", ("serve", "org/m", True)),
         ("sudo -u vllm vllm serve org/m", ("serve", "org/m", True)),
         ("uv run --with vllm vllm serve org/m", ("serve", "org/m", True)),
-        ("taskset -c 0-3 python3.11 -u -m vllm.entrypoints.openai.api_server --model m", ("api_server", "--model m", True)),
+        (
+            "taskset -c 0-3 python3.11 -u -m vllm.entrypoints.openai.api_server --model m",
+            ("api_server", "--model m", True),
+        ),
         ("python -m vllm.entrypoints.cli.main serve org/m", ("serve", "org/m", True)),
         ("python /x/vllm/entrypoints/openai/api_server.py --model m", ("api_server", "--model m", True)),
         ("tmux new -d -s v 'vllm serve org/m --port 1'", ("serve", "org/m --port 1", False)),
-        ("ssh host \"vllm serve org/m --port 1\"", ("serve", "org/m --port 1", False)),
+        ('ssh host "vllm serve org/m --port 1"', ("serve", "org/m --port 1", False)),
         ("docker exec -it c bash -lc 'vllm serve org/m'", ("serve", "org/m", True)),
         ("vllm bench latency --model m", ("bench latency", "--model m", True)),
         ("kubectl run v --image=vllm/vllm-openai:v0.9.0 -- --model m", ("image", "--model m", True)),
@@ -477,8 +486,8 @@ def test_wrappers_are_taken_off(command: str, expected: tuple[str, str, bool] | 
 def test_a_repeated_entry_point_is_a_trouble() -> None:
     """`vllm serve` behind an image that starts it by itself becomes part of its arguments."""
     page = documents.read("docker run vllm/vllm-openai:v0.11.2 vllm serve org/m --port 1\n", "a.sh")
-    assert ["entry-point-again"] == [one.kind for one in page.troubles]
-    assert "vllm serve" == page.text[page.troubles[0].start : page.troubles[0].end]
+    assert [one.kind for one in page.troubles] == ["entry-point-again"]
+    assert page.text[page.troubles[0].start : page.troubles[0].end] == "vllm serve"
 
 
 @pytest.mark.parametrize(
@@ -500,18 +509,24 @@ def test_an_argument_vector_is_read_as_it_is() -> None:
     """Words given to the program itself need no quoting; their places are those in the joined text."""
     page = documents.from_argv(["A=b", "vllm", "serve", "org/m", "--limit", '{"a": 1}'])
     (found,) = page.starts
-    assert ["org/m", "--limit", '{"a": 1}'] == [word.value for word in found.words]
-    assert ["org/m", "--limit", "'{\"a\": 1}'"] == [page.text[word.start : word.end] for word in found.words]
-    assert {"A": "b"} == environment(found)
+    assert [word.value for word in found.words] == ["org/m", "--limit", '{"a": 1}']
+    assert [page.text[word.start : word.end] for word in found.words] == ["org/m", "--limit", "'{\"a\": 1}'"]
+    assert environment(found) == {"A": "b"}
 
 
 def test_a_logs_arguments_are_a_start_as_well() -> None:
     """Destinations become options: flags without a value, lists as several words, mappings as JSON."""
-    arguments = {"model_tag": "org/m", "enforce_eager": True, "x": False, "served_model_name": ["a", "b"], "y": {"a": 1}}
+    arguments = {
+        "model_tag": "org/m",
+        "enforce_eager": True,
+        "x": False,
+        "served_model_name": ["a", "b"],
+        "y": {"a": 1},
+    }
     found = documents.from_arguments({**arguments, "none": None, "port": 8000})
-    assert (
-        "org/m --enforce-eager --no-x --served-model-name a b --y {\"a\": 1} --port 8000"
-    ) == " ".join(word.value or "" for word in found.words)
+    assert " ".join(word.value or "" for word in found.words) == (
+        'org/m --enforce-eager --no-x --served-model-name a b --y {"a": 1} --port 8000'
+    )
 
 
 @pytest.mark.parametrize("text", ["", "\n", "nothing here\n", "\ufeff", "a: b\n", "print(1)\n"])
@@ -532,7 +547,7 @@ def scalars(node: Any) -> list[yaml_places.Scalar]:
 
 def test_scalars_have_the_value_that_yaml_gives_them_and_its_places() -> None:
     """Whatever the style, folding, escapes and indentation: every character is placed where it is written."""
-    chance = random.Random(7)
+    chance = random.Random(7)  # noqa: S311 - a sample
     pieces = ["a", "b c", " ", "\n", "\n\n", "\n ", "x: y", "#c", '"', "'", "\\n", "--port 8000", "\\", "\n   "]
     read = placed = 0
     for _ in range(1500):
@@ -554,7 +569,9 @@ def test_scalars_have_the_value_that_yaml_gives_them_and_its_places() -> None:
         read += 1
         assert value.value == found.value
         at = found.text.at[:-1]
-        exact = [text[place] == character for character, place in zip(found.value, at, strict=True) if character.isalnum()]
+        exact = [
+            text[place] == character for character, place in zip(found.value, at, strict=True) if character.isalnum()
+        ]
         placed += all(exact)
         assert all(exact) or style == '"', text
     assert read > 600
@@ -592,7 +609,9 @@ BOMB = "a: &a [vllm, vllm, vllm]\n" + "".join(
 )
 SELF = "a: &a\n  image: vllm\n  command: *a\n  <<: *a\n"
 POWERS = "from vllm import LLM\na = 9**9**9\nLLM(model='x' * 10**12, b=a, c=(1 << 60) << 60)\n"
-DOUBLING = "from vllm import LLM\na0 = ['x']\n" + "".join(f"a{i + 1} = [a{i}, a{i}]\n" for i in range(99)) + "LLM(a99)\n"
+DOUBLING = (
+    "from vllm import LLM\na0 = ['x']\n" + "".join(f"a{i + 1} = [a{i}, a{i}]\n" for i in range(99)) + "LLM(a99)\n"
+)
 
 
 @pytest.mark.parametrize("name", ["", "a.sh", "a.yaml", "a.py", "a.md", "a.html", "a.service", "Dockerfile", "a.ipynb"])
@@ -611,12 +630,34 @@ def test_the_cost_grows_with_the_text(kind: str) -> None:
     )
     texts = {len(hostile(size)[kind]): hostile(size)[kind] for size in (6000, 12_000)}
     small, large = sorted(texts)
-    assert growth(lambda text: documents.read(texts[large if len(text) > small else small], name), texts[small]) <= LIMIT * 1.2
+    assert (
+        growth(lambda text: documents.read(texts[large if len(text) > small else small], name), texts[small])
+        <= LIMIT * 1.2
+    )
 
 
 def mutated(text: str, chance: random.Random) -> str:
-    bits = ['"', "'", "\\", "\n", "$(", "${", "}", "{", "[", "|", "<<EOF\n", "`", "```\n", "#", "\t", "\r\n", "--", "&a "]
-    bits += [": ", "\x00", "\u2028", "𝔘", "\ud800", "%", "(", "!", "&amp;", "<pre>", '"""', "docker run ", 'bash -c "']
+    bits = [
+        '"',
+        "'",
+        "\\",
+        "\n",
+        "$(",
+        "${",
+        "}",
+        "{",
+        "[",
+        "|",
+        "<<EOF\n",
+        "`",
+        "```\n",
+        "#",
+        "\t",
+        "\r\n",
+        "--",
+        "&a ",
+    ]
+    bits += [": ", "\x00", "\u2028", "é", "\ud800", "%", "(", "!", "&amp;", "<pre>", '"""', "docker run ", 'bash -c "']
     characters = list(text)
     for _ in range(chance.randrange(1, 12)):
         at = chance.randrange(len(characters) + 1)
@@ -629,7 +670,7 @@ def mutated(text: str, chance: random.Random) -> str:
 
 def test_damaged_documents_are_read_with_places_inside_the_text() -> None:
     """Mutated scripts, manifests and pages raise nothing, and no place points outside."""
-    chance = random.Random(3)
+    chance = random.Random(3)  # noqa: S311 - a sample
     for _ in range(400):
         name = chance.choice(list(TEXTS))
         text = mutated(TEXTS[name], chance)
@@ -638,5 +679,7 @@ def test_damaged_documents_are_read_with_places_inside_the_text() -> None:
             assert 0 <= found.start <= found.end <= len(text)
             for word in found.words:
                 assert word.at is None or all(0 <= place <= len(text) for place in word.at)
-        for one in (*page.settings, *page.loose, *page.troubles):
-            assert 0 <= one.start <= one.end <= len(text)
+        others = [(one.start, one.end) for one in page.settings]
+        others += [(one.start, one.end) for one in page.loose]
+        others += [(one.start, one.end) for one in page.troubles]
+        assert all(0 <= start <= end <= len(text) for start, end in others)

@@ -666,7 +666,7 @@ class _Parser:
             # The blank in its value keeps argparse from seeing an option in it.
             self._tell_unknown(token, text.partition("=")[0])
             return
-        if token.is_made and any(problem.word == token.word for problem in self.problems):
+        if token.is_made and any(problem.word == token.word and problem.is_refusal for problem in self.problems):
             return
         says = {"value": _cut(text)}
         model = self.flags.get(_MODEL)

@@ -94,10 +94,10 @@ def _settings(rest: Excerpt) -> list[Setting]:
         value = starts.literal(inner, start=rest.at[start], end=rest.at[end], why=why)
         found.append(Setting(match[1], value, rest.at[match.start()], rest.at[end], "dockerfile"))
     if not found:
-        match = re.match(r"([A-Za-z_]\w{0,200})[ \t]+(.+)", rest.text)
-        if match:
-            inner = rest.part(match.start(2), len(rest.text.rstrip()))
-            found.append(Setting(match[1], starts.literal(inner), rest.at[0], rest.at[len(rest.text)], "dockerfile"))
+        alone = re.match(r"([A-Za-z_]\w{0,200})[ \t]+(.+)", rest.text)
+        if alone:
+            inner = rest.part(alone.start(2), len(rest.text.rstrip()))
+            found.append(Setting(alone[1], starts.literal(inner), rest.at[0], rest.at[len(rest.text)], "dockerfile"))
     return found
 
 
@@ -107,7 +107,7 @@ def _unescaped(source: Excerpt) -> Excerpt:
     index = 0
     while index < len(source.text):
         character = source.text[index]
-        if character == "\\" and index + 1 < len(source.text) and source.text[index + 1] in "\\\"$ ":
+        if character == "\\" and index + 1 < len(source.text) and source.text[index + 1] in '\\"$ ':
             index += 1
             kept.append((source.text[index], source.at[index]))
         else:
@@ -180,7 +180,7 @@ def json_characters(source: Excerpt, start: int, end: int) -> list[tuple[str, in
 
 
 def _code(text: str, index: int) -> tuple[int, int]:
-    """The character of a `\\uXXXX`, two of them where they are a surrogate pair, and how long that is."""
+    r"""The character of a `\uXXXX`, two of them where they are a surrogate pair, and how long that is."""
     try:
         code = int(text[index + 2 : index + 6], 16)
         if 0xD800 <= code < 0xDC00 and text[index + 6 : index + 8] == "\\u":

@@ -93,7 +93,7 @@ class Deployment:
 
 
 def parser_entry(entry: str, words: Sequence[str | None]) -> str:
-    """Which of a release's parsers reads the arguments: an image's own entry point is told by how the model is given."""
+    """Which of a release's parsers reads the arguments: an image's own is told by how the model is given."""
     if entry == "image":
         first = words[0] if words else None
         return "serve" if first is not None and not first.startswith("-") else "api_server"
@@ -161,7 +161,9 @@ def to_compose(deployment: Deployment) -> str:
 
 def to_systemd(deployment: Deployment) -> str:
     """A unit with one service; secrets come from a file that only root reads."""
-    settings = [(name, value) for name, value in deployment.environment if value is not None and not _is_secret(name, value)]
+    settings = [
+        (name, value) for name, value in deployment.environment if value is not None and not _is_secret(name, value)
+    ]
     secret = _secrets(deployment.words)
     handed = [name for name, value in deployment.environment if value is None or _is_secret(name, value)]
     has_file = bool(handed or secret or None in deployment.words)
@@ -261,7 +263,9 @@ def _yaml_quoted(text: str) -> str:
 def _yaml_double(text: str) -> str:
     # JSON's strings are YAML's; what YAML does not let stand as it is, is escaped.
     quoted = json.dumps(text, ensure_ascii=False)
-    return re.sub(r"[\x7f-\x9f\ufeff\ud800-\udfff\ufffe\uffff\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", quoted)
+    return re.sub(
+        r"[\x7f-\x9f\ufeff\ud800-\udfff\ufffe\uffff\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", quoted
+    )
 
 
 def _yaml_reference(name: str, word: str | None) -> str:
@@ -282,9 +286,7 @@ def _systemd_quoted(text: str, *, is_command: bool = True) -> str:
 # Editing in place
 
 
-def edits(
-    page: Page, found: Found, changes: Sequence[Edit], release: ReleaseData
-) -> tuple[Replacement, ...]:
+def edits(page: Page, found: Found, changes: Sequence[Edit], release: ReleaseData) -> tuple[Replacement, ...]:
     """Replacements in the page's text that make the changes of one of its starts; none where that is not certain."""
     for is_compact in (False, True):  # JSON without blanks can stand where `: ` or quotes would break what is around it
         made: list[Replacement] = []
@@ -308,7 +310,9 @@ def without(page: Page, found: Found, first: int, last: int, release: ReleaseDat
     except _RefusedError:
         return ()
     kept = [word.value for word in (*found.words[:first], *found.words[last:])]
-    after = [start for start in documents.read(applied(page.text, made), kind=page.kind).starts if start.start == found.start]
+    after = [
+        start for start in documents.read(applied(page.text, made), kind=page.kind).starts if start.start == found.start
+    ]
     return tuple(made) if any([word.value for word in start.words] == kept for start in after) else ()
 
 
@@ -497,7 +501,7 @@ class _Place:
             if layer.language == "yaml":
                 if opening in "\"'" or (opening not in "|>" and self.found.language != "compose"):
                     return False
-            elif layer.language not in {"shell"}:
+            elif layer.language != "shell":
                 return False
         return True
 
@@ -520,7 +524,9 @@ class _Place:
     def _quoted(self, value: str, like: Word) -> str:
         """A word as it is written at this place: quoted in its own language, then for all that it stands in."""
         language = self.found.language
-        written = _quoted_in(language, value, self.text[like.start : like.start + 1], is_compose=self.found.kind == "compose")
+        written = _quoted_in(
+            language, value, self.text[like.start : like.start + 1], is_compose=self.found.kind == "compose"
+        )
         for layer in reversed(self.found.within):
             written = _within(layer, self.text, written, is_compose=self.found.kind == "compose")
         return written
@@ -568,7 +574,9 @@ class _Place:
             quoted = _yaml_quoted(value) if is_compose else _yaml_double(value)
             return Replacement(setting.value.start, setting.value.end, quoted)
         if setting.form == "python":
-            return Replacement(setting.value.start, setting.value.end, _python_quoted(value, self.text[setting.value.start]))
+            return Replacement(
+                setting.value.start, setting.value.end, _python_quoted(value, self.text[setting.value.start])
+            )
         raise _RefusedError
 
     def _layers_of(self, setting: Setting) -> list[Within]:
@@ -595,7 +603,9 @@ class _Place:
         is_wrapped = not is_first or not re.fullmatch(r"(?:.*/)?(?:vllm|python[\d.]*)", begin.value or "")
         if not is_wrapped:
             return Replacement(begin.start, begin.start, f"{self._layered(written)} ")
-        programs = [word for word in self.found.prefix if re.fullmatch(r"(?:.*/)?(?:vllm|python[\d.]*)", word.value or "")]
+        programs = [
+            word for word in self.found.prefix if re.fullmatch(r"(?:.*/)?(?:vllm|python[\d.]*)", word.value or "")
+        ]
         if not programs:
             raise _RefusedError
         program = programs[-1]
@@ -603,9 +613,10 @@ class _Place:
 
     def _is_export(self, setting: Setting) -> bool:
         line = self._line(setting.start)
-        return re.match(r"[ \t>]*export[ \t]+\Z", self.text[line : setting.start]) is not None or re.match(
-            r"export[ \t]", self.text[setting.start :]
-        ) is not None
+        return (
+            re.match(r"[ \t>]*export[ \t]+\Z", self.text[line : setting.start]) is not None
+            or re.match(r"export[ \t]", self.text[setting.start :]) is not None
+        )
 
     def _layered(self, written: str) -> str:
         for layer in reversed(self.found.within):

@@ -1,4 +1,4 @@
-"""Every start of vLLM in a file of any kind, each word with its place: scripts, manifests, units, Python, pages of text.
+"""Every start of vLLM in a file of any kind, each word with its place: scripts, manifests, units, code, pages of text.
 
 `read(text, name)` tells the format by name and content; `from_argv` and `from_arguments` make the same record of an
 argument vector and of the arguments that a log prints. Nothing is run, and nothing in a text makes it raise.
@@ -28,13 +28,16 @@ _SUFFIXES = {
     **dict.fromkeys((".service", ".container"), "unit"),
     **dict.fromkeys((".py", ".pyw"), "python"),
     **dict.fromkeys((".md", ".markdown", ".rst", ".html", ".htm", ".mdx", ".adoc"), "page"),
-    **{".ipynb": "notebook", ".dockerfile": "dockerfile"},
+    ".ipynb": "notebook",
+    ".dockerfile": "dockerfile",
 }
 _HEREDOC = re.compile(r"(?<!<)<<(-?)[ \t]*(['\"\\]?)([A-Za-z_]\w{0,60})['\"]?([^\n]*)\n")
 _TARGET = re.compile(r">{1,2}[ \t]*[\"']?([\w./~${}-]{1,200})|\btee[ \t]+(?:-\w+[ \t]+)?[\"']?([\w./~${}-]{1,200})")
 _CALL = re.compile(r"\b(?:LLM|EngineArgs|AsyncEngineArgs)\(")
 _INTEREST = re.compile(r"vllm|VLLM|LLM\(|EngineArgs|environ|run_cluster|--[A-Za-z]|[A-Z]=")
 """What a block has that is worth reading."""
+_MAX_NESTED = 60
+"""Levels of JSON."""
 _MAX_CALLS = 100
 """Calls that are looked for in code that does not parse as a whole."""
 _MAX_CALL = 8000
@@ -44,7 +47,8 @@ _CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef]")
 _QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|'[^']*+'|(?:^|[ \t])#.*")
 _SENTENCE = re.compile(r"(?:[A-Z][a-z']*|[a-z]+)[ ,](?:[\w',`()-]{1,40}[ ,.:;]+){3}")
 _LISTED = re.compile(
-    r"[ \t]*(?:[|>*\u2022]|-[ \t]|\d{1,3}[.)][ \t]|\((?:EngineCore|APIServer|Worker)|(?:INFO|WARNING|ERROR)\b|#{2,6}[ \t])"
+    r"[ \t]*(?:[|>*\u2022]|-[ \t]|\d{1,3}[.)][ \t]|\((?:EngineCore|APIServer|Worker)"
+    r"|(?:INFO|WARNING|ERROR)\b|#{2,6}[ \t])"
 )
 _FENCED = re.compile(r"^[ \t>]{0,20}(?:```|~~~)", re.MULTILINE)
 
@@ -187,7 +191,7 @@ def _is_script(text: str) -> bool:
         bare = _QUOTED.sub(" ", line[:2000]).strip()
         if not goes_on and bare:
             total += 1
-            sentences += bool(_CJK.search(bare) or _LISTED.match(bare) or _SENTENCE.match(bare) and "--" not in bare)
+            sentences += bool(_CJK.search(bare) or _LISTED.match(bare) or (_SENTENCE.match(bare) and "--" not in bare))
         goes_on = line.rstrip().endswith("\\")
     return sentences * 5 <= total and not any(glued.is_glued(line) for line in text.split("\n"))
 
@@ -287,7 +291,9 @@ def _read_page(source: Excerpt, around: Around, reading: Reading) -> None:
             text = pages.without_prompts(block.text) if kind == "shell" else block.text
             _read(text, kind, around, inner)
         # `vllm serve` alone is a mention, where it is not typed into a script.
-        inner.starts = [one for one in inner.starts if one.words or one.keywords or one.is_elided or one.entry == "node"]
+        inner.starts = [
+            one for one in inner.starts if one.words or one.keywords or one.is_elided or one.entry == "node"
+        ]
         is_ours = bool(inner.starts) or any(one.where == "bare" for one in inner.loose)
         is_told = block.kind not in {"", "prose", "span"} and "vllm" in block.text.text.lower()
         reading.starts += inner.starts
@@ -428,45 +434,37 @@ def _heredocs(source: Excerpt) -> Iterator[tuple[Excerpt, str]]:
 
 def _cells(source: Excerpt) -> Iterator[tuple[str, Excerpt]]:
     """The cells of a notebook, each with its kind; a text that is no JSON has none."""
-    stack: list[str] = []
+    opened: list[str] = []
     keys: list[str] = [""]
-    kind, pieces = "", []
+    kind = ""
+    characters: list[tuple[str, int]] = []
     for match in _TOKEN.finditer(source.text):
-        token = match[0]
-        if token in "[{" and len(stack) < 60:
-            stack.append(token)
+        sign = match[0]
+        is_cell = len(opened) == 3 and keys[1] == "cells"
+        if sign in {"[", "{"} and len(opened) < _MAX_NESTED:
+            opened.append(sign)
             keys.append("")
-            if len(stack) == 3:
-                kind, pieces = "", []
-        elif token in "]}" and stack:
-            if len(stack) == 3 and keys[1] == "cells":
-                yield from _cell(kind, pieces)
-            stack.pop()
+            if len(opened) == 3:
+                kind, characters = "", []
+        elif sign in {"]", "}"} and opened:
+            if is_cell and characters:
+                yield _cell(kind, characters)
+            opened.pop()
             keys.pop()
-        elif token[0] == '"':
+        elif sign[0] == '"' and opened:
             following = source.text[match.end() : match.end() + 8].lstrip()[:1]
-            if following == ":" and stack and stack[-1] == "{":
-                keys[-1] = token[1:-1]
-            elif len(stack) == 3 and keys[-1] == "cell_type":
-                kind = token[1:-1]
-            elif keys[1:2] == ["cells"] and len(stack) in {3, 4} and keys[3:4] == ["source"]:
-                pieces.append((match.start(), match.end()))
-                # Characters of all strings of a cell follow each other.
-                if len(pieces) == 1:
-                    at: list[tuple[str, int]] = []
-                at += container_files.json_characters(source, match.start(), match.end())
-                pieces[-1] = at  # type: ignore[assignment]
+            if following == ":" and opened[-1] == "{":
+                keys[-1] = sign[1:-1]
+            elif is_cell and keys[3] == "cell_type":
+                kind = sign[1:-1]
+            elif len(opened) in {3, 4} and keys[1] == "cells" and keys[3] == "source":
+                characters += container_files.json_characters(source, match.start(), match.end())
 
 
-def _cell(kind: str, pieces: list[Any]) -> Iterator[tuple[str, Excerpt]]:
-    if not pieces or not pieces[-1]:
-        return
-    characters: list[tuple[str, int]] = pieces[-1]
+def _cell(kind: str, characters: Sequence[tuple[str, int]]) -> tuple[str, Excerpt]:
     text = Excerpt("".join(one for one, _ in characters), [*(place for _, place in characters), characters[-1][1] + 1])
-    if kind == "markdown":
-        yield "page", text
-    elif kind == "code":
-        yield (
-            ("shell" if re.match(r"\s*%%(?:bash|sh|script)", text.text) else "python"),
-            (pages.without_prompts(text) if text.text.lstrip().startswith("%%") else text),
-        )
+    if kind != "code":
+        return "page", text
+    if re.match(r"\s*%%(?:bash|sh|script)", text.text):
+        return "shell", pages.without_prompts(text)
+    return "python", text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from vllm_runbooks import starts
 from vllm_runbooks.excerpt import Excerpt
@@ -12,14 +13,16 @@ from vllm_runbooks.starts import Around, Reading
 
 _HEAD = re.compile(
     r"vllm[ \t]{1,4}serve(?=[ \t\"'\\])|(?:bash|sh)[ \t]{1,4}[\w./-]{0,100}run_cluster\.sh(?=[ \t])"
-    r"|(?:docker|podman)[ \t]{1,4}run(?=[ \t\\-])|python3?[ \t]{1,4}-m[ \t]{1,4}vllm\.entrypoints\.openai\.api_server(?=[ \t\\-])"
+    r"|(?:docker|podman)[ \t]{1,4}run(?=[ \t\\-])"
+    r"|python3?[ \t]{1,4}-m[ \t]{1,4}vllm\.entrypoints\.openai\.api_server(?=[ \t\\-])"
 )
 _GLUE = re.compile(r"[\"'][ \t]{0,2}--[a-z]|(?<![\w.-])\d[\d.]{0,20}--[a-z]|\\[ \t]{0,8}-{1,2}[a-z]|\d-e [A-Z]")
 _MAX_LENGTH = 4000
 """Characters of one such command."""
 _STOP = re.compile(
     r"[\w.-]{1,64}@[\w.-]{1,64}:|(?:INFO|WARNING|ERROR|DEBUG)[ :]|[\u2e80-\u9fff\uff00-\uffef]|[;|&#\n]|\d?>"
-    r"|(?:docker[ ](?:exec|run|stop|rm|logs|pull|ps|save)|bash[ ]\w|curl[ ]|ray[ ](?:status|start|stop)|nvidia-smi|nohup[ ]|export[ ])"
+    r"|(?:docker[ ](?:exec|run|stop|rm|logs|pull|ps|save)|bash[ ]\w|curl[ ]"
+    r"|ray[ ](?:status|start|stop)|nvidia-smi|nohup[ ]|export[ ])"
 )
 """What a command ends at: a prompt, a log's line, other letters, an operator, the next command."""
 _OPTION = re.compile(r"--[A-Za-z](?:[A-Za-z0-9_.]|-(?!-))*")
@@ -35,8 +38,6 @@ def is_glued(text: str) -> bool:
 
 def read(source: Excerpt, around: Around, reading: Reading) -> None:
     """Add the commands of such a line."""
-    from dataclasses import replace  # noqa: PLC0415
-
     around = replace(around, language="glued", is_reconstructed=True, is_certain=False)
     for start, end in _regions(source.text):
         words = _words(source, start, end)

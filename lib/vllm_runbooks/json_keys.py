@@ -98,14 +98,16 @@ class _Judge:
     def _checked(self, value: Any, kind: Mapping[str, Any], path: tuple[str | int, ...]) -> bool:
         """A value that a function of the release checks, judged by what the function was found to accept."""
         tried = _tried(value, kind)
-        if tried is not None:
-            words = kind.get("words", ())
-            more = {"choices": " ".join(words)} if words else {}
-            expected = f"one of {' '.join(words)}" if words else described(kind["checked"])
-            return tried or self._wrong(value, path, expected, **more)
-        # A check that runs before the type may turn the value into one that fits it, or replace the type.
-        is_first = kind.get("by", "").startswith(("before", "wrap", "plain"))
-        return is_first or self.judge(value, kind["checked"], path)
+        if tried is None:
+            # A check that runs before the type may turn the value into one that fits it, or replace the type.
+            is_last = str(kind.get("by", "")).startswith("after")
+            if is_last and not _is_right(value, kind["checked"], self.objects):
+                return self.judge(value, kind["checked"], path)
+            tried = _is_right(value, kind["checked"], self.objects) or not _is_like_refused(value, kind)
+        words = kind.get("words", ())
+        more = {"choices": " ".join(words)} if words else {}
+        expected = f"one of {' '.join(words)}" if words else described(kind["checked"])
+        return tried or self._wrong(value, path, expected, **more)
 
     def _container(self, value: Any, name: str, inner: Any, path: tuple[str | int, ...], kind: Any) -> bool:
         if name == "object":
@@ -225,32 +227,33 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
+def _is_right(value: Any, kind: Any, objects: Mapping[str, Any]) -> bool:
+    attempt = _Judge(objects)
+    return attempt.judge(value, kind) and not attempt.faults
+
+
 def _tried(value: Any, kind: Mapping[str, Any]) -> bool | None:
-    """Whether a checked value is accepted, from the values that were tried; None where these do not tell."""
-    accepts, refuses = kind.get("accepts", ()), kind.get("refuses", ())
-    if any(_same(value, each) for each in accepts):
+    """Whether a checked value is accepted, from the values that were tried; None where it is not one of them."""
+    if any(_same(value, each) for each in kind.get("accepts", ())):
         return True
-    if any(_same(value, each) for each in refuses):
+    if any(_same(value, each) for each in kind.get("refuses", ())):
         return False
     where = kind.get("words_in", "value")
     words = [item for item in _items(value, where) if isinstance(item, str)] if "words" in kind else []
-    if words:
-        if all(_is_word(word, kind) for word in words):
-            return True
-        is_refused = any(_same(each, {"list": ["abc"]}.get(where, "abc")) for each in refuses)
-        return False if is_refused and where != "dict" else None
-    for sample, of in (("abc", str), (5, int), (1.5, float)):
-        if type(value) is of and any(_same(sample, each) for each in refuses):
-            # Nothing but what was tried is accepted of such a type, where a sample of it is refused.
-            others = [each for each in accepts if type(each) is of]
-            return False if of is not int or (others and all(0 <= each < _TRIED for each in others)) else None
-    if isinstance(value, dict) and any(_same({}, each) for each in refuses):
-        return False
-    return None
+    return True if words and all(_is_word(word, kind) for word in words) else None
+
+
+def _is_like_refused(value: Any, kind: Mapping[str, Any]) -> bool:
+    """Whether a sample of the same kind was refused, so that nothing but what was tried is accepted of it."""
+    refuses = kind.get("refuses", ())
+    if isinstance(value, list):
+        return bool(value) and any(_same(["abc"], each) for each in refuses) and all(isinstance(i, str) for i in value)
+    sample: Any = {str: "abc", int: _TRIED, float: 1.5, dict: {}}.get(type(value), UNKNOWN)
+    return sample is not UNKNOWN and any(_same(sample, each) for each in refuses)
 
 
 _TRIED = 5
-"""Integers from 0 up to this one are among the values that were tried."""
+"""The largest integer that was tried."""
 
 
 def _items(value: Any, where: str) -> list[Any]:

@@ -75,8 +75,7 @@ class _Manifest:
         is_container = is_service or bool(given.keys() & {"command", "args", "entrypoint"})
         if not is_container or not (is_service or self._is_container(path, given)):
             return
-        for key in node.repeated():
-            self.reading.troubles.append(Trouble("yaml-key-again", key.start, key.end, {"key": key.value}, ()))
+        self._tell_repeated(node)
         for key in ("command", "args", "entrypoint", "environment", "env"):
             if key in given:
                 self.done |= _all_of(given[key])
@@ -88,6 +87,10 @@ class _Manifest:
             self._service(path[-1] if path else "", given, node)
         else:
             self._container(given, node)
+
+    def _tell_repeated(self, node: yaml_places.Mapping) -> None:
+        for key in node.repeated():
+            self.reading.troubles.append(Trouble("yaml-key-again", key.start, key.end, {"key": key.value}, ()))
 
     def _is_container(self, path: tuple[str, ...], given: Mapping[str, Node]) -> bool:
         if "image" in given or (path[-1:] == ("-",) and {"containers", "initContainers"} & set(path)):
@@ -156,10 +159,7 @@ class _Manifest:
         count = len(self.reading.starts)
         if image is not None:
             self.reading.images.append(image)
-        if entry:
-            starts.run_image(entry, words, image, around, self.reading)
-        else:
-            starts.run_image(None, words, image, around, self.reading)
+        starts.run_image(entry or None, words, image, around, self.reading)
         for index in range(count, len(self.reading.starts)):
             one = self.reading.starts[index]
             if not one.words and not one.prefix:
@@ -180,8 +180,7 @@ class _Manifest:
                             key.value, self._value(value, is_interpolated=is_interpolated), key.start, value.end, "map"
                         )
                     )
-            for key in node.repeated():
-                self.reading.troubles.append(Trouble("yaml-key-again", key.start, key.end, {"key": key.value}, ()))
+            self._tell_repeated(node)
         elif isinstance(node, yaml_places.Sequence):
             for item in node.items:
                 found += self._item(item, is_interpolated=is_interpolated)
@@ -201,13 +200,13 @@ class _Manifest:
             filled = self._filled(word, is_interpolated=is_interpolated)
             return [Setting(name, filled, item.start, item.end, "list", pair=(item.start, item.end))]
         if isinstance(item, yaml_places.Mapping):
-            name, value = item.get("name"), item.get("value")
-            if isinstance(name, Scalar):
+            named, value = item.get("name"), item.get("value")
+            if isinstance(named, Scalar):
                 if isinstance(value, Scalar):
                     word = self._value(value, is_interpolated=is_interpolated)
                 else:
-                    word = Word(None, name.start, name.end, "", "given by the cluster")
-                return [Setting(name.value, word, item.start, max(name.end, word.end), "entry")]
+                    word = Word(None, named.start, named.end, "", "given by the cluster")
+                return [Setting(named.value, word, item.start, max(named.end, word.end), "entry")]
         return []
 
     def _value(self, scalar: Scalar, *, is_interpolated: bool) -> Word:
@@ -228,7 +227,7 @@ class _Manifest:
         """A compose file's text with its variables replaced, and why a part is unknown."""
         found: list[tuple[str, int]] = []
         reasons: list[str] = []
-        bad = _interpolate(text, 0, len(text.text), found, reasons, 0)
+        bad = _interpolate(text, 0, len(text.text), found, reasons, depth=0)
         if bad is not None:
             self.reading.troubles.append(
                 Trouble("compose-interpolation", text.at[bad], text.at[min(bad + 1, len(text.text))], {}, ())
@@ -294,7 +293,7 @@ def _made(characters: Sequence[tuple[str, int]], start: int, end: int, raw: str,
 
 
 def _interpolate(
-    text: Excerpt, start: int, end: int, found: list[tuple[str, int]], reasons: list[str], depth: int
+    text: Excerpt, start: int, end: int, found: list[tuple[str, int]], reasons: list[str], *, depth: int
 ) -> int | None:
     """Append the text with its variables replaced; the index of a `$` that compose refuses, or None."""
     index, bad = start, None
@@ -324,7 +323,7 @@ def _interpolate(
                 return index
             if operator[0] in {":-", "-"}:
                 found.append(("", text.at[index]))  # the word begins here, though its characters come later
-                inner = _interpolate(text, name.end() + len(operator[0]), stop, found, reasons, depth + 1)
+                inner = _interpolate(text, name.end() + len(operator[0]), stop, found, reasons, depth=depth + 1)
                 bad = bad if inner is None else inner
                 found.append(("", text.at[stop]))  # and ends here
             else:
@@ -373,7 +372,7 @@ def _split(characters: Sequence[tuple[str, int]], why: str, troubles: list[Troub
             begun = None
 
     index = 0
-    for index, (character, place) in enumerate(characters):  # noqa: B007 - the last one is used behind the loop
+    for index, (character, place) in enumerate(characters):
         is_blank = not quote and not is_escaped and bool(character) and character in " \t\r\n"
         if is_blank:
             finish(index)

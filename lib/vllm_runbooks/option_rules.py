@@ -16,7 +16,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vllm_runbooks import arguments, deployment, documents, options
+from vllm_runbooks import arguments, deployment, documents, json_keys, options
 from vllm_runbooks.arguments import CallProblem, Parsed, Problem
 from vllm_runbooks.conditions import UNKNOWN
 from vllm_runbooks.documents import Page
@@ -328,11 +328,18 @@ class _Judge:
         for problem in self.parsed.problems:
             if self.start is None and problem.kind in _MISSING:
                 continue
-            told = self.told.get(problem.option_word) if problem.option_word is not None else None
-            if told is None:
-                yield self._hit(problem)
-            elif problem.word == problem.option_word:
+            told = self.told.get(problem.option_word)
+            if told is not None and problem.word == problem.option_word:
                 yield self._named(problem, told)
+            elif told is None and not (problem.kind == "extra-positional" and problem.word in self.covered):
+                yield self._hit(problem)
+
+    @cached_property
+    def covered(self) -> frozenset[int | None]:
+        """Words that are the values of options that others know: these are told, not they."""
+        return frozenset(
+            each for index, told in self.told.items() for each in range(index or 0, self._end(index or 0, told.takes))
+        )
 
     @cached_property
     def told(self) -> Mapping[int | None, _Told]:
@@ -368,7 +375,7 @@ class _Judge:
         """The broken rule that a problem is."""
         rule, more = _RULES.get(problem.kind, "option.unknown"), {}
         if problem.kind == "unknown":
-            near = problem.says.get("near", "").split()
+            near = _near(problem)
             more = {"nearest": near[0]} if near else {}
         word = None if problem.word is None else self.words[problem.word]
         start, end = (word.start, word.end) if word else self.whole
@@ -376,6 +383,9 @@ class _Judge:
         for name, index in (("value", problem.word), ("written", problem.option_word)):
             if index is not None and self.words[index].value is not None:
                 says.setdefault(name, self.words[index].value or "")
+        meant = self.tables.get(rule, {}).get("hints", {}).get(problem.says.get("hint"))
+        if meant:
+            says["meant"] = meant
         if problem.option:
             says["option"] = problem.option
         says["written"] = says.get("written", "").partition("=")[0]
@@ -388,15 +398,15 @@ class _Judge:
             return ()
         index, written = problem.word, _written(self.words[problem.word])
         if problem.kind == "unknown":
-            near = problem.says.get("near", "").split()
-            name = self._name(index)
+            near, name = _near(problem), self._name(index)
+            if problem.says.get("hint") == "glued":
+                return self._put_word(index, near[0])
             return self._renamed(index, name, near[0]) if near and _is_clear(name, near) else ()
         if problem.kind == "abbreviation" and standing(written, self.data).kind == "never":
             return self._renamed(index, written, problem.says["full"])
         if problem.kind == "underscore":
-            start = written.partition(".")[0]
-            whole = start.replace("_", "-") if problem.option and "." in problem.option else written.replace("_", "-")
-            return self._renamed(index, start if "." in whole else written, whole)
+            name = written.partition(".")[0] if self.data.features.get("underscores") == "before_dot" else written
+            return self._renamed(index, name, name.replace("_", "-"))
         if problem.kind == "wrong-choice" and "near" in problem.says:
             return self._put(index, int(problem.says.get("at", "0")), problem.says["near"])
         if problem.kind == "duplicate" and "first" in problem.says:
@@ -477,6 +487,9 @@ class _Judge:
     def _merged(self, new: str, dest: str) -> tuple[Replacement, ...]:
         """All options of the command that are keys of one JSON option now, in its value."""
         whole = self.parsed.flags.get(dest, {})
+        if isinstance(whole, str):
+            # A value that the release refuses is kept as it was written.
+            whole = json_keys.read(whole)[0]
         if not isinstance(whole, Mapping) or self.page is None or self.start is None or not self._may_read():
             return ()
         whole, gone = dict(whole), []
@@ -600,6 +613,12 @@ class _Judge:
         """Whether the page may be read once more for a change."""
         self.readings -= 1
         return self.readings >= 0
+
+
+def _near(problem: Problem) -> list[str]:
+    """The known names that an unknown one may have been meant for; of a value glued to its option that one word."""
+    near = problem.says.get("near", "")
+    return [near] if problem.says.get("hint") == "glued" else near.split()
 
 
 def _written(word: Word) -> str:

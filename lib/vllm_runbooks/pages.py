@@ -18,7 +18,8 @@ from vllm_runbooks.shell import Word
 from vllm_runbooks.starts import Loose, Setting
 
 _FENCE = re.compile(
-    r"((?:[ \t]{0,3}>[ \t]?){0,8})([ \t]{0,40}(?:(?:[-*+]|\d{1,4}[.)])[ \t]{1,8})?)(`{3,400}|~{3,400})[ \t]*([^\n`]{0,400})\Z"
+    r"((?:[ \t]{0,3}>[ \t]?){0,8})([ \t]{0,40}(?:(?:[-*+]|\d{1,4}[.)])[ \t]{1,8})?)"
+    r"(`{3,400}|~{3,400})[ \t]*([^\n`]{0,400})\Z"
 )
 _LANGUAGES = {
     **dict.fromkeys(
@@ -35,7 +36,8 @@ _LANGUAGES = {
 }
 _DIRECTIVE = re.compile(r"([ \t]{0,40})\.\. (?:code|code-block|sourcecode|prompt)::[ \t]*(\S{0,40})[ \t]*\Z")
 _PROMPT = re.compile(
-    r"[ \t]{0,20}(?:\([\w.-]{1,60}\) ?)?(?:(?:\[?[\w.-]{1,64}@[\w.-]{1,64}[^#$%>\n]{0,120}?[#$%]\]?|[$%\u276f\u279c])[ \t]{1,4})(?=\S)"
+    r"[ \t]{0,20}(?:\([\w.-]{1,60}\) ?)?"
+    r"(?:(?:\[?[\w.-]{1,64}@[\w.-]{1,64}[^#$%>\n]{0,120}?[#$%]\]?|[$%\u276f\u279c])[ \t]{1,4})(?=\S)"
 )
 _LEAD = re.compile(
     r"[ \t>]{0,40}(?:(?:[-*+\u2022]|\d{1,3}[.)\u3001])[ \t]{1,8})?(?:\([\w.-]{1,60}\) ?)?"
@@ -44,12 +46,14 @@ _LEAD = re.compile(
 """In front of a command line: quotation marks, a list's bullet, a prompt."""
 _COMMAND = re.compile(
     r"(?:(?:sudo|nohup|exec|env|time|uv run|numactl|taskset)\b|[A-Z_][A-Z0-9_]{1,60}=\S|(?:[\w./~-]{0,200}/)?"
-    r"(?:vllm[ \t]|python[\d.]{0,5}[ \t]|docker[ \t]|podman[ \t]|nerdctl[ \t])|(?:bash|sh)[ \t]+\S{0,100}run_cluster\.sh\b)"
+    r"(?:vllm[ \t]|python[\d.]{0,5}[ \t]|docker[ \t]|podman[ \t]|nerdctl[ \t])"
+    r"|(?:bash|sh)[ \t]+\S{0,100}run_cluster\.sh\b)"
 )
 _BEFORE = re.compile(r"(?:export[ \t]+)?[A-Z_][A-Z0-9_]{1,60}=\S|#|export[ \t]")
 _OPTION_LINE = re.compile(r"--[A-Za-z][\w.-]{0,80}(?:[= \t]|\\?[ \t]*\Z|\Z)")
 _BARE = re.compile(
-    r"(--[A-Za-z](?:[\w.]|-(?!-)){1,80})(?:(=|[ \t]{1,8})(\"[^\"\n]{1,400}\"|'[^'\n]{1,400}'|[^\s#\\|`]{1,400}))?[ \t]*(?:\\[ \t]*)?(?:#.*)?\Z"
+    r"(--[A-Za-z](?:[\w.]|-(?!-)){1,80})(?:(=|[ \t]{1,8})(\"[^\"\n]{1,400}\"|'[^'\n]{1,400}'|[^\s#\\|`]{1,400}))?"
+    r"[ \t]*(?:\\[ \t]*)?(?:#.*)?\Z"
 )
 _OPTION = re.compile(r"(?<![\w-])--[A-Za-z](?:[A-Za-z0-9_.]|-(?!-)){1,80}", re.ASCII)
 _VALUE = re.compile(
@@ -63,7 +67,8 @@ _VARIABLE = re.compile(
 _SPAN = re.compile(r"`([^`\n]{1,2000})`")
 _CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef\u3000-\u303f]")
 _WITHIN = re.compile(
-    r"(?:vllm[ \t]{1,4}serve|python[\d.]{0,5}[ \t]{1,4}-m[ \t]{1,4}vllm\.entrypoints\.[\w.]{1,60}|docker[ \t]{1,4}run)[ \t]{1,4}(?=[\w\"'/.$<-])"
+    r"(?:vllm[ \t]{1,4}serve|python[\d.]{0,5}[ \t]{1,4}-m[ \t]{1,4}vllm\.entrypoints\.[\w.]{1,60}|docker[ \t]{1,4}run)"
+    r"[ \t]{1,4}(?=[\w\"'/.$<-])"
 )
 _MAX_SPANS = 200
 """Commands within one line."""
@@ -388,7 +393,8 @@ def _is_command(text: str) -> bool:
     if not _COMMAND.match(text):
         return False
     match = re.search(
-        r"(?:\bvllm[ \t]+(?:serve|run-batch|bench[ \t]+\w+)|vllm\.entrypoints\.[\w.]+)(?:[ \t]+|\\?\Z|\Z)(\S{0,200})[ \t]*(\S{0,80})",
+        r"(?:\bvllm[ \t]+(?:serve|run-batch|bench[ \t]+\w+)|vllm\.entrypoints\.[\w.]+)"
+        r"(?:[ \t]+|\\?\Z|\Z)(\S{0,200})[ \t]*(\S{0,80})",
         text,
     )
     if not match:
@@ -423,11 +429,11 @@ def _spans(source: Excerpt, start: int, end: int) -> Iterator[Block]:
         if at >= 0 and match.start() < code[at][1]:
             continue
         before = line[max(match.start() - 8, 0) : match.start()].rstrip(" \t")[-1:]
-        if not before or not (before in ":\uff1a\"\u201c" or _CJK.match(before)):
+        if not before or not (before in ':\uff1a"\u201c' or _CJK.match(before)):
             continue
         stop = _CJK.search(line, match.end())
         last = stop.start() if stop else len(line)
-        inner = line[match.start() : min(last, match.start() + _MAX_SPAN)].rstrip(" \t.\"\u201d`")
+        inner = line[match.start() : min(last, match.start() + _MAX_SPAN)].rstrip(' \t."\u201d`')
         if "--" in inner and _is_command(inner):
             yield Block(source.part(start + match.start(), start + match.start() + len(inner)), "span")
 
@@ -437,8 +443,10 @@ def _is_html(text: str) -> bool:
     return (
         "<!doctype html" in head
         or "<html" in head
-        or re.search(r"<(?:pre|code|p|div|td)\b[^>]{0,200}>", head) is not None
-        and ("</pre>" in text or "</p>" in text or "</td>" in text)
+        or (
+            re.search(r"<(?:pre|code|p|div|td)\b[^>]{0,200}>", head) is not None
+            and ("</pre>" in text or "</p>" in text or "</td>" in text)
+        )
     )
 
 

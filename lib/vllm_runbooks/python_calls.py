@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,16 @@ _SUBPROCESS = {"run", "Popen", "call", "check_call", "check_output", "getoutput"
 _SHELL_CALLS = {"system", "popen", "create_subprocess_shell", "getoutput", "getstatusoutput"}
 _PREFIX = re.compile(r"[A-Za-z]{0,2}('''|\"\"\"|'|\")")
 _SIMPLE = {
-    **{"\\": "\\", "'": "'", '"': '"', "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"},
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
     "\n": "",
 }
 _CODED = {"x": 2, "u": 4, "U": 8}
@@ -139,8 +148,6 @@ class _Program:
                 places.append(total)
                 total += len(character.encode("utf-8", "surrogatepass"))
             self.columns[line] = [*places, total]
-        from bisect import bisect_left  # noqa: PLC0415
-
         return begin + bisect_left(self.columns[line], column)
 
     def _span(self, node: ast.AST) -> tuple[int, int]:
@@ -179,9 +186,10 @@ class _Program:
                 for key, value in zip(node.keys, node.values, strict=True)
                 if key is not None
             }
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict" and not node.args:
-            if all(keyword.arg for keyword in node.keywords):
-                return {str(keyword.arg): self._value(keyword.value, depth + 1) for keyword in node.keywords}
+        if isinstance(node, ast.Call) and _is_call(node, "dict") and not node.args:
+            if any(keyword.arg is None for keyword in node.keywords):
+                raise _UnknownError("unpacked mapping")
+            return {str(keyword.arg): self._value(keyword.value, depth + 1) for keyword in node.keywords}
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd, ast.Not)):
             return _negated(node.op, self._value(node.operand, depth + 1))
         if isinstance(node, ast.BinOp):
@@ -382,7 +390,10 @@ class _Program:
         """Words of `"…".split()` and `shlex.split("…")`."""
         if not isinstance(node, ast.Call) or _last_name(node.func) != "split":
             return []
-        inner = node.func.value if isinstance(node.func, ast.Attribute) and not node.args else (node.args or [None])[0]
+        if node.args:
+            inner: ast.expr = node.args[0]
+        else:
+            inner = node.func.value if isinstance(node.func, ast.Attribute) else node.func
         if not isinstance(inner, ast.Constant) or not isinstance(inner.value, str):
             return []
         text = self._characters(inner)
@@ -418,7 +429,8 @@ class _Program:
             self.commands.add(self.assigned[id(node)])
 
     def _extension(self, node: ast.AST) -> None:
-        """Options added to a command's list later on (`cmd += […]`, `cmd.extend([…])`): whether they are is not known."""
+        """Options that are added to a command's list (`cmd += […]`, `cmd.extend([…])`), perhaps."""
+        target: ast.expr
         if isinstance(node, ast.AugAssign):
             target, value = node.target, node.value
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "extend":

@@ -85,12 +85,12 @@ def read_sources(package: Path) -> Sources:
     """Read every module of a release's package `vllm`; one that does not parse is left out."""
     sources = Sources()
     seen: dict[str, _Reading] = {}
-    for path in sorted(package.rglob("*.py")):
+    for file in sorted(package.rglob("*.py")):
         try:
-            tree = ast.parse(path.read_text(encoding="utf-8"))
+            tree = ast.parse(file.read_text(encoding="utf-8"))
         except (OSError, SyntaxError, ValueError):
             continue
-        seen[path.relative_to(package).as_posix()] = _Reading(tree)
+        seen[file.relative_to(package).as_posix()] = _Reading(tree)
     passers = {name for reading in seen.values() for name in reading.passers}
     methods = {name for reading in seen.values() for name in reading.methods}
     for path, reading in seen.items():
@@ -260,7 +260,7 @@ class Matcher:
 
     def _try(self, template: Template) -> Iterator[str]:
         kinds = (template.raised,) if template.raised else _USUAL_TYPES
-        shown = " ".join((template.text, *kinds, *_SHAPES[1:]))
+        shown = " ".join((template.text, *(f"{kind}:" for kind in kinds), *_SHAPES[1:]))
         left = [self._known.patterns[index] for index in self._known.candidates(shown)]
         for text in _texts(template.text) if left else ():
             for said in (text, *(f"{kind}: {text}" for kind in kinds)):
@@ -318,7 +318,7 @@ def write(packages: Mapping[str, Path], shelf: Catalog, folder: Path) -> list[Un
 
 
 def wordings_text(asked: Mapping[str, Iterable[str]], found: Mapping[str, Mapping[str, bool | None]]) -> str:
-    """The wordings file: for each pattern a sign per release, 1 where a message has it, 0 where none has, ? not read."""
+    """The wordings file: for each pattern a sign per release: 1 a message has it, 0 none has, ? not read."""
     releases = sorted(found, key=order)
     signs = {True: "1", False: "0", None: "?"}
     rows = {

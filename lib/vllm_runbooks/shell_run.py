@@ -21,6 +21,8 @@ MOST_ROUNDS = 1_000
 """Rounds of one loop that are followed."""
 MOST_WORDS = 100_000
 """Words of all commands together."""
+MOST_STEPS = 50_000
+"""Simple commands that are followed, rounds and calls included."""
 _MOST_TEXT = 1 << 20
 """Characters of one value."""
 _MOST_WORK = 20_000_000
@@ -359,7 +361,7 @@ class _Runner:
         self.place = 0
         self._depth = 0
         self._words = 0
-        self._work = 0
+        self._work = self._steps = 0
         self._tested = 0
         self._background = 0
         self._nested = 0
@@ -828,7 +830,7 @@ class _Runner:
             pattern = self._pattern(node.parts)
             if pattern is None:
                 return None
-            self._spend(len(text) * pattern.cost)
+            self._spend(4 * len(text) * pattern.cost)
             if pattern.matches(text):
                 return True
         return False
@@ -863,7 +865,7 @@ class _Runner:
             outside |= _is_outside(self._one(words[1].parts))
             if pattern is None or text is None:
                 return None, outside
-            self._spend(len(text) * pattern.cost)
+            self._spend(4 * len(text) * pattern.cost)
             return pattern.matches(text) == (operator == "="), outside
         second = self._one(words[1].parts)
         outside |= _is_outside(second)
@@ -1017,6 +1019,9 @@ class _Runner:
 
     def _simple(self, command: syntax.Simple) -> Signal | None:
         self.place = command.start
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise TooMuch
         fields: list[_Field] = []
         words: list[Word] = []
         declared: list[syntax.AssignmentNode] = []
@@ -1826,7 +1831,7 @@ class _Runner:
         pattern = self._pattern(part.arguments[0])
         if pattern is None:
             return _unknown("a pattern")
-        self._spend(len(text) * pattern.cost)
+        self._spend(4 * len(text) * pattern.cost)
         if operator in ("#", "##"):
             lengths = pattern.prefixes(text)
             return _cut(value, (lengths[0] if operator == "#" else lengths[-1]) if lengths else 0, len(text))
@@ -1873,7 +1878,7 @@ class _Runner:
                 place, length = found, len(pattern.text)
             else:
                 window = text[place:]
-                self._spend(len(window) * pattern.cost)
+                self._spend(4 * len(window) * pattern.cost)
                 lengths = pattern.prefixes(window)
                 length = lengths[-1] if lengths else 0
                 if not length:

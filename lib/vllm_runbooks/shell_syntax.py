@@ -13,6 +13,8 @@ from vllm_runbooks.excerpt import Excerpt
 
 MOST_NESTED = 40
 """Levels of brackets, quotes and compound commands in each other that are followed."""
+MOST_WORDS = 150_000
+"""Words that are read."""
 _MOST_RESUMED = 200
 """Faults after which reading resumes on the next line."""
 
@@ -238,6 +240,7 @@ _PLAIN_DOCUMENT = re.compile(r"[^\\$`]+")
 _PLAIN_ARITHMETIC = re.compile(r"[^()\\'\"$`;]+")
 _PLAIN_SUBSCRIPT = re.compile(r"[^\]\[\\'\"$`]+")
 _PLAIN_REGEX = re.compile(r"[^ \t\n|()\\'\"$`]+")
+_EASY_WORD = re.compile(r"[\w./:@%+,^-]+(?=[ \t\n|&;()<>]|\Z)")
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
 _NAME = re.compile(r"(?:\\\n)*[A-Za-z_](?:\w|\\\n)*", re.ASCII)
 _SPECIAL = re.compile(r"(?:\\\n)*[0-9@*#?$!-]")
@@ -329,6 +332,7 @@ class _Reader:
         self._pending: list[tuple[str, bool, list[Excerpt | None]]] = []
         self._redirected: list[tuple[list[Excerpt | None], int]] = []
         self._no_arithmetic: set[int] = set()
+        self._words = 0
 
     # Lines and places
 
@@ -911,6 +915,14 @@ class _Reader:
 
     def _a_word(self) -> WordNode:
         start = self.index
+        self._words += 1
+        if self._words > MOST_WORDS:
+            raise Fault("too-much", start, start + 1, what="words", limit=str(MOST_WORDS))
+        found = _EASY_WORD.match(self.text, start)
+        if found:
+            self.index = end = found.end()
+            literal = Literal(found[0], self.at[start:end], False)  # noqa: FBT003
+            return WordNode((literal,), self.at[start], self.at[end - 1] + 1, found[0])
         parts = self.parts("word", start)
         if self.index == start:
             raise self._unexpected()
@@ -1178,6 +1190,8 @@ class _Reader:
                     return tuple(found)
                 return None
             brackets += (sign == "(") - (sign == ")")
+            if brackets > MOST_NESTED:
+                raise Fault("too-much", self.index, self.index + 1, what="nesting", limit=str(MOST_NESTED))
             found.append(Literal(sign, self.at[self.index : self.index + 1], quoted=True))
             self.index += 1
         return None

@@ -230,94 +230,6 @@ def _publish(built: Path, out: Path) -> None:
         raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder with --out") from None
 
 
-# Texts of the catalog become Markdown here. They are authored, some by strangers: nothing of them is ever markup,
-# except that what stands between backticks is shown as code.
-
-_CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
-_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
-_FIGURE = r"⟨\1⟩"
-_TOKEN = re.compile(r"([\w⟨-](?:[\w⟨⟩./:=-]*[\w⟩])?)")
-_URL = re.compile(r"https?://[\w.~:/?#@!$&'*+,;=%()-]+")
-
-
-def _printable(text: str) -> str:
-    """The text without characters that control a terminal, a parser or the direction of writing."""
-    return "".join(
-        c if c.isprintable() or c == "\n" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
-
-
-def code(text: str) -> str:
-    """Text as inline code."""
-    body = " ".join(_printable(text).split())
-    if not body:
-        return ""
-    fence = "`" * (max((len(run) for run in re.findall("`+", body)), default=0) + 1)
-    pad = " " if body.startswith("`") or body.endswith("`") else ""
-    return f"{fence}{pad}{body}{pad}{fence}"
-
-
-def prose(text: str, *, linked: Collection[str] = ()) -> str:
-    """Authored text as Markdown paragraphs: code between backticks stays code, everything else is text.
-
-    `{name}`, which stands for a figure of the reader's log, is written as a name in angle brackets. Ids among `linked`
-    lead to the page of that symptom, beside this one.
-    """
-    return "\n\n".join(filter(None, (_paragraph(part, linked) for part in re.split(r"\n\s*\n", _printable(text)))))
-
-
-def _paragraph(text: str, linked: Collection[str]) -> str:
-    body = PLACEHOLDER.sub(_FIGURE, " ".join(text.split()))
-    pieces: list[str] = []
-    end = 0
-    for match in _CODE.finditer(body):
-        pieces += [_word(piece, linked) for piece in _TOKEN.split(body[end : match.start()])]
-        pieces.append(_linked(match[2], linked) or code(match[2]))
-        end = match.end()
-    pieces += [_word(piece, linked) for piece in _TOKEN.split(body[end:])]
-    said = ""
-    for piece in filter(None, pieces):
-        # Two pieces of code that touch would become one, with backticks in it.
-        said += ("\N{ZERO WIDTH SPACE}" if said.endswith("`") and piece.startswith("`") else "") + piece
-    return said
-
-
-def _word(piece: str, linked: Collection[str]) -> str:
-    """A word as Markdown; names of options, variables and files are shown as code although nobody marked them so."""
-    is_name = "⟨" in piece or "_" in piece.strip("_") or re.match(r"--\w|\w.*/.*\.\w", piece)
-    return _linked(piece, linked) or (code(piece) if is_name else _PUNCTUATION.sub(r"\\\1", piece))
-
-
-def _linked(text: str, linked: Collection[str]) -> str | None:
-    return f"[{code(text)}]({text}.md)" if text in linked else None
-
-
-def literal(text: str) -> str:
-    """Text of a log as a literal block."""
-    body = _printable(text.expandtabs(8)).strip("\n") or " "
-    fence = "`" * max(3, max((len(run) for run in re.findall("`+", body)), default=0) + 1)
-    return f"{fence}text\n{body}\n{fence}"
-
-
-def _badge(word: str) -> str:
-    return f"[{word}]{{.mark .mark-{word}}}"
-
-
-def _listed(items: Iterable[str]) -> str:
-    return "\n".join(f"- {item}" for item in items)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], widths: str) -> str:
-    """A table whose cells may hold several paragraphs; they are Markdown already."""
-    lines = [":::{list-table}", ":header-rows: 1", f":widths: {widths}", ""]
-    for row in (head, *rows):
-        for number, cell in enumerate(row):
-            first, *rest = (cell or "—").split("\n")
-            lines.append(f"{'  ' if number else '* '}- {first}")
-            lines += [f"    {line}" if line else "" for line in rest]
-    return "\n".join([*lines, ":::"])
-
-
 def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: Collection[str] = ()) -> str:
     """The page of one symptom; `runbooks` have a page, and so do the symptoms whose ids are `linked`."""
     others = {name for name in linked if name != symptom.id}
@@ -325,10 +237,10 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
     def say(text: str) -> str:
         return prose(text, linked=others)
 
-    examples = [part for e in symptom.examples for part in (literal(e.text), _source(e.source, e.vllm))]
-    near = [part for n in symptom.near_misses for part in (literal(n.text), say(_sentence(n.why)))]
+    examples = [part for e in symptom.examples for part in (literal(e.text), source(e.source, e.vllm))]
+    near = [part for n in symptom.near_misses for part in (literal(n.text), say(sentence(n.why)))]
     ways = [
-        ("\n\n".join([say(r.title), *(_edit(e) for e in r.edits)]), say(_sentence(r.cost))) for r in symptom.remedies
+        ("\n\n".join([say(r.title), *(_edit(e) for e in r.edits)]), say(sentence(r.cost))) for r in symptom.remedies
     ]
     holds = [say(condition.says) for condition in symptom.conditions]
     books = [r for r in runbooks if r.id == symptom.runbook or symptom.id in r.symptoms]
@@ -338,43 +250,23 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
         ("Do first", [say(symptom.do_first)]),
         (
             "Confirm",
-            [say(symptom.confirm), *(["The diagnosis looks by itself whether", _listed(holds)] if holds else [])],
+            [say(symptom.confirm), *(["The diagnosis looks by itself whether", listed(holds)] if holds else [])],
         ),
         ("Refute", [say(symptom.refute)]),
-        ("Ways out", [_table(["Way out", "What it costs"], ways, "60 40")] if ways else []),
+        ("Ways out", [table(["Way out", "What it costs"], ways, "60 40")] if ways else []),
         ("Where to look", [f"Look for {say(look.what)}, in {say(look.where)}."] if look else []),
-        ("Runbook", [_listed(f"[{prose(r.title)}](../runbooks/{r.id}.ipynb)" for r in books)] if books else []),
+        ("Runbook", [listed(f"[{prose(r.title)}](../runbooks/{r.id}.ipynb)" for r in books)] if books else []),
         ("How it shows", examples),
         ("Near misses", ["These lines look alike and are something else.", *near] if near else []),
-        ("References", [_listed(_reference(text) for text in symptom.references)] if symptom.references else []),
+        ("References", [listed(reference(text) for text in symptom.references)] if symptom.references else []),
     ]
-    verified = f"[Last verified {prose(symptom.verified.date)}"
-    if symptom.verified.vllm:
-        verified += f" with vLLM {prose(symptom.verified.vllm)}"
-    role = "" if symptom.role is Role.CAUSE else f" {_badge(symptom.role.value)}"
-    badges = f"{_badge(symptom.severity.value)}{role} {code(symptom.id)}"
-    verified += "]{.source}"
-    body = [part for title, parts in sections if any(parts) for part in (f"## {title}", *filter(None, parts))]
-    meaning = _ROLE_MEANINGS.get(symptom.role, "")
-    return (
-        "\n\n".join([f"({symptom.id})=\n# {prose(symptom.title)}", badges, *filter(None, [meaning]), *body, verified])
-        + "\n"
+    role = "" if symptom.role is Role.CAUSE else f" {badge(symptom.role.value)}"
+    badges = f"{badge(symptom.severity.value)}{role} {code(symptom.id)}"
+    return myst.page(
+        [f"({symptom.id})=\n# {prose(symptom.title)}", badges, _ROLE_MEANINGS.get(symptom.role, "")],
+        sections,
+        [verified(symptom.verified.date, symptom.verified.vllm)],
     )
-
-
-def _sentence(text: str) -> str:
-    """The text with a capital letter, unless it begins with a name."""
-    first = text.split(maxsplit=1)[0] if text.strip() else ""
-    return text[:1].upper() + text[1:] if re.fullmatch(r"[a-z]+[,;:]?", first) else text
-
-
-def _source(source: str, vllm: str | None) -> str:
-    release = f" · vLLM {prose(vllm)}" if vllm and vllm not in source else ""
-    return f"[{prose(source)}{release}]{{.source}}"
-
-
-def _reference(text: str) -> str:
-    return f"<{text}>" if _URL.fullmatch(text) else prose(text)
 
 
 def _edit(edit: Edit) -> str:
@@ -387,7 +279,7 @@ def _edit(edit: Edit) -> str:
         if step in _STEPS:
             return _STEPS[step].format(name, code(amount if isinstance(amount, str) else json.dumps(amount)))
     value = edit.value if isinstance(edit.value, str) else json.dumps(edit.value, ensure_ascii=False)
-    return f"Set {name} to {code(PLACEHOLDER.sub(_FIGURE, value)) or 'nothing'}"
+    return f"Set {name} to {code(named(value)) or 'nothing'}"
 
 
 def symptom_index(symptoms: Sequence[Symptom]) -> str:
@@ -403,9 +295,8 @@ def symptom_index(symptoms: Sequence[Symptom]) -> str:
     parts = ["# Symptoms", said]
     for group, members in sorted(groups.items(), key=lambda item: _GROUPS.get(item[0], item[0]).lower()):
         name = _GROUPS.get(group, group)
-        entries = (f"{_badge(s.severity.value)} [{prose(s.title)}]({s.id}.md)" for s in members)
-        toctree = [":::{toctree}", ":hidden:", f":caption: {name}", "", *(s.id for s in members), ":::"]
-        parts += [f"## {prose(name)}", _listed(entries), "\n".join(toctree)]
+        entries = (f"{badge(s.severity.value)} [{prose(s.title)}]({s.id}.md)" for s in members)
+        parts += [f"## {prose(name)}", listed(entries), contents((s.id for s in members), name)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -415,15 +306,15 @@ def runbook_table(pages: Sequence[Page], prefix: str = "") -> str:
     for page in pages:
         title = f"[{prose(page.runbook.title)}]({prefix}{page.runbook.id}.ipynb)"
         name = code(page.runbook.id)
-        rows.append((f"{title}\n\n{name}", prose(page.runbook.summary), _badge(page.verdict.value)))
+        rows.append((f"{title}\n\n{name}", prose(page.runbook.summary), badge(page.verdict.value)))
     return (
-        _table(["Runbook", "What it is for", "Last run"], rows, "32 56 12") if rows else "There is none yet."
+        table(["Runbook", "What it is for", "Last run"], rows, "32 56 12") if rows else "There is none yet."
     ) + "\n"
 
 
 def runbook_index(pages: Sequence[Page]) -> str:
     """The list of runbooks, with the table of contents that fills the sidebar."""
-    toctree = "\n".join([":::{toctree}", ":hidden:", "", *(p.runbook.id for p in pages), ":::"])
+    toctree = contents(p.runbook.id for p in pages)
     said = "Each page is the runbook as it was executed, with everything it printed."
     return f"# Runbooks\n\n{said}\n\n{runbook_table(pages)}\n{toctree if pages else ''}\n"
 
@@ -434,11 +325,11 @@ def runbook_page(page: Page, symptoms: Mapping[str, Symptom]) -> dict[str, Any]:
     first = next(index for index, cell in enumerate(cells) if cell["cell_type"] == "markdown")
     on = f" on the recorded case {code(page.case)}" if page.case else ""
     command = code(f"vllm-runbooks run {page.runbook.id}")
-    run = f"{_badge(page.verdict.value)} This page was executed{on}. Run it yourself: {command}"
+    run = f"{badge(page.verdict.value)} This page was executed{on}. Run it yourself: {command}"
     cells.insert(first + 1, _markdown("how-it-ran", run))
     named = [symptoms[name] for name in page.runbook.symptoms if name in symptoms]
     if named:
-        entries = _listed(f"[{prose(s.title)}](../symptoms/{s.id}.md)" for s in named)
+        entries = listed(f"[{prose(s.title)}](../symptoms/{s.id}.md)" for s in named)
         cells.append(_markdown("its-symptoms", f"## Symptoms in the catalog\n\n{entries}"))
     return {**page.notebook, "cells": cells}
 

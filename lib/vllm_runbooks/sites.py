@@ -278,7 +278,7 @@ def _weigh_frame(path: str, line: int, function: str, book: Book, tallies: Mappi
 
 
 def _judged(tallies: Mapping[str, _Tally], total: int) -> Fit:
-    """The judgement: a release that has nearly everything and is far likelier than the next, several, or the closest."""
+    """A release that has nearly everything and is far likelier than the next; several of them; or the closest."""
     if not tallies or not total:
         return Fit()
     ranked = sorted(tallies, key=lambda release: tallies[release].weight, reverse=True)
@@ -328,7 +328,7 @@ class Wordings:
             if True in known:
                 spans[-1:] = [Span(spans[-1].first, release)] if is_within else [*spans[-1:], Span(release, release)]
                 is_within = True
-            elif False in known:
+            elif known == {False}:
                 is_within = False
         return tuple(spans)
 

@@ -182,31 +182,20 @@ _CLI_MODULES = {"vllm.entrypoints.cli.main", "vllm.entrypoints.cli", "vllm.scrip
 _SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "ash"}
 _RUNTIMES = {"docker", "podman", "nerdctl", "nvidia-docker", "docker.exe"}
 _WRAPPERS = {
-    *(
-        "sudo",
-        "doas",
-        "nohup",
-        "exec",
-        "env",
-        "time",
-        "command",
-        "builtin",
-        "setsid",
-        "nice",
-        "ionice",
-        "chrt",
-        "stdbuf",
-    ),
-    *("taskset", "numactl", "timeout", "unbuffer", "dumb-init", "tini", "uv", "uvx", "poetry", "pdm", "pixi", "pipenv"),
-    *("conda", "mamba", "micromamba", "nsys", "ncu", "strace", "catchsegv", "srun", "setpriv", "gosu", "su-exec"),
+    *("sudo", "doas", "nohup", "exec", "env", "time", "command", "builtin", "setsid", "nice", "ionice", "chrt"),
+    *("stdbuf", "taskset", "numactl", "timeout", "unbuffer", "dumb-init", "tini", "uv", "uvx", "poetry", "pdm"),
+    *("pixi", "pipenv", "conda", "mamba", "micromamba", "nsys", "ncu", "strace", "catchsegv", "srun", "setpriv"),
+    *("gosu", "su-exec"),
 }
 _NOT_RUN = {
-    *("echo", "printf", "grep", "egrep", "fgrep", "rg", "pkill", "pgrep", "killall", "kill", "cat", "tee", "which", "type"),
-    *("man", "pip", "pip3", "apt", "apt-get", "git", "curl", "wget", "sed", "awk", "test", "[", "[[", "history", "help"),
-    *("ls", "cd", "source", ".", "mkdir", "cp", "mv", "rm", "chmod", "touch", "read", "set", "declare", "systemctl", "hash"),
-    *("journalctl", "alias", "whereis", "export", "unset", "local", "head", "tail", "less", "vim", "nano", "hf", "export"),
-    *("huggingface-cli", "modelscope", "helm", "logger", "trap", "complete", "dpkg", "rpm", "yum", "dnf", "brew", "ps"),
-}  # fmt: skip
+    *("echo", "printf", "grep", "egrep", "fgrep", "rg", "pkill", "pgrep", "killall", "kill", "cat", "tee", "which"),
+    *("type", "man", "pip", "pip3", "apt", "apt-get", "git", "curl", "wget", "sed", "awk", "test", "[", "[["),
+    *("history", "help", "ls", "cd", "source", ".", "mkdir", "cp", "mv", "rm", "chmod", "touch", "read", "set"),
+    *("declare", "systemctl", "hash", "journalctl", "alias", "whereis", "export", "unset", "local", "head", "tail"),
+    *("less", "vim", "nano", "hf", "huggingface-cli", "modelscope", "helm", "logger", "trap", "complete", "dpkg"),
+    *("rpm", "yum", "dnf", "brew", "ps"),
+}
+"""Programs whose arguments may look like a start and are none."""
 _NAMES_NEXT = {"-u", "-n", "-g", "--user", "--name", "--group", "--env-name", "--session-name"}
 """Options of wrappers whose value may be the word `vllm`."""
 _START = re.compile(
@@ -232,6 +221,7 @@ _RELEASE = re.compile(r"v?(\d\.\d{1,3}\.\d{1,3}(?:\.?(?:post|rc|dev)\d{1,4}|(?:a
 _TAGGED = re.compile(r"vllm[_-]v?(\d\.\d{1,3}\.\d{1,3}(?:\.?post\d{1,3}|\.?rc\d{1,3})?)(?![\d.])", re.ASCII)
 _OTHERS = {"lmcache"}
 """Who publishes images named as vLLM's with a numbering of their own."""
+_OWN = ("--served-model-name", "--tensor-parallel-size", "--max-model-len", "--gpu-memory-utilization", "--model=")
 _ELISION = {"...", "…", "[...]", "[…]", "……"}
 _PLACEHOLDER = re.compile(r"<(?=[^\W\d_][^<>\n|&;$\"'`]{0,80}>)([^<>\n|&;$\"'`]{1,80})>")
 _PLACEHOLDER_SIGNS = str.maketrans("<>", "\u2039\u203a")
@@ -414,10 +404,7 @@ class _Command:
         around, words = self.around, self.words
         begin = index + taken
         prefix = words[:begin]
-        if _is_python_run(self.heads[:index]):
-            is_certain = True
-        else:
-            is_certain = index == 0 or self.heads[0] in _WRAPPERS
+        is_certain = index == 0 or self.heads[0] in _WRAPPERS or _is_python_run(self.heads[:index])
         settings = self._settings(index)
         self.reading.settings += settings.values()
         own = [word for word in words[begin:] if word.value not in _ELISION]
@@ -565,7 +552,8 @@ class _Command:
         )
         before = words[: begin + options.taken]
         count = len(self.reading.starts)
-        self._run_image(options.entrypoint, options.rest, image, around, before)
+        entry = (options.entrypoint,) if options.entrypoint is not None else None
+        run_image(entry, options.rest, image, around, self.reading, invocation=self.invocation, before=before)
         for index in range(count, len(self.reading.starts)):
             one = self.reading.starts[index]
             self.reading.starts[index] = replace(
@@ -591,11 +579,6 @@ class _Command:
             else:
                 found[one.name] = one
         return found
-
-    def _run_image(
-        self, entrypoint: Word | None, rest: tuple[Word, ...], image: Word, around: Around, before: tuple[Word, ...]
-    ) -> None:
-        run_image(entrypoint and (entrypoint,), rest, image, around, self.reading, self.invocation, before)
 
     def _read_inside(self, words: tuple[Word, ...]) -> None:
         """The command of `docker exec [options] NAME COMMAND`: it begins where a start is found."""
@@ -638,9 +621,8 @@ class _Command:
         if is_command:
             read_command(rest, around, self.reading, invocation=self.invocation)
         else:
-            run_image(
-                None, rest, image, around, self.reading, self.invocation, self.words[: len(self.words) - len(rest)]
-            )
+            before = self.words[: len(self.words) - len(rest)]
+            run_image(None, rest, image, around, self.reading, invocation=self.invocation, before=before)
 
 
 def run_image(
@@ -649,6 +631,7 @@ def run_image(
     image: Word | None,
     around: Around,
     reading: Reading,
+    *,
     invocation: Invocation | None = None,
     before: tuple[Word, ...] = (),
 ) -> None:
@@ -800,7 +783,8 @@ def _is_program(value: str | None) -> bool:
 
 
 def _looks_own(words: Sequence[Word]) -> bool:
-    return any((word.value or "").startswith(("--model", "--served-model-name", "--tensor-parallel-size", "--max-model-len")) for word in words)  # fmt: skip
+    """Whether arguments are such as only vLLM's server has."""
+    return any((word.value or "").startswith(_OWN) for word in words)
 
 
 def _without_escaped_blanks(words: list[Word]) -> tuple[list[Word], bool]:

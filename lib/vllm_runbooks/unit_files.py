@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -15,8 +16,17 @@ _ASSIGNMENT = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]{0,60})[ \t]*=[ \t]*")
 _COMMANDS = {"ExecStart", "ExecStartPre", "ExecStartPost"}
 _PREFIXES = "@-:+!|"
 _ESCAPES = {
-    **{"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " "},
-    **{"\\": "\\", '"': '"', "'": "'"},
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "s": " ",
+    "\\": "\\",
+    '"': '"',
+    "'": "'",
 }
 _CODED = {"x": (2, 16), "u": (4, 16), "U": (8, 16)}
 _GIVEN = {"PATH", "LANG", "USER", "LOGNAME", "HOME", "SHELL", "MAINPID", "INVOCATION_ID", "XDG_RUNTIME_DIR", "TERM"}
@@ -47,7 +57,7 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
         elif name == "Environment":
             if not value.text:
                 environment.clear()
-            for one in _settings(value, line.at[0], reading.troubles):
+            for one in _settings(value, reading.troubles):
                 environment[one.name] = one
         elif name == "EnvironmentFile" and value.text:
             has_file = True
@@ -85,7 +95,7 @@ def _lines(source: Excerpt) -> list[Excerpt]:
     return found
 
 
-def _settings(value: Excerpt, start: int, troubles: list[Trouble]) -> list[Setting]:
+def _settings(value: Excerpt, troubles: list[Trouble]) -> list[Setting]:
     found = []
     for characters, first, end in _split(value, troubles):
         text = "".join(character for character, _ in characters)
@@ -194,8 +204,6 @@ def _word(characters: _Characters, start: int, end: int, value: Excerpt) -> Word
 
 
 def _raw(value: Excerpt, start: int, end: int) -> str:
-    from bisect import bisect_left  # noqa: PLC0415
-
     return value.text[bisect_left(value.at, start) : bisect_left(value.at, end)]
 
 
@@ -232,9 +240,9 @@ def _filled(
         if name is None:
             made.append(("$", place))
         else:
-            value = _value_of(name, environment, has_file=has_file)
-            why = why or (f"unset variable {name}" if value is None else "")
-            made += [(one, place) for one in (_UNKNOWN if value is None else value)]
+            known = _value_of(name, environment, has_file=has_file)
+            why = why or (f"unset variable {name}" if known is None else "")
+            made += [(one, place) for one in (_UNKNOWN if known is None else known)]
         done = match.end()
     made += characters[done:]
     whole = "".join(character for character, _ in made)

@@ -25,8 +25,24 @@ _TEMPLATE = re.compile(r"\{\{[^{}\n]{0,500}\}\}")
 _OPEN, _CLOSE = "\u2983", "\u2984"
 """Stand for the braces of a template's expression, which YAML would read as a mapping."""
 _SIMPLE_ESCAPES = {
-    **{"0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b"},
-    **{" ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"},
+    "0": "\0",
+    "a": "\a",
+    "b": "\b",
+    "t": "\t",
+    "\t": "\t",
+    "n": "\n",
+    "v": "\v",
+    "f": "\f",
+    "r": "\r",
+    "e": "\x1b",
+    " ": " ",
+    '"': '"',
+    "/": "/",
+    "\\": "\\",
+    "N": "\x85",
+    "_": "\xa0",
+    "L": "\u2028",
+    "P": "\u2029",
 }
 _HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
 
@@ -120,7 +136,7 @@ def documents(source: Excerpt) -> Iterator[Excerpt]:
     for match in re.finditer(r"^(?:---(?=\s|\Z)|\.\.\.[ \t]*$)", source.text, re.MULTILINE):
         if source.text[begin : match.start()].strip():
             yield source.part(begin, match.start())
-        begin = match.end() if match[0] == "---" else match.end()
+        begin = match.end()
     if source.text[begin:].strip():
         yield source.part(begin, len(source.text))
 
@@ -278,7 +294,7 @@ def _folded_lines(text: str, start: int, end: int, *, is_single: bool = False) -
 
 
 def _fold(text: str, place: int, end: int, found: list[tuple[str, int]], keep: int = 0) -> int:
-    """Fold a line end and the blanks around it; `keep` characters stay though they are blank. Returns where to go on."""
+    """Fold a line end and the blanks around it; the first `keep` characters stay. Where to go on."""
     while len(found) > keep and found[-1][0] in " \t":
         found.pop()
     first = place
@@ -325,7 +341,7 @@ def _block(text: str, start: int, end: int, *, is_folded: bool) -> list[tuple[st
     header_end = text.find("\n", start, end)
     if header_end < 0:
         return []
-    header = text[start + 1 : header_end].split("#")[0]
+    header = text[start + 1 : header_end].split("#", maxsplit=1)[0]
     chomp = "-" if "-" in header else "+" if "+" in header else ""
     lines: list[tuple[int, int]] = []
     place = header_end + 1
@@ -353,7 +369,7 @@ def _block(text: str, start: int, end: int, *, is_folded: bool) -> list[tuple[st
         if stop < len(text) and stop < end:
             found.append(("\n", stop))
     found = _folded_block(found) if is_folded else found
-    while chomp != "+" and found and found[-1][0] == "\n" and (chomp == "-" or found[-2:-1] and found[-2][0] == "\n"):
+    while chomp != "+" and found and found[-1][0] == "\n" and (chomp == "-" or (found[-2:-1] and found[-2][0] == "\n")):
         found.pop()
     return [] if chomp != "+" and all(character == "\n" for character, _ in found) else found
 
@@ -385,9 +401,7 @@ def _folded_block(characters: list[tuple[str, int]]) -> list[tuple[str, int]]:
             waiting += breaks
             continue
         is_indented = body[0][0] in " \t"
-        if not found:
-            found += waiting
-        elif was_indented or is_indented:
+        if not found or was_indented or is_indented:
             found += waiting
         elif len(waiting) == 1:
             found.append((" ", waiting[0][1]))

@@ -25,6 +25,7 @@ _COMMANDS = {
     "list": ("runbooks", "list_", "List the runbooks."),
     "migrate": ("lint", "migrate", "Move a script from one release of vLLM to another."),
     "record": ("record", "record", "Record what a command prints, or a log, as a case that `check` runs."),
+    "releases": ("releases", "releases", "List the releases of vLLM that are known, add the next one."),
     "run": ("runbooks", "run", "Run one runbook headless."),
     "show": ("runbooks", "show", "Show a runbook's purpose and parameters."),
     "site": ("site", "site", "Build the documentation site."),

@@ -1,0 +1,160 @@
+"""Texts as MyST Markdown that stay text: nothing that an author writes becomes markup.
+
+Only what stands between backticks is shown as code.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import TYPE_CHECKING
+
+from vllm_runbooks.diagnosis import PLACEHOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+_CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+_FIGURE = r"⟨\1⟩"
+_TOKEN = re.compile(r"([\w⟨-](?:[\w⟨⟩./:=-]*[\w⟩])?)")
+_URL = re.compile(r"https?://[\w.~:/?#@!$&'*+,;=%()-]+")
+
+
+def printable(text: str) -> str:
+    """The text without characters that control a terminal, a parser or the direction of writing."""
+    return "".join(
+        c if c.isprintable() or c == "\n" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+
+
+def code(text: str) -> str:
+    """Text as inline code."""
+    body = " ".join(printable(text).split())
+    if not body:
+        return ""
+    fence = "`" * (max((len(run) for run in re.findall("`+", body)), default=0) + 1)
+    pad = " " if body.startswith("`") or body.endswith("`") else ""
+    return f"{fence}{pad}{body}{pad}{fence}"
+
+
+def named(text: str) -> str:
+    """The text with `{name}`, which stands for a figure of the reader's own, as a name in angle brackets."""
+    return PLACEHOLDER.sub(_FIGURE, text)
+
+
+def prose(text: str, *, linked: Collection[str] = ()) -> str:
+    """Authored text as Markdown paragraphs: code between backticks stays code, everything else is text.
+
+    `{name}` is shown as `named` does. Ids among `linked` lead to the page of that name, beside this one.
+    """
+    return "\n\n".join(filter(None, (_paragraph(part, linked) for part in re.split(r"\n\s*\n", printable(text)))))
+
+
+def _paragraph(text: str, linked: Collection[str]) -> str:
+    body = named(" ".join(text.split()))
+    pieces: list[str] = []
+    end = 0
+    for match in _CODE.finditer(body):
+        pieces += [_word(piece, linked) for piece in _TOKEN.split(body[end : match.start()])]
+        pieces.append(_linked(match[2], linked) or code(match[2]))
+        end = match.end()
+    pieces += [_word(piece, linked) for piece in _TOKEN.split(body[end:])]
+    said = ""
+    for piece in filter(None, pieces):
+        # Two pieces of code that touch would become one, with backticks in it.
+        said += ("\N{ZERO WIDTH SPACE}" if said.endswith("`") and piece.startswith("`") else "") + piece
+    return said
+
+
+def _word(piece: str, linked: Collection[str]) -> str:
+    """A word as Markdown; names of options, variables and files are shown as code although nobody marked them so."""
+    is_name = "⟨" in piece or "_" in piece.strip("_") or re.match(r"--\w|\w.*/.*\.\w", piece)
+    return _linked(piece, linked) or (code(piece) if is_name else _PUNCTUATION.sub(r"\\\1", piece))
+
+
+def _linked(text: str, linked: Collection[str]) -> str | None:
+    return f"[{code(text)}]({text}.md)" if text in linked else None
+
+
+def literal(text: str) -> str:
+    """Text of a log or a script as a literal block."""
+    body = printable(text.expandtabs(8)).strip("\n") or " "
+    fence = "`" * max(3, max((len(run) for run in re.findall("`+", body)), default=0) + 1)
+    return f"{fence}text\n{body}\n{fence}"
+
+
+def marked(pieces: Iterable[tuple[str, str]], *, kind: str = "text") -> str:
+    """A literal block in which pieces are marked: pairs of a text and its mark, a class of the style sheet or empty.
+
+    `kind` is the style sheet's word for the whole block.
+    """
+    body = "".join(
+        f'<mark class="{escape(mark)}">{escape(printable(text))}</mark>' if mark else escape(printable(text))
+        for text, mark in pieces
+    )
+    # A backtick would end the fence, a newline at the beginning is dropped by browsers, and so it is doubled.
+    shown = body.replace("`", "&#96;")
+    lead = f'<div class="highlight-{escape(kind)} notranslate"><div class="highlight"><pre>\n'
+    return f"```{{raw}} html\n{lead}{shown}</pre></div></div>\n```"
+
+
+def badge(word: str) -> str:
+    """A word as a badge; the style sheet knows its colour by the word."""
+    return f"[{word}]{{.mark .mark-{word}}}"
+
+
+def aside(markdown: str) -> str:
+    """Markdown of one line, set back: a source, a date."""
+    return f"[{markdown}]{{.source}}"
+
+
+def listed(items: Iterable[str]) -> str:
+    """A list of Markdown items of one paragraph each."""
+    return "\n".join(f"- {item}" for item in items)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], widths: str) -> str:
+    """A table whose cells may hold several paragraphs; they are Markdown already."""
+    lines = [":::{list-table}", ":header-rows: 1", f":widths: {widths}", ""]
+    for row in (head, *rows):
+        for number, cell in enumerate(row):
+            first, *rest = (cell or "—").split("\n")
+            lines.append(f"{'  ' if number else '* '}- {first}")
+            lines += [f"    {line}" if line else "" for line in rest]
+    return "\n".join([*lines, ":::"])
+
+
+def contents(names: Iterable[str], caption: str = "") -> str:
+    """A table of contents that fills the sidebar and is not shown."""
+    lines = [":::{toctree}", ":hidden:", *([f":caption: {caption}"] if caption else []), "", *names, ":::"]
+    return "\n".join(lines)
+
+
+def sentence(text: str) -> str:
+    """The text with a capital letter, unless it begins with a name."""
+    first = text.split(maxsplit=1)[0] if text.strip() else ""
+    return text[:1].upper() + text[1:] if re.fullmatch(r"[a-z]+[,;:]?", first) else text
+
+
+def source(where: str, vllm: str | None) -> str:
+    """Where a text comes from, and its release."""
+    release = f" · vLLM {prose(vllm)}" if vllm and vllm not in where else ""
+    return aside(f"{prose(where)}{release}")
+
+
+def reference(text: str) -> str:
+    """An address as a link; anything else as text."""
+    return f"<{text}>" if _URL.fullmatch(text) else prose(text)
+
+
+def verified(date: str, vllm: str | None) -> str:
+    """When the page's facts were last seen to hold, and with which release."""
+    release = f" with vLLM {prose(vllm)}" if vllm else ""
+    return aside(f"Last verified {prose(date)}{release}")
+
+
+def page(head: Iterable[str], sections: Iterable[tuple[str, Sequence[str]]], foot: Iterable[str] = ()) -> str:
+    """A page: what stands at its top, its sections by heading (those with nothing in them are left out), its foot."""
+    body = [part for title, parts in sections if any(parts) for part in (f"## {title}", *filter(None, parts))]
+    return "\n\n".join([*filter(None, head), *body, *filter(None, foot)]) + "\n"
