@@ -34,14 +34,20 @@ html_sidebars = {
     "authoring": [],
     "recording": [],
     "claims": [],
+    "linting": [],
+    "redaction": [],
+    "releases": [],
     "runbooks/*": ["sidebar-nav-bs"],
     "symptoms/*": ["sidebar-nav-bs"],
+    "rules/*": ["sidebar-nav-bs"],
+    "options/*": ["sidebar-nav-bs"],
+    "variables/*": ["sidebar-nav-bs"],
 }
 html_theme_options = {
     "logo": {"text": "vllm-runbooks"},
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
-    "header_links_before_dropdown": 4,
+    "header_links_before_dropdown": 5,
     # Of the patterns that match a page, the last decides.
     "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "runbooks/index": []},
     "show_nav_level": 2,

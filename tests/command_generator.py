@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vllm_runbooks import json_keys, options
-from vllm_runbooks.arguments import Option, Release
+from vllm_runbooks.options import Option, ReleaseData
 
 RECORDED = Path(__file__).parent / "benchmarks" / "parsers"
 _ASK = Path(__file__).parents[1] / "lib" / "vllm_runbooks" / "ask_parser.py"
@@ -40,7 +40,7 @@ class Command(NamedTuple):
 class Generator:
     """Draws commands for one release; the same seed draws the same commands."""
 
-    def __init__(self, release: Release, other_names: Sequence[str], seed: int) -> None:
+    def __init__(self, release: ReleaseData, other_names: Sequence[str], seed: int) -> None:
         self.release, self.random = release, random.Random(seed)  # noqa: S311 - drawn to be repeated
         self.other_names = sorted(other_names)
 
@@ -86,7 +86,7 @@ class Generator:
     def given(self, option: Option) -> list[str]:
         """An option as it may be given, with a value of its type."""
         draw = self.random
-        string = draw.choice(list(option.strings) if draw.random() < 0.4 else [_name(option)])
+        string = draw.choice(list(option.strings) if draw.random() < 0.4 else [option.name])
         if option.nargs == 0:
             return [string]
         if option.nargs == "?" and draw.random() < 0.3:
@@ -208,10 +208,6 @@ class Generator:
         return {"bool": draw.random() < 0.5, "null": None, "str": "x"}.get(name, 1)
 
 
-def _name(option: Option) -> str:
-    return next((text for text in option.strings if text.startswith("--")), option.strings[0])
-
-
 def _is_plain(kind: Any) -> bool:
     text = json.dumps(kind)
     return not any(word in text for word in ('"never"', '"opaque"', "is-instance"))
@@ -244,11 +240,11 @@ def _wrong_choice(generator: Generator, options: Sequence[Option], groups: _Grou
     option = _one(generator, options, lambda option: bool(option.choices))
     choice = str((option.choices or ["x"])[0])
     value = generator.random.choice(["fp17", choice.upper(), choice + "x", "", "None", choice[:2]])
-    return [*groups, [_name(option), value]]
+    return [*groups, [option.name, value]]
 
 
 def _missing_value(generator: Generator, options: Sequence[Option], groups: _Groups) -> _Groups:
-    return [*groups, [_name(_one(generator, options, lambda option: option.nargs != 0))]]
+    return [*groups, [_one(generator, options, lambda option: option.nargs != 0).name]]
 
 
 def _other_release(generator: Generator, _: Sequence[Option], groups: _Groups) -> _Groups:
@@ -285,7 +281,7 @@ def _damaged(generator: Generator, options: Sequence[Option], groups: _Groups) -
             "list": f"[{text}]",
             "lost": text.replace('"', ""),
         }[damage]
-    return [*groups, [_name(option), text]]
+    return [*groups, [option.name, text]]
 
 
 def _wrong_type(generator: Generator, options: Sequence[Option], groups: _Groups) -> _Groups:
@@ -293,7 +289,7 @@ def _wrong_type(generator: Generator, options: Sequence[Option], groups: _Groups
     value = generator.random.choice(
         ["abc", "1.5", "8k", "8K", "1.5K", "", "1e3", "0x10", " 8 ", "1_000", "-1", "-0.5", "True", "None", "1,000"]
     )
-    return [*groups, [f"{_name(option)}={value}"] if generator.random.random() < 0.5 else [_name(option), value]]
+    return [*groups, [f"{option.name}={value}"] if generator.random.random() < 0.5 else [option.name, value]]
 
 
 def _underscores(generator: Generator, options: Sequence[Option], groups: _Groups) -> _Groups:
@@ -308,17 +304,17 @@ def _twice(generator: Generator, options: Sequence[Option], groups: _Groups) -> 
 
 
 def _negated(generator: Generator, options: Sequence[Option], groups: _Groups) -> _Groups:
-    return [*groups, ["--no-" + _name(generator.random.choice(list(options)))[2:]]]
+    return [*groups, ["--no-" + generator.random.choice(list(options)).name[2:]]]
 
 
 def _valued_flag(generator: Generator, options: Sequence[Option], groups: _Groups) -> _Groups:
-    name = _name(_one(generator, options, lambda option: option.nargs == 0))
+    name = _one(generator, options, lambda option: option.nargs == 0).name
     value = generator.random.choice(["true", "false", "1", ""])
     return [*groups, [name, value] if generator.random.random() < 0.5 else [f"{name}={value}"]]
 
 
 def _empty(generator: Generator, options: Sequence[Option], groups: _Groups) -> _Groups:
-    return [*groups, [_name(_one(generator, options, lambda option: option.nargs != 0)), ""]]
+    return [*groups, [_one(generator, options, lambda option: option.nargs != 0).name, ""]]
 
 
 def _extra(generator: Generator, _: Sequence[Option], groups: _Groups) -> _Groups:
@@ -365,7 +361,7 @@ _MUTATIONS: dict[str, Callable[[Generator, Sequence[Option], _Groups], _Groups]]
 }
 
 
-def commands(release: Release, other_names: Sequence[str], seed: int, count: int) -> list[Command]:
+def commands(release: ReleaseData, other_names: Sequence[str], seed: int, count: int) -> list[Command]:
     """So many commands for a release; `other_names` are options that other releases have."""
     generator = Generator(release, other_names, seed)
     return [generator.command() for _ in range(count)]

@@ -420,11 +420,11 @@ def test_an_address_that_ran_into_a_tag_stays_unknown_without_a_second_witness()
         ("a $$B ${C:-d e}", ["a", "$B", "d", "e"], []),
         ("a ${B}", ["a", None], []),
         ("a ${B:-${C:-x}}y", ["a", "xy"], []),
-        ("a ; b", ["a"], ["compose-operator"]),
-        ("a # b", ["a", "#", "b"], ["compose-comment"]),
-        ("a \\\n  b", ["a", "\n", "b"], ["compose-backslash"]),
-        ("a 'b", ["a", "b\n"], ["compose-quote"]),
-        ("a $(b)", ["a", "$(b)"], ["compose-interpolation"]),
+        ("a ; b", ["a"], ["file.compose-operator"]),
+        ("a # b", ["a", "#", "b"], ["file.compose-comment"]),
+        ("a \\\n  b", ["a", "\n", "b"], ["file.compose-backslash"]),
+        ("a 'b", ["a", "b\n"], ["file.compose-quote"]),
+        ("a $(b)", ["a", "$(b)"], ["file.compose-interpolation"]),
     ],
 )
 def test_compose_splits_a_command_by_its_own_rules(command: str, words: list[str | None], kinds: list[str]) -> None:
@@ -486,17 +486,17 @@ def test_wrappers_are_taken_off(command: str, expected: tuple[str, str, bool] | 
 def test_a_repeated_entry_point_is_a_trouble() -> None:
     """`vllm serve` behind an image that starts it by itself becomes part of its arguments."""
     page = documents.read("docker run vllm/vllm-openai:v0.11.2 vllm serve org/m --port 1\n", "a.sh")
-    assert [one.kind for one in page.troubles] == ["entry-point-again"]
+    assert [one.kind for one in page.troubles] == ["file.entry-point-again"]
     assert page.text[page.troubles[0].start : page.troubles[0].end] == "vllm serve"
 
 
 @pytest.mark.parametrize(
     ("text", "kind", "line"),
     [
-        ("services:\n  a:\n\timage: vllm\n", "yaml", 3),
-        ("services:\n  a:\n    command: --x {a: b: c}\n    image: vllm/vllm-openai\n", "yaml", 3),
-        ("services:\n  a:\n    image: vllm/vllm-openai\n    image: b\n    command: --x 1\n", "yaml-key-again", 4),
-        ("services: {a: *b}\n# vllm\n", "yaml", 1),
+        ("services:\n  a:\n\timage: vllm\n", "file.not-yaml", 3),
+        ("services:\n  a:\n    command: --x {a: b: c}\n    image: vllm/vllm-openai\n", "file.not-yaml", 3),
+        ("services:\n  a:\n    image: vllm/vllm-openai\n    image: b\n    command: --x 1\n", "file.key-again", 4),
+        ("services: {a: *b}\n# vllm\n", "file.not-yaml", 1),
     ],
 )
 def test_broken_yaml_is_one_trouble_with_its_line(text: str, kind: str, line: int) -> None:

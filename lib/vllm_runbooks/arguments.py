@@ -15,12 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from vllm_runbooks import json_keys
 from vllm_runbooks.argument_values import Reader, ValueFault, type_in_words
 from vllm_runbooks.argument_words import Part, Rewritten, Token, rewrite
 from vllm_runbooks.conditions import UNKNOWN, Values, holds, names
+from vllm_runbooks.options import Option, ReleaseData
 
 REFUSALS = frozenset(
     {
@@ -41,102 +42,6 @@ _MODEL = "model_tag"
 """dest of the positional that `vllm serve` takes the model from."""
 _ENTRY = "subparser"
 """dest that holds the command of `vllm`; the api_server has none."""
-
-
-class Option(Protocol):
-    """An option or positional argument of a release, as the release data holds it."""
-
-    @property
-    def strings(self) -> Sequence[str]:
-        """All accepted spellings, in the order in which the parser knows them; none for a positional."""
-
-    @property
-    def dest(self) -> str:
-        """The attribute that holds the value."""
-
-    @property
-    def action(self) -> str:
-        """The class of action, argparse's or vLLM's."""
-
-    @property
-    def nargs(self) -> int | str | None:
-        """Number of values as argparse counts them: None is one."""
-
-    @property
-    def const(self) -> Any:
-        """The value where the option is given without one."""
-
-    @property
-    def default(self) -> Any:
-        """The value where the option is not given."""
-
-    @property
-    def type(self) -> Any:
-        """The conversion, in the grammar of the release data."""
-
-    @property
-    def choices(self) -> Sequence[Any] | None:
-        """The only values allowed after conversion."""
-
-    @property
-    def required(self) -> bool:
-        """Whether the parser refuses a command without it."""
-
-    @property
-    def deprecated(self) -> bool:
-        """Whether the parser warns where it is used."""
-
-    @property
-    def flag_values(self) -> Mapping[str, Any]:
-        """What each spelling of an option without a value sets."""
-
-    @property
-    def probes(self) -> Mapping[str, Any]:
-        """What an action of vLLM's own made of a fixed list of texts."""
-
-
-class Variable(Protocol):
-    """An environment variable that a release reads."""
-
-    @property
-    def default(self) -> Any:
-        """As read where it is not set."""
-
-    @property
-    def true(self) -> Sequence[str]:
-        """The texts that mean true."""
-
-
-class Release(Protocol):
-    """What the data of a release says about its command line."""
-
-    @property
-    def entries(self) -> Mapping[str, Sequence[Option]]:
-        """Options and positionals of `serve` and `api_server`."""
-
-    @property
-    def objects(self) -> Mapping[str, Any]:
-        """Keys of JSON objects by the name of their class."""
-
-    @property
-    def conversions(self) -> Mapping[str, Any]:
-        """What conversions without a name made of a fixed list of texts."""
-
-    @property
-    def features(self) -> Mapping[str, Any]:
-        """How words are rewritten before they are parsed, by name."""
-
-    @property
-    def checks(self) -> Sequence[Mapping[str, Any]]:
-        """What is refused after parsing: `when` (see conditions) and `says`."""
-
-    @property
-    def environment(self) -> Mapping[str, Variable]:
-        """The environment variables that the release reads."""
-
-    @property
-    def parameters(self) -> Mapping[str, Mapping[str, Any]]:
-        """Parameters of `LLM`, `EngineArgs` and `AsyncEngineArgs` by name."""
 
 
 @dataclass(frozen=True)
@@ -203,14 +108,9 @@ class Parsed:
         return any(problem.is_refusal for problem in self.problems)
 
 
-def name_of(option: Option) -> str:
-    """The name under which an option is told: its first long spelling."""
-    return next((text for text in option.strings if text.startswith("--")), next(iter(option.strings), option.dest))
-
-
 def parse(
     words: Sequence[str | None],
-    release: Release,
+    release: ReleaseData,
     entry: str = "serve",
     config: Mapping[str, Any] | None = None,
     environment: Mapping[str, str | None] | None = None,
@@ -224,7 +124,7 @@ def parse(
     return _Parser(words, release, entry, config, environment or {}).parsed()
 
 
-def parse_call(keywords: Mapping[str, Any], release: Release, call: str = "LLM") -> tuple[CallProblem, ...]:
+def parse_call(keywords: Mapping[str, Any], release: ReleaseData, call: str = "LLM") -> tuple[CallProblem, ...]:
     """What is certainly wrong with the keywords of a call; a value that is not literal is UNKNOWN.
 
     Args:
@@ -246,7 +146,7 @@ def parse_call(keywords: Mapping[str, Any], release: Release, call: str = "LLM")
     return tuple(problems)
 
 
-def _called_with(keyword: str, value: Any, option: Option, release: Release) -> Iterator[CallProblem]:
+def _called_with(keyword: str, value: Any, option: Option, release: ReleaseData) -> Iterator[CallProblem]:
     """What is certainly wrong with one value; Python converts nothing, and None is nearly always taken."""
     if value is None or option.action in _OWN_VALUES:
         return
@@ -400,7 +300,7 @@ class _Parser:
     def __init__(
         self,
         words: Sequence[str | None],
-        release: Release,
+        release: ReleaseData,
         entry: str,
         config: Mapping[str, Any] | None,
         environment: Mapping[str, str | None],
@@ -446,18 +346,16 @@ class _Parser:
         for word, (kind, string, option_word) in rewritten.taken.items():
             option = self.grammar.by_string.get(string)
             is_unknown = self.words[word] is None
-            self.roles[word] = Role(
-                "unknown" if is_unknown else kind, name_of(option) if option else string, option_word
-            )
+            self.roles[word] = Role("unknown" if is_unknown else kind, option.name if option else string, option_word)
         for kind, word, option_word, string, says in rewritten.remarks:
             found = self.grammar.by_string.get(string)
             dest = found.dest if found else None
-            self.problems.append(Problem(kind, word, option_word, name_of(found) if found else string, dest, says))
+            self.problems.append(Problem(kind, word, option_word, found.name if found else string, dest, says))
 
     # ---- telling
 
     def _tell(self, kind: str, token: Token, option: Option, option_word: int | None, **says: str) -> None:
-        self.problems.append(Problem(kind, token.word, option_word, name_of(option), option.dest, says))
+        self.problems.append(Problem(kind, token.word, option_word, option.name, option.dest, says))
 
     def _tell_unknown(self, token: Token, string: str) -> None:
         self.hints += 1
@@ -471,7 +369,7 @@ class _Parser:
 
     def _role(self, token: Token, kind: str, option: Option | None = None, option_word: int | None = None) -> None:
         if self.roles[token.word] is None:
-            told = name_of(option) if option is not None and option.strings else None
+            told = option.name if option is not None and option.strings else None
             self.roles[token.word] = Role("unknown" if self.words[token.word] is None else kind, told, option_word)
 
     # ---- options and positionals
@@ -498,8 +396,8 @@ class _Parser:
         missing = [option for option in left if option.nargs not in ("?", "*")]
         missing += [option for option in self.grammar.required if option.dest not in self.given]
         for option in missing:
-            says = {"what": name_of(option)}
-            self.problems.append(Problem("required", None, None, name_of(option), option.dest, says))
+            says = {"what": option.name}
+            self.problems.append(Problem("required", None, None, option.name, option.dest, says))
 
     def _seen(self, token: Token) -> _Seen | None:
         """What a word is as an option; None for a value. Tells of options that do not exist or are ambiguous."""
@@ -757,7 +655,7 @@ class _Parser:
             word = max(words, default=None)
             option = next((self.grammar.by_dest[dest] for dest in dests if word in self.given.get(dest, ())), None)
             says = {"message": check["says"], "dests": " ".join(dests)}
-            name, dest = (name_of(option), option.dest) if option else (None, None)
+            name, dest = (option.name, option.dest) if option else (None, None)
             self.problems.append(Problem("conflict", word, word, name, dest, says))
 
     def _current(self, dest: str) -> Any:

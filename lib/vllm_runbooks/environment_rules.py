@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -34,6 +34,8 @@ _CONTAINED = ("map", "list", "entry", "option", "unit", "dockerfile")
 """Forms of settings that one container or unit alone sees."""
 _TRUE = ("1", "true", "yes", "on", "y", "t", "enable", "enabled")
 _FALSE = ("0", "false", "no", "off", "n", "f", "disable", "disabled")
+_TRIED = ("", "0", "1", "2", "-1", "1.5", "true", "True", "false", "False", "yes", "abc", "/abc", "a,b")
+"""Texts that every variable was tried with when the data was made."""
 _ALIKE = (
     (re.compile(r"\+?\d{1,400}", re.ASCII), "2"),
     (re.compile(r"-\d{1,400}", re.ASCII), "-1"),
@@ -144,7 +146,7 @@ class _Page:
         if stands.kind == "known" or not name.startswith(_OWN):
             return None
         near = nearest(name, [each for each in data.environment if each.startswith(_OWN)], 1)
-        if not near and self._is_used(name):
+        if self._is_used(name) and not (near and _is_one_letter_off(name, near[0])):
             return None
         return self._at_name("environment.unknown", setting, says | ({"nearest": near[0]} if near else {}))
 
@@ -331,9 +333,9 @@ class _Page:
             stop = text.find("\n", begin)
             line = text[begin : min(len(text) if stop < 0 else stop, begin + _MAX_VALUE)]
             value = re.match(r"[0-9A-Za-z.:-]{1,80}(?=[ \t])", line)
-            node = _NODE.search(line)
-            if value and node:
-                yield begin, begin + value.end(), value[0], "head" if node[1] == "head" else "worker"
+            ray = _NODE.search(line)
+            if value and ray:
+                yield begin, begin + value.end(), value[0], "head" if ray[1] == "head" else "worker"
             at = text.find(f"{name}=", begin)
 
 
@@ -409,7 +411,7 @@ def _by_release(value: str, known: EnvironmentVariable) -> _Judged | None:
         if not value or all(part in allowed for part in parts):
             return None
         return _Judged("environment.refused-value", ", ".join(choices), meant=_meant(value, choices))
-    alike = _alike(value, (*known.true, *known.refused))
+    alike = _alike(value)
     word = value.lower()
     said = True if word in _TRUE else False if word in _FALSE else None
     meant = None
@@ -441,9 +443,9 @@ def _shown(known: EnvironmentVariable) -> str:
     return {"int": "whole numbers", "float": "numbers"}.get(known.kind, "")
 
 
-def _alike(value: str, tried: Iterable[str]) -> str | None:
+def _alike(value: str) -> str | None:
     """The text among those that were tried which a release reads as it reads a value; None where none is known."""
-    if value in tried:
+    if value in _TRIED:
         return value
     for pattern, alike in _ALIKE:
         if pattern.fullmatch(value):

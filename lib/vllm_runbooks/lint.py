@@ -398,7 +398,10 @@ class _Judged:
             from_, to = start.words[given].start, start.words[_last(parsed, given)].end
         elif variable is not None:
             from_, to = variable.start, variable.end
-        return Hit(judgement.rule, from_, to, {**judgement.says, "vllm": self.data(start).asked})
+        edits: tuple[Replacement, ...] = ()
+        if given is not None and self.knowledge.tables.get(judgement.rule, {}).get("removes"):
+            edits = deployment.edits(self.page, start, [Edit("remove", judgement.dests[0])], self.data(start))
+        return Hit(judgement.rule, from_, to, {**judgement.says, "vllm": self.data(start).asked}, edits)
 
     def _of_opinion(self, ask: Ask) -> Iterator[Hit]:
         """What an installed vLLM says of the starts whose words are all known."""

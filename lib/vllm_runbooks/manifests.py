@@ -32,13 +32,13 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
             continue
         if count >= _MAX_DOCUMENTS:
             at = document.at[0]
-            reading.troubles.append(Trouble("yaml", at, at, {"says": f"more than {_MAX_DOCUMENTS} documents"}, ()))
+            reading.troubles.append(Trouble("file.not-yaml", at, at, {"says": f"more than {_MAX_DOCUMENTS} documents"}, ()))
             return
         count += 1
         try:
             root = yaml_places.read(document)
         except YamlError as error:
-            reading.troubles.append(Trouble("yaml", error.at, error.at, {"says": str(error)}, ()))
+            reading.troubles.append(Trouble("file.not-yaml", error.at, error.at, {"says": str(error)}, ()))
             continue
         if root is not None:
             _Manifest(root, around, reading).read()
@@ -90,7 +90,7 @@ class _Manifest:
 
     def _tell_repeated(self, node: yaml_places.Mapping) -> None:
         for key in node.repeated():
-            self.reading.troubles.append(Trouble("yaml-key-again", key.start, key.end, {"key": key.value}, ()))
+            self.reading.troubles.append(Trouble("file.key-again", key.start, key.end, {"key": key.value}, ()))
 
     def _is_container(self, path: tuple[str, ...], given: Mapping[str, Node]) -> bool:
         if "image" in given or (path[-1:] == ("-",) and {"containers", "initContainers"} & set(path)):
@@ -230,7 +230,7 @@ class _Manifest:
         bad = _interpolate(text, 0, len(text.text), found, reasons, depth=0)
         if bad is not None:
             self.reading.troubles.append(
-                Trouble("compose-interpolation", text.at[bad], text.at[min(bad + 1, len(text.text))], {}, ())
+                Trouble("file.compose-interpolation", text.at[bad], text.at[min(bad + 1, len(text.text))], {}, ())
             )
         return found, reasons[0] if reasons else ""
 
@@ -380,11 +380,11 @@ def _split(characters: Sequence[tuple[str, int]], why: str, troubles: list[Troub
         if begun is None:
             begun = index
             if character == "#":
-                troubles.append(Trouble("compose-comment", place, place + 1, {}, ()))
+                troubles.append(Trouble("file.compose-comment", place, place + 1, {}, ()))
         if is_escaped:
             is_escaped = False
             if character in "\r\n":
-                troubles.append(Trouble("compose-backslash", place - 1, place, {}, ()))
+                troubles.append(Trouble("file.compose-backslash", place - 1, place, {}, ()))
             word.append((character, place))
         elif character == "\\" and quote != "'":
             is_escaped = True
@@ -396,7 +396,7 @@ def _split(characters: Sequence[tuple[str, int]], why: str, troubles: list[Troub
         elif character in "\"'":
             quote = character
         elif character in ";&|<>":
-            troubles.append(Trouble("compose-operator", place, place + 1, {"operator": character}, ()))
+            troubles.append(Trouble("file.compose-operator", place, place + 1, {"operator": character}, ()))
             if begun == index:
                 begun = None
             break
@@ -406,7 +406,7 @@ def _split(characters: Sequence[tuple[str, int]], why: str, troubles: list[Troub
         index = len(characters)
     if quote and begun is not None:
         at = characters[begun][1]
-        troubles.append(Trouble("compose-quote", at, characters[-1][1] + 1, {"quote": quote}, ()))
+        troubles.append(Trouble("file.compose-quote", at, characters[-1][1] + 1, {"quote": quote}, ()))
     finish(index)
     return words
 

@@ -93,7 +93,7 @@ def marked(pieces: Iterable[tuple[str, str]], *, kind: str = "text") -> str:
         f'<mark class="{escape(mark)}">{escape(printable(text))}</mark>' if mark else escape(printable(text))
         for text, mark in pieces
     )
-    # A backtick would end the fence, a newline at the beginning is dropped by browsers, and so it is doubled.
+    # A backtick could end the fence. A browser drops the first newline: the one written here, not one of the text.
     shown = body.replace("`", "&#96;")
     lead = f'<div class="highlight-{escape(kind)} notranslate"><div class="highlight"><pre>\n'
     return f"```{{raw}} html\n{lead}{shown}</pre></div></div>\n```"
@@ -137,7 +137,7 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] if re.fullmatch(r"[a-z]+[,;:]?", first) else text
 
 
-def source(where: str, vllm: str | None) -> str:
+def origin(where: str, vllm: str | None) -> str:
     """Where a text comes from, and its release."""
     release = f" · vLLM {prose(vllm)}" if vllm and vllm not in where else ""
     return aside(f"{prose(where)}{release}")
@@ -148,13 +148,13 @@ def reference(text: str) -> str:
     return f"<{text}>" if _URL.fullmatch(text) else prose(text)
 
 
-def verified(date: str, vllm: str | None) -> str:
+def last_verified(date: str, vllm: str | None) -> str:
     """When the page's facts were last seen to hold, and with which release."""
     release = f" with vLLM {prose(vllm)}" if vllm else ""
     return aside(f"Last verified {prose(date)}{release}")
 
 
-def page(head: Iterable[str], sections: Iterable[tuple[str, Sequence[str]]], foot: Iterable[str] = ()) -> str:
+def assembled(head: Iterable[str], sections: Iterable[tuple[str, Sequence[str]]], foot: Iterable[str] = ()) -> str:
     """A page: what stands at its top, its sections by heading (those with nothing in them are left out), its foot."""
     body = [part for title, parts in sections if any(parts) for part in (f"## {title}", *filter(None, parts))]
     return "\n\n".join([*filter(None, head), *body, *filter(None, foot)]) + "\n"

@@ -57,6 +57,9 @@ _MOST_TEXT = 2_000_000
 """Characters that are read again for the changes of all starts of a page."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@%+-]{1,400}", re.ASCII)
 """A value that needs no quotes in any language."""
+_MANY = 1_000_000
+_TAKES = {"*": _MANY, "+": _MANY}
+"""Values that an option takes at the most, by argparse's number; one, for all that are not named."""
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
 _POLARITY = frozenset({"no", "enable", "disable"})
@@ -77,7 +80,10 @@ def of_start(page: Page, start: Found, parsed: Parsed, data: ReleaseData, tables
 def of_call(start: Found, problems: Iterable[CallProblem], data: ReleaseData, tables: Tables) -> Iterator[Hit]:
     """Yield what is wrong with the arguments of a Python call."""
     places = {keyword.name: keyword for keyword in start.keywords}
+    is_adapted = _is_adapted(start)
     for problem in problems:
+        if is_adapted and problem.kind == "unknown":
+            continue
         keyword = places[problem.keyword]
         says = {**problem.says, "option": problem.keyword, "vllm": data.asked}
         rule = _RULES.get(problem.kind, "option.unknown")
@@ -88,6 +94,14 @@ def of_call(start: Found, problems: Iterable[CallProblem], data: ReleaseData, ta
             rule = told.rule if told else "option.unknown"
             says |= told.says if told else {"nearest": near[0]} if near else {}
         yield Hit(rule, keyword.name_start, keyword.end, says)
+
+
+def _is_adapted(start: Found) -> bool:
+    """Whether a call brings a worker or executor of another package: that package needs a release of its own choice."""
+    given = {keyword.name: keyword for keyword in start.keywords}
+    worker, executor = given.get("worker_cls"), given.get("distributed_executor_backend")
+    own_worker = worker is not None and not str(worker.value if worker.is_known else "").startswith(("auto", "vllm."))
+    return own_worker or (executor is not None and not executor.is_known)
 
 
 def of_loose(loose: Loose, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
@@ -182,8 +196,8 @@ class _Told(NamedTuple):
     says: dict[str, str]
     remedy: Mapping[str, Any]
     """The row of the rule's table: what is written instead; empty where nothing certain is."""
-    takes: int | None = None
-    """Values that follow the option; None: all words up to the next one."""
+    takes: int = _MANY
+    """Values that follow the option at the most."""
 
 
 @dataclass(frozen=True)
@@ -227,9 +241,9 @@ class _Names:
         elif is_off and told.get("instead"):
             # The switch's other half asked for what is so without it.
             told = {"instead": None, "value": None, "note": told.get("note", "")}
-        takes = {None: 1, "?": 1, "*": None, "+": None}.get(was.nargs, was.nargs) if was is not None else None
+        takes = _MANY if was is None else was.nargs if isinstance(was.nargs, int) else _TAKES.get(was.nargs or "", 1)
         says = {"last": stands.last, "gone": stands.gone, "note": told.get("note", "")} | self._instead(told)
-        return _Told("option.removed", says, told, takes if isinstance(takes, int) else None)
+        return _Told("option.removed", says, told, takes)
 
     def _respelt(self, was: Option, stays: Option, name: str) -> dict[str, Any]:
         """What replaces a spelling whose option is still there."""
@@ -310,6 +324,7 @@ class _Judge:
         self.entry = deployment.parser_entry(start.entry, self.values) if start else "serve"
         self.tries = min(_MAX_CHANGES, _MOST_WORDS // (len(words) + 1))
         self.readings = 0
+        self.merged: dict[str, tuple[Replacement, ...]] = {}
         if page is not None:
             self.readings = min(_MAX_CHANGES, _MOST_TEXT // (len(page.text) * max(1, len(page.starts)) + 1))
 
@@ -328,21 +343,21 @@ class _Judge:
         for problem in self.parsed.problems:
             if self.start is None and problem.kind in _MISSING:
                 continue
-            told = self.told.get(problem.option_word)
+            told = self.told.get(-1 if problem.option_word is None else problem.option_word)
             if told is not None and problem.word == problem.option_word:
                 yield self._named(problem, told)
             elif told is None and not (problem.kind == "extra-positional" and problem.word in self.covered):
                 yield self._hit(problem)
 
     @cached_property
-    def covered(self) -> frozenset[int | None]:
+    def covered(self) -> frozenset[int]:
         """Words that are the values of options that others know: these are told, not they."""
         return frozenset(
-            each for index, told in self.told.items() for each in range(index or 0, self._end(index or 0, told.takes))
+            each for index, told in self.told.items() for each in range(index, self._end(index, told.takes))
         )
 
     @cached_property
-    def told(self) -> Mapping[int | None, _Told]:
+    def told(self) -> Mapping[int, _Told]:
         """Words with the name of an option that others know, by index, where the parser takes the name amiss."""
         found = {}
         refused = {problem.option_word for problem in self.parsed.problems if problem.is_refusal}
@@ -482,7 +497,9 @@ class _Judge:
             if last == index + 1 and "=" not in (self.words[index].value or ""):
                 return self._set(index, last, name, f"{new}.{key}", text)
             return self._renamed(index, name, f"{new}.{key}")
-        return self._merged(new, dest)
+        if new not in self.merged:
+            self.merged[new] = self._merged(new, dest)
+        return self.merged[new]
 
     def _merged(self, new: str, dest: str) -> tuple[Replacement, ...]:
         """All options of the command that are keys of one JSON option now, in its value."""
@@ -496,7 +513,7 @@ class _Judge:
         for index, told in self.told.items():
             value = told.remedy.get("value")
             is_key = isinstance(value, Mapping) and "key" in value and told.remedy["instead"] == new
-            if index is None or not is_key or not self.names.has_key(new, value or {}):
+            if not is_key or not self.names.has_key(new, value or {}):
                 continue
             last = self._end(index, told.takes)
             given = self.words[index].value or ""
@@ -510,8 +527,11 @@ class _Judge:
             if whole.setdefault(key, made) != made or None in self.values[index:last]:
                 return ()
             gone.append((index, last))
+        self.readings -= len(gone)
+        if self.readings < 0 or UNKNOWN in whole.values():
+            return ()
         edits = [*deployment.edits(self.page, self.start, [Edit("set", dest, whole)], self.data)]
-        if not edits or UNKNOWN in whole.values():
+        if not edits:
             return ()
         for first, last in gone:
             removed = deployment.without(self.page, self.start, first, last, self.data)
@@ -526,7 +546,8 @@ class _Judge:
         at = [index]
         if value[len(name) : len(name) + 1] == ".":
             at = [i for i, text in enumerate(self.values) if (text or "").startswith(f"{name}.")]
-        changed, edits = list(self.values), []
+        changed = list(self.values)
+        edits: list[Replacement] = []
         for each in at:
             edit = tuple(renamed(self.words[each], len(name), new))
             if not edit:
@@ -559,12 +580,12 @@ class _Judge:
             return ()
         return deployment.without(self.page, self.start, first, last, self.data)
 
-    def _end(self, index: int, takes: int | None) -> int:
+    def _end(self, index: int, takes: int) -> int:
         """Index behind the last word that belongs to an option that the release does not know."""
         if "=" in (self.words[index].value or ""):
             return index + 1
         last = index + 1
-        while last < len(self.words) and (takes is None or last - index <= takes) and _is_value(self.values[last]):
+        while last < len(self.words) and last - index <= takes and _is_value(self.values[last]):
             last += 1
         return last
 

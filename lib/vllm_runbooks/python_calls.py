@@ -49,7 +49,7 @@ class _UnknownError(Exception):
 def read(source: Excerpt, around: Around, reading: Reading) -> bool:
     """Add what a Python text starts and sets; False where it is no Python, which is left to the caller to report."""
     if len(source.text) > _MAX_LENGTH:
-        reading.troubles.append(Trouble("python", source.at[0], source.at[0], {"says": "too long"}, ()))
+        reading.troubles.append(Trouble("file.not-python", source.at[0], source.at[0], {"says": "too long"}, ()))
         return True
     try:
         with warnings.catch_warnings():
@@ -59,10 +59,10 @@ def read(source: Excerpt, around: Around, reading: Reading) -> bool:
         lines = _line_starts(source.text)
         line = min(max((error.lineno or 1), 1), len(lines)) - 1
         at = source.at[min(lines[line], len(source.text))]
-        reading.troubles.append(Trouble("python", at, at, {"says": str(error.msg)[:200]}, ()))
+        reading.troubles.append(Trouble("file.not-python", at, at, {"says": str(error.msg)[:200]}, ()))
         return False
     except (ValueError, MemoryError, RecursionError):
-        reading.troubles.append(Trouble("python", source.at[0], source.at[0], {"says": "no Python"}, ()))
+        reading.troubles.append(Trouble("file.not-python", source.at[0], source.at[0], {"says": "no Python"}, ()))
         return False
     _Program(source, tree, replace(around, kind="python", language="python"), reading).read()
     return True

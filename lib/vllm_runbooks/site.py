@@ -1,9 +1,10 @@
-"""Executed runbooks and the catalog to a static documentation site.
+"""Executed runbooks, the catalog and the data of releases to a static documentation site.
 
-The authored pages of `docs/`, a page for every symptom and a page for every executed runbook are laid into a temporary
-folder, and Sphinx turns that into HTML; a warning is an error. Sphinx never executes anything. What it is given is
-harmless by then: texts of the catalog are escaped, outputs of notebooks are reduced to text, images and a small part of
-HTML. The site loads nothing from anywhere else and works from a folder as well as from a server.
+The authored pages of `docs/` and a page for every symptom, rule and executed runbook are laid into a temporary folder,
+with pages of what releases accept, and Sphinx turns that into HTML; a warning is an error. Sphinx never executes
+anything. What it is given is harmless by then: texts of the catalog are escaped (`myst`), outputs of notebooks are
+reduced to text, images and a small part of HTML. The site loads nothing from anywhere else and works from a folder as
+well as from a server.
 """
 
 from __future__ import annotations
@@ -22,16 +23,30 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vllm_runbooks import catalog, session
-from vllm_runbooks.diagnosis import PLACEHOLDER
+from vllm_runbooks import catalog, rule_files, session, site_options, site_rules
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.markup import clean_html
+from vllm_runbooks.myst import (
+    assembled,
+    badge,
+    code,
+    contents,
+    last_verified,
+    listed,
+    literal,
+    named,
+    origin,
+    prose,
+    reference,
+    sentence,
+    table,
+)
 from vllm_runbooks.notebook import load_runbook, read_judgement
-from vllm_runbooks.records import Edit, Role, Runbook, Symptom, Verdict
+from vllm_runbooks.records import Edit, Role, Rule, Runbook, Symptom, Verdict
 from vllm_runbooks.redact import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 MARKER = ".vllm-runbooks-site"
 """File in a built site: only a folder that holds it is replaced by the next build."""
@@ -91,12 +106,13 @@ def build(out: Path, *, executed: Path | None = None) -> Path:
     _check_out(out)
     docs = docs_dir()
     symptoms = _symptoms()
+    rules = _rules()
     runbooks = _runbooks()
     with tempfile.TemporaryDirectory(prefix="vllm-runbooks-site-") as name:
         work = Path(name)
         folder = executed or _execute(runbooks, work / "executed")
         pages = [_page(runbook, folder) for runbook in runbooks]
-        write_sources(work / "source", docs=docs, symptoms=symptoms, pages=pages)
+        write_sources(work / "source", docs=docs, symptoms=symptoms, rules=rules, pages=pages)
         # One level below: MyST-NB leaves a folder of its own beside what it builds.
         built = work / "site" / "html"
         _run_sphinx(work / "source", built, work / "doctrees")
@@ -115,14 +131,24 @@ def docs_dir() -> Path:
     return root
 
 
-def write_sources(target: Path, *, docs: Path, symptoms: Sequence[Symptom], pages: Sequence[Page]) -> None:
-    """Write everything Sphinx reads: the authored pages, one page a symptom and one a runbook, and their indexes."""
+def write_sources(
+    target: Path, *, docs: Path, symptoms: Sequence[Symptom], rules: Sequence[Rule], pages: Sequence[Page]
+) -> None:
+    """Write everything Sphinx reads: the authored pages, those of the catalog and of releases, runbooks, indexes."""
     target.mkdir(parents=True)
     for path in (docs / "conf.py", *sorted(docs.glob("*.md"))):
         shutil.copyfile(path, target / path.name)
     shutil.copytree(docs / "_static", target / "_static")
     known = {symptom.id: symptom for symptom in symptoms}
+    ids = [rule.id for rule in rules]
+    links = site_options.links()
     files = {
+        **site_options.sources({rule.id: rule.values for rule in rules}),
+        "rules/index.md": site_rules.rule_index(rules),
+        **{
+            f"rules/{r.id}.md": site_rules.rule_page(r, linked=ids, links=links, tell=site_rules.tell_by_linting)
+            for r in rules
+        },
         "symptoms/index.md": symptom_index(symptoms),
         "runbooks/index.md": runbook_index(pages),
         "_generated/runbooks.md": runbook_table(pages, "runbooks/"),
@@ -151,6 +177,14 @@ def _symptoms() -> list[Symptom]:
         if not _SYMPTOM_ID.fullmatch(name):
             raise InputError(f"{name!r}: is no symptom id; write <group>.<word>, as in port.in_use")
     return list(shelf.symptoms.values())
+
+
+def _rules() -> list[Rule]:
+    """Every rule of the catalog."""
+    found = catalog.load_rules(rule_files.compile_rules)
+    if found.problems:
+        raise InputError(f"{found.problems[0]}; run `vllm-runbooks catalog check` and mend the catalog first")
+    return list(found.by_id.values())
 
 
 def _runbooks() -> list[Runbook]:
@@ -237,7 +271,7 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
     def say(text: str) -> str:
         return prose(text, linked=others)
 
-    examples = [part for e in symptom.examples for part in (literal(e.text), source(e.source, e.vllm))]
+    examples = [part for e in symptom.examples for part in (literal(e.text), origin(e.source, e.vllm))]
     near = [part for n in symptom.near_misses for part in (literal(n.text), say(sentence(n.why)))]
     ways = [
         ("\n\n".join([say(r.title), *(_edit(e) for e in r.edits)]), say(sentence(r.cost))) for r in symptom.remedies
@@ -262,10 +296,10 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
     ]
     role = "" if symptom.role is Role.CAUSE else f" {badge(symptom.role.value)}"
     badges = f"{badge(symptom.severity.value)}{role} {code(symptom.id)}"
-    return myst.page(
+    return assembled(
         [f"({symptom.id})=\n# {prose(symptom.title)}", badges, _ROLE_MEANINGS.get(symptom.role, "")],
         sections,
-        [verified(symptom.verified.date, symptom.verified.vllm)],
+        [last_verified(symptom.verified.date, symptom.verified.vllm)],
     )
 
 
@@ -307,9 +341,7 @@ def runbook_table(pages: Sequence[Page], prefix: str = "") -> str:
         title = f"[{prose(page.runbook.title)}]({prefix}{page.runbook.id}.ipynb)"
         name = code(page.runbook.id)
         rows.append((f"{title}\n\n{name}", prose(page.runbook.summary), badge(page.verdict.value)))
-    return (
-        table(["Runbook", "What it is for", "Last run"], rows, "32 56 12") if rows else "There is none yet."
-    ) + "\n"
+    return (table(["Runbook", "What it is for", "Last run"], rows, "32 56 12") if rows else "There is none yet.") + "\n"
 
 
 def runbook_index(pages: Sequence[Page]) -> str:
@@ -327,9 +359,9 @@ def runbook_page(page: Page, symptoms: Mapping[str, Symptom]) -> dict[str, Any]:
     command = code(f"vllm-runbooks run {page.runbook.id}")
     run = f"{badge(page.verdict.value)} This page was executed{on}. Run it yourself: {command}"
     cells.insert(first + 1, _markdown("how-it-ran", run))
-    named = [symptoms[name] for name in page.runbook.symptoms if name in symptoms]
-    if named:
-        entries = listed(f"[{prose(s.title)}](../symptoms/{s.id}.md)" for s in named)
+    known = [symptoms[name] for name in page.runbook.symptoms if name in symptoms]
+    if known:
+        entries = listed(f"[{prose(s.title)}](../symptoms/{s.id}.md)" for s in known)
         cells.append(_markdown("its-symptoms", f"## Symptoms in the catalog\n\n{entries}"))
     return {**page.notebook, "cells": cells}
 

@@ -651,7 +651,7 @@ def run_image(
             given = rest[: len(rest) - len(own.words)] if own.words else rest
             if given:
                 reading.troubles.append(
-                    Trouble("entry-point-again", given[0].start, given[-1].end, {"image": name or ""}, ())
+                    Trouble("file.entry-point-again", given[0].start, given[-1].end, {"image": name or ""}, ())
                 )
         return
     if name is not None and "vllm" not in name.lower() and not _looks_own(rest):

@@ -140,7 +140,7 @@ def _split(value: Excerpt, troubles: list[Trouble]) -> list[tuple[_Characters, i
             made, length = _escape(text, index)
             if made is None:
                 troubles.append(
-                    Trouble("systemd-escape", at[index], at[index] + 2, {"escape": text[index : index + 2]}, ())
+                    Trouble("file.systemd-escape", at[index], at[index] + 2, {"escape": text[index : index + 2]}, ())
                 )
                 made = text[index : index + 2]
             word += [(one, at[index]) for one in made]
@@ -166,7 +166,7 @@ def _split(value: Excerpt, troubles: list[Trouble]) -> list[tuple[_Characters, i
     if begun is not None:
         found.append((word, at[begun], at[len(text) - 1] + 1))
     if quote:
-        troubles.append(Trouble("systemd-quote", at[begun or 0], at[len(text)], {"quote": quote}, ()))
+        troubles.append(Trouble("file.systemd-quote", at[begun or 0], at[len(text)], {"quote": quote}, ()))
     return found
 
 
