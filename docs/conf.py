@@ -19,6 +19,8 @@ nb_merge_streams = True
 nb_ipywidgets_js = {}
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
+# Links lead to pages and labels; nothing here documents code, whose domains are slow to ask.
+myst_ref_domains = ["std"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "vllm-runbooks"

@@ -255,7 +255,7 @@ def _other_release(generator: Generator, _: Sequence[Option], groups: _Groups) -
 def _abbreviated(generator: Generator, options: Sequence[Option], groups: _Groups) -> _Groups:
     string, *values = generator.given(generator.random.choice(list(options)))
     key, equals, value = string.partition("=")
-    return [*groups, [key[: generator.random.randrange(3, len(key) + 1)] + equals + value, *values]]
+    return [*groups, [key[: generator.random.randrange(3, max(len(key), 3) + 1)] + equals + value, *values]]
 
 
 def _damaged(generator: Generator, options: Sequence[Option], groups: _Groups) -> _Groups:

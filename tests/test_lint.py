@@ -215,7 +215,7 @@ def test_a_command_is_given_behind_two_dashes(capsys: pytest.CaptureFixture[str]
     [
         ((), "give a file, - for standard input, or -- and a command"),
         (("nowhere.sh",), "nowhere.sh: "),
-        (("{a}", "{empty}", "--format", "json"), "give one file for --format json and for --fix"),
+        (("{a}", "{b}", "--format", "json"), "give one file for --format json and for --fix"),
         (("{a}", "-o", "x"), "-o writes the corrected text; give --fix as well"),
         (("{a}", "--config-check"), "--config-check asks the vLLM that --python names"),
         (("{a}", "--vllm", "banana"), "'banana' is no version of vLLM"),
@@ -229,8 +229,9 @@ def test_what_cannot_be_read_is_status_2(
 ) -> None:
     """One line on standard error, nothing on standard output."""
     (tmp_path / "a.sh").write_text(CLEAN)
+    (tmp_path / "b.sh").write_text(CLEAN)
     (tmp_path / "empty.sh").touch()
-    named = {"a": tmp_path / "a.sh", "empty": tmp_path / "empty.sh"}
+    named = {name: tmp_path / f"{name}.sh" for name in ("a", "b", "empty")}
     status, out, err = run(capsys, "lint", *(argument.format(**named) for argument in arguments))
 
     assert (status, out) == (2, "")

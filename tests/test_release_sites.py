@@ -122,9 +122,16 @@ def test_what_is_filled_in_takes_the_shape_that_a_pattern_asks_for() -> None:
         r"unknown '(?P<name>[-\w]{1,40})' given",
         r"free: (?P<free_gib>-[\d.]{1,12}) GiB",
         r"backend (?P<backend>PALLAS|FLASH) failed",
+        r"version (?P<version>\d[\w.+-]{1,40}) of (?P<name>\w{4,40}) is",
     ]
     hole = "\ue000"
-    texts = [f"size {hole} is", f"unknown {hole} given", f"free: {hole} GiB", f"backend {hole} failed"]
+    texts = [
+        f"size {hole} is",
+        f"unknown {hole} given",
+        f"free: {hole} GiB",
+        f"backend {hole} failed",
+        f"version {hole} of {hole} is",
+    ]
 
     assert Matcher(patterns).found([Template(text, None) for text in texts]) == set(patterns)
 

@@ -30,6 +30,8 @@ from typing import Any
 
 _PROBES = ("", "None", "none", "auto", "0", "1", "-1", "1.5", "1k", "1K", "true", "abc", "a=1", "{}", '{"a": 1}', "[1]")
 """Given to a conversion that is not known by its name."""
+_ACTION_PROBES = (*_PROBES, "a=b=c")
+"""Given to an action of vLLM's own."""
 _ENVIRONMENT_PROBES = ("", "0", "1", "2", "-1", "1.5", "true", "True", "false", "False", "yes", "abc", "/abc", "a,b")
 _JSON_PROBES: tuple[Any, ...] = (
     None,
@@ -188,15 +190,11 @@ class Types:
             return {"optional": "str"}
         if name == "union_dict_and_str":
             return {"json_or_str": self._pattern(convert)}
-        if name.endswith("_optional_type"):
-            return {"optional": self.of(held["return_type"])}
-        if name.endswith("_parse_type"):
+        if name.endswith(("_optional_type", "_parse_type")):
             inner = self.of(held["return_type"])
-            return (
-                {"json_or_pairs": self._pattern(convert)}
-                if inner == "json" and _calls(convert, "nullable_kvs")
-                else inner
-            )
+            if inner == "json" and _calls(convert, "nullable_kvs"):
+                inner = {"json_or_pairs": self._pattern(convert)}
+            return {"optional": inner} if name.endswith("_optional_type") else inner
         if name.endswith("parse_dataclass"):
             held_class = inspect.signature(convert).parameters["cls"].default
             told: dict[str, Any] = {"dataclass": self.known(held_class)}
@@ -514,6 +512,18 @@ def _calls(function: Any, name: str) -> bool:
     return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(_tree(function)))
 
 
+def _made_of_keywords(function: Any) -> list[type]:
+    """The dataclasses that a function makes of a mapping: `NAME(**mapping)`."""
+    calls = [node for node in ast.walk(_tree(function)) if isinstance(node, ast.Call)]
+    names = [
+        call.func.id
+        for call in calls
+        if isinstance(call.func, ast.Name) and any(keyword.arg is None for keyword in call.keywords)
+    ]
+    found = [getattr(function, "__globals__", {}).get(name) for name in names]
+    return [cls for cls in found if isinstance(cls, type) and dataclasses.is_dataclass(cls)]
+
+
 def _held(function: Any) -> dict[str, Any]:
     """What a function's closure holds, by name."""
     code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
@@ -602,7 +612,9 @@ def _options(parser: argparse.ArgumentParser, types: Types) -> list[dict[str, An
         if action.nargs == 0:
             option["flag_values"] = _flag_values(action, parser, own)
         elif type(action).__module__ != "argparse":
-            option["action_probes"] = {text: _effect(action, parser, text) for text in _PROBES}
+            option["action_probes"] = {text: _effect(action, parser, text) for text in _ACTION_PROBES}
+            for made in _made_of_keywords(type(action).__call__):
+                types.known(made)
         told.append(option)
     return told
 

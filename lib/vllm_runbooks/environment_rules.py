@@ -14,7 +14,7 @@ from vllm_runbooks.arguments import nearest
 from vllm_runbooks.documents import Page
 from vllm_runbooks.excerpt import Places, Replacement
 from vllm_runbooks.hits import Hit
-from vllm_runbooks.option_rules import Life, Standing, Tables, put, standing
+from vllm_runbooks.option_rules import Life, Past, Standing, Tables, past, put, standing
 from vllm_runbooks.options import EnvironmentVariable, ReleaseData
 from vllm_runbooks.shell import Word
 from vllm_runbooks.starts import Found, Setting
@@ -26,6 +26,8 @@ _MAX_SETTINGS = 2000
 _MAX_VALUE = 1000
 """Characters of a value or name that is matched; a longer one is not judged."""
 _MAX_SHOWN = 120
+_MAX_LINE = 500
+"""Characters behind an address in which a node's start is looked for."""
 _MAX_NAMES = 8
 """Names that a renamed variable is followed through."""
 _LEAST_NAME = 8
@@ -99,6 +101,11 @@ class _Page:
             if inside:
                 found[name] = Life(inside[0], inside[-1])
         return found
+
+    @cached_property
+    def past(self) -> Past:
+        """What other releases know."""
+        return past()
 
     @cached_property
     def places(self) -> Places:
@@ -182,7 +189,7 @@ class _Page:
 
     def _standing(self, name: str, data: ReleaseData) -> Standing:
         more = [self.read_elsewhere[name]] if name in self.read_elsewhere else []
-        return standing(name, data, more)
+        return standing(name, data, self.past, more)
 
     def _replaced(self, setting: Setting, data: ReleaseData) -> tuple[dict[str, str], tuple[Replacement, ...]]:
         """What took a variable's place in a release, in words, and the edits where it is another variable."""
@@ -327,16 +334,18 @@ class _Page:
             role = "head" if "--head" in words else "worker" if "--worker" in words else ""
             if own is not None and own.value.value and role:
                 yield *_place(own.value), own.value.value, role
-        text, at = self.page.text, self.page.text.find(f"{name}=")
-        while name and at >= 0:
+        text, at = self.page.text, -1
+        for _ in range(_MAX_SETTINGS if name else 0):
+            at = text.find(f"{name}=", at + 1)
+            if at < 0:
+                return
             begin = at + len(name) + 1
-            stop = text.find("\n", begin)
-            line = text[begin : min(len(text) if stop < 0 else stop, begin + _MAX_VALUE)]
+            stop = text.find("\n", begin, begin + _MAX_LINE)
+            line = text[begin : begin + _MAX_LINE if stop < 0 else stop]
             value = re.match(r"[0-9A-Za-z.:-]{1,80}(?=[ \t])", line)
             ray = _NODE.search(line)
             if value and ray:
                 yield begin, begin + value.end(), value[0], "head" if ray[1] == "head" else "worker"
-            at = text.find(f"{name}=", begin)
 
 
 def _as_option(option: str, how: Any, data: ReleaseData) -> dict[str, str]:
@@ -475,7 +484,8 @@ def _meet(one: Setting, other: Setting, prefix: str | None) -> bool:
         return True
     if other.name == prefix:
         one, other = other, one
-    text, names = one.value.value[:_MAX_VALUE], (other.value.value or "")[:_MAX_VALUE].split(",")
+    text = (one.value.value or "")[:_MAX_VALUE]
+    names = (other.value.value or "")[:_MAX_VALUE].split(",")
     if one.name != prefix:
         return not set(text.split(",")).isdisjoint(names)
     is_without = text.startswith("^")

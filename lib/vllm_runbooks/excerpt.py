@@ -64,10 +64,40 @@ class Places:
 
 def applied(text: str, edits: Iterable[Replacement]) -> str:
     """The text with its replacements made; of two that overlap the first in the text counts."""
-    pieces, done = [], 0
-    for start, end, new_text in sorted(edits, key=lambda edit: edit[:2]):
-        if start < done:
-            continue
-        pieces += [text[done:start], new_text]
-        done = end
-    return "".join([*pieces, text[done:]])
+    return Changed(text, edits).text
+
+
+class Changed:
+    """A text with replacements made, whose places can be followed back to where they came from."""
+
+    def __init__(self, text: str, edits: Iterable[Replacement]) -> None:
+        self._begins: list[int] = []
+        self._from: list[int] = []
+        self._is_kept: list[bool] = []
+        pieces: list[str] = []
+        done = length = 0
+        for start, end, new_text in sorted(edits, key=lambda edit: edit[:2]):
+            if start < done:
+                continue
+            for piece, origin, is_kept in ((text[done:start], done, True), (new_text, start, False)):
+                self._begins.append(length)
+                self._from.append(origin)
+                self._is_kept.append(is_kept)
+                pieces.append(piece)
+                length += len(piece)
+            done = end
+        self._begins.append(length)
+        self._from.append(done)
+        self._is_kept.append(True)
+        self.text = "".join([*pieces, text[done:]])
+
+    def back(self, offset: int) -> int:
+        """Where a character of the changed text stood; of one that was put in, where it was put."""
+        piece = bisect_right(self._begins, offset) - 1
+        return self._from[piece] + (offset - self._begins[piece] if self._is_kept[piece] else 0)
+
+    def keeps(self, start: int, end: int) -> bool:
+        """Whether the characters from one offset up to another stood in the text as they are, side by side."""
+        piece = bisect_right(self._begins, start) - 1
+        ends = [*self._begins[1:], len(self.text) + 1]
+        return self._is_kept[piece] and end <= ends[piece]

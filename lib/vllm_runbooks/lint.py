@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from vllm_runbooks import (
 )
 from vllm_runbooks.arguments import Parsed
 from vllm_runbooks.conditions import UNKNOWN
-from vllm_runbooks.excerpt import Places, Replacement, applied
+from vllm_runbooks.excerpt import Changed, Places, Replacement, applied
 from vllm_runbooks.hits import Hit
 from vllm_runbooks.options import ReleaseData
 from vllm_runbooks.printed import masked
@@ -287,6 +287,15 @@ class _Judged:
         self._data: dict[str, ReleaseData] = {}
 
     @cached_property
+    def meant(self) -> tuple[_Judged, Changed] | None:
+        """The script as it was meant, where the shell cuts a command: what stands behind the cut is judged as well."""
+        edits = [edit for trouble in self.page.troubles if trouble.kind in _CUTS for edit in trouble.edits]
+        changed = Changed(self.text, edits)
+        if changed.text == self.text:
+            return None
+        return _Judged(changed.text, self.knowledge, self.asked, self.ask), changed
+
+    @cached_property
     def release(self) -> CommandRelease:
         """The release that the file as a whole is judged by."""
         if self.asked.vllm is not None:
@@ -329,15 +338,26 @@ class _Judged:
         return sorted(found.values(), key=lambda hit: (hit.start, hit.end, hit.rule))
 
     def _all(self) -> Iterator[Hit]:
-        tables = self.knowledge.tables
-        cut: list[tuple[int, int]] = []
         for trouble in self.page.troubles:
             rule = trouble.kind if "." in trouble.kind else f"shell.{trouble.kind}"
             yield Hit(rule, trouble.start, trouble.end, trouble.says, trouble.edits)
-            if trouble.kind in _CUTS:
-                cut.append((trouble.start, max(trouble.end, self.text.find("\n", trouble.start))))
-            elif trouble.edits:
-                cut.append((trouble.start, trouble.end))
+        if self.meant is None:
+            yield from self._of_starts()
+            return
+        judged, changed = self.meant
+        for hit in judged.hits:
+            if not hit.rule.startswith("shell."):
+                keeps = all(changed.keeps(edit.start, edit.end) for edit in hit.edits)
+                edits = tuple(
+                    Replacement(changed.back(edit.start), changed.back(edit.end), edit.new_text)
+                    for edit in hit.edits
+                    if keeps
+                )
+                yield replace(hit, start=changed.back(hit.start), end=changed.back(hit.end), edits=edits)
+
+    def _of_starts(self) -> Iterator[Hit]:
+        tables = self.knowledge.tables
+        cut = [(trouble.start, trouble.end) for trouble in self.page.troubles if trouble.edits]
         for start, parsed in self.parsed:
             data = self.data(start)
             if start.entry in _CALLS:
@@ -441,7 +461,15 @@ class _Defaults(Mapping[str, Any]):
         return len(self._data.by_dest)
 
 
-_CUTS = ("comment-after-continuation", "blank-after-continuation")
+_CUTS = (
+    "comment-after-continuation",
+    "blank-after-continuation",
+    "empty-line-after-continuation",
+    "comment-line-after-continuation",
+    "missing-continuation",
+    "carriage-returns",
+)
+"""Faults by which the shell ends a command before it was meant to end."""
 _CALLS = ("LLM", "EngineArgs", "AsyncEngineArgs")
 _STARTS = ("serve", "api_server", "image", *_CALLS)
 """Starts whose arguments are judged; others, as a benchmark, take options of their own."""

@@ -51,10 +51,12 @@ _MISSING = ("required", "missing-value", "extra-positional", "conflict")
 """Problems that an option which stands apart from a command cannot have."""
 _MAX_CHANGES = 20
 """Changes that are tried for one start; after these its options are told without."""
-_MOST_WORDS = 200_000
+_MOST_WORDS = 20_000
 """Words that are parsed again for the changes of one start."""
-_MOST_TEXT = 2_000_000
+_MOST_TEXT = 1_000_000
 """Characters that are read again for the changes of all starts of a page."""
+_LONGEST_TEXT = 200_000
+"""Characters of a page that is read again at all; a longer one is not written by hand."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@%+-]{1,400}", re.ASCII)
 """A value that needs no quotes in any language."""
 _MANY = 1_000_000
@@ -144,10 +146,22 @@ class Life(NamedTuple):
     owner: str = ""
 
 
-def standing(name: str, data: ReleaseData, more: Iterable[Life] = ()) -> Standing:
+class Past(NamedTuple):
+    """The releases that are known, and which of them know each name."""
+
+    known: tuple[str, ...]
+    lives: Mapping[str, tuple[Life, ...]]
+
+
+def past() -> Past:
+    """What is known of the releases' names; looked up once for many of them."""
+    return Past(options.known_releases(), _lives(options.releases_dir()))
+
+
+def standing(name: str, data: ReleaseData, told: Past, more: Iterable[Life] = ()) -> Standing:
     """Where an option's spelling or a variable's name stands for a release; `more` is known beside the data."""
-    lives = [*_lives(options.releases_dir()).get(name, ()), *more]
-    known = options.known_releases()
+    lives = [*told.lives.get(name, ()), *more]
+    known = told.known
     at = known.index(data.version)
     if any(life.first <= at <= life.last for life in lives):
         return Standing("known")
@@ -209,9 +223,14 @@ class _Names:
     known: frozenset[str]
     """Spellings that the judged parser knows (of a call: its parameters)."""
 
+    @cached_property
+    def past(self) -> Past:
+        """What other releases know."""
+        return past()
+
     def told(self, name: str, written: str = "") -> _Told | None:
         """The rule that a name breaks, with what it says; None for a name that nobody knows."""
-        stands = standing(name, self.data)
+        stands = standing(name, self.data, self.past)
         if stands.kind == "gone":
             return self._gone(name, stands)
         if stands.kind == "to come":
@@ -325,7 +344,7 @@ class _Judge:
         self.tries = min(_MAX_CHANGES, _MOST_WORDS // (len(words) + 1))
         self.readings = 0
         self.merged: dict[str, tuple[Replacement, ...]] = {}
-        if page is not None:
+        if page is not None and len(page.text) <= _LONGEST_TEXT:
             self.readings = min(_MAX_CHANGES, _MOST_TEXT // (len(page.text) * max(1, len(page.starts)) + 1))
 
     @cached_property
@@ -409,7 +428,7 @@ class _Judge:
     # ---- changes
 
     def _mended(self, problem: Problem) -> tuple[Replacement, ...]:
-        if problem.word is None or self.words[problem.word].value is None:
+        if problem.word is None or self.words[problem.word].value is None or self.tries <= 0:
             return ()
         index, written = problem.word, _written(self.words[problem.word])
         if problem.kind == "unknown":
@@ -417,7 +436,7 @@ class _Judge:
             if problem.says.get("hint") == "glued":
                 return self._put_word(index, near[0])
             return self._renamed(index, name, near[0]) if near and _is_clear(name, near) else ()
-        if problem.kind == "abbreviation" and standing(written, self.data).kind == "never":
+        if problem.kind == "abbreviation" and standing(written, self.data, self.names.past).kind == "never":
             return self._renamed(index, written, problem.says["full"])
         if problem.kind == "underscore":
             name = written.partition(".")[0] if self.data.features.get("underscores") == "before_dot" else written
@@ -449,7 +468,7 @@ class _Judge:
     def _replaced(self, index: int, told: _Told) -> tuple[Replacement, ...]:
         """What an option becomes: another one, a key of another one, or nothing. Nothing that the release refuses."""
         remedy = told.remedy
-        if "instead" not in remedy:
+        if "instead" not in remedy or self.tries <= 0:
             return ()
         last = self._end(index, told.takes)
         new, value = remedy["instead"], remedy["value"]

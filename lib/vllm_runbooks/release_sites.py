@@ -52,6 +52,7 @@ _USUAL_TYPES = ("ValueError", "RuntimeError")
 """What a message is raised with where the sources do not say it beside the message."""
 _MOST_TEMPLATE = 4000
 """Characters of a message."""
+_AT_LEAST = re.compile(r"\{\d{1,4},")
 _SIGN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P<\w{1,60}>|\(\?:|\{\d{0,4},?\d{0,4}\}|.", re.DOTALL)
 
 
@@ -233,6 +234,8 @@ def _admitting(pattern: str) -> re.Pattern[str]:
             signs.append(f"(?:{sign}|{_HOLE})")
         elif sign == ")" and depths.pop():
             signs.append(f"|{_HOLE})")
+        elif _AT_LEAST.match(sign):
+            signs.append(_AT_LEAST.sub("{0,", sign))  # a hole is one sign, whatever its length
         else:
             if sign[:2] == "(?":
                 depths.append(False)
@@ -334,11 +337,14 @@ def sites_text(book: Mapping[str, Mapping[str, Module]]) -> str:
     blocks = []
     for path in sorted({path for modules in book.values() for path in modules}):
         before: Module | None = None
-        rows = []
+        modules = [book[release][path] for release in releases if path in book[release]]
+        names = {name: None for module in modules for name in (function.name for function in module.functions)}
+        numbers = {name: number for number, name in enumerate(names)}
+        rows = [f" names {' '.join(names)}"] if names else []
         for release in releases:
             now = book[release].get(path)
             if now != before:
-                rows.append(f" {release} {_row(now) if now else '-'}".rstrip())
+                rows.append(f" {release} {_row(now, numbers) if now else '-'}".rstrip())
             before = now
         blocks.append("\n".join([path, *rows]))
     return "\n".join([_HEAD, f"releases {' '.join(releases)}", *blocks, ""])
@@ -347,15 +353,17 @@ def sites_text(book: Mapping[str, Mapping[str, Module]]) -> str:
 _HEAD = """\
 # Generated from the sources of the releases; not to be edited. Below each source file, for each release in which it is
 # not as in the one before: the lines that write log lines, each as its distance to the one before; behind "=" the
-# functions, each with its name, its distance to the beginning of the one before, and its length less one; "-": gone."""
+# functions, each with the number of its name in the file's list, from 0, its distance to the beginning of the one before,
+# and its length less one; "-": gone."""
 
 
-def _row(module: Module) -> str:
-    """A module as it is written."""
+def _row(module: Module, numbers: Mapping[str, int]) -> str:
+    """A module as it is written; functions are named by their number in the file's list of names."""
     lines = _gaps(module.sites)
     starts = _gaps([function.first for function in module.functions])
     functions = [
-        f"{known.name} {gap} {known.last - known.first}" for known, gap in zip(module.functions, starts, strict=True)
+        f"{numbers[known.name]} {gap} {known.last - known.first}"
+        for known, gap in zip(module.functions, starts, strict=True)
     ]
     return " ".join([*map(str, lines), "=", *functions] if functions else map(str, lines))
 

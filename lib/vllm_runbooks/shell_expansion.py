@@ -58,7 +58,9 @@ class Pattern:
         """The text that a literal pattern matches."""
         return "".join(token for token in self._tokens if isinstance(token, str))
 
-    def _masks(self, tokens: list[str | tuple[bool, str, list[tuple[str, str]]] | None]) -> tuple[int, Callable[[str], int]]:
+    def _masks(
+        self, tokens: list[str | tuple[bool, str, list[tuple[str, str]]] | None]
+    ) -> tuple[int, Callable[[str], int]]:
         stars = sum(1 << i for i, token in enumerate(tokens) if token == "**")
         seen: dict[str, int] = {}
 
@@ -105,7 +107,9 @@ _CLASSES = {
 }
 
 
-def _bracket(listed: Sequence[tuple[str, bool]], index: int) -> tuple[tuple[bool, str, list[tuple[str, str]]], int] | None:
+def _bracket(
+    listed: Sequence[tuple[str, bool]], index: int
+) -> tuple[tuple[bool, str, list[tuple[str, str]]], int] | None:
     """A bracket expression that begins after its `[`: negated, signs, ranges; and where it ends."""
     negated = index < len(listed) and listed[index][0] in "!^" and not listed[index][1]
     index += negated
@@ -173,7 +177,11 @@ class Calculator:
     """Evaluates an arithmetic expression; `None` where a value in it cannot be known."""
 
     def __init__(
-        self, text: str, get: Callable[[str, str], str | None], put: Callable[[str, str, int | None], None], depth: int = 0
+        self,
+        text: str,
+        get: Callable[[str, str], str | None],
+        put: Callable[[str, str, int | None], None],
+        depth: int = 0,
     ) -> None:
         self._get, self._put, self._depth = get, put, depth
         self._tokens: list[_Token] = []
@@ -407,7 +415,9 @@ def _number(text: str) -> int:
 
 # Braces
 
-_SEQUENCE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(-?\d{1,18}))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d{1,18}))?")
+_SEQUENCE = re.compile(
+    r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(-?\d{1,18}))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d{1,18}))?"
+)
 
 
 def has_braces(parts: Parts) -> bool:

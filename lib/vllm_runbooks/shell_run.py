@@ -41,7 +41,9 @@ _ANSWERS = frozenset(
 )
 """Programs whose exit status answers a question: neither answer is assumed."""
 _NOT_FOUND = 127
-_HARMLESS_SOURCES = re.compile(r"(?:^|/)(?:activate|conda\.sh|\.bashrc|\.bash_profile|\.profile|\.zshrc|profile|bashrc)$")
+_HARMLESS_SOURCES = re.compile(
+    r"(?:^|/)(?:activate|conda\.sh|\.bashrc|\.bash_profile|\.profile|\.zshrc|profile|bashrc)$"
+)
 """Files that set up a shell, and leave the variables of a script alone."""
 _DEFAULTS = frozenset({"-", ":-", "+", ":+", "=", ":=", "?", ":?"})
 """Operators of `${X:-d}` that put something in place of a value."""
@@ -157,6 +159,8 @@ class _Variable:
     is_exported: bool = False
     is_integer: bool = False
     case: str = ""
+    owner: object = None
+    """The state whose own the elements are: while it is not copied, they may be changed in place."""
 
 
 @dataclass
@@ -172,8 +176,10 @@ class _State:
     environment: Mapping[str, str | None] | None = None
     started: bool = False
     ifs: str | None = " \t\n"
+    owner: object = field(default_factory=object)
 
     def copy(self) -> _State:
+        self.owner = object()
         return replace(
             self, variables=dict(self.variables), unset=set(self.unset), functions=dict(self.functions),
             positional=None if self.positional is None else list(self.positional),
@@ -209,7 +215,9 @@ def _cut(value: Value, start: int, end: int) -> Value:
         text = piece.text or ""
         begin, stop = max(start - place, 0), min(end - place, len(text))
         if begin < stop:
-            pieces.append(piece._replace(text=text[begin:stop], at=piece.at[begin:stop] if piece.at is not None else None))
+            pieces.append(
+                piece._replace(text=text[begin:stop], at=piece.at[begin:stop] if piece.at is not None else None)
+            )
         place += len(text)
     return tuple(pieces)
 
@@ -1034,7 +1042,7 @@ class _Runner:
                     continue
                 node = _as_word(node)  # noqa: PLW2901 - braces make plain words of it: `export X={a,b}` assigns twice
             found, expands = self._fields(node, assigns=bool(declared) or self._is_declaration(words))
-            self._words += len(found) + 1
+            self._words += len(found)
             if self._words > MOST_WORDS:
                 raise TooMuch
             fields += found
@@ -1056,7 +1064,11 @@ class _Runner:
                 self.status = Status(0, "assumed")
             return None
         name = words[0].value if words else None
-        if name in ("command", "builtin") and len(words) > 1 and (words[1].value in _BUILTINS or words[1].value in _DECLARES):
+        if (
+            name in ("command", "builtin")
+            and len(words) > 1
+            and (words[1].value in _BUILTINS or words[1].value in _DECLARES)
+        ):
             fields, words, name = fields[1:], words[1:], words[1].value
         if name in _DECLARES:
             self._declare(str(name), fields[1:], words[1:], declared)
@@ -1291,9 +1303,17 @@ class _Runner:
         old = self.state.variables.get(node.name)
         elements: dict[int | str, Value] = {}
         if node.is_appended and old is not None:
-            elements = dict(old.elements) if old.elements is not None else ({0: old.value} if old.value else {})
-        self._spend(len(elements))
-        following = max((key for key in elements if isinstance(key, int)), default=-1) + 1
+            if old.elements is None:
+                elements = {0: old.value} if old.value else {}
+            elif old.owner is self.state.owner:
+                elements = old.elements
+            else:
+                self._spend(len(old.elements))
+                elements = dict(old.elements)
+        last = next(reversed(elements), -1)
+        following = last + 1 if isinstance(last, int) else 0
+        if following != len(elements):
+            following = max((key for key in elements if isinstance(key, int)), default=-1) + 1
         for element in node.elements:
             if element.subscript is not None:
                 key = self._key(element.subscript, is_map=is_map)
@@ -1310,7 +1330,9 @@ class _Runner:
                 if self._words > MOST_WORDS:
                     raise TooMuch
         base = old or _Variable(is_exported="a" in self.state.options)
-        self.state.variables[node.name] = replace(base, value=None, elements=elements, is_map=is_map)
+        self.state.variables[node.name] = replace(
+            base, value=None, elements=elements, is_map=is_map, owner=self.state.owner
+        )
         self.state.unset.discard(node.name)
 
     def _set_element(self, node: syntax.AssignmentNode, value: Value) -> None:
@@ -1526,7 +1548,11 @@ class _Runner:
         """The value of a word that is not split."""
         splitter = _Splitter("")
         self._expand(parts, splitter, set(), assigns=assigns, splits=False)
-        pieces = [piece for item in splitter.fields + ([splitter._current] if splitter._current else []) for piece in item.pieces]
+        pieces = [
+            piece
+            for item in splitter.fields + ([splitter._current] if splitter._current else [])
+            for piece in item.pieces
+        ]
         self._doubt = next((piece.why for piece in pieces if piece.text is None), self._doubt)
         return tuple(piece._replace(quoted=False) for piece in _glued(pieces))
 
@@ -1589,7 +1615,11 @@ class _Runner:
         if assigns:
             starts += [found.end() - 1 for found in re.finditer(r":~", text)]
         head = parts[0]
-        named = re.match(r"[A-Za-z_]\w*\+?=", head.text, re.ASCII) if isinstance(head, syntax.Literal) and not head.quoted else None
+        named = (
+            re.match(r"[A-Za-z_]\w*\+?=", head.text, re.ASCII)
+            if isinstance(head, syntax.Literal) and not head.quoted
+            else None
+        )
         if named and is_named and not assigns:
             starts += [named.end()] if index == 0 and text.startswith("~", named.end()) else []
             starts += [found.end() - 1 for found in re.finditer(r":~", text)]
@@ -1666,7 +1696,9 @@ class _Runner:
         if part.operator in _DEFAULTS:
             value: Value | None = None
             if elements:
-                value = tuple(piece for element in elements for piece in element) or ((Piece(""),) if len(elements) > 1 else ())
+                value = tuple(piece for element in elements for piece in element) or (
+                    (Piece(""),) if len(elements) > 1 else ()
+                )
             elif part.subscript is None and self.state.positional is None:
                 value = (Piece("", None, f"unset variable {part.name}", True),)
             if self._substitute(part, value, out, expands, splits=splits):
@@ -1914,18 +1946,33 @@ class _Runner:
             keys: list[int | str] = list(variable.elements or ()) if variable and variable.elements is not None else []
             if variable and variable.elements is None and variable.value is not None:
                 keys = [0]
-            keys = keys if variable and variable.is_map else sorted(keys, key=str if not all(isinstance(k, int) for k in keys) else None)
+            keys = (
+                keys
+                if variable and variable.is_map
+                else sorted(keys, key=str if not all(isinstance(k, int) for k in keys) else None)
+            )
             if variable and variable.elements is not None and any(_many(value) for value in variable.elements.values()):
                 self._put((*_unknown("unset variable"), Piece("", None, "\0many")), part, out, splits=splits)
                 return
-            self._put_list(part._replace(is_indirect=False), [_text(str(key)) for key in keys], out, expands, splits=splits, joins_keys=True)
+            self._put_list(
+                part._replace(is_indirect=False),
+                [_text(str(key)) for key in keys],
+                out,
+                expands,
+                splits=splits,
+                joins_keys=True,
+            )
             return
         if part.operator in ("*", "@"):
             names = sorted(name for name in self.state.variables if name.startswith(part.name))
             listed = part._replace(name=part.operator, operator="", is_indirect=False)
             self._put_list(listed, [_text(name) for name in names], out, expands, splits=splits)
             return
-        value = self._special(part.name) if part.name[0].isdigit() or part.name in "#?$!-" else self._lookup(part.name, None)
+        value = (
+            self._special(part.name)
+            if part.name[0].isdigit() or part.name in "#?$!-"
+            else self._lookup(part.name, None)
+        )
         name = plain(value or ())
         if value is None or name is None or _why(value):
             self._put(_unknown(_why(value or ()) or "an indirect variable"), part, out, splits=splits)
@@ -1936,7 +1983,9 @@ class _Runner:
         subscript = None
         if found[2]:
             subscript = (syntax.Literal(found[2], [0] * len(found[2]), quoted=False),)
-        self._parameter(part._replace(name=found[1], subscript=subscript, is_indirect=False), out, expands, splits=splits)
+        self._parameter(
+            part._replace(name=found[1], subscript=subscript, is_indirect=False), out, expands, splits=splits
+        )
 
     # Arithmetic
 
@@ -2039,7 +2088,9 @@ def _merged(one: _Variable, two: _Variable, why: str) -> _Variable:
             return replace(one, value=_unknown(_why(left) or _why(right)))
         if _absent(left) or _absent(right):
             return replace(one, value=_unknown(_why(left) or _why(right)))
-        size = next((i for i, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(len(t or "") for t in texts))
+        size = next(
+            (i for i, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(len(t or "") for t in texts)
+        )
         rests = [rest for rest in (texts[0][size:], texts[1][size:]) if rest]
         glue = (Piece(" "),) if size and all(rest[0].isspace() for rest in rests) else ()
         return replace(one, value=(*_cut(left, 0, size), *glue, *_unknown(why)))
@@ -2193,8 +2244,10 @@ def _regex_matches(text: str | None, pattern: Value) -> bool | None:
     found = _PLAIN_REGEX.fullmatch(expression)
     if not found or sum(expression.count(sign) for sign in "+*") > 3:
         return None
-    return bool(re.search(expression + "\\Z" if not found[3] else expression[:-1] + "\\Z", text)) if found[3] else bool(
-        re.search(expression, text)
+    return (
+        bool(re.search(expression + "\\Z" if not found[3] else expression[:-1] + "\\Z", text))
+        if found[3]
+        else bool(re.search(expression, text))
     )
 
 

@@ -253,7 +253,9 @@ _RESERVED = re.compile(
 _WORD_END = " \t\n|&;()<>"
 _ANSI = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ANSI |= {sign: sign for sign in "\\'\"?"}
-_ANSI_CODE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.))", re.DOTALL)
+_ANSI_CODE = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.))", re.DOTALL
+)
 _BROKEN = re.compile(r"\\[ \t\r]*(?:#[^\n]*)?(?=\n|\Z)")
 _DECLARES = frozenset({"declare", "typeset", "export", "readonly", "local"})
 _CONDITION_UNARY = frozenset(f"-{letter}" for letter in "abcdefghknoprstuvwxzGLNORS")
@@ -384,7 +386,9 @@ class _Reader:
         token = self._token()
         if not token:
             return Fault("unclosed-bracket", self.index, self.index, token="end of file")
-        return Fault("unexpected-token", self.index, self.index + len(token), token="newline" if token == "\n" else token)
+        return Fault(
+            "unexpected-token", self.index, self.index + len(token), token="newline" if token == "\n" else token
+        )
 
     def _token(self) -> str:
         found = re.compile(r"\n|;;&|;;|;&|&&|\|\||\|&|[;&|()<>]|[^\s;&|()<>]{1,80}").match(self.text, self.index)
@@ -595,7 +599,9 @@ class _Reader:
             found = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[{(])", re.ASCII).match(self.text, self.index)
             if found:
                 self.index = found.end()
-            return Group((Item((("", Pipeline((self._command(),), False)),), True, *self._span(begun, self.index)),), True, ())
+            return Group(
+                (Item((("", Pipeline((self._command(),), False)),), True, *self._span(begun, self.index)),), True, ()
+            )
         if word == "{":
             items = self._body(frozenset({"}"}))
             self._expect("}", "{", begun)
@@ -670,8 +676,10 @@ class _Reader:
         for last in (False, False, True):
             parts = self._arithmetic(last=last)
             if parts is None:
-                raise self._unexpected() if self.index < len(self.text) else Fault(
-                    "unclosed-bracket", begun, begun + 3, open="for ((", wanted="))"
+                raise (
+                    self._unexpected()
+                    if self.index < len(self.text)
+                    else Fault("unclosed-bracket", begun, begun + 3, open="for ((", wanted="))")
                 )
             steps.append(parts)
         self._blanks()
@@ -800,9 +808,7 @@ class _Reader:
             end = self.index
         if end == begun:
             raise self._unexpected()
-        command = Simple(
-            tuple(assignments), tuple(words), tuple(self._delayed(redirections)), *self._span(begun, end)
-        )
+        command = Simple(tuple(assignments), tuple(words), tuple(self._delayed(redirections)), *self._span(begun, end))
         self.commands.append(command)
         return command
 
@@ -823,8 +829,10 @@ class _Reader:
         if self.index >= len(self.text) or (
             self.text[self.index] in _WORD_END and not self.text.startswith(("<(", ">("), self.index)
         ):
-            raise self._unexpected() if self.index < len(self.text) else Fault(
-                "unexpected-token", found.start(), found.end(), token="newline"
+            raise (
+                self._unexpected()
+                if self.index < len(self.text)
+                else Fault("unexpected-token", found.start(), found.end(), token="newline")
             )
         if operator not in ("<<", "<<-"):
             return operator, self._a_word(), [None], False
@@ -880,7 +888,11 @@ class _Reader:
         else:
             value = WordNode((), self.at[self.index], self.at[self.index], "")
         return AssignmentNode(
-            found[1], subscript, is_appended, value, tuple(elements) if elements is not None else None,
+            found[1],
+            subscript,
+            is_appended,
+            value,
+            tuple(elements) if elements is not None else None,
             *self._span(begun, self.index),
         )
 
@@ -1030,9 +1042,7 @@ class _Reader:
         self.index += 1
         self.quotes.append((begun, self.index))
         if len(parts) > 1 and any(isinstance(part, Parameter) and _is_list(part) for part in parts):
-            return tuple(
-                part._replace(is_beside_list=True) if isinstance(part, Parameter) else part for part in parts
-            )
+            return tuple(part._replace(is_beside_list=True) if isinstance(part, Parameter) else part for part in parts)
         return parts or (Literal("", (), quoted=True),)
 
     def _ansi(self, begun: int) -> Literal:

@@ -45,7 +45,10 @@ class _Found(NamedTuple):
 _SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 _NOTHINGS = "\u200b\u200c\u200d\u2060\ufeff"
 _BLANK_SIGN = re.compile(f"[{_SPACES}]+|[{_NOTHINGS}]+")
-_DOUBLE_QUOTES, _SINGLE_QUOTES = "\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02", "\u2018\u2019\u201a\u201b\u2039\u203a\uff07"
+_DOUBLE_QUOTES, _SINGLE_QUOTES = (
+    "\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02",
+    "\u2018\u2019\u201a\u201b\u2039\u203a\uff07",
+)
 _QUOTE_SIGN = re.compile(f"[{_DOUBLE_QUOTES}{_SINGLE_QUOTES}]")
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 _DASH_SIGN = re.compile(rf"(?<!\S)-?[{_DASHES}][-{_DASHES}]{{0,3}}(?=[A-Za-z])")
@@ -63,6 +66,8 @@ _ALMOST_NAME = re.compile(r"(\$?[A-Za-z0-9_][A-Za-z0-9_.-]*)=", re.ASCII)
 _JSON_VALUE = re.compile(r"(--?[\w.-]+=|[A-Za-z_]\w*=)?(?=[\[{])", re.ASCII)
 _LONGEST_JSON = 20_000
 """Characters of a value that are tried as JSON."""
+_MOST_PIECES = 32
+"""Words that together are tried as one JSON value."""
 _SHOWN = 120
 """Characters of the script that a detail repeats."""
 
@@ -213,9 +218,8 @@ def _prompts(text: str, literal: _Spans) -> Iterator[_Found]:
     start, continued = 0, False
     while start < len(text):
         end = _line_end(text, start)
-        inside = literal.around(start)
         found = None
-        if not inside or inside[0] == start:
+        if not literal.around(start):
             found = _PROMPT.match(text, start, end) or (_MORE_PROMPT.match(text, start, end) if continued else None)
         if found:
             edit = Replacement(*found.span(1), "")
@@ -235,8 +239,6 @@ class _Break(NamedTuple):
     end: int
     begun: int
     """From where on the text is replaced."""
-    is_meant: bool
-    """Whether a backslash shows that the author wanted to go on."""
 
 
 class _Gap(NamedTuple):
@@ -255,14 +257,15 @@ def _lines(text: str, tree: syntax.Syntax) -> Iterator[_Found]:
     lists = _Spans(tree.lists)
     comments = dict(tree.comments)
     breaks = [*_broken(text, tree), *_cut_lines(text, tree, comments), *_missing(text, tree)]
-    joined: set[int] = set()
-    fresh = list(tree.fresh_lines)
+    joined: dict[int, int] = {}
+    fresh = tree.fresh_lines
     covered: list[tuple[int, int]] = []
     for cut in sorted(breaks, key=lambda cut: cut.start):
         if any(start <= cut.start <= end for start, end in covered[-1:]):
             continue
         gap = _gap(text, cut)
-        head = next((line for line in _backwards(fresh, cut.start) if line not in joined), 0)
+        line = fresh[bisect_right(fresh, cut.begun) - 1]
+        head = joined.get(line, line)
         if lists.around(cut.start):
             if cut.kind in ("comment-after-continuation", "blank-after-continuation"):
                 yield _Found(cut.kind, cut.start, cut.end, {"in": "list"}, (_without_backslash(text, cut),))
@@ -277,7 +280,7 @@ def _lines(text: str, tree: syntax.Syntax) -> Iterator[_Found]:
                 yield _Found("dangling-continuation", cut.start, cut.end, {})
             continue
         line = _line_start(text, gap.content)
-        joined.add(line)
+        joined[line] = head
         covered.append((cut.begun, gap.content))
         lost = text[gap.content : _line_end(text, gap.content)].strip().rstrip("\\").strip()
         says = {"lost": lost[:_SHOWN], "runs": lost.split(" ")[0][:_SHOWN]}
@@ -287,17 +290,11 @@ def _lines(text: str, tree: syntax.Syntax) -> Iterator[_Found]:
             kept = text[start:end].rstrip().rstrip("\\").rstrip()
             edits.append(Replacement(head, head, f"{indent[0] if indent else ''}{kept}\n"))
         yield _Found(cut.kind, cut.start, cut.end, says, tuple(edits))
-    ends = {start for start, _ in covered}
+    mended = _Spans(covered)
     for index in tree.continuations:
         start = _line_start(text, index)
-        alone = not text[start:index].strip(" \t")
-        if alone and not any(begin <= index < end for begin, end in covered) and index not in ends:
+        if not text[start:index].strip(" \t") and not mended.around(index):
             yield _Found("lone-backslash", index, index + 1, {}, (Replacement(start, _line_end(text, index) + 1, ""),))
-
-
-def _backwards(lines: Sequence[int], index: int) -> Iterator[int]:
-    for place in range(bisect_right(lines, index) - 1, -1, -1):
-        yield lines[place]
 
 
 def _without_backslash(text: str, cut: _Break) -> Replacement:
@@ -316,7 +313,7 @@ def _broken(text: str, tree: syntax.Syntax) -> Iterator[_Break]:
         if rest.startswith("#") and not _OPTION.match(text[end + 1 : end + 200].lstrip()):
             continue
         kind = "comment-after-continuation" if comment else "blank-after-continuation"
-        yield _Break(kind, index, end, _before(text, index), is_meant=True)
+        yield _Break(kind, index, end, _before(text, index))
 
 
 def _cut_lines(text: str, tree: syntax.Syntax, comments: Mapping[int, int]) -> Iterator[_Break]:
@@ -327,11 +324,11 @@ def _cut_lines(text: str, tree: syntax.Syntax, comments: Mapping[int, int]) -> I
             place += 1
         if _OPERATOR_END.search(text[max(0, index - 40) : index]):
             continue
-        begun = _before(text, index)
         if place >= len(text) or text[place] == "\n":
-            yield _Break("empty-line-after-continuation", place, min(place + 1, len(text)), begun, is_meant=False)
+            end = min(place + 1, len(text))
+            yield _Break("empty-line-after-continuation", place, end, _before(text, index))
         elif place in comments:
-            yield _Break("comment-line-after-continuation", place, comments[place], begun, is_meant=False)
+            yield _Break("comment-line-after-continuation", place, comments[place], _before(text, index))
 
 
 def _before(text: str, index: int) -> int:
@@ -348,14 +345,18 @@ def _before(text: str, index: int) -> int:
 def _missing(text: str, tree: syntax.Syntax) -> Iterator[_Break]:
     """Commands that are options: the line before them lacks its backslash."""
     last: syntax.Simple | None = None
+    is_headed = False
     places = _Offsets(tree)
     for command in tree.commands:
         first = command.words[0] if command.words and not command.assignments else None
-        if last is not None and isinstance(first, syntax.WordNode) and _OPTION.match(first.raw):
+        is_option = isinstance(first, syntax.WordNode) and _OPTION.match(first.raw) is not None
+        # A list of options that no program is in front of is a list, not a command that was cut.
+        is_headed = is_headed or not is_option
+        if last is not None and is_headed and is_option and isinstance(first, syntax.WordNode):
             begun, start = places.index(last.end), places.index(command.start)
             between = text[begun:start]
             if "\n" in between and _only_blank(between):
-                yield _Break("missing-continuation", start, places.index(first.end), begun, is_meant=False)
+                yield _Break("missing-continuation", start, places.index(first.end), begun)
         last = command
 
 
@@ -486,16 +487,18 @@ def _unquoted(
     """Values that bash changes on the way to a program that wants them as they are written."""
     done = -1
     for index, word in enumerate(words):
-        if index == 0 or word.start < done:
+        if word.start < done or (index == 0 and not _OPTION.match(word.raw)):
             continue
         head = _JSON_VALUE.match(word.raw)
         start = places.index(word.start)
         if head and '"' in word.raw and "\\\n" not in word.raw:
             begin = start + head.end()
-            end = _json_end(text, begin, words[index : index + 32], places)
+            near = words[index : index + _MOST_PIECES]
+            end = _json_end(text, begin, near, places)
             stop = end or places.index(word.end)
-            done = word.start if end is None else max(w.end for w in words[index:] if places.index(w.end) <= stop)
-            values = [v for w in words[index:] if places.index(w.end) <= stop for v in delivered.get(w.start, [])]
+            near = [piece for piece in near if places.index(piece.end) <= stop] if end else [word]
+            done = near[-1].end
+            values = [value for piece in near for value in delivered.get(piece.start, [])]
             if end is None and (not values or text[begin] == "["):
                 continue
             edits: tuple[Replacement, ...] = ()
@@ -505,7 +508,7 @@ def _unquoted(
             yield _Found("unquoted-expansion", begin, stop, says, edits)
             continue
         is_value = word.raw.startswith("--") and "=" in word.raw
-        is_value |= words[index - 1].raw.startswith("--") and "=" not in words[index - 1].raw
+        is_value |= index > 0 and words[index - 1].raw.startswith("--") and "=" not in words[index - 1].raw
         if is_value and _globs(word) and not head:
             begin = start + (word.raw.index("=") + 1 if word.raw.startswith("--") else 0)
             stop = places.index(word.end)
@@ -542,8 +545,11 @@ def _json_end(text: str, begin: int, words: Sequence[syntax.WordNode], places: _
 def _unwatched(done: Result) -> Iterator[Trouble]:
     """Programs started in the background that nothing waits for."""
     seen: set[int] = set()
+    head = None
     for invocation in done.invocations:
+        # Options that are run as a program are the rest of a command that was cut: it is that one which is started.
+        head = invocation if head is None or not (invocation.words[0].value or "").startswith("-") else head
         if invocation.is_background and not invocation.is_waited and invocation.start not in seen:
             seen.add(invocation.start)
-            program = invocation.words[0].value or "?"
-            yield Trouble("background-unwatched", invocation.start, invocation.end, {"program": program})
+            program = head.words[0].value or "?"
+            yield Trouble("background-unwatched", head.start, head.end, {"program": program})

@@ -54,6 +54,9 @@ MARKER = ".vllm-runbooks-site"
 _NEEDED = ("sphinx", "myst_nb", "pydata_sphinx_theme")
 _SYMPTOM_ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _RUNBOOK_ID = re.compile(r"(?!index$)[A-Za-z0-9][A-Za-z0-9._-]*")
+_BAD_EXAMPLE = re.compile(r"^(`{3,})(\w+) bad$", re.MULTILINE)
+"""A code block that an authored page marks as wrong; where the pages are stored such a mark is not shown."""
+_AS_DIRECTIVE = r"\1{code-block} \2\n:class: bad-example\n"
 _ROLE_MEANINGS = {
     Role.WRAPPER: "It only reports that something else failed: it is the answer where the log does not hold the cause.",
     Role.CONSEQUENCE: "It follows from another failure: it is the answer where the log does not hold the cause.",
@@ -136,8 +139,10 @@ def write_sources(
 ) -> None:
     """Write everything Sphinx reads: the authored pages, those of the catalog and of releases, runbooks, indexes."""
     target.mkdir(parents=True)
-    for path in (docs / "conf.py", *sorted(docs.glob("*.md"))):
-        shutil.copyfile(path, target / path.name)
+    shutil.copyfile(docs / "conf.py", target / "conf.py")
+    for path in sorted(docs.glob("*.md")):
+        authored = path.read_text(encoding="utf-8")
+        (target / path.name).write_text(_BAD_EXAMPLE.sub(_AS_DIRECTIVE, authored), encoding="utf-8")
     shutil.copytree(docs / "_static", target / "_static")
     known = {symptom.id: symptom for symptom in symptoms}
     ids = [rule.id for rule in rules]

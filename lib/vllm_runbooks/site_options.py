@@ -142,7 +142,7 @@ def _index(kind: str, pages: Sequence[str]) -> str:
     )
     word = "variables" if kind == "environment" else "options"
     newest = options.known_releases()[-1]
-    said = f"{len(found)} {what}; {gone} of them are gone from {prose(newest)}. {_known()}"
+    said = f"{len(found)} {what}; {gone} of them are gone from the newest, {prose(newest)}. {_known()}"
     by_page = (f"[{_title(kind, page)}]({_file(page)}.md)" for page in pages)
     letters: dict[str, list[Entry]] = {}
     for entry in found:
@@ -318,11 +318,13 @@ def _default(entry: Entry) -> str:
 
 def _moving(told: Mapping[str, Any]) -> str:
     """A default that the release computes."""
-    rows = [_row(row, is_only=len(told["rows"]) == 1) for row in told.get("rows", ())]
-    return f"computed: {'; '.join(rows)}" if rows else "computed at the start"
+    rows = [_row(row) for row in told.get("rows", ())]
+    if not rows:
+        return "computed at the start"
+    return f"computed: {'; '.join(rows)}" if len(rows) > 1 else rows[0]
 
 
-def _row(row: Mapping[str, Any], *, is_only: bool) -> str:
+def _row(row: Mapping[str, Any]) -> str:
     value = row.get("value")
     if isinstance(value, Mapping):
         by = [f"{_value(each)} {_CONTEXTS.get(name, code(name))}" for name, each in value.items()]
@@ -332,9 +334,7 @@ def _row(row: Mapping[str, Any], *, is_only: bool) -> str:
     else:
         said = _value(value)
     conditions = [text for condition in row.get("if", ()) for text in _condition(condition)]
-    if not conditions:
-        return said if is_only else f"{said} on others"
-    return f"{said} on a GPU {' and '.join(conditions)}"
+    return f"{said} on a GPU {' and '.join(conditions)}" if conditions else said
 
 
 def _condition(told: Mapping[str, Any]) -> Iterator[str]:
@@ -358,22 +358,15 @@ def _history(entry: Entry, moving: Sequence[Change]) -> list[str]:
     for change in entry.changes:
         said = _changed(entry.name, change)
         if change.after is None:
-            told["first"] = [f"in {prose(change.release)}, the oldest known, or before"]
+            told[change.release] = ["came then or before"]
         elif said:
             told.setdefault(change.release, []).extend(said)
     for change in moving:
         if change.kind == "changed" and "rows" in change.fields:
-            new = change.fields["rows"][1]
-            said = [f"the computed default is now {_moving({'rows': new or ()}).removeprefix('computed: ')}"]
-            told.setdefault(change.release, []).extend(said)
+            told.setdefault(change.release, []).append(f"default {_moving({'rows': change.fields['rows'][1] or ()})}")
     order = {release: number for number, release in enumerate(options.known_releases())}
-    lines = sorted(told.items(), key=lambda item: order.get(item[0], -1))
-    return [
-        f"[{prose(options.known_releases()[0])}]{{.release}} {said[0]}"
-        if release == "first"
-        else f"[{prose(release)}]{{.release}} {'; '.join(said)}"
-        for release, said in lines
-    ]
+    lines = sorted(told.items(), key=lambda item: order[item[0]])
+    return [f"[{prose(release)}]{{.release}} {'; '.join(said)}" for release, said in lines]
 
 
 def _changed(name: str, change: Change) -> list[str]:
@@ -394,8 +387,8 @@ def _sets(word: str) -> Callable[[str, Any, Any], str]:
         if not old or not new:
             return f"{word}: {_values(new)}" if new else f"{word}: any value is taken"
         came, went = [each for each in new if each not in old], [each for each in old if each not in new]
-        parts = [f"{'with' if sign else 'without'} {_values(each)}" for sign, each in ((1, came), (0, went)) if each]
-        return f"{word} {', '.join(parts)}" if parts else ""
+        parts = [f"{lead} {_values(each)}" for lead, each in (("also", came), ("no longer", went)) if each]
+        return f"{word}: {', '.join(parts)}" if parts else ""
 
     return described
 
@@ -424,7 +417,7 @@ def _counted(_: str, old: Any, new: Any) -> str:
 _FIELDS: Mapping[str, Callable[[str, Any, Any], str]] = {
     "default": lambda _, old, new: f"default {_value(new)}, was {_value(old)}" if _value(old) != _value(new) else "",
     "choices": _sets("choices"),
-    "hints": _sets("values named in its help"),
+    "hints": lambda name, old, new: _sets("values named in its help")(name, old, new) if old and new else "",
     "strings": _spelled,
     "type": _retyped,
     "nargs": _counted,
@@ -451,21 +444,32 @@ def _releases_page() -> str:
     for at in range(len(known) - 1, -1, -1):
         release = known[at]
         data = options.load(release)
-        counts = [str(len(data.of("option"))), *_counts(by_release["option"], release, is_first=at == 0)]
-        counts += [str(len(data.environment)), *_counts(by_release["environment"], release, is_first=at == 0)]
-        origin = f"{made[release].get('package', '?')} ({made[release].get('origin', '?')})"
-        rows.append(
-            [f"[{prose(release)}](#release-{_slug(release)})" if at else prose(release), *counts, prose(origin)]
-        )
+        package = str(made[release].get("package", "?")).partition(" ")[0]
+        origin = f"{package}, {made[release].get('origin', '?')}"
+        shown = f"[{prose(release)}](#release-{_slug(release)})" if at else prose(release)
+        cells = [
+            "\n\n".join(filter(None, (str(number), _counts(by_release[kind].get(release, {})) if at else "")))
+            for kind, number in (("option", len(data.of("option"))), ("environment", len(data.environment)))
+        ]
+        rows.append([shown, *cells, prose(origin)])
         if at:
             sections += [f"(release-{_slug(release)})=\n## {prose(release)}", f"Compared with {prose(known[at - 1])}."]
             sections += list(_news(by_release, release))
-    head = ["Release", "Options", "came", "went", "changed", "Variables", "came", "went", "changed", "Made from"]
     said = (
         f"{len(known)} releases are known. *Parser* means that the release's own parser was run and asked; *static*, "
         "that its source was read. [How to add a release](../releases.md) tells how the data is made."
     )
-    return "\n\n".join(["# Known releases", said, table(head, rows, "3 2 2 2 2 2 2 2 2 6"), *sections]) + "\n"
+    return (
+        "\n\n".join(
+            [
+                "# Known releases",
+                said,
+                table(["Release", "Options", "Variables", "Made from"], rows, "2 4 4 3"),
+                *sections,
+            ]
+        )
+        + "\n"
+    )
 
 
 def _by_release(kind: str) -> dict[str, dict[str, list[Entry]]]:
@@ -477,8 +481,10 @@ def _by_release(kind: str) -> dict[str, dict[str, list[Entry]]]:
     return found
 
 
-def _counts(found: Mapping[str, Mapping[str, Sequence[Entry]]], release: str, *, is_first: bool) -> list[str]:
-    return ["" if is_first else str(len(found.get(release, {}).get(kind, ()))) for kind in ("came", "went", "changed")]
+def _counts(found: Mapping[str, Sequence[Entry]]) -> str:
+    """How many came, went and changed with a release."""
+    said = [f"{len(found[kind])} {kind}" for kind in ("came", "went", "changed") if kind in found]
+    return ", ".join(said) or "as before"
 
 
 def _news(by_release: Mapping[str, Mapping[str, Mapping[str, Sequence[Entry]]]], release: str) -> Iterator[str]:

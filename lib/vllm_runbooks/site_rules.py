@@ -65,7 +65,7 @@ def rule_page(
         else []
     )
     mends = rule.mends or "Nothing: what was meant cannot be known."
-    near = [part for miss in rule.near_misses for part in (_near_miss(miss), say(sentence(miss.why)))]
+    near = [part for m in rule.near_misses for part in (f"{say(sentence(m.why))} {_asked(m)}".strip(), literal(m.text))]
     sections = [
         ("Why", [say(rule.why)]),
         ("What it says", [listed(say(said) for said in rule.message), *hole]),
@@ -128,12 +128,6 @@ def _asked(sample: RuleExample | RuleNearMiss) -> str:
     asked = [f"vLLM {sample.vllm}" if sample.vllm else "", sample.gpus or "", sample.file]
     said = " · ".join(prose(text) for text in asked if text)
     return aside(said) if said else ""
-
-
-def _near_miss(miss: RuleNearMiss) -> str:
-    asked = _asked(miss)
-    block = literal(miss.text)
-    return f"{block}\n\n{asked}" if asked else block
 
 
 def _visible(text: str) -> str:

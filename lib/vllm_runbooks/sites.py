@@ -116,8 +116,9 @@ def site(source: str) -> Site | None:
 class _Row:
     """A source file from one release on, as it is written; decoded as it is asked for."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, names: Sequence[str]) -> None:
         self._sites, _, self._functions = text.partition("=")
+        self._names = names
 
     @cached_property
     def sites(self) -> tuple[int, ...]:
@@ -134,10 +135,10 @@ class _Row:
         try:
             firsts = accumulate(map(int, words[1::3]))
             return tuple(
-                Function(name, first, first + int(length))
+                Function(self._names[int(name)], first, first + int(length))
                 for name, first, length in zip(words[::3], firsts, words[2::3], strict=True)
             )
-        except ValueError:
+        except (ValueError, IndexError):
             return ()
 
     @cached_property
@@ -183,8 +184,11 @@ class Book:
     def _in_releases(self, path: str) -> list[_Row | None]:
         """A source file in each of the releases; None where a release has none."""
         if path not in self._rows:
-            said = (line.strip().partition(" ") for line in self._lines.get(path, ()))
-            changes = {release: None if row == "-" else _Row(row) for release, _, row in said}
+            said = {
+                first: rest for first, _, rest in (line.strip().partition(" ") for line in self._lines.get(path, ()))
+            }
+            names = said.pop("names", "").split()
+            changes = {release: None if row == "-" else _Row(row, names) for release, row in said.items()}
             now, rows = None, []
             for release in self.releases:
                 now = changes.get(release, now) if release in changes else now

@@ -19,7 +19,20 @@ from typing import NamedTuple
 from vllm_runbooks import shell
 from vllm_runbooks.excerpt import Excerpt
 
-PROGRAMS = ("vllm", "python3", "python", "docker", "nohup", "ray", "torchrun", "env", "mkdir", "sleep", "numactl", "pip")
+PROGRAMS = (
+    "vllm",
+    "python3",
+    "python",
+    "docker",
+    "nohup",
+    "ray",
+    "torchrun",
+    "env",
+    "mkdir",
+    "sleep",
+    "numactl",
+    "pip",
+)
 EXPORTED = ("CUDA_VISIBLE_DEVICES", "VLLM_HOST_IP", "NCCL_DEBUG", "HF_HOME", "PORT", "A", "B", "C", "D")
 STAND_IN = """#!/bin/sh
 printf '%s\\0' "$#" "${{0##*/}}" "$@" {environment} >> "$RECORD"
@@ -64,8 +77,8 @@ class Bash:
             "PATH": str(self.programs), "HOME": HOME, "RECORD": str(self.record), "LC_ALL": "C.UTF-8",
         }  # fmt: skip
 
-    def run(self, script: str) -> list[Run]:
-        """The programs that a script runs, in order."""
+    def run(self, script: str) -> list[Run] | None:
+        """The programs that a script runs, in order; None where it does not end."""
         self.record.write_bytes(b"")
         path = self.place.parent / "script.sh"
         path.write_text(script, "utf-8", newline="")
@@ -77,7 +90,8 @@ class Bash:
                 running.wait(3)
             except subprocess.TimeoutExpired:
                 os.killpg(running.pid, signal.SIGKILL)
-                raise
+                running.wait()
+                return None
         for _ in range(200):
             # What it left in the background is done when its group is gone.
             try:
@@ -245,8 +259,34 @@ BRACES = (
     "{-2..2}", "{z..w}", "{1..2}{x,}", "$A{x,y}", "{$A,$B}", "{A..C}", "{1..1}", "x{,}y", "{a,b},c", "{-01..3}",
 )  # fmt: skip
 TILDES = ("~", "~/models", "a~", "x/~", "HF_HOME=~/hf", "--x=~/y", "'~'/x", "~/a:~/b", "P=a:~/b")
-ANSI = ("$'a\\nb'", "$'\\x41'", "$'it\\'s'", "$'\\t'", "$'\\101'", "$'\\u00e9'", '$"text"', "$'a\\\\b'", "$'\\q'", "$'\\e[0m'")
-ESCAPED = ("a\\ b", "\\$A", "\\*", "\\#", "\\\\", "\\a", "\\'", '\\"', "\\{a,b\\}", "x\\\ny", "\\~", "\\;", "\\|", "\\&")
+ANSI = (
+    "$'a\\nb'",
+    "$'\\x41'",
+    "$'it\\'s'",
+    "$'\\t'",
+    "$'\\101'",
+    "$'\\u00e9'",
+    '$"text"',
+    "$'a\\\\b'",
+    "$'\\q'",
+    "$'\\e[0m'",
+)
+ESCAPED = (
+    "a\\ b",
+    "\\$A",
+    "\\*",
+    "\\#",
+    "\\\\",
+    "\\a",
+    "\\'",
+    '\\"',
+    "\\{a,b\\}",
+    "x\\\ny",
+    "\\~",
+    "\\;",
+    "\\|",
+    "\\&",
+)
 OPERATORS = (
     ":-d", "-d", ":-a b", ":-'a b'", ':-"x y"', ":+s", "+s", ":=e", "=e", "%.*", "%%.*", "#*/", "##*/", "/a/X", "//a/X", "/#a/X",
     "/%b/X", "//[0-9]/n", ":1", ":1:2", ": -2", ":0:1", ":2:-1", "^", "^^", ",", ",,", ":-", "-", ":-${B}", ":-$C", ":-${B:-z}",
@@ -274,14 +314,18 @@ class Grammar:
         self.functions, self.depth, self.count = [], 0, 0
         lines = ["#!/bin/bash"] if self.often(0.5) else []
         if self.often(0.3):
-            lines.append(str(self.pick("set -e", "set -eo pipefail", "set -a", "set -x", "IFS=,", "IFS=$'\\n'", "IFS=:")))
+            lines.append(
+                str(self.pick("set -e", "set -eo pipefail", "set -a", "set -x", "IFS=,", "IFS=$'\\n'", "IFS=:"))
+            )
         lines += ["N=3", "M=5", "REF=PORT"]
-        lines += [f"{name}={self.pick('one', '2', 'a/b.c', repr('x y'), repr(''))}" for name in NAMES if self.often(0.98)]
+        lines += [
+            f"{name}={self.pick('one', '2', 'a/b.c', repr('x y'), repr(''))}" for name in NAMES if self.often(0.98)
+        ]
         lines += [f"{name}=(l1 'l 2' l3)" for name in LISTS if self.often(0.98)]
         for name in NAMES:
             if self.often(0.4):
                 lines.append(self.assignment(name).replace("+=", "="))
-        
+
         for name in LISTS:
             if self.often(0.4):
                 lines.append(self.list_assignment(name))
@@ -305,8 +349,28 @@ class Grammar:
             return str(self.pick("$#", "$@", "$*", "${@}", "${*}", "$1", "${2:-two}", "${@:1}", "${#@}", "${@:2:1}"))
         if roll < 0.97:
             name = self.chance.choice(LISTS)
-            suffix = self.pick("[@]", "[*]", "[0]", "[1]", "[-1]", "[@]:1", "[@]:0:1", "[@]%b", "[@]/a/X", "", "[@]:-none", "[*]^^", "[9]")
-            return "${" + str(self.pick("", "", "", "#")) * (suffix in ("[@]", "[*]", "[0]", "")) + name + str(suffix) + "}"
+            suffix = self.pick(
+                "[@]",
+                "[*]",
+                "[0]",
+                "[1]",
+                "[-1]",
+                "[@]:1",
+                "[@]:0:1",
+                "[@]%b",
+                "[@]/a/X",
+                "",
+                "[@]:-none",
+                "[*]^^",
+                "[9]",
+            )
+            return (
+                "${"
+                + str(self.pick("", "", "", "#")) * (suffix in ("[@]", "[*]", "[0]", ""))
+                + name
+                + str(suffix)
+                + "}"
+            )
         return "${!" + str(self.pick("REF", "ARGS[@]")) + "}"
 
     def arithmetic(self, depth: int = 0) -> str:
@@ -321,7 +385,9 @@ class Grammar:
             return f"{self.arithmetic(depth + 1)} ? {self.arithmetic(depth + 1)} : {self.arithmetic(depth + 1)}"
         if roll < 0.6:
             return str(self.pick("N++", "++N", "M--", "N+=2", "M=N*2", "--M"))
-        operator = self.pick("+", "-", "*", "<", ">", "<=", ">=", "==", "!=", "&&", "||", "&", "|", "^", "<<", ">>", "%", "/")
+        operator = self.pick(
+            "+", "-", "*", "<", ">", "<=", ">=", "==", "!=", "&&", "||", "&", "|", "^", "<<", ">>", "%", "/"
+        )
         right = self.pick("1", "2", "3") if operator in ("<<", ">>", "/", "%") else self.arithmetic(depth + 1)
         return f"{self.arithmetic(depth + 1)}{self.pick('', ' ')}{operator}{self.pick('', ' ')}{right}"
 
@@ -345,7 +411,17 @@ class Grammar:
             return self.chance.choice(ESCAPED)
         if roll < 0.997:
             return f"$(({self.arithmetic()}))"
-        return str(self.pick("$(date +%s)", "`hostname`", '"$(cat /dev/null)"', "$(vllm nested $A)", "$UNSET", '"$UNSET/x"', "<(cat x)"))
+        return str(
+            self.pick(
+                "$(date +%s)",
+                "`hostname`",
+                '"$(cat /dev/null)"',
+                "$(vllm nested $A)",
+                "$UNSET",
+                '"$UNSET/x"',
+                "<(cat x)",
+            )
+        )
 
     def double(self) -> str:
         pieces = []
@@ -367,10 +443,18 @@ class Grammar:
 
     def assignment(self, name: str) -> str:
         roll = self.chance.random()
-        value = self.word() if roll < 0.6 else str(self.pick("8000", "a b c", "a,b,c", "x:y", "/a/b.c.d", "'a  b'", "''", '"  x y "', "abcab"))
+        value = (
+            self.word()
+            if roll < 0.6
+            else str(self.pick("8000", "a b c", "a,b,c", "x:y", "/a/b.c.d", "'a  b'", "''", '"  x y "', "abcab"))
+        )
         if " " in value and value[0] not in "\"'$":
             value = f"'{value}'" if "'" not in value else "plain"
-        prefix = self.pick("", "", "", "export ", "declare ", "readonly ", "declare -x ", "typeset ") if name not in ("A", "B") else self.pick("", "export ")
+        prefix = (
+            self.pick("", "", "", "export ", "declare ", "readonly ", "declare -x ", "typeset ")
+            if name not in ("A", "B")
+            else self.pick("", "export ")
+        )
         if prefix == "readonly ":
             prefix = "export "
         return f"{prefix}{name}{self.pick('=', '=', '=', '+=')}{value}"
@@ -388,7 +472,21 @@ class Grammar:
         name = self.chance.choice(("vllm", "vllm", "python3", "docker", "ray", "torchrun"))
         words = [self.word() for _ in range(self.chance.randint(0, 5))]
         gap = str(self.pick(" ", " ", "  ", " \\\n    ", "\t"))
-        redirect = str(self.pick("", "", "", "", " > ../out.log", " 2>&1", " >/dev/null 2>&1", " <<< text", " 2> ../e.log", " &> ../all.log", " < /dev/null"))
+        redirect = str(
+            self.pick(
+                "",
+                "",
+                "",
+                "",
+                " > ../out.log",
+                " 2>&1",
+                " >/dev/null 2>&1",
+                " <<< text",
+                " 2> ../e.log",
+                " &> ../all.log",
+                " < /dev/null",
+            )
+        )
         comment = "  # a comment with 'quotes" if self.often(0.05) else ""
         return f"{prefix}{wrapper}{gap.join([name, *words])}{redirect}{comment}"
 
@@ -410,10 +508,29 @@ class Grammar:
                           f"[[ ! {left} == {right} ]]", f"[[ ( {left} < {right} ) ]]", f"[[ {left} =~ ^[0-9]+$ ]]", f"[[ -v {self.name()} ]]",
                           f"[[ {left} == \"*\" ]]", f"[[ $N -gt 2 ]]", f"[[ N -le $M && {left} ]]")
             )  # fmt: skip
-        return str(self.pick(f"(( {self.arithmetic()} ))", f"[ \"$N\" -gt {self.pick('1', '3')} ]", f"[ $# -eq 0 ]", f"let {self.pick('N+=1', 'N-=N', 'M=0')}"))
+        return str(
+            self.pick(
+                f"(( {self.arithmetic()} ))",
+                f'[ "$N" -gt {self.pick("1", "3")} ]',
+                f"[ $# -eq 0 ]",
+                f"let {self.pick('N+=1', 'N-=N', 'M=0')}",
+            )
+        )
 
     def operand(self) -> str:
-        return str(self.pick(f'"${self.name()}"', f'"${{{self.name()}:-x}}"', "x", "y", "'a b'", '"$N"', "a", f'"${{{self.name()}%%.*}}"', "''"))
+        return str(
+            self.pick(
+                f'"${self.name()}"',
+                f'"${{{self.name()}:-x}}"',
+                "x",
+                "y",
+                "'a b'",
+                '"$N"',
+                "a",
+                f'"${{{self.name()}%%.*}}"',
+                "''",
+            )
+        )
 
     def body(self) -> str:
         self.depth += 1
@@ -461,12 +578,20 @@ class Grammar:
         if roll < 0.5:
             variable = self.pick("i", "p", "A", "N")
             words = " ".join(self.word() for _ in range(self.chance.randint(0, 3)))
-            extra = self.pick("", "", "", f"[ \"${variable}\" = a ] && continue\n", f"if {self.condition()}; then break; fi\n")
-            return f"for {variable} in {words}; do\n{extra}vllm loop ${variable} \"${variable}\"\n{self.body()}\ndone"
+            extra = self.pick(
+                "", "", "", f'[ "${variable}" = a ] && continue\n', f"if {self.condition()}; then break; fi\n"
+            )
+            return f'for {variable} in {words}; do\n{extra}vllm loop ${variable} "${variable}"\n{self.body()}\ndone'
         if roll < 0.58:
             return f"for ((i=0; i<{self.chance.randint(0, 4)}; i++)); do\n{self.body()}\nvllm c $i $((8000+i))\ndone"
         if roll < 0.68:
-            head = self.pick("while [ $w -lt 3 ]", "until [[ $w -ge 2 ]]", "while (( w < 3 ))", "while ((w++ < 2))", "while test $w != 3")
+            head = self.pick(
+                "while [ $w -lt 3 ]",
+                "until [[ $w -ge 2 ]]",
+                "while (( w < 3 ))",
+                "while ((w++ < 2))",
+                "while test $w != 3",
+            )
             step = "" if "++" in str(head) else "w=$((w+1))\n"
             return f"w=0\n{head}; do\n{step}{self.body()}\nvllm while $w\ndone"
         if roll < 0.8:
@@ -474,13 +599,23 @@ class Grammar:
             return f"case {self.word()} in\n{branches}esac"
         if roll < 0.92:
             name = f"f{len(self.functions)}"
-            local = self.pick("", f"local {self.name()}={self.word()}\n", "local x=$1\n", "shift\n", "local A B=2\n", "local -a ARGS=(q \"$@\")\n")
+            local = self.pick(
+                "",
+                f"local {self.name()}={self.word()}\n",
+                "local x=$1\n",
+                "shift\n",
+                "local A B=2\n",
+                'local -a ARGS=(q "$@")\n',
+            )
             extra = self.pick("", "", f"if {self.condition()}; then return{self.pick('', ' 1', ' 0')}; fi\n")
             body = self.body()
             self.functions.append(name)
-            calls = "\n".join(f"{name} {self.word()} {self.word()}{self.pick('', ' || vllm failed', ' && vllm ok')}" for _ in range(self.chance.choice((1, 1, 2))))
+            calls = "\n".join(
+                f"{name} {self.word()} {self.word()}{self.pick('', ' || vllm failed', ' && vllm ok')}"
+                for _ in range(self.chance.choice((1, 1, 2)))
+            )
             head = self.pick(f"{name}() {{", f"function {name} {{", f"{name} ()\n{{", f"function {name}() {{")
-            return f"{head}\n{local}{extra}vllm in-{name} \"$@\" $1 $#\n{body}\n}}\n{calls}"
+            return f'{head}\n{local}{extra}vllm in-{name} "$@" $1 $#\n{body}\n}}\n{calls}'
         if roll < 0.96:
             return f"( {self.body()}\n)"
         return f"{{\n{self.body()}\n}}{self.pick('', ' > ../out.txt', ' 2>&1', ' &')}"
@@ -499,7 +634,13 @@ def grammar(seed: int) -> Iterator[str]:
 
 # Launch scripts as people write them
 
-MODELS = ("Qwen/Qwen3-8B", "/data/models/Qwen2.5-VL-7B", "meta-llama/Llama-3.1-8B-Instruct", "openai/gpt-oss-20b", "./model")
+MODELS = (
+    "Qwen/Qwen3-8B",
+    "/data/models/Qwen2.5-VL-7B",
+    "meta-llama/Llama-3.1-8B-Instruct",
+    "openai/gpt-oss-20b",
+    "./model",
+)
 OPTIONS = (
     "--port 8000", "--host 0.0.0.0", "--tensor-parallel-size 2", "-tp 4", "--gpu-memory-utilization 0.9", "--max-model-len 32768",
     "--dtype bfloat16", "--trust-remote-code", "--enforce-eager", "--served-model-name qwen", "--api-key sk-123",
@@ -559,11 +700,47 @@ class Launch:
                 f"ray start --head --port {port}",
             )
         )  # fmt: skip
-        prefix = self.chance.choice(("", "", "", "CUDA_VISIBLE_DEVICES=0 ", "CUDA_VISIBLE_DEVICES=$GPU NCCL_DEBUG=WARN ", "nohup ", "exec ", "env A=1 ", "VLLM_HOST_IP=10.1.2.3 "))
+        prefix = self.chance.choice(
+            (
+                "",
+                "",
+                "",
+                "CUDA_VISIBLE_DEVICES=0 ",
+                "CUDA_VISIBLE_DEVICES=$GPU NCCL_DEBUG=WARN ",
+                "nohup ",
+                "exec ",
+                "env A=1 ",
+                "VLLM_HOST_IP=10.1.2.3 ",
+            )
+        )
         if prefix == "exec ":
             prefix = self.chance.choice(("", "", "exec "))
-        extra = self.chance.choice(("", "", ' "${ARGS[@]}"', " ${ARGS[@]}", " $COMMON_ARGS", ' "$@"', " ${EXTRA_ARGS:-}", ' ${API_KEY:+--api-key "$API_KEY"}'))
-        tail = self.chance.choice(("", "", " > ../v.log 2>&1", " 2>&1 | cat", " &> ../v.log &", " &", " >> ../v.log 2>&1 &\nPID=$!", " || exit 1", " && echo up", "  # run"))
+        extra = self.chance.choice(
+            (
+                "",
+                "",
+                ' "${ARGS[@]}"',
+                " ${ARGS[@]}",
+                " $COMMON_ARGS",
+                ' "$@"',
+                " ${EXTRA_ARGS:-}",
+                ' ${API_KEY:+--api-key "$API_KEY"}',
+            )
+        )
+        tail = self.chance.choice(
+            (
+                "",
+                "",
+                " > ../v.log 2>&1",
+                " 2>&1 | cat",
+                " &> ../v.log &",
+                " &",
+                " >> ../v.log 2>&1 &\nPID=$!",
+                " || exit 1",
+                " && echo up",
+                "  # run",
+            )
+        )
         return prefix + command + self.arguments() + extra + tail
 
     def block(self) -> str:
@@ -574,20 +751,32 @@ class Launch:
         if roll < 0.55:
             return f"for PORT in 8000 8001; do\n  {start}\ndone"
         if roll < 0.62:
-            return f"for i in {{0..1}}; do\n  CUDA_VISIBLE_DEVICES=$i vllm serve $MODEL --port $((8000 + i)) &\ndone\nwait"
+            return (
+                f"for i in {{0..1}}; do\n  CUDA_VISIBLE_DEVICES=$i vllm serve $MODEL --port $((8000 + i)) &\ndone\nwait"
+            )
         if roll < 0.67:
-            return f"for i in \"${{!GPUS[@]}}\"; do\n  CUDA_VISIBLE_DEVICES=${{GPUS[$i]}} vllm serve $MODEL --port $((8000+i)) > ../l-$i 2>&1 &\ndone"
+            return f'for i in "${{!GPUS[@]}}"; do\n  CUDA_VISIBLE_DEVICES=${{GPUS[$i]}} vllm serve $MODEL --port $((8000+i)) > ../l-$i 2>&1 &\ndone'
         if roll < 0.74:
-            test = self.chance.choice(('[ -z "$MODEL" ]', '[[ "$TP" -gt 1 ]]', '[ "$TP" == "2" ]', "[[ $MODEL == *Qwen* ]]", '[ -n "${PORT}" ]', "[[ ${MODEL,,} =~ ^qwen ]]", "(( TP > 2 ))"))
+            test = self.chance.choice(
+                (
+                    '[ -z "$MODEL" ]',
+                    '[[ "$TP" -gt 1 ]]',
+                    '[ "$TP" == "2" ]',
+                    "[[ $MODEL == *Qwen* ]]",
+                    '[ -n "${PORT}" ]',
+                    "[[ ${MODEL,,} =~ ^qwen ]]",
+                    "(( TP > 2 ))",
+                )
+            )
             return f"if {test}; then\n  ARGS+=(--x 1)\n  {start}\nelse\n  ARGS+=(--y '2 3')\n  {self.start()}\nfi"
         if roll < 0.8:
-            return f"start() {{\n  local model=$1 port=${{2:-8000}}\n  shift 2\n  vllm serve \"$model\" --port \"$port\" \"$@\"\n  {start}\n}}\nstart {self.chance.choice(MODELS)} 8001 --seed 2"
+            return f'start() {{\n  local model=$1 port=${{2:-8000}}\n  shift 2\n  vllm serve "$model" --port "$port" "$@"\n  {start}\n}}\nstart {self.chance.choice(MODELS)} 8001 --seed 2'
         if roll < 0.86:
-            return f"case \"$MODEL\" in\n  *Qwen*|*qwen*) EXTRA_ARGS=\"--x 1\" ;;\n  /data/*) EXTRA_ARGS='--y 2' ;;\n  *)\n    {start}\n    ;;\nesac\nvllm serve $MODEL $EXTRA_ARGS"
+            return f'case "$MODEL" in\n  *Qwen*|*qwen*) EXTRA_ARGS="--x 1" ;;\n  /data/*) EXTRA_ARGS=\'--y 2\' ;;\n  *)\n    {start}\n    ;;\nesac\nvllm serve $MODEL $EXTRA_ARGS'
         if roll < 0.9:
-            return f"CMD=\"vllm serve $MODEL --port $PORT\"\nCMD=\"$CMD --seed 1\"\nCMD+=\" --x 'a b'\"\n$CMD\neval \"$CMD\""
+            return f'CMD="vllm serve $MODEL --port $PORT"\nCMD="$CMD --seed 1"\nCMD+=" --x \'a b\'"\n$CMD\neval "$CMD"'
         if roll < 0.94:
-            return f"ARGS=(\n  --model \"$MODEL\"\n  --port $PORT  # the port\n  # --eager\n  --json '{{\"a\": 1}}'\n)\nvllm serve \"${{ARGS[@]}}\"\necho \"${{ARGS[*]}}\""
+            return f'ARGS=(\n  --model "$MODEL"\n  --port $PORT  # the port\n  # --eager\n  --json \'{{"a": 1}}\'\n)\nvllm serve "${{ARGS[@]}}"\necho "${{ARGS[*]}}"'
         if roll < 0.97:
             return f"cat > ../run.sh <<'EOF'\nvllm serve not-run \\\n  --x 1\nEOF\n{start}"
         return f"bash -c 'vllm serve {self.chance.choice(MODELS)} --port 8000'\n(cd /tmp && {start}\n)"
@@ -596,7 +785,18 @@ class Launch:
         lines = [self.chance.choice(("#!/bin/bash", "#!/usr/bin/env bash", "# launch", ""))]
         lines += [
             setting.format(model=self.chance.choice(MODELS))
-            for setting in ("MODEL={model}", "PORT=8000", "GPU=1", "TP=2", "BASE=/data", "API_KEY=", "ARGS=(--common 1)", "HF_HOME=/hf", "COMMON_ARGS=", "GPUS=(0 1)")
+            for setting in (
+                "MODEL={model}",
+                "PORT=8000",
+                "GPU=1",
+                "TP=2",
+                "BASE=/data",
+                "API_KEY=",
+                "ARGS=(--common 1)",
+                "HF_HOME=/hf",
+                "COMMON_ARGS=",
+                "GPUS=(0 1)",
+            )
             if self.chance.random() < 0.97
         ]
         count = self.chance.randint(2, 8)

@@ -1,0 +1,34 @@
+"""How long judging a script takes as a whole process, against importing papermill, in one run on one machine."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.test_diagnose_speed import CASES, ROUNDS, seconds
+
+pytestmark = pytest.mark.benchmark
+
+
+def test_judging_a_script_takes_less_than_importing_papermill(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`lint` of a 60-line script takes less wall clock than `python -c "import papermill"`: median of five rounds."""
+    lines = (CASES / "copied-launch-script" / "launch.sh").read_text("utf-8").splitlines()
+    script = tmp_path / "launch.sh"
+    script.write_text("\n".join([*lines, "wait", *(f"echo step {n}" for n in range(60))][:60]) + "\n", encoding="utf-8")
+    command = str(Path(sys.executable).with_name("vllm-runbooks"))
+    arguments = ("lint", str(script), "--vllm", "0.19.0", "--gpus", "8xRTX3090")
+    seconds(command, *arguments)
+
+    ratios = [
+        seconds(command, *arguments) / seconds(sys.executable, "-c", "import papermill") for _ in range(ROUNDS)
+    ]
+
+    with capsys.disabled():
+        each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"\nlint / import papermill: median {statistics.median(ratios):.2f} of {each}")
+    assert statistics.median(ratios) < 1.0

@@ -1,0 +1,77 @@
+"""Our reading of scripts against real bash: arguments, order, environment and what is refused, on generated scripts.
+
+What may differ is only what cannot be known: command substitutions, variables that nothing sets, sourced files.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import shell_scripts
+
+from vllm_runbooks import shell_syntax
+from vllm_runbooks.excerpt import Excerpt
+
+pytestmark = [
+    pytest.mark.benchmark,
+    pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash"),
+]
+FULL = pytest.mark.full
+KINDS: tuple[Callable[[int], Iterator[str]], ...] = (shell_scripts.grammar, shell_scripts.launch)
+MOST_UNKNOWN = 0.05
+"""Share of the commands of which something may not be known."""
+
+
+@pytest.mark.parametrize("seed", [21, *(pytest.param(seed, marks=FULL) for seed in range(22, 26))])
+@pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
+def test_arguments_are_those_of_bash(
+    make: Callable[[int], Iterator[str]], seed: int, tmp_path: Path, request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Every program that bash runs, with its arguments, in order, and what is exported to it."""
+    count = 2_000 if "full" in request.config.getoption("-m", "").replace("not full", "") else 300
+    bash = shell_scripts.Bash(tmp_path)
+    commands = unknown = ended = 0
+    differences = []
+    for script in itertools.islice(make(seed), count):
+        runs = bash.run(script)
+        if runs is None:
+            continue
+        found, said, not_known = shell_scripts.compare(script, runs)
+        ended, commands, unknown = ended + 1, commands + said, unknown + not_known
+        differences += [(script, difference) for difference in found]
+
+    with capsys.disabled():
+        print(f"\n{make.__name__} {seed}: {ended} scripts, {commands} commands, {unknown / commands:.1%} unknown")
+    assert [] == differences
+    assert unknown / commands <= MOST_UNKNOWN
+    assert ended >= 0.98 * count
+
+
+@pytest.mark.parametrize("count", [400, pytest.param(4_000, marks=FULL)])
+def test_what_bash_refuses_is_refused(count: int, tmp_path: Path) -> None:
+    """The verdict on the grammar of damaged scripts and soups of tokens: at most one in a hundred differs."""
+    bash = shell_scripts.Bash(tmp_path)
+    for make in (shell_scripts.mutated, shell_scripts.soup):
+        scripts = list(itertools.islice(make(31), count))
+        differ = [s for s in scripts if bash.accepts(s) == bool(shell_syntax.read(Excerpt.whole(s)).faults)]
+
+        assert len(differ) <= count // 100
+
+
+@pytest.mark.skipif(shutil.which("shfmt") is None, reason="shfmt is not installed")
+def test_shfmt_agrees() -> None:
+    """A second reader of bash accepts the same scripts, but for what it reads more strictly than bash."""
+    scripts = [s for make in KINDS for s in itertools.islice(make(41), 150)]
+    differ = []
+    for script in scripts:
+        done = subprocess.run(["shfmt", "-ln", "bash"], input=script.encode(), capture_output=True, check=False)
+        if (done.returncode == 0) != (not shell_syntax.read(Excerpt.whole(script)).faults):
+            differ.append((script, done.stderr))
+
+    assert len(differ) <= len(scripts) // 50
