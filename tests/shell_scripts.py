@@ -4,8 +4,10 @@ Programs are stand-ins that write their arguments and chosen variables to a file
 grammar (every feature of the reader), launch scripts as people write them, and soups of tokens that mostly fail.
 """
 
+# ruff: noqa: E501 - a script stays on one line, as it is thrown together
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -89,7 +91,7 @@ class Bash:
             try:
                 running.wait(3)
             except subprocess.TimeoutExpired:
-                os.killpg(running.pid, signal.SIGKILL)
+                stop(running.pid)
                 running.wait()
                 return None
         for _ in range(200):
@@ -100,7 +102,7 @@ class Bash:
                 break
             time.sleep(0.005)
         else:
-            os.killpg(running.pid, signal.SIGKILL)
+            stop(running.pid)
         for left in self.place.iterdir():
             left.unlink() if not left.is_dir() else shutil.rmtree(left)
         fields = self.record.read_bytes().decode("utf-8", "replace").split("\0")
@@ -121,6 +123,12 @@ class Bash:
         )
         # An error in [[ ]] is told, but not in the status.
         return done.returncode == 0 and not any(told in done.stderr for told in (b"expected", b"syntax error"))
+
+
+def stop(group: int) -> None:
+    """End the processes of a group that a script has started, where any are left."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def ours(script: str) -> list[shell.Invocation]:
@@ -182,13 +190,15 @@ def aligned(
 ) -> tuple[list[tuple[shell.Invocation, Run]], list[Difference]]:
     """Which of ours is which of bash's, in order; one of which something cannot be known may also not have run."""
     after: list[dict[int, int | None]] = [{0: None}]
+    doubtful = False
     for invocation in said:
         words = program(invocation)
         reached: dict[int, int | None] = {}
         for place in after[-1]:
             if place < len(runs) and fits(words, runs[place].words):
                 reached[place + 1] = place
-            if any(word.value is None for word in words) or (loose and invocation.is_conditional):
+            doubtful |= loose and invocation.is_conditional
+            if doubtful or any(word.value is None for word in words):
                 reached.setdefault(place, None)
         if not reached:
             furthest = max(after[-1])
@@ -212,7 +222,11 @@ def in_our_order(said: list[shell.Invocation], runs: list[Run]) -> list[Run]:
     places: list[shell.Invocation | Run] = []
     for invocation in said:
         values = tuple(word.value for word in program(invocation))
-        run = next((run for run in left if run.words == values), None) if None not in values else None
+        same = [run for run in left if run.words == values] if None not in values else []
+        told = [(i, invocation.environment[name]) for i, name in enumerate(EXPORTED) if name in invocation.environment]
+        run = next(
+            (run for run in same if all(v in (None, run.exported[i]) for i, v in told)), same[0] if same else None
+        )
         if run:
             left.remove(run)
         places.append(run or invocation)
@@ -506,13 +520,13 @@ class Grammar:
                 self.pick(f"[[ {left} == {right} ]]", f"[[ {left} != {right} ]]", f"[[ -z {left} ]]", f"[[ -n {left} && {right} ]]",
                           f"[[ {left} == *{self.pick('a', 'b', '1')}* ]]", f"[[ {left} = [a-z]* || {right} == ? ]]",
                           f"[[ ! {left} == {right} ]]", f"[[ ( {left} < {right} ) ]]", f"[[ {left} =~ ^[0-9]+$ ]]", f"[[ -v {self.name()} ]]",
-                          f"[[ {left} == \"*\" ]]", f"[[ $N -gt 2 ]]", f"[[ N -le $M && {left} ]]")
+                          f'[[ {left} == "*" ]]', "[[ $N -gt 2 ]]", f"[[ N -le $M && {left} ]]")
             )  # fmt: skip
         return str(
             self.pick(
                 f"(( {self.arithmetic()} ))",
                 f'[ "$N" -gt {self.pick("1", "3")} ]',
-                f"[ $# -eq 0 ]",
+                "[ $# -eq 0 ]",
                 f"let {self.pick('N+=1', 'N-=N', 'M=0')}",
             )
         )
@@ -555,12 +569,12 @@ class Grammar:
                 f"{self.command()} && {self.command()}", f"{self.command()} || {self.command()}",
                 f"{self.command()} & ", f"true && {self.command()}", f"false || {self.command()}", f"false && {self.command()}",
                 f"{self.command()}; {self.command()}", f"cat <<EOF\nvllm not run $A\n{self.pick('', 'x', '$(true)')}\nEOF",
-                f"cat <<'EOF' >/dev/null\nvllm not $(vllm x) run '\nEOF", f"cat <<-EOT\n\tx \"\n\tEOT", f"read X <<< {self.word()}",
-                f"eval 'vllm eval $A \"$B\"'", f"bash -c 'vllm inner \"$A\" \"$1\"' zero {self.word()}",
+                "cat <<'EOF' >/dev/null\nvllm not $(vllm x) run '\nEOF", 'cat <<-EOT\n\tx "\n\tEOT', "read X <<< 'a b'",
+                "eval 'vllm eval $A \"$B\"'", f"bash -c 'vllm inner \"$A\" \"$1\"' zero {self.word()}",
                 f"eval \"vllm e {self.chance.choice(('x', '$N', 'a b', '${N}'))}\"", f"declare -i K={self.chance.randint(1, 9)}+1; vllm $K",
-                f"declare -A MAP=([a]=1 [b]='x y'); vllm \"${{MAP[b]}}\" ${{MAP[a]}} ${{#MAP[@]}}",
+                "declare -A MAP=([a]=1 [b]='x y'); vllm \"${MAP[b]}\" ${MAP[a]} ${#MAP[@]}",
                 f"{self.chance.choice(LISTS)}[1]={self.word()}", f"ARGS[${{#ARGS[@]}}]={self.word()}", f"PORT=${{PORT:-{self.word()}}}",
-                "set +e", "shopt -s expand_aliases", f"trap 'echo end' EXIT", f": ${{{self.name()}:={self.word()}}}", "IFS=' '",
+                "set +e", "shopt -s expand_aliases", "trap 'echo end' EXIT", f": ${{{self.name()}:={self.word()}}}", "IFS=' '",
                 f"{{ {self.command()}; }}", f"( {self.assignment(self.name())}; {self.command()}\n)", f"local_x={self.word()}",
                 f"time {self.command()}", f"if true; then {self.command()}\nfi", f"{self.command()} | cat",
             )
@@ -647,7 +661,7 @@ OPTIONS = (
     "--limit-mm-per-prompt '{\"image\":10,\"video\":0}'", '--limit-mm-per-prompt {"image":10}', "--limit-mm-per-prompt image=2",
     '--mm-processor-kwargs \'{"max_pixels": 1280}\'', '--override-generation-config "{\\"temperature\\": 0.1}"',
     "--rope-scaling '{\"rope_type\":\"yarn\",\"factor\":4.0}'", "--chat-template ./t.jinja", "--lora-modules a=/x b=/y",
-    "--allowed-origins '[\"*\"]'", "--allowed-origins [*]", "--compilation-config={\"level\":3}", "-O3", "--cuda-graph-sizes 1 2 4",
+    "--allowed-origins '[\"*\"]'", "--allowed-origins [*]", '--compilation-config={"level":3}', "-O3", "--cuda-graph-sizes 1 2 4",
     "--speculative-config '{\"model\": \"x\", \"num_speculative_tokens\": 5}'", "--download-dir ~/hf", "--download-dir=~/hf",
     "--kv-cache-dtype fp8", "--max-num-seqs=256", "--max-num-seqs $((64*4))", "--hf-overrides.x.y 3", "--seed 0", "--tokenizer-mode auto",
     "--disable-log-requests", "--enable-auto-tool-choice --tool-call-parser hermes", "--guided-decoding-backend xgrammar",
@@ -659,7 +673,7 @@ SETTINGS = (
     ': "${{PORT:=8000}}"', "MODEL_NAME=${{MODEL##*/}}", "NAME=$(basename {model})", "unset HF_HOME", "LOG=logs/${{NAME:-x}}.log",
     "GPUS=(0 1 2 3)", 'GPU="${{GPUS[0]}}"', 'export CUDA_VISIBLE_DEVICES=$(IFS=,; echo "0,1")', 'export PORT="$PORT"', "echo starting $MODEL",
     "mkdir -p logs", "pip install vllm", "sleep 1", "# a comment", "", "shopt -s nocasematch", "true",
-    'source ../venv/bin/activate', 'DIR="$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd)"', "COMMON_ARGS=\"--dtype auto --seed 1\"",
+    "source ../venv/bin/activate", 'DIR="$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd)"', 'COMMON_ARGS="--dtype auto --seed 1"',
 )  # fmt: skip
 BREAKS = (
     " \\\n  ", " \\\n    ", " ", " \\\n", " \\  # why\n  ", " \\ \n  ", " \\\n  # note\n  ", " \\\n\n  ", "\n  ", " \\\n  \\\n  ", " \\#x\n",
@@ -694,8 +708,8 @@ class Launch:
                 f"vllm serve {model} --port {port}", f"vllm serve {model}", f"python3 -m vllm.entrypoints.openai.api_server --model {model}",
                 f"python -m vllm.entrypoints.openai.api_server --model {model} --port {port}",
                 f"docker run --gpus all -v ~/.cache:/root/.cache -p {port}:8000 --env HF_TOKEN=$HF_HOME vllm/vllm-openai:v0.9.0 --model {model}",
-                f"docker run -d --rm --name \"vllm-{port}\" -e NCCL_DEBUG=INFO vllm/vllm-openai --model={model}",
-                f"docker exec -it node bash -c \"vllm serve {self.chance.choice(MODELS)} --port $PORT\"",
+                f'docker run -d --rm --name "vllm-{port}" -e NCCL_DEBUG=INFO vllm/vllm-openai --model={model}',
+                f'docker exec -it node bash -c "vllm serve {self.chance.choice(MODELS)} --port $PORT"',
                 f"numactl -N 0 -m 0 vllm serve {model}", f"torchrun --nproc-per-node 2 serve.py {model}",
                 f"ray start --head --port {port}",
             )
@@ -751,11 +765,9 @@ class Launch:
         if roll < 0.55:
             return f"for PORT in 8000 8001; do\n  {start}\ndone"
         if roll < 0.62:
-            return (
-                f"for i in {{0..1}}; do\n  CUDA_VISIBLE_DEVICES=$i vllm serve $MODEL --port $((8000 + i)) &\ndone\nwait"
-            )
+            return "for i in {0..1}; do\n  CUDA_VISIBLE_DEVICES=$i vllm serve $MODEL --port $((8000 + i)) &\ndone\nwait"
         if roll < 0.67:
-            return f'for i in "${{!GPUS[@]}}"; do\n  CUDA_VISIBLE_DEVICES=${{GPUS[$i]}} vllm serve $MODEL --port $((8000+i)) > ../l-$i 2>&1 &\ndone'
+            return 'for i in "${!GPUS[@]}"; do\n  CUDA_VISIBLE_DEVICES=${GPUS[$i]} vllm serve $MODEL --port $((8000+i)) > ../l-$i 2>&1 &\ndone'
         if roll < 0.74:
             test = self.chance.choice(
                 (
@@ -774,12 +786,12 @@ class Launch:
         if roll < 0.86:
             return f'case "$MODEL" in\n  *Qwen*|*qwen*) EXTRA_ARGS="--x 1" ;;\n  /data/*) EXTRA_ARGS=\'--y 2\' ;;\n  *)\n    {start}\n    ;;\nesac\nvllm serve $MODEL $EXTRA_ARGS'
         if roll < 0.9:
-            return f'CMD="vllm serve $MODEL --port $PORT"\nCMD="$CMD --seed 1"\nCMD+=" --x \'a b\'"\n$CMD\neval "$CMD"'
+            return 'CMD="vllm serve $MODEL --port $PORT"\nCMD="$CMD --seed 1"\nCMD+=" --x \'a b\'"\n$CMD\neval "$CMD"'
         if roll < 0.94:
-            return f'ARGS=(\n  --model "$MODEL"\n  --port $PORT  # the port\n  # --eager\n  --json \'{{"a": 1}}\'\n)\nvllm serve "${{ARGS[@]}}"\necho "${{ARGS[*]}}"'
+            return 'ARGS=(\n  --model "$MODEL"\n  --port $PORT  # the port\n  # --eager\n  --json \'{"a": 1}\'\n)\nvllm serve "${ARGS[@]}"\necho "${ARGS[*]}"'
         if roll < 0.97:
             return f"cat > ../run.sh <<'EOF'\nvllm serve not-run \\\n  --x 1\nEOF\n{start}"
-        return f"bash -c 'vllm serve {self.chance.choice(MODELS)} --port 8000'\n(cd /tmp && {start}\n)"
+        return f"bash -c 'vllm serve {self.chance.choice(MODELS)} --port 8000'\n(cd . && {start}\n)"
 
     def script(self) -> str:
         lines = [self.chance.choice(("#!/bin/bash", "#!/usr/bin/env bash", "# launch", ""))]
@@ -819,7 +831,7 @@ SOUP = (
     "if", "then", "else", "fi", "for", "in", "do", "done", "while", "case", "esac", ";;", "true", "false", "A=1", "B='x y'", "C=(1 2)", "${C[@]}",
     '"${C[@]}"', "\\", "\\\n", "#", "</dev/null ", ">../o", "2>&1", "<<EOF", "EOF", "<<<", "[[", "]]", "[", "]", "==", "=", "!", "$((", "))", "1", "+", "-n", "-z",
     "*", "?", "~", "a,b", "{a,b}", "x", "python3", "ray", "function f", "f()", "f", "return", "shift", "$1", "$@", "set -- p q", "export ", "eval ",
-    "vllm x\n", "vllm y;", "\nvllm z\n", "${", ":", "..", "((", "time", "until", "elif", "select", "coproc", "\t", "\r", "$'", "$\"", "\u00a0",
+    "vllm x\n", "vllm y;", "\nvllm z\n", "${", ":", "..", "((", "time", "until", "elif", "select", "coproc", "\t", "\r", "$'", '$"', "\u00a0",
 )  # fmt: skip
 
 

@@ -181,6 +181,27 @@ def test_roles_tell_what_each_word_is() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("version", "words", "told", "model", "loaded"),
+    [
+        (_NEW, ["m", "--port", "8000"], [("model-ignored", 0, None)], None, "Qwen/Qwen3-0.6B"),
+        (_NEW, ["--port", "8000", "m", "--model=n"], [("model-ignored", 2, None)], "n", "n"),
+        (_NEW, ["m", "--model", None], [("model-ignored", 0, None)], None, ""),
+        (_NEW, ["m", "--model", "m"], [], "m", ""),
+        (_NEW, [None, "--port", "8000"], [], None, ""),
+        (_OLD, ["m", "--model", "n"], [("extra-positional", 0, None)], "n", ""),
+    ],
+)
+def test_the_api_server_does_not_read_its_first_argument(
+    version: str, words: list[str | None], told: list[tuple[str, int, None]], model: str | None, loaded: str
+) -> None:
+    """Where its parser has a place for the model, the model is that of --model all the same, or the default."""
+    parsed = parse(words, options.load(version), "api_server")
+    says = [problem.says.get("loaded", "") for problem in parsed.problems if problem.kind == "model-ignored"]
+    assert (_told(parsed), parsed.model, says or [""]) == (told, model, [loaded])
+    assert "model" not in {role.kind for role in parsed.roles}
+
+
 def test_a_configuration_file_is_judged_where_its_content_is_given() -> None:
     """Its options have the place of the file's name; without the content nothing is told of it."""
     data = options.load(_NEW)
@@ -219,6 +240,8 @@ def test_keywords_of_a_call_are_judged_where_it_is_certain(
     assert [(problem.kind, problem.keyword) for problem in parse_call(keywords, options.load(_NEW))] == expected
 
 
+_TRIED = {"by": "before f", "accepts": [{}], "refuses": ["abc", 5]}
+"""What was found out about a check of the release's own."""
 _TYPES: list[tuple[Any, Any, bool]] = [
     (1.0, "int", True),
     ("8", "int", True),
@@ -244,6 +267,14 @@ _TYPES: list[tuple[Any, Any, bool]] = [
     ("c", {"checked": {"enum": ["a"]}, "by": "before f"}, True),
     ("c", {"checked": {"enum": ["a"]}, "by": "after f"}, False),
     (UNKNOWN, "int", True),
+    ("z", {**_TRIED, "checked": {"enum": ["a"]}}, False),
+    ("z", {**_TRIED, "checked": {"checked": {"enum": ["a"]}, "by": "before f"}}, False),
+    ("a", {**_TRIED, "checked": {"checked": {"enum": ["a"]}, "by": "before f"}}, True),
+    ("z", {**_TRIED, "checked": "any"}, True),
+    (7, {**_TRIED, "checked": "any"}, False),
+    ({"a": "x"}, {**_TRIED, "checked": {"dict": ["str", "int"]}}, True),
+    ({"a": "x"}, {**_TRIED, "checked": {"dict": ["str", "int"]}, "any_keys": False}, False),
+    ({"a": 1}, {**_TRIED, "checked": {"dict": ["str", "int"]}, "any_keys": False}, True),
 ]
 
 

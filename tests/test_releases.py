@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,6 @@ def test_only_a_release_is_added(version: str, tmp_path: Path) -> None:
 
 def test_a_python_that_cannot_import_the_release_is_named(tmp_path: Path) -> None:
     """The release's own complaint is told in one line, and nothing is stored."""
-    import sys
-
     package = tmp_path / "source" / "vllm"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("import no_such_module_anywhere\n", encoding="utf-8")
@@ -128,6 +127,77 @@ def test_defaults_that_move_are_read_from_the_sources(tmp_path: Path) -> None:
         },
         "swap": {"rows": [{"if": [], "value": 4}]},
     }
+
+
+DOCKERFILE = """
+ARG FINAL_BASE_IMAGE=ubuntu
+FROM ${FINAL_BASE_IMAGE} AS vllm-base
+FROM vllm-base AS vllm-openai-base
+%s
+FROM vllm-openai-base AS vllm-sagemaker
+ENTRYPOINT ["./sagemaker-entrypoint.sh"]
+FROM vllm-openai-base AS vllm-openai
+%s
+FROM vllm-openai AS vllm-openai-nonroot
+ENTRYPOINT ["/usr/local/bin/vllm-nonroot-entrypoint.sh"]
+"""
+SERVE = 'ENTRYPOINT ["vllm", "serve"]'
+SERVER = 'ENTRYPOINT ["python3", "-m", \\\n  "vllm.entrypoints.openai.api_server"]'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (DOCKERFILE % ("", SERVE), "serve"),
+        (DOCKERFILE % ("", SERVER), "api_server"),
+        (DOCKERFILE % (SERVE, ""), "serve"),
+        (DOCKERFILE % (SERVER, SERVE), "serve"),
+        (DOCKERFILE % ("", 'ENTRYPOINT ["bash"]'), None),
+        (DOCKERFILE % ("", ""), None),
+        (SERVE, None),
+        ("FROM vllm-openai AS vllm-openai", None),
+        ("", None),
+    ],
+)
+def test_the_entry_of_the_image_is_that_of_its_stage(text: str, expected: str | None) -> None:
+    """Of the stages of a Dockerfile the one that is published counts, with what it takes over from those before it."""
+    assert expected == releases.image_entry(text)
+
+
+@pytest.mark.parametrize(
+    ("program", "helper", "expected"),
+    [
+        ("if __name__ == '__main__':\n    run(parser.parse_args())\n", "", "ignored"),
+        ("if __name__ == '__main__':\n    args.model = args.model_tag\n", "", "taken"),
+        ("if __name__ == '__main__':\n    from vllm.entry import main\n", "args.model = args.model_tag", "taken"),
+        ("from vllm.entry import main\n", "args.model = args.model_tag", "ignored"),
+        ("if __name__ == '__main__'", "", None),
+    ],
+)
+def test_whether_the_api_server_reads_its_first_argument(
+    program: str, helper: str, expected: str | None, tmp_path: Path
+) -> None:
+    """Its own module decides, with what that imports when it is run; what cannot be read is not told."""
+    package = tmp_path / "vllm"
+    path = package / "entrypoints" / "openai" / "api_server.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(program, encoding="utf-8")
+    (package / "entry.py").write_text(helper, encoding="utf-8")
+
+    assert expected == releases.api_server_model(package)
+
+
+def test_a_dockerfile_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """A wrong name is told before anything is stored."""
+    (tmp_path / "vllm").mkdir()
+    with pytest.raises(InputError, match="nothing-there"):
+        releases.add(
+            "0.99.0",
+            Path(sys.executable),
+            source=tmp_path,
+            dockerfile=tmp_path / "nothing-there",
+            folder=tmp_path / "data",
+        )
 
 
 def test_names_read_outside_of_the_list_are_found(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What bash would run of a script, what is not meant that way, and how it is mended."""
 
+# ruff: noqa: RUF001 - signs that no keyboard has are what is tested
 from __future__ import annotations
 
 import itertools
@@ -8,11 +9,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-import shell_scripts
-from cost import LIMIT, growth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import shell_scripts
+from cost import LIMIT, growth
 from vllm_runbooks import shell
 from vllm_runbooks.excerpt import Excerpt, Places, applied
 
@@ -38,7 +39,7 @@ WORDS: dict[str, list[list[str | None]]] = {
     "a # comment": [["a"]],
     "a#b '#c'": [["a#b", "#c"]],
     "X=1; a $X ${X} ${X:-d} ${X:+s}": [["a", "1", "1", "1", "s"]],
-    "a ${X:-d e} \"${X:-d e}\" ${X-} ${X:=q} $X": [["a", "d", "e", "d e", "q", "q"]],
+    'a ${X:-d e} "${X:-d e}" ${X-} ${X:=q} $X': [["a", "d", "e", "d e", "q", "q"]],
     "M=org/name.gguf; a ${M##*/} ${M%.*} ${M%%/*} ${M/o/0} ${M^^} ${#M} ${M:4:4}": [
         ["a", "name.gguf", "org/name", "org", "0rg/name.gguf", "ORG/NAME.GGUF", "13", "name"]
     ],
@@ -53,15 +54,15 @@ WORDS: dict[str, list[list[str | None]]] = {
     ],
     'a --x {"image":10} {"image":1,"video":0}': [["a", "--x", "{image:10}", "image:1", "video:0"]],
     'v "$@" x "$#"': [["v", "x", "0"]],
-    "set -- p 'q r'; v \"$@\" $1 $#; shift; v \"$*\"": [["v", "p", "q r", "p", "2"], ["v", "q r"]],
+    'set -- p \'q r\'; v "$@" $1 $#; shift; v "$*"': [["v", "p", "q r", "p", "2"], ["v", "q r"]],
     "for p in 80 81; do v --port $p; done": [["v", "--port", "80"], ["v", "--port", "81"]],
     "for ((i = 0; i < 2; i++)); do v $((8000 + i)); done": [["v", "8000"], ["v", "8001"]],
     "i=0; while [ $i -lt 2 ]; do v $i; i=$((i + 1)); done": [["v", "0"], ["v", "1"]],
     "if [ 1 -eq 1 ]; then a; elif true; then b; else c; fi": [["a"]],
     "if [[ abc == a* && -n x ]]; then a; fi; [[ a == b ]] || b": [["a"], ["b"]],
     "case x.y in *.z) a ;; *.y|q) b ;; *) c ;; esac": [["b"]],
-    "f() { local m=$1; shift; v $m \"$@\"; return; w; }; f a b c; f d": [["v", "a", "b", "c"], ["v", "d"]],
-    "( X=1; v $X ); v \"[$X]\"": [["v", "1"], ["v", None]],
+    'f() { local m=$1; shift; v $m "$@"; return; w; }; f a b c; f d': [["v", "a", "b", "c"], ["v", "d"]],
+    '( X=1; v $X ); v "[$X]"': [["v", "1"], ["v", None]],
     "eval 'X=1; v $X'; bash -c 'v \"$1\"' x y": [["v", "1"], ["bash", "-c", 'v "$1"', "x", "y"], ["v", "y"]],
     "cat <<EOF\nv not\nEOF\nv yes": [["cat"], ["v", "yes"]],
     "cat <<-'E F'\n\tv not '\n\tE F\nv yes": [["cat"], ["v", "yes"]],
@@ -69,7 +70,7 @@ WORDS: dict[str, list[list[str | None]]] = {
     "a; exit; b": [["a"]],
     "exec a --x; b": [["exec", "a", "--x"]],
     "set -e; false; a": [],
-    "v $(date) \"$(date)\" x": [["date"], ["date"], ["v", None, None, "x"]],
+    'v $(date) "$(date)" x': [["date"], ["date"], ["v", None, None, "x"]],
     "v $HOME ~/x": [["v", None, None]],
     "a *.py": [["a", "*.py"]],
     "a | b && c": [["a"], ["b"], ["c"]],
@@ -86,7 +87,7 @@ def test_words_are_those_that_bash_delivers(text: str) -> None:
 
 def test_a_word_says_why_it_cannot_be_known_and_what_is_expanded_in_it() -> None:
     """And keeps how it is written."""
-    words = read("v $(date) $UNSET \"$(x)\" ~/m a* {b,c}").invocations[-1].words
+    words = read('v $(date) $UNSET "$(x)" ~/m a* {b,c}').invocations[-1].words
 
     assert [(word.why, sorted(word.expands)) for word in words] == [
         ("", []),
@@ -103,7 +104,7 @@ def test_a_word_says_why_it_cannot_be_known_and_what_is_expanded_in_it() -> None
 
 def test_every_character_of_a_value_has_its_place() -> None:
     """Through quotes, variables, lists and nested scripts; an excerpt of the value can be read in its turn."""
-    text = "J='{\"a\": 1}'\nA=(--x \"$J\")\nbash -c \"v ${A[0]} ${A[1]}\"\n"
+    text = 'J=\'{"a": 1}\'\nA=(--x "$J")\nbash -c "v ${A[0]} ${A[1]}"\n'
     whole, inner = read(text).invocations
 
     assert whole.words[2].excerpt == Excerpt('v --x {"a": 1}', [35, 36, 16, 17, 18, 44, *range(3, 12)])
@@ -114,7 +115,7 @@ def test_every_character_of_a_value_has_its_place() -> None:
         ("1}", [9, 10]),
     ]
 
-    listed = read("A=(--x '{\"a\": 1}'); v \"${A[@]}\"").invocations[0].words
+    listed = read('A=(--x \'{"a": 1}\'); v "${A[@]}"').invocations[0].words
     assert [listed[2].value, list(listed[2].at or ())] == ['{"a": 1}', list(range(8, 16))]
 
 
@@ -161,7 +162,7 @@ def test_both_sides_of_what_cannot_be_decided_are_read(text: str) -> None:
 
 def test_what_differs_after_a_condition_cannot_be_known() -> None:
     """What both sides have in common stays known."""
-    text = "A=(--x 1); P=1; S='--a'; if grep q z; then A+=(--y); P=2; S=\"$S --b\"; fi; v \"${A[@]}\" $P $S"
+    text = 'A=(--x 1); P=1; S=\'--a\'; if grep q z; then A+=(--y); P=2; S="$S --b"; fi; v "${A[@]}" $P $S'
 
     assert commands(text)[-1] == ["v", "--x", "1", None, None, "--a", None]
 
@@ -246,9 +247,9 @@ TROUBLES: dict[str, tuple[str, list[tuple[str, int, int]], str]] = {
         "# one\nv m --a 1 \\\n  --b 2\n",
     ),
     "in a list": (
-        "A=(\n  --a 1 \\ # one\n  --b 2\n)\nv \"${A[@]}\"\n",
+        'A=(\n  --a 1 \\ # one\n  --b 2\n)\nv "${A[@]}"\n',
         [("comment-after-continuation", 2, 9)],
-        "A=(\n  --a 1  # one\n  --b 2\n)\nv \"${A[@]}\"\n",
+        'A=(\n  --a 1  # one\n  --b 2\n)\nv "${A[@]}"\n',
     ),
     "Windows line ends": ("v m \\\r\n  --a 1\r\n", [("carriage-returns", 1, 6)], "v m \\\n  --a 1\n"),
     "typographic quotes": (
@@ -272,15 +273,23 @@ TROUBLES: dict[str, tuple[str, list[tuple[str, int, int]], str]] = {
         [("prompt", 1, 1), ("prompt", 2, 1), ("prompt", 3, 1), ("unexpected-token", 3, 8), ("prompt", 4, 1)],
         "v m \\\n--a 1\nw\nx\n",
     ),
-    "blanks around =": ("X = y\nexport Y = z\n", [("not-an-assignment", 1, 1), ("not-an-assignment", 2, 8)], "X=y\nexport Y=z\n"),
+    "blanks around =": (
+        "X = y\nexport Y = z\n",
+        [("not-an-assignment", 1, 1), ("not-an-assignment", 2, 8)],
+        "X=y\nexport Y=z\n",
+    ),
     "no name": ("nccl-debug=info v\n", [("not-an-assignment", 1, 1)], "nccl-debug=info v\n"),
     "a blank after =": ("PORT= 8000\n", [("not-an-assignment", 1, 1)], "PORT=8000\n"),
     "JSON without quotes": (
         'v --x {"a": 1, "b": 2} --y={"c":3}\n',
         [("unquoted-expansion", 1, 7), ("unquoted-expansion", 1, 28)],
-        "v --x '{\"a\": 1, \"b\": 2}' --y='{\"c\":3}'\n",
+        'v --x \'{"a": 1, "b": 2}\' --y=\'{"c":3}\'\n',
     ),
-    "a pattern as a value": ("v --origins * --x=a?\n", [("unquoted-expansion", 1, 13), ("unquoted-expansion", 1, 19)], "v --origins '*' --x='a?'\n"),
+    "a pattern as a value": (
+        "v --origins * --x=a?\n",
+        [("unquoted-expansion", 1, 13), ("unquoted-expansion", 1, 19)],
+        "v --origins '*' --x='a?'\n",
+    ),
     "an open quote": ("v 'a\n", [("unclosed-quote", 1, 3)], "v 'a\n"),
     "an open bracket": ("v $(a\n", [("unclosed-bracket", 1, 3)], "v $(a\n"),
     "an open block": ("if a; then\nb\n", [("unclosed-bracket", 1, 1)], "if a; then\nb\n"),
@@ -298,7 +307,7 @@ def test_troubles_are_found_and_mended(name: str) -> None:
     assert places == [(trouble.kind, *place(trouble.start)) for trouble in troubles]
     fixed = applied(text, [edit for trouble in troubles for edit in trouble.edits])
     assert meant == fixed
-    assert [] == [trouble for trouble in read(fixed).troubles if trouble.edits]
+    assert [trouble for trouble in read(fixed).troubles if trouble.edits] == []
     assert meant == shell.mended(text)
 
 
@@ -310,7 +319,7 @@ SOUND = (
     "a && \\\n\nb\n",
     "a |\n  # comment\n  b\n",
     "echo \\# 5\nb\n",
-    "v --x '{\"a\": 1}' \"[1]\" a=b\n",
+    'v --x \'{"a": 1}\' "[1]" a=b\n',
     "X=y v\nIFS= read -r line\n",
     "rm *.log; for f in *; do a; done\n",
 )
@@ -319,7 +328,7 @@ SOUND = (
 @pytest.mark.parametrize("text", SOUND)
 def test_what_is_meant_is_no_trouble(text: str) -> None:
     """Comments, quoted text, lists and here-documents may hold what they like."""
-    assert [] == kinds(text)
+    assert kinds(text) == []
 
 
 def test_bash_reads_what_stands_before_an_error() -> None:
@@ -390,7 +399,7 @@ ENDLESS = (
     "X=aaaaaaaaaa\n" + "X=$X$X\n" * 200,
     "a {1..1000000000}",
     "X=" + "a" * 5000 + "\na ${X//" + "*a" * 50 + "b/x}",
-    "X='eval \"$X\"; eval \"$X\"'; eval \"$X\"",
+    'X=\'eval "$X"; eval "$X"\'; eval "$X"',
     "A=A; a $((A))",
     "while true; do X=$X-; done",
 )
@@ -425,12 +434,21 @@ def test_no_text_is_too_odd(text: str) -> None:
     assert fixed == shell.mended(fixed)
 
 
+def test_no_damaged_script_is_too_odd() -> None:
+    """Signs taken out, put in and exchanged."""
+    for script in itertools.islice(shell_scripts.mutated(3), 150):
+        fixed = shell.mended(script)
+
+        assert fixed == shell.mended(fixed)
+
+
 def damaged(text: str, chance: random.Random) -> str:
     """A script as copying it from a page damages it."""
     changes: tuple[tuple[str, str], ...] = (
-        (" \\\n", " \\ \n"), (" \\\n", " \\  # why\n"), (" \\\n", " \\\n\n"), (" \\\n", " \\\n  # note \\\n"), (" \\\n", "\n"),
-        (" \\\n", " \\\n  \\\n"), (" --", " –"), (" --", " —"), ("'", "‘"), ('"', "“"), (" ", "\u00a0"), ("\n", "\r\n"), ("\n", "\n$ "),
-    )  # fmt: skip
+        *((" \\\n", cut) for cut in (" \\ \n", " \\  # why\n", " \\\n\n", " \\\n  # note \\\n", "\n", " \\\n  \\\n")),
+        *((" --", dash) for dash in (" –", " —")),
+        *(("'", "‘"), ('"', "“"), (" ", "\u00a0"), ("\n", "\r\n"), ("\n", "\n$ ")),
+    )
     for _ in range(chance.randint(1, 4)):
         old, new = chance.choice(changes)
         places = [i for i in range(len(text)) if text.startswith(old, i)]

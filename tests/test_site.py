@@ -1,7 +1,7 @@
 """The site says what the catalog says, loads nothing from elsewhere, and runs nothing that a log holds.
 
-One site is built for all of these tests, from the shipped catalog, a symptom whose every text is hostile, and a runbook
-whose executed copy is.
+One site is built for all of these tests, from the shipped catalog, a symptom and a rule whose every text is hostile,
+and a runbook whose executed copy is.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_runbooks import markup, render, session, site
+from vllm_runbooks import markup, myst, render, session, site, site_options
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.notebook import JUDGEMENT_MIME, load_runbook
-from vllm_runbooks.records import Answer, Facts, Level, Outcome, Role, Severity, Symptom, record
+from vllm_runbooks.records import Answer, Facts, Level, Outcome, Role, Rule, Severity, Symptom, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,9 +153,25 @@ def hostile_symptom() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def hostile_rule() -> dict[str, Any]:
+    """A rule that says something hostile wherever its author may write."""
+    said = "\n\n".join((*PAYLOADS, *MARKDOWN))
+    line = " ".join(PAYLOADS)
+    asked = {"vllm": line, "gpus": line, "file": line}
+    rows = {f"{name} {line}": {"instead": {"option": line}, "note": said, "choices": [line]} for name in ("a", "b`")}
+    return {
+        "id": "shell.evil-markup", "title": line, "severity": "error", "message": [said], "why": said, "mends": said,
+        "examples": [{"text": f"{said}\n````\n</pre></mark>{line}", "at": said, "fixed": f"{line}\n{said}", **asked}],
+        "near_misses": [{"text": said, "why": said, **asked}],
+        "values": {"table": rows, f"deep {line}": {"x": rows}},
+        "references": [said, "javascript:window.PWN_41=1", "https://docs.example/page"],
+        "verified": {"date": line, "vllm": line},
+    }  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pages of the shipped catalog with a hostile symptom and a hostile run among them."""
+    """The pages of the shipped catalog with a hostile symptom, a hostile rule and a hostile run among them."""
     root = tmp_path_factory.mktemp("site")
     executed, runbook = root / "executed", root / "hostile.ipynb"
     executed.mkdir()
@@ -163,7 +179,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (executed / "hostile--a-case.ipynb").write_text(json.dumps(EXECUTED), encoding="utf-8")
     symptoms = [*session.load_catalog(()).symptoms.values(), record(Symptom, hostile_symptom())]
     page = site._page(load_runbook(runbook), executed)
-    site.write_sources(root / "source", docs=DOCS, symptoms=symptoms, pages=[page])
+    rules = [*session.knowledge().rules.values(), record(Rule, hostile_rule())]
+    site.write_sources(root / "source", docs=DOCS, symptoms=symptoms, rules=rules, pages=[page])
     site._run_sphinx(root / "source", root / "built" / "html", root / "doctrees")
     return root / "built" / "html"
 
@@ -231,9 +248,10 @@ def test_nothing_hostile_is_left_in_a_page(built: Path) -> None:
         assert not [attributes for _, attributes in inside if re.search(r"url|\\", attributes.get("style", ""))], name
 
 
-def test_hostile_texts_are_shown_whole(built: Path) -> None:
-    """What a symptom says is all there to read, markup included."""
-    page = "".join(dict(pages(built))["symptoms/evil.markup.html"].text)
+@pytest.mark.parametrize("name", ["symptoms/evil.markup.html", "rules/shell.evil-markup.html"])
+def test_hostile_texts_are_shown_whole(built: Path, name: str) -> None:
+    """What a symptom or a rule says is all there to read, markup included."""
+    page = "".join(dict(pages(built))[name].text)
     for said in PAYLOADS:
         assert page.count(" ".join(said.split())) >= 8
     for said in (
@@ -304,6 +322,48 @@ def test_every_symptom_has_a_page(built: Path) -> None:
             assert remedy.cost.split("{")[0].replace("`", "")[1:] in text
 
 
+def test_every_rule_has_a_page(built: Path) -> None:
+    """The page of a rule shows its examples, wrong and corrected, and the index and the sidebar lead there."""
+    found = dict(pages(built))
+    links = {attributes.get("href") for _, attributes in found["rules/index.html"].article}
+    sidebar = {attributes.get("href") for tag, attributes in found["rules/option.removed.html"].all if tag == "a"}
+    rules = session.knowledge().rules
+    assert rules
+    for name, rule in rules.items():
+        page = found[f"rules/{name}.html"]
+        text = " ".join("".join(page.text).split())
+        assert f"{name}.html" in links
+        assert name == "option.removed" or f"{name}.html" in sidebar
+        assert re.sub(r"[._]+", "-", name) in page.ids
+        assert " ".join(rule.title.replace("`", "").split()) in text
+        assert ("mark", {"class": "wrong"}) in page.article
+        for example in rule.examples:
+            shown = example.fixed or ""
+            assert " ".join("".join(c if c.isprintable() else " " for c in shown).split()) in text
+
+
+def test_the_place_that_is_wrong_is_marked(built: Path) -> None:
+    """The words that an example names are marked in its script, what `lint` says of them stands below it."""
+    text = (built / "rules" / "option.removed.html").read_text(encoding="utf-8")
+    page = "".join(dict(pages(built))["rules/option.removed.html"].text)
+    examples = session.knowledge().rules["option.removed"].examples
+    assert [e.at for e in examples] == re.findall(r'<mark class="wrong">(.*?)</mark>', text)
+    assert all(e.says in " ".join(page.split()) for e in examples)
+
+
+@pytest.mark.parametrize("kind", ["option", "environment"])
+def test_every_option_of_every_release_has_an_entry(built: Path, kind: str) -> None:
+    """Each is found on its page by its anchor, and the index leads there."""
+    folder = {"option": "options", "environment": "variables"}[kind]
+    found = dict(pages(built))
+    anchors = {f"{name.partition('/')[2]}#{anchor}" for name, page in found.items() for anchor in page.ids}
+    links = {a.get("href") for _, a in found[f"{folder}/index.html"].article if "#" in a.get("href", "")[1:]}
+    entries = site_options.entries(kind)
+    assert {href.partition("#")[2] for href in links if href} >= {entry.target for entry in entries}
+    assert not [href for href in links if href and not href.startswith("#") and href not in anchors]
+    assert max(path.stat().st_size for path in (built / folder).glob("*.html")) < 400_000
+
+
 def test_symptoms_and_runbooks_lead_to_each_other(built: Path) -> None:
     """A symptom's page names its runbook, the runbook's page its symptoms; unknown names are left out."""
     found = dict(pages(built))
@@ -348,7 +408,7 @@ def tokens(markdown: str) -> list[Any]:
 @given(st.one_of(st.text(), st.text(alphabet="`ab_ -.#{}[]()<>|\\\n:=*+1&⟨⟩!$%^~'\""), st.sampled_from(MARKDOWN)))
 def test_prose_is_never_markup(text: str) -> None:
     """Whatever an author writes is paragraphs of text and of code between backticks, in their words."""
-    seen = tokens(site.prose(text))
+    seen = tokens(myst.prose(text))
     assert {t.type for t in seen} <= {
         "paragraph_open",
         "paragraph_close",
@@ -367,20 +427,30 @@ def test_prose_is_never_markup(text: str) -> None:
 @given(st.one_of(st.text(), st.text(alphabet="`~ \n\ta:")))
 def test_a_log_is_one_literal_block(text: str) -> None:
     """No line of a log ends the block that it stands in."""
-    assert [t.type for t in tokens(site.literal(text))] == ["fence"]
+    assert [t.type for t in tokens(myst.literal(text))] == ["fence"]
+
+
+@given(st.lists(st.tuples(st.text(alphabet="`~<>&\"'/ \n\tab:"), st.sampled_from(["", "wrong"]))))
+def test_a_marked_text_is_one_block_and_its_marks(pieces: list[tuple[str, str]]) -> None:
+    """Nothing in a marked text is an element but its marks, and it can be read as it was."""
+    (block,) = tokens(myst.marked(pieces))
+    found = Elements(f"<article>{block.content}</article>")
+    assert (block.type, block.info) == ("fence", "{raw} html")
+    assert [tag for tag, _ in found.article[1:]] == ["div", "div", "pre", *("mark" for _, mark in pieces if mark)]
+    assert "".join(found.text).strip() == "".join(myst.printable(text) for text, _ in pieces).strip()
 
 
 @given(st.one_of(st.text(), st.text(alphabet="` ab|\\")))
 def test_code_is_code_and_nothing_else(text: str) -> None:
     """Inline code of any text is one piece of code with that text."""
-    inside = [t for t in tokens(f"a {site.code(text)} b") if t.type == "code_inline"]
+    inside = [t for t in tokens(f"a {myst.code(text)} b") if t.type == "code_inline"]
     visible = " ".join("".join(c if c.isprintable() or c.isspace() else "\ufffd" for c in text).split())
     assert [t.content for t in inside] == ([visible] if visible else [])
 
 
 def test_ids_in_prose_lead_to_their_pages() -> None:
     """A known id becomes a link, with and without backticks; others stay text."""
-    said = site.prose("see oom.weights, `oom.weights` or oom.other.", linked={"oom.weights"})
+    said = myst.prose("see oom.weights, `oom.weights` or oom.other.", linked={"oom.weights"})
     assert said == "see [`oom.weights`](oom.weights.md)\\, [`oom.weights`](oom.weights.md) or oom\\.other\\."
 
 
@@ -565,10 +635,11 @@ def test_adding_a_symptom_goes_as_described(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_commands_of_the_front_page_work(tmp_path: Path) -> None:
-    """The front page's commands, on the log of the page on authoring, end with the statuses that are documented."""
+    """The front page's commands, on the log of the page on authoring and a copied script, end as is documented."""
     write_files("authoring.md", tmp_path)
+    shutil.copyfile(ROOT / "catalog" / "cases" / "copied-launch-script" / "launch.sh", tmp_path / "launch.sh")
     statuses = [run(command, tmp_path).returncode for command, _ in commands("index.md")]
-    assert statuses == [1, 1, 0]
+    assert statuses == [1, 1, 0, 1, 1]
     named = re.findall(r"`(vllm-runbooks diagnose \S+)`", (DOCS / "index.md").read_text(encoding="utf-8"))
     assert [run(command, tmp_path).returncode for command in named] == [1]
 

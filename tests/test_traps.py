@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from conftest import SHARED
-from vllm_runbooks import authoring, catalog, session
+from vllm_runbooks import authoring, catalog, checking, documents, session
+from vllm_runbooks.records import Issue, IssueSeverity
 
 BY_SYMPTOM = {
     "2.2": ("qwen-a100-relogged-by-wrapper", "engine.v0_claimed"),
@@ -19,13 +21,44 @@ BY_SYMPTOM = {
 """A symptom that says so, and the recorded case in which it does."""
 BY_CLAIM = frozenset({"2.2", "2.3", "2.5", "3.1", "3.2", "3.3"})
 """A claim of the document that is judged on the case's own figures."""
-NEED_COMMANDS = frozenset(
-    {
-        "1.1", "1.2", "1.3", "1.4", "1.5", "1.6", "1.7", "1.11", "1.12", "1.14", "1.15", "1.16", "1.18",
-        "2.1", "2.4", "3.6", "3.7", "3.8", "4.1", "4.2", "4.8", "5.1", "5.9",
-    }
-)  # fmt: skip
-"""What is wrong in a command: not before commands are read and checked."""
+ONE, TWO, THREE, FOUR, FIVE = (
+    ("single-gpu-oom-and-8x3090-split.md", "0.16.0", "8xRTX3090"),
+    ("shared-gpu-memory-profiling.md", "0.11.0", "8xA100-80GB"),
+    ("gpt-oss-and-gemma-on-a100.md", "0.19.0", "A100-80GB"),
+    ("multi-node-ray.md", "0.7.2", "RTX3090@node1,H800@node2"),
+    ("edge10-toolchain.md", "0.11.0", "2xA100-80GB"),
+)
+"""The documents, each with the release that it is about and the GPUs that it has."""
+BY_RULE = {
+    "1.1": (ONE, "shell.comment-after-continuation", r"\\ +#"),
+    "1.2": (ONE, "option.wrong-choice", "--mm-encoder-tp-mode tensor"),
+    "1.3": (ONE, "option.foreign", "--ray-namespace|--ray-address"),
+    "1.4": ((ONE[0], "0.19.0", ONE[2]), "option.removed", "--swap-space"),
+    "1.5": (ONE, "environment.wrong-value", "NCCL_DEBUG=WARNING"),
+    "1.6": (ONE, "shell.not-an-assignment", "nccl-debug=info"),
+    "1.11": (ONE, "meaning.fp8-cache-without-hardware", "--kv-cache-dtype fp8"),
+    "1.12": (ONE, "meaning.ray-on-one-host", "--distributed-executor-backend ray"),
+    "1.14": (ONE, "meaning.processor-argument-ignored", "max_pixels"),
+    "1.15": (ONE, "shell.background-unwatched", "."),
+    "1.16": (ONE, "meaning.modality-unlimited", "--limit-mm-per-prompt"),
+    "1.18": (ONE, "safety.whole-file-system", "--allowed-local-media-path /"),
+    "2.1": (TWO, "environment.wrong-value", "VLLM_USE_V1"),
+    "2.4": (TWO, "environment.allocator-split", "max_split_size_mb"),
+    "3.6": (THREE, "safety.open-port", "10000"),
+    "3.7": (THREE, "safety.remote-code-needless", "--trust-remote-code"),
+    "4.1": (FOUR, "environment.different-interfaces", "GLOO_SOCKET_IFNAME"),
+    "4.2": (FOUR, "environment.one-address-for-two-nodes", "VLLM_HOST_IP"),
+    "5.1": (FIVE, "environment.wrong-name", "LLM_USE_MODELSCOPE"),
+    "5.9": (FIVE, "meaning.gpus-unused", "CUDA_VISIBLE_DEVICES"),
+}
+"""A rule that says so, in the document itself, and words that stand in the lines where it does."""
+VALID = {
+    "1.7": (ONE, "--mm_processor_kwargs|--mm-encoder-tp-mode data"),
+    "3.8": (THREE, "256K"),
+}
+"""Words that are right: no error may point at their lines, whatever else is wrong there."""
+RECONSTRUCTED = frozenset({"4.8"})
+"""The script that lost its blanks and line ends."""
 NEED_A_PLAN = frozenset({"1.8", "1.9", "1.10", "1.13", "4.5", "4.6", "4.7"})
 """What is wrong in a table of memory: not before there is a planner."""
 NEED_A_LIST_OF_GPUS = frozenset({"1.17", "4.4"})
@@ -57,13 +90,56 @@ def test_claims_judge_the_rest_that_a_log_can_show() -> None:
     assert {claim.trap for path in paths for claim in authoring.read_claims(path).claims if claim.trap} == BY_CLAIM
 
 
+@cache
+def issues(document: tuple[str, str, str]) -> list[tuple[Issue, str]]:
+    """The issues of a document, each with its line."""
+    name, vllm, gpus = document
+    text = (SHARED / "seeds" / name).read_text("utf-8", errors="replace")
+    lines = text.split("\n")
+    found = checking.lint_text(text, name=name, vllm=vllm, gpus=gpus)
+    return [(issue, lines[issue.line - 1]) for issue in found.issues]
+
+
+@pytest.mark.parametrize("trap", sorted(BY_RULE))
+def test_a_rule_finds_the_mistake_in_the_document_itself(trap: str, seeds: Path) -> None:  # noqa: ARG001 - is there
+    """In every line that makes it as a command, or at least in one where others are prose."""
+    document, rule, words = BY_RULE[trap]
+    told = [line for issue, line in issues(document) if issue.rule == rule]
+
+    assert told
+    assert all(re.search(words, line) for line in told)
+
+
+@pytest.mark.parametrize("trap", sorted(VALID))
+def test_what_is_right_there_is_no_error(trap: str, seeds: Path) -> None:  # noqa: ARG001 - is there
+    """Options that look odd and are understood."""
+    document, words = VALID[trap]
+    wrong = [
+        issue
+        for issue, _ in issues(document)
+        if issue.severity is IssueSeverity.ERROR and issue.rule.startswith("option.") and re.search(words, issue.text)
+    ]
+
+    assert wrong == []
+
+
+def test_a_script_that_lost_its_line_ends_is_reconstructed(seeds: Path) -> None:
+    """What is certain in it: its servers with their options, and the environment of both nodes."""
+    page = documents.read((seeds / FOUR[0]).read_text("utf-8", errors="replace"), FOUR[0])
+
+    assert page.starts
+    assert all(start.is_reconstructed for start in page.starts)
+    assert [node.environment["VLLM_HOST_IP"].value.value for node in page.nodes] == ["192.168.1.1", "192.168.1.1"]
+
+
 def test_every_trap_is_caught_or_named_as_not_caught_yet() -> None:
     """None is forgotten, and none that is caught is still listed as open."""
     if not (SHARED / "seeds").is_dir():
         pytest.skip("the source documents are not at hand")
     told = (SHARED / "seeds" / "README.md").read_text("utf-8")
     numbers = set(re.findall(r"(?:^  - |[.;] )([1-5]\.\d{1,2})[: ]", told, re.MULTILINE))
-    open_ones = NEED_COMMANDS | NEED_A_PLAN | NEED_A_LIST_OF_GPUS | NEED_EDGE10
+    caught = BY_SYMPTOM.keys() | BY_CLAIM | BY_RULE.keys() | VALID.keys() | RECONSTRUCTED
+    open_ones = NEED_A_PLAN | NEED_A_LIST_OF_GPUS | NEED_EDGE10
 
-    assert numbers == BY_SYMPTOM.keys() | BY_CLAIM | open_ones
-    assert not open_ones & (BY_SYMPTOM.keys() | BY_CLAIM)
+    assert numbers == caught | open_ones
+    assert not open_ones & caught

@@ -49,7 +49,7 @@ class Problem:
     """Something about one word that the release refuses, warns of, or takes otherwise than it looks."""
 
     kind: str
-    """One of REFUSALS, or duplicate, abbreviation, underscore, deprecated, model-option, not-read."""
+    """One of REFUSALS, or duplicate, abbreviation, underscore, deprecated, model-option, model-ignored, not-read."""
     word: int | None
     """Index of the word at fault; None where something is missing from the command as a whole."""
     option_word: int | None
@@ -316,6 +316,8 @@ class _Parser:
         self.is_open = False
         """Whether words that cannot be known, or a file that was not read, may hold more than is seen."""
         self.is_helped = False
+        self.takes_first = entry == "serve" or release.features.get("api_server_model") != "ignored"
+        """Whether the program takes its model from the first argument, where its parser has a place for it."""
 
     def parsed(self) -> Parsed:
         """The command, understood."""
@@ -330,8 +332,10 @@ class _Parser:
         else:
             self._check()
         model = self.flags.pop(_MODEL, None)
-        if model is not None:
+        if model is not None and self.takes_first:
             self.flags["model"] = model
+        elif model is not None:
+            self._tell_ignored(model)
         model = self.flags.get("model")
         return Parsed(
             self.flags,
@@ -553,9 +557,18 @@ class _Parser:
             self._role(token, "unknown")
             left.insert(0, positional)
             return
-        self._role(token, "lost" if is_lost else "model" if positional.dest == _MODEL else "positional")
+        is_model = positional.dest == _MODEL and self.takes_first
+        self._role(token, "lost" if is_lost else "model" if is_model else "positional")
         self.given.setdefault(positional.dest, []).append(token.word)
         self._set(positional, [token], token, "")
+
+    def _tell_ignored(self, model: Any) -> None:
+        """Tell of a model in a place that the parser has and the program does not read."""
+        loaded = self._current("model")
+        if model is UNKNOWN or model == loaded:
+            return
+        says = {"value": _cut(str(model))} | ({"loaded": _cut(loaded)} if isinstance(loaded, str) else {})
+        self.problems.append(Problem("model-ignored", self.given[_MODEL][-1], None, None, "model", says))
 
     def _tell_extra(self, token: Token) -> None:
         text = self.words[token.word] if token.is_made else token.text

@@ -66,6 +66,8 @@ _WRAPS: dict[str, Callable[[str], Any]] = {
 }
 """Where the names of an enumeration stand in a value of its type."""
 _MAX_DEPTH = 40
+_MAX_WORDS = 300
+"""Words that one check is tried with."""
 
 
 class _Caught(BaseException):
@@ -170,6 +172,8 @@ class Types:
         self.conversions: dict[str, Any] = {}
         self._references: dict[str, Any] = {}
         self._inside_check = False
+        self._key_name = "value"
+        """The key whose type is being described; a check may ask for it."""
 
     def of(self, convert: Any) -> Any:
         """The type that argparse's `type=` stands for."""
@@ -339,8 +343,10 @@ class Types:
         """What a value with a check of its own accepts, of the names of its enumeration and of a fixed list."""
         from pydantic_core import SchemaValidator, core_schema  # noqa: PLC0415 - vLLM's
 
+        name = self._key_name
+        field = core_schema.typed_dict_schema({name: core_schema.typed_dict_field(schema)})
         definitions = list(self._references.values())
-        whole = core_schema.definitions_schema(schema, definitions) if definitions else schema
+        whole = core_schema.definitions_schema(field, definitions) if definitions else field
         try:
             validator = SchemaValidator(whole)
         except Exception:  # noqa: BLE001 - a schema that cannot stand alone is left undescribed
@@ -348,16 +354,18 @@ class Types:
 
         def accepts(value: Any) -> bool:
             try:
-                validator.validate_json(json.dumps(value))
+                validator.validate_json(json.dumps({name: value}))
             except Exception:  # noqa: BLE001 - an error of any kind is a refusal
                 return False
             return True
 
-        names = _members(schema)
+        names = list(dict.fromkeys([*_members(schema), *_mentioned(schema["function"]["function"])]))
         told: dict[str, Any] = {
             "accepts": [value for value in _JSON_PROBES if accepts(value)],
             "refuses": [value for value in _JSON_PROBES if not accepts(value)],
         }
+        if accepts({}):
+            told["any_keys"] = accepts({"no such key": 1})
         for place, wrap in _WRAPS.items():
             words = [name for name in names if accepts(wrap(name))]
             if words:
@@ -440,10 +448,14 @@ class Types:
             told["checks"] = checks
         fields = body["fields"]
         pairs = fields.items() if isinstance(fields, dict) else ((field["name"], field) for field in fields)
+        # A key's own check is told apart from one of the value that holds the object.
+        kept, self._inside_check = self._inside_check, False
         for key, field in pairs:
+            self._key_name = key
             told["keys"][key] = self._key(
                 field, depth, is_typed_dict=schema["type"] == "typed-dict", total=schema.get("total", True)
             )
+        self._inside_check = kept
         return name
 
     def _key(self, field: Any, depth: int, *, is_typed_dict: bool, total: bool) -> dict[str, Any]:
@@ -492,6 +504,23 @@ def _members(schema: Any) -> list[str]:
     elif isinstance(schema, list):
         found += [name for part in schema for name in _members(part)]
     return list(dict.fromkeys(found))
+
+
+def _mentioned(check: Any, depth: int = 2) -> list[str]:
+    """The words in collections and enumerations that a check of vLLM's names, also through functions that it calls."""
+    function = inspect.unwrap(getattr(check, "__func__", check))
+    code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+    if code is None or not str(names.get("__name__", "")).startswith("vllm") or not depth:
+        return []
+    found: list[str] = []
+    for value in (names[name] for name in code.co_names if name in names):
+        if isinstance(value, type) and issubclass(value, enum.Enum):
+            found += value.__members__
+        elif isinstance(value, (Mapping, list, tuple, set, frozenset)):
+            found += sorted(item for item in value if isinstance(item, str))
+        elif inspect.isfunction(value):
+            found += _mentioned(value, depth - 1)
+    return found[:_MAX_WORDS]
 
 
 def _source(function: Any) -> str | None:

@@ -98,12 +98,17 @@ class _Judge:
     def _checked(self, value: Any, kind: Mapping[str, Any], path: tuple[str | int, ...]) -> bool:
         """A value that a function of the release checks, judged by what the function was found to accept."""
         tried = _tried(value, kind)
+        if tried is None and isinstance(value, dict) and kind.get("any_keys") is False:
+            return self.judge(value, kind["checked"], path)
         if tried is None:
             # A check that runs before the type may turn the value into one that fits it, or replace the type.
             is_last = str(kind.get("by", "")).startswith("after")
             if is_last and not _is_right(value, kind["checked"], self.objects):
                 return self.judge(value, kind["checked"], path)
-            tried = _is_right(value, kind["checked"], self.objects) or not _is_like_refused(value, kind)
+            beneath = _beneath(kind)
+            has_type = beneath != "any" or not isinstance(value, int | float)
+            is_right = has_type and _is_right(value, beneath, self.objects)
+            tried = is_right or not _is_like_refused(value, kind)
         words = kind.get("words", ())
         more = {"choices": " ".join(words)} if words else {}
         expected = f"one of {' '.join(words)}" if words else described(kind["checked"])
@@ -241,6 +246,14 @@ def _tried(value: Any, kind: Mapping[str, Any]) -> bool | None:
     where = kind.get("words_in", "value")
     words = [item for item in _items(value, where) if isinstance(item, str)] if "words" in kind else []
     return True if words and all(_is_word(word, kind) for word in words) else None
+
+
+def _beneath(kind: Mapping[str, Any]) -> Any:
+    """The type beneath a check and those within it that were tried together with it."""
+    inner = kind["checked"]
+    while isinstance(inner, dict) and "checked" in inner and "accepts" not in inner:
+        inner = inner["checked"]
+    return inner if "accepts" in kind else kind["checked"]
 
 
 def _is_like_refused(value: Any, kind: Mapping[str, Any]) -> bool:

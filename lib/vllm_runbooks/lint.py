@@ -42,7 +42,7 @@ from vllm_runbooks.records import (
 )
 from vllm_runbooks.redact import Redactor
 from vllm_runbooks.specs import Specs
-from vllm_runbooks.starts import Found
+from vllm_runbooks.starts import Found, Loose
 
 MAX_ISSUES = 500
 """Issues of one file; what follows is not told: nobody reads it."""
@@ -380,9 +380,22 @@ class _Judged:
         for (start, parsed), command in zip(self.parsed, commands, strict=True):
             for judgement in meaning.judge(command):
                 yield self._placed(start, parsed, judgement)
+        for loose in self.page.loose:
+            yield from self._of_option(loose)
         together = [index for index, (start, _) in enumerate(self.parsed) if self._runs_beside_others(start)]
         for index, judgement in meaning.judge_together([commands[index] for index in together]):
             yield self._placed(*self.parsed[together[index]], judgement)
+
+    def _of_option(self, loose: Loose) -> Iterator[Hit]:
+        """What an option that stands on a line of its own means by itself: of its command nothing is known."""
+        if loose.where != "bare":
+            return
+        data = self.data()
+        parsed = arguments.parse([word.value for word in loose.words], data)
+        command = meaning.Command(parsed.flags, support.load(data.version), cards=self.cards, entry="")
+        for judgement in meaning.judge(command):
+            if judgement.rule in meaning.OF_ONE_OPTION:
+                yield Hit(judgement.rule, loose.start, loose.end, {**judgement.says, "vllm": data.asked})
 
     def _runs_beside_others(self, start: Found) -> bool:
         """Whether a start runs at the same time as the others like it: a page may hold alternatives."""
@@ -401,6 +414,7 @@ class _Judged:
             device_count=start.gpus.count if start.gpus else None,
             environment={name: setting.value.value for name, setting in start.environment.items()},
             entry=start.entry,
+            is_elided=start.is_elided,
             defaults=_Defaults(data),
             fits=self.knowledge.specs.fits,
         )

@@ -21,7 +21,6 @@ RULES = {
     "meaning.kv-heads-not-divisible": ERROR,
     "meaning.kv-heads-replicated": INFO,
     "meaning.vocabulary-not-divisible": ERROR,
-    "meaning.layer-not-divisible": ERROR,
     "meaning.encoder-heads-not-divisible": ERROR,
     "meaning.quantization-groups-cut": ERROR,
     "meaning.more-gpus-than-given": ERROR,
@@ -44,7 +43,6 @@ RULES = {
     "meaning.encoder-on-every-gpu": INFO,
     "meaning.context-beyond-model": ERROR,
     "meaning.context-odd": INFO,
-    "meaning.tool-parser-missing": ERROR,
     "meaning.tool-parser-unused": INFO,
     "meaning.tool-parser-unknown": ERROR,
     "meaning.reasoning-parser-unknown": ERROR,
@@ -61,6 +59,14 @@ RULES = {
     "safety.secret-in-arguments": WARNING,
 }
 """Every rule that is judged here, with its severity."""
+OF_ONE_OPTION = frozenset(
+    {
+        "meaning.bfloat16-unsupported", "meaning.cache-type-unsupported", "meaning.fp8-cache-without-hardware",
+        "meaning.quantization-unsupported", "meaning.fp8-weights-without-hardware", "meaning.backend-unsupported",
+        "meaning.backend-unknown", "meaning.context-odd", "safety.whole-file-system", "safety.secret-in-arguments",
+    }
+)  # fmt: skip
+"""Rules that one option breaks, whatever else its command says."""
 FP8_HARDWARE: Capability = (8, 9)
 """From this compute capability on a card computes in FP8."""
 _FP8_WEIGHTS = ("fp8", "fbgemm_fp8", "ptpc_fp8", "fp8_per_tensor", "fp8_per_block", "fp8_per_channel", "modelopt")
@@ -97,6 +103,8 @@ class Command:
     environment: Mapping[str, str | None] = field(default_factory=dict)
     """Variables that the start sees; None: set, and nobody knows to what."""
     entry: str = "serve"
+    is_elided: bool = False
+    """Whether arguments are left out of it, written as `...`: what is not given may be among them."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Of the release, by `dest`."""
     fits: Fits | None = None
@@ -238,8 +246,7 @@ def _layers(command: Command) -> Iterator[Judgement]:
     if not width or (method or "").endswith("mxfp4"):  # those kernels pad the width
         return
     if width % size:
-        yield _judged("meaning.layer-not-divisible", "tensor_parallel_size", size=size, width=width, model=model.id)
-        return
+        return  # refused as well, but no model is known of which the heads or the vocabulary are not, too
     group = _group(command, model)
     if group and (width // size) % group:
         yield _judged(
@@ -307,7 +314,7 @@ def _number_of_gpus(command: Command) -> Iterator[Judgement]:
     dests = _by_parallel_size(command)
     if seen is not None and needed > seen and not (len(hosts) > 1 and _is_ray(command) is not False):
         yield _judged("meaning.more-gpus-than-given", *dests, needed=needed, given=seen)
-    elif command.visible is not None and needed < command.visible:
+    elif command.visible is not None and needed < command.visible and not command.is_elided:
         yield _judged(
             "meaning.gpus-unused",
             *dests,
@@ -382,7 +389,8 @@ def _number_format(command: Command) -> Iterator[Judgement]:
     if command.word("dtype") in _BF16_FORMATS:
         yield _judged("meaning.bfloat16-unsupported", "dtype", **says)
     elif command.flags.get("dtype", "auto") == "auto" and command.model and command.model.dtype in _BF16_FORMATS:
-        yield _judged("meaning.bfloat16-cast", "model", model=command.model.id, **says)
+        rule = "cast" if command.support.facts.get("casts_bfloat16") else "unsupported"
+        yield _judged(f"meaning.bfloat16-{rule}", "model", model=command.model.id, **says)
 
 
 def _cache_type(command: Command) -> Iterator[Judgement]:
@@ -410,8 +418,10 @@ def _backend_name(command: Command) -> str | None:
     config = command.flags.get("attention_config")
     inside = config.get("backend") if isinstance(config, Mapping) else None
     name = command.word("attention_backend") or (inside if isinstance(inside, str) else None)
+    if name:
+        return name.upper()  # an option's letters may be small, the variable's may not
     reads_variable = command.support.facts.get("reads_backend_variable")
-    return name or (command.environment.get("VLLM_ATTENTION_BACKEND") if reads_variable else None)
+    return command.environment.get("VLLM_ATTENTION_BACKEND") if reads_variable else None
 
 
 def _backend(command: Command) -> Iterator[Judgement]:
@@ -419,13 +429,11 @@ def _backend(command: Command) -> Iterator[Judgement]:
     backends = command.support.backends
     if name is None or not backends or name.casefold() == "auto":
         return
-    inside = "attention_config" in command.flags and "attention_backend" not in command.flags
     dests = tuple(dest for dest in ("attention_backend", "attention_config") if dest in command.flags)
     variables = () if dests else ("VLLM_ATTENTION_BACKEND",)
     if name not in backends:
-        if not (inside and name.upper() in backends):
-            rule = "meaning.backend-variable-unknown" if variables else "meaning.backend-unknown"
-            yield _judged(rule, *dests, variables=variables, backend=name)
+        rule = "meaning.backend-variable-unknown" if variables else "meaning.backend-unknown"
+        yield _judged(rule, *dests, variables=variables, backend=name)
         return
     backend, capability = backends[name], command.capability
     if backend and backend.capabilities and capability and capability not in backend.capabilities:
@@ -543,12 +551,10 @@ def _eager(command: Command) -> Iterator[Judgement]:
 
 
 def _parsers(command: Command) -> Iterator[Judgement]:
-    automatic, named = command.is_on("enable_auto_tool_choice"), "tool_call_parser" in command.flags
-    if automatic and not named and command.support.facts.get("auto_tool_choice_needs_parser"):
-        yield _judged("meaning.tool-parser-missing", "enable_auto_tool_choice")
+    automatic = command.is_on("enable_auto_tool_choice")
     parser = command.word("tool_call_parser")
     is_idle = parser is not None and parser not in _ALWAYS_ON and "enable_auto_tool_choice" not in command.flags
-    if is_idle and command.entry in _SERVERS:
+    if is_idle and command.entry in _SERVERS and not command.is_elided:
         yield _judged("meaning.tool-parser-unused", "tool_call_parser", parser=parser)
     for dest, plugin, table, rule in (
         ("tool_call_parser", "tool_parser_plugin", command.support.tool_parsers, "meaning.tool-parser-unknown"),
@@ -560,7 +566,8 @@ def _parsers(command: Command) -> Iterator[Judgement]:
         ),
     ):
         parser = command.word(dest)
-        if parser is not None and table and parser not in table and plugin not in command.flags:
+        is_read = dest != "tool_call_parser" or automatic
+        if parser is not None and is_read and table and parser not in table and plugin not in command.flags:
             yield _judged(rule, dest, parser=parser, known=_listed(table))
 
 
@@ -623,7 +630,9 @@ def _local_media(command: Command) -> Iterator[Judgement]:
 
 
 def _open_port(command: Command) -> Iterator[Judgement]:
-    if command.entry not in _SERVERS or "uds" in command.flags or command.flags.get("headless") is True:
+    if command.is_elided or command.entry not in _SERVERS or "uds" in command.flags:
+        return
+    if command.flags.get("headless") is True:
         return
     host = command.flags.get("host", command.defaults.get("host"))
     if host is None and command.support.facts.get("listens_everywhere") is not True:

@@ -44,6 +44,7 @@ _RULES = {
     "underscore": "option.underscore",
     "deprecated": "option.deprecated",
     "model-option": "option.model-as-option",
+    "model-ignored": "option.model-ignored",
     "not-read": "option.file-not-read",
 }
 """Rules by the kind of problem; an unknown option is told apart by what other releases and programs know."""

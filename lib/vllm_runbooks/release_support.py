@@ -436,6 +436,9 @@ def _facts(source: _Source) -> dict[str, Any]:
         "cut_blocks_refused": any(_mentions(tree, "weight quantization block_k") for tree in shapes),
         "cut_blocks_of_experts_refused": checks_experts and not mends_experts,
     }
+    settings = [source.first("config.py"), *source.folder("config")]
+    if any(_mentions(tree, "Falling back to %s for compatibility") for tree in settings):
+        found["casts_bfloat16"] = True
     if any(_listens_everywhere(tree) for tree in entries):
         found["listens_everywhere"] = True
     return found

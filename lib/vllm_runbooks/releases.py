@@ -38,6 +38,9 @@ _WHEELS = (
 _OTHER_DEVICES = re.compile(r"\bis_(?:cpu|tpu|xpu|hpu|neuron|rocm)\(\)")
 """Conditions under which a value is not that of a CUDA GPU."""
 _SCRIPT = Path(__file__).with_name("dump_parser.py")
+_STAGE = "vllm-openai"
+"""The stage of the Dockerfile that is published as the image of that name."""
+_API_SERVER = Path("entrypoints", "openai", "api_server.py")
 _MAX_CONDITION = 80
 """Characters of a condition in the sources that is kept to be shown."""
 
@@ -57,6 +60,7 @@ def add(
     python: Path,
     *,
     source: Path | None = None,
+    dockerfile: Path | None = None,
     folder: Path | None = None,
     time_limit: float = TIME_LIMIT,
 ) -> Added:
@@ -66,16 +70,18 @@ def add(
         version: The release, such as 0.34.0; no development build.
         python: A Python with the requirements of one vLLM for CPU.
         source: A folder that holds the unpacked package `vllm/`; without it the package is downloaded.
+        dockerfile: The release's own docker/Dockerfile; without it the image's entry point stays unknown.
         folder: Where the data goes; the catalog's own folder if None.
         time_limit: Seconds for the dump.
 
     Raises:
-        InputError: The release cannot be had, or that Python cannot import it.
+        InputError: The release cannot be had, its Dockerfile cannot be read, or that Python cannot import it.
     """
     if options.version_key(version) is None or not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise InputError(f"{version}: is no release of vLLM; give one such as 0.33.0")
     if not python.is_file():
         raise InputError(f"{python}: is no Python; name one with the requirements of vLLM for CPU")
+    docker = _read(dockerfile) if dockerfile else None
     with tempfile.TemporaryDirectory(prefix="vllm-runbooks-release-") as name:
         scratch = Path(name)
         if source is None:
@@ -91,10 +97,17 @@ def add(
             "python": dump["python"],
             "device": dump["device"],
         }
-        records = records_of(dump, root / "vllm")
+        records = records_of(dump, root / "vllm", docker)
         changed = write(folder or options.releases_dir(), version, made, records)
         changed += _add_others(root / "vllm", version, folder or options.releases_dir())
     return Added(version, len(records), tuple(changed))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); name the release's docker/Dockerfile") from None
 
 
 def _add_others(package: Path, version: str, folder: Path) -> list[str]:
@@ -252,7 +265,7 @@ def with_gpu(dump: dict[str, Any], other: Mapping[str, Any]) -> None:
 # ---- records
 
 
-def records_of(dump: Mapping[str, Any], package: Path) -> dict[str, Any]:
+def records_of(dump: Mapping[str, Any], package: Path, dockerfile: str | None = None) -> dict[str, Any]:
     """One record for each thing that a release has, by "kind name"."""
     records: dict[str, Any] = {}
     entries = {
@@ -275,6 +288,10 @@ def records_of(dump: Mapping[str, Any], package: Path) -> dict[str, Any]:
     listed = {name: _variable(told) for name, told in dump["environment"].items()}
     unlisted = {name: {"listed": False} for name in names_read(package) if name not in listed}
     records |= {f"environment {name}": told for name, told in (listed | unlisted).items()}
+    programs = {"image_entry": image_entry(dockerfile or ""), "api_server_model": None}
+    if any(not told["option_strings"] for told in dump["entries"]["api_server"]["options"]):
+        programs["api_server_model"] = api_server_model(package)
+    records |= {f"feature {name}": told for name, told in programs.items() if told is not None}
     defaults = {
         told.get("dest", name.lstrip("-").replace("-", "_")): told.get("default") for name, told in serve.items()
     }
@@ -415,6 +432,46 @@ def _name_read(node: ast.AST) -> Iterator[str]:
         taken = node.args[0]
     if isinstance(taken, ast.Constant) and isinstance(taken.value, str) and taken.value.startswith("VLLM_"):
         yield taken.value
+
+
+def api_server_model(package: Path) -> str | None:
+    """Whether the API server's program reads the model that its parser takes as the first argument: taken or ignored.
+
+    It does if its module, or one that it imports when it is run, asks for `model_tag`. None: there is no such module.
+    """
+    try:
+        text = (package / _API_SERVER).read_text(encoding="utf-8")
+        tree = ast.parse(text)
+    except (OSError, SyntaxError, ValueError):
+        return None
+    texts = [text]
+    for block in (node for node in tree.body if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)):
+        for node in ast.walk(block):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vllm."):
+                path = package.parent.joinpath(*str(node.module).split(".")).with_suffix(".py")
+                texts += [path.read_text(encoding="utf-8")] if path.is_file() else []
+    return "taken" if any("model_tag" in text for text in texts) else "ignored"
+
+
+def image_entry(dockerfile: str) -> str | None:
+    """The program that the published image starts, from its Dockerfile: serve or api_server; None: it is not known."""
+    parents: dict[str, str] = {}
+    entries: dict[str, str] = {}
+    stage = ""
+    for line in dockerfile.replace("\\\n", " ").splitlines():
+        words = line.split()
+        if len(words) > 3 and words[0].upper() == "FROM" and words[-2].upper() == "AS":
+            stage = words[-1]
+            parents[stage] = words[-3]
+        elif words and words[0].upper() == "ENTRYPOINT":
+            entries[stage] = " ".join(re.findall(r"[^\s\[\]\",]+", line)[1:])
+    stage = _STAGE
+    while stage in parents and stage not in entries:
+        stage = parents.pop(stage)
+    entry = entries.get(stage, "")
+    if entry == "vllm serve":
+        return "serve"
+    return "api_server" if entry.endswith("-m vllm.entrypoints.openai.api_server") else None
 
 
 def moving_defaults(package: Path, dump: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from vllm_runbooks import shell_run, shell_syntax, shell_troubles
 from vllm_runbooks.excerpt import Excerpt, applied
-from vllm_runbooks.shell_run import Assignment, Invocation, Word
 from vllm_runbooks.shell_troubles import Trouble
+from vllm_runbooks.shell_values import Assignment, Invocation, Word
 
 __all__ = ["Assignment", "Invocation", "Script", "Trouble", "Word", "mended", "read"]
 

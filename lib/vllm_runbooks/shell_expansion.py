@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from vllm_runbooks.shell_syntax import Literal, Parameter, Part, Parts
@@ -22,6 +23,9 @@ class Unreadable(Exception):  # noqa: N818 - an answer, not a failure
 
 # Patterns
 
+_STAR = "**"
+"""Any run of signs."""
+
 
 class Pattern:
     """A glob pattern: signs with whether each is quoted. A text is matched in one pass over all places at once."""
@@ -36,8 +40,8 @@ class Pattern:
             if quoted or sign not in "*?[\\":
                 self._tokens.append(sign)
             elif sign == "*":
-                if not self._tokens or self._tokens[-1] != "**":
-                    self._tokens.append("**")
+                if not self._tokens or self._tokens[-1] != _STAR:
+                    self._tokens.append(_STAR)
             elif sign == "?":
                 self._tokens.append(None)
             elif sign == "\\":
@@ -50,7 +54,7 @@ class Pattern:
                     index = found[1]
                 else:
                     self._tokens.append("[")
-        self.is_literal = all(isinstance(token, str) and token != "**" for token in self._tokens)
+        self.is_literal = all(isinstance(token, str) and token != _STAR for token in self._tokens)
         self.cost = 1 + len(self._tokens) // 32
 
     @property
@@ -61,7 +65,7 @@ class Pattern:
     def _masks(
         self, tokens: list[str | tuple[bool, str, list[tuple[str, str]]] | None]
     ) -> tuple[int, Callable[[str], int]]:
-        stars = sum(1 << i for i, token in enumerate(tokens) if token == "**")
+        stars = sum(1 << i for i, token in enumerate(tokens) if token == _STAR)
         seen: dict[str, int] = {}
 
         def mask(sign: str) -> int:
@@ -94,7 +98,7 @@ class Pattern:
         return bool(lengths) and lengths[-1] == len(text)
 
 
-_CLASSES = {
+_CLASSES: dict[str, Callable[[str], bool]] = {
     "alpha": str.isalpha,
     "digit": str.isdigit,
     "alnum": str.isalnum,
@@ -113,7 +117,8 @@ def _bracket(
     """A bracket expression that begins after its `[`: negated, signs, ranges; and where it ends."""
     negated = index < len(listed) and listed[index][0] in "!^" and not listed[index][1]
     index += negated
-    signs, ranges, first = "", [], True
+    signs, first = "", True
+    ranges: list[tuple[str, str]] = []
     end = min(len(listed), index + 512)
     while index < end:
         sign, quoted = listed[index]
@@ -428,7 +433,10 @@ def has_braces(parts: Parts) -> bool:
 
 
 def expand_braces(parts: Parts, most: int) -> list[Parts]:
-    """The words that `a{b,c}` and `{1..3}` in a word make, in order (the word itself: none); raise TooMuch beyond so many."""
+    """The words that `a{b,c}` and `{1..3}` make of a word, in order: itself where there are none.
+
+    Raises TooMuch beyond so many.
+    """
     tokens: list[Part] = []
     for part in parts:
         if isinstance(part, Literal) and not part.quoted and ("{" in part.text or "}" in part.text or "," in part.text):
@@ -520,11 +528,7 @@ class _Braces:
             index += 1
         if commas:
             edges = [start - 1, *commas, end]
-            return [
-                word
-                for left, right in zip(edges, edges[1:], strict=False)
-                for word in self.words(left + 1, right, depth + 1)
-            ]
+            return [word for left, right in pairwise(edges) for word in self.words(left + 1, right, depth + 1)]
         only = self._tokens[start] if end == start + 1 else None
         if isinstance(only, Literal) and not only.quoted and (found := _SEQUENCE.fullmatch(only.text)):
             return [[Literal(text, [only.at[0]] * len(text), quoted=False)] for text in self._sequence(found)]

@@ -6,7 +6,7 @@ Nothing is evaluated here. Reading is linear in the text, and nesting is bounded
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from vllm_runbooks.excerpt import Excerpt
@@ -14,7 +14,9 @@ from vllm_runbooks.excerpt import Excerpt
 MOST_NESTED = 40
 """Levels of brackets, quotes and compound commands in each other that are followed."""
 MOST_WORDS = 150_000
-"""Words that are read."""
+"""Words and expansions that are read."""
+MOST_COMMANDS = 30_000
+"""Simple commands that are read."""
 _MOST_RESUMED = 200
 """Faults after which reading resumes on the next line."""
 
@@ -107,12 +109,13 @@ class Redirection(NamedTuple):
 
     operator: str
     target: WordNode
-    body: Excerpt | None
+    body: Callable[[], Excerpt | None]
+    """Asked when the script has been read: the body stands below the line."""
     is_literal: bool
 
 
 class Simple(NamedTuple):
-    """Assignments, words and redirections. `written` is its index among the words that are assignments in form."""
+    """Assignments, words and redirections; a word of `declare` and its like may be an assignment as well."""
 
     assignments: tuple[AssignmentNode, ...]
     words: tuple[WordNode | AssignmentNode, ...]
@@ -260,6 +263,8 @@ _BROKEN = re.compile(r"\\[ \t\r]*(?:#[^\n]*)?(?=\n|\Z)")
 _DECLARES = frozenset({"declare", "typeset", "export", "readonly", "local"})
 _CONDITION_UNARY = frozenset(f"-{letter}" for letter in "abcdefghknoprstuvwxzGLNORS")
 _CONDITION_BINARY = frozenset({"=", "==", "!=", "=~", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"})
+_CLOSING = frozenset({("regex", ")"), ("subscript", "]"), ("index", "]")})
+"""Signs that close a bracket opened inside a piece of a word."""
 _DEFAULTS = frozenset({"-", ":-", "+", ":+", "=", ":=", "?", ":?"})
 _CLOSES = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac", "{": "}"}
 
@@ -310,7 +315,7 @@ def read_document(body: Excerpt) -> Parts:
 class _Mark(NamedTuple):
     """Where a second try begins again."""
 
-    index: int
+    place: int
     depth: int
     sizes: tuple[int, ...]
 
@@ -371,7 +376,7 @@ class _Reader:
         return (self.commands, self.fresh_lines, self.continuations, self.broken, *places, self._pending)
 
     def _back(self, mark: _Mark) -> None:
-        self.index, self.depth = mark.index, mark.depth
+        self.index, self.depth = mark.place, mark.depth
         for notes, size in zip(self._notes(), mark.sizes, strict=True):
             del notes[size:]
 
@@ -383,16 +388,19 @@ class _Reader:
         return WordNode(tuple(parts), *self._span(start, end), self.text[start:end])
 
     def _unexpected(self) -> Fault:
-        token = self._token()
-        if not token:
-            return Fault("unclosed-bracket", self.index, self.index, token="end of file")
-        return Fault(
-            "unexpected-token", self.index, self.index + len(token), token="newline" if token == "\n" else token
-        )
+        sign = self._token()
+        if not sign:
+            return Fault("unclosed-bracket", self.index, self.index, found="end of file")
+        return Fault("unexpected-token", self.index, self.index + len(sign), found="newline" if sign == "\n" else sign)
 
     def _token(self) -> str:
         found = re.compile(r"\n|;;&|;;|;&|&&|\|\||\|&|[;&|()<>]|[^\s;&|()<>]{1,80}").match(self.text, self.index)
         return found[0] if found else self.text[self.index : self.index + 1]
+
+    def _count_word(self) -> None:
+        self._words += 1
+        if self._words > MOST_WORDS:
+            raise Fault("too-much", self.index, self.index + 1, what="words", limit=str(MOST_WORDS))
 
     def _deeper(self) -> None:
         self.depth += 1
@@ -810,6 +818,8 @@ class _Reader:
             raise self._unexpected()
         command = Simple(tuple(assignments), tuple(words), tuple(self._delayed(redirections)), *self._span(begun, end))
         self.commands.append(command)
+        if len(self.commands) > MOST_COMMANDS:
+            raise Fault("too-much", begun, end, what="commands", limit=str(MOST_COMMANDS))
         return command
 
     def _declares(self, first: WordNode | AssignmentNode | None) -> bool:
@@ -817,7 +827,7 @@ class _Reader:
 
     def _delayed(self, redirections: list[tuple[str, WordNode, list[Excerpt | None], bool]]) -> list[Redirection]:
         """Redirections whose here-documents are yet to be read keep a list that is filled then."""
-        return [Redirection(op, word, _Body(body), literal) for op, word, body, literal in redirections]  # type: ignore[arg-type]
+        return [Redirection(op, word, _Body(body), literal) for op, word, body, literal in redirections]
 
     def _redirection(self) -> tuple[str, WordNode, list[Excerpt | None], bool] | None:
         found = _REDIRECTS.match(self.text, self.index)
@@ -832,14 +842,14 @@ class _Reader:
             raise (
                 self._unexpected()
                 if self.index < len(self.text)
-                else Fault("unexpected-token", found.start(), found.end(), token="newline")
+                else Fault("unexpected-token", found.start(), found.end(), found="newline")
             )
         if operator not in ("<<", "<<-"):
             return operator, self._a_word(), [None], False
         start = self.index
         mark = self._mark()
         target = self._a_word()
-        self._back(mark._replace(index=self.index))
+        self._back(mark._replace(place=self.index))
         raw = target.raw.replace("\\\n", "")
         is_literal = any(sign in raw for sign in "'\"\\")
         body: list[Excerpt | None] = [None]
@@ -849,7 +859,7 @@ class _Reader:
 
     def _redirections(self) -> tuple[Redirection, ...]:
         """The redirections after a compound command."""
-        redirections = []
+        redirections: list[tuple[str, WordNode, list[Excerpt | None], bool]] = []
         while True:
             self._blanks()
             redirection = self._redirection() if self.index < len(self.text) else None
@@ -881,9 +891,9 @@ class _Reader:
             if self.index < len(self.text) and self.text[self.index] not in _WORD_END:
                 self._a_word()  # what is glued to a list is dropped
             value = self._word((), value_start, self.index)
-        elif self.index < len(self.text) and self.text[self.index] not in _WORD_END:
-            value = self._a_word()
-        elif self.text.startswith(("<(", ">("), self.index):
+        elif (self.index < len(self.text) and self.text[self.index] not in _WORD_END) or self.text.startswith(
+            ("<(", ">("), self.index
+        ):
             value = self._a_word()
         else:
             value = WordNode((), self.at[self.index], self.at[self.index], "")
@@ -900,7 +910,7 @@ class _Reader:
         begun = self.index
         self.index += 1
         self._deeper()
-        elements = []
+        elements: list[Element] = []
         while True:
             self._linebreaks()
             if self.index >= len(self.text):
@@ -927,13 +937,11 @@ class _Reader:
 
     def _a_word(self) -> WordNode:
         start = self.index
-        self._words += 1
-        if self._words > MOST_WORDS:
-            raise Fault("too-much", start, start + 1, what="words", limit=str(MOST_WORDS))
+        self._count_word()
         found = _EASY_WORD.match(self.text, start)
         if found:
             self.index = end = found.end()
-            literal = Literal(found[0], self.at[start:end], False)  # noqa: FBT003
+            literal = Literal(found[0], self.at[start:end], False)
             return WordNode((literal,), self.at[start], self.at[end - 1] + 1, found[0])
         parts = self.parts("word", start)
         if self.index == start:
@@ -962,9 +970,9 @@ class _Reader:
                 if kind == "word" and sign in "<>" and text.startswith("(", self.index + 1):
                     found.append(self._process())
                     continue
-                if kind == "regex" and sign == ")" and brackets:
-                    brackets -= 1
-                elif kind in ("subscript", "index") and brackets and sign == "]":
+                if (kind == "regex" and sign == ")" and brackets) or (
+                    kind in ("subscript", "index") and brackets and sign == "]"
+                ):
                     brackets -= 1
                 else:
                     break
@@ -1075,6 +1083,7 @@ class _Reader:
 
     def _dollar(self, *, quoted: bool) -> Part | list[Part]:
         begun = self.index
+        self._count_word()
         text = self.text
         after = begun + 1
         while text.startswith("\\\n", after):
@@ -1233,7 +1242,8 @@ class _Reader:
             if not text.startswith("]", self.index):
                 return self._bad_braced(begun, quoted=quoted)
             self.index += 1
-        operator, arguments = "", ()
+        operator = ""
+        arguments: tuple[Parts, ...] = ()
         if not text.startswith("}", self.index):
             found = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//|/[#%]?|\^\^?|,,?|:|@[A-Za-z]|[@*]").match(text, self.index)
             if not found:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from vllm_runbooks import shell_syntax as syntax
 from vllm_runbooks.excerpt import Excerpt, Replacement
-from vllm_runbooks.shell_run import Result
+from vllm_runbooks.shell_values import Result
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ _PROMPT = re.compile(
     r"[ \t]{0,16}((?:\([\w.-]{1,40}\)[ \t]*)?"
     r"(?:[$%]|\[?[\w.-]{1,40}@[\w.-]{1,60}(?:[: ][^\s$#%\]]{0,120})?\]?[$#%]|>>>)[ \t]+)(?=[^\s=])"
 )
-_MORE_PROMPT = re.compile(r"[ \t]{0,16}(>[ \t]+)(?=\S)")
+_MORE_PROMPT = re.compile(r"[ \t]{0,16}(>[ \t]+)(?=-)")
+"""Of a continued line, in front of an option: in front of anything else it may send the output to a file."""
 _OPTION = re.compile(r"--?[A-Za-z]")
 _OPERATOR_END = re.compile(r"(?:&&|\||;|&|\(|\{|\bdo|\bthen|\belse)[ \t]*\Z")
 _NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
@@ -105,7 +106,9 @@ def _placed(trouble: _Found, source: Excerpt) -> Trouble:
 
 def _mended(source: Excerpt, edits: Sequence[Replacement]) -> Excerpt:
     """The text with edits made, each character at the place of what it replaces."""
-    pieces, at, done = [], [], 0
+    pieces: list[str] = []
+    at: list[int] = []
+    done = 0
     for start, end, new_text in edits:
         if start < done:
             continue
@@ -201,11 +204,14 @@ def _quote_signs(text: str, literal: _Spans, quotes: _Spans) -> Iterator[_Found]
         around = literal.around(found.start())
         if around is None:
             lines.setdefault(_line_start(text, found.start()), []).append(found)
-        elif quotes.around(found.start()) == around and re.match(r"'\s*[\[{]", text[around[0] : around[0] + 80]):
+        elif (
+            found[0] in _DOUBLE_QUOTES
+            and quotes.around(found.start()) == around
+            and re.match(r"'\s*[\[{]", text[around[0] : around[0] + 80])
+        ):
             # JSON between single quotes: its own quotes must be straight.
-            if found[0] in _DOUBLE_QUOTES:
-                edit = Replacement(*found.span(), '"')
-                yield _Found("typographic-quotes", *found.span(), {"signs": f"U+{ord(found[0]):04X}"}, (edit,))
+            edit = Replacement(*found.span(), '"')
+            yield _Found("typographic-quotes", *found.span(), {"signs": f"U+{ord(found[0]):04X}"}, (edit,))
     for signs in lines.values():
         doubles = sum(sign[0] in _DOUBLE_QUOTES for sign in signs)
         edits = tuple(Replacement(*s.span(), '"' if s[0] in _DOUBLE_QUOTES else "'") for s in signs)
@@ -510,7 +516,7 @@ def _unquoted(
         is_value = word.raw.startswith("--") and "=" in word.raw
         is_value |= index > 0 and words[index - 1].raw.startswith("--") and "=" not in words[index - 1].raw
         if is_value and _globs(word) and not head:
-            begin = start + (word.raw.index("=") + 1 if word.raw.startswith("--") else 0)
+            begin = start + (word.raw.find("=") + 1 if word.raw.startswith("--") else 0)
             stop = places.index(word.end)
             plain = not re.search(r"['\"$`\\]", text[begin:stop])
             edits = (Replacement(begin, stop, f"'{text[begin:stop]}'"),) if plain else ()

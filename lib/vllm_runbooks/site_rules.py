@@ -72,7 +72,7 @@ def rule_page(
         ("Examples", [part for example in rule.examples for part in _example(rule.id, example, tell)]),
         ("What `--fix` does", [say(mends)]),
         ("Left alone", ["These look alike, and nothing is said about them.", *near] if near else []),
-        *((sentence(name.replace("_", " ")), parts) for name, parts in _tables(rule.values, links or {})),
+        *((prose(sentence(name.replace("_", " "))), parts) for name, parts in _tables(rule.values, links or {})),
         ("References", [listed(reference(text) for text in rule.references)] if rule.references else []),
     ]
     head = [f"({rule.id})=\n# {prose(rule.title)}", f"{badge(rule.severity.value)} {code(rule.id)}"]

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import shell_scripts
 
+import shell_scripts
 from vllm_runbooks import shell_syntax
 from vllm_runbooks.excerpt import Excerpt
 
@@ -48,7 +48,7 @@ def test_arguments_are_those_of_bash(
 
     with capsys.disabled():
         print(f"\n{make.__name__} {seed}: {ended} scripts, {commands} commands, {unknown / commands:.1%} unknown")
-    assert [] == differences
+    assert differences == []
     assert unknown / commands <= MOST_UNKNOWN
     assert ended >= 0.98 * count
 
@@ -64,14 +64,18 @@ def test_what_bash_refuses_is_refused(count: int, tmp_path: Path) -> None:
         assert len(differ) <= count // 100
 
 
+STRICTER = (b"must follow a name", b"array element values must be words")
+"""What shfmt refuses and bash does not: some assignments in arithmetic, words glued to a list."""
+
+
 @pytest.mark.skipif(shutil.which("shfmt") is None, reason="shfmt is not installed")
 def test_shfmt_agrees() -> None:
-    """A second reader of bash accepts the same scripts, but for what it reads more strictly than bash."""
-    scripts = [s for make in KINDS for s in itertools.islice(make(41), 150)]
+    """A second reader of bash accepts the same scripts, but for what it reads more strictly than bash does."""
     differ = []
-    for script in scripts:
+    for script in (script for make in KINDS for script in itertools.islice(make(41), 300)):
         done = subprocess.run(["shfmt", "-ln", "bash"], input=script.encode(), capture_output=True, check=False)
-        if (done.returncode == 0) != (not shell_syntax.read(Excerpt.whole(script)).faults):
+        accepts = not shell_syntax.read(Excerpt.whole(script)).faults
+        if (done.returncode == 0) != accepts and not any(reason in done.stderr for reason in STRICTER):
             differ.append((script, done.stderr))
 
-    assert len(differ) <= len(scripts) // 50
+    assert differ == []

@@ -50,13 +50,16 @@ def _changes() -> list[tuple[options.Change, ...]]:
 @click.option(
     "--source", type=click.Path(path_type=Path), help="The folder of the unpacked package (default: download it)."
 )
+@click.option("--dockerfile", type=click.Path(path_type=Path), help="The release's docker/Dockerfile.")
 @click.option("--dir", "folder", type=click.Path(path_type=Path), help="Where the data goes (default: the catalog).")
 @click.option("--time-limit", type=click.FloatRange(min=1), default=300, show_default=True, help="Seconds for a dump.")
-def add(version: str, python: Path, source: Path | None, folder: Path | None, time_limit: float) -> int:
+def add(
+    version: str, *, python: Path, source: Path | None, dockerfile: Path | None, folder: Path | None, time_limit: float
+) -> int:
     """Make the data of release VERSION from its package, and store it between its neighbours."""
     from vllm_runbooks import releases as generator
 
-    added = generator.add(version, python, source=source, folder=folder, time_limit=time_limit)
+    added = generator.add(version, python, source=source, dockerfile=dockerfile, folder=folder, time_limit=time_limit)
     changed = ", ".join(added.changed) if added.changed else "nothing changed: the data was there"
     output.write(f"{added.version}: {added.records} records; {changed}")
     return 0

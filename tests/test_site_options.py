@@ -1,0 +1,81 @@
+"""Pages of options and variables tell what the data of the releases tells, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+
+from vllm_runbooks import options, session, site_options
+
+
+@cache
+def pages() -> dict[str, str]:
+    """All pages, with the tables of the shipped rules."""
+    return site_options.sources({name: rule.values for name, rule in session.knowledge().rules.items()})
+
+
+def entry_text(name: str) -> str:
+    """What is said about an option or variable."""
+    target = site_options.links()[name]
+    text = "\n".join(pages().values())
+    return text[text.index(f"({target})=") :].split("\n(", 1)[0]
+
+
+def history(name: str) -> list[tuple[str, str]]:
+    """Releases and what each did, as shown."""
+    lines = re.findall(r"^- \[(.*?)\]\{\.release\} (.*)$", entry_text(name), re.MULTILINE)
+    return [(release.replace("\\", ""), said) for release, said in lines]
+
+
+@pytest.mark.parametrize("kind", ["option", "environment"])
+def test_every_name_of_every_release_has_one_entry(kind: str) -> None:
+    """No release knows an option or a variable that is on no page, and none stands there twice."""
+    known = {name for release in options.known_releases() for name in options.load(release).of(kind)}
+    entries = site_options.entries(kind)
+    text = "\n".join(pages().values())
+    assert {entry.name for entry in entries} == known
+    assert [entry.target for entry in entries if text.count(f"({entry.target})=\n") != 1] == []
+
+
+@pytest.mark.parametrize("kind", ["option", "environment"])
+def test_what_came_and_went_is_told_with_its_release(kind: str) -> None:
+    """The first line of a history is the release that brought it, the last one that of its end."""
+    for entry in site_options.entries(kind)[::7]:
+        told = history(entry.name)
+        assert (told[0][0], told[0][1][:4]) == (entry.came.release, "came")
+        if entry.went:
+            assert (told[-1][0], told[-1][1]) == (entry.went.release, "went")
+
+
+def test_what_replaces_an_option_is_told() -> None:
+    """Of an option that is gone its entry names the successor of the rule's table, with a link to it."""
+    text = entry_text("--guided-decoding-backend")
+    assert "gone" in text
+    assert f"[`--structured-outputs-config`](#{site_options.links()['--structured-outputs-config']})" in text
+    assert entry_text("--structured-outputs-config").count("gone") == 0
+
+
+def test_changes_are_told_in_words() -> None:
+    """Defaults, choices and spellings say what they were and are; a group's name is no change."""
+    assert ("0.20.2", "default `0.92`, was `0.9`") in history("--gpu-memory-utilization")
+    assert any(said.startswith("choices: also `") for _, said in history("--kv-cache-dtype"))
+    assert "CacheConfig" not in " ".join(said for _, said in history("--kv-cache-dtype"))
+    assert any("on a GPU with" in said for _, said in history("--max-num-seqs"))
+
+
+def test_releases_are_counted() -> None:
+    """A row a release, with as many options as its parser has."""
+    text = pages()["options/releases.md"]
+    rows = re.findall(r"^\* - \[?([\d.\\]+).*\n  - (\d+)$", text, re.MULTILINE)
+    counted = [(release, len(options.load(release).of("option"))) for release in reversed(options.known_releases())]
+    assert [(release.replace("\\", ""), int(number)) for release, number in rows] == counted
+
+
+def test_every_page_says_which_releases_are_known() -> None:
+    """Dates of coming and going mean something only beside the list of releases that were looked at."""
+    first, last = options.known_releases()[0], options.known_releases()[-1]
+    for name, text in pages().items():
+        assert first.replace(".", "\\.") in text, name
+        assert last.replace(".", "\\.") in text, name
