@@ -65,18 +65,16 @@ def answer(
     knowledge: Callable[[], Knowledge],
     *,
     start: int | None = None,
-    command: str | None = None,
 ) -> Answer:
     """Diagnose the evidence; `start` chooses one of several starts by its number, from 1 (default: the last).
 
     Several files are logs of one start (its nodes, its ranks): the last start of each is judged together. `knowledge`
-    gives what commands are judged by, and is asked for it only where there is a command; `command` is the text of the
-    script or manifest that the log belongs to.
+    gives what commands are judged by, and is asked for it only where there is a command.
 
     Raises:
         InputError: there is no start of that number.
     """
-    asked = _Asked(evidence, catalog, knowledge, command)
+    asked = _Asked(evidence, catalog, knowledge)
     return _answer(asked, *read_starts(evidence, catalog, start))
 
 
@@ -92,7 +90,6 @@ class _Asked(NamedTuple):
     evidence: Evidence
     catalog: Catalog
     knowledge: Callable[[], Knowledge]
-    command: str | None = None
 
 
 def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
@@ -134,14 +131,15 @@ def _checked_remedies(
     asked: _Asked, cause: Finding | None, facts: Facts, logged: Mapping[str, Any], vllm: str | None
 ) -> tuple[tuple[Remedy, ...], tuple[Finding, ...]]:
     """The remedies as checked edits of the command, and the finding that this is not the command of the log."""
-    if asked.command is None:
+    command = asked.evidence.command
+    if command is None:
         remedies = _remedies(cause, asked.catalog, facts, logged)
         if not any(remedy.edits for remedy in remedies):
             return remedies, ()
     from vllm_runbooks.commands import Base  # noqa: PLC0415 - of no use where there is no command
 
-    base = Base(asked.command, logged, vllm, asked.knowledge)
-    if asked.command is not None:
+    base = Base(command, logged, vllm, asked.knowledge)
+    if command is not None:
         remedies = _remedies(cause, asked.catalog, facts, {**base.flags, **logged})
     return base.offered(remedies), _differing(base.differences(), asked.catalog)
 

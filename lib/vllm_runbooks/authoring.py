@@ -480,6 +480,10 @@ def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     for index, name in enumerate(case.files):
         if Path(name).name != name or not (folder / name).is_file():
             yield ("files", index), f"{name!r} is not a file beside case.yaml"
+    if case.command is not None and (
+        Path(case.command).name != case.command or not (folder / case.command).is_file()
+    ):
+        yield ("command",), f"{case.command!r} is not a file beside case.yaml"
     if not case.files:
         yield ("files",), "is empty; name the recorded files"
 

@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from vllm_runbooks import catalog as _catalog
 from vllm_runbooks import lint as _lint
 from vllm_runbooks import session
-from vllm_runbooks import specs as _specs
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import Document, Evidence, Judgement, Linted, Migrated
 
 if TYPE_CHECKING:
     from vllm_runbooks.second_opinion import Verdict
 
-MAX_SCRIPT = 16 << 20
-"""Characters of a file that is checked for commands."""
-
 
 def _ask(python: str, entry: str, commands: Sequence[Sequence[str]], *, is_config_checked: bool) -> list[Verdict]:
     from vllm_runbooks import second_opinion  # noqa: PLC0415 - rarely asked for
 
     return second_opinion.ask(python, entry, commands, is_config_checked=is_config_checked)
-
-
-def read_text(name: str) -> str:
-    """The text of a script as it is, its line ends included: of a file, a recorded case, or `-`, standard input.
-
-    Raises:
-        InputError: it cannot be read, is too large, or is no text.
-    """
-    documents = session.load_files([name]).documents
-    if len(documents) != 1:
-        raise InputError(f"{name}: holds {len(documents)} files; name one of them")
-    text: list[str] = []
-    for piece in documents[0].pieces():
-        text.append(piece)
-        if len(text) * len(text[0]) > MAX_SCRIPT:
-            raise InputError(f"{name}: is larger than {MAX_SCRIPT >> 20} MiB; give the part that starts vLLM")
-    return "".join(text)
 
 
 def lint_text(

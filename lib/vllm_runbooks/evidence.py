@@ -378,12 +378,13 @@ def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -
         raise InputError(f"{folder}: holds no case.yaml; give a log file, or a folder that holds a recorded case")
     case = read_case(folder / "case.yaml")
     root = folder.resolve()
-    for name in case.files:
+    for name in (*case.files, *([case.command] if case.command else ())):
         if not (root / name).resolve().is_relative_to(root):
             raise InputError(
                 f"{folder / 'case.yaml'}: names {name}, which lies outside of its folder; name its own files"
             )
-    return Evidence(tuple(_document(folder / name) for name in case.files), case, vllm or case.vllm)
+    command = _document(folder / case.command).text if case.command else None
+    return Evidence(tuple(_document(folder / name) for name in case.files), case, vllm or case.vllm, command)
 
 
 def load_files(

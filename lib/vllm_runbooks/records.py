@@ -233,6 +233,8 @@ class CaseFile:
     files: list[str]
     expect: Expectation
     vllm: str | None = None
+    command: str | None = None
+    """File with the script or manifest that the log belongs to."""
     runbooks: list[str] = field(default_factory=list)
 
 
@@ -505,6 +507,8 @@ class Evidence:
     case: Case | None = None
     vllm: str | None = None
     """Release given by the caller or the case."""
+    command: str | None = None
+    """Text of the script or manifest that the logs belong to."""
 
 
 @dataclass(frozen=True)

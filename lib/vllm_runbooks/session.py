@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,10 @@ from vllm_runbooks.records import Answer, Case, Evidence, JudgedClaim, Judgement
 
 if TYPE_CHECKING:
     from vllm_runbooks.lint import Knowledge
+
+
+MAX_SCRIPT = 16 << 20
+"""Characters of a file that is checked for commands."""
 
 
 def _compile(root: Path) -> tuple[dict[str, Any], list[str]]:
@@ -44,22 +49,34 @@ def load_catalog(own: tuple[str, ...] | None = None) -> Catalog:
 
 
 def load(
-    name: str, *, pasted: str = "", vllm: str | None = None, cases: str | Path | None = None, more: str = ""
+    name: str,
+    *,
+    pasted: str = "",
+    vllm: str | None = None,
+    cases: str | Path | None = None,
+    more: str = "",
+    command: str = "",
 ) -> Evidence:
     """Load evidence: a recorded case's id, its folder, or a log file; a pasted log takes precedence.
 
     `more` names further logs or cases, separated by commas: what is said of a recorded case then no longer applies.
+    `command` names the script or manifest that the log belongs to.
 
     Raises:
         InputError: no such thing, or it cannot be read.
     """
+    found = _loaded(name, pasted, vllm or None, cases, more)
+    return replace(found, command=read_text(command)) if command.strip() else found
+
+
+def _loaded(name: str, pasted: str, vllm: str | None, cases: str | Path | None, more: str) -> Evidence:
     if pasted.strip():
-        return _evidence.pasted(pasted, vllm=vllm or None)
+        return _evidence.pasted(pasted, vllm=vllm)
     named = [name, *(part.strip() for part in more.split(",") if part.strip())]
-    found = [_evidence.load(one, read_case=_read_case, cases=_cases(cases), vllm=vllm or None) for one in named]
+    found = [_evidence.load(one, read_case=_read_case, cases=_cases(cases), vllm=vllm) for one in named]
     if len(found) == 1:
         return found[0]
-    return Evidence(tuple(document for one in found for document in one.documents), vllm=vllm or None)
+    return Evidence(tuple(document for one in found for document in one.documents), vllm=vllm)
 
 
 def load_case(folder: Path) -> Case:
@@ -72,6 +89,23 @@ def load_case(folder: Path) -> Case:
     if case is None:
         raise InputError(f"{folder}: holds no case.yaml")
     return case
+
+
+def read_text(name: str) -> str:
+    """The text of a script as it is, its line ends included: of a file, a recorded case, or `-`, standard input.
+
+    Raises:
+        InputError: it cannot be read, is too large, or is no text.
+    """
+    documents = load_files([name]).documents
+    if len(documents) != 1:
+        raise InputError(f"{name}: holds {len(documents)} files; name one of them")
+    text: list[str] = []
+    for piece in documents[0].pieces():
+        text.append(piece)
+        if len(text) * len(text[0]) > MAX_SCRIPT:
+            raise InputError(f"{name}: is larger than {MAX_SCRIPT >> 20} MiB; give the part that starts vLLM")
+    return "".join(text)
 
 
 def load_files(names: Sequence[str], *, vllm: str | None = None) -> Evidence:
@@ -88,14 +122,9 @@ def paste(text: str, *, vllm: str | None = None) -> Evidence:
     return _evidence.pasted(text, vllm=vllm)
 
 
-def diagnose(
-    evidence: Evidence, *, start: int | None = None, catalog: Catalog | None = None, command: str | None = None
-) -> Answer:
-    """Read and diagnose the evidence; `start` chooses one of several starts by number, from 1 (None or 0: the last).
-
-    `command` is the text of the script or manifest that the log belongs to: remedies are then edits of it.
-    """
-    return _answer.answer(evidence, catalog or load_catalog(), knowledge, start=start or None, command=command)
+def diagnose(evidence: Evidence, *, start: int | None = None, catalog: Catalog | None = None) -> Answer:
+    """Read and diagnose the evidence; `start` chooses one of several starts by number, from 1 (None or 0: the last)."""
+    return _answer.answer(evidence, catalog or load_catalog(), knowledge, start=start or None)
 
 
 @cache

@@ -95,6 +95,8 @@ _ANSWERS = frozenset(
 )
 """Programs whose exit status answers a question: neither answer is assumed."""
 _NOT_FOUND = 127
+_WANTING = Status(1, "given")
+"""How a script ends for want of something from outside."""
 _HARMLESS_SOURCES = re.compile(
     r"(?:^|/)(?:activate|conda\.sh|\.bashrc|\.bash_profile|\.profile|\.zshrc|profile|bashrc)$"
 )
@@ -204,7 +206,7 @@ class _Runner(Expander):
         signal = go()
         self.conditional -= 1
         if signal and signal.kind in ("exit", "return"):
-            self.state = before
+            self.state, self._left = before, self.status
             self.reached = False
             return None
         return signal
@@ -264,10 +266,11 @@ class _Runner(Expander):
     def _subshell(self, go: Callable[[], Signal | None]) -> None:
         before, reached, traps = self.copied(), self.reached, self.traps
         self.traps = []
+        self._left = _WANTING
         calls, self.calls = self.calls, [dict(saved) for saved in self.calls]
         self._caught(go)
         if reached and not self.reached:
-            self.status = Status(1, "given")
+            self.status = self._left
         self.state, self.reached, self.traps, self.calls = before, reached, traps, calls
 
     def _pipeline(self, pipeline: syntax.Pipeline, *, tested: bool) -> Signal | None:

@@ -243,7 +243,7 @@ _PLAIN_DOCUMENT = re.compile(r"[^\\$`]+")
 _PLAIN_ARITHMETIC = re.compile(r"[^()\\'\"$`;]+")
 _PLAIN_SUBSCRIPT = re.compile(r"[^\]\[\\'\"$`]+")
 _PLAIN_REGEX = re.compile(r"[^ \t\n|()\\'\"$`]+")
-_EASY_WORD = re.compile(r"[\w./:@%+,^-]+(?=[ \t\n|&;()<>]|\Z)")
+_EASY_WORD = re.compile(r"[\w./:@%+,^-]+(?=[ \t\n|&;()]|[<>](?!\()|\Z)")
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
 _NAME = re.compile(r"(?:\\\n)*[A-Za-z_](?:\w|\\\n)*", re.ASCII)
 _SPECIAL = re.compile(r"(?:\\\n)*[0-9@*#?$!-]")
@@ -831,7 +831,7 @@ class _Reader:
 
     def _redirection(self) -> tuple[str, WordNode, list[Excerpt | None], bool] | None:
         found = _REDIRECTS.match(self.text, self.index)
-        if not found or self.text.startswith(("<(", ">("), self.index):
+        if not found or (found[1] in ("<", ">") and self.text.startswith("(", found.end())):
             return None
         operator = found[1] or found[2]
         self.index = found.end()

@@ -154,6 +154,7 @@ class Expander:
         self.is_trapped = False
         self._failed = False
         self._lost: State | None = None
+        self._left = Status(1, "given")
         self._doubt = ""
 
     def spend(self, amount: int) -> None:

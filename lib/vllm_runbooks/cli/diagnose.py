@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 
 import click
 
@@ -61,19 +62,14 @@ def diagnose(
         answer = _followed(logs[0], vllm, catalog)
     else:
         evidence = session.load_files(logs, vllm=vllm) if source is None else _fetched(source, vllm)
-        script = None if command is None else _script(command)
-        answer = session.diagnose(evidence, start=start, catalog=catalog, command=script)
+        if command is not None:
+            evidence = replace(evidence, command=session.read_text(command))
+        answer = session.diagnose(evidence, start=start, catalog=catalog)
     if form == "json":
         output.write_json(render.to_json(answer))
     else:
         output.write(render.text(answer))
     return int(answer.root_cause is not None or not answer.outcome.is_healthy)
-
-
-def _script(name: str) -> str:
-    from vllm_runbooks import checking  # noqa: PLC0415 - loads what judges commands
-
-    return checking.read_text(name)
 
 
 def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:

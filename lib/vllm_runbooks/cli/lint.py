@@ -83,7 +83,7 @@ def _given(files: tuple[str, ...]) -> dict[str, str]:
         raise click.UsageError("give a file, - for standard input, or -- and a command.")
     if len(files) > 1 and not Path(files[0]).is_file() and files[0] != "-":
         return {"command": shlex.join(files)}
-    return {(_STDIN if name == "-" else name): checking.read_text(name) for name in files}
+    return {(_STDIN if name == "-" else name): session.read_text(name) for name in files}
 
 
 def _is_wrong(issues: tuple[Issue, ...]) -> bool:
@@ -120,7 +120,7 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
     Exit status: 0 nothing is wrong on the new release and nothing moves, 1 something is or does, 2 it cannot be read.
     """
     name = _STDIN if file == "-" else file
-    text = checking.read_text(file)
+    text = session.read_text(file)
     found, rewritten = checking.migrate_text(text, name=name, from_=from_, to=to, gpus=gpus)
     if out is not None:
         store(out, rewritten)

@@ -1,0 +1,9 @@
+#!/bin/bash
+# The start that the log is of: images are limited, video is not.
+vllm serve zai-org/AutoGLM-Phone-9B \
+  --served-model-name autoglm-phone-9b \
+  --max-model-len 25480 \
+  --chat-template-content-format string \
+  --limit-mm-per-prompt '{"image": 10}' \
+  --host 127.0.0.1 \
+  --port 8888
