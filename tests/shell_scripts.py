@@ -335,7 +335,7 @@ class Grammar:
         lines += [
             f"{name}={self.pick('one', '2', 'a/b.c', repr('x y'), repr(''))}" for name in NAMES if self.often(0.98)
         ]
-        lines += [f"{name}=(l1 'l 2' l3)" for name in LISTS if self.often(0.98)]
+        lines += [f"{name}=(l1 'l 2' l3)" for name in LISTS if self.often(0.993)]
         for name in NAMES:
             if self.often(0.4):
                 lines.append(self.assignment(name).replace("+=", "="))

@@ -40,7 +40,7 @@ def shelf() -> Catalog:
 
 def diagnose(*texts: str, **more: Any) -> Answer:
     documents = tuple(Document(f"rank{i}.log", text) for i, text in enumerate(texts))
-    return answer(Evidence(documents, **more), shelf())
+    return answer(Evidence(documents, **more), shelf(), session.knowledge)
 
 
 def cause(found: Answer) -> Finding:
@@ -311,9 +311,9 @@ def test_the_findings_of_all_logs_are_listed_once() -> None:
 
 def test_a_start_that_is_not_there_is_refused() -> None:
     """It says how many there are."""
-    assert answer(Evidence((Document("a.log", PORT),)), shelf(), start=1).outcome is Outcome.FAILED
+    assert answer(Evidence((Document("a.log", PORT),)), shelf(), session.knowledge, start=1).outcome is Outcome.FAILED
     with pytest.raises(InputError, match="--start 2: the text holds 1 starts; choose one of them"):
-        answer(Evidence((Document("a.log", PORT),)), shelf(), start=2)
+        answer(Evidence((Document("a.log", PORT),)), shelf(), session.knowledge, start=2)
 
 
 def case(**expect: Any) -> Case:

@@ -350,7 +350,8 @@ def test_a_folder_is_checked_as_a_whole(tmp_path: Path) -> None:
     write(root, GOOD.replace("port.in_use.mine", "port.in_use.yours"), "port.in_use.yours")
     write(
         root,
-        GOOD.replace("port.in_use.mine", "dist.nccl_init").replace("'my port", "'the port") + "runbook: none\ninstead_of: [port.in_use, port.none]\n",
+        GOOD.replace("port.in_use.mine", "dist.nccl_init").replace("'my port", "'the port")
+        + "runbook: none\ninstead_of: [port.in_use, port.none]\n",
         "dist.nccl_init",
     )
     write(root, "[", "broken")

@@ -165,7 +165,7 @@ def test_lines_of_ones_own_are_refused(own: Path) -> None:
     (own / "lines.yaml").write_text("[]\n")
     loaded = catalog.load(authoring.compile_index, own=[own])
 
-    assert [p for p in loaded.problems if "only symptoms may be added" in p] == [
-        f"{own}/lines.yaml:1: (file): is not used: only symptoms may be added; remove the file"
+    assert [p for p in loaded.problems if "only symptoms and policies may be added" in p] == [
+        f"{own}/lines.yaml:1: (file): is not used: only symptoms and policies may be added; remove the file"
     ]
     assert loaded.lines == catalog.load(authoring.compile_index).lines

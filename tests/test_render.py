@@ -144,6 +144,7 @@ def hostile() -> Answer:
         hidden={HOSTILE: 1},
         facts=Facts(**texts),  # type: ignore[arg-type] # texts where texts belong
         first_error=Quote(0, 2, 1, HOSTILE),
+        notes=(HOSTILE,),
     )
 
 

@@ -57,7 +57,7 @@ def test_the_document_has_exactly_the_fields_of_the_contract() -> None:
 
     assert list(document) == [
         "schema", "files", "outcome", "vllm", "root_cause", "findings", "starts", "remedies", "plan", "hidden", "facts",
-        "ranks", "first_error",
+        "ranks", "first_error", "notes",
     ]  # fmt: skip
     assert list(document["vllm"]) == ["version", "source", "candidates", "data"]
     assert list(document["root_cause"]) == FINDING
@@ -95,6 +95,7 @@ def test_the_schema_notices_another_document(change: Any) -> None:
     ("schema", "path"),
     [
         *(("symptom.json", path) for path in sorted((ROOT / "symptoms").glob("*.yaml"))),
+        *(("policy.json", path) for path in sorted((ROOT / "policies").glob("*.yaml"))),
         *(("case.json", path) for path in sorted((ROOT / "cases").glob("*/case.yaml"))),
         *(("claims.json", path) for path in sorted((ROOT / "cases").glob("*/claims.yaml"))),
         ("lines.json", ROOT / "lines.yaml"),

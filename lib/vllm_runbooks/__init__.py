@@ -41,7 +41,8 @@ __all__ = [
 
 _HOME = {
     "InputError": "errors", "RunbooksError": "errors", "VerdictFailed": "errors", "conclude": "notebook",
-    "diagnose": "session", "judge": "session", "judge_claims": "session", "judge_commands": "checking", "lint_commands": "checking", "migrate_commands": "checking", "load": "session", "paste": "session",
+    "diagnose": "session", "judge": "session", "judge_claims": "session", "judge_commands": "checking",
+    "lint_commands": "checking", "load": "session", "migrate_commands": "checking", "paste": "session",
     "read": "session",
 }  # fmt: skip
 

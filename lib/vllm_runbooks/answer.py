@@ -27,8 +27,10 @@ from vllm_runbooks.records import (
     Judgement,
     Level,
     Outcome,
+    Policy,
     Release,
     Remedy,
+    RemedyText,
     Role,
     Severity,
     Start,
@@ -65,16 +67,18 @@ def answer(
     knowledge: Callable[[], Knowledge],
     *,
     start: int | None = None,
+    policy: Policy | None = None,
 ) -> Answer:
     """Diagnose the evidence; `start` chooses one of several starts by its number, from 1 (default: the last).
 
     Several files are logs of one start (its nodes, its ranks): the last start of each is judged together. `knowledge`
-    gives what commands are judged by, and is asked for it only where there is a command.
+    gives what commands are judged by, and is asked for it only where there is a command. The steps of `policy` stand
+    behind the remedies, or a note says why they do not.
 
     Raises:
         InputError: there is no start of that number.
     """
-    asked = _Asked(evidence, catalog, knowledge)
+    asked = _Asked(evidence, catalog, knowledge, policy)
     return _answer(asked, *read_starts(evidence, catalog, start))
 
 
@@ -90,6 +94,7 @@ class _Asked(NamedTuple):
     evidence: Evidence
     catalog: Catalog
     knowledge: Callable[[], Knowledge]
+    policy: Policy | None = None
 
 
 def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
@@ -100,13 +105,13 @@ def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
     facts = _facts([_with_settings(s, starts) for s in chosen])
     left_out = sum(s.left_out for s in starts)
     vllm = next((s.release for s in chosen if s.release.version), _given(evidence))
-    remedies, differing = _checked_remedies(asked, merged.root_cause, facts, _arguments(chosen), vllm.version)
+    ways = _checked_remedies(asked, merged.root_cause, facts, _arguments(chosen), vllm.version)
     return Answer(
         files=tuple(redact_name(d.name) for d in evidence.documents),
         outcome=outcome,
         vllm=vllm,
         root_cause=merged.root_cause,
-        findings=(*merged.findings, *differing),
+        findings=(*merged.findings, *ways.findings),
         starts=tuple(
             StartSummary(
                 s.file,
@@ -118,30 +123,80 @@ def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
             )
             for s in starts
         ),
-        remedies=remedies,
+        remedies=(*ways.remedies, *ways.steps),
         plan=None,
         hidden={**merged.hidden, **({"earlier_start": left_out} if left_out else {})},
         facts=facts,
         ranks=tuple(rank for s in chosen for rank in s.ranks),
         first_error=merged.first_error,
+        notes=ways.notes,
     )
+
+
+class _Ways(NamedTuple):
+    """What there is to do, and what is to be said of it."""
+
+    remedies: tuple[Remedy, ...]
+    steps: tuple[Remedy, ...] = ()
+    """Those of the policy that was asked for."""
+    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def _checked_remedies(
     asked: _Asked, cause: Finding | None, facts: Facts, logged: Mapping[str, Any], vllm: str | None
-) -> tuple[tuple[Remedy, ...], tuple[Finding, ...]]:
+) -> _Ways:
     """The remedies as checked edits of the command, and the finding that this is not the command of the log."""
     command = asked.evidence.command
     if command is None:
-        remedies = _remedies(cause, asked.catalog, facts, logged)
-        if not any(remedy.edits for remedy in remedies):
-            return remedies, ()
+        ways = _ways(asked, cause, facts, logged)
+        if not any(remedy.edits for remedy in (*ways.remedies, *ways.steps)):
+            return ways
     from vllm_runbooks.commands import Base  # noqa: PLC0415 - of no use where there is no command
 
     base = Base(command, logged, vllm, asked.knowledge)
     if command is not None:
-        remedies = _remedies(cause, asked.catalog, facts, {**base.flags, **logged})
-    return base.offered(remedies), _differing(base.differences(), asked.catalog)
+        ways = _ways(asked, cause, facts, {**base.flags, **logged})
+    steps = base.offered(ways.steps)
+    titles = {step.title for step in steps}
+    refused = (
+        f"Left out, since the release refuses its command: {s.title}." for s in ways.steps if s.title not in titles
+    )
+    differing = _differing(base.differences(), asked.catalog)
+    return _Ways(base.offered(ways.remedies), steps, (*ways.notes, *refused), differing)
+
+
+def _ways(asked: _Asked, cause: Finding | None, facts: Facts, arguments: Mapping[str, Any]) -> _Ways:
+    """The remedies of the cause, and the steps of the policy that was asked for."""
+    remedies = _remedies(cause, asked.catalog, facts, arguments)
+    if asked.policy is None:
+        return _Ways(remedies)
+    steps, notes = _steps(asked.policy, cause, facts, arguments)
+    return _Ways(remedies, steps, notes)
+
+
+def _steps(
+    policy: Policy, cause: Finding | None, facts: Facts, arguments: Mapping[str, Any]
+) -> tuple[tuple[Remedy, ...], tuple[str, ...]]:
+    """The steps of a policy, and why it or some of them are not offered for this cause."""
+    if cause is None:
+        return (), (f"The policy {policy.id} is not offered: no cause is known that it could help against.",)
+    names = (cause.symptom, cause.class_)
+    refused = next((why for name in names if (why := policy.refused_for.get(name))), None)
+    if refused is not None:
+        return (), (f"The policy {policy.id} is not offered for {cause.symptom}. {refused}",)
+    steps, notes = [], []
+    for number, text in enumerate(policy.steps, 1):
+        name = f"Policy {policy.id}, step {number} of {len(policy.steps)}"
+        step = _remedy(text, cause.captures, facts, arguments)
+        if step is not None:
+            steps.append(replace(step, title=f"{name}: {step.title}"))
+            continue
+        held = [c.says for c in text.unless if holds(c, cause.captures, facts, arguments)]
+        notes.append(f"{name}, is left out: {held[0] if held else 'it would change nothing here'}.")
+    if steps and policy.helps and not set(names) & set(policy.helps):
+        notes.append(f"The policy {policy.id} is not known to help against {cause.symptom}.")
+    return tuple(steps), tuple(notes)
 
 
 _DIFFERS = "cli.command_differs"
@@ -292,21 +347,25 @@ def _remedies(
 ) -> tuple[Remedy, ...]:
     if cause is None:
         return ()
-    offered = []
-    for text in catalog.symptoms[cause.symptom].remedies:
-        if any(value_of(name, cause.captures, facts) is None for name in text.needs):
-            continue
-        if any(holds(condition, cause.captures, facts, arguments) for condition in text.unless):
-            continue
-        edits = [_edit(authored, cause.captures, facts, arguments) for authored in text.edits]
-        if edits and all(edit is _POINTLESS for edit in edits):
-            continue
-        title = fill(text.title, cause.captures, facts)
-        cost = fill(text.cost, cause.captures, facts)
-        if title is not None and cost is not None:
-            made = tuple(edit for edit in edits if edit is not None and edit is not _POINTLESS)
-            offered.append(Remedy(title, cost, made, None, _UNCHECKED))
-    return tuple(offered)
+    texts = catalog.symptoms[cause.symptom].remedies
+    made = (_remedy(text, cause.captures, facts, arguments) for text in texts)
+    return tuple(remedy for remedy in made if remedy is not None)
+
+
+def _remedy(text: RemedyText, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Remedy | None:
+    """The remedy with this start's values; None where it is known not to help, or needs what is not known."""
+    if any(value_of(name, captures, facts) is None for name in text.needs):
+        return None
+    if any(holds(condition, captures, facts, arguments) for condition in text.unless):
+        return None
+    edits = [_edit(authored, captures, facts, arguments) for authored in text.edits]
+    if edits and all(edit is _POINTLESS for edit in edits):
+        return None
+    title, cost = fill(text.title, captures, facts), fill(text.cost, captures, facts)
+    if title is None or cost is None:
+        return None
+    made = tuple(edit for edit in edits if edit is not None and edit is not _POINTLESS)
+    return Remedy(title, cost, made, None, _UNCHECKED)
 
 
 _POINTLESS = Edit("remove", "")

@@ -88,7 +88,8 @@ class Reader:
             is_json = inner is None or re.match(inner, text) is not None
             return self._json(text, made) if is_json else text
         if name == "json_or_pairs":
-            return self._json(text, made) if re.match(inner, text) else _pairs(text)
+            # No text at all is no pair either; where it means nothing, the option is optional.
+            return self._json(text, made) if re.match(inner, text) else _pairs(text or ",")
         if name == "dataclass":
             return self._dataclass(text, inner, kind, made)
         return self._opaque(text, inner)
@@ -97,6 +98,9 @@ class Reader:
         if kind == "json":
             return self._json(text, made)
         if kind in _CONVERSIONS:
+            unit = text.strip()[-1:]
+            if "error" in self.conversions.get(kind, {}).get(f"1{unit}", ()):
+                raise RefusedError("wrong-type", expected=f"no unit {unit}", value=text)
             try:
                 return _CONVERSIONS[kind](text)
             except ValueError:

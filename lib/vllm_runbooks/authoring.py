@@ -37,6 +37,8 @@ from vllm_runbooks.records import (
     Linted,
     Migrated,
     Outcome,
+    Policy,
+    RemedyText,
     Role,
     Severity,
     Signature,
@@ -69,6 +71,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "case": TypeAdapter(CaseFile),
     "claims": TypeAdapter(Claims),
     "rule": rule_files.ADAPTER,
+    "policy": TypeAdapter(Policy),
 }
 _PRINTED: dict[str, type] = {"diagnose": Answer, "lint": Linted, "migrate": Migrated}
 """Records that commands print as JSON."""
@@ -81,6 +84,7 @@ _NO_LITERAL = "needs a word"
 """How the one fault begins that a function's name may have: no log is searched for it."""
 _FOUND_BY = {"lines": ("signatures", "examples", "near_misses", "explanation"), "comparison": ("explanation",)}
 """How a symptom is found, and what it then needs."""
+_GROUP = re.compile(r"\(\?P<(\w+)>")
 _COMPARED = "differences"
 """What a comparison tells."""
 
@@ -250,22 +254,27 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
             if not _is_known(name, captures):
                 yield location, f"{{{name}}} is neither a capture of this symptom nor a fact"
     for index, remedy in enumerate(symptom.remedies):
-        for name in remedy.needs:
-            if not _is_known(name, captures):
-                yield ("remedies", index, "needs"), f"{name!r} is neither a capture of this symptom nor a fact"
-        for number, condition in enumerate(remedy.unless):
-            where: Location = ("remedies", index, "unless", number)
-            for field, said in _condition_problems(condition, _TESTED_LATE):
-                yield (*where, field), said
-            for name in (condition.capture or "").split("/"):
-                if name and name not in captures:
-                    yield (*where, "capture"), f"{name!r} is no capture of this symptom"
-        for edit, said in ((e, s) for e in remedy.edits for s in _edit_problems(e, captures)):
-            yield ("remedies", index, "edits", remedy.edits.index(edit)), said
+        for place, said in _remedy_problems(remedy, captures):
+            yield ("remedies", index, *place), said
     try:
         date.fromisoformat(symptom.verified.date)
     except ValueError:
         yield ("verified", "date"), f"{symptom.verified.date!r} is no date; write '2026-11-20'"
+
+
+def _remedy_problems(remedy: RemedyText, captures: set[str], whose: str = "this symptom") -> Iterator[Problem]:
+    """Problems of a way out; `captures` are what it may name, and `whose` says in words whose they are."""
+    for name in remedy.needs:
+        if not _is_known(name, captures):
+            yield ("needs",), f"{name!r} is neither a capture of {whose} nor a fact"
+    for number, condition in enumerate(remedy.unless):
+        for field, said in _condition_problems(condition, _TESTED_LATE):
+            yield ("unless", number, field), said
+        for name in filter(None, (condition.capture or "").split("/")):
+            if name not in captures:
+                yield ("unless", number, "capture"), f"{name!r} is no capture of {whose}"
+    for edit, said in ((e, s) for e in remedy.edits for s in _edit_problems(e, captures)):
+        yield ("edits", remedy.edits.index(edit)), said
 
 
 def _class_problems(symptom: Symptom, classes: Mapping[str, str]) -> Iterator[Problem]:
@@ -282,7 +291,7 @@ def _captures(symptom: Symptom) -> set[str]:
     patterns = [s.pattern for name in _SIGNATURES for s in getattr(symptom, name)]
     frames = [frame for name in _SIGNATURES for s in getattr(symptom, name) for frame in s.frames]
     told = {_COMPARED} if symptom.found_by == "comparison" else set()
-    return told | set(re.findall(r"\(\?P<(\w+)>", " ".join([*patterns, *frames])))
+    return told | set(_GROUP.findall(" ".join([*patterns, *frames])))
 
 
 def _is_known(name: str, captures: set[str]) -> bool:
@@ -329,6 +338,47 @@ def _edit_problems(edit: Edit, captures: set[str]) -> Iterator[str]:
     for name in PLACEHOLDER.findall(json.dumps(value)):
         if not _is_known(name, captures):
             yield f"{{{name}}} is neither a capture of this symptom nor a fact"
+
+
+def read_policy(path: Path, where: str | None = None) -> Policy:
+    """Read one policy; raises CatalogError with every problem of the file, one a line."""
+    where = where or path.name
+    data = read_yaml(path, where)
+    policy, problems = parsed(_ADAPTERS["policy"], data)
+    problems += todos(data)
+    if policy is not None:
+        problems += _policy_problems(policy, path)
+    if problems or policy is None:
+        raise CatalogError("\n".join(named(data, where, problems)))
+    result: Policy = policy
+    return result
+
+
+def _policy_problems(policy: Policy, path: Path) -> Iterator[Problem]:
+    if policy.id != path.stem:
+        yield ("id",), f"is {policy.id!r}; the file's name says {path.stem!r}"
+    if not re.fullmatch(r"[a-z][a-z0-9]*(?:-[a-z0-9]+){0,8}", policy.id, re.ASCII):
+        yield ("id",), "must be words with dashes, in small letters, as in lower-utilization"
+    if not policy.steps:
+        yield ("steps",), "is empty; a policy needs at least one"
+    root = path.absolute().parent.parent
+    folders = dict.fromkeys((catalog.catalog_dir(), root))
+    symptoms = [file for folder in folders for file in (folder / "symptoms").glob("*.yaml")]
+    known = {*words("classes", root), *(file.stem for file in symptoms)}
+    for field in ("helps", "refused_for"):
+        for index, name in enumerate(getattr(policy, field)):
+            if name not in known:
+                here = name if field == "refused_for" else index
+                yield (field, here), f"{name!r} is neither a symptom nor a class; name one that is"
+    for name in policy.refused_for.keys() & set(policy.helps):
+        yield ("refused_for", name), "stands among those that it helps against, too; leave it out there or here"
+    patterns = [file for folder in folders if (file := folder / "patterns.yaml").is_file()]
+    captures = {name for file in (*patterns, *symptoms) for name in _GROUP.findall(file.read_text(encoding="utf-8"))}
+    for index, step in enumerate(policy.steps):
+        if not step.edits:
+            yield ("steps", index), "changes nothing; give it its edits"
+        for location, said in _remedy_problems(step, captures, "any symptom"):
+            yield ("steps", index, *location), said
 
 
 def example_problems(symptom: Symptom, shelf: Catalog, shown: set[str] | None = None) -> list[Problem]:
@@ -480,9 +530,7 @@ def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     for index, name in enumerate(case.files):
         if Path(name).name != name or not (folder / name).is_file():
             yield ("files", index), f"{name!r} is not a file beside case.yaml"
-    if case.command is not None and (
-        Path(case.command).name != case.command or not (folder / case.command).is_file()
-    ):
+    if case.command is not None and (Path(case.command).name != case.command or not (folder / case.command).is_file()):
         yield ("command",), f"{case.command!r} is not a file beside case.yaml"
     if not case.files:
         yield ("files",), "is empty; name the recorded files"
@@ -502,24 +550,27 @@ def check_file(path: Path) -> None:
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file, or use --dir for a catalog folder")
     readers = {**_TABLES, "case.yaml": read_case, "claims.yaml": read_claims}
-    default = read_rule if path.absolute().parent.name == "rules" else check_symptom
-    readers.get(path.name, default)(path, str(path))
+    kinds = {"rules": read_rule, "policies": read_policy}
+    readers.get(path.name, kinds.get(path.absolute().parent.name, check_symptom))(path, str(path))
 
 
 def compile_index(root: Path) -> tuple[dict[str, Any], list[str]]:
     """Compile a catalog folder; returns the index of what is good, and the problems, one line each."""
     problems: list[str] = []
-    symptoms, formats = [], []
+    symptoms, policies, formats = [], [], []
     for path in catalog.sources(root):
         where = str(path.relative_to(root))
         try:
             if path.parent.name == "symptoms":
                 symptoms.append(document(read_symptom(path, where)))
+            elif path.parent.name == "policies":
+                policies.append(document(read_policy(path, where)))
             elif path.is_file():
                 formats = [document(f) for f in read_line_formats(path, where)]
         except CatalogError as error:
             problems += str(error).splitlines()
-    return {"key": catalog.key(root), "symptoms": symptoms, "lines": formats}, problems
+    index = {"key": catalog.key(root), "symptoms": symptoms, "policies": policies, "lines": formats}
+    return index, problems
 
 
 def _bare_patterns(symptom: Symptom) -> Iterator[tuple[str, bool]]:
@@ -571,7 +622,9 @@ def check_folder(root: Path) -> tuple[int, list[str]]:
     """Check a whole catalog folder, its cases included; how many files were read, and the problems, one line each."""
     tables = [path for name in _TABLES if (path := root / name).is_file()]
     cases = sorted((root / "cases").glob("*/")) if (root / "cases").is_dir() else []
-    authored = [path for kind in ("symptoms", "rules") for path in (root / kind).glob("*.yaml") if path.is_file()]
+    authored = [
+        path for kind in ("symptoms", "policies", "rules") for path in (root / kind).glob("*.yaml") if path.is_file()
+    ]
     checked = len(tables) + len(authored) + len(cases)
     if not checked:
         raise InputError(f"{root}: holds no symptoms/*.yaml and no cases; name a catalog folder")

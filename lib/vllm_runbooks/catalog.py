@@ -13,14 +13,14 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError, store
-from vllm_runbooks.records import LineFormat, Rule, Symptom, form, record
+from vllm_runbooks.records import LineFormat, Policy, Rule, Symptom, form, record
 from vllm_runbooks.scan import PatternSet
 
 FORMAT = "5"
@@ -72,7 +72,8 @@ def cases_dir(override: str | None = None) -> Path:
 
 def sources(root: Path) -> list[Path]:
     """The authored files that the index of symptoms is made of, in a fixed order."""
-    return [root / "lines.yaml", *sorted((root / "symptoms").glob("*.yaml"))]
+    authored = (path for kind in ("symptoms", "policies") for path in sorted((root / kind).glob("*.yaml")))
+    return [root / "lines.yaml", *authored]
 
 
 def rule_sources(root: Path) -> list[Path]:
@@ -107,7 +108,7 @@ def key(root: Path) -> str:
     shared = (
         folder / f"{name}.yaml" for folder in (catalog_dir(), root) for name in ("patterns", "classes", "captures")
     )
-    return digest((*shared, *sources(root)), Symptom, LineFormat)
+    return digest((*shared, *sources(root)), Symptom, LineFormat, Policy)
 
 
 def rules_key(root: Path) -> str:
@@ -125,6 +126,7 @@ class _Index(NamedTuple):
 
     symptoms: Mapping[str, Symptom]
     lines: tuple[LineFormat, ...]
+    policies: Mapping[str, Policy]
     problems: tuple[str, ...]
     """Files that were left out, as the compiler named them."""
 
@@ -132,7 +134,8 @@ class _Index(NamedTuple):
 def _decoded(index: Any) -> _Index:
     symptoms = [record(Symptom, data) for data in index["symptoms"]]
     lines = tuple(record(LineFormat, data) for data in index["lines"])
-    return _Index({s.id: s for s in symptoms}, lines, tuple(index.get("problems", ())))
+    policies = [record(Policy, data) for data in index["policies"]]
+    return _Index({s.id: s for s in symptoms}, lines, {p.id: p for p in policies}, tuple(index.get("problems", ())))
 
 
 def _read_index(path: Path, wanted: str | None, decoded: Callable[[Any], T]) -> T | None:
@@ -162,6 +165,17 @@ class Catalog:
     lines: tuple[LineFormat, ...]
     problems: tuple[str, ...] = ()
     """Files that were left out, one line each: file, line, field, what is wrong."""
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+
+    def policy(self, name: str) -> Policy:
+        """The policy of that name.
+
+        Raises:
+            InputError: there is none.
+        """
+        if name not in self.policies:
+            raise InputError(f"{name}: is no policy; known: {', '.join(sorted(self.policies)) or 'none'}")
+        return self.policies[name]
 
     @cached_property
     def patterns(self) -> PatternSet:
@@ -236,13 +250,13 @@ def load_rules(compiler: Compiler | None = None) -> Rules:
 
 
 def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) -> Catalog:
-    """Load the catalog, and the user's own folders on top: a symptom of the same id replaces the shipped one.
+    """Load the catalog, and the user's own folders on top: what has the same id replaces what is shipped.
 
     A broken file among the shipped ones or the user's own is left out and named in `problems`.
     """
     index = _index(catalog_dir(), compiler)
     problems = list(index.problems)
-    symptoms = dict(index.symptoms)
+    symptoms, policies = dict(index.symptoms), dict(index.policies)
     for folder in own:
         root = Path(folder)
         if not (root / "symptoms").is_dir():
@@ -250,6 +264,9 @@ def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) ->
         added = _index(root, compiler)
         problems += [f"{folder}/{problem}" for problem in added.problems]
         symptoms.update(added.symptoms)
+        policies.update(added.policies)
         if root.resolve() != catalog_dir().resolve() and (root / "lines.yaml").is_file():
-            problems.append(f"{folder}/lines.yaml:1: (file): is not used: only symptoms may be added; remove the file")
-    return Catalog(dict(sorted(symptoms.items())), index.lines, tuple(problems))
+            problems.append(
+                f"{folder}/lines.yaml:1: (file): is not used: only symptoms and policies may be added; remove the file"
+            )
+    return Catalog(dict(sorted(symptoms.items())), index.lines, tuple(problems), dict(sorted(policies.items())))

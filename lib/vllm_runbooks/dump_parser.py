@@ -32,6 +32,8 @@ _PROBES = ("", "None", "none", "auto", "0", "1", "-1", "1.5", "1k", "1K", "true"
 """Given to a conversion that is not known by its name."""
 _ACTION_PROBES = (*_PROBES, "a=b=c")
 """Given to an action of vLLM's own."""
+_UNIT_PROBES = tuple(f"1{unit}" for unit in "kKmMgGtT")
+"""Given to a conversion of integers that may have a unit."""
 _ENVIRONMENT_PROBES = ("", "0", "1", "2", "-1", "1.5", "true", "True", "false", "False", "yes", "abc", "/abc", "a,b")
 _JSON_PROBES: tuple[Any, ...] = (
     None,
@@ -189,6 +191,7 @@ class Types:
         held = _held(convert)
         known = {"human_readable_int": "human_int", "human_readable_int_or_auto": "human_int_or_auto"}
         if name in known:
+            self.conversions[known[name]] = {text: _outcome(convert, text) for text in _UNIT_PROBES}
             return known[name]
         if name in ("nullable_str", "optional_str"):
             return {"optional": "str"}
@@ -449,13 +452,13 @@ class Types:
         fields = body["fields"]
         pairs = fields.items() if isinstance(fields, dict) else ((field["name"], field) for field in fields)
         # A key's own check is told apart from one of the value that holds the object.
-        kept, self._inside_check = self._inside_check, False
+        kept, self._inside_check = (self._inside_check, self._key_name), False
         for key, field in pairs:
             self._key_name = key
             told["keys"][key] = self._key(
                 field, depth, is_typed_dict=schema["type"] == "typed-dict", total=schema.get("total", True)
             )
-        self._inside_check = kept
+        self._inside_check, self._key_name = kept
         return name
 
     def _key(self, field: Any, depth: int, *, is_typed_dict: bool, total: bool) -> dict[str, Any]:

@@ -32,7 +32,9 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
             continue
         if count >= _MAX_DOCUMENTS:
             at = document.at[0]
-            reading.troubles.append(Trouble("file.not-yaml", at, at, {"says": f"more than {_MAX_DOCUMENTS} documents"}, ()))
+            reading.troubles.append(
+                Trouble("file.not-yaml", at, at, {"says": f"more than {_MAX_DOCUMENTS} documents"}, ())
+            )
             return
         count += 1
         try:

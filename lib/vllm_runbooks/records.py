@@ -358,6 +358,25 @@ class RemedyText:
 
 
 @dataclass(frozen=True)
+class Policy:
+    """Steps that are tried one after the other, offered only to those who ask for them by name. One YAML file each."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    id: str
+    """Words with dashes; the file's name, and the name to ask by."""
+    title: str
+    why: str
+    """Plain words: what the steps do, when that is right, and when not."""
+    steps: tuple[RemedyText, ...]
+    """In the order in which they are tried."""
+    helps: tuple[str, ...]
+    """Symptoms or classes against which it is known to help."""
+    refused_for: dict[str, str]
+    """Symptoms or classes for which no step is offered, each with the reason."""
+
+
+@dataclass(frozen=True)
 class Verified:
     """When a person or a recorded run last saw the symptom."""
 
@@ -813,6 +832,8 @@ class Answer:
     ranks: tuple[RankFacts, ...]
     first_error: Quote | None
     """The first exception that no symptom explains, where it stands before the cause or there is none."""
+    notes: tuple[str, ...] = ()
+    """What is to be said of what was asked for: why a policy, or a step of it, is not offered."""
 
 
 @dataclass(frozen=True)

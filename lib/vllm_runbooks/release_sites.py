@@ -353,8 +353,8 @@ def sites_text(book: Mapping[str, Mapping[str, Module]]) -> str:
 _HEAD = """\
 # Generated from the sources of the releases; not to be edited. Below each source file, for each release in which it is
 # not as in the one before: the lines that write log lines, each as its distance to the one before; behind "=" the
-# functions, each with the number of its name in the file's list, from 0, its distance to the beginning of the one before,
-# and its length less one; "-": gone."""
+# functions, each with the number of its name in the file's list, from 0, its distance to the beginning of the one
+# before, and its length less one; "-": gone."""
 
 
 def _row(module: Module, numbers: Mapping[str, int]) -> str:

@@ -113,6 +113,8 @@ def text(answer: Answer) -> str:
             parts.append(_remedies_text(answer.remedies))
     elif not answer.outcome.is_healthy:
         parts.append(_wrap("No cause was found in this text. " + _no_cause(answer), ""))
+    if answer.notes:
+        parts.append(_notes_text(answer.notes))
     others = [f for f in answer.findings if f != cause]
     if others:
         parts.append("\n".join(["ALSO FOUND", *(_brief(f, answer.files) for f in others)]))
@@ -259,6 +261,10 @@ def _remedies_text(remedies: Sequence[Remedy]) -> str:
             rows += ["", *(f"       {line}" for line in remedy.command.splitlines()), ""]
     rows += [_wrap(said) for said in _checked(remedies)]
     return "\n".join(rows)
+
+
+def _notes_text(notes: Sequence[str]) -> str:
+    return "\n".join(["NOTE" if len(notes) == 1 else "NOTES", *(_wrap(note) for note in notes)])
 
 
 def _checked(remedies: Sequence[Remedy]) -> list[str]:
@@ -437,9 +443,12 @@ def remedies(answer: Answer) -> Shown:
     """The ways out, cheapest first, with what each costs and what has checked it."""
     finding = answer.root_cause
     first = _tag("p", f"<b>Do first.</b> {_prose(finding.do_first)}", "max-width:80ch") if finding else ""
+    noted = "".join(_tag("p", f"<b>Note.</b> {_prose(note)}", "max-width:80ch") for note in answer.notes)
+    below = f"\n\n{_notes_text(answer.notes)}" if answer.notes else ""
     if not answer.remedies:
         said = "No change is needed." if answer.outcome.is_healthy else f"No way out is known. {_lead(answer)}"
-        return Shown(f"Do first. {finding.do_first}" if finding else said, first or _tag("p", escape(said)))
+        said = f"Do first. {finding.do_first}" if finding else said
+        return Shown(said + below, (first or _tag("p", escape(said))) + noted)
     rows = [
         [
             str(n),
@@ -450,10 +459,10 @@ def remedies(answer: Answer) -> Shown:
         ]
         for n, r in enumerate(answer.remedies, 1)
     ]
-    notes = [_tag("p", escape(note), "opacity:.75;font-size:13px") for note in _checked(answer.remedies)]
-    html = first + _table(["", "way out", "what it costs"], rows, numeric=[0]) + "".join(notes)
+    judged = [_tag("p", escape(said), "opacity:.75;font-size:13px") for said in _checked(answer.remedies)]
+    html = first + _table(["", "way out", "what it costs"], rows, numeric=[0]) + "".join(judged) + noted
     head = f"Do first. {finding.do_first}\n\n" if finding else ""
-    return Shown(head + _remedies_text(answer.remedies), html)
+    return Shown(head + _remedies_text(answer.remedies) + below, html)
 
 
 def facts(answer: Answer) -> Shown:

@@ -122,9 +122,19 @@ def paste(text: str, *, vllm: str | None = None) -> Evidence:
     return _evidence.pasted(text, vllm=vllm)
 
 
-def diagnose(evidence: Evidence, *, start: int | None = None, catalog: Catalog | None = None) -> Answer:
-    """Read and diagnose the evidence; `start` chooses one of several starts by number, from 1 (None or 0: the last)."""
-    return _answer.answer(evidence, catalog or load_catalog(), knowledge, start=start or None)
+def diagnose(
+    evidence: Evidence, *, start: int | None = None, catalog: Catalog | None = None, policy: str = ""
+) -> Answer:
+    """Read and diagnose the evidence; `start` chooses one of several starts by number, from 1 (None or 0: the last).
+
+    `policy` names a policy of the catalog, whose steps are added to the remedies where they can help.
+
+    Raises:
+        InputError: there is no such start or policy.
+    """
+    shelf = catalog or load_catalog()
+    asked = shelf.policy(policy) if policy.strip() else None
+    return _answer.answer(evidence, shelf, knowledge, start=start or None, policy=asked)
 
 
 @cache

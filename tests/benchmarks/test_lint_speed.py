@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from benchmarks.test_diagnose_speed import CASES, ROUNDS, seconds
+from test_diagnose_speed import CASES, ROUNDS, seconds
 
 pytestmark = pytest.mark.benchmark
 
@@ -24,9 +23,7 @@ def test_judging_a_script_takes_less_than_importing_papermill(
     arguments = ("lint", str(script), "--vllm", "0.19.0", "--gpus", "8xRTX3090")
     seconds(command, *arguments)
 
-    ratios = [
-        seconds(command, *arguments) / seconds(sys.executable, "-c", "import papermill") for _ in range(ROUNDS)
-    ]
+    ratios = [seconds(command, *arguments) / seconds(sys.executable, "-c", "import papermill") for _ in range(ROUNDS)]
 
     with capsys.disabled():
         each = ", ".join(f"{ratio:.2f}" for ratio in ratios)

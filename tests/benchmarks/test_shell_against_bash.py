@@ -64,7 +64,7 @@ def test_what_bash_refuses_is_refused(count: int, tmp_path: Path) -> None:
         assert len(differ) <= count // 100
 
 
-STRICTER = (b"must follow a name", b"array element values must be words")
+STRICTER = (b"must follow a name", b"must be followed by a literal", b"array element values must be words")
 """What shfmt refuses and bash does not: some assignments in arithmetic, words glued to a list."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from vllm_runbooks import catalog as shelf
 from vllm_runbooks.cli import output
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.files import store
+from vllm_runbooks.records import Policy
 
 _SCAFFOLD = """\
 # yaml-language-server: $schema={schema}
@@ -114,10 +116,13 @@ def new(symptom: str, folder: Path) -> int:
 
 @catalog.command("list")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def list_(form: str) -> int:
-    """List the symptoms the catalog knows."""
+@click.option("--policies", "is_policies", is_flag=True, help="List the policies that `diagnose --policy` knows.")
+def list_(form: str, *, is_policies: bool) -> int:
+    """List the symptoms the catalog knows, or its policies."""
     from vllm_runbooks import session
 
+    if is_policies:
+        return _list_policies(form, session.load_catalog().policies.values())
     symptoms = session.load_catalog().symptoms.values()
     if form == "json":
         rows = [{"id": s.id, "title": s.title, "severity": s.severity, "role": s.role} for s in symptoms]
@@ -125,6 +130,16 @@ def list_(form: str) -> int:
         return 0
     width = max((len(s.id) for s in symptoms), default=0)
     output.write("\n".join(f"{s.id:<{width}}  {s.severity.value:<8}  {s.title}" for s in symptoms))
+    return 0
+
+
+def _list_policies(form: str, policies: Collection[Policy]) -> int:
+    if form == "json":
+        rows = [{"id": p.id, "title": p.title, "steps": [step.title for step in p.steps]} for p in policies]
+        output.write_json(json.dumps({"schema": 1, "policies": rows}, ensure_ascii=False, indent=2))
+        return 0
+    width = max((len(p.id) for p in policies), default=0)
+    output.write("\n".join(f"{p.id:<{width}}  {p.title}" for p in policies))
     return 0
 
 

@@ -24,6 +24,11 @@ from vllm_runbooks.redact import redact_text
 )
 @click.option("--follow", is_flag=True, help="Answer while the log grows: - until its end, a file until Ctrl-C.")
 @click.option("--command", metavar="FILE", help="The script or manifest that the log belongs to: remedies change it.")
+@click.option(
+    "--policy",
+    metavar="NAME",
+    help="lower-utilization, or another of `catalog list --policies`: offer its steps as well.",
+)
 @click.option("--vllm", metavar="VERSION", help="Release that wrote the log, where the log does not say.")
 @click.option("--start", type=click.IntRange(min=1), help="Which of several starts in the text (default: the last).")
 @click.option(
@@ -40,6 +45,7 @@ def diagnose(
     source: str | None,
     follow: bool,
     command: str | None,
+    policy: str | None,
     vllm: str | None,
     start: int | None,
     own: tuple[str, ...],
@@ -54,17 +60,19 @@ def diagnose(
         raise click.UsageError("give either logs or --from, not both.")
     if not logs and source is None:
         raise click.UsageError("give a log file, a recorded case, or - for standard input.")
-    if follow and (len(logs) != 1 or start is not None or command is not None):
+    if follow and (len(logs) != 1 or (start, command, policy) != (None, None, None)):
         raise click.UsageError("--follow takes one growing log alone, a file or -, and answers for its last start.")
     catalog = session.load_catalog((*session.own_catalogs(), *own))
     output.name_left_out(catalog)
+    if policy is not None:
+        catalog.policy(policy)
     if follow:
         answer = _followed(logs[0], vllm, catalog)
     else:
         evidence = session.load_files(logs, vllm=vllm) if source is None else _fetched(source, vllm)
         if command is not None:
             evidence = replace(evidence, command=session.read_text(command))
-        answer = session.diagnose(evidence, start=start, catalog=catalog)
+        answer = session.diagnose(evidence, start=start, catalog=catalog, policy=policy or "")
     if form == "json":
         output.write_json(render.to_json(answer))
     else:
