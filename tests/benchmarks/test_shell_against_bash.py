@@ -6,8 +6,10 @@ What may differ is only what cannot be known: command substitutions, variables t
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -68,12 +70,15 @@ STRICTER = (b"must follow a name", b"must be followed by a literal", b"array ele
 """What shfmt refuses and bash does not: some assignments in arithmetic, words glued to a list."""
 
 
-@pytest.mark.skipif(shutil.which("shfmt") is None, reason="shfmt is not installed")
+SHFMT = shutil.which("shfmt", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+
+
+@pytest.mark.skipif(SHFMT is None, reason="shfmt is not installed")
 def test_shfmt_agrees() -> None:
     """A second reader of bash accepts the same scripts, but for what it reads more strictly than bash does."""
     differ = []
     for script in (script for make in KINDS for script in itertools.islice(make(41), 300)):
-        done = subprocess.run(["shfmt", "-ln", "bash"], input=script.encode(), capture_output=True, check=False)
+        done = subprocess.run([str(SHFMT), "-ln", "bash"], input=script.encode(), capture_output=True, check=False)
         accepts = not shell_syntax.read(Excerpt.whole(script)).faults
         if (done.returncode == 0) != accepts and not any(reason in done.stderr for reason in STRICTER):
             differ.append((script, done.stderr))
