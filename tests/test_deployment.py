@@ -209,7 +209,7 @@ def test_an_edit_changes_what_was_asked_and_nothing_else(name: str, release: Rel
 
 def meaning(given: Sequence[str | None], entry: str, release: ReleaseData) -> tuple[Any, ...]:
     """What the release's parser makes of the words."""
-    parsed = arguments.parse(list(given), release, deployment.parser_entry(entry, list(given)))
+    parsed = arguments.parse(list(given), release, deployment.parser_entry(entry, list(given), release))
     return parsed.flags, parsed.model, [problem.kind for problem in parsed.problems if problem.is_refusal]
 
 

@@ -19,7 +19,7 @@ def hits(text: str, vllm: str) -> list[Hit]:
     found: list[Hit] = []
     for start in page.starts:
         words = [word.value for word in start.words]
-        parsed = arguments.parse(words, data, deployment.parser_entry(start.entry, words))
+        parsed = arguments.parse(words, data, deployment.parser_entry(start.entry, words, data))
         found += option_rules.of_start(page, start, parsed, data, TABLES)
     for loose in page.loose:
         found += option_rules.of_loose(loose, data, TABLES)

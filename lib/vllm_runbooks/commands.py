@@ -114,7 +114,7 @@ class Base:
         if self.found is None or self.data is None:
             return {}
         words = [word.value for word in self.found.words]
-        parsed = arguments.parse(words, self.data, deployment.parser_entry(self.found.entry, words))
+        parsed = arguments.parse(words, self.data, deployment.parser_entry(self.found.entry, words, self.data))
         return {name: value for name, value in parsed.flags.items() if value is not UNKNOWN}
 
     def _compared(self, flags: Mapping[str, Any]) -> Iterator[Difference]:

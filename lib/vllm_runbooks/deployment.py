@@ -79,7 +79,7 @@ class Deployment:
             if change.op == "env":
                 environment[change.name] = None if change.value is None else str(change.value)
                 continue
-            given = _Given(words, release, parser_entry(self.entry, words))
+            given = _Given(words, release, parser_entry(self.entry, words, release))
             made: list[str | None] = [] if change.op == "remove" else list(given.written(change.name, change.value))
             places = given.groups(change.name)
             if not places:
@@ -92,12 +92,18 @@ class Deployment:
         return replace(self, words=tuple(words), environment=tuple(environment.items()))
 
 
-def parser_entry(entry: str, words: Sequence[str | None]) -> str:
-    """Which of a release's parsers reads the arguments: an image's own is told by how the model is given."""
-    if entry == "image":
-        first = words[0] if words else None
-        return "serve" if first is not None and not first.startswith("-") else "api_server"
-    return "serve" if entry == "serve" else "api_server"
+def parser_entry(entry: str, words: Sequence[str | None], release: ReleaseData) -> str:
+    """Which of a release's parsers reads the arguments: an image's own entry point is the release's, where it is known.
+
+    Where it is not, the way in which the model is given tells it.
+    """
+    if entry != "image":
+        return "serve" if entry == "serve" else "api_server"
+    known = release.features.get("image_entry")
+    if known in options.ENTRIES and not (release.is_beyond or release.is_before):
+        return str(known)
+    first = words[0] if words else None
+    return "serve" if first is not None and not first.startswith("-") else "api_server"
 
 
 # Writing
@@ -386,7 +392,7 @@ class _Place:
             return self._set_keyword(change) if change.op == "set" else self._remove_keyword(change.name)
         if self.found.language in {"glued", "argv"}:
             raise _RefusedError
-        given = _Given(self.values, self.release, parser_entry(self.found.entry, self.values))
+        given = _Given(self.values, self.release, parser_entry(self.found.entry, self.values, self.release))
         groups = given.groups(change.name)
         made = [] if change.op == "remove" else given.written(change.name, change.value)
         if self.is_compact and isinstance(change.value, Mapping):
@@ -873,7 +879,7 @@ def _differs_as_asked(before: Found, after: Found, changes: Sequence[Edit], rele
         return _keywords_as_asked(before, after, own)
     words = [word.value for word in before.words]
     wanted = Deployment(before.entry, tuple(words)).edited(own, release).words
-    entry = parser_entry(before.entry, words)
+    entry = parser_entry(before.entry, words, release)
     got = [word.value for word in after.words]
     one, other = arguments.parse(list(wanted), release, entry), arguments.parse(got, release, entry)
     changed = {change.name for change in own}

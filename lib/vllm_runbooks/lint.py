@@ -326,7 +326,7 @@ class _Judged:
             return _called(start)
         words = [word.value for word in start.words]
         environment = {name: setting.value.value for name, setting in start.environment.items()}
-        return arguments.parse(words, data, deployment.parser_entry(start.entry, words), environment=environment)
+        return arguments.parse(words, data, deployment.parser_entry(start.entry, words, data), environment=environment)
 
     @cached_property
     def hits(self) -> list[Hit]:
@@ -441,7 +441,9 @@ class _Judged:
         """What an installed vLLM says of the starts whose words are all known."""
         for entry in ("serve", "api_server"):
             known = [
-                (start, parsed) for start, parsed in self.parsed if start.entry not in _CALLS and _is_for(entry, start)
+                (start, parsed)
+                for start, parsed in self.parsed
+                if start.entry not in _CALLS and _is_for(entry, start, self.data(start))
             ]
             if not known:
                 continue
@@ -502,10 +504,10 @@ def _called(start: Found) -> Parsed:
     return Parsed(values, model if isinstance(model, str) else None, (), (), given)
 
 
-def _is_for(entry: str, start: Found) -> bool:
+def _is_for(entry: str, start: Found, data: ReleaseData) -> bool:
     """Whether a parser gets a start's words, and all of them are known."""
     words = [word.value for word in start.words]
-    return None not in words and deployment.parser_entry(start.entry, words) == entry
+    return None not in words and deployment.parser_entry(start.entry, words, data) == entry
 
 
 def _last(parsed: Parsed, option_word: int) -> int:

@@ -341,7 +341,7 @@ class _Judge:
         self.words, self.parsed, self.data, self.tables, self.whole = words, parsed, data, tables, whole
         self.page, self.start, self.is_loose = page, start, is_loose
         self.values = [word.value for word in words]
-        self.entry = deployment.parser_entry(start.entry, self.values) if start else "serve"
+        self.entry = deployment.parser_entry(start.entry, self.values, data) if start else "serve"
         self.tries = min(_MAX_CHANGES, _MOST_WORDS // (len(words) + 1))
         self.readings = 0
         self.merged: dict[str, tuple[Replacement, ...]] = {}
