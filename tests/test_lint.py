@@ -279,3 +279,46 @@ def test_a_move_to_the_same_release_moves_nothing() -> None:
     found, rewritten = checking.migrate_text(CLEAN, from_="0.19.0", to="0.19.0")
 
     assert (rewritten, found.changed_defaults, found.diff) == (CLEAN, (), "")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "KEY={secret}; vllm serve m --api-key $KEY --max-modle-len 3\n",
+        "vllm serve m --api-key 'plainvalue'99xyz --max-modle-len 3\n",
+        "export VLLM_API_KEY='{secret}'\nvllm serve m --max-modle-len 3\n",
+        "vllm serve m --api-key {secret} \\ # c\n  --max-modle-len 3\n",
+    ],
+)
+def test_what_is_given_as_a_secret_is_one_whatever_it_looks_like(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: str
+) -> None:
+    """By way of a variable, written in pieces, in the environment; no fix holds a placeholder in its place either."""
+    file = tmp_path / "run.sh"
+    file.write_text(script.format(secret="plainvalue99xyz"))  # noqa: S106 - made up
+    for arguments in (("--format", "json", "--fix"), ("--format", "sarif"), ("--format", "github"), (), ("--fix",)):
+        status, out, err = run(capsys, "lint", str(file), "--vllm", "0.19.0", *arguments)
+
+        assert status == 1
+        assert "plainvalue" not in out + err
+        assert "99xyz" not in out + err
+        for issue in json.loads(out)["issues"] if "json" in arguments else ():
+            assert "[secret" not in (issue["fix"] or {}).get("new_text", "")
+            assert "[secret" not in issue["message"]
+
+
+def test_of_very_many_issues_the_serious_ones_are_told() -> None:
+    """An error behind hundreds of remarks is an error."""
+    text = "vllm serve m --max_model_len 4096\n" * 600 + "vllm serve m --max-modle-len 4096\n"
+    found = checking.lint_text(text, vllm="0.19.0")
+
+    assert "option.unknown" in rules(found, IssueSeverity.ERROR)
+    assert len(found.issues) <= 501
+
+
+def test_what_cannot_be_known_is_null() -> None:
+    """Inside of a list; an option whose value is unknown is left out."""
+    text = "vllm serve m --served-model-name a $X --dtype $Y\n"
+    (start,) = checking.lint_text(text, vllm="0.19.0").deployments
+
+    assert start.flags == {"served_model_name": ["a", None]}

@@ -41,6 +41,8 @@ from vllm_runbooks.records import (
     Verdict,
 )
 from vllm_runbooks.redact import Redactor
+from vllm_runbooks.secret_places import names_secret
+from vllm_runbooks.shell import Word
 from vllm_runbooks.specs import Specs
 from vllm_runbooks.starts import Found, Loose
 
@@ -49,6 +51,10 @@ MAX_ISSUES = 500
 _MAX_ROUNDS = 8
 """Times that a file is mended: a command that was cut shows its other faults once it is whole."""
 _MAX_TEXT = 400
+_MAX_MOVED = 40
+"""Starts that are rewritten when a file is moved to another release: the file is read again for each, to be sure."""
+_MAX_BITS = 1024
+_TOO_MUCH = "file.too-much"
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
@@ -103,9 +109,9 @@ def lint(text: str, knowledge: Knowledge, asked: Asked, *, fix: bool = False, as
         InputError: the release or a GPU is not known, or the installed vLLM does not answer.
     """
     judged = _Judged(text, knowledge, asked, ask)
-    redactor = _redactor(text)
-    fixed = redactor.text(mended(text, knowledge, asked)) if fix else None
-    return Linted(judged.release, tuple(_issues(judged, redactor)), tuple(_launches(judged)), fixed)
+    secrets = _Secrets(judged)
+    fixed = secrets.hidden(mended(text, knowledge, asked)) if fix else None
+    return Linted(judged.release, tuple(_issues(judged, secrets)), tuple(_launches(judged)), fixed)
 
 
 def judge(found: Linted, case: Case | None) -> Judgement:
@@ -154,22 +160,25 @@ def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tup
     judged = _Judged(text, knowledge, asked, None)
     rewritten = mended(text, knowledge, asked)
     changes: dict[str, ChangedDefault] = {}
-    for number in range(len(judged.page.starts)):
-        moved = _Judged(rewritten, knowledge, asked, None)
-        if number >= len(moved.parsed):
-            break
-        start, parsed = moved.parsed[number]
-        found = list(_changed_defaults(parsed, before, moved.data(start)))
-        edits = [Edit("set", change.option, change.from_) for change in found if change.explicit]
-        if start.entry in _CALLS or not start.is_certain:
-            edits, found = [], [ChangedDefault(c.option, c.from_, c.to, explicit=False) for c in found]
-        rewritten = applied(rewritten, deployment.edits(moved.page, start, edits, moved.data(start)))
-        changes |= {change.option: change for change in found}
-    redactor = _redactor(text)
-    shown = redactor.text(rewritten)
+    moved = _Judged(rewritten, knowledge, asked)
+    edits: list[Replacement] = []
+    for number, (start, parsed) in enumerate(moved.parsed):
+        data = moved.data(start)
+        found = list(_changed_defaults(parsed, before, data))
+        wanted = [Edit("set", change.option, change.from_) for change in found if change.explicit]
+        made: tuple[Replacement, ...] = ()
+        if wanted and start.entry not in _CALLS and start.is_certain and number < _MAX_MOVED:
+            made = deployment.edits(moved.page, start, wanted, data)
+        edits += made
+        for change in found:
+            explicit = change.explicit and bool(made)
+            changes[change.option] = replace(change, explicit=explicit or _is_explicit(changes, change.option))
+    rewritten = applied(rewritten, edits)
+    secrets = _Secrets(judged)
+    shown = secrets.hidden(rewritten)
     diff = "".join(
         difflib.unified_diff(
-            redactor.text(text).splitlines(keepends=True),
+            secrets.hidden(text).splitlines(keepends=True),
             shown.splitlines(keepends=True),
             f"{from_}",
             f"{judged.release.version}",
@@ -177,13 +186,17 @@ def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tup
     )
     told = Migrated(
         judged.release,
-        tuple(_issues(judged, redactor)),
+        tuple(_issues(judged, secrets)),
         tuple(_launches(judged)),
         shown,
         tuple(changes[name] for name in sorted(changes)),
         diff,
     )
     return told, rewritten
+
+
+def _is_explicit(changes: Mapping[str, ChangedDefault], option: str) -> bool:
+    return option in changes and changes[option].explicit
 
 
 def _changed_defaults(parsed: Parsed, before: ReleaseData, after: ReleaseData) -> Iterator[ChangedDefault]:
@@ -208,10 +221,36 @@ def _is_accepted(option: options.Option, value: Any) -> bool:
     return option.takes_value and (option.choices is None or value in option.choices)
 
 
-def _redactor(text: str) -> Redactor:
-    redactor = Redactor()
-    redactor.learn([text])
-    return redactor
+class _Secrets:
+    """What of a text must not be shown: what looks like a secret, and what a start is given as one."""
+
+    def __init__(self, judged: _Judged) -> None:
+        self._redactor = Redactor()
+        self._redactor.learn([judged.text])
+        self._written: dict[str, str] = {}
+        for name, word in _given_secrets(judged):
+            self._redactor.learn([f"{name}={word.value}\n"])
+            if word.value and word.value not in word.raw and not word.raw.startswith("$"):
+                # Written in pieces, as in 'ab'cd: the value itself is nowhere in the text.
+                self._written[word.raw] = self._redactor.text(f"{name}={word.value}\n").partition("=")[2].strip()
+
+    def hidden(self, text: str) -> str:
+        """The text with placeholders for the secrets."""
+        for raw, placeholder in self._written.items():
+            text = text.replace(raw, placeholder)
+        return self._redactor.text(text)
+
+
+def _given_secrets(judged: _Judged) -> Iterator[tuple[str, Word]]:
+    """Words that are secret for what they are given to: an option or a variable with such a name."""
+    for start, parsed in judged.parsed:
+        for word, role in zip(start.words, parsed.roles, strict=False):
+            name = (role.option or "").lstrip("-").replace("-", "_")
+            if role.kind == "value" and name and word.value and names_secret(name):
+                yield name, word
+    for setting in judged.page.settings:
+        if setting.value.value and names_secret(setting.name):
+            yield setting.name, setting.value
 
 
 def _apart(hits: Iterable[Hit]) -> Iterator[Replacement]:
@@ -230,21 +269,36 @@ def _span(edits: Sequence[Replacement]) -> tuple[int, int]:
     return min(edit.start for edit in edits), max(edit.end for edit in edits)
 
 
-def _issues(judged: _Judged, redactor: Redactor) -> Iterator[Issue]:
+def _issues(judged: _Judged, secrets: _Secrets) -> Iterator[Issue]:
     places = Places(judged.text)
-    for hit in judged.hits[:MAX_ISSUES]:
+    for hit in _most_serious(judged):
         rule = judged.knowledge.rules[hit.rule]
         line, column = places(hit.start)
-        is_warning = hit.is_loose and rule.severity is IssueSeverity.ERROR
         yield Issue(
             rule=rule.id,
-            severity=IssueSeverity.WARNING if is_warning else rule.severity,
+            severity=_severity(rule, hit),
             line=line,
             column=column,
-            text=redactor.text(judged.text[hit.start : min(hit.end, hit.start + _MAX_TEXT)])[:_MAX_TEXT],
-            message=redactor.text(message(rule, hit.says)),
-            fix=_fix(judged.text, hit.edits, places, redactor) if hit.edits else None,
+            text=secrets.hidden(judged.text[hit.start : min(hit.end, hit.start + _MAX_TEXT)])[:_MAX_TEXT],
+            message=message(rule, {name: secrets.hidden(said) for name, said in hit.says.items()}),
+            fix=_fix(judged.text, hit.edits, places, secrets) if hit.edits else None,
         )
+
+
+def _severity(rule: Rule, hit: Hit) -> IssueSeverity:
+    return IssueSeverity.WARNING if hit.is_loose and rule.severity is IssueSeverity.ERROR else rule.severity
+
+
+def _most_serious(judged: _Judged) -> list[Hit]:
+    """The hits that are told, in the order of the text: of very many the most serious ones, and that there are more."""
+    if len(judged.hits) <= MAX_ISSUES:
+        return judged.hits
+    order = list(IssueSeverity)
+    rules = judged.knowledge.rules
+    kept = sorted(judged.hits, key=lambda hit: order.index(_severity(rules[hit.rule], hit)))[:MAX_ISSUES]
+    more = Hit(_TOO_MUCH, 0, 0, {"what": f"{len(judged.hits) - MAX_ISSUES} more issues"})
+    told = [more] if _TOO_MUCH in rules else []
+    return [*told, *sorted(kept, key=lambda hit: (hit.start, hit.end, hit.rule))]
 
 
 def message(rule: Rule, says: Mapping[str, str]) -> str:
@@ -256,17 +310,18 @@ def message(rule: Rule, says: Mapping[str, str]) -> str:
     )
 
 
-def _fix(text: str, edits: Sequence[Replacement], places: Places, redactor: Redactor) -> Fix:
-    """The edits as one replacement."""
+def _fix(text: str, edits: Sequence[Replacement], places: Places, secrets: _Secrets) -> Fix | None:
+    """The edits as one replacement; None where a secret stands in between, which a placeholder would destroy."""
     start, end = _span(edits)
     inside = [Replacement(edit.start - start, edit.end - start, edit.new_text) for edit in edits]
-    return Fix(*places(start), *places(end), redactor.text(applied(text[start:end], inside)))
+    new_text = applied(text[start:end], inside)
+    return Fix(*places(start), *places(end), new_text) if secrets.hidden(new_text) == new_text else None
 
 
 def _launches(judged: _Judged) -> Iterator[Launch]:
     for start, parsed in judged.parsed:
         flags = {
-            dest: masked(value, dest, otherwise=str(value))
+            dest: masked(_known(value), dest)
             for dest, value in parsed.flags.items()
             if value is not UNKNOWN and dest != "model"
         }
@@ -275,6 +330,17 @@ def _launches(judged: _Judged) -> Iterator[Launch]:
             for name, setting in start.environment.items()
         }
         yield Launch(None if parsed.model is None else masked(parsed.model), flags, env)
+
+
+def _known(value: Any) -> Any:
+    """A value with None for what in it cannot be known, and numbers of a size that JSON's readers take."""
+    if isinstance(value, Mapping):
+        return {str(key): _known(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_known(inner) for inner in value]
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        return None
+    return value if value is None or isinstance(value, (str, int, float)) else None
 
 
 class _Judged:

@@ -23,6 +23,7 @@ from typing import Any
 from vllm_runbooks import authoring, catalog, options, release_sites, release_support
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
+from vllm_runbooks.release_sites import Unworded
 from vllm_runbooks.serve_checks import object_checks, serve_checks
 from vllm_runbooks.sites import SITES, WORDINGS
 
@@ -53,6 +54,8 @@ class Added:
     records: int
     changed: tuple[str, ...]
     """Names of the files that were written; none: the data was there already."""
+    unworded: tuple[Unworded, ...] = ()
+    """Patterns of the catalog, said to be vLLM's, that match no message of any release."""
 
 
 def add(
@@ -99,8 +102,8 @@ def add(
         }
         records = records_of(dump, root / "vllm", docker)
         changed = write(folder or options.releases_dir(), version, made, records)
-        changed += _add_others(root / "vllm", version, folder or options.releases_dir())
-    return Added(version, len(records), tuple(changed))
+        others, unworded = _add_others(root / "vllm", version, folder or options.releases_dir())
+    return Added(version, len(records), (*changed, *others), tuple(unworded))
 
 
 def _read(path: Path) -> str:
@@ -110,8 +113,8 @@ def _read(path: Path) -> str:
         raise InputError(f"{path}: cannot be read ({error}); name the release's docker/Dockerfile") from None
 
 
-def _add_others(package: Path, version: str, folder: Path) -> list[str]:
-    """Store what the other readers of sources find in the release; returns the files that changed."""
+def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], list[Unworded]]:
+    """Store what else the sources tell of the release; the files that changed, and patterns that no release has."""
     paths = [folder / "support.json", folder / "logs" / SITES, folder / "logs" / WORDINGS]
     before = [path.read_bytes() if path.is_file() else b"" for path in paths]
     support = json.loads(before[0]) if before[0] else None
@@ -119,8 +122,9 @@ def _add_others(package: Path, version: str, folder: Path) -> list[str]:
         paths[0],
         release_support.written(release_support.with_release(support, version, release_support.extract(package))),
     )
-    release_sites.write({version: package}, catalog.load(authoring.compile_index), folder / "logs")
-    return [str(path.relative_to(folder)) for path, old in zip(paths, before, strict=True) if path.read_bytes() != old]
+    unworded = release_sites.write({version: package}, catalog.load(authoring.compile_index), folder / "logs")
+    changed = [path for path, old in zip(paths, before, strict=True) if path.read_bytes() != old]
+    return [str(path.relative_to(folder)) for path in changed], unworded
 
 
 # ---- a release on disk

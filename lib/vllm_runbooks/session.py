@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.lint import Knowledge
 
 
-MAX_SCRIPT = 16 << 20
+MAX_SCRIPT = 8_000_000
 """Characters of a file that is checked for commands."""
 
 
@@ -101,10 +101,12 @@ def read_text(name: str) -> str:
     if len(documents) != 1:
         raise InputError(f"{name}: holds {len(documents)} files; name one of them")
     text: list[str] = []
+    size = 0
     for piece in documents[0].pieces():
         text.append(piece)
-        if len(text) * len(text[0]) > MAX_SCRIPT:
-            raise InputError(f"{name}: is larger than {MAX_SCRIPT >> 20} MiB; give the part that starts vLLM")
+        size += len(piece)
+        if size > MAX_SCRIPT:
+            raise InputError(f"{name}: is larger than {MAX_SCRIPT} characters; give the part that starts vLLM")
     return "".join(text)
 
 

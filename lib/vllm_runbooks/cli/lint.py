@@ -92,16 +92,17 @@ def _is_wrong(issues: tuple[Issue, ...]) -> bool:
 
 def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], out: Path | None, form: str) -> None:
     """The corrected text where it was asked for; what is left to do goes to standard error."""
+    mended = checking.mended(text, name=name, **asked)
     if out is not None:
         # The user's own file: a secret in it stays, or the script would no longer run.
-        store(out, checking.mended(text, name=name, **asked))
+        store(out, mended)
         click.echo(f"vllm-runbooks: wrote {out}", err=True)
     if form == "json":
         output.write_json(issue_views.to_json(found))
     elif out is None:
         sys.stdout.write(found.fixed or "")
         sys.stdout.flush()
-    for issue in checking.lint_text(found.fixed or "", name=name, **asked).issues:
+    for issue in checking.lint_text(mended, name=name, **asked).issues:
         if _is_wrong((issue,)):
             said = f"{issue.line}:{issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]"
             click.echo(f"left: {said}", err=True)

@@ -62,6 +62,8 @@ def add(
     added = generator.add(version, python, source=source, dockerfile=dockerfile, folder=folder, time_limit=time_limit)
     changed = ", ".join(added.changed) if added.changed else "nothing changed: the data was there"
     output.write(f"{added.version}: {added.records} records; {changed}")
+    for each in added.unworded:
+        output.write(f"no known release prints this wording of {each.asked_by}: {each.pattern}")
     return 0
 
 
