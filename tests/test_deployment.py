@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from test_documents import TEXTS
-from vllm_runbooks import arguments, deployment, documents, options
+from vllm_runbooks import arguments, deployment, deployment_edits, documents, options
 from vllm_runbooks.deployment import Deployment
+from vllm_runbooks.errors import InputError
 from vllm_runbooks.excerpt import applied
 from vllm_runbooks.options import ReleaseData
 from vllm_runbooks.records import Edit
@@ -27,7 +28,7 @@ def release() -> ReleaseData:
 
 def edited(text: str, name: str, changes: list[Edit], release: ReleaseData, index: int = 0) -> str:
     page = documents.read(text, name)
-    return applied(text, deployment.edits(page, page.starts[index], changes, release))
+    return applied(text, deployment_edits.edits(page, page.starts[index], changes, release))
 
 
 def setting(name: str, value: Any) -> Edit:
@@ -185,7 +186,7 @@ def test_an_edit_changes_what_was_asked_and_nothing_else(name: str, release: Rel
     made = 0
     for number, found in enumerate(page.starts):
         for change in CHANGES:
-            edits = deployment.edits(page, found, [change], release)
+            edits = deployment_edits.edits(page, found, [change], release)
             if not edits:
                 continue
             made += 1
@@ -231,7 +232,7 @@ def test_edits_are_made_together(release: ReleaseData) -> None:
 def test_what_cannot_be_edited_with_certainty_is_left_alone(name: str, text: str, release: ReleaseData) -> None:
     """Reconstructed words, words out of one that was expanded, and raw strings are refused, not damaged."""
     page = documents.read(text, name)
-    assert deployment.edits(page, page.starts[0], [setting("port", 9)], release) == ()
+    assert deployment_edits.edits(page, page.starts[0], [setting("port", 9)], release) == ()
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -239,7 +240,7 @@ def test_data_is_edited_as_a_document_is(change: Edit, release: ReleaseData) -> 
     """The same change of a deployment's data gives the same words."""
     page = documents.read(SCRIPT, "a.sh")
     found = page.starts[0]
-    again = documents.read(applied(SCRIPT, deployment.edits(page, found, [change], release)), "a.sh").starts[0]
+    again = documents.read(applied(SCRIPT, deployment_edits.edits(page, found, [change], release)), "a.sh").starts[0]
     data = Deployment.of(found).edited([change], release)
     assert meaning(data.words, found.entry, release) == meaning(words(again), found.entry, release)
     assert {name: one.value.value for name, one in again.environment.items()} == dict(data.environment)
@@ -259,7 +260,7 @@ ARGUMENTS = (
 )
 DEPLOYMENTS = [
     Deployment("serve", ARGUMENTS, (("A", "b"), ("NEW", ODD)), "vllm/vllm-openai:v0.11.0", ("0", "1"), "main"),
-    Deployment("api_server", ("--model", "m", "--served-model-name", "a", "b c", ""), (), None, 2),
+    Deployment("api_server", ("--model", "m", "--served-model-name", "a", "b c", ""), (), None, 2, release="0.11.0"),
     Deployment("image", ("--model", "m", "--x=\ttab\nline"), (), "vllm/vllm-openai:v0.9.2"),
 ]
 
@@ -287,7 +288,7 @@ def test_bash_reads_the_written_script_as_meant(one: Deployment) -> None:
 def test_bash_reads_the_written_docker_command_as_meant(one: Deployment) -> None:
     """The words behind the image are the deployment's."""
     given, _ = argv(deployment.to_docker(one), "docker")
-    image = one.image or "vllm/vllm-openai:latest"
+    image = one.image or f"vllm/vllm-openai:v{one.release}"
     assert [*one.command[1:], *one.words] == given[given.index(image) + 1 :]
     assert [f"{name}={value}" for name, value in one.environment] == [
         value for option, value in pairwise(given) if option == "-e"
@@ -309,7 +310,8 @@ def test_what_is_written_is_read_as_it_was(one: Deployment, form: str) -> None:
 def test_a_secret_is_written_as_a_reference(form: str) -> None:
     """The value of a token stands nowhere; a variable stands for it."""
     token = "hf_" + "AbCdEfGh1234567890IjKl"
-    one = Deployment("serve", ("m", "--api-key", "sesame-open-42", "--port=1"), (("HF_TOKEN", token), ("A", "b")))
+    arguments = ("m", "--api-key", "sesame-open-42", "--port=1")
+    one = Deployment("serve", arguments, (("HF_TOKEN", token), ("A", "b")), release="0.11.0")
     written = getattr(deployment, form)(one)
     assert token not in written
     assert "sesame" not in written
@@ -317,6 +319,48 @@ def test_a_secret_is_written_as_a_reference(form: str) -> None:
     if form in {"to_shell", "to_compose"}:
         assert "${VLLM_API_KEY:?}" in written
         assert "${HF_TOKEN:?}" in written
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("$MODEL --dtype $DTYPE", ['"${MODEL:?}"', '--dtype "${DTYPE:?}"']),
+        ('"${A:?first}" --port="$PORT"', ['"${A:?}"', '--port="${PORT:?}"']),
+        ("$1 --seed $(date) --lora-modules $(a) $(b)", [
+            '"${VALUE_1:?}"',
+            '--seed "${VLLM_SEED:?}"',
+            '--lora-modules "${VLLM_LORA_MODULES:?}" "${VLLM_LORA_MODULES_1:?}"',
+        ]),
+        ("$(a) --model=$D/x $SEED", ['"${VALUE_1:?}"', '--model="${VLLM_MODEL:?}" "${SEED:?}"']),
+    ],
+)  # fmt: skip
+def test_a_word_that_is_not_known_keeps_its_name(command: str, expected: list[str]) -> None:
+    """The variable that it was written as, else one of its option, else a number: never one name for two words."""
+    (found,) = documents.read(f"vllm serve {command}\n", "a.sh").starts
+    written = deployment.to_shell(Deployment.of(found))
+
+    assert written == " \\\n  ".join(["vllm serve", *expected]) + "\n"
+    (again,) = documents.read(written, "a.sh").starts
+    assert len(again.words) == len(found.words)
+
+
+def test_an_edit_keeps_the_names_of_other_words(release: ReleaseData) -> None:
+    """They stay with their words where others come and go."""
+    (found,) = documents.read("vllm serve $MODEL --port 1 --dtype $DTYPE\n", "a.sh").starts
+    changed = Deployment.of(found).edited([Edit("remove", "port"), setting("seed", 1)], release)
+
+    assert deployment.to_shell(changed).split() == [
+        *("vllm", "serve", "\\", '"${MODEL:?}"', "\\", "--dtype", '"${DTYPE:?}"', "\\", "--seed", "1"),
+    ]
+
+
+@pytest.mark.parametrize("form", ["to_docker", "to_compose"])
+@pytest.mark.parametrize("known", [None, "latest", "0.11.0.dev3+g1"])
+def test_no_image_is_invented(form: str, known: str | None) -> None:
+    """Where neither an image nor a published release is known, nothing is written."""
+    with pytest.raises(InputError, match="neither an image nor a release"):
+        getattr(deployment, form)(Deployment("serve", ("m",), release=known))
+    assert "vllm/vllm-openai:v0.11.0" in getattr(deployment, form)(Deployment("serve", ("m",), release="0.11.0"))
 
 
 def test_writing_is_deterministic_with_one_option_a_line() -> None:

@@ -9,7 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from cost import LIMIT, growth
-from vllm_runbooks import documents, starts, yaml_places
+from vllm_runbooks import documents, pages, starts, yaml_places
 from vllm_runbooks.documents import Page
 from vllm_runbooks.excerpt import Excerpt, Places
 from vllm_runbooks.starts import Found
@@ -532,7 +532,9 @@ def test_a_logs_arguments_are_a_start_as_well() -> None:
 @pytest.mark.parametrize("text", ["", "\n", "nothing here\n", "\ufeff", "a: b\n", "print(1)\n"])
 def test_a_text_without_a_start_is_an_empty_page(text: str) -> None:
     """What has nothing to check is told as such."""
-    assert documents.read(text).is_empty
+    page = documents.read(text)
+
+    assert (page.starts, page.nodes, page.loose, page.settings) == ((), (), (), ())
 
 
 # YAML
@@ -683,3 +685,39 @@ def test_damaged_documents_are_read_with_places_inside_the_text() -> None:
         others += [(one.start, one.end) for one in page.loose]
         others += [(one.start, one.end) for one in page.troubles]
         assert all(0 <= start <= end <= len(text) for start, end in others)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kept"),
+    [
+        ("run.sh", "vllm serve m\n" + "#" * documents.MAX_LENGTH, documents.MAX_LENGTH),
+        ("page.md", "```python\nx = (\n" + "LLM('m')\n" * 120 + "```\n", None),
+        ("page.md", "Try `vllm serve m --port 1` " * 220, None),
+        ("page.md", "Try: vllm serve m --port 1 " * 220, None),
+        (
+            "compose.yaml",
+            "# vllm\n" + "".join(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9 * (n > 0)}]\n" for n in range(7)),
+            None,
+        ),
+    ],
+    ids=["characters", "calls", "spans", "commands", "aliases"],
+)
+def test_what_is_left_out_of_a_large_file_is_told(name: str, text: str, kept: int | None) -> None:
+    """Nothing is cut in silence: one trouble stands where the reading ends."""
+    [trouble] = [one for one in documents.read(text, name).troubles if one.kind == "file.too-much"]
+
+    assert trouble.says["what"]
+    assert 0 <= trouble.start < len(text)
+    assert kept in (None, trouble.start)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_an_indented_block_keeps_its_lines(end: str) -> None:
+    """Whatever ends a line of a page, its block has the lines of the page, less their indentation."""
+    text = end.join(
+        [".. code-block:: python", "", "   from vllm import LLM", "   LLM('a',", "       seed=3)", "", "Text"]
+    )
+    [block] = [one for one in pages.blocks(Excerpt.whole(text)) if one.kind == "python"]
+
+    assert block.text.text == end.join(["from vllm import LLM", "LLM('a',", "    seed=3)", "", ""])
+    assert [one.keywords[1].value for one in documents.read(text, "a.rst").starts] == [3]

@@ -221,7 +221,7 @@ def test_a_command_is_given_behind_two_dashes(capsys: pytest.CaptureFixture[str]
         (("{a}", "--vllm", "banana"), "'banana' is no version of vLLM"),
         (("{a}", "--gpus", "A100"), "A100"),
         (("{a}", "--python", "/nowhere/python"), "--python /nowhere/python: cannot be run"),
-        (("{empty}",), "empty"),
+        (("{folder}",), "holds no case.yaml"),
     ],
 )
 def test_what_cannot_be_read_is_status_2(
@@ -230,8 +230,7 @@ def test_what_cannot_be_read_is_status_2(
     """One line on standard error, nothing on standard output."""
     (tmp_path / "a.sh").write_text(CLEAN)
     (tmp_path / "b.sh").write_text(CLEAN)
-    (tmp_path / "empty.sh").touch()
-    named = {name: tmp_path / f"{name}.sh" for name in ("a", "b", "empty")}
+    named = {"a": tmp_path / "a.sh", "b": tmp_path / "b.sh", "folder": tmp_path}
     status, out, err = run(capsys, "lint", *(argument.format(**named) for argument in arguments))
 
     assert (status, out) == (2, "")
@@ -243,7 +242,9 @@ def test_a_clean_command_is_status_0(capsys: pytest.CaptureFixture[str], tmp_pat
     """And a file that starts no vLLM is nothing wrong, and said to be none."""
     (tmp_path / "a.sh").write_text(CLEAN)
     (tmp_path / "b.sh").write_text("make build && ./deploy --fast\n")
+    (tmp_path / "empty.py").touch()
 
+    assert run(capsys, "lint", str(tmp_path / "empty.py"), str(tmp_path / "a.sh"), "--vllm", "0.19.0")[0] == 0
     assert run(capsys, "lint", str(tmp_path / "a.sh"), "--vllm", "0.19.0")[0] == 0
     status, out, _ = run(capsys, "lint", str(tmp_path / "b.sh"))
     assert status == 0
@@ -322,3 +323,32 @@ def test_what_cannot_be_known_is_null() -> None:
     (start,) = checking.lint_text(text, vllm="0.19.0").deployments
 
     assert start.flags == {"served_model_name": ["a", None]}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "secret"),
+    [
+        (
+            "pod.yaml",
+            (
+                "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n    image: vllm/vllm-openai:v0.19.0\n"
+                "    args: [--model, m, --api-key, flowsecret64, --bogus]\n"
+            ),
+            "flowsecret64",
+        ),
+        ("run.sh", "vllm serve m --api-k shortsecret11\n", "shortsecret11"),
+        ("run.sh", "vllm serve m --api-key \u201ccurlysecret22\u201d\n", "curlysecret22"),
+        ("run.sh", "vllm serve m --api-key \\ # x\n contsecret55\n", "contsecret55"),
+        ("run.sh", "vllm serve m --api-key\nlinesecret56\n", "linesecret56"),
+        ("run.sh", "vllm serve m --api-ky misspelt76 --bogus\n", "misspelt76"),
+        ("run.sh", "vllm serve m --api_key underscore66 --bogus 1\n", "underscore66"),
+        ("run.py", 'import os\nos.environ["HF_TOKEN"] = "pysecret68"\nLLM("m", bogus=1)\n', "pysecret68"),
+    ],
+)
+def test_a_secret_is_hidden_however_it_is_given(name: str, text: str, secret: str) -> None:
+    """In flow lists, abbreviated and misspelt options, odd quotes, cut lines, Python; also when it is moved."""
+    found = checking.lint_text(text, name=name, vllm="0.19.0", fix=True)
+    moved, _ = checking.migrate_text(text, name=name, from_="0.11.0", to="0.19.0")
+
+    assert secret not in issue_views.to_json(found) + issue_views.text(found, name) + issue_views.github(found, name)
+    assert secret not in issue_views.to_json(moved) + issue_views.changes(moved)

@@ -122,6 +122,14 @@ def test_damaged_scripts_are_judged(count: int, tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
 
 
+def _names_in_names(begin: str, between: str, end: str) -> str:
+    """Python whose values are short to write and long to work out."""
+    made = "a = 'a'\n"
+    for name, inner in (("b", "a"), ("c", "b"), ("d", "c")):
+        made += f"{name} = {begin}{between.join([inner] * (2000 if begin else 25))}{end}\n"
+    return made.replace("'a'", f"'{'a' * 100_000}'")
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -148,6 +156,12 @@ def test_damaged_scripts_are_judged(count: int, tmp_path: Path, monkeypatch: pyt
         ("start.py", "x = " + "(" * 5_000),
         ("book.ipynb", '{"cells": [' + "[" * 100_000),
         ("unit.service", "ExecStart=vllm serve m \\\n" * 10_000),
+        ("page.html", "<html><body>" + "<svg></svg><SCRIPT></Script>" * 20_000),
+        ("page.html", "<html><body>" + "<svg>" * 100_000),
+        ("page.md", ":vllm serve m --a " * 277),
+        ("page.md", ':docker run --gpus all vllm/vllm-openai:v0.19.0 bash -c "vllm serve m --a ' * 2_000),
+        ("start.py", _names_in_names("[", ",", "]") + "LLM('m', x=d)"),
+        ("start.py", _names_in_names("", "+", "") + "LLM('m', x=d)"),
     ],
 )
 def test_texts_that_are_made_to_be_slow_are_not(name: str, text: str) -> None:
@@ -156,6 +170,35 @@ def test_texts_that_are_made_to_be_slow_are_not(name: str, text: str) -> None:
     checking.lint_text(text, name=name, vllm="0.19.0")
 
     assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize("vllm", ["0.8.5", "0.19.0", "0.33.0"])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (name, before + number + after)
+        for name, before, after in [
+            ("run.sh", "vllm serve m --max-model-len ", ""),
+            ("run.sh", "vllm serve m --max-model-len ", "k"),
+            ("run.sh", "vllm serve m --seed ", ""),
+            ("run.sh", "vllm serve m --port ", ""),
+            ("run.sh", "vllm serve m --gpu-memory-utilization ", ""),
+            ("run.sh", 'vllm serve m --limit-mm-per-prompt \'{"image": ', "}'"),
+            ("run.sh", "CUDA_VISIBLE_DEVICES=0,1 vllm serve m -pp " + "9" * 4000 + " --tensor-parallel-size ", ""),
+            ("run.sh", "docker run --gpus ", " vllm/vllm-openai:v0.19.0 --model m"),
+            ("start.py", "LLM('m', seed=", ")"),
+            ("start.py", "LLM('m', max_model_len=-", ")"),
+            ("start.py", "LLM('m', tensor_parallel_size=", "*3 - 1)"),
+            ("start.py", "LLM('m', mm_processor_kwargs={", ": 1})"),
+            ("start.py", "os.environ['VLLM_PORT'] = str(", ")\nLLM('m')"),
+            ("start.py", "subprocess.run(['vllm', 'serve', 'm', '--seed', ", "])"),
+        ]
+        for number in ("9" * 400, "9" * 4000, "9" * 5000, "0x" + "f" * 6000)
+    ],
+)
+def test_numbers_of_any_length_are_judged(name: str, text: str, vllm: str) -> None:
+    """Those that Python refuses to print, or to turn into a fraction, raise nothing either."""
+    checking.lint_text(text, name=name, vllm=vllm, gpus="2xA100-80GB", fix=True)
 
 
 def test_nothing_of_a_script_is_run(tmp_path: Path) -> None:

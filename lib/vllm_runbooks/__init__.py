@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vllm_runbooks import issue_views, render
-    from vllm_runbooks.checking import judge_commands, lint_commands, migrate_commands
+    from vllm_runbooks.checking import judge_commands, lint_commands, migrate_commands, shown
     from vllm_runbooks.errors import InputError, RunbooksError, VerdictFailed
     from vllm_runbooks.notebook import conclude
     from vllm_runbooks.session import diagnose, judge, judge_claims, load, paste, read
@@ -37,13 +37,14 @@ __all__ = [
     "paste",
     "read",
     "render",
+    "shown",
 ]
 
 _HOME = {
     "InputError": "errors", "RunbooksError": "errors", "VerdictFailed": "errors", "conclude": "notebook",
     "diagnose": "session", "judge": "session", "judge_claims": "session", "judge_commands": "checking",
     "lint_commands": "checking", "load": "session", "migrate_commands": "checking", "paste": "session",
-    "read": "session",
+    "read": "session", "shown": "checking",
 }  # fmt: skip
 
 

@@ -16,7 +16,10 @@ document on standard output:
 
 A null stage means that nothing was refused. `parse` is the argument parser, `validate` the checks `vllm serve` makes
 before it loads anything, `config` the building of the engine's configuration (only with check_config: it reads the
-model's config.json, so it may use the network as vLLM would). Nothing is served and no engine is started.
+model's configuration files, and may fetch them as vLLM would). Code that a model's repository holds is never run:
+the configuration is built as without --trust-remote-code. Nor is code that the command names: where it names plugins or
+classes, the configuration is not built. In both cases the stage is null and the message begins with "not checked".
+Nothing is served and no engine is started.
 
 Exit status: 0 with verdicts; 2 when the request cannot be read; 3 when vLLM cannot be imported (one line on standard
 error says why). Whatever vLLM prints goes to standard error.
@@ -41,6 +44,14 @@ _CLI_ARGS = (
     "vllm.entrypoints.launchers.cli_args",
     "vllm.entrypoints.openai.cli_args",
 )
+_NOT_CHECKED = "not checked: names plugins or classes of its own"
+_NOT_TRUSTED = "not checked: the model's configuration is code of its repository"
+_CODE = ("middleware", "logits_processors", "model_class_overrides")
+_CODE_ENDINGS = ("_plugin", "_cls", "_module_path")
+"""Options, and keys of those that are mappings, by which a command names code that is imported for it."""
+_EXECUTORS = ("ray", "mp", "uni", "external_launcher")
+"""What names an executor that is vLLM's own; anything else is a class to import."""
+_MAX_NESTED = 4
 _PARSERS = ("vllm.utils.argparse_utils", "vllm.utils")
 _COMMAND_LINES = ("vllm.entrypoints.cli.main", "vllm.scripts")
 """Modules that have held, in one release or another, what is looked for; the newest first."""
@@ -103,17 +114,48 @@ def _parser(entry: str) -> Any:
         return _serve_alone()
 
 
-def _verdict(parser: Any, validate: Any, words: list[str], *, check_config: bool) -> dict[str, str | None]:
-    """What vLLM makes of one command."""
+def _defaults(parser: Any, words: list[str]) -> dict[str, Any]:
+    """What the options are where nothing is given: some name a class of vLLM's own."""
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            return dict(vars(parser.parse_args(words)))
+    except (Exception, SystemExit):  # noqa: BLE001 - then nothing counts as a default
+        return {}
+
+
+def _names_code(given: dict[str, Any], defaults: dict[str, Any], depth: int = 0) -> bool:
+    """Whether an option names a plugin or a class, or a mapping that it is given does."""
+    for name, value in given.items():
+        if not value:
+            continue
+        is_code = str(name) in _CODE or str(name).endswith(_CODE_ENDINGS)
+        is_code |= name == "distributed_executor_backend" and value not in _EXECUTORS
+        if is_code and value != defaults.get(name):
+            return True
+        inner = value if isinstance(value, dict) else getattr(value, "__dict__", None)
+        if isinstance(inner, dict) and depth < _MAX_NESTED:
+            own = defaults.get(name)
+            if _names_code(inner, own if isinstance(own, dict) else getattr(own, "__dict__", {}), depth + 1):
+                return True
+    return False
+
+
+def _verdict(parser: Any, validate: Any, words: list[str], *, defaults: dict[str, Any] | None) -> dict[str, str | None]:
+    """What vLLM makes of one command; with the options' defaults its configuration is built as well."""
     stage = "parse"
+    is_trusting = False
     printed = io.StringIO()
     try:
         with contextlib.redirect_stderr(printed):
             args = parser.parse_args(words)
             stage = "validate"
             validate(args)
-            if check_config:
+            if defaults is not None:
                 stage = "config"
+                if _names_code(vars(args), defaults):
+                    return {"stage": None, "error": None, "says": _NOT_CHECKED}
+                is_trusting = bool(getattr(args, "trust_remote_code", False))
+                args.trust_remote_code = False
                 if getattr(args, "model_tag", None) is not None:
                     args.model = args.model_tag
                 engine_args = importlib.import_module("vllm.engine.arg_utils").AsyncEngineArgs
@@ -126,6 +168,8 @@ def _verdict(parser: Any, validate: Any, words: list[str], *, check_config: bool
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a refusal, of whatever kind, is the answer
+        if is_trusting and "trust_remote_code" in str(error):
+            return {"stage": None, "error": None, "says": _NOT_TRUSTED}
         return {"stage": stage, "error": type(error).__name__, "says": str(error)[:_SAYS]}
     return {"stage": None, "error": None, "says": ""}
 
@@ -157,7 +201,8 @@ def main() -> int:
         print(f"cannot import vLLM: {type(error).__name__}: {error}".splitlines()[0], file=sys.stderr)
         return 3
     first = ["serve"] if entry == "serve" else []
-    verdicts = [_verdict(parser, validate, first + words, check_config=check_config) for words in commands]
+    defaults = _defaults(parser, [*first, "m"] if first else []) if check_config else None
+    verdicts = [_verdict(parser, validate, first + words, defaults=defaults) for words in commands]
     with answer:
         json.dump({"vllm": version, "python": sys.version.split()[0], "verdicts": verdicts}, answer)
     return 0

@@ -78,6 +78,12 @@ def migrate_commands(evidence: Evidence, *, to: str, gpus: str = "") -> Migrated
     return migrate_text(script.text, name=script.name, from_=from_, to=to, gpus=gpus)[0]
 
 
+def shown(evidence: Evidence) -> str:
+    """The script that was loaded or pasted as it may be shown, its secrets replaced."""
+    script = _script(evidence)
+    return _lint.hidden(script.text, session.knowledge(), _lint.Asked(script.name, evidence.vllm))
+
+
 def _script(evidence: Evidence) -> Document:
     if len(evidence.documents) != 1:
         raise InputError(f"{len(evidence.documents)} texts were given; a script is one, so name it alone")

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from vllm_runbooks import arguments, deployment, documents, lint, options
+from vllm_runbooks import arguments, deployment, deployment_edits, documents, lint, options
 from vllm_runbooks.conditions import UNKNOWN
-from vllm_runbooks.deployment import Deployment
+from vllm_runbooks.deployment import Deployment, to_shell
 from vllm_runbooks.documents import Page
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.excerpt import Replacement, applied
 from vllm_runbooks.lint import Asked, Knowledge
 from vllm_runbooks.options import ReleaseData
 from vllm_runbooks.records import IssueSeverity, Remedy
+from vllm_runbooks.redact import Redactor
+from vllm_runbooks.shell import Word
 from vllm_runbooks.starts import Found
 
-_WRITERS: Mapping[str, Callable[[Deployment], str]] = {
-    "docker": deployment.to_docker,
-    "compose": deployment.to_compose,
-    "systemd": deployment.to_systemd,
-}
-"""How the command is written: as it was given where that is one of these, else for a shell."""
 _NOT_COMPARED = frozenset({"model", "model_tag", "config", "api_key", "subparser", "dispatch_function"})
 """Arguments whose two forms need not be alike: paths of the model are mounted elsewhere, secrets are replaced."""
 _MAX_TOLD = 12
+_WHOLE_LINES, _WHOLE_CHARACTERS = 200, 20_000
+"""A text of no more than this is shown whole where its part with the start says too little."""
+_GOES_ON = re.compile(r"(?:\\|\||&&)[ \t\r]*\Z")
+_MAX_GOING_ON = 1000
+_IN_LINES = ("shell", "docker")
+"""Kinds of starts whose own lines are a command."""
 
 
 class Difference(NamedTuple):
@@ -46,7 +51,8 @@ class Base:
     ) -> None:
         """The command of the text that was given, else what the log prints of its arguments."""
         self.logged = {name: value for name, value in logged.items() if not name.startswith("_")}
-        self.found = self._chosen(None if command is None else documents.read(command))
+        self.page = None if command is None else documents.read(command)
+        self.found = self._chosen(self.page)
         self.vllm = vllm or (self.found.release if self.found else None)
         self._knowledge = knowledge
 
@@ -81,22 +87,79 @@ class Base:
             return self._unknown(remedy, "the log does not show the arguments; give the command with --command")
         if self.data is None:
             return self._unknown(remedy, "the release is not known; name it with --vllm")
-        edited = Deployment.of(self.found).edited(remedy.edits, self.data)
-        command, errors = self._written(edited)
-        own = self._written(Deployment.of(self.found))[1]
-        if set(errors) - set(own):
+        if any(edit.op == "set" and not _is_known(edit.name, self.data) for edit in remedy.edits):
+            return None
+        if self._given is None:
+            text = self._mended(to_shell(Deployment.of(self.found).edited(remedy.edits, self.data)))
+        else:
+            made = deployment_edits.edits(*self._given, remedy.edits, self.data)
+            if not made:
+                return self._unknown(remedy, "the change cannot be made in this text without doubt")
+            text = self._mended(applied(self._given[0].text, made))
+        errors = self._errors(text)
+        if errors - self._own_errors:
             return None
         if errors:
-            return self._unknown(remedy, f"the command itself has errors ({', '.join(sorted(set(errors)))})")
+            return self._unknown(remedy, f"the command itself has errors ({', '.join(sorted({e[0] for e in errors}))})")
+        command = text if self._given is None else self._shown(text)
+        if command is None:
+            return self._unknown(remedy, "the command cannot be shown apart from its text, which is long")
         return replace(remedy, command=command, checks=replace(remedy.checks, lint="passed"))
 
-    def _written(self, edited: Deployment) -> tuple[str, list[str]]:
-        """The command with what can be mended, and the rules by which the release refuses it all the same."""
-        asked = Asked(vllm=self.vllm)
-        writer = _WRITERS.get(self.found.kind if self.found else "", deployment.to_shell)
-        command = lint.mended(writer(edited), self._knowledge(), asked)
-        issues = lint.lint(command, self._knowledge(), asked).issues
-        return command, [issue.rule for issue in issues if issue.severity is IssueSeverity.ERROR]
+    @cached_property
+    def _given(self) -> tuple[Page, Found] | None:
+        """The text that was given with what can be mended in it, and its start; None where only the log tells it."""
+        if self.page is None or self.found is None:
+            return None
+        text = self._mended(self.page.text)
+        page = self.page if text == self.page.text else documents.read(text, kind=self.page.kind)
+        found = self._chosen(page)
+        return None if found is None else (page, found)
+
+    @cached_property
+    def _own_errors(self) -> Counter[tuple[str, str]]:
+        """Errors of the command before it is changed."""
+        if self._given is not None:
+            return self._errors(self._given[0].text)
+        return Counter() if self.found is None else self._errors(self._mended(to_shell(Deployment.of(self.found))))
+
+    def _mended(self, text: str) -> str:
+        return lint.mended(text, self._knowledge(), Asked(vllm=self.vllm))
+
+    def _errors(self, text: str) -> Counter[tuple[str, str]]:
+        """What is wrong in a text: rule and message, with how often."""
+        issues = lint.lint(text, self._knowledge(), Asked(vllm=self.vllm)).issues
+        return Counter((one.rule, one.message) for one in issues if one.severity is IssueSeverity.ERROR)
+
+    def _shown(self, text: str) -> str | None:
+        """What is shown of an edited text, without secrets: the start with all that was changed, or the whole."""
+        if self._given is None or self.page is None:
+            return None
+        page, found = self._given
+        again = documents.read(text, kind=page.kind)
+        if len(again.starts) != len(page.starts):
+            return None
+        start = again.starts[page.starts.index(found)]
+        first, last = _extent(start)
+        before = _alike(self.page.text, text)
+        after = _alike(self.page.text[before:][::-1], text[before:][::-1])
+        parts = [_lines(text, min(first, before), max(last, len(text) - after))]
+        head = ""
+        if start.kind == "compose":  # a service is one by the key above it
+            head = "services:\n"
+            parts = [(text.rfind("\n", 0, max(begin - 1, 0)) + 1, end) for begin, end in parts]
+        if len(text) <= _WHOLE_CHARACTERS and text.count("\n") <= _WHOLE_LINES:
+            parts.insert(len(parts) if start.kind in _IN_LINES else 0, (0, len(text)))
+        redactor = Redactor()
+        redactor.learn([self.page.text])
+        hidden = list(_hidden(again, redactor))
+        for begin, end in parts:
+            part = (head if begin else "") + text[begin:end]
+            if _is_start_of(part, start) and not self._errors(part):
+                by = len(part) - end
+                inside = [Replacement(a + by, b + by, mark) for a, b, mark in hidden if begin <= a and b <= end]
+                return redactor.text(applied(part, inside))
+        return None
 
     @staticmethod
     def _unknown(remedy: Remedy, why: str) -> Remedy:
@@ -129,6 +192,77 @@ class Base:
             if given is _UNSET and (name not in (self.data.by_dest if self.data else {}) or _normal(ran) == default):
                 continue
             yield Difference(name, _shown(given), _shown(ran))
+
+
+def _is_known(name: str, data: ReleaseData) -> bool:
+    """Whether a release has an option."""
+    return name in {"model", "model_tag"} or name in data.by_dest
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _extent(start: Found) -> tuple[int, int]:
+    """From where to where a start goes, with what it stands in: its shell's command, its service."""
+    spans = [(start.start, start.end), *((layer.start, layer.end) for layer in start.within), *start.keys.values()]
+    if start.invocation is not None:
+        spans.append((start.invocation.start, start.invocation.end))
+        spans += [(one.at[0], one.at[-1]) for one in start.invocation.documents]
+    return min(first for first, _ in spans), max(last for _, last in spans)
+
+
+def _lines(text: str, start: int, end: int) -> tuple[int, int]:
+    """The whole lines of a stretch, and those on which its last one goes on."""
+    start = text.rfind("\n", 0, start) + 1
+    while True:
+        stop = text.find("\n", end)
+        if stop < 0:
+            return start, len(text)
+        if not _GOES_ON.search(text, max(stop - _MAX_GOING_ON, start), stop):
+            return start, stop + 1
+        end = stop + 1
+
+
+def _is_start_of(part: str, start: Found) -> bool:
+    """Whether a part of a text holds a start as the whole does, but for variables that are set elsewhere."""
+    return any(
+        one.entry == start.entry
+        and len(one.words) == len(start.words)
+        and all(word.value in (None, same.value) for word, same in zip(one.words, start.words, strict=True))
+        for one in documents.read(part).starts
+    )
+
+
+def _hidden(page: Page, redactor: Redactor) -> Iterator[Replacement]:
+    """Placeholders for the values that are secret by the name of their option or variable."""
+    for start in page.starts:
+        for index, begin in deployment.secrets([word.value for word in start.words]).items():
+            yield from _placeholders(page.text, start.words[index], begin, redactor)
+    for setting in (*page.settings, *(one for start in page.starts for one in start.environment.values())):
+        if deployment.is_secret(setting.name, setting.value.value or ""):
+            yield from _placeholders(page.text, setting.value, 0, redactor)
+
+
+def _placeholders(text: str, word: Word, begin: int, redactor: Redactor) -> Iterator[Replacement]:
+    """A placeholder wherever a part of a word's value, from an index on, stands."""
+    value = (word.value or "")[begin:]
+    mark = redactor.value(value)
+    if word.at is None:
+        at = text.find(value, word.start, word.end)
+        if at >= 0:
+            yield Replacement(at, at + len(value), mark)
+        elif "$" not in text[word.start : word.end]:
+            yield Replacement(word.start, word.end, mark)
+        return
+    places = list(word.at)[begin:]
+    first = 0
+    for index in range(1, len(places) + 1):
+        if index == len(places) or places[index] != places[index - 1] + 1:
+            yield Replacement(places[first], places[index - 1] + 1, mark)
+            first = index
 
 
 class _Unset:

@@ -25,7 +25,25 @@ UNKNOWN = _Unknown()
 
 _MAX_ITEMS = 1000
 """Items of a list that a condition is tried on."""
+_MAX_TEXT = 1_000_000
+"""Characters that are put together."""
+_MAX_BITS = 20_000
+"""Of whole numbers that are calculated with."""
 _TYPES = {"str": str, "int": int, "float": float, "bool": bool, "dict": dict, "list": list}
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a number of a size to calculate with: a text in front of `%` would be a format."""
+    return isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= _MAX_BITS)
+
+
+def _is_short(value: Any) -> bool:
+    """Whether it is a number, a text or a list of a size to be put together with another."""
+    if isinstance(value, str):
+        return len(value) <= _MAX_TEXT
+    return len(value) <= _MAX_ITEMS if isinstance(value, list) else _is_number(value)
+
+
 _OPERATORS: Mapping[str, Callable[..., Any]] = {
     "not": lambda a: not a,
     "bool": bool,
@@ -46,9 +64,9 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
     "is not": lambda a, b: a is not b,
     "in": lambda a, b: a in b,
     "not in": lambda a, b: a not in b,
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "%": lambda a, b: a % b,
+    "+": lambda a, b: a + b if _is_short(a) and _is_short(b) else UNKNOWN,
+    "-": lambda a, b: a - b if _is_short(a) and _is_short(b) else UNKNOWN,
+    "%": lambda a, b: a % b if _is_number(a) and _is_number(b) else UNKNOWN,
     "startswith": str.startswith,
     "endswith": str.endswith,
     "lower": str.lower,

@@ -12,7 +12,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 from vllm_runbooks import container_files, glued, manifests, pages, python_calls, starts, unit_files
@@ -71,17 +70,14 @@ class Page:
     images: tuple[Word, ...] = ()
     """Every container image that is named as one."""
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was found that can be checked."""
-        return not (self.starts or self.nodes or self.loose or self.settings)
-
 
 def read(text: str, name: str = "", kind: str | None = None) -> Page:
     """Everything in a file that starts vLLM or sets its environment; `name` helps to tell the format, `kind` is it."""
     source = Excerpt.whole(text[:MAX_LENGTH])
     kind = kind or kind_of(source.text, name)
     reading = Reading()
+    if len(text) > MAX_LENGTH:
+        reading.troubles.append(_too_much(MAX_LENGTH, f"more than {MAX_LENGTH} characters"))
     _read(source, kind, Around(), reading)
     return _page(kind, text, reading)
 
@@ -144,6 +140,10 @@ def kind_of(text: str, name: str = "") -> str:
     suffix = re.search(r"\.[a-z]{2,10}\Z", base)
     told = _SUFFIXES.get(suffix[0]) if suffix else None
     return told or _kind_by_content(text)
+
+
+def _too_much(at: int, what: str) -> Trouble:
+    return Trouble("file.too-much", at, at + 1, {"what": what}, ())
 
 
 def _kind_by_content(text: str) -> str:
@@ -274,6 +274,9 @@ def _read_comments(source: Excerpt, reading: Reading) -> None:
 def _read_page(source: Excerpt, around: Around, reading: Reading) -> None:
     around = replace(around, is_page=True)
     for block in pages.blocks(source):
+        if block.kind == "cut":
+            reading.troubles.append(_too_much(block.text.at[0], "commands in one line"))
+            continue
         if not _INTEREST.search(block.text.text):
             continue
         inner = Reading()
@@ -327,14 +330,14 @@ def _read_python(source: Excerpt, around: Around, reading: Reading) -> None:
     ):
         source = _without_magic(source, around, reading)
     elif text[:1] in " \t" and around.is_page:
-        source = _dedented(source)
+        source = pages.dedented(source)
     count = len(reading.troubles)
     if not python_calls.read(source, around, reading) and around.is_page:
         _read_calls(source, around, reading)
         # In a page code may be a fragment; it is reported only where nothing could be read of what matters.
         has_calls = _CALL.search(source.text) is not None and not any(one.kind == "python" for one in reading.starts)
         if not has_calls:
-            del reading.troubles[count:]
+            reading.troubles[count:] = [one for one in reading.troubles[count:] if one.kind == "file.too-much"]
 
 
 def _without_magic(source: Excerpt, around: Around, reading: Reading) -> Excerpt:
@@ -354,21 +357,13 @@ def _without_magic(source: Excerpt, around: Around, reading: Reading) -> Excerpt
     return source.joined(parts)
 
 
-def _dedented(source: Excerpt) -> Excerpt:
-    lines = source.text.split("\n")
-    cut = min((len(line) - len(line.lstrip(" \t")) for line in lines if line.strip()), default=0)
-    parts, begin = [], 0
-    for line in lines:
-        stop = min(begin + len(line) + 1, len(source.text))
-        parts.append((min(begin + cut, begin + len(line)), stop))
-        begin = stop
-    return source.joined(parts)
-
-
 def _read_calls(source: Excerpt, around: Around, reading: Reading) -> None:
     """The engine's calls in code that does not parse as a whole, each read alone."""
     text = source.text
-    for match in islice(_CALL.finditer(text), _MAX_CALLS):
+    for count, match in enumerate(_CALL.finditer(text)):
+        if count >= _MAX_CALLS:
+            reading.troubles.append(_too_much(source.at[match.start()], "calls in code that does not parse"))
+            return
         stop = _closing(text, match.end() - 1)
         if stop is None:
             continue

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from vllm_runbooks.records import Evidence, Issue, IssueSeverity, Linted, Migrated, Rule, document
-from vllm_runbooks.redact import redact_text
+from vllm_runbooks.records import Issue, IssueSeverity, Linted, Migrated, Rule, document
 from vllm_runbooks.render import SCHEMA, Shown, visible
 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
@@ -172,9 +171,8 @@ def _cell(text: str) -> str:
     return f'<td style="text-align:left;white-space:normal">{escape(text)}</td>'
 
 
-def difference(evidence: Evidence, found: Linted) -> Shown:
-    """For a notebook: what the fixes change."""
-    before = redact_text(evidence.documents[0].text)
+def difference(before: str, found: Linted) -> Shown:
+    """For a notebook: what the fixes change of a text, as it may be shown."""
     lines = difflib.unified_diff(
         before.splitlines(), (found.fixed or before).splitlines(), "given", "corrected", lineterm=""
     )

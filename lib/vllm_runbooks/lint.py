@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from vllm_runbooks import (
     arguments,
     deployment,
+    deployment_edits,
     documents,
     environment_rules,
     meaning,
@@ -55,6 +56,13 @@ _MAX_MOVED = 40
 """Starts that are rewritten when a file is moved to another release: the file is read again for each, to be sure."""
 _MAX_BITS = 1024
 _TOO_MUCH = "file.too-much"
+_QUOTES = "\"'\u2018\u2019\u201c\u201d"
+_TELLING = 8
+"""Characters from which a value is replaced wherever it stands; a shorter word may be a part of others."""
+_REFERENCE = re.compile(r"\$|<|\{\{|[A-Z_]{1,60}\Z")
+"""What stands for a secret and is none."""
+_BEHIND = re.compile(r"[ \t]{0,40}(?:\\?[ \t]{0,40}(?:#[^\n]{0,400})?\n[ \t]{0,40})?(\S{1,400})")
+"""The word behind an option that lacks its value, on its line or the next."""
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
@@ -168,7 +176,7 @@ def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tup
         wanted = [Edit("set", change.option, change.from_) for change in found if change.explicit]
         made: tuple[Replacement, ...] = ()
         if wanted and start.entry not in _CALLS and start.is_certain and number < _MAX_MOVED:
-            made = deployment.edits(moved.page, start, wanted, data)
+            made = deployment_edits.edits(moved.page, start, wanted, data)
         edits += made
         for change in found:
             explicit = change.explicit and bool(made)
@@ -195,6 +203,11 @@ def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tup
     return told, rewritten
 
 
+def hidden(text: str, knowledge: Knowledge, asked: Asked) -> str:
+    """The text as it may be shown: its secrets replaced, also those that only reading its commands tells."""
+    return _Secrets(_Judged(text, knowledge, asked)).hidden(text)
+
+
 def _is_explicit(changes: Mapping[str, ChangedDefault], option: str) -> bool:
     return option in changes and changes[option].explicit
 
@@ -205,13 +218,19 @@ def _changed_defaults(parsed: Parsed, before: ReleaseData, after: ReleaseData) -
         if dest in parsed.flags or dest not in before.by_dest:
             continue
         old, new = before.default(dest), after.default(dest)
-        if old.is_known and new.is_known and old.value != new.value:
-            # A text without choices names a class or a path of its own release.
+        if old.is_known and new.is_known and old.value != new.value and not _is_nothing(old.value, new.value):
+            # A text without choices names a class or a path of its own release, and what is left open by either release
+            # is no value: where it was not asked for it must not become a demand.
             is_plain = isinstance(old.value, (int, float)) or (
                 isinstance(old.value, str) and option.choices is not None
             )
-            is_plain = is_plain and _is_accepted(option, old.value)
+            is_plain = is_plain and new.value is not None and not option.deprecated and _is_accepted(option, old.value)
             yield ChangedDefault(dest, old.value, new.value, explicit=is_plain)
+
+
+def _is_nothing(*values: Any) -> bool:
+    """Whether all of several defaults say that nothing is set."""
+    return all(value is None or value in ("", {}, [], "None") for value in values)
 
 
 def _is_accepted(option: options.Option, value: Any) -> bool:
@@ -227,30 +246,58 @@ class _Secrets:
     def __init__(self, judged: _Judged) -> None:
         self._redactor = Redactor()
         self._redactor.learn([judged.text])
-        self._written: dict[str, str] = {}
-        for name, word in _given_secrets(judged):
-            self._redactor.learn([f"{name}={word.value}\n"])
-            if word.value and word.value not in word.raw and not word.raw.startswith("$"):
-                # Written in pieces, as in 'ab'cd: the value itself is nowhere in the text.
-                self._written[word.raw] = self._redactor.text(f"{name}={word.value}\n").partition("=")[2].strip()
+        self._placeholders: dict[str, str] = {}
+        for written in _given_secrets(judged):
+            value = written.strip(_QUOTES)
+            is_telling = len(value) >= _TELLING or (len(value) >= _TELLING - 2 and any(c.isdigit() for c in value))
+            if is_telling and _REFERENCE.match(value) is None:
+                self._redactor.learn([f"api_key={value}\n"])
+                self._placeholders[value] = self._redactor.value(value)
 
     def hidden(self, text: str) -> str:
         """The text with placeholders for the secrets."""
-        for raw, placeholder in self._written.items():
-            text = text.replace(raw, placeholder)
-        return self._redactor.text(text)
+        text = self._redactor.text(text)
+        for value in sorted(self._placeholders, key=len, reverse=True):
+            text = text.replace(value, self._placeholders[value])
+        return text
 
 
-def _given_secrets(judged: _Judged) -> Iterator[tuple[str, Word]]:
-    """Words that are secret for what they are given to: an option or a variable with such a name."""
+def _given_secrets(judged: _Judged) -> Iterator[str]:
+    """Texts that are secret for what they are given to: an option or a variable with such a name, or a misspelt one."""
+    for setting in judged.page.settings:
+        if names_secret(setting.name):
+            yield from _texts(setting.value)
     for start, parsed in judged.parsed:
         for word, role in zip(start.words, parsed.roles, strict=False):
-            name = (role.option or "").lstrip("-").replace("-", "_")
-            if role.kind == "value" and name and word.value and names_secret(name):
-                yield name, word
-    for setting in judged.page.settings:
-        if setting.value.value and names_secret(setting.name):
-            yield setting.name, setting.value
+            if role.kind == "value" and names_secret(_plain_name(role.option)):
+                yield from _texts(word)
+        for keyword in start.keywords:
+            if isinstance(keyword.value, str) and names_secret(keyword.name):
+                yield keyword.value
+        for problem in parsed.problems:
+            names = (problem.option, *problem.says.get("near", "").split())
+            if problem.option_word is None or not any(names_secret(_plain_name(name)) for name in names):
+                continue
+            option = start.words[problem.option_word]
+            yield (option.value or "").partition("=")[2]
+            if problem.option_word + 1 < len(start.words):
+                yield from _texts(start.words[problem.option_word + 1])
+            if behind := _BEHIND.match(judged.text, option.end):
+                yield behind[1]
+    if judged.meant is not None:
+        yield from _given_secrets(judged.meant[0])
+
+
+def _texts(word: Word) -> Iterator[str]:
+    """A word as it is delivered, and where that differs as it is written."""
+    if word.value:
+        yield word.value
+        if word.value not in word.raw:
+            yield word.raw
+
+
+def _plain_name(option: str | None) -> str:
+    return (option or "").lstrip("-").replace("-", "_")
 
 
 def _apart(hits: Iterable[Hit]) -> Iterator[Replacement]:
@@ -500,7 +547,7 @@ class _Judged:
             from_, to = variable.start, variable.end
         edits: tuple[Replacement, ...] = ()
         if given is not None and self.knowledge.tables.get(judgement.rule, {}).get("removes"):
-            edits = deployment.edits(self.page, start, [Edit("remove", judgement.dests[0])], self.data(start))
+            edits = deployment_edits.edits(self.page, start, [Edit("remove", judgement.dests[0])], self.data(start))
         return Hit(judgement.rule, from_, to, {**judgement.says, "vllm": self.data(start).asked}, edits)
 
     def _of_opinion(self, ask: Ask) -> Iterator[Hit]:

@@ -63,13 +63,18 @@ class _Manifest:
         root = self.root
         keys = {key.value for key, _ in root.items()} if isinstance(root, yaml_places.Mapping) else set()
         is_compose = "services" in keys and "kind" not in keys
-        for path, node in yaml_places.walk(root):
+        count = 0
+        for count, (path, node) in enumerate(yaml_places.walk(root), 1):  # noqa: B007 - read behind the loop
             if id(node) in self.done:
                 continue
             if isinstance(node, yaml_places.Mapping):
                 self._mapping(path, node, is_compose=is_compose)
             elif isinstance(node, Scalar) and starts.may_start(node.value):
                 self._scalar(path, node)
+        if count >= yaml_places.MAX_VISITED:
+            self.reading.troubles.append(
+                Trouble("file.too-much", root.start, root.start + 1, {"what": "values, aliases counted each time"}, ())
+            )
 
     def _mapping(self, path: tuple[str, ...], node: yaml_places.Mapping, *, is_compose: bool) -> None:
         given = {key.value: value for key, value in node.items()}

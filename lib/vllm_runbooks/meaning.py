@@ -15,50 +15,51 @@ from typing import Any
 from vllm_runbooks.specs import Capability, Card, Fits, Gpu, Model, ParserFit
 from vllm_runbooks.support import Support
 
-ERROR, WARNING, INFO = "error", "warning", "info"
-RULES = {
-    "meaning.heads-not-divisible": ERROR,
-    "meaning.kv-heads-not-divisible": ERROR,
-    "meaning.kv-heads-replicated": INFO,
-    "meaning.vocabulary-not-divisible": ERROR,
-    "meaning.encoder-heads-not-divisible": ERROR,
-    "meaning.quantization-groups-cut": ERROR,
-    "meaning.more-gpus-than-given": ERROR,
-    "meaning.gpus-unused": WARNING,
-    "meaning.unequal-gpus": WARNING,
-    "meaning.bfloat16-unsupported": ERROR,
-    "meaning.bfloat16-cast": INFO,
-    "meaning.cache-type-unsupported": ERROR,
-    "meaning.fp8-cache-without-hardware": WARNING,
-    "meaning.quantization-unsupported": ERROR,
-    "meaning.fp8-weights-without-hardware": INFO,
-    "meaning.backend-unsupported": ERROR,
-    "meaning.backend-unknown": ERROR,
-    "meaning.backend-variable-unknown": WARNING,
-    "meaning.architecture-unknown": WARNING,
-    "meaning.modality-unlimited": WARNING,
-    "meaning.processor-argument-ignored": WARNING,
-    "meaning.eager-costs": INFO,
-    "meaning.ray-on-one-host": INFO,
-    "meaning.encoder-on-every-gpu": INFO,
-    "meaning.context-beyond-model": ERROR,
-    "meaning.context-odd": INFO,
-    "meaning.tool-parser-unused": INFO,
-    "meaning.tool-parser-unknown": ERROR,
-    "meaning.reasoning-parser-unknown": ERROR,
-    "meaning.tool-parser-of-others": WARNING,
-    "meaning.reasoning-parser-of-others": WARNING,
-    "meaning.chat-template-of-others": WARNING,
-    "meaning.template-and-parser-differ": WARNING,
-    "meaning.gpu-overcommitted": WARNING,
-    "meaning.gpu-shared": INFO,
-    "safety.remote-code-needless": WARNING,
-    "safety.remote-code": INFO,
-    "safety.whole-file-system": WARNING,
-    "safety.open-port": WARNING,
-    "safety.secret-in-arguments": WARNING,
-}
-"""Every rule that is judged here, with its severity."""
+RULES = frozenset(
+    {
+        "meaning.heads-not-divisible",
+        "meaning.kv-heads-not-divisible",
+        "meaning.kv-heads-replicated",
+        "meaning.vocabulary-not-divisible",
+        "meaning.encoder-heads-not-divisible",
+        "meaning.quantization-groups-cut",
+        "meaning.more-gpus-than-given",
+        "meaning.gpus-unused",
+        "meaning.unequal-gpus",
+        "meaning.bfloat16-unsupported",
+        "meaning.bfloat16-cast",
+        "meaning.cache-type-unsupported",
+        "meaning.fp8-cache-without-hardware",
+        "meaning.quantization-unsupported",
+        "meaning.fp8-weights-without-hardware",
+        "meaning.backend-unsupported",
+        "meaning.backend-unknown",
+        "meaning.backend-variable-unknown",
+        "meaning.architecture-unknown",
+        "meaning.modality-unlimited",
+        "meaning.processor-argument-ignored",
+        "meaning.eager-costs",
+        "meaning.ray-on-one-host",
+        "meaning.encoder-on-every-gpu",
+        "meaning.context-beyond-model",
+        "meaning.context-odd",
+        "meaning.tool-parser-unused",
+        "meaning.tool-parser-unknown",
+        "meaning.reasoning-parser-unknown",
+        "meaning.tool-parser-of-others",
+        "meaning.reasoning-parser-of-others",
+        "meaning.chat-template-of-others",
+        "meaning.template-and-parser-differ",
+        "meaning.gpu-overcommitted",
+        "meaning.gpu-shared",
+        "safety.remote-code-needless",
+        "safety.remote-code",
+        "safety.whole-file-system",
+        "safety.open-port",
+        "safety.secret-in-arguments",
+    }
+)
+"""Every rule that is judged here."""
 OF_ONE_OPTION = frozenset(
     {
         "meaning.bfloat16-unsupported", "meaning.cache-type-unsupported", "meaning.fp8-cache-without-hardware",
@@ -81,6 +82,10 @@ _ALWAYS_ON = ("openai",)
 _TRUE = ("1", "true", "yes", "on")
 _OVERRIDES = ("hf_overrides", "rope_scaling", "rope_parameters", "rope_theta", "hf_config_path", "model_impl")
 """Options that change what the model's own configuration says."""
+_MAX_SIZE = 1 << 20
+"""Ranks, hosts or items of one prompt; what is more is a slip of the hand, and judged by the parser alone."""
+_MAX_TOKENS = 1 << 40
+"""Of a context, likewise."""
 _STEP_OF_LENGTHS = 1024
 _NEARLY = 8
 """A length that misses a multiple of 1024 by no more than this is a typing error, or counted from zero."""
@@ -110,9 +115,9 @@ class Command:
     fits: Fits | None = None
 
     def size(self, dest: str) -> int | None:
-        """A number of ranks or hosts: 1 where it is not given, None where it is not known."""
+        """A number of ranks or hosts: 1 where it is not given, None where it is not known or beyond all reason."""
         value = self.flags.get(dest, 1)
-        return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+        return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MAX_SIZE else None
 
     def word(self, dest: str) -> str | None:
         """The word that an option is given; None where it is absent or unknown."""
@@ -157,11 +162,6 @@ class Judgement:
     """What fills the sentences of the rule's message."""
     variables: tuple[str, ...] = ()
     """Environment variables that it is about, where no option is."""
-
-    @property
-    def severity(self) -> str:
-        """How much it matters: "error", "warning" or "info"."""
-        return RULES[self.rule]
 
 
 def _judged(rule: str, *dests: str, variables: tuple[str, ...] = (), **says: object) -> Judgement:
@@ -486,7 +486,7 @@ def _modalities(command: Command) -> tuple[str, ...] | None:
 def _limit(value: Any) -> int | None:
     if isinstance(value, Mapping):
         value = value.get("count")
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MAX_SIZE else None
 
 
 def _limits(command: Command) -> Iterator[Judgement]:
@@ -527,12 +527,12 @@ def _processor_arguments(command: Command) -> Iterator[Judgement]:
 
 def _length(command: Command) -> Iterator[Judgement]:
     length = command.flags.get("max_model_len")
-    if not isinstance(length, int) or isinstance(length, bool) or length <= 0:
+    if not isinstance(length, int) or isinstance(length, bool) or not 0 < length <= _MAX_TOKENS:
         return
     limit = command.model.max_positions if command.model else None
     allowed = (command.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") or "1").casefold() in _TRUE
     changed = any(name in command.flags for name in _OVERRIDES)
-    nearest = round(length / _STEP_OF_LENGTHS) * _STEP_OF_LENGTHS
+    nearest = (length + _STEP_OF_LENGTHS // 2) // _STEP_OF_LENGTHS * _STEP_OF_LENGTHS
     if limit is not None and length > limit and not allowed and not changed:
         yield _judged(
             "meaning.context-beyond-model",
@@ -689,7 +689,8 @@ def judge_together(commands: Sequence[Command]) -> Iterator[tuple[int, Judgement
         if command.devices is None or needed is None:
             continue
         utilisation = command.flags.get("gpu_memory_utilization", command.defaults.get("gpu_memory_utilization"))
-        share = float(utilisation) if isinstance(utilisation, (int, float)) and utilisation is not True else None
+        is_share = isinstance(utilisation, (int, float)) and utilisation is not True and 0 <= utilisation <= 1
+        share = float(utilisation) if is_share else None
         for device in list(dict.fromkeys(command.devices))[:needed]:
             shares.setdefault(device, []).append((index, share))
     told: set[int] = set()

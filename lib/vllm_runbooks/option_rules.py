@@ -16,7 +16,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vllm_runbooks import arguments, deployment, documents, json_keys, options
+from vllm_runbooks import arguments, deployment, deployment_edits, documents, json_keys, options
 from vllm_runbooks.arguments import CallProblem, Parsed, Problem
 from vllm_runbooks.conditions import UNKNOWN
 from vllm_runbooks.documents import Page
@@ -550,11 +550,11 @@ class _Judge:
         self.readings -= len(gone)
         if self.readings < 0 or UNKNOWN in whole.values():
             return ()
-        edits = [*deployment.edits(self.page, self.start, [Edit("set", dest, whole)], self.data)]
+        edits = [*deployment_edits.edits(self.page, self.start, [Edit("set", dest, whole)], self.data)]
         if not edits:
             return ()
         for first, last in gone:
-            removed = deployment.without(self.page, self.start, first, last, self.data)
+            removed = deployment_edits.without(self.page, self.start, first, last, self.data)
             if not removed:
                 return ()
             edits += removed
@@ -598,7 +598,7 @@ class _Judge:
         changed = [*self.values[:first], *self.values[last:]]
         if not self._is_better(changed, first):
             return ()
-        return deployment.without(self.page, self.start, first, last, self.data)
+        return deployment_edits.without(self.page, self.start, first, last, self.data)
 
     def _end(self, index: int, takes: int) -> int:
         """Index behind the last word that belongs to an option that the release does not know."""

@@ -10,7 +10,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from vllm_runbooks import glued, starts
 from vllm_runbooks.excerpt import Excerpt
@@ -85,7 +84,7 @@ class Block:
     text: Excerpt
     kind: str
     """"shell", "python", "yaml", "unit", "dockerfile", "" (to be told by its content), "skip", "prose", "command" (a
-    command line amid prose), "span" (one within a line)."""
+    command line amid prose), "span" (one within a line), "cut" (a line of which the rest is not read)."""
 
 
 def blocks(source: Excerpt) -> list[Block]:
@@ -255,6 +254,11 @@ def _lines(text: str) -> list[tuple[int, int]]:
     return found
 
 
+def _behind(text: str, end: int) -> int:
+    """Index behind a line, and behind its line end."""
+    return min(end + (2 if text.startswith("\r\n", end) else 1), len(text))
+
+
 def _markdown(source: Excerpt) -> list[Block]:
     text, lines = source.text, _lines(source.text)
     found: list[Block] = []
@@ -297,9 +301,7 @@ def _fenced(source: Excerpt, lines: Sequence[tuple[int, int]], index: int, fence
         if stripped and stripped == mark[0] * len(stripped) and len(stripped) >= len(mark):
             return index + 1, Block(source.joined(parts), _kind(fence[4]))
         blanks = len(text[begin:]) - len(text[begin:].lstrip(" \t"))
-        parts.append((start + begin + min(blanks, indent), min(end + 1, len(source.text))))
-        if source.text[end : end + 1] == "\r":
-            parts[-1] = (parts[-1][0], min(end + 2, len(source.text)))
+        parts.append((start + begin + min(blanks, indent), _behind(source.text, end)))
         index += 1
     return index, Block(source.joined(parts), _kind(fence[4]))
 
@@ -322,16 +324,17 @@ def _indented(
         not source.text[slice(*body[0])].strip() or re.match(r"[ \t]+:[\w-]+:", source.text[slice(*body[0])])
     ):
         body.pop(0)
-    return index, Block(_dedented(source, body), _kind(directive[2]))
+    return index, Block(dedented(source, body), _kind(directive[2]))
 
 
-def _dedented(source: Excerpt, lines: Sequence[tuple[int, int]]) -> Excerpt:
-    """Lines without the indentation that all of them have."""
+def dedented(source: Excerpt, lines: Sequence[tuple[int, int]] | None = None) -> Excerpt:
+    """Lines (default: all), each from an index to another, without the indentation that all of them have."""
+    lines = _lines(source.text) if lines is None else lines
     indents = [
         len(text) - len(text.lstrip(" \t")) for text in (source.text[start:end] for start, end in lines) if text.strip()
     ]
     cut = min(indents, default=0)
-    return source.joined([(min(start + cut, end), min(end + 1, len(source.text))) for start, end in lines])
+    return source.joined([(min(start + cut, end), _behind(source.text, end)) for start, end in lines])
 
 
 def _kind(info: str) -> str:
@@ -420,22 +423,43 @@ def _spans(source: Excerpt, start: int, end: int) -> Iterator[Block]:
     if glued.is_glued(line):
         return
     code = [match.span() for match in _SPAN.finditer(line)]
-    for first, last in code[:_MAX_SPANS]:
-        inner = line[first + 1 : last - 1]
-        if _mentions(inner) and _is_command(inner) and "--" in inner:
-            yield Block(source.part(start + first + 1, start + last - 1), "span")
-    for match in islice(_WITHIN.finditer(line), _MAX_SPANS):
-        at = bisect_right(code, (match.start(), len(line))) - 1
-        if at >= 0 and match.start() < code[at][1]:
-            continue
+    spans = [(first + 1, last - 1) for first, last in code]
+    spans += _without_quotes(line, [match for match in _WITHIN.finditer(line) if not _is_within(code, match.start())])
+    count = 0
+    for first, last in spans:
+        inner = line[first:last]
+        if "--" in inner and _mentions(inner) and _is_command(inner):
+            count += 1
+            if count > _MAX_SPANS:
+                yield Block(source.part(start + first, end), "cut")
+                return
+            yield Block(source.part(start + first, start + last), "span")
+
+
+def _is_within(spans: Sequence[tuple[int, int]], index: int) -> bool:
+    at = bisect_right(spans, index, key=lambda span: span[0]) - 1
+    return at >= 0 and index < spans[at][1]
+
+
+def _without_quotes(line: str, matches: Sequence[re.Match[str]]) -> Iterator[tuple[int, int]]:
+    """Where commands without backquotes begin and end: at the latest where the next one begins."""
+    begins = []
+    for match in matches:
         before = line[max(match.start() - 8, 0) : match.start()].rstrip(" \t")[-1:]
-        if not before or not (before in ':\uff1a"\u201c' or _CJK.match(before)):
-            continue
-        stop = _CJK.search(line, match.end())
-        last = stop.start() if stop else len(line)
-        inner = line[match.start() : min(last, match.start() + _MAX_SPAN)].rstrip(' \t."\u201d`')
-        if "--" in inner and _is_command(inner):
-            yield Block(source.part(start + match.start(), start + match.start() + len(inner)), "span")
+        if before and (before in ':\uff1a"\u201c' or _CJK.match(before)):
+            begins.append((match, match[0].startswith("docker"), before == '"'))
+    ends = [len(line)] * 2
+    """Where a container's start and another one end: the container is handed the command in quotes that follows."""
+    found = []
+    for match, is_container, is_quoted in reversed(begins):
+        limit = min(ends[not is_container], match.start() + _MAX_SPAN)
+        stop = _CJK.search(line, match.end(), limit)
+        inner = line[match.start() : stop.start() if stop else limit].rstrip(' \t."\u201d`')
+        found.append((match.start(), match.start() + len(inner)))
+        ends[1] = match.start()
+        if is_container or not is_quoted:
+            ends[0] = match.start()
+    yield from reversed(found)
 
 
 def _is_html(text: str) -> bool:
@@ -470,7 +494,8 @@ _LINE_TAGS = {
     "dt",
     "dd",
 }
-_UNSEEN = {"script", "style", "svg", "head"}
+_UNSEEN = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style", "svg")}
+"""What ends an element whose content nobody sees."""
 
 
 def _html(source: Excerpt) -> list[Block]:
@@ -503,8 +528,8 @@ def _html(source: Excerpt) -> list[Block]:
         elif match[4]:
             characters += [(one, match.start()) for one in html.unescape(match[0])]
         elif name in _UNSEEN and not match[1]:
-            stop = text.lower().find(f"</{name}", place) if name != "head" else place
-            place = len(text) if stop < 0 else stop
+            end = _UNSEEN[name].search(text, place)
+            place = end.start() if end else len(text)
         elif name == "pre":
             flush(_kind(language) if match[1] else "prose")
             is_pre, language = not match[1], ""

@@ -21,7 +21,10 @@ _MAX_LENGTH = 400_000
 """Characters that are parsed; a longer file is not somebody's start of vLLM."""
 _MAX_DEPTH = 40
 """How deep a value may nest."""
-_MAX_DIGITS = 400
+_MAX_WORK = 500_000
+"""Values of one text that are worked out, and characters that are joined: names in lists of names multiply."""
+_MAX_BITS = 1024
+"""Of a whole number that is taken: more makes even its printing an error."""
 _CALLS = {"LLM", "EngineArgs", "AsyncEngineArgs"}
 _SUBPROCESS = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
 _SHELL_CALLS = {"system", "popen", "create_subprocess_shell", "getoutput", "getstatusoutput"}
@@ -79,6 +82,7 @@ class _Program:
             key=lambda node: (node.lineno, node.col_offset),
         )
         self.columns: dict[int, list[int]] = {}
+        self.work = 0
         self.names, self.imported = self._names()
         self.environment: dict[str, Setting] = {}
         self.own = {node.name for node in self.nodes if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
@@ -167,9 +171,12 @@ class _Program:
         Raises:
             _UnknownError: It cannot be known without running the program.
         """
-        if depth > _MAX_DEPTH:
+        self.work += 1
+        if depth > _MAX_DEPTH or self.work > _MAX_WORK:
             raise _UnknownError("nested too deep")
         if isinstance(node, ast.Constant) and node.value is not Ellipsis:
+            if isinstance(node.value, int) and node.value.bit_length() > _MAX_BITS:
+                raise _UnknownError("a number with too many digits")
             return node.value
         if isinstance(node, ast.Name):
             named = self.names.get(node.id)
@@ -193,7 +200,13 @@ class _Program:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd, ast.Not)):
             return _negated(node.op, self._value(node.operand, depth + 1))
         if isinstance(node, ast.BinOp):
-            return _calculated(node.op, self._value(node.left, depth + 1), self._value(node.right, depth + 1))
+            left, right = self._value(node.left, depth + 1), self._value(node.right, depth + 1)
+            if isinstance(node.op, ast.Add) and isinstance(left, str) and isinstance(right, str):
+                self.work += len(left) + len(right)
+                if self.work > _MAX_WORK:
+                    raise _UnknownError("nested too deep")
+                return left + right
+            return _calculated(node.op, left, right)
         raise _UnknownError(_why(node))
 
     def _key(self, key: ast.expr, depth: int) -> str | int | float | bool | None:
@@ -476,29 +489,33 @@ def _negated(operator: ast.unaryop, value: Any) -> Any:
 
 
 def _calculated(operator: ast.operator, left: Any, right: Any) -> Any:
-    """The result of simple arithmetic on numbers, and of joining texts."""
-    if isinstance(operator, ast.Add) and isinstance(left, str) and isinstance(right, str):
-        return left + right
-    numbers = all(isinstance(one, (int, float)) and len(str(one)) < _MAX_DIGITS for one in (left, right))
-    if not numbers:
+    """The result of simple arithmetic on numbers."""
+    if not all(isinstance(one, (int, float)) for one in (left, right)):
         raise _UnknownError("expression")
     try:
-        if isinstance(operator, ast.Add):
-            return left + right
-        if isinstance(operator, ast.Sub):
-            return left - right
-        if isinstance(operator, ast.Mult):
-            return left * right
-        if isinstance(operator, ast.FloorDiv):
-            return left // right
-        if isinstance(operator, ast.Div):
-            return left / right
-        if isinstance(operator, ast.Pow) and abs(left) < 1 << 16 and 0 <= right < 64:
-            return left**right
-        if isinstance(operator, ast.LShift) and isinstance(left, int) and abs(left) < 1 << 32 and 0 <= right < 64:
-            return left << right
+        result = _arithmetic(operator, left, right)
     except (ArithmeticError, TypeError):
         raise _UnknownError("expression") from None
+    if isinstance(result, int) and result.bit_length() > _MAX_BITS:
+        raise _UnknownError("a number with too many digits")
+    return result
+
+
+def _arithmetic(operator: ast.operator, left: Any, right: Any) -> Any:
+    if isinstance(operator, ast.Add):
+        return left + right
+    if isinstance(operator, ast.Sub):
+        return left - right
+    if isinstance(operator, ast.Mult):
+        return left * right
+    if isinstance(operator, ast.FloorDiv):
+        return left // right
+    if isinstance(operator, ast.Div):
+        return left / right
+    if isinstance(operator, ast.Pow) and abs(left) < 1 << 16 and 0 <= right < 64:
+        return left**right
+    if isinstance(operator, ast.LShift) and isinstance(left, int) and abs(left) < 1 << 32 and 0 <= right < 64:
+        return left << right
     raise _UnknownError("expression")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,32 +33,52 @@ def ask(
 ) -> list[Verdict]:
     """What the vLLM of another Python makes of the words after `vllm serve`, or after the server's module name.
 
-    Nothing is served; with `is_config_checked` the model's configuration is read as vLLM would read it.
+    Nothing is served; with `is_config_checked` the model's configuration is read as vLLM would read it, without running
+    code that comes with the model.
 
     Raises:
         InputError: that Python cannot be run, has no vLLM, or does not answer in time.
     """
     request = {"entry": entry, "commands": [list(words) for words in commands], "check_config": is_config_checked}
     try:
-        done = subprocess.run(  # noqa: S603 - the user's own Python, and a program of ours
+        asked = subprocess.Popen(  # noqa: S603 - the user's own Python, and a program of ours
             [python, str(_PROGRAM)],
-            input=json.dumps(request),
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
             # Nothing is sent anywhere for having asked.
             env={**os.environ, "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"},
+            start_new_session=True,
         )
-    except OSError as error:
-        raise InputError(f"--python {python}: cannot be run: {error.strerror}; name a Python with vLLM") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"--python {python}: cannot be run: {reason}; name a Python with vLLM") from None
+    try:
+        output, errors = asked.communicate(json.dumps(request), LIMIT_S)
     except subprocess.TimeoutExpired:
         raise InputError(f"--python {python}: no answer within {LIMIT_S:.0f} s; try `import vllm` there") from None
-    if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+    finally:
+        _end(asked)
+    if asked.returncode:
+        said = (errors.strip().splitlines() or ["no reason given"])[-1]
         raise InputError(f"--python {python}: {said[:300]}; name a Python with vLLM")
     try:
-        answer: dict[str, Any] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(output)
         return [Verdict(answer["vllm"], each["stage"], each["says"]) for each in answer["verdicts"]]
     except (ValueError, KeyError, TypeError):
         raise InputError(f"--python {python}: its answer cannot be read; try `import vllm` there") from None
+
+
+def _end(asked: subprocess.Popen[str]) -> None:
+    """End the program, where it has not ended, and what it has started, such as vLLM's own helpers."""
+    if asked.returncode is None:
+        # Not waited for yet: its number is its own still.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(asked.pid, signal.SIGKILL)
+        asked.wait()
+    for stream in (asked.stdin, asked.stdout, asked.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()

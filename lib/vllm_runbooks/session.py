@@ -97,6 +97,8 @@ def read_text(name: str) -> str:
     Raises:
         InputError: it cannot be read, is too large, or is no text.
     """
+    if name != "-" and Path(name).is_file() and not Path(name).stat().st_size:
+        return ""  # a script that starts nothing, as an empty __init__.py among the files of a commit
     documents = load_files([name]).documents
     if len(documents) != 1:
         raise InputError(f"{name}: holds {len(documents)} files; name one of them")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from vllm_runbooks import catalog
+from vllm_runbooks import catalog, options
 from vllm_runbooks.errors import InputError
 
-_NUMBERS = re.compile(r"v?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?", re.ASCII)
 _MLA = "MLA"
 _OTHER_DEVICES = ("ROCM", "XPU", "CPU", "TPU", "HPU", "PALLAS", "IPEX", "ZENTORCH", "OPENVINO")
 """Words in the names of backends that do not run on NVIDIA's cards."""
@@ -70,26 +68,6 @@ class Support:
         return tuple(sorted(name for name, takes in judged.items() if takes)) if judged else None
 
 
-def _numbers(version: str) -> tuple[int, int, int] | None:
-    found = _NUMBERS.match(version.strip())
-    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
-
-
-def _position(releases: tuple[str, ...], version: str) -> int:
-    """The nearest release: the same one, else of the same minor, else the next lower; the oldest below all."""
-    asked = _numbers(version)
-    if asked is None:
-        raise InputError(f"{version[:60]}: is no version of vLLM; write it as 0.19.0")
-    known = [_numbers(release) or (0, 0, 0) for release in releases]
-    if asked in known:
-        return known.index(asked)
-    same = [index for index, numbers in enumerate(known) if numbers[:2] == asked[:2]]
-    lower = [index for index, numbers in enumerate(known) if numbers < asked]
-    if same:
-        return max((index for index in same if known[index] < asked), default=same[0])
-    return lower[-1] if lower else 0
-
-
 def _at(runs: list[list[Any]], position: int) -> list[Any] | None:
     """What a fact's runs say of a release: None where it has none, else [] or [value]."""
     return next((run[2:] for run in runs if run[0] <= position <= run[1]), None)
@@ -127,18 +105,20 @@ def load(version: str) -> Support:
     """What a release supports, by the nearest one that is known.
 
     Raises:
-        InputError: it is no version, or the catalog's data is damaged.
+        InputError: it is no version, or the catalog's data is damaged or of other releases than the options.
     """
     document = _document()
-    releases = tuple(document["releases"])
-    position = _position(releases, version)
+    nearest = options.nearest(version).version
+    if nearest not in document["releases"]:
+        raise InputError(f"{nearest}: support.json knows nothing of this release; install the package anew")
+    position = document["releases"].index(nearest)
 
     def table(name: str) -> dict[str, Any]:
         at = {key: _at(runs, position) for key, runs in document[name].items()}
         return {key: value[0] if value else None for key, value in at.items() if value is not None}
 
     return Support(
-        version=releases[position],
+        version=nearest,
         tool_parsers=frozenset(table("tool_parsers")),
         reasoning_parsers=frozenset(table("reasoning_parsers")),
         quantizations=table("quantizations"),

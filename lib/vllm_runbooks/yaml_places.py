@@ -18,7 +18,7 @@ _MAX_LENGTH = 200_000
 _MAX_EVENTS = 40_000
 _MAX_DEPTH = 60
 _MAX_MERGES = 20
-_MAX_VISITED = 20_000
+MAX_VISITED = 20_000
 """Nodes that a walk visits, aliases each time anew."""
 _TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{[^\n]{0,2000}\}\}|\{%[^\n]{0,2000}%\})[ \t]*$", re.MULTILINE)
 _TEMPLATE = re.compile(r"\{\{[^{}\n]{0,500}\}\}")
@@ -176,16 +176,16 @@ def walk(root: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
     """Every node with the keys that lead to it, from the outside in; at most so many, whatever aliases make of it."""
     waiting: list[tuple[tuple[str, ...], Node]] = [((), root)]
     visited = 0
-    while waiting and visited < _MAX_VISITED:
+    while waiting and visited < MAX_VISITED:
         path, node = waiting.pop()
         visited += 1
         yield path, node
         if len(path) >= _MAX_DEPTH:
             continue
         if isinstance(node, Mapping):
-            waiting += [((*path, key.value), value) for key, value in reversed(node.items()[:_MAX_VISITED])]
+            waiting += [((*path, key.value), value) for key, value in reversed(node.items()[:MAX_VISITED])]
         elif isinstance(node, Sequence):
-            waiting += [((*path, "-"), item) for item in reversed(node.items[:_MAX_VISITED])]
+            waiting += [((*path, "-"), item) for item in reversed(node.items[:MAX_VISITED])]
 
 
 def _merged(mapping: Mapping, left: list[int]) -> Iterator[Mapping]:

@@ -118,7 +118,7 @@ def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], o
 def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | None, form: str) -> int:
     """Move a script from one release to another: what breaks, what is renamed, which defaults changed.
 
-    Exit status: 0 nothing is wrong on the new release and nothing moves, 1 something is or does, 2 it cannot be read.
+    Exit status: 0 nothing is wrong on the new release, 1 something is, 2 it cannot be read.
     """
     name = _STDIN if file == "-" else file
     text = session.read_text(file)
@@ -130,4 +130,4 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
         output.write_json(issue_views.to_json(found))
     else:
         output.write("\n".join(filter(None, (issue_views.text(found, name), issue_views.changes(found)))))
-    return int(_is_wrong(found.issues) or bool(found.changed_defaults))
+    return int(_is_wrong(found.issues))

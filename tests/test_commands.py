@@ -1,0 +1,170 @@
+"""Ways out are the command that was given, edited where it stands, without its secrets, or none at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vllm_runbooks import checking, session
+from vllm_runbooks.commands import Base
+from vllm_runbooks.records import Checks, Edit, IssueSeverity, Remedy
+
+RELEASE = "0.11.0"
+CHECKS = Checks(lint="unknown", plan="unknown", parser="unknown")
+CONTEXT = Edit("set", "max_model_len", 4096)
+LEVEL = Edit("env", "VLLM_LOGGING_LEVEL", "DEBUG")
+
+
+def base(command: str | None, **logged: Any) -> Base:
+    return Base(command, logged, RELEASE, session.knowledge)
+
+
+def offered(command: str | None, *edits: Edit, **logged: Any) -> Remedy:
+    (remedy,) = base(command, **logged).offered([Remedy("title", "cost", edits, None, CHECKS)])
+    return remedy
+
+
+DOCKER = """\
+#!/bin/bash
+set -e
+mkdir -p /data
+docker run -d --gpus all --ipc=host -v /data:/models -p 8000:8000 --env-file prod.env \\
+  vllm/vllm-openai:v0.11.0 \\
+  --model /models/a \\
+  --max-model-len 8192
+curl -s localhost:8000/health
+"""
+COMPOSE = """\
+services:
+  vllm:
+    build: ./image
+    command: vllm serve org/model --port 8000  # the server
+    volumes: [models:/models]
+    ports: ["8000:8000"]
+  cache:
+    image: redis:7
+"""
+UNIT = "[Service]\nEnvironmentFile=/etc/vllm.env\nExecStart=/opt/bin/vllm serve m\nUser=vllm\n"
+KEYS = """\
+services:
+  a:
+    image: vllm/vllm-openai:v0.11.0
+    command:
+      - --model=m
+      - --api-key
+      - sesame
+    environment:
+      HF_TOKEN: opened
+"""
+NUMA = "numactl --cpunodebind=0 --membind=0 /opt/venv/bin/vllm serve m --port 8000 > vllm.log 2>&1 &\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "edit", "expected"),
+    [
+        (
+            DOCKER,
+            CONTEXT,
+            "".join(DOCKER.splitlines(keepends=True)[3:7]).replace("8192", "4096"),
+        ),
+        (
+            DOCKER,
+            LEVEL,
+            "".join(DOCKER.splitlines(keepends=True)[3:7]).replace(
+                "  vllm/", "  -e VLLM_LOGGING_LEVEL=DEBUG \\\n  vllm/"
+            ),
+        ),
+        (COMPOSE, CONTEXT, COMPOSE.replace("8000  #", "8000 --max-model-len 4096  #")),
+        (NUMA, CONTEXT, NUMA.replace(" >", " --max-model-len 4096 >")),
+        (f"cd /srv\n{NUMA}wait\n", CONTEXT, NUMA.replace(" >", " --max-model-len 4096 >")),
+        ("vllm serve $MODEL --dtype $DTYPE\n", CONTEXT, "vllm serve $MODEL --dtype $DTYPE --max-model-len 4096\n"),
+        ("vllm serve m \\\n  | tee log\necho\n", CONTEXT, "vllm serve m --max-model-len 4096 \\\n  | tee log\n"),
+        (
+            "export A=1\necho\nvllm serve m\n",
+            LEVEL,
+            "export VLLM_LOGGING_LEVEL=DEBUG\nexport A=1\necho\nvllm serve m\n",
+        ),
+        (
+            "ARGS='--port 1'\nvllm serve m $ARGS\n",
+            CONTEXT,
+            "ARGS='--port 1'\nvllm serve m $ARGS --max-model-len 4096\n",
+        ),
+        (UNIT, CONTEXT, UNIT.replace("serve m", "serve m --max-model-len 4096")),
+    ],
+)
+def test_a_way_out_is_the_given_command_edited(command: str, edit: Edit, expected: str) -> None:
+    """Volumes, ports, files, wrappers, paths and variables survive; what stands around the command is not shown."""
+    found = offered(command, edit)
+
+    assert (found.command, found.checks.lint) == (expected, "passed")
+    again = checking.lint_text(expected, vllm=RELEASE)
+    assert [issue for issue in again.issues if issue.severity is IssueSeverity.ERROR] == []
+    assert len(again.deployments) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ('vllm serve "m"--tensor-parallel-size 2--port 1\n', "the change cannot be made in this text without doubt"),
+        ('A=(--max-model-len 1)\nvllm serve m "${A[@]}"\n', "the change cannot be made in this text without doubt"),
+        ("vllm serve m --no-such-option 1\n", "the command itself has errors (option.unknown)"),
+    ],
+)
+def test_what_is_not_certain_is_told(command: str, why: str) -> None:
+    """No command is shown that was not edited, or whose verdict is not known."""
+    found = offered(command, CONTEXT)
+
+    assert (found.command, found.checks.lint) == (None, f"unknown: {why}")
+
+
+def test_of_a_long_manifest_the_service_is_shown() -> None:
+    """With all that is set for it, and no more of the file."""
+    others = "".join(f"  s{number}:\n    image: redis\n" for number in range(200))
+    shown = offered(COMPOSE.replace("  cache:\n", f"{others}  cache:\n"), CONTEXT).command
+
+    assert shown == COMPOSE.partition("  cache:")[0].replace("8000  #", "8000 --max-model-len 4096  #")
+
+
+def test_a_change_that_the_release_refuses_is_left_out() -> None:
+    """An unknown option, and a value that its parser does not take; whether a command is given or a log's."""
+    remedies = [
+        Remedy("t", "c", (edit,), None, CHECKS)
+        for edit in (Edit("set", "no_such_option", 1), Edit("set", "dtype", "float99"))
+    ]
+
+    assert base("vllm serve m\n").offered(remedies) == ()
+    assert base(None, model="m", port=8000).offered(remedies) == ()
+
+
+def test_the_command_of_a_log_is_written() -> None:
+    """Where no command is given, the arguments that the log prints make one."""
+    found = offered(None, CONTEXT, model="m", port=8001)
+
+    assert found.command == "vllm serve \\\n  m \\\n  --port 8001 \\\n  --max-model-len 4096\n"
+    assert found.checks.lint == "passed"
+
+
+TOKEN = "hf_" + "AbCdEfGh1234567890IjKl"
+SECRETS = [
+    (f"HF_TOKEN={TOKEN} vllm serve m --api-key sesame\n", (TOKEN, "sesame")),
+    ("K=sesame\nvllm serve m --api-key $K\n", ("sesame",)),
+    ("export A=1 MY_PASSWORD=sesame\nvllm serve m --api-key=se'sa'me\n", ("sesame", "'sa'")),
+    (f"docker run -e HF_TOKEN={TOKEN} -e API_KEY=opened vllm/vllm-openai:v0.11.0 --model m\n", (TOKEN, "opened")),
+    (KEYS, ("sesame", "opened")),
+    (
+        f"# {TOKEN}\n[Service]\nEnvironment=HF_TOKEN={TOKEN}\nExecStart=/bin/vllm serve m --api-key sesame\n",
+        (TOKEN, "sesame"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("command", "secrets"), SECRETS)
+@pytest.mark.parametrize("edit", [CONTEXT, LEVEL], ids=["option", "variable"])
+def test_no_secret_of_the_command_is_shown(command: str, secrets: tuple[str, ...], edit: Edit) -> None:
+    """Neither one that looks like one, nor one that only the name of its option or variable tells."""
+    shown = offered(command, edit).command
+
+    assert shown is not None
+    assert [secret for secret in secrets if secret in shown] == []
+    assert "[secret-" in shown or "$K" in shown

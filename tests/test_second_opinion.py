@@ -1,0 +1,163 @@
+"""An installed vLLM's verdict becomes a finding; a Python that gives none is told in one line, and leaves nothing."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from test_ask_parser import _MODULES
+from vllm_runbooks import checking, second_opinion
+from vllm_runbooks.errors import InputError
+
+VERSION = "0.19.0"
+
+
+@pytest.fixture(autouse=True)
+def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package named vllm that counts as the release and has a parser with three options."""
+    for name, text in _MODULES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text.replace("9.9.9", VERSION))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+
+def opinions(command: str, python: str = sys.executable) -> list[tuple[str, str]]:
+    """What is found because another Python was asked: rule and message."""
+    found = checking.lint_text(f"{command}\n", name="run.sh", vllm=VERSION, python=python)
+    return [(issue.rule, issue.message) for issue in found.issues if issue.rule.startswith("parser.")]
+
+
+@pytest.mark.parametrize(
+    ("command", "rules", "says"),
+    [
+        ("vllm serve m --port 8000", [], ""),
+        ("vllm serve m --port x", ["parser.refuses"], "invalid int value"),
+        ("vllm serve m --seed 1", ["parser.disagrees", "parser.refuses"], "--seed"),
+        ("vllm serve m --options x", ["parser.disagrees"], "0.19.0"),
+        ("python -m vllm.entrypoints.openai.api_server --port 0", ["parser.disagrees", "parser.refuses"], "no port"),
+        ("vllm serve $MODEL", [], ""),
+    ],
+)
+def test_a_verdict_becomes_a_finding(command: str, rules: list[str], says: str) -> None:
+    """Refused by both, by it alone, by the data alone; a command that is not known whole is not asked about."""
+    found = opinions(command)
+
+    assert sorted(rule for rule, _ in found) == rules
+    assert any(says in message for _, message in found) or not rules
+
+
+def python(folder: Path, *lines: str) -> str:
+    """A program that stands where a Python is expected."""
+    path = folder / "python"
+    path.write_text("\n".join(["#!/bin/sh", *lines]) + "\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (["echo '{'"], "its answer cannot be read"),
+        (["echo '[]'"], "its answer cannot be read"),
+        (['echo \'{"vllm": "0.19.0", "verdicts": [{}]}\''], "its answer cannot be read"),
+        (["printf '\\377'"], "its answer cannot be read"),
+        (["echo 'no such thing' >&2", "exit 3"], "no such thing; name a Python with vLLM"),
+        (["exit 1"], "no reason given"),
+    ],
+)
+def test_a_python_that_does_not_answer_is_told(tmp_path: Path, lines: list[str], says: str) -> None:
+    """One line says what to do, whatever it prints."""
+    with pytest.raises(InputError, match=says) as raised:
+        opinions("vllm serve m", python(tmp_path, *lines))
+
+    assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["no-such-python", "/", "a\0b"])
+def test_a_python_that_cannot_be_run_is_told(name: str) -> None:
+    """Neither a name of nothing nor one that no file can have raises anything else."""
+    with pytest.raises(InputError, match="cannot be run"):
+        opinions("vllm serve m", name)
+
+
+def test_a_python_without_vllm_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says itself is handed on."""
+    monkeypatch.delenv("PYTHONPATH")
+
+    with pytest.raises(InputError, match=r"cannot import vLLM.*name a Python with vLLM"):
+        opinions("vllm serve m")
+
+
+@pytest.mark.parametrize("waits", ["sleep 600 & echo $! > {pids}; wait", "sleep 600 & echo $! > {pids}; exit 0"])
+def test_a_python_that_hangs_is_ended_with_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: str
+) -> None:
+    """Also where it has ended itself, and something it started holds its output open."""
+    monkeypatch.setattr(second_opinion, "LIMIT_S", 1)
+    pids = tmp_path / "pids"
+    began = time.monotonic()
+    with pytest.raises(InputError, match="no answer within 1 s"):
+        opinions("vllm serve m", python(tmp_path, f"echo $$ > {pids}.own", waits.format(pids=pids)))
+    took = time.monotonic() - began
+    started = [int(path.read_text()) for path in (pids, tmp_path / "pids.own")]
+    psutil.wait_procs([psutil.Process(pid) for pid in started if psutil.pid_exists(pid)], timeout=5)
+
+    assert took < 10
+    assert [pid for pid in started if _is_alive(pid)] == []
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("words", "stage", "says"),
+    [
+        ([], "config", "built with trust False"),
+        (["--trust-remote-code"], "config", "built with trust False"),
+        (["--trust-remote-code", "--port", "7"], None, "not checked: the model's configuration"),
+        (["--port", "7"], "config", "pass trust_remote_code=True"),
+        (["--tool-parser-plugin", "p.py"], None, "not checked: names plugins or classes"),
+        (["--scheduler-cls", "own.Scheduler"], None, "not checked: names plugins or classes"),
+        (["--distributed-executor-backend", "own.Executor"], None, "not checked: names plugins or classes"),
+        (["--distributed-executor-backend", "mp"], "config", "built with trust False"),
+        (["--kv", '{"kv_connector_module_path": "own.module"}'], None, "not checked: names plugins or classes"),
+        (["--port", "x"], "parse", "invalid int value"),
+    ],
+)
+def test_a_configuration_is_built_without_anybodys_code(
+    tmp_path: Path, words: list[str], stage: str | None, says: str
+) -> None:
+    """Code of a model's repository is not trusted, and a command that names code of its own is not built at all."""
+    arguments = tmp_path / "vllm" / "entrypoints" / "openai" / "cli_args.py"
+    options = (
+        '    parser.add_argument("--trust-remote-code", action="store_true")\n'
+        '    parser.add_argument("--tool-parser-plugin", default="")\n'
+        '    parser.add_argument("--scheduler-cls", default="vllm.Scheduler")\n'
+        '    parser.add_argument("--distributed-executor-backend")\n'
+        '    parser.add_argument("--kv", type=__import__("json").loads)\n'
+    )
+    arguments.write_text(arguments.read_text().replace("    return parser\n", f"{options}    return parser\n"))
+    (tmp_path / "vllm" / "engine").mkdir()
+    (tmp_path / "vllm" / "engine" / "arg_utils.py").write_text(
+        "class AsyncEngineArgs:\n"
+        "    @classmethod\n"
+        "    def from_cli_args(cls, args):\n"
+        "        cls.args = args\n"
+        "        return cls()\n"
+        "    def create_engine_config(self):\n"
+        "        if self.args.port == 7:\n"
+        '            raise ValueError("pass trust_remote_code=True")\n'
+        '        raise ValueError(f"built with trust {self.args.trust_remote_code}")\n'
+    )
+    [verdict] = second_opinion.ask(sys.executable, "serve", [["m", *words]], is_config_checked=True)
+
+    assert verdict.stage == stage
+    assert says in verdict.says
