@@ -341,6 +341,7 @@ def test_what_cannot_be_known_is_null() -> None:
         ("run.sh", "vllm serve m --api-key \\ # x\n contsecret55\n", "contsecret55"),
         ("run.sh", "vllm serve m --api-key\nlinesecret56\n", "linesecret56"),
         ("run.sh", "vllm serve m --api-ky misspelt76 --bogus\n", "misspelt76"),
+        ("run.sh", "vllm serve m--api-key gluedsecret74--bogus\n", "gluedsecret74"),
         ("run.sh", "vllm serve m --api_key underscore66 --bogus 1\n", "underscore66"),
         ("run.py", 'import os\nos.environ["HF_TOKEN"] = "pysecret68"\nLLM("m", bogus=1)\n', "pysecret68"),
     ],

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Protocol
 
 from vllm_runbooks import (
@@ -61,6 +63,8 @@ _TELLING = 8
 """Characters from which a value is replaced wherever it stands; a shorter word may be a part of others."""
 _REFERENCE = re.compile(r"\$|<|\{\{|[A-Z_]{1,60}\Z")
 """What stands for a secret and is none."""
+_GLUED = re.compile(r"[^\s-]--([A-Za-z][A-Za-z-]{1,60})\Z", re.ASCII)
+"""An option that lost the blank in front of it."""
 _BEHIND = re.compile(r"[ \t]{0,40}(?:\\?[ \t]{0,40}(?:#[^\n]{0,400})?\n[ \t]{0,40})?(\S{1,400})")
 """The word behind an option that lacks its value, on its line or the next."""
 _HOLE = re.compile(r"\{(\w+)\}")
@@ -271,6 +275,9 @@ def _given_secrets(judged: _Judged) -> Iterator[str]:
         for word, role in zip(start.words, parsed.roles, strict=False):
             if role.kind == "value" and names_secret(_plain_name(role.option)):
                 yield from _texts(word)
+        for glued, word in pairwise(start.words):
+            if (name := _GLUED.search(glued.value or "")) and names_secret(_plain_name(name[1])):
+                yield (word.value or "").partition("--")[0]
         for keyword in start.keywords:
             if isinstance(keyword.value, str) and names_secret(keyword.name):
                 yield keyword.value
@@ -307,8 +314,10 @@ def _apart(hits: Iterable[Hit]) -> Iterator[Replacement]:
         if not hit.edits:
             continue
         start, end = _span(hit.edits)
-        if all(end < begun or start > done for begun, done in taken):
-            taken.append((start, end))
+        at = bisect_left(taken, (start, end))
+        before, behind = taken[max(at - 1, 0) : at], taken[at : at + 1]
+        if all(start > done for _, done in before) and all(end < begun for begun, _ in behind):
+            taken.insert(at, (start, end))
             yield from hit.edits
 
 
