@@ -7,7 +7,6 @@ a start-up and a failure. Times are processor seconds; ratios are of one run, th
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import statistics
@@ -147,14 +146,22 @@ class Run(NamedTuple):
 def diagnosed(log: Path) -> Run:
     """Diagnose a file in a process of its own, and what that took."""
     with log.with_suffix(".json").open("wb") as out:
-        running = subprocess.Popen(
-            [sys.executable, "-m", "vllm_runbooks", "diagnose", "--format", "json", str(log)], stdout=out
+        command = [sys.executable, "-m", "vllm_runbooks", "diagnose", "--format", "json", str(log)]
+        done = subprocess.run(
+            [sys.executable, "-c", _MEASURED, *command], stdout=out, stderr=subprocess.PIPE, check=True, timeout=900
         )
-        _, status, used = os.wait4(running.pid, 0)
-        running.returncode = os.waitstatus_to_exitcode(status)
-    assert running.returncode == 1
-    answer = json.loads(log.with_suffix(".json").read_text("utf-8"))
-    return Run(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, answer)
+    status, cpu_seconds, resident_kib = json.loads(done.stderr)
+    assert status == 1
+    return Run(cpu_seconds, resident_kib / 1024, json.loads(log.with_suffix(".json").read_text("utf-8")))
+
+
+_MEASURED = """
+import json, os, subprocess, sys
+running = subprocess.Popen(sys.argv[1:])
+_, status, used = os.wait4(running.pid, 0)
+json.dump([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss], sys.stderr)
+"""
+"""Run from a small process: to a child of this one Linux would count the memory that this one has."""
 
 
 def write(log: Path, size: int, *, separator: str = "\n") -> None:
