@@ -25,6 +25,8 @@ from vllm_runbooks.starts import Found
 _NOT_COMPARED = frozenset({"model", "model_tag", "config", "api_key", "subparser", "dispatch_function"})
 """Arguments whose two forms need not be alike: paths of the model are mounted elsewhere, secrets are replaced."""
 _MAX_TOLD = 12
+_MOST_ERRORS = 5
+"""Errors of a command that are mended before it is changed; with more of them it is hardly a command."""
 _WHOLE_LINES, _WHOLE_CHARACTERS = 200, 20_000
 """A text of no more than this is shown whole where its part with the start says too little."""
 _GOES_ON = re.compile(r"(?:\\|\||&&)[ \t\r]*\Z")
@@ -89,6 +91,8 @@ class Base:
             return self._unknown(remedy, "the release is not known; name it with --vllm")
         if any(edit.op == "set" and not _is_known(edit.name, self.data) for edit in remedy.edits):
             return None
+        if self._is_damaged:
+            return self._unknown(remedy, f"the command itself has more than {_MOST_ERRORS} errors")
         if self._given is None:
             text = self._mended(to_shell(Deployment.of(self.found).edited(remedy.edits, self.data)))
         else:
@@ -105,6 +109,15 @@ class Base:
         if command is None:
             return self._unknown(remedy, "the command cannot be shown apart from its text, which is long")
         return replace(remedy, command=command, checks=replace(remedy.checks, lint="passed"))
+
+    @cached_property
+    def _is_damaged(self) -> bool:
+        """Whether the words are hardly a command: nothing is to be won by mending them, and it takes its time."""
+        if self.found is None or self.data is None:
+            return False
+        words = [word.value for word in self.found.words]
+        parsed = arguments.parse(words, self.data, deployment.parser_entry(self.found.entry, words, self.data))
+        return sum(problem.is_refusal for problem in parsed.problems) > _MOST_ERRORS
 
     @cached_property
     def _given(self) -> tuple[Page, Found] | None:

@@ -241,12 +241,15 @@ class _Tally:
 
 def fit(sites: Iterable[Site], frames: Iterable[Frame] = (), *, book: Book | None = None) -> Fit:
     """Which release wrote log lines at these sites and raised through these frames."""
+    places = set(sites)
+    own = {known for frame in islice(frames, _MAX_FRAMES) if (known := _in_package(frame))}
+    if not places and not own:
+        return _judged({}, 0)
     book = book or read_book(data_folder() / SITES)
     tallies = {release: _Tally() for release in book.releases}
     total = 0
-    for place in sorted(set(sites))[:MAX_SITES]:
+    for place in sorted(places)[:MAX_SITES]:
         total += _weigh_site(place, book, tallies)
-    own = {known for frame in islice(frames, _MAX_FRAMES) if (known := _in_package(frame))}
     for path, line, function in sorted(own)[:MAX_SITES]:
         total += _weigh_frame(path, line, function, book, tallies)
     return _judged(tallies, total)
