@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
-from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,7 +45,17 @@ from vllm_runbooks.records import (
     document,
 )
 from vllm_runbooks.rule_files import compile_rules, read_rule
-from vllm_runbooks.yaml_files import Location, Problem, named, parsed, plain, read_yaml, todos
+from vllm_runbooks.yaml_files import (
+    Location,
+    Problem,
+    date_problems,
+    named,
+    parsed,
+    plain,
+    read_record,
+    read_yaml,
+    todos,
+)
 
 ORIGINS = ("vllm", "torch", "cuda", "nccl", "ray", "python", "uvicorn", "shell", "kernel", "wrapper")
 """Who may print a line."""
@@ -256,10 +265,7 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
     for index, remedy in enumerate(symptom.remedies):
         for place, said in _remedy_problems(remedy, captures):
             yield ("remedies", index, *place), said
-    try:
-        date.fromisoformat(symptom.verified.date)
-    except ValueError:
-        yield ("verified", "date"), f"{symptom.verified.date!r} is no date; write '2026-11-20'"
+    yield from date_problems(symptom.verified.date)
 
 
 def _remedy_problems(remedy: RemedyText, captures: set[str], whose: str = "this symptom") -> Iterator[Problem]:
@@ -342,16 +348,10 @@ def _edit_problems(edit: Edit, captures: set[str]) -> Iterator[str]:
 
 def read_policy(path: Path, where: str | None = None) -> Policy:
     """Read one policy; raises CatalogError with every problem of the file, one a line."""
-    where = where or path.name
-    data = read_yaml(path, where)
-    policy, problems = parsed(_ADAPTERS["policy"], data)
-    problems += todos(data)
-    if policy is not None:
-        problems += _policy_problems(policy, path)
-    if problems or policy is None:
-        raise CatalogError("\n".join(named(data, where, problems)))
-    result: Policy = policy
-    return result
+    policy: Policy = read_record(
+        path, where or path.name, _ADAPTERS["policy"], lambda read: _policy_problems(read, path)
+    )
+    return policy
 
 
 def _policy_problems(policy: Policy, path: Path) -> Iterator[Problem]:
@@ -473,15 +473,8 @@ def _expected_claim_problems(case: CaseFile, judged: Claims | None) -> Iterator[
 def read_claims(path: Path, where: str | None = None) -> Claims:
     """Read a case's `claims.yaml`; raises CatalogError with every problem, one a line."""
     where = where or f"{path.parent.name}/{path.name}"
-    data = read_yaml(path, where)
-    judged, problems = parsed(_ADAPTERS["claims"], data)
-    problems += todos(data)
-    if judged is not None:
-        problems += _claims_problems(judged, path.parent)
-    if problems or judged is None:
-        raise CatalogError("\n".join(named(data, where, problems)))
-    result: Claims = judged
-    return result
+    judged: Claims = read_record(path, where, _ADAPTERS["claims"], lambda read: _claims_problems(read, path.parent))
+    return judged
 
 
 def _claims_problems(judged: Claims, folder: Path) -> Iterator[Problem]:

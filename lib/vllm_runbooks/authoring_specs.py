@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from vllm_runbooks import specs
 from vllm_runbooks.errors import CatalogError
 from vllm_runbooks.records import document
 from vllm_runbooks.specs import Architecture, Fits, GpuTable, ModelFile
-from vllm_runbooks.yaml_files import Problem, named, parsed, read_yaml, todos
+from vllm_runbooks.yaml_files import Problem, read_record
 
 ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "gpus": TypeAdapter(GpuTable),
@@ -57,16 +57,14 @@ def _model_problems(file: ModelFile, expected: str) -> Iterator[Problem]:
 
 
 def _read(kind: str, path: Path, where: str) -> Any:
-    data = read_yaml(path, where)
-    value, problems = parsed(ADAPTERS[kind], data)
-    problems += todos(data)
-    if isinstance(value, GpuTable):
-        problems += _gpu_problems(value)
-    if isinstance(value, ModelFile):
-        problems += _model_problems(value, f"{path.parent.name}/{path.stem}")
-    if problems or value is None:
-        raise CatalogError("\n".join(named(data, where, problems)))
-    return value
+    def problems_of(value: Any) -> Iterable[Problem]:
+        if isinstance(value, GpuTable):
+            return _gpu_problems(value)
+        if isinstance(value, ModelFile):
+            return _model_problems(value, f"{path.parent.name}/{path.stem}")
+        return ()
+
+    return read_record(path, where, ADAPTERS[kind], problems_of)
 
 
 def compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:

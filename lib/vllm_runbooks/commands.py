@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from vllm_runbooks import arguments, deployment, deployment_edits, documents, lint, options
+from vllm_runbooks.arguments import Parsed
 from vllm_runbooks.conditions import UNKNOWN
 from vllm_runbooks.deployment import Deployment, to_shell
 from vllm_runbooks.documents import Page
@@ -113,11 +114,16 @@ class Base:
     @cached_property
     def _is_damaged(self) -> bool:
         """Whether the words are hardly a command: nothing is to be won by mending them, and it takes its time."""
+        problems = self._parsed.problems if self._parsed else ()
+        return sum(problem.is_refusal for problem in problems) > _MOST_ERRORS
+
+    @cached_property
+    def _parsed(self) -> Parsed | None:
+        """The words as the release's parser takes them; None where there are none, or the release is not known."""
         if self.found is None or self.data is None:
-            return False
+            return None
         words = [word.value for word in self.found.words]
-        parsed = arguments.parse(words, self.data, deployment.parser_entry(self.found.entry, words, self.data))
-        return sum(problem.is_refusal for problem in parsed.problems) > _MOST_ERRORS
+        return arguments.parse(words, self.data, deployment.parser_entry(self.found.entry, words, self.data))
 
     @cached_property
     def _given(self) -> tuple[Page, Found] | None:
@@ -187,11 +193,8 @@ class Base:
     @cached_property
     def flags(self) -> Mapping[str, Any]:
         """What the command sets, by argparse destination; what cannot be known is left out."""
-        if self.found is None or self.data is None:
-            return {}
-        words = [word.value for word in self.found.words]
-        parsed = arguments.parse(words, self.data, deployment.parser_entry(self.found.entry, words, self.data))
-        return {name: value for name, value in parsed.flags.items() if value is not UNKNOWN}
+        flags = self._parsed.flags if self._parsed else {}
+        return {name: value for name, value in flags.items() if value is not UNKNOWN}
 
     def _compared(self, flags: Mapping[str, Any]) -> Iterator[Difference]:
         for name in sorted({*flags, *self.logged} - _NOT_COMPARED):

@@ -122,7 +122,7 @@ def lint(text: str, knowledge: Knowledge, asked: Asked, *, fix: bool = False, as
     """
     judged = _Judged(text, knowledge, asked, ask)
     secrets = _Secrets(judged)
-    fixed = secrets.hidden(mended(text, knowledge, asked)) if fix else None
+    fixed = secrets.hidden(_mended(judged).text) if fix else None
     return Linted(judged.release, tuple(_issues(judged, secrets)), tuple(_launches(judged)), fixed)
 
 
@@ -151,12 +151,17 @@ def mended(text: str, knowledge: Knowledge, asked: Asked) -> str:
     Raises:
         InputError: as `lint`.
     """
+    return _mended(_Judged(text, knowledge, asked)).text
+
+
+def _mended(judged: _Judged) -> _Judged:
+    """The text with every fix made, judged as far as that was needed."""
     for _ in range(_MAX_ROUNDS):
-        changed = applied(text, _apart(_Judged(text, knowledge, asked).hits))
-        if changed == text:
+        changed = applied(judged.text, _apart(judged.hits))
+        if changed == judged.text:
             break
-        text = changed
-    return text
+        judged = _Judged(changed, judged.knowledge, judged.asked)
+    return judged
 
 
 def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tuple[Migrated, str]:
@@ -169,10 +174,9 @@ def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tup
         InputError: as `lint`.
     """
     before = options.load(from_)
-    judged = _Judged(text, knowledge, asked, None)
-    rewritten = mended(text, knowledge, asked)
+    judged = _Judged(text, knowledge, asked)
+    moved = _mended(judged)
     changes: dict[str, ChangedDefault] = {}
-    moved = _Judged(rewritten, knowledge, asked)
     edits: list[Replacement] = []
     for number, (start, parsed) in enumerate(moved.parsed):
         data = moved.data(start)
@@ -185,7 +189,7 @@ def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tup
         for change in found:
             explicit = change.explicit and bool(made)
             changes[change.option] = replace(change, explicit=explicit or _is_explicit(changes, change.option))
-    rewritten = applied(rewritten, edits)
+    rewritten = applied(moved.text, edits)
     secrets = _Secrets(judged)
     shown = secrets.hidden(rewritten)
     diff = "".join(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from pydantic import TypeAdapter
 from vllm_runbooks import catalog
 from vllm_runbooks.errors import CatalogError
 from vllm_runbooks.records import Rule, document
-from vllm_runbooks.yaml_files import Problem, named, parsed, read_yaml, todos
+from vllm_runbooks.yaml_files import Problem, date_problems, read_record
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Rule)
 GROUPS = ("shell", "option", "environment", "meaning", "safety", "parser", "file")
@@ -23,16 +22,8 @@ _ID = re.compile(rf"(?:{'|'.join(GROUPS)})\.[a-z][a-z0-9]*(?:-[a-z0-9]+){{0,8}}"
 
 def read_rule(path: Path, where: str | None = None) -> Rule:
     """Read one rule; raises CatalogError with every problem of the file, one a line."""
-    where = where or path.name
-    data = read_yaml(path, where)
-    rule, problems = parsed(ADAPTER, data)
-    problems += todos(data)
-    if rule is not None:
-        problems += _problems(rule, path.stem)
-    if problems or rule is None:
-        raise CatalogError("\n".join(named(data, where, problems)))
-    result: Rule = rule
-    return result
+    rule: Rule = read_record(path, where or path.name, ADAPTER, lambda read: _problems(read, path.stem))
+    return rule
 
 
 def _problems(rule: Rule, stem: str) -> Iterator[Problem]:
@@ -50,10 +41,7 @@ def _problems(rule: Rule, stem: str) -> Iterator[Problem]:
             yield ("examples", index, "fixed"), "is given, but `mends` does not say what the fix does"
     if rule.mends and not any(example.fixed is not None for example in rule.examples):
         yield ("mends",), "is shown by no example; give one its `fixed`"
-    try:
-        date.fromisoformat(rule.verified.date)
-    except ValueError:
-        yield ("verified", "date"), f"{rule.verified.date!r} is no date; write '2026-11-20'"
+    yield from date_problems(rule.verified.date)
 
 
 def compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:

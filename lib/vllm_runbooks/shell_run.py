@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
+from typing import NamedTuple
 
 from vllm_runbooks import shell_syntax as syntax
 from vllm_runbooks.excerpt import Excerpt
@@ -117,6 +118,17 @@ def run(tree: syntax.Syntax, known: Mapping[str, str]) -> Result:
     except RecursionError:
         runner.result.too_much = ("nesting", runner.place)
     return runner.result
+
+
+class _Turn(NamedTuple):
+    """What running a loop's body once comes to."""
+
+    is_over: bool
+    """Whether it ends the loop."""
+    signal: Signal | None
+    """What it then is for those around the loop."""
+    may_be_over: bool
+    """Whether it may have ended the loop."""
 
 
 class _Runner(Expander):
@@ -435,15 +447,11 @@ class _Runner(Expander):
                 if status.origin == "given" and not turn:
                     self.untaken(lambda: self.items(command.body))
                 break
-            may_break, self._may_break = self._may_break, False
-            signal = self.items(command.body)
-            broken, self._may_break = self._may_break, may_break
-            if signal:
-                ended = self._loop_signal(signal)
-                if signal.kind != "continue" or ended:
-                    self.status = SUCCESS
-                    return ended
-            if broken:
+            done = self._turn(partial(self.items, command.body))
+            if done.is_over:
+                self.status = SUCCESS
+                return done.signal
+            if done.may_be_over:
                 self._merge(before, status.why)
                 break
             if self.state.variables == before.variables and status.origin == "certain":
@@ -452,6 +460,14 @@ class _Runner(Expander):
             raise TooMuch
         self.status = SUCCESS
         return None
+
+    def _turn(self, go: Callable[[], Signal | None]) -> _Turn:
+        """Run a loop's body once."""
+        may_break, self._may_break = self._may_break, False
+        signal = go()
+        may_be_over, self._may_break = self._may_break, may_break
+        ended = self._loop_signal(signal) if signal else None
+        return _Turn(signal is not None and (signal.kind != "continue" or ended is not None), ended, may_be_over)
 
     def _loop_signal(self, signal: Signal) -> Signal | None:
         """What a signal from a loop's body is for those around the loop."""
@@ -478,15 +494,11 @@ class _Runner(Expander):
                 self.untaken(partial(self._round, command.name, value, command.body))
                 continue
             go = partial(self._round, command.name, value, command.body)
-            may_break, self._may_break = self._may_break, False
-            signal = self._maybe(go, reason(item.pieces)) if item.is_many else go()
-            broken, self._may_break = self._may_break, may_break
-            if signal:
-                ended = self._loop_signal(signal)
-                if signal.kind != "continue" or ended:
-                    self.conditional = conditional
-                    return ended
-            self.conditional += broken
+            done = self._turn(partial(self._maybe, go, reason(item.pieces)) if item.is_many else go)
+            if done.is_over:
+                self.conditional = conditional
+                return done.signal
+            self.conditional += done.may_be_over
         self.conditional = conditional
         return None
 
@@ -511,16 +523,12 @@ class _Runner(Expander):
                 if outside:
                     self.untaken(lambda: self.items(command.body))
                 break
-            may_break, self._may_break = self._may_break, False
             before = self.copied()
-            signal = self.items(command.body)
-            broken, self._may_break = self._may_break, may_break
-            if signal:
-                ended = self._loop_signal(signal)
-                if signal.kind != "continue" or ended:
-                    self.status = SUCCESS
-                    return ended
-            if broken:
+            done = self._turn(partial(self.items, command.body))
+            if done.is_over:
+                self.status = SUCCESS
+                return done.signal
+            if done.may_be_over:
                 self._merge(before, "the result of a command")
                 break
             self._step(step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
@@ -152,6 +152,32 @@ def parsed(adapter: TypeAdapter[Any], data: Any) -> tuple[Any, list[Problem]]:
         return None, found
     except (TypeError, ValueError, RecursionError) as error:
         return None, [((), str(error).splitlines()[0])]
+
+
+def read_record(
+    path: Path, where: str, adapter: TypeAdapter[Any], problems_of: Callable[[Any], Iterable[Problem]]
+) -> Any:
+    """The record that an authored file holds, and that `problems_of` finds nothing wrong with.
+
+    Raises:
+        CatalogError: the file is broken; every problem is named, one a line.
+    """
+    data = read_yaml(path, where)
+    value, problems = parsed(adapter, data)
+    problems += todos(data)
+    if value is not None:
+        problems += problems_of(value)
+    if problems or value is None:
+        raise CatalogError("\n".join(named(data, where, problems)))
+    return value
+
+
+def date_problems(written: str) -> Iterator[Problem]:
+    """What is wrong with the date on which something was verified."""
+    try:
+        date.fromisoformat(written)
+    except ValueError:
+        yield ("verified", "date"), f"{written!r} is no date; write '2026-11-20'"
 
 
 def todos(data: Any, location: Location = ()) -> Iterator[Problem]:
