@@ -23,12 +23,13 @@ class IndexBuildHook(BuildHookInterface):  # type: ignore[misc] # hatchling publ
             return
         root = Path(self.root)
         sys.path.insert(0, str(root / "lib"))
-        from vllm_runbooks import authoring, authoring_specs, rule_files  # noqa: PLC0415 - only importable now
+        from vllm_runbooks import authoring  # noqa: PLC0415 - only importable now
+        from vllm_runbooks.authoring import rule_files, spec_files  # noqa: PLC0415
 
         compilers = {
             "index": authoring.compile_index,
             "rules": rule_files.compile_rules,
-            "specs": authoring_specs.compile_specs,
+            "specs": spec_files.compile_specs,
         }
 
         self._folder = tempfile.mkdtemp(prefix="vllm-runbooks-index-")

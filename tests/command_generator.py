@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vllm_runbooks import json_keys, options
+from vllm_runbooks import options
+from vllm_runbooks.arguments import json_keys
 from vllm_runbooks.options import Option, ReleaseData
 
 RECORDED = Path(__file__).parent / "benchmarks" / "parsers"

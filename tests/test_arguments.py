@@ -10,8 +10,8 @@ import pytest
 
 from vllm_runbooks import options
 from vllm_runbooks.arguments import Parsed, nearest, parse, parse_call
-from vllm_runbooks.conditions import UNKNOWN, Values, holds
-from vllm_runbooks.json_keys import judged, place
+from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds
+from vllm_runbooks.arguments.json_keys import judged, place
 
 _OLD, _MIDDLE, _NEW = "0.7.2", "0.11.0", "0.33.0"
 

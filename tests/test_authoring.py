@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import authoring, catalog, scan, yaml_files
+from vllm_runbooks import authoring, catalog, scan
+from vllm_runbooks.authoring import yaml_files
 from vllm_runbooks.errors import CatalogError
 from vllm_runbooks.records import Case, Symptom
 

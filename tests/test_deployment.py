@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from test_documents import TEXTS
-from vllm_runbooks import arguments, deployment, deployment_edits, documents, options
-from vllm_runbooks.deployment import Deployment
+from vllm_runbooks import arguments, deployment, documents, options
+from vllm_runbooks.deployment import Deployment, editing
+from vllm_runbooks.documents.starts import Found
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.excerpt import applied
 from vllm_runbooks.options import ReleaseData
 from vllm_runbooks.records import Edit
-from vllm_runbooks.starts import Found
 
 ODD = 'it\'s "$HOME" `x` \\ {% é %} %i *'
 
@@ -28,7 +28,7 @@ def release() -> ReleaseData:
 
 def edited(text: str, name: str, changes: list[Edit], release: ReleaseData, index: int = 0) -> str:
     page = documents.read(text, name)
-    return applied(text, deployment_edits.edits(page, page.starts[index], changes, release))
+    return applied(text, editing.edits(page, page.starts[index], changes, release))
 
 
 def setting(name: str, value: Any) -> Edit:
@@ -186,7 +186,7 @@ def test_an_edit_changes_what_was_asked_and_nothing_else(name: str, release: Rel
     made = 0
     for number, found in enumerate(page.starts):
         for change in CHANGES:
-            edits = deployment_edits.edits(page, found, [change], release)
+            edits = editing.edits(page, found, [change], release)
             if not edits:
                 continue
             made += 1
@@ -232,7 +232,7 @@ def test_edits_are_made_together(release: ReleaseData) -> None:
 def test_what_cannot_be_edited_with_certainty_is_left_alone(name: str, text: str, release: ReleaseData) -> None:
     """Reconstructed words, words out of one that was expanded, and raw strings are refused, not damaged."""
     page = documents.read(text, name)
-    assert deployment_edits.edits(page, page.starts[0], [setting("port", 9)], release) == ()
+    assert editing.edits(page, page.starts[0], [setting("port", 9)], release) == ()
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -240,7 +240,7 @@ def test_data_is_edited_as_a_document_is(change: Edit, release: ReleaseData) -> 
     """The same change of a deployment's data gives the same words."""
     page = documents.read(SCRIPT, "a.sh")
     found = page.starts[0]
-    again = documents.read(applied(SCRIPT, deployment_edits.edits(page, found, [change], release)), "a.sh").starts[0]
+    again = documents.read(applied(SCRIPT, editing.edits(page, found, [change], release)), "a.sh").starts[0]
     data = Deployment.of(found).edited([change], release)
     assert meaning(data.words, found.entry, release) == meaning(words(again), found.entry, release)
     assert {name: one.value.value for name, one in again.environment.items()} == dict(data.environment)

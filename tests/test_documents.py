@@ -9,10 +9,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from cost import LIMIT, growth
-from vllm_runbooks import documents, pages, starts, yaml_places
-from vllm_runbooks.documents import Page
+from vllm_runbooks import documents
+from vllm_runbooks.documents import Page, pages, starts, yaml_places
+from vllm_runbooks.documents.starts import Found
 from vllm_runbooks.excerpt import Excerpt, Places
-from vllm_runbooks.starts import Found
 
 SHELL = r"""#!/bin/bash
 export CUDA_VISIBLE_DEVICES=0,1

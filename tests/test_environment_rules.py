@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_runbooks import documents, environment_rules, options, session
+from vllm_runbooks import documents, options, session
 from vllm_runbooks.excerpt import applied
-from vllm_runbooks.hits import Hit
+from vllm_runbooks.lint import environment_rules
+from vllm_runbooks.lint.hits import Hit
 
 TABLES = session.knowledge().tables
 SERVE = "vllm serve /m\n"

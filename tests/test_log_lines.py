@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import LIMIT, growth
-from vllm_runbooks import catalog, log_lines
-from vllm_runbooks.log_lines import MAX_LINE, MAX_QUOTE, LogLine, clean, is_page, quote, read_lines
+from vllm_runbooks import catalog
 from vllm_runbooks.records import Process
+from vllm_runbooks.startup_log import log_lines
+from vllm_runbooks.startup_log.log_lines import MAX_LINE, MAX_QUOTE, LogLine, clean, is_page, quote, read_lines
 
 NOBODY = Process(None)
 LOGS = Path(__file__).parent / "logs"

@@ -10,14 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_runbooks import authoring_specs, catalog, meaning, options, release_support, specs, support
-from vllm_runbooks.meaning import Command, Judgement
+from vllm_runbooks import catalog, options, specs, support
+from vllm_runbooks.authoring import spec_files
+from vllm_runbooks.lint import meaning
+from vllm_runbooks.lint.meaning import Command, Judgement
+from vllm_runbooks.releases import supported
 from vllm_runbooks.specs import Specs
 
 
 @pytest.fixture(scope="module")
 def shelf() -> Specs:
-    return specs.load(authoring_specs.compile_specs)
+    return specs.load(spec_files.compile_specs)
 
 
 def command(
@@ -358,7 +361,7 @@ def release(tmp_path: Path) -> Path:
 
 def test_a_release_is_read_from_its_sources(release: Path) -> None:
     """Registries, least capabilities, backends, modalities and processor arguments are found by their form."""
-    facts = release_support.extract(release)
+    facts = supported.extract(release)
     assert list(facts["tool_parsers"]) == ["a", "b"]
     assert list(facts["reasoning_parsers"]) == ["r", "s"]
     assert facts["quantizations"] == {"awq": 75, "odd": None}
@@ -377,27 +380,27 @@ def test_a_release_is_read_from_its_sources(release: Path) -> None:
 
 def test_a_release_without_anything_is_empty(tmp_path: Path) -> None:
     """What is not there is left out, never guessed."""
-    facts = release_support.extract(tmp_path)
-    assert {table: facts[table] for table in release_support.TABLES if table != "facts"} == {
-        table: {} for table in release_support.TABLES if table != "facts"
+    facts = supported.extract(tmp_path)
+    assert {table: facts[table] for table in supported.TABLES if table != "facts"} == {
+        table: {} for table in supported.TABLES if table != "facts"
     }
 
 
 def test_releases_are_packed_and_unpacked_without_loss(release: Path, tmp_path: Path) -> None:
     """A document of many releases gives each one back; a new one takes its place by number."""
-    newer = release_support.extract(release)
-    older = release_support.extract(tmp_path / "nothing")
-    document = release_support.with_release(None, "0.10.0", newer)
-    document = release_support.with_release(document, "0.9.0", older)
+    newer = supported.extract(release)
+    older = supported.extract(tmp_path / "nothing")
+    document = supported.with_release(None, "0.10.0", newer)
+    document = supported.with_release(document, "0.9.0", older)
     assert document["releases"] == ["0.9.0", "0.10.0"]
-    assert release_support.unpacked(document) == {"0.9.0": older, "0.10.0": newer}
+    assert supported.unpacked(document) == {"0.9.0": older, "0.10.0": newer}
 
 
 def test_the_shipped_document_is_what_the_generator_writes() -> None:
     """The file in the catalog is in the generator's own form, and small."""
     document = support._document()
-    text = release_support.written(document)
+    text = supported.written(document)
     path = catalog.catalog_dir() / "releases" / "support.json"
     assert path.read_text(encoding="utf-8") == text
-    assert release_support.packed(release_support.unpacked(document)) == document
+    assert supported.packed(supported.unpacked(document)) == document
     assert len(text) < 300_000

@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from vllm_runbooks import arguments, deployment, documents, option_rules, options, session
+from vllm_runbooks import arguments, deployment, documents, options, session
 from vllm_runbooks.excerpt import applied
-from vllm_runbooks.hits import Hit
+from vllm_runbooks.lint import option_rules
+from vllm_runbooks.lint.hits import Hit
 
 TABLES = session.knowledge().tables
 

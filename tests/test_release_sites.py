@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from vllm_runbooks import release_sites, sites
+from vllm_runbooks import sites
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.records import LineFormat, Symptom, record
-from vllm_runbooks.release_sites import Matcher, Template, Unworded
+from vllm_runbooks.releases import call_sites
+from vllm_runbooks.releases.call_sites import Matcher, Template, Unworded
 from vllm_runbooks.sites import Function, Module
 
 CORE = '''\
@@ -92,7 +93,7 @@ def shelf() -> Catalog:
 
 def test_sites_are_the_lines_that_logging_reports(package: Path) -> None:
     """The first line of a call; of a wrapper that logs for its caller, the caller's line; of other calls, none."""
-    modules = release_sites.read_sources(package).modules
+    modules = call_sites.read_sources(package).modules
 
     assert modules["v1/engine/core.py"] == Module(
         (10, 16, 18, 24), (Function("start", 9, 20), Function("stop", 22, 25), Function("inner", 23, 24))
@@ -102,7 +103,7 @@ def test_sites_are_the_lines_that_logging_reports(package: Path) -> None:
 
 def test_functions_are_kept_of_start_up_code_alone(package: Path) -> None:
     """Of a model's module its log lines remain; a module that does not parse is left out."""
-    modules = release_sites.read_sources(package).modules
+    modules = call_sites.read_sources(package).modules
 
     assert modules["model_executor/models/llama.py"] == Module((2,))
     assert "broken.py" not in modules
@@ -110,7 +111,7 @@ def test_functions_are_kept_of_start_up_code_alone(package: Path) -> None:
 
 def test_messages_are_matched_with_their_holes_filled(package: Path) -> None:
     """Of f-strings, percent signs and `format`, joined pieces and constants; not of docstrings."""
-    found = Matcher(list(MESSAGES)).found(release_sites.read_sources(package).templates)
+    found = Matcher(list(MESSAGES)).found(call_sites.read_sources(package).templates)
 
     assert {pattern: pattern in found for pattern in MESSAGES} == MESSAGES
 
@@ -139,13 +140,13 @@ def test_what_is_filled_in_takes_the_shape_that_a_pattern_asks_for() -> None:
 def test_releases_are_written_and_read_again(package: Path, tmp_path: Path) -> None:
     """A second run writes the same; adding an older release leaves what is known of the newer one."""
     folder = tmp_path / "logs"
-    release_sites.write({"1.1.0": package}, shelf(), folder)
+    call_sites.write({"1.1.0": package}, shelf(), folder)
     first = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
-    release_sites.write({"1.1.0": package}, shelf(), folder)
+    call_sites.write({"1.1.0": package}, shelf(), folder)
     again = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
     newer = sites.read_book(folder / sites.SITES).modules("1.1.0")
     (package / "logger.py").unlink()
-    release_sites.write({"1.0.0": package}, shelf(), folder)
+    call_sites.write({"1.0.0": package}, shelf(), folder)
     both = sites.read_book(folder / sites.SITES)
 
     assert first == again
@@ -156,7 +157,7 @@ def test_releases_are_written_and_read_again(package: Path, tmp_path: Path) -> N
 
 def test_a_wording_that_no_release_has_is_reported(package: Path, tmp_path: Path) -> None:
     """By the symptom that asks for it; words that are not vLLM's own are not looked for."""
-    unworded = release_sites.write({"1.0.0": package}, shelf(), tmp_path / "logs")
+    unworded = call_sites.write({"1.0.0": package}, shelf(), tmp_path / "logs")
     wordings = sites.read_wordings(tmp_path / "logs" / sites.WORDINGS)
 
     assert unworded == [Unworded("a.b", pattern) for pattern, is_there in MESSAGES.items() if not is_there]

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import vllm_runbooks
-from vllm_runbooks import catalog, checking, rule_files
+from vllm_runbooks import catalog, checking
+from vllm_runbooks.authoring import rule_files
 from vllm_runbooks.records import Issue, IssueSeverity, Linted, Rule, RuleExample, RuleNearMiss
 
 ROOT = catalog.catalog_dir()

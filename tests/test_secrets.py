@@ -17,8 +17,9 @@ from urllib.parse import quote as percent
 
 import pytest
 
-from vllm_runbooks import cli, log_lines, records, redact
+from vllm_runbooks import cli, records, redact
 from vllm_runbooks.redact import Redactor, redact_bytes, redact_name, redact_text
+from vllm_runbooks.startup_log import log_lines
 
 ALNUM = string.ascii_letters + string.digits
 PART = 8

@@ -27,10 +27,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_runbooks import markup, myst, render, session, site, site_options
+from vllm_runbooks import markup, render, session, site
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.notebook import JUDGEMENT_MIME, load_runbook
 from vllm_runbooks.records import Answer, Facts, Level, Outcome, Role, Rule, Severity, Symptom, record
+from vllm_runbooks.site import myst, option_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -358,7 +359,7 @@ def test_every_option_of_every_release_has_an_entry(built: Path, kind: str) -> N
     found = dict(pages(built))
     anchors = {f"{name.partition('/')[2]}#{anchor}" for name, page in found.items() for anchor in page.ids}
     links = {a.get("href") for _, a in found[f"{folder}/index.html"].article if "#" in a.get("href", "")[1:]}
-    entries = site_options.entries(kind)
+    entries = option_pages.entries(kind)
     assert {href.partition("#")[2] for href in links if href} >= {entry.target for entry in entries}
     assert not [href for href in links if href and not href.startswith("#") and href not in anchors]
     assert max(path.stat().st_size for path in (built / folder).glob("*.html")) < 400_000

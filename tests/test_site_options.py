@@ -7,18 +7,19 @@ from functools import cache
 
 import pytest
 
-from vllm_runbooks import options, session, site_options
+from vllm_runbooks import options, session
+from vllm_runbooks.site import option_pages
 
 
 @cache
 def pages() -> dict[str, str]:
     """All pages, with the tables of the shipped rules."""
-    return site_options.sources({name: rule.values for name, rule in session.knowledge().rules.items()})
+    return option_pages.sources({name: rule.values for name, rule in session.knowledge().rules.items()})
 
 
 def entry_text(name: str) -> str:
     """What is said about an option or variable."""
-    target = site_options.links()[name]
+    target = option_pages.links()[name]
     text = "\n".join(pages().values())
     return text[text.index(f"({target})=") :].split("\n(", 1)[0]
 
@@ -33,7 +34,7 @@ def history(name: str) -> list[tuple[str, str]]:
 def test_every_name_of_every_release_has_one_entry(kind: str) -> None:
     """No release knows an option or a variable that is on no page, and none stands there twice."""
     known = {name for release in options.known_releases() for name in options.load(release).of(kind)}
-    entries = site_options.entries(kind)
+    entries = option_pages.entries(kind)
     text = "\n".join(pages().values())
     assert {entry.name for entry in entries} == known
     assert [entry.target for entry in entries if text.count(f"({entry.target})=\n") != 1] == []
@@ -42,7 +43,7 @@ def test_every_name_of_every_release_has_one_entry(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["option", "environment"])
 def test_what_came_and_went_is_told_with_its_release(kind: str) -> None:
     """The first line of a history is the release that brought it, the last one that of its end."""
-    for entry in site_options.entries(kind)[::7]:
+    for entry in option_pages.entries(kind)[::7]:
         told = history(entry.name)
         assert (told[0][0], told[0][1][:4]) == (entry.came.release, "came")
         if entry.went:
@@ -53,7 +54,7 @@ def test_what_replaces_an_option_is_told() -> None:
     """Of an option that is gone its entry names the successor of the rule's table, with a link to it."""
     text = entry_text("--guided-decoding-backend")
     assert "gone" in text
-    assert f"[`--structured-outputs-config`](#{site_options.links()['--structured-outputs-config']})" in text
+    assert f"[`--structured-outputs-config`](#{option_pages.links()['--structured-outputs-config']})" in text
     assert entry_text("--structured-outputs-config").count("gone") == 0
 
 

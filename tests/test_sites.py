@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from vllm_runbooks import log_lines, session, sites, startup_log
+from vllm_runbooks import session, sites, startup_log
 from vllm_runbooks.catalog import data_dir
 from vllm_runbooks.records import Document, Evidence, Frame, Release
 from vllm_runbooks.sites import Book, Fit, Site, Span, Wordings
+from vllm_runbooks.startup_log import log_lines
 
 BOOK = Book(
     """\

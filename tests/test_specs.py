@@ -12,14 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import seconds
-from vllm_runbooks import authoring_specs, catalog, specs
+from vllm_runbooks import catalog, specs
+from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.specs import Model, Specs
 
 
 @pytest.fixture(scope="module")
 def shelf() -> Specs:
-    return specs.load(authoring_specs.compile_specs)
+    return specs.load(spec_files.compile_specs)
 
 
 def model(shelf: Specs, name: str) -> Model:
@@ -30,7 +31,7 @@ def model(shelf: Specs, name: str) -> Model:
 
 def test_the_shipped_files_are_good() -> None:
     """No file of the catalog has a problem."""
-    index, problems = authoring_specs.compile_specs(catalog.catalog_dir())
+    index, problems = spec_files.compile_specs(catalog.catalog_dir())
     assert problems == []
     assert len(index["gpus"]["gpus"]) >= 25
     assert len(index["models"]) >= 40
@@ -296,7 +297,7 @@ def test_a_broken_file_is_named_by_file_line_and_field(tmp_path: Path, name: str
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    _, problems = authoring_specs.compile_specs(tmp_path)
+    _, problems = spec_files.compile_specs(tmp_path)
     assert any(said in problem for problem in problems), problems
 
 

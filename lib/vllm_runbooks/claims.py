@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, cast
 
-from vllm_runbooks import log_lines
 from vllm_runbooks.diagnosis import fill
 from vllm_runbooks.records import (
     Answer,
@@ -28,6 +27,7 @@ from vllm_runbooks.records import (
     Truth,
 )
 from vllm_runbooks.redact import redact_text
+from vllm_runbooks.startup_log import log_lines
 
 MAX_EXPRESSION = 300
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {

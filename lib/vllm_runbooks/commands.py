@@ -9,11 +9,12 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from vllm_runbooks import arguments, deployment, deployment_edits, documents, lint, options
+from vllm_runbooks import arguments, deployment, documents, lint, options
 from vllm_runbooks.arguments import Parsed
-from vllm_runbooks.conditions import UNKNOWN
-from vllm_runbooks.deployment import Deployment, to_shell
+from vllm_runbooks.arguments.conditions import UNKNOWN
+from vllm_runbooks.deployment import Deployment, editing, to_shell
 from vllm_runbooks.documents import Page
+from vllm_runbooks.documents.starts import Found
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.excerpt import Replacement, applied
 from vllm_runbooks.lint import Asked, Knowledge
@@ -21,7 +22,6 @@ from vllm_runbooks.options import ReleaseData
 from vllm_runbooks.records import IssueSeverity, Remedy
 from vllm_runbooks.redact import Redactor
 from vllm_runbooks.shell import Word
-from vllm_runbooks.starts import Found
 
 _NOT_COMPARED = frozenset({"model", "model_tag", "config", "api_key", "subparser", "dispatch_function"})
 """Arguments whose two forms need not be alike: paths of the model are mounted elsewhere, secrets are replaced."""
@@ -97,7 +97,7 @@ class Base:
         if self._given is None:
             text = self._mended(to_shell(Deployment.of(self.found).edited(remedy.edits, self.data)))
         else:
-            made = deployment_edits.edits(*self._given, remedy.edits, self.data)
+            made = editing.edits(*self._given, remedy.edits, self.data)
             if not made:
                 return self._unknown(remedy, "the change cannot be made in this text without doubt")
             text = self._mended(applied(self._given[0].text, made))

@@ -150,15 +150,15 @@ def knowledge() -> Knowledge:
 
 
 def _compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:
-    from vllm_runbooks import rule_files  # noqa: PLC0415 - as for the symptoms
+    from vllm_runbooks.authoring import rule_files  # noqa: PLC0415 - as for the symptoms
 
     return rule_files.compile_rules(root)
 
 
 def _compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:
-    from vllm_runbooks import authoring_specs  # noqa: PLC0415 - as for the symptoms
+    from vllm_runbooks.authoring import spec_files  # noqa: PLC0415 - as for the symptoms
 
-    return authoring_specs.compile_specs(root)
+    return spec_files.compile_specs(root)
 
 
 def follow(

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import shell_scripts
-from vllm_runbooks import shell_syntax
 from vllm_runbooks.excerpt import Excerpt
+from vllm_runbooks.shell import syntax
 
 pytestmark = [
     pytest.mark.benchmark,
@@ -61,7 +61,7 @@ def test_what_bash_refuses_is_refused(count: int, tmp_path: Path) -> None:
     bash = shell_scripts.Bash(tmp_path)
     for make in (shell_scripts.mutated, shell_scripts.soup):
         scripts = list(itertools.islice(make(31), count))
-        differ = [s for s in scripts if bash.accepts(s) == bool(shell_syntax.read(Excerpt.whole(s)).faults)]
+        differ = [s for s in scripts if bash.accepts(s) == bool(syntax.read(Excerpt.whole(s)).faults)]
 
         assert len(differ) <= count // 100
 
@@ -79,7 +79,7 @@ def test_shfmt_agrees() -> None:
     differ = []
     for script in (script for make in KINDS for script in itertools.islice(make(41), 300)):
         done = subprocess.run([str(SHFMT), "-ln", "bash"], input=script.encode(), capture_output=True, check=False)
-        accepts = not shell_syntax.read(Excerpt.whole(script)).faults
+        accepts = not syntax.read(Excerpt.whole(script)).faults
         if (done.returncode == 0) != accepts and not any(reason in done.stderr for reason in STRICTER):
             differ.append((script, done.stderr))
 

@@ -1,0 +1,88 @@
+"""Authored GPUs, models and fits to the index of specifications: every problem named by file, line and field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from vllm_runbooks import specs
+from vllm_runbooks.authoring.yaml_files import Problem, read_record
+from vllm_runbooks.errors import CatalogError
+from vllm_runbooks.records import document
+from vllm_runbooks.specs import Architecture, Fits, GpuTable, ModelFile
+
+ADAPTERS: dict[str, TypeAdapter[Any]] = {
+    "gpus": TypeAdapter(GpuTable),
+    "architectures": TypeAdapter(dict[str, Architecture]),
+    "fits": TypeAdapter(Fits),
+    "model": TypeAdapter(ModelFile),
+}
+"""What each kind of file holds."""
+INTERCONNECTS = ("nvlink", "nvlink-bridge", "pcie")
+
+
+def _gpu_problems(table: GpuTable) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for index, gpu in enumerate(table.gpus):
+        at = ("gpus", index)
+        for key in gpu.sources:
+            if key not in table.sources:
+                yield (*at, "sources"), f"{key!r} is not in the table of sources"
+        if not gpu.sources:
+            yield (*at, "sources"), "is empty; a figure needs a source"
+        if not 1 <= gpu.memory_gib <= 1024:
+            yield (*at, "memory_gib"), f"{gpu.memory_gib} is no size of a card in GiB"
+        if gpu.capability is not None and gpu.version is None:
+            yield (*at, "capability"), f"{gpu.capability!r} is not written as 8.6"
+        if gpu.interconnect not in (None, *INTERCONNECTS):
+            yield (*at, "interconnect"), f"{gpu.interconnect!r} is none of {', '.join(INTERCONNECTS)}"
+        for place, line in enumerate(gpu.reported):
+            if not 0.8 * gpu.memory_gib <= line.gib <= gpu.memory_gib:
+                yield (*at, "reported", place), f"{line.gib} GiB does not belong to a card of {gpu.memory_gib}"
+        for name in dict.fromkeys(map(specs.name_key, (gpu.name, *gpu.aliases))):
+            if seen.setdefault(name, gpu.name) != gpu.name:
+                yield (*at, "name"), f"{name!r} is a name of {seen[name]} as well"
+
+
+def _model_problems(file: ModelFile, expected: str) -> Iterator[Problem]:
+    if file.id != expected:
+        yield ("id",), f"is {file.id!r}; the file's place says {expected!r}"
+    if not file.source:
+        yield ("source",), "is empty; a remembered configuration is no source"
+    if specs.model_from_config(file.config).architecture is None:
+        yield ("config", "architectures"), "names no class"
+
+
+def _read(kind: str, path: Path, where: str) -> Any:
+    def problems_of(value: Any) -> Iterable[Problem]:
+        if isinstance(value, GpuTable):
+            return _gpu_problems(value)
+        if isinstance(value, ModelFile):
+            return _model_problems(value, f"{path.parent.name}/{path.stem}")
+        return ()
+
+    return read_record(path, where, ADAPTERS[kind], problems_of)
+
+
+def compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:
+    """Compile a catalog folder's specifications; returns the index of what is good, and the problems, one line each."""
+    problems: list[str] = []
+    index: dict[str, Any] = {
+        "gpus": {"sources": {}, "gpus": []},
+        "architectures": {},
+        "fits": {"tool_parsers": {}, "reasoning_parsers": {}, "chat_templates": {}},
+        "models": [],
+    }
+    for path in specs.sources(root):
+        where = str(path.relative_to(root))
+        try:
+            if path.parent == root:
+                index[path.stem] = document(_read(path.stem, path, where))
+            else:
+                index["models"].append(document(_read("model", path, where)))
+        except CatalogError as error:
+            problems += str(error).splitlines()
+    return {"key": specs.key(root), **index}, problems

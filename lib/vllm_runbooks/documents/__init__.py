@@ -1,0 +1,465 @@
+"""Every start of vLLM in a file of any kind, each word with its place: scripts, manifests, units, code, pages of text.
+
+`read(text, name)` tells the format by name and content; `from_argv` and `from_arguments` make the same record of an
+argument vector and of the arguments that a log prints. Nothing is run, and nothing in a text makes it raise.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vllm_runbooks.documents import container_files, glued, manifests, pages, python_calls, starts, unit_files
+from vllm_runbooks.documents.starts import Around, Found, Loose, Reading, Setting
+from vllm_runbooks.excerpt import Excerpt
+from vllm_runbooks.shell import Trouble, Word
+
+MAX_LENGTH = 8_000_000
+"""Characters of a file that are read."""
+_SUFFIXES = {
+    **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh", ".env", ".envrc", ".sbatch", ".slurm"), "shell"),
+    **dict.fromkeys((".yml", ".yaml"), "yaml"),
+    **dict.fromkeys((".service", ".container"), "unit"),
+    **dict.fromkeys((".py", ".pyw"), "python"),
+    **dict.fromkeys((".md", ".markdown", ".rst", ".html", ".htm", ".mdx", ".adoc"), "page"),
+    ".ipynb": "notebook",
+    ".dockerfile": "dockerfile",
+}
+_HEREDOC = re.compile(r"(?<!<)<<(-?)[ \t]*(['\"\\]?)([A-Za-z_]\w{0,60})['\"]?([^\n]*)\n")
+_TARGET = re.compile(r">{1,2}[ \t]*[\"']?([\w./~${}-]{1,200})|\btee[ \t]+(?:-\w+[ \t]+)?[\"']?([\w./~${}-]{1,200})")
+_CALL = re.compile(r"\b(?:LLM|EngineArgs|AsyncEngineArgs)\(")
+_INTEREST = re.compile(r"vllm|VLLM|LLM\(|EngineArgs|environ|run_cluster|--[A-Za-z]|[A-Z]=")
+"""What a block has that is worth reading."""
+_MAX_NESTED = 60
+"""Levels of JSON."""
+_MAX_CALLS = 100
+"""Calls that are looked for in code that does not parse as a whole."""
+_MAX_CALL = 8000
+"""Characters of a call in code that does not parse as a whole."""
+_TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|[\[\]{}:,]|[^\s\[\]{}:,\"]++")
+_CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef]")
+_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|'[^']*+'|(?:^|[ \t])#.*")
+_SENTENCE = re.compile(r"(?:[A-Z][a-z']*|[a-z]+)[ ,](?:[\w',`()-]{1,40}[ ,.:;]+){3}")
+_LISTED = re.compile(
+    r"[ \t]*(?:[|>*\u2022]|-[ \t]|\d{1,3}[.)][ \t]|\((?:EngineCore|APIServer|Worker)"
+    r"|(?:INFO|WARNING|ERROR)\b|#{2,6}[ \t])"
+)
+_FENCED = re.compile(r"^[ \t>]{0,20}(?:```|~~~)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a file says about starts of vLLM; places are offsets in its text."""
+
+    kind: str
+    """"shell", "yaml", "unit", "python", "dockerfile", "notebook", "page", "argv" or "log"."""
+    text: str
+    starts: tuple[Found, ...] = ()
+    nodes: tuple[Found, ...] = ()
+    """Containers that join a Ray cluster: an environment, and no arguments of vLLM."""
+    settings: tuple[Setting, ...] = ()
+    """Every setting of an environment variable, in order, whether a start sees it or not."""
+    loose: tuple[Loose, ...] = ()
+    """Options apart from any command."""
+    troubles: tuple[Trouble, ...] = ()
+    images: tuple[Word, ...] = ()
+    """Every container image that is named as one."""
+
+
+def read(text: str, name: str = "", kind: str | None = None) -> Page:
+    """Everything in a file that starts vLLM or sets its environment; `name` helps to tell the format, `kind` is it."""
+    source = Excerpt.whole(text[:MAX_LENGTH])
+    kind = kind or kind_of(source.text, name)
+    reading = Reading()
+    if len(text) > MAX_LENGTH:
+        reading.troubles.append(_too_much(MAX_LENGTH, f"more than {MAX_LENGTH} characters"))
+    _read(source, kind, Around(), reading)
+    return _page(kind, text, reading)
+
+
+def from_argv(words: Sequence[str]) -> Page:
+    """A command given as its argument vector; places are those in `shlex.join(words)`."""
+    text = shlex.join(words)
+    made, at = [], 0
+    for word in words:
+        raw = shlex.quote(word)
+        places = range(at, at + len(word)) if raw == word else None
+        made.append(Word(word, at, at + len(raw), raw, "", places))
+        at += len(raw) + 1
+    reading = Reading()
+    pairs = 0
+    while pairs < len(words) and re.match(r"[A-Za-z_]\w{0,200}=", words[pairs]):
+        pairs += 1
+    settings = starts.settings_of([(word, (word.value or "").index("=") + 1) for word in made[:pairs]], "assignment")
+    reading.settings += settings
+    around = Around(kind="argv", language="argv", environment={one.name: one for one in settings})
+    starts.read_command(tuple(made[pairs:]), around, reading)
+    return _page("argv", text, reading)
+
+
+def from_arguments(
+    arguments: Mapping[str, Any], *, entry: str = "serve", spelling: Callable[[str], str] | None = None
+) -> Found:
+    """A start as a log prints its arguments (argparse destination to value); `spelling` gives an option's name."""
+    spell = spelling or (lambda dest: f"--{dest.replace('_', '-')}")
+    values: list[str] = []
+    for dest, value in arguments.items():
+        if dest in {"model_tag", "model"} and entry == "serve" and isinstance(value, str):
+            if not values or values[0].startswith("-"):
+                values.insert(0, value)
+        else:
+            values += option_words(spell(dest), value)
+    return Found("log", entry, tuple(Word(value, 0, 0, value) for value in values), 0, 0)
+
+
+def option_words(option: str, value: Any) -> list[str]:
+    """An option and its value as words of a command; none for a value of None."""
+    if value is None:
+        return []
+    if value is True:
+        return [option]
+    if value is False:
+        return [f"--no-{option.removeprefix('--')}"]
+    if isinstance(value, (list, tuple)):
+        return [option, *(item if isinstance(item, str) else json.dumps(item) for item in value)]
+    if isinstance(value, Mapping):
+        return [option, json.dumps(value, ensure_ascii=False)]
+    return [option, str(value)]
+
+
+def kind_of(text: str, name: str = "") -> str:
+    """The format of a file: "shell", "yaml", "unit", "python", "dockerfile", "notebook" or "page"."""
+    base = re.split(r"[/\\]", name)[-1].lower()
+    if base.startswith(("dockerfile", "containerfile")):
+        return "dockerfile"
+    suffix = re.search(r"\.[a-z]{2,10}\Z", base)
+    told = _SUFFIXES.get(suffix[0]) if suffix else None
+    return told or _kind_by_content(text)
+
+
+def _too_much(at: int, what: str) -> Trouble:
+    return Trouble("file.too-much", at, at + 1, {"what": what}, ())
+
+
+def _kind_by_content(text: str) -> str:
+    head = text[:20_000]
+    first = head.lstrip("\ufeff \t\r\n").split("\n", 1)[0]
+    if first.startswith("#!"):
+        return "python" if "python" in first else "shell"
+    if first.startswith("{") and '"cells"' in head and "nbformat" in text:
+        return "notebook"
+    if re.search(r"^\[(?:Unit|Service)\][ \t\r]*$", head, re.MULTILINE) and re.search(
+        r"^ExecStart", text, re.MULTILINE
+    ):
+        return "unit"
+    if _FENCED.search(text) or re.match(r"(?i)\s{0,40}(?:<!doctype html|<html\b)", head):
+        return "page"
+    if re.search(r"^FROM[ \t]+\S+", head, re.MULTILINE) and re.search(
+        r"^(?:CMD|ENTRYPOINT|RUN|ENV)[ \t]", text, re.MULTILINE
+    ):
+        return "dockerfile"
+    if re.search(r"^(?:services|apiVersion|kind|containers|x-[\w-]+):", head, re.MULTILINE) or re.match(
+        r"\s{0,40}\{\s{0,40}\"(?:apiVersion|kind|services)\"", head
+    ):
+        return "yaml"
+    if re.search(
+        r"^(?:from[ \t]+[\w.]+[ \t]+import|import[ \t]+\w|def[ \t]+\w+\(|class[ \t]+\w+[:(])", head, re.MULTILINE
+    ) or (
+        _CALL.search(head)
+        and re.search(
+            r"^[ \t]*(?:\w+[ \t]*=[ \t]*)?(?:vllm\.)?(?:LLM|EngineArgs|AsyncEngineArgs)\(", head, re.MULTILINE
+        )
+    ):
+        return "python"
+    if re.search(
+        r"^(?:[ \t]+|- )?(?:image|command|args|environment|entrypoint):(?:[ \t]|\r?$)", head, re.MULTILINE
+    ) and not re.search(r"\\[ \t]*$", first):
+        return "yaml"
+    return "shell" if _is_script(head) else "page"
+
+
+def _is_script(text: str) -> bool:
+    """Whether a text is a shell script rather than a page with commands in it."""
+    sentences = total = 0
+    goes_on = False
+    for line in text.split("\n"):
+        bare = _QUOTED.sub(" ", line[:2000]).strip()
+        if not goes_on and bare:
+            total += 1
+            sentences += bool(_CJK.search(bare) or _LISTED.match(bare) or (_SENTENCE.match(bare) and "--" not in bare))
+        goes_on = line.rstrip().endswith("\\")
+    return sentences * 5 <= total and not any(glued.is_glued(line) for line in text.split("\n"))
+
+
+def _page(kind: str, text: str, reading: Reading) -> Page:
+    def place(one: Found | Setting | Loose | Trouble) -> tuple[int, int]:
+        return one.start, one.end
+
+    every = sorted(reading.starts, key=place)
+    return Page(
+        kind,
+        text,
+        tuple(one for one in every if one.entry != "node"),
+        tuple(one for one in every if one.entry == "node"),
+        _once(sorted(reading.settings, key=place)),
+        tuple(sorted(reading.loose, key=place)),
+        _once(sorted(reading.troubles, key=place)),
+        tuple(reading.images),
+    )
+
+
+def _once(items: Sequence[Any]) -> tuple[Any, ...]:
+    """Items without those that stand at the same place with the same content; loops and functions repeat them."""
+    seen: set[str] = set()
+    found = []
+    for item in items:
+        key = repr(
+            (
+                item.start,
+                item.end,
+                getattr(item, "kind", ""),
+                getattr(item, "name", ""),
+                getattr(getattr(item, "value", None), "value", ""),
+            )
+        )
+        if key not in seen:
+            seen.add(key)
+            found.append(item)
+    return tuple(found)
+
+
+def _read(source: Excerpt, kind: str, around: Around, reading: Reading) -> None:
+    if kind == "page":
+        _read_page(source, around, reading)
+    elif kind == "shell":
+        _read_shell(source, around, reading)
+    elif kind == "yaml":
+        manifests.read(source, around, reading)
+        _read_comments(source, reading)
+    elif kind == "unit":
+        unit_files.read(source, around, reading)
+        _read_comments(source, reading)
+    elif kind == "dockerfile":
+        container_files.read(source, around, reading)
+        _read_comments(source, reading)
+    elif kind == "notebook":
+        for inner, cell in _cells(source):
+            _read(cell, inner, replace(around, is_page=True), reading)
+    elif kind == "python":
+        _read_python(source, around, reading)
+
+
+def _read_shell(source: Excerpt, around: Around, reading: Reading) -> None:
+    starts.read_script(source, around, reading)
+    for body, target in _heredocs(source):
+        inner = kind_of(body.text, target)
+        if inner != "page":
+            _read(body, inner, replace(around, depth=around.depth + 1, is_certain=False), reading)
+    _read_comments(source, reading)
+
+
+def _read_comments(source: Excerpt, reading: Reading) -> None:
+    if "#" not in source.text or "--" not in source.text:
+        return
+    spans = [(word.start, word.end) for one in reading.starts for word in (*one.prefix, *one.words)]
+    for comment in pages.comments(source, spans):
+        reading.loose += pages.options_in(comment, "comment")
+
+
+def _read_page(source: Excerpt, around: Around, reading: Reading) -> None:
+    around = replace(around, is_page=True)
+    for block in pages.blocks(source):
+        if block.kind == "cut":
+            reading.troubles.append(_too_much(block.text.at[0], "commands in one line"))
+            continue
+        if not _INTEREST.search(block.text.text):
+            continue
+        inner = Reading()
+        if block.kind == "prose":
+            _read_prose(block.text, around, inner)
+        elif block.kind in {"command", "span"}:
+            one = replace(around, is_certain=block.kind == "command")
+            text = block.text
+            if glued.is_glued(text.text):
+                glued.read(text, one, inner)
+            else:
+                _read_shell(text, one, inner)
+        elif block.kind != "skip":
+            kind = block.kind or _kind_of_block(block.text.text)
+            text = pages.without_prompts(block.text) if kind == "shell" else block.text
+            _read(text, kind, around, inner)
+        # `vllm serve` alone is a mention, where it is not typed into a script.
+        inner.starts = [
+            one for one in inner.starts if one.words or one.keywords or one.is_elided or one.entry == "node"
+        ]
+        is_ours = bool(inner.starts) or any(one.where == "bare" for one in inner.loose)
+        is_told = block.kind not in {"", "prose", "span"} and "vllm" in block.text.text.lower()
+        reading.starts += inner.starts
+        reading.loose += inner.loose
+        reading.images += inner.images
+        reading.settings += inner.settings
+        # A block about something else is no concern: what looks like a script there may be a program's output.
+        reading.troubles += inner.troubles if is_ours or is_told else ()
+
+
+def _kind_of_block(text: str) -> str:
+    kind = _kind_by_content(text)
+    return "shell" if kind == "page" else kind
+
+
+def _read_prose(source: Excerpt, around: Around, reading: Reading) -> None:
+    loose, settings = pages.table_options(source)
+    reading.loose += [*loose, *pages.bare_options(source)]
+    reading.settings += settings
+    begin = 0
+    for line in source.text.split("\n"):
+        if len(line) > 20 and starts.may_start(line) and glued.is_glued(line):
+            glued.read(source.part(begin, begin + len(line)), around, reading)
+        begin += len(line) + 1
+
+
+def _read_python(source: Excerpt, around: Around, reading: Reading) -> None:
+    text = source.text
+    if re.search(r"^[ \t]*[!%]", text, re.MULTILINE) or re.search(
+        r"^[ \t]*(?:>>>|\.\.\.)(?:[ \t]|$)", text, re.MULTILINE
+    ):
+        source = _without_magic(source, around, reading)
+    elif text[:1] in " \t" and around.is_page:
+        source = pages.dedented(source)
+    count = len(reading.troubles)
+    if not python_calls.read(source, around, reading) and around.is_page:
+        _read_calls(source, around, reading)
+        # In a page code may be a fragment; it is reported only where nothing could be read of what matters.
+        has_calls = _CALL.search(source.text) is not None and not any(one.kind == "python" for one in reading.starts)
+        if not has_calls:
+            reading.troubles[count:] = [one for one in reading.troubles[count:] if one.kind == "file.too-much"]
+
+
+def _without_magic(source: Excerpt, around: Around, reading: Reading) -> Excerpt:
+    """Python without prompts and without a notebook's lines of shell, which are read as such."""
+    parts: list[tuple[int, int]] = []
+    begin = 0
+    for line in source.text.split("\n"):
+        stop = min(begin + len(line) + 1, len(source.text))
+        mark = re.match(r"[ \t]*(?:([!%])|(?:>>>|\.\.\.)(?: |$))", line)
+        if mark and mark[1]:
+            if mark[1] == "!":
+                starts.read_script(source.part(begin + mark.end(), begin + len(line)), around, reading)
+            parts.append((stop - 1, stop) if stop > begin + len(line) else (stop, stop))
+        else:
+            parts.append((begin + (mark.end() if mark else 0), stop))
+        begin = stop
+    return source.joined(parts)
+
+
+def _read_calls(source: Excerpt, around: Around, reading: Reading) -> None:
+    """The engine's calls in code that does not parse as a whole, each read alone."""
+    text = source.text
+    for count, match in enumerate(_CALL.finditer(text)):
+        if count >= _MAX_CALLS:
+            reading.troubles.append(_too_much(source.at[match.start()], "calls in code that does not parse"))
+            return
+        stop = _closing(text, match.end() - 1)
+        if stop is None:
+            continue
+        call = re.sub(
+            r",(\s*)\.\.\.(\s*(?:#[^\n]*\s*)?)\)\Z", lambda m: f" {m[1]}   {m[2]})", text[match.start() : stop]
+        )
+        try:
+            ast.parse(call)
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            continue
+        python_calls.read(Excerpt(call, source.at[match.start() : stop + 1]), around, reading)
+
+
+def _closing(text: str, index: int) -> int | None:
+    """Index behind the parenthesis that closes the one at an index."""
+    depth, quote = 0, ""
+    place = index
+    while place < min(len(text), index + _MAX_CALL):
+        character = text[place]
+        if quote:
+            if character == "\\":
+                place += 1
+            elif character == quote:
+                quote = ""
+        elif character in "\"'":
+            quote = character
+        elif character == "#":
+            stop = text.find("\n", place)
+            place = len(text) if stop < 0 else stop
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+            if depth == 0:
+                return place + 1
+        place += 1
+    return None
+
+
+def _heredocs(source: Excerpt) -> Iterator[tuple[Excerpt, str]]:
+    """Texts that a script writes to files or hands to programs, with the file's name."""
+    text, place = source.text, 0
+    while True:
+        match = _HEREDOC.search(text, place)
+        if not match:
+            return
+        end = re.compile(rf"^{'[	]*' if match[1] else ''}{re.escape(match[3])}[ \t\r]*$", re.MULTILINE).search(
+            text, match.end()
+        )
+        if not end:
+            return
+        line = text[text.rfind("\n", 0, match.start()) + 1 : match.end()]
+        target = _TARGET.search(line)
+        body = source.part(match.end(), max(end.start(), match.end()))
+        place = end.end()
+        if re.match(r"\s*(?:sudo\s+)?python", line):
+            yield body, "a.py"
+        elif re.match(r"\s*(?:sudo\s+)?(?:ba|z)?sh\b|\s*ssh\b", line):
+            yield body, "a.sh"
+        else:
+            yield body, (target[1] or target[2]) if target else ""
+
+
+def _cells(source: Excerpt) -> Iterator[tuple[str, Excerpt]]:
+    """The cells of a notebook, each with its kind; a text that is no JSON has none."""
+    opened: list[str] = []
+    keys: list[str] = [""]
+    kind = ""
+    characters: list[tuple[str, int]] = []
+    for match in _TOKEN.finditer(source.text):
+        sign = match[0]
+        is_cell = len(opened) == 3 and keys[1] == "cells"
+        if sign in {"[", "{"} and len(opened) < _MAX_NESTED:
+            opened.append(sign)
+            keys.append("")
+            if len(opened) == 3:
+                kind, characters = "", []
+        elif sign in {"]", "}"} and opened:
+            if is_cell and characters:
+                yield _cell(kind, characters)
+            opened.pop()
+            keys.pop()
+        elif sign[0] == '"' and opened:
+            following = source.text[match.end() : match.end() + 8].lstrip()[:1]
+            if following == ":" and opened[-1] == "{":
+                keys[-1] = sign[1:-1]
+            elif is_cell and keys[3] == "cell_type":
+                kind = sign[1:-1]
+            elif len(opened) in {3, 4} and keys[1] == "cells" and keys[3] == "source":
+                characters += container_files.json_characters(source, match.start(), match.end())
+
+
+def _cell(kind: str, characters: Sequence[tuple[str, int]]) -> tuple[str, Excerpt]:
+    text = Excerpt("".join(one for one, _ in characters), [*(place for _, place in characters), characters[-1][1] + 1])
+    if kind != "code":
+        return "page", text
+    if re.match(r"\s*%%(?:bash|sh|script)", text.text):
+        return "shell", pages.without_prompts(text)
+    return "python", text

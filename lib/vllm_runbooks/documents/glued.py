@@ -1,0 +1,166 @@
+"""Commands that lost blanks and line ends in a paste: what is certain is put back into words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from vllm_runbooks.documents import starts
+from vllm_runbooks.documents.starts import Around, Reading
+from vllm_runbooks.excerpt import Excerpt
+from vllm_runbooks.shell import Word
+
+_HEAD = re.compile(
+    r"vllm[ \t]{1,4}serve(?=[ \t\"'\\])|(?:bash|sh)[ \t]{1,4}[\w./-]{0,100}run_cluster\.sh(?=[ \t])"
+    r"|(?:docker|podman)[ \t]{1,4}run(?=[ \t\\-])"
+    r"|python3?[ \t]{1,4}-m[ \t]{1,4}vllm\.entrypoints\.openai\.api_server(?=[ \t\\-])"
+)
+_GLUE = re.compile(r"[\"'][ \t]{0,2}--[a-z]|(?<![\w.-])\d[\d.]{0,20}--[a-z]|\\[ \t]{0,8}-{1,2}[a-z]|\d-e [A-Z]")
+_MAX_LENGTH = 4000
+"""Characters of one such command."""
+_STOP = re.compile(
+    r"[\w.-]{1,64}@[\w.-]{1,64}:|(?:INFO|WARNING|ERROR|DEBUG)[ :]|[\u2e80-\u9fff\uff00-\uffef]|[;|&#\n]|\d?>"
+    r"|(?:docker[ ](?:exec|run|stop|rm|logs|pull|ps|save)|bash[ ]\w|curl[ ]"
+    r"|ray[ ](?:status|start|stop)|nvidia-smi|nohup[ ]|export[ ])"
+)
+"""What a command ends at: a prompt, a log's line, other letters, an operator, the next command."""
+_OPTION = re.compile(r"--[A-Za-z](?:[A-Za-z0-9_.]|-(?!-))*")
+_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[kKmMgG](?![A-Za-z]))?")
+_TAGGED = re.compile(r"([\w./-]{1,200}:v?)(\d{1,3}(?:\.\d{1,12}){3,9})\Z")
+
+
+def is_glued(text: str) -> bool:
+    """Whether a line holds a start in which words run into each other."""
+    return next(_regions(text), None) is not None
+
+
+def read(source: Excerpt, around: Around, reading: Reading) -> None:
+    """Add the commands of such a line."""
+    around = replace(around, language="glued", is_reconstructed=True, is_certain=False)
+    for start, end in _regions(source.text):
+        words = _words(source, start, end)
+        if len(words) > 1:
+            starts.read_command(tuple(words), around, reading)
+
+
+def _regions(text: str) -> Iterator[tuple[int, int]]:
+    """Where each command begins and, at most, ends."""
+    heads = list(_HEAD.finditer(text))
+    glued = [
+        _GLUE.search(text, head.end(), min(_next(heads, index, text), head.end() + _MAX_LENGTH)) is not None
+        for index, head in enumerate(heads)
+    ]
+    if any(glued):
+        for index, head in enumerate(heads):
+            yield head.start(), min(_next(heads, index, text), head.end() + _MAX_LENGTH)
+
+
+def _next(heads: list[re.Match[str]], index: int, text: str) -> int:
+    return heads[index + 1].start() if index + 1 < len(heads) else len(text)
+
+
+def _words(source: Excerpt, start: int, end: int) -> list[Word]:
+    text = source.text
+    head = _HEAD.match(text, start)
+    if not head:
+        return []
+    words = [_word(source, start + match.start(), start + match.end()) for match in re.finditer(r"\S+", head[0])]
+    index = head.end()
+    while index < end:
+        if text[index] in " \t\\":
+            index += 1
+            continue
+        if _STOP.match(text, index):
+            break
+        stop = _end(text, index, end)
+        if stop <= index:
+            break
+        words += _made(source, index, stop)
+        index = stop
+        if index < end and text[index] not in " \t\\\"'-":
+            break  # what follows is no part of it
+    return words
+
+
+def _end(text: str, index: int, end: int) -> int:
+    """Where the word that begins at an index ends."""
+    if text[index] in "\"'":
+        return _closing(text, index, end)
+    option = _OPTION.match(text, index, end)
+    if option:
+        if text[option.end() : option.end() + 1] != "=" or option.end() + 1 >= end:
+            return option.end()
+        return _end(text, option.end() + 1, end)
+    short = re.compile(r"-[A-Za-z](?=[ \t])").match(text, index, end)
+    if short:
+        return short.end()
+    for form in (_ADDRESS, _NUMBER):
+        match = form.match(text, index, end)
+        if match and (form is _ADDRESS or text[match.end() : match.end() + 1] not in {".", "/", ":", "_"}):
+            return match.end()
+    place = index
+    while place < end and text[place] not in " \t\\\"'":
+        if text.startswith("--", place) and text[place + 2 : place + 3].isalpha() and place > index:
+            break
+        if place > index and _STOP.match(text, place):
+            break
+        inner = _ADDRESS.match(text, place, end) if text[place - 1] == "=" else None
+        if inner:
+            return inner.end()
+        place += 1
+    return place
+
+
+def _closing(text: str, index: int, end: int) -> int:
+    place = index + 1
+    while place < end and text[place] != text[index]:
+        place += 2 if text[place] == "\\" and text[index] == '"' else 1
+    return min(place + 1, end)
+
+
+def _made(source: Excerpt, start: int, end: int) -> list[Word]:
+    """The word between two indexes: an image's tag that an address ran into is taken apart where that is certain."""
+    text = source.text
+    tagged = _TAGGED.match(text[start:end])
+    if not tagged:
+        return [_word(source, start, end)]
+    cuts = [cut for cut in range(len(tagged[1]) + 1, end - start) if _splits(text, start, start + cut, end)]
+    if len(cuts) != 1:
+        return [starts.unknown(source.at[start], source.at[end - 1] + 1, "cannot be told apart")]
+    return [_word(source, start, start + cuts[0]), _word(source, start + cuts[0], end)]
+
+
+def _splits(text: str, start: int, cut: int, end: int) -> bool:
+    """Whether a tag ends at an index and an address begins there: the text has the tag elsewhere, on its own."""
+    address = text[cut:end]
+    parts = address.split(".")
+    if len(parts) != 4 or any(
+        not part.isdecimal() or (part[0] == "0" and len(part) > 1) or int(part) > 255 for part in parts
+    ):
+        return False
+    image = text[start:cut]
+    return re.search(rf"{re.escape(image)}(?![\d.])", text) is not None
+
+
+def _word(source: Excerpt, start: int, end: int) -> Word:
+    text = source.text
+    first, last = start, end
+    quote = text.find("=", start, end) + 1 if text.startswith("--", start) else start
+    if quote < end and text[quote] in "\"'" and text[end - 1] == text[quote] and end - quote > 1:
+        characters = [*range(start, quote), *range(quote + 1, end - 1)]
+        value = "".join(text[index] for index in characters)
+        if "$" in value:
+            return Word(None, source.at[first], source.at[last - 1] + 1, text[start:end], "variable")
+        return Word(
+            value,
+            source.at[first],
+            source.at[last - 1] + 1,
+            text[start:end],
+            "",
+            tuple(source.at[i] for i in characters),
+        )
+    piece = source.part(start, end)
+    why = "variable" if "$" in piece.text else ""
+    return starts.literal(piece, start=source.at[first], end=source.at[last - 1] + 1, why=why)

@@ -1,0 +1,710 @@
+"""What a release's parser says about the words of a start, as broken rules with the changes that mend them.
+
+An option that the release does not know is told by what other releases and other programs know of it: gone, to come,
+foreign, or misspelt. Every change of an option is tried first: it is offered only where the release's parser refuses
+less with it, and nothing in what is written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vllm_runbooks import arguments, deployment, documents, options
+from vllm_runbooks.arguments import CallProblem, Parsed, Problem, json_keys
+from vllm_runbooks.arguments.conditions import UNKNOWN
+from vllm_runbooks.deployment import editing
+from vllm_runbooks.documents import Page
+from vllm_runbooks.documents.starts import Found, Loose
+from vllm_runbooks.excerpt import Replacement, applied
+from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.options import Option, ReleaseData
+from vllm_runbooks.records import Edit
+from vllm_runbooks.shell import Word
+
+_RULES = {
+    "ambiguous": "option.ambiguous",
+    "missing-value": "option.missing-value",
+    "unexpected-value": "option.unexpected-value",
+    "wrong-type": "option.wrong-type",
+    "wrong-choice": "option.wrong-choice",
+    "bad-json": "option.bad-json",
+    "unknown-key": "option.unknown-key",
+    "wrong-key-type": "option.wrong-key-type",
+    "required": "option.required",
+    "extra-positional": "option.extra-positional",
+    "conflict": "option.conflict",
+    "duplicate": "option.duplicate",
+    "abbreviation": "option.abbreviation",
+    "underscore": "option.underscore",
+    "deprecated": "option.deprecated",
+    "model-option": "option.model-as-option",
+    "model-ignored": "option.model-ignored",
+    "not-read": "option.file-not-read",
+}
+"""Rules by the kind of problem; an unknown option is told apart by what other releases and programs know."""
+_MISSING = ("required", "missing-value", "extra-positional", "conflict")
+"""Problems that an option which stands apart from a command cannot have."""
+_MAX_CHANGES = 20
+"""Changes that are tried for one start; after these its options are told without."""
+_MOST_WORDS = 20_000
+"""Words that are parsed again for the changes of one start."""
+_MOST_TEXT = 1_000_000
+"""Characters that are read again for the changes of all starts of a page."""
+_LONGEST_TEXT = 200_000
+"""Characters of a page that is read again at all; a longer one is not written by hand."""
+_PLAIN = re.compile(r"[A-Za-z0-9_.,:/@%+-]{1,400}", re.ASCII)
+"""A value that needs no quotes in any language."""
+_MANY = 1_000_000
+_TAKES = {"*": _MANY, "+": _MANY}
+"""Values that an option takes at the most, by argparse's number; one, for all that are not named."""
+_TRUE = ("1", "true", "yes", "on")
+_FALSE = ("0", "false", "no", "off")
+_POLARITY = frozenset({"no", "enable", "disable"})
+_CLEAR = 0.8
+"""How alike two names are (see difflib) for one to be clearly meant by the other."""
+_CLEARER = 0.04
+"""How much more alike the nearest name is than the next one, where it is clearly the nearest."""
+
+Tables = Mapping[str, Mapping[str, Any]]
+"""The rules' own tables, by rule."""
+
+
+def of_start(page: Page, start: Found, parsed: Parsed, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
+    """Yield what is wrong with the options of one start."""
+    yield from _Judge(start.words, parsed, data, tables, (start.start, start.end), page=page, start=start).hits()
+
+
+def of_call(start: Found, problems: Iterable[CallProblem], data: ReleaseData, tables: Tables) -> Iterator[Hit]:
+    """Yield what is wrong with the arguments of a Python call."""
+    places = {keyword.name: keyword for keyword in start.keywords}
+    is_adapted = _is_adapted(start)
+    for problem in problems:
+        if is_adapted and problem.kind == "unknown":
+            continue
+        keyword = places[problem.keyword]
+        says = {**problem.says, "option": problem.keyword, "vllm": data.asked}
+        rule = _RULES.get(problem.kind, "option.unknown")
+        if problem.kind == "unknown":
+            known = _Names(data, tables, frozenset(data.parameters.get(start.entry, ())))
+            told = known.told(f"--{problem.keyword.replace('_', '-')}")
+            near = problem.says.get("near", "").split()
+            rule = told.rule if told else "option.unknown"
+            says |= told.says if told else {"nearest": near[0]} if near else {}
+        yield Hit(rule, keyword.name_start, keyword.end, says)
+
+
+def _is_adapted(start: Found) -> bool:
+    """Whether a call brings a worker or executor of another package: that package needs a release of its own choice."""
+    given = {keyword.name: keyword for keyword in start.keywords}
+    worker, executor = given.get("worker_cls"), given.get("distributed_executor_backend")
+    own_worker = worker is not None and not str(worker.value if worker.is_known else "").startswith(("auto", "vllm."))
+    return own_worker or (executor is not None and not executor.is_known)
+
+
+def of_loose(loose: Loose, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
+    """Yield what is wrong with an option that stands apart from a command: nothing is missing there.
+
+    A comment or a table may speak of another program; there an unknown name is told only where it is nearly one of
+    vLLM's, or known as another release's.
+    """
+    parsed = arguments.parse([word.value for word in loose.words], data)
+    is_spoken = loose.where != "bare"
+    for hit in _Judge(loose.words, parsed, data, tables, (loose.start, loose.end), is_loose=is_spoken).hits():
+        is_theirs = hit.rule == "option.foreign" and hit.says["program"].lower() not in hit.says["option"]
+        if not is_spoken or not (is_theirs or (hit.rule == "option.unknown" and not hit.edits)):
+            yield hit
+
+
+# ---- names in the releases
+
+
+class Standing(NamedTuple):
+    """Where a name stands in the history of the releases, seen from one of them."""
+
+    kind: str
+    """"known", "gone", "to come" or "never"."""
+    first: str = ""
+    """Where it is to come: the first release that has it."""
+    last: str = ""
+    """Where it is gone: the last release that had it."""
+    gone: str = ""
+    """The first release without it."""
+    owner: str = ""
+    """Where it is gone: the option that it was a spelling of, by its record's name."""
+
+
+class Life(NamedTuple):
+    """Releases in a row that know a name, as indices of the known releases."""
+
+    first: int
+    last: int
+    owner: str = ""
+
+
+class Past(NamedTuple):
+    """The releases that are known, and which of them know each name."""
+
+    known: tuple[str, ...]
+    lives: Mapping[str, tuple[Life, ...]]
+
+
+def past() -> Past:
+    """What is known of the releases' names; looked up once for many of them."""
+    return Past(options.known_releases(), _lives(options.releases_dir()))
+
+
+def standing(name: str, data: ReleaseData, told: Past, more: Iterable[Life] = ()) -> Standing:
+    """Where an option's spelling or a variable's name stands for a release; `more` is known beside the data."""
+    lives = [*told.lives.get(name, ()), *more]
+    known = told.known
+    at = known.index(data.version)
+    if any(life.first <= at <= life.last for life in lives):
+        return Standing("known")
+    before = [life for life in lives if life.last < at]
+    if before:
+        life = max(before, key=lambda one: one.last)
+        return Standing("gone", last=known[life.last], gone=known[life.last + 1], owner=life.owner)
+    if lives:
+        return Standing("to come", first=known[min(life.first for life in lives)])
+    return Standing("never")
+
+
+@cache
+def _lives(folder: Path) -> Mapping[str, tuple[Life, ...]]:
+    """The lives of every spelling of an option and of every variable; a name may go and come back."""
+    found: dict[str, list[Life]] = {}
+    begun: dict[tuple[str, str], int] = {}
+    spelt: dict[str, tuple[str, ...]] = {}
+    last = 0
+    for index, (_, document) in enumerate(options.documents(folder)):
+        for key, told in (*((key, None) for key in document["unset"]), *document["set"].items()):
+            before, after = spelt.get(key, ()), () if told is None else _spellings(key, told)
+            spelt[key] = after
+            for name in set(before).difference(after):
+                found.setdefault(name, []).append(Life(begun.pop((name, key)), index - 1, key.partition(" ")[2]))
+            for name in set(after).difference(before):
+                begun[name, key] = index
+        last = index
+    for (name, key), first in begun.items():
+        found.setdefault(name, []).append(Life(first, last, key.partition(" ")[2]))
+    return {name: tuple(lives) for name, lives in found.items()}
+
+
+def _spellings(key: str, told: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names that a record of a release's data stands for."""
+    kind, _, name = key.partition(" ")
+    if kind == "environment":
+        return (name,)
+    return tuple(told.get("strings", (name,) if name.startswith("-") else ())) if kind == "option" else ()
+
+
+class _Told(NamedTuple):
+    """What is known of a name that a release does not have."""
+
+    rule: str
+    says: dict[str, str]
+    remedy: Mapping[str, Any]
+    """The row of the rule's table: what is written instead; empty where nothing certain is."""
+    takes: int = _MANY
+    """Values that follow the option at the most."""
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What other releases and other programs know of names that this release does not have."""
+
+    data: ReleaseData
+    tables: Tables
+    known: frozenset[str]
+    """Spellings that the judged parser knows (of a call: its parameters)."""
+
+    @cached_property
+    def past(self) -> Past:
+        """What other releases know."""
+        return past()
+
+    def told(self, name: str, written: str = "") -> _Told | None:
+        """The rule that a name breaks, with what it says; None for a name that nobody knows."""
+        stands = standing(name, self.data, self.past)
+        if stands.kind == "gone":
+            return self._gone(name, stands)
+        if stands.kind == "to come":
+            return _Told("option.not-there-yet", {"first": stands.first} | self._before(name), {})
+        told = self.tables["option.removed"].get("earlier", {}).get(name.lstrip("-"))
+        if told and stands.kind == "never":
+            gone = options.known_releases()[0]
+            says = {"last": told["last"], "gone": gone, "note": told["note"]} | self._instead(told)
+            return _Told("option.removed", says, told)
+        for program, foreign in self.tables["option.foreign"].items():
+            told = foreign["options"].get(name) or foreign["options"].get(written)
+            if told and stands.kind == "never":
+                says = {"program": program, "note": told.get("note", "")} | self._instead(told)
+                remedy = told if told["instead"] or told.get("remove") else {}
+                return _Told("option.foreign", says, remedy, told["takes"])
+        return None
+
+    def _gone(self, name: str, stands: Standing) -> _Told:
+        former = options.load(stands.last)
+        was = next((option for option in former.by_dest.values() if name in option.strings), None)
+        rows = self.tables["option.removed"].get("replacements", {})
+        told = rows.get(name.lstrip("-")) or rows.get(stands.owner.lstrip("-"), {})
+        is_off = was is not None and was.flag_values.get(name) is False
+        stays = self.data.by_dest.get(was.dest) if was is not None else None
+        if was is not None and stays is not None and stays.name == was.name:
+            told = self._respelt(was, stays, name)
+        elif is_off and told.get("instead"):
+            # The switch's other half asked for what is so without it.
+            told = {"instead": None, "value": None, "note": told.get("note", "")}
+        takes = _MANY if was is None else was.nargs if isinstance(was.nargs, int) else _TAKES.get(was.nargs or "", 1)
+        says = {"last": stands.last, "gone": stands.gone, "note": told.get("note", "")} | self._instead(told)
+        return _Told("option.removed", says, told, takes)
+
+    def _respelt(self, was: Option, stays: Option, name: str) -> dict[str, Any]:
+        """What replaces a spelling whose option is still there."""
+        if stays.takes_value and was.takes_value:
+            return {"instead": stays.name, "value": "same"}
+        value = was.flag_values.get(name)
+        same = next((text for text, sets in stays.flag_values.items() if sets == value and text.startswith("--")), None)
+        if same is not None:
+            return {"instead": same, "value": "same"}
+        return {"instead": None, "value": None} if stays.default == value else {}
+
+    def _instead(self, told: Mapping[str, Any]) -> dict[str, str]:
+        """What to use in a sentence: only what this release has."""
+        instead, value = told.get("instead"), told.get("value")
+        if not instead or not self._has(instead):
+            return {}
+        if isinstance(value, Mapping) and "key" in value:
+            return {"instead": f"{instead}.{value['key']}"} if self.has_key(instead, value) else {}
+        return {"instead": instead}
+
+    def _has(self, option: str) -> bool:
+        return option in self.known or option.removeprefix("--").replace("-", "_") in self.known
+
+    def _before(self, name: str) -> dict[str, str]:
+        """What the release has in place of an option that came later."""
+        told = self.tables["option.not-there-yet"].get("before", {}).get(name.lstrip("-"))
+        if not told:
+            return {}
+        instead = told["instead"]
+        if instead is None:
+            return {"note": told["note"]}
+        variable, option = instead.get("env"), instead.get("option")
+        if variable and (variable in self.data.environment or not variable.startswith("VLLM_")):
+            return {"instead": variable, "note": told["note"]}
+        return {"instead": option, "note": told["note"]} if option and self._has(option) else {}
+
+    def has_key(self, option: str, value: Mapping[str, Any]) -> bool:
+        """Whether the JSON object of an option has a key; true where neither the data nor the table tells."""
+        last = value.get("last")
+        if last is not None:
+            return (options.version_key(self.data.version) or ()) <= (options.version_key(last) or ())
+        found = next((one for one in self.data.by_dest.values() if option in one.strings), None)
+        name = _class(found.type) if found else None
+        keys = self.data.objects.get(name, {}).get("keys") if name else None
+        return keys is None or value["key"].partition(".")[0] in keys
+
+
+def _class(kind: Any) -> str | None:
+    """The class of JSON objects that a type is of."""
+    while isinstance(kind, Mapping):
+        if "dataclass" in kind:
+            return str(kind["dataclass"])
+        kind = kind.get("optional")
+    return None
+
+
+# ---- the words of one command
+
+
+class _Judge:
+    """Tells the problems of one command's words."""
+
+    def __init__(
+        self,
+        words: tuple[Word, ...],
+        parsed: Parsed,
+        data: ReleaseData,
+        tables: Tables,
+        whole: tuple[int, int],
+        *,
+        page: Page | None = None,
+        start: Found | None = None,
+        is_loose: bool = False,
+    ) -> None:
+        self.words, self.parsed, self.data, self.tables, self.whole = words, parsed, data, tables, whole
+        self.page, self.start, self.is_loose = page, start, is_loose
+        self.values = [word.value for word in words]
+        self.entry = deployment.parser_entry(start.entry, self.values, data) if start else "serve"
+        self.tries = min(_MAX_CHANGES, _MOST_WORDS // (len(words) + 1))
+        self.readings = 0
+        self.merged: dict[str, tuple[Replacement, ...]] = {}
+        if page is not None and len(page.text) <= _LONGEST_TEXT:
+            self.readings = min(_MAX_CHANGES, _MOST_TEXT // (len(page.text) * max(1, len(page.starts)) + 1))
+
+    @cached_property
+    def known(self) -> Mapping[str, Option]:
+        """The options of the parser by spelling."""
+        return {text: option for option in self.data.entries[self.entry] for text in option.strings}
+
+    @cached_property
+    def names(self) -> _Names:
+        """What others know of names that this parser does not."""
+        return _Names(self.data, self.tables, frozenset(self.known))
+
+    def hits(self) -> Iterator[Hit]:
+        """The broken rules, in the order of the problems."""
+        for problem in self.parsed.problems:
+            if self.start is None and problem.kind in _MISSING:
+                continue
+            told = self.told.get(-1 if problem.option_word is None else problem.option_word)
+            if told is not None and problem.word == problem.option_word:
+                yield self._named(problem, told)
+            elif told is None and not (problem.kind == "extra-positional" and problem.word in self.covered):
+                yield self._hit(problem)
+
+    @cached_property
+    def covered(self) -> frozenset[int]:
+        """Words that are the values of options that others know: these are told, not they."""
+        return frozenset(
+            each for index, told in self.told.items() for each in range(index, self._end(index, told.takes))
+        )
+
+    @cached_property
+    def told(self) -> Mapping[int, _Told]:
+        """Words with the name of an option that others know, by index, where the parser takes the name amiss."""
+        found = {}
+        refused = {problem.option_word for problem in self.parsed.problems if problem.is_refusal}
+        for problem in self.parsed.problems:
+            index = problem.option_word
+            if index is None or index in found or index not in refused or problem.kind in ("underscore", "duplicate"):
+                continue
+            name = self._name(index)
+            if name in self.known or not name.startswith("-"):
+                continue
+            told = self.names.told(name, _written(self.words[index]))
+            if told is not None:
+                found[index] = told
+        return found
+
+    def _name(self, index: int) -> str:
+        """The option's name in a word, as the parser reads it: without value and keys, with dashes."""
+        written = _written(self.words[index])
+        if written.startswith("--"):
+            return written.partition(".")[0].replace("_", "-")
+        return written
+
+    def _named(self, problem: Problem, told: _Told) -> Hit:
+        index = problem.option_word or 0
+        word = self.words[index]
+        says = {"option": self._name(index), "written": _written(word), "vllm": self.data.asked, **told.says}
+        return Hit(told.rule, word.start, word.end, says, self._replaced(index, told), self.is_loose)
+
+    def _hit(self, problem: Problem) -> Hit:
+        """The broken rule that a problem is."""
+        rule, more = _RULES.get(problem.kind, "option.unknown"), {}
+        if problem.kind == "unknown":
+            near = _near(problem)
+            more = {"nearest": near[0]} if near else {}
+        word = None if problem.word is None else self.words[problem.word]
+        start, end = (word.start, word.end) if word else self.whole
+        says = {**problem.says, "vllm": self.data.asked, **more}
+        for name, index in (("value", problem.word), ("written", problem.option_word)):
+            if index is not None and self.words[index].value is not None:
+                says.setdefault(name, self.words[index].value or "")
+        meant = self.tables.get(rule, {}).get("hints", {}).get(problem.says.get("hint"))
+        if meant:
+            says["meant"] = meant
+        if problem.option:
+            says["option"] = problem.option
+        says["written"] = says.get("written", "").partition("=")[0]
+        return Hit(rule, start, end, says, self._mended(problem), self.is_loose)
+
+    # ---- changes
+
+    def _mended(self, problem: Problem) -> tuple[Replacement, ...]:
+        if problem.word is None or self.words[problem.word].value is None or self.tries <= 0:
+            return ()
+        index, written = problem.word, _written(self.words[problem.word])
+        if problem.kind == "unknown":
+            near, name = _near(problem), self._name(index)
+            if problem.says.get("hint") == "glued":
+                return self._put_word(index, near[0])
+            return self._renamed(index, name, near[0]) if near and _is_clear(name, near) else ()
+        if problem.kind == "abbreviation" and standing(written, self.data, self.names.past).kind == "never":
+            return self._renamed(index, written, problem.says["full"])
+        if problem.kind == "underscore":
+            name = written.partition(".")[0] if self.data.features.get("underscores") == "before_dot" else written
+            return self._renamed(index, name, name.replace("_", "-"))
+        if problem.kind == "wrong-choice" and "near" in problem.says:
+            return self._put(index, int(problem.says.get("at", "0")), problem.says["near"])
+        if problem.kind == "duplicate" and "first" in problem.says:
+            return self._without(int(problem.says["first"]), self._last(int(problem.says["first"])))
+        if problem.kind == "unexpected-value" and "=" in (self.words[index].value or ""):
+            return self._bare(index, written, (self.words[index].value or "").partition("=")[2].lower())
+        return ()
+
+    def _bare(self, index: int, written: str, value: str) -> tuple[Replacement, ...]:
+        """A flag that was given a value as one writes it in a file."""
+        name = written.replace("_", "-")
+        option = self.known.get(name)
+        if value in _TRUE:
+            return self._put_word(index, written)
+        if option is None or value not in _FALSE or name not in option.flag_values:
+            return ()
+        wanted = not option.flag_values[name]
+        same = next(
+            (text for text, sets in option.flag_values.items() if sets is wanted and text.startswith("--")), None
+        )
+        if same is not None:
+            return self._put_word(index, same)
+        return self._without(index, index + 1) if option.default is wanted else ()
+
+    def _replaced(self, index: int, told: _Told) -> tuple[Replacement, ...]:
+        """What an option becomes: another one, a key of another one, or nothing. Nothing that the release refuses."""
+        remedy = told.remedy
+        if "instead" not in remedy or self.tries <= 0:
+            return ()
+        last = self._end(index, told.takes)
+        new, value = remedy["instead"], remedy["value"]
+        if new is None:
+            return self._without(index, last)
+        if new not in self.known or value is None:
+            return ()
+        name, equals, glued = (self.words[index].value or "").partition("=")
+        given = [glued] if equals else [text or "" for text in self.values[index + 1 : last]]
+        name = name.partition(".")[0] if name.startswith("--") else name
+        if value == "same":
+            return self._renamed(index, name, new)
+        if "key" in value:
+            if not self.names.has_key(new, value):
+                return self._without(index, last)
+            text = value.get("map", {}).get(" ".join(given)) or " ".join(given) if given else "true"
+            return self._keyed(index, last, new, value["key"], text)
+        text = value["fixed"] if "fixed" in value else value.get("map", {}).get(" ".join(given))
+        return self._set(index, last, name, new, text) if text is not None else ()
+
+    def _set(self, index: int, last: int, name: str, new: str, text: str) -> tuple[Replacement, ...]:
+        """An option under another name with another value."""
+        word = self.words[index]
+        if "=" in (word.value or ""):
+            return self._put_word(index, f"{new}={text}")
+        if last == index + 2:
+            changed = [*self.values[:index], new, text, *self.values[last:]]
+            edits = (*renamed(word, len(name), new), *put(self.words[index + 1], 0, text))
+            return edits if len(edits) == 2 and self._is_better(changed, index, (index, index + 1)) else ()
+        if last != index + 1:
+            return ()
+        is_split = self.start is None or self.start.language in ("shell", "compose", "systemd", "glued")
+        if is_split and word.raw == word.value:
+            changed = [*self.values[:index], new, text, *self.values[last:]]
+            edits = tuple(renamed(word, len(word.value or ""), f"{new} {text}"))
+            return edits if self._is_better(changed, index, (index, index + 1)) else ()
+        return self._put_word(index, f"{new}={text}")
+
+    def _keyed(self, index: int, last: int, new: str, key: str, text: str) -> tuple[Replacement, ...]:
+        """An option as a key of a JSON option: by itself where the parser reads such, else in one value with others."""
+        name = _written(self.words[index])
+        dest = self.known[new].dest
+        is_whole = any("." not in _written(self.words[at]) for at in self.parsed.given.get(dest, ()))
+        if self.data.features.get("dotted") and not is_whole:
+            if last == index + 1 and "=" not in (self.words[index].value or ""):
+                return self._set(index, last, name, f"{new}.{key}", text)
+            return self._renamed(index, name, f"{new}.{key}")
+        if new not in self.merged:
+            self.merged[new] = self._merged(new, dest)
+        return self.merged[new]
+
+    def _merged(self, new: str, dest: str) -> tuple[Replacement, ...]:
+        """All options of the command that are keys of one JSON option now, in its value."""
+        whole = self.parsed.flags.get(dest, {})
+        if isinstance(whole, str):
+            # A value that the release refuses is kept as it was written.
+            whole = json_keys.read(whole)[0]
+        if not isinstance(whole, Mapping) or self.page is None or self.start is None or not self._may_read():
+            return ()
+        whole, gone = dict(whole), []
+        for index, told in self.told.items():
+            value = told.remedy.get("value")
+            is_key = isinstance(value, Mapping) and "key" in value and told.remedy["instead"] == new
+            if not is_key or not self.names.has_key(new, value or {}):
+                continue
+            last = self._end(index, told.takes)
+            given = self.words[index].value or ""
+            text = (
+                given.partition("=")[2]
+                if "=" in given
+                else " ".join(each or "" for each in self.values[index + 1 : last])
+            )
+            key = (value or {})["key"]
+            made = _json(text) if text else True
+            if whole.setdefault(key, made) != made or None in self.values[index:last]:
+                return ()
+            gone.append((index, last))
+        self.readings -= len(gone)
+        if self.readings < 0 or UNKNOWN in whole.values():
+            return ()
+        edits = [*editing.edits(self.page, self.start, [Edit("set", dest, whole)], self.data)]
+        if not edits:
+            return ()
+        for first, last in gone:
+            removed = editing.without(self.page, self.start, first, last, self.data)
+            if not removed:
+                return ()
+            edits += removed
+        return tuple(edits) if self._reads_better(edits) else ()
+
+    def _renamed(self, index: int, name: str, new: str) -> tuple[Replacement, ...]:
+        """A name replaced in every word in which the option's keys are given; elsewhere in the one word."""
+        value = self.words[index].value or ""
+        at = [index]
+        if value[len(name) : len(name) + 1] == ".":
+            at = [i for i, text in enumerate(self.values) if (text or "").startswith(f"{name}.")]
+        changed = list(self.values)
+        edits: list[Replacement] = []
+        for each in at:
+            edit = tuple(renamed(self.words[each], len(name), new))
+            if not edit:
+                return ()
+            edits += edit
+            changed[each] = new + (self.values[each] or "")[len(name) :]
+        return tuple(edits) if self._is_better(changed, index, at) else ()
+
+    def _put(self, index: int, start: int, text: str) -> tuple[Replacement, ...]:
+        """The rest of a word replaced."""
+        changed = list(self.values)
+        changed[index] = (changed[index] or "")[:start] + text
+        edits = tuple(put(self.words[index], start, text))
+        return edits if edits and self._is_better(changed, index, (index,)) else ()
+
+    def _put_word(self, index: int, text: str) -> tuple[Replacement, ...]:
+        """A whole word replaced by one that needs no quotes."""
+        word = self.words[index]
+        changed = [*self.values[:index], text, *self.values[index + 1 :]]
+        edits = tuple(renamed(word, len(word.value or ""), text))
+        is_plain = _PLAIN.fullmatch(text.replace("=", "")) is not None
+        return edits if edits and is_plain and self._is_better(changed, index, (index,)) else ()
+
+    def _without(self, first: int, last: int) -> tuple[Replacement, ...]:
+        """The words without an option and its values."""
+        if self.page is None or self.start is None or not self._may_read():
+            return ()
+        changed = [*self.values[:first], *self.values[last:]]
+        if not self._is_better(changed, first):
+            return ()
+        return editing.without(self.page, self.start, first, last, self.data)
+
+    def _end(self, index: int, takes: int) -> int:
+        """Index behind the last word that belongs to an option that the release does not know."""
+        if "=" in (self.words[index].value or ""):
+            return index + 1
+        last = index + 1
+        while last < len(self.words) and last - index <= takes and _is_value(self.values[last]):
+            last += 1
+        return last
+
+    def _last(self, index: int) -> int:
+        """Index behind the last word that belongs to an option that the release knows."""
+        last = index + 1
+        roles = self.parsed.roles
+        while last < len(roles) and roles[last].option_word == index and roles[last].kind == "value":
+            last += 1
+        return last
+
+    # ---- trying
+
+    def _is_better(self, words: Sequence[str | None], fault: int, at: Iterable[int] = ()) -> bool:
+        """Whether the parser refuses nothing at places of other words, and, where it refused the fault, less in all."""
+        self.tries -= 1
+        if self.tries < 0:
+            return False
+        environment = {name: one.value.value for name, one in self.start.environment.items()} if self.start else {}
+        found = self._refusals(arguments.parse(words, self.data, self.entry, environment=environment))
+        was = self._refusals(self.parsed)
+        places = {place for problem in found for place in (problem.word, problem.option_word)}
+        is_mended = fault in {place for problem in was for place in (problem.word, problem.option_word)}
+        return places.isdisjoint(at) and len(found) <= len(was) - is_mended
+
+    def _refusals(self, parsed: Parsed) -> list[Problem]:
+        """What the release refuses; an option that stands alone lacks nothing."""
+        kinds = _MISSING if self.start is None else ()
+        return [problem for problem in parsed.problems if problem.is_refusal and problem.kind not in kinds]
+
+    def _reads_better(self, edits: Sequence[Replacement]) -> bool:
+        """Whether the page, read with changes, has the start with less that is refused."""
+        if self.page is None or self.start is None or not self._may_read():
+            return False
+        again = documents.read(applied(self.page.text, edits), kind=self.page.kind)
+        words = next(
+            ([word.value for word in one.words] for one in again.starts if one.start == self.start.start), None
+        )
+        if words is None or len(again.starts) != len(self.page.starts):
+            return False
+        parsed = arguments.parse(words, self.data, self.entry)
+        doubled = [one for one in (parsed, self.parsed) for problem in one.problems if problem.kind == "duplicate"]
+        return len(self._refusals(parsed)) < len(self._refusals(self.parsed)) and parsed not in doubled
+
+    def _may_read(self) -> bool:
+        """Whether the page may be read once more for a change."""
+        self.readings -= 1
+        return self.readings >= 0
+
+
+def _near(problem: Problem) -> list[str]:
+    """The known names that an unknown one may have been meant for; of a value glued to its option that one word."""
+    near = problem.says.get("near", "")
+    return [near] if problem.says.get("hint") == "glued" else near.split()
+
+
+def _written(word: Word) -> str:
+    """What a word says in front of its equals sign."""
+    return (word.value or "").partition("=")[0]
+
+
+def _is_value(text: str | None) -> bool:
+    """Whether a word behind an option that nobody knows is likely its value."""
+    return text is None or not text.startswith("-") or text == "-" or re.match(r"-\.?\d", text) is not None
+
+
+def _json(text: str) -> Any:
+    """A value of a command as JSON: a number where it is one, else the text."""
+    try:
+        made = json.loads(text[:400])
+    except (ValueError, RecursionError):
+        return text
+    return made if isinstance(made, int | float) else text
+
+
+def _is_clear(name: str, near: Sequence[str]) -> bool:
+    """Whether the first of the known names is the one that is meant, and no other."""
+    if _words(name) & _POLARITY != _words(near[0]) & _POLARITY:
+        return False
+    alike = [SequenceMatcher(None, name, other, autojunk=False).ratio() for other in near]
+    is_first = alike[0] >= max(alike[1:], default=0.0) + _CLEARER
+    return is_first and (alike[0] >= _CLEAR or _words(name) == _words(near[0]))
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(name.strip("-").split("-"))
+
+
+def renamed(word: Word, length: int, new: str) -> Iterator[Replacement]:
+    """The first characters of a word replaced, where they stand in the file as they are."""
+    at = word.at
+    if at is not None and 0 < length <= len(at) and at[length - 1] - at[0] == length - 1:
+        yield Replacement(at[0], at[length - 1] + 1, new)
+
+
+def put(word: Word, start: int, new: str) -> Iterator[Replacement]:
+    """The characters of a word from an index on replaced, where they stand in the file as they are."""
+    value, at = word.value or "", word.at
+    is_placed = at is not None and len(at) == len(value) and start < len(value)
+    if at is not None and is_placed and at[-1] - at[start] == len(value) - 1 - start and _PLAIN.fullmatch(new):
+        yield Replacement(at[start], at[-1] + 1, new)

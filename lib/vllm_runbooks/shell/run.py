@@ -1,0 +1,1268 @@
+"""What bash would run of a script, word by word, worked out from its tree; nothing is executed.
+
+The premise: the script runs without arguments, with nothing set from outside that it does not set itself, and the
+programs that it calls succeed. What also depends on something else (a variable from outside, a program's answer, a
+file) is marked, and both sides of a condition on it are read. Rounds, words and text are bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple
+
+from vllm_runbooks.excerpt import Excerpt
+from vllm_runbooks.shell import syntax
+from vllm_runbooks.shell.expansion import TooMuch, Unreadable, expand_braces, has_braces
+from vllm_runbooks.shell.values import (
+    Assignment,
+    Field,
+    Invocation,
+    Piece,
+    Result,
+    State,
+    Value,
+    Variable,
+    Word,
+    as_element,
+    as_field,
+    as_whole_word,
+    as_word,
+    assignment_word,
+    is_outside,
+    is_several,
+    is_unset,
+    merged,
+    plain,
+    reason,
+    unknowable,
+)
+from vllm_runbooks.shell.words import (
+    FAILURE,
+    MOST_NESTED,
+    MOST_WORDS,
+    NAME,
+    SUCCESS,
+    Expander,
+    Signal,
+    Skip,
+    Status,
+    Stop,
+)
+
+MOST_ROUNDS = 1_000
+"""Rounds of one loop that are followed."""
+MOST_STEPS = 20_000
+"""Simple commands that are followed, rounds and calls included."""
+_ANSWERS = frozenset(
+    [
+        "grep",
+        "egrep",
+        "fgrep",
+        "rg",
+        "ag",
+        "pgrep",
+        "pidof",
+        "diff",
+        "cmp",
+        "which",
+        "ping",
+        "nc",
+        "ncat",
+        "curl",
+        "wget",
+        "lsof",
+        "expr",
+        "mountpoint",
+        "getent",
+        "host",
+        "dig",
+        "jq",
+        "id",
+        "ss",
+        "netstat",
+        "fuser",
+        "systemctl",
+        "service",
+        "git",
+        "awk",
+        "sed",
+        "find",
+        "flock",
+    ]
+)
+"""Programs whose exit status answers a question: neither answer is assumed."""
+_NOT_FOUND = 127
+_WANTING = Status(1, "given")
+"""How a script ends for want of something from outside."""
+_HARMLESS_SOURCES = re.compile(
+    r"(?:^|/)(?:activate|conda\.sh|\.bashrc|\.bash_profile|\.profile|\.zshrc|profile|bashrc)$"
+)
+"""Files that set up a shell, and leave the variables of a script alone."""
+
+
+def run(tree: syntax.Syntax, known: Mapping[str, str]) -> Result:
+    """Everything that bash runs of a script, and what stands behind the place where it gives up."""
+    runner = _Runner(known)
+    try:
+        runner.script(tree.lines)
+        if tree.rest:
+            runner.reached = False
+            runner.conditional += 1
+            runner.script(tree.rest)
+    except TooMuch:
+        runner.result.too_much = ("steps", runner.place)
+    except RecursionError:
+        runner.result.too_much = ("nesting", runner.place)
+    return runner.result
+
+
+class _Turn(NamedTuple):
+    """What running a loop's body once comes to."""
+
+    is_over: bool
+    """Whether it ends the loop."""
+    signal: Signal | None
+    """What it then is for those around the loop."""
+    may_be_over: bool
+    """Whether it may have ended the loop."""
+
+
+class _Runner(Expander):
+    """Follows the commands of a script."""
+
+    def script(self, lines: Sequence[Sequence[syntax.Item]]) -> None:
+        """A whole script, with what it does at its end."""
+        self._lines(lines)
+        for trap in self.traps[-1:]:
+            self._caught(partial(self.nested_script, trap, self.place))
+        if self.is_trapped:
+            self.waited()
+
+    def _lines(self, lines: Sequence[Sequence[syntax.Item]]) -> Signal | None:
+        """Lines as bash reads them: an error of expansion leaves out the rest of one."""
+        for line in lines:
+            reached = self.reached
+            signal = self._caught(partial(self.items, line))
+            if self._lost:
+                self.state, self._lost, self.reached = self._lost, None, reached
+            if signal and signal.kind != "skip":
+                return signal
+        return None
+
+    def _caught(self, go: Callable[[], Signal | None]) -> Signal | None:
+        """Run something; an error of expansion in it becomes a signal."""
+        counts = self._depth, self._tested, self._background, self._nested, self.conditional, len(self._rounds)
+        try:
+            return go()
+        except (Skip, Stop) as error:
+            self._depth, self._tested, self._background, self._nested, self.conditional, rounds = counts
+            del self._rounds[rounds:]
+            self.status = FAILURE
+            return Signal("skip" if isinstance(error, Skip) else "exit")
+
+    def items(self, items: Sequence[syntax.Item]) -> Signal | None:
+        """Commands one after the other; what ends them early."""
+        self._depth += 1
+        if self._depth > MOST_NESTED:
+            raise TooMuch
+        signal = None
+        for item in items:
+            self.place = item.start
+            if item.is_background:
+                self._background += 1
+                self._subshell(partial(self._and_or, item.pipelines))
+                self._background -= 1
+                self.status = SUCCESS
+                self.state.started = True
+                continue
+            signal = self._and_or(item.pipelines)
+            if signal:
+                break
+        self._depth -= 1
+        return signal
+
+    def _and_or(self, pipelines: Sequence[tuple[str, syntax.Pipeline]]) -> Signal | None:
+        for index, (operator, pipeline) in enumerate(pipelines):
+            tested = index + 1 < len(pipelines)
+            if index == 0:
+                signal = self._pipeline(pipeline, tested=tested)
+            else:
+                status = self.status
+
+                def go(pipeline: syntax.Pipeline = pipeline, tested: bool = tested) -> Signal | None:  # noqa: FBT001
+                    return self._pipeline(pipeline, tested=tested)
+
+                if status.code is None:
+                    signal = self._maybe(go, status.why)
+                    self.status = status
+                elif (status.code == 0) == (operator == "&&"):
+                    signal = self._taken(go, status)
+                else:
+                    if status.origin != "certain":
+                        self.untaken(go)
+                    continue
+            if signal:
+                return signal
+        return None
+
+    def _taken(self, go: Callable[[], Signal | None], status: Status) -> Signal | None:
+        """Run what a condition leads to. Where it ends the script for want of something, go on as if it were there."""
+        if status.origin == "certain":
+            return go()
+        before = self.copied()
+        self.conditional += 1
+        signal = go()
+        self.conditional -= 1
+        if signal and signal.kind in ("exit", "return"):
+            self.state, self._left = before, self.status
+            self.reached = False
+            return None
+        return signal
+
+    def substituted(self, items: Sequence[syntax.Item]) -> None:
+        """Run the commands of a substitution."""
+        self._nested += 1
+        self._subshell(lambda: self.items(items))
+        self._nested -= 1
+
+    def untaken(self, go: Callable[[], Signal | None]) -> None:
+        """Read what bash would run under other circumstances, without effect."""
+        before, status, reached, may_break = self.copied(), self.status, self.reached, self._may_break
+        self.conditional += 1
+        self.reached = False
+        self._caught(go)
+        self.conditional -= 1
+        self.state, self.status, self.reached, self._may_break = before, status, reached, may_break
+
+    def _maybe(self, go: Callable[[], Signal | None], why: str, *, likely: bool = True) -> Signal | None:
+        """Run what may or may not be run: what differs afterwards cannot be known."""
+        before, reached = self.copied(), self.reached
+        self.conditional += 1
+        self.reached = reached and likely
+        signal = self._caught(go)
+        self.conditional -= 1
+        self.reached = reached
+        if signal:
+            self._may_break |= signal.kind in ("break", "continue")
+            self.state = before
+        else:
+            self._merge(before, why)
+        return None
+
+    def _merge(self, other: State, why: str) -> None:
+        """Keep of the state what another state agrees with."""
+        mine = self.state
+        self.spend(len(mine.variables) + len(other.variables))
+        for name in {*mine.variables, *other.variables}:
+            one, two = mine.variables.get(name), other.variables.get(name)
+            if one is not two:
+                mine.variables[name] = merged(
+                    one or self._absent_variable(name), two or self._absent_variable(name), why
+                )
+        mine.unset &= other.unset
+        mine.functions = {**other.functions, **mine.functions}
+        if [plain(v) for v in mine.positional or ()] != [plain(v) for v in other.positional or ()]:
+            mine.positional = [(*unknowable(why), Piece("", None, "\0many"))]
+        mine.options &= other.options
+        mine.sourced |= other.sourced
+        mine.environment = None
+        mine.ifs = mine.ifs if mine.ifs == other.ifs else None
+
+    def _absent_variable(self, name: str) -> Variable:
+        return Variable(() if name in self.state.unset else (Piece("", None, f"unset variable {name}", True),))
+
+    def _subshell(self, go: Callable[[], Signal | None]) -> None:
+        before, reached, traps = self.copied(), self.reached, self.traps
+        self.traps = []
+        self._left = _WANTING
+        calls, self.calls = self.calls, [dict(saved) for saved in self.calls]
+        self._caught(go)
+        if reached and not self.reached:
+            self.status = self._left
+        self.state, self.reached, self.traps, self.calls = before, reached, traps, calls
+
+    def _pipeline(self, pipeline: syntax.Pipeline, *, tested: bool) -> Signal | None:
+        self._tested += tested or pipeline.is_negated
+        signal = None
+        if len(pipeline.commands) == 1:
+            signal = self._command(pipeline.commands[0])
+        elif pipeline.commands:
+            failed: Status | None = None
+            for command in pipeline.commands:
+                self._subshell(partial(self._command, command))
+                failed = self.status if self.status.code else failed
+            if failed and "pipefail" in self.state.options:
+                self.status = failed
+        else:
+            self.status = SUCCESS
+        self._tested -= tested or pipeline.is_negated
+        if signal:
+            return signal
+        status = self.status
+        if pipeline.is_negated:
+            self.status = status._replace(code=None if status.code is None else int(not status.code))
+        elif (
+            status.code
+            and "e" in self.state.options
+            and not self._tested
+            and not tested
+            and (len(pipeline.commands) != 1 or _may_fail(pipeline.commands[0]))
+        ):
+            if status.origin == "certain":
+                return Signal("exit")
+            self.reached = False
+        return None
+
+    # Commands
+
+    def _command(self, command: syntax.Command) -> Signal | None:
+        self._depth += 1
+        if self._depth > MOST_NESTED:
+            raise TooMuch
+        signal = self._dispatch(command)
+        self._depth -= 1
+        return signal
+
+    def _dispatch(self, command: syntax.Command) -> Signal | None:
+        match command:
+            case syntax.Simple():
+                return self._simple(command)
+            case syntax.Group(is_subshell=False):
+                self._redirected(command.redirections)
+                return self.items(command.items)
+            case syntax.Group():
+                self._redirected(command.redirections)
+                self._subshell(lambda: self.items(command.items))
+                return None
+            case syntax.If():
+                return self._if(command)
+            case syntax.While():
+                self._redirected(command.redirections)
+                return self._while(command)
+            case syntax.For():
+                return self._for(command)
+            case syntax.ForArithmetic():
+                return self._for_arithmetic(command)
+            case syntax.Case():
+                return self._case(command)
+            case syntax.Function():
+                self.state.functions[command.name] = command.body
+                self.status = SUCCESS
+            case syntax.Calculation():
+                try:
+                    value, outside = self._calculate(command.parts)
+                except Skip:
+                    value, outside = 0, False
+                code = None if value is None else int(not value)
+                self.status = Status(code, "given" if outside else "certain", self._arithmetic_why)
+            case syntax.Condition():
+                try:
+                    self._doubt = "a file"
+                    self.status = _status(*self._condition(command), self._doubt)
+                except Skip:
+                    self.status = FAILURE
+        return None
+
+    def _redirected(self, redirections: Iterable[syntax.Redirection]) -> None:
+        """The commands that stand in redirections."""
+        for redirection in redirections:
+            self._commands_in(redirection.target.parts)
+            body = redirection.body()
+            if body is not None and not redirection.is_literal and ("$(" in body.text or "`" in body.text):
+                self._commands_in(syntax.read_document(body))
+
+    def _if(self, command: syntax.If) -> Signal | None:
+        ends: list[State] = []
+        signals: list[Signal] = []
+        doubt = "the result of a command"
+        reached, conditional = self.reached, self.conditional
+        signal: Signal | None = None
+        for condition, body in command.clauses:
+            self._tested += 1
+            signal = self.items(condition)
+            self._tested -= 1
+            if signal:
+                break
+            status = self.status
+            if status.code is None or status.origin == "assumed":
+                before, doubt = self.copied(), status.why
+                self.conditional += 1
+                now = self.reached
+                self.reached = now and not status.code
+                signal = self.items(body)
+                self.reached = now and status.code != 0
+                (signals if signal else ends).append(signal or self.state)  # type: ignore[arg-type]
+                self.state, signal = before, None
+                self.status = Status(None)
+            elif status.code == 0:
+                later = command.clauses[command.clauses.index((condition, body)) + 1 :]
+                if status.origin == "given":
+                    others = [after for _, after in later] + [command.otherwise]
+                    for other in others:
+                        if other:
+                            self.untaken(partial(self.items, other))
+                signal = self._taken(partial(self.items, body), status)
+                break
+            elif status.origin == "given":
+                self.untaken(partial(self.items, body))
+                self.conditional += 1
+        else:
+            self.status = SUCCESS
+            if command.otherwise:
+                signal = self.items(command.otherwise)
+        if (self.conditional > conditional and ends) or signals:
+            self.reached = reached
+        self.conditional = conditional
+        if not ends and not signals:
+            return signal
+        if signal:
+            signals.append(signal)
+            if not ends:
+                return signals[0] if len({s.kind for s in signals}) == 1 else Signal("exit")
+            self.state = ends.pop()
+        self._may_break |= any(s.kind in ("break", "continue") for s in signals)
+        for end in ends:
+            self._merge(end, doubt)
+        self.status = Status(None, why=doubt)
+        return None
+
+    def _while(self, command: syntax.While) -> Signal | None:
+        for turn in range(MOST_ROUNDS + 1):
+            before = self.copied()
+            self._tested += 1
+            signal = self.items(command.condition)
+            self._tested -= 1
+            if signal:
+                return self._loop_signal(signal)
+            status = self.status
+            if status.code is None or status.origin == "assumed":
+                likely = status.code is None or (status.code == 0) != command.is_until
+                self._maybe(lambda: self.items(command.body), status.why, likely=likely)
+                break
+            if (status.code == 0) == command.is_until:
+                if status.origin == "given" and not turn:
+                    self.untaken(lambda: self.items(command.body))
+                break
+            done = self._turn(partial(self.items, command.body))
+            if done.is_over:
+                self.status = SUCCESS
+                return done.signal
+            if done.may_be_over:
+                self._merge(before, status.why)
+                break
+            if self.state.variables == before.variables and status.origin == "certain":
+                return Signal("exit")
+        else:
+            raise TooMuch
+        self.status = SUCCESS
+        return None
+
+    def _turn(self, go: Callable[[], Signal | None]) -> _Turn:
+        """Run a loop's body once."""
+        may_break, self._may_break = self._may_break, False
+        signal = go()
+        may_be_over, self._may_break = self._may_break, may_break
+        ended = self._loop_signal(signal) if signal else None
+        return _Turn(signal is not None and (signal.kind != "continue" or ended is not None), ended, may_be_over)
+
+    def _loop_signal(self, signal: Signal) -> Signal | None:
+        """What a signal from a loop's body is for those around the loop."""
+        if signal.kind in ("break", "continue"):
+            return Signal(signal.kind, signal.levels - 1) if signal.levels > 1 else None
+        return signal
+
+    def _for(self, command: syntax.For) -> Signal | None:
+        if command.words is None:
+            fields = [as_field(value) for value in self.state.positional or ()]
+            if self.state.positional is None:
+                self.untaken(lambda: self._round(command.name, unknowable("unset variable @"), command.body))
+        else:
+            fields = [f for word in command.words for f in self._fields(word)[0]]
+        self.status, conditional = SUCCESS, self.conditional
+        if command.is_select:
+            self._maybe(lambda: self._round(command.name, unknowable("input"), command.body), "input")
+            return None
+        for turn, item in enumerate(fields):
+            if turn >= MOST_ROUNDS:
+                raise TooMuch
+            value = tuple(piece._replace(quoted=False) for piece in item.pieces)
+            if item.is_absent and item.pieces:
+                self.untaken(partial(self._round, command.name, value, command.body))
+                continue
+            go = partial(self._round, command.name, value, command.body)
+            done = self._turn(partial(self._maybe, go, reason(item.pieces)) if item.is_many else go)
+            if done.is_over:
+                self.conditional = conditional
+                return done.signal
+            self.conditional += done.may_be_over
+        self.conditional = conditional
+        return None
+
+    def _round(self, name: str, value: Value, body: Sequence[syntax.Item]) -> Signal | None:
+        self.assign(name, value)
+        self._rounds.append((name, plain(value) or ""))
+        signal = self.items(body)
+        self._rounds.pop()
+        return signal
+
+    def _for_arithmetic(self, command: syntax.ForArithmetic) -> Signal | None:
+        begin, test, step = command.steps
+        self._step(begin)
+        is_endless = not "".join(part.text if isinstance(part, syntax.Literal) else "x" for part in test).strip()
+        for _ in range(MOST_ROUNDS + 1):
+            value, outside = (1, False) if is_endless else self._step(test)
+            if value is None:
+                self._maybe(lambda: self.items(command.body), self._arithmetic_why)
+                self._maybe(partial(self._stepped, step), self._arithmetic_why)
+                break
+            if not value:
+                if outside:
+                    self.untaken(lambda: self.items(command.body))
+                break
+            before = self.copied()
+            done = self._turn(partial(self.items, command.body))
+            if done.is_over:
+                self.status = SUCCESS
+                return done.signal
+            if done.may_be_over:
+                self._merge(before, "the result of a command")
+                break
+            self._step(step)
+        else:
+            raise TooMuch
+        self.status = SUCCESS
+        return None
+
+    def _step(self, parts: syntax.Parts) -> tuple[int | None, bool]:
+        """One of the three expressions of a loop; one that cannot be read ends it."""
+        try:
+            return self._calculate(parts)
+        except Skip:
+            return 0, False
+
+    def _stepped(self, parts: syntax.Parts) -> None:
+        self._step(parts)
+
+    def _case(self, command: syntax.Case) -> Signal | None:
+        word = self._one(command.word.parts)
+        text, outside = plain(word), is_outside(word)
+        self.status = SUCCESS
+        if text is None:
+            before, ends = self.copied(), []
+            for _, body, _ in command.branches:
+                self.state = before.copy()
+                self._maybe(partial(self.items, body), reason(word))
+                ends.append(self.state)
+            self.state = before
+            for state in ends:
+                self._merge(state, reason(word))
+            self.status = Status(None, why=reason(word))
+            return None
+        goes_on = False
+        done = False
+        for patterns, body, end in command.branches:
+            matched = goes_on or (not done and self._matches_any(patterns, text))
+            if matched is None:
+                self._maybe(partial(self.items, body), "a pattern")
+                continue
+            if not matched:
+                if outside:
+                    self.untaken(partial(self.items, body))
+                continue
+            signal = self._taken(partial(self.items, body), Status(0, "given" if outside else "certain"))
+            if signal:
+                return signal
+            goes_on, done = end == ";&", end == ";;"
+        return None
+
+    def _matches_any(self, patterns: Iterable[syntax.WordNode], text: str) -> bool | None:
+        for node in patterns:
+            pattern = self._pattern(node.parts)
+            if pattern is None:
+                return None
+            self.spend(4 * len(text) * pattern.cost)
+            if pattern.matches(text):
+                return True
+        return False
+
+    # Conditions
+
+    def _condition(self, condition: syntax.Condition) -> tuple[bool | None, bool]:
+        """Whether `[[ … ]]` holds (None: cannot be known), and whether that rests on what is outside."""
+        operator, operands = condition.operator, condition.operands
+        if operator in ("!", "&&", "||"):
+            results = []
+            for operand in operands:
+                results.append(self._condition(operand) if isinstance(operand, syntax.Condition) else (None, False))
+                if operator != "!" and results[-1][0] is (operator == "||"):
+                    break
+            outside = any(out for _, out in results)
+            if operator == "!":
+                return (None if results[0][0] is None else not results[0][0]), outside
+            decisive = operator == "||"
+            if any(result is decisive for result, _ in results):
+                return decisive, outside
+            return (None if any(result is None for result, _ in results) else not decisive), outside
+        words = [operand for operand in operands if isinstance(operand, syntax.WordNode)]
+        first = self._one(words[0].parts)
+        if len(words) == 1:
+            return self._unary(operator, first)
+        outside = is_outside(first)
+        text = plain(first)
+        if operator in ("=", "!="):
+            pattern = self._pattern(words[1].parts)
+            outside |= is_outside(self._one(words[1].parts))
+            if pattern is None or text is None:
+                return None, outside
+            self.spend(4 * len(text) * pattern.cost)
+            return pattern.matches(text) == (operator == "="), outside
+        second = self._one(words[1].parts)
+        outside |= is_outside(second)
+        if operator == "=~":
+            return _regex_matches(text, second), outside
+        if operator in _NUMERIC:
+            numbers = [self._number(value) for value in (first, second)]
+            if numbers[0] is None or numbers[1] is None:
+                return None, outside
+            return _NUMERIC[operator](numbers[0], numbers[1]), outside
+        other = plain(second)
+        if text is None or other is None or operator not in "<>":
+            return None, outside
+        return (text < other if operator == "<" else text > other), outside
+
+    def _number(self, value: Value) -> int | None:
+        text = plain(value)
+        if text is None:
+            return None
+        try:
+            return self.calculator(text).value()
+        except Unreadable:
+            raise Skip from None
+
+    def _unary(self, operator: str, value: Value) -> tuple[bool | None, bool]:
+        text = plain(value)
+        outside = is_outside(value)
+        if operator in ("-n", "-z"):
+            if text is None:
+                if any(piece.text for piece in value):
+                    return operator == "-n", outside
+                return None, outside
+            return bool(text) == (operator == "-n"), outside
+        if operator in ("-v", "-R") and text is not None:
+            name, _, subscript = text.partition("[")
+            found = self._lookup(name, subscript.rstrip("]") or None)
+            return (None if found and found[0].text is None else found is not None and not is_unset(found)), (
+                outside or bool(found and is_unset(found))
+            )
+        if operator == "-o" and text is not None:
+            return None, outside
+        return None, outside
+
+    def test(self, fields: Sequence[Field]) -> tuple[bool | None, bool]:
+        """Whether `test` or `[` holds for its arguments."""
+        values = [tuple(item.pieces) for item in fields if not (item.is_absent)]
+        outside = any(is_outside(item.pieces) for item in fields)
+        if any(item.is_many for item in fields):
+            return None, outside
+        texts = [plain(value) for value in values]
+        try:
+            return self._test_words(list(zip(texts, values, strict=True)), 0), outside
+        except Unreadable:
+            return False, outside
+
+    def _test_words(self, words: list[tuple[str | None, Value]], depth: int) -> bool | None:
+        if depth > MOST_NESTED:
+            raise TooMuch
+        size = len(words)
+        texts = [text for text, _ in words]
+        if size == 0:
+            return False
+        if size == 1:
+            return self._unary("-n", words[0][1])[0]
+        if size == 2:
+            if texts[0] == "!":
+                return _not(self._test_words(words[1:], depth + 1))
+            return self._unary(self._operator(texts[0]), words[1][1])[0]
+        if size == 3:
+            if texts[1] in _COMPARES or texts[1] in _NUMERIC or texts[1] in ("-nt", "-ot", "-ef"):
+                return self._compare(str(texts[1]), texts[0], texts[2])
+            if texts[1] in ("-a", "-o"):
+                one, two = (self._test_words([word], depth + 1) for word in (words[0], words[2]))
+                return _both(one, two) if texts[1] == "-a" else _either(one, two)
+            if texts[0] == "!":
+                return _not(self._test_words(words[1:], depth + 1))
+            if texts[0] == "(" and texts[2] == ")":
+                return self._test_words(words[1:2], depth + 1)
+            if None in texts:
+                return None
+            raise Unreadable
+        if size == 4 and texts[0] == "!":
+            return _not(self._test_words(words[1:], depth + 1))
+        if size == 4 and texts[0] == "(" and texts[-1] == ")":
+            return self._test_words(words[1:-1], depth + 1)
+        if None in texts:
+            return None
+        result, rest = self._test_or(words, 0)
+        if rest < size:
+            raise Unreadable
+        return result
+
+    def _test_or(self, words: list[tuple[str | None, Value]], place: int) -> tuple[bool | None, int]:
+        """Terms joined by -a and -o, from a place on; and where they end."""
+        alternatives: list[bool | None] = []
+        while True:
+            result, place = self._test_term(words, place)
+            while place < len(words) and words[place][0] == "-a":
+                other, place = self._test_term(words, place + 1)
+                result = _both(result, other)
+            alternatives.append(result)
+            if place >= len(words) or words[place][0] != "-o":
+                break
+            place += 1
+        result = alternatives[0]
+        for other in alternatives[1:]:
+            result = _either(result, other)
+        return result, place
+
+    def _test_term(self, words: list[tuple[str | None, Value]], place: int) -> tuple[bool | None, int]:
+        negated = False
+        while place < len(words) and words[place][0] == "!":
+            negated, place = not negated, place + 1
+        left = words[place][0] if place < len(words) else None
+        if left is None:
+            raise Unreadable
+        following = words[place + 1][0] if place + 2 < len(words) else None
+        result: bool | None
+        if left == "(":
+            self._depth += 1
+            if self._depth > MOST_NESTED:
+                raise TooMuch
+            result, place = self._test_or(words, place + 1)
+            self._depth -= 1
+            if place >= len(words) or words[place][0] != ")":
+                raise Unreadable
+            place += 1
+        elif following in _COMPARES or following in _NUMERIC or following in ("-nt", "-ot", "-ef"):
+            result, place = self._compare(str(following), left, words[place + 2][0]), place + 3
+        elif re.fullmatch(r"-[a-zA-Z]", left) and place + 1 < len(words):
+            result, place = self._unary(left, words[place + 1][1])[0], place + 2
+        else:
+            result, place = bool(left), place + 1
+        return (_not(result) if negated else result), place
+
+    def _operator(self, text: str | None) -> str:
+        if text is None or not re.fullmatch(r"-[a-zA-Z]", text):
+            raise Unreadable
+        return text
+
+    def _compare(self, operator: str, left: str | None, right: str | None) -> bool | None:
+        if left is None or right is None or operator in ("-nt", "-ot", "-ef"):
+            return None
+        if operator in _COMPARES:
+            return _COMPARES[operator](left, right)
+        if not (_INTEGER.fullmatch(left) and _INTEGER.fullmatch(right)):
+            raise Unreadable
+        return _NUMERIC[operator](int(left), int(right))
+
+    # Simple commands
+
+    def _simple(self, command: syntax.Simple) -> Signal | None:
+        self.place = command.start
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise TooMuch
+        fields: list[Field] = []
+        words: list[Word] = []
+        declared: list[syntax.AssignmentNode] = []
+        for node in command.words:
+            if isinstance(node, syntax.AssignmentNode):
+                is_plain = node.elements is not None or node.subscript is not None or not has_braces(node.value.parts)
+                if is_plain or expand_braces(node.value.parts, MOST_WORDS - self._words)[0] is node.value.parts:
+                    declared.append(node)
+                    continue
+                node = assignment_word(node)  # noqa: PLW2901 - braces make plain words of it: `export X={a,b}` assigns twice
+            found, expands = self._fields(node, assigns=bool(declared) or self._is_declaration(words))
+            self._words += len(found)
+            if self._words > MOST_WORDS:
+                raise TooMuch
+            fields += found
+            words += [as_word(item, node, expands) for item in found]
+        documents = tuple(body for redirection in command.redirections if (body := redirection.body()) is not None)
+        self._redirected(command.redirections)
+        if not words and not declared:
+            self.status, self._failed = SUCCESS, False
+            for assignment in command.assignments:
+                self._assign(assignment, is_listed=True)
+            if self._failed:
+                self.status = FAILURE
+            elif any(self._has_command(assignment) for assignment in command.assignments):
+                self.status = Status(0, "assumed")
+            return None
+        name = words[0].value if words else None
+        if (
+            name in ("command", "builtin")
+            and len(words) > 1
+            and (words[1].value in _BUILTINS or words[1].value in _DECLARES)
+        ):
+            fields, words, name = fields[1:], words[1:], words[1].value
+        if name in _DECLARES:
+            self._declare(str(name), fields[1:], words[1:], declared)
+            return None
+        if name is not None and name in self.state.functions:
+            return self._call(self.state.functions[name], fields, command)
+        if name in _BUILTINS:
+            return _BUILTINS[name](self, fields, words, command)
+        self.invoke(words, command, documents)
+        if name == "exec" and len(words) > 1:
+            return Signal("exit")
+        if name in ("bash", "sh", "dash", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash") and len(words) > 1:
+            self._shell(fields)
+        if name == "command" and len(words) > 1 and str(words[1].value).startswith("-"):
+            self.status = Status(None)
+        else:
+            self.status = _outcome(name)
+        return None
+
+    def _is_declaration(self, words: Sequence[Word]) -> bool:
+        return bool(words) and words[0].value in _DECLARES
+
+    def _has_command(self, assignment: syntax.AssignmentNode) -> bool:
+        return any(isinstance(part, syntax.Substitution) for part in assignment.value.parts)
+
+    def invoke(self, words: list[Word], command: syntax.Simple, documents: tuple[Excerpt, ...]) -> None:
+        assigned = []
+        environment = self._environment()
+        if command.assignments:
+            given: dict[str, str | None] = {}
+            saved: dict[str, Variable | None] = {}
+            try:
+                for node in command.assignments:
+                    saved.setdefault(node.name, self.state.variables.get(node.name))
+                    value = self._value_of(node)
+                    if node.is_appended:
+                        value = self._appended(node.name, value, is_integer=False)
+                    word = as_whole_word(value, node.value)
+                    assigned.append(Assignment(node.name, word, node.start, node.end, exported=True))
+                    self.state.variables[node.name] = Variable(value, is_exported=True)
+                    self.state.environment = None
+                # Read at the end: `${A:=x}` in one of them may set another.
+                for name in saved:
+                    value = self.state.variables[name].value or ()
+                    given[name] = None if reason(value) else plain(value)
+            finally:
+                for variable_name, variable in saved.items():
+                    self._restore(variable_name, variable)
+                if self._lost:
+                    self._lost = self.copied()
+            environment = self._environment()
+            self.spend(len(environment))
+            environment = MappingProxyType({**environment, **given})
+        index = len(self.result.invocations)
+        if self._background:
+            self._waiting.append(index)
+        self.result.invocations.append(
+            Invocation(
+                tuple(words),
+                tuple(assigned),
+                environment,
+                command.start,
+                command.end,
+                is_background=bool(self._background),
+                is_conditional=bool(self.conditional),
+                is_reached=self.reached,
+                is_nested=bool(self._nested),
+                round=tuple(self._rounds),
+                documents=documents,
+            )
+        )
+
+    def waited(self) -> None:
+        """Everything started in the background is waited for."""
+        for index in self._waiting:
+            self.result.invocations[index] = replace(self.result.invocations[index], is_waited=True)
+        self._waiting.clear()
+
+    def _call(self, body: syntax.Command, fields: Sequence[Field], command: syntax.Simple) -> Signal | None:
+        saved = self.state.positional
+        reached = self.reached
+        self.state.positional = [as_element(item) for item in fields[1:]]
+        self.calls.append({})
+        for assignment in command.assignments:
+            self._local(assignment.name)
+            self._assign(assignment)
+            self._export(assignment.name)
+        try:
+            signal = self._command(body)
+        finally:
+            for name, variable in self.calls.pop().items():
+                self._restore(name, variable)
+            self.state.positional = saved
+        if signal and signal.kind == "return":
+            signal = None
+        if not signal and reached and not self.reached and "e" not in self.state.options:
+            self.reached = reached
+        return signal
+
+    def _shell(self, fields: Sequence[Field]) -> None:
+        """`bash -c 'script'`."""
+        texts = [plain(tuple(item.pieces)) or "" for item in fields]
+        index = 1
+        while index < len(texts) and re.fullmatch(r"[-+](?!-\Z)(?![A-Za-z]*c)\S*", texts[index]):
+            index += 1
+        if index + 1 >= len(texts) or not re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", texts[index]):
+            return
+
+        def go() -> Signal | None:
+            state = self.state
+            state.variables = {name: v for name, v in state.variables.items() if v.is_exported}
+            state.functions, state.options, state.environment = {}, frozenset(), None
+            state.positional = [tuple(item.pieces) for item in fields[index + 3 :]]
+            return self.nested_script(tuple(fields[index + 1].pieces), self.place)
+
+        tested, self._tested = self._tested, 0
+        self._subshell(go)
+        self._tested = tested
+
+    def nested_script(self, value: Value, place: int) -> Signal | None:
+        text = plain(value)
+        if text is None or not text.strip():
+            return None
+        self.spend(len(text) * 4)
+        at: list[int] = []
+        for piece in value:
+            last = at[-1] + 1 if at else place
+            at.extend(piece.at if piece.at is not None else [last] * len(piece.text or ""))
+        tree = syntax.read(Excerpt(text, [*at, at[-1] + 1]))
+        return self._lines(tree.lines)
+
+
+def _outcome(name: str | None) -> Status:
+    """The exit status of a program: no program is called like an option, some answer a question, others succeed."""
+    if name is None or name.rpartition("/")[2] in _ANSWERS:
+        return Status(None)
+    return Status(_NOT_FOUND) if name.startswith("-") or not name else Status(0, "assumed")
+
+
+def _may_fail(command: syntax.Command) -> bool:
+    """Whether `set -e` looks at the status of this command: of compound ones only at a subshell's."""
+    if isinstance(command, syntax.Group):
+        return command.is_subshell
+    return isinstance(command, syntax.Simple | syntax.Calculation | syntax.Condition)
+
+
+# Tests
+
+_INTEGER = re.compile(r"\s*[-+]?\d{1,18}\s*", re.ASCII)
+_NUMERIC: dict[str, Callable[[int, int], bool]] = {
+    "-eq": lambda a, b: a == b,
+    "-ne": lambda a, b: a != b,
+    "-lt": lambda a, b: a < b,
+    "-le": lambda a, b: a <= b,
+    "-gt": lambda a, b: a > b,
+    "-ge": lambda a, b: a >= b,
+}
+_COMPARES: dict[str, Callable[[str, str], bool]] = {
+    "=": lambda a, b: a == b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    ">": lambda a, b: a > b,
+}
+
+
+def _not(value: bool | None) -> bool | None:  # noqa: FBT001 - logic with three values
+    return None if value is None else not value
+
+
+def _both(one: bool | None, two: bool | None) -> bool | None:  # noqa: FBT001 - logic with three values
+    if one is False or two is False:
+        return False
+    return None if one is None or two is None else True
+
+
+def _either(one: bool | None, two: bool | None) -> bool | None:  # noqa: FBT001 - logic with three values
+    return _not(_both(_not(one), _not(two)))
+
+
+def _status(result: bool | None, outside: bool, why: str) -> Status:  # noqa: FBT001 - as conditions return them
+    return Status(None if result is None else int(not result), "given" if outside else "certain", why)
+
+
+_PLAIN_REGEX = re.compile(r"(\^)?((?:[\w\s,:/@%=<>~#&;\"'!-]|\\.|\[\^?[\w\s,:/@%.=-]+\][+*]?|\.[+*]?)*)(\$)?", re.ASCII)
+
+
+def _regex_matches(text: str | None, pattern: Value) -> bool | None:
+    """Whether a text matches a regular expression that is plain enough to be judged; None otherwise."""
+    expression = plain(pattern)
+    if text is None or expression is None or len(text) > 256 or len(expression) > 64:
+        return None
+    found = _PLAIN_REGEX.fullmatch(expression)
+    if not found or sum(expression.count(sign) for sign in "+*") > 3:
+        return None
+    return (
+        bool(re.search(expression + "\\Z" if not found[3] else expression[:-1] + "\\Z", text))
+        if found[3]
+        else bool(re.search(expression, text))
+    )
+
+
+# Builtins
+
+_DECLARES = frozenset({"declare", "typeset", "export", "readonly", "local"})
+_Builtin = Callable[[_Runner, Sequence[Field], Sequence[Word], syntax.Simple], "Signal | None"]
+
+
+def _true(runner: _Runner, *_: object) -> None:
+    runner.status = SUCCESS
+
+
+def _false(runner: _Runner, *_: object) -> None:
+    runner.status = FAILURE
+
+
+def _test(runner: _Runner, fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
+    arguments = list(fields[1:])
+    if words[0].value == "[":
+        if not arguments or plain(tuple(arguments[-1].pieces)) != "]":
+            runner.status = Status(2)
+            return
+        arguments.pop()
+    unknown = next((piece.why for item in arguments for piece in item.pieces if piece.text is None), "a file")
+    runner.status = _status(*runner.test(arguments), unknown)
+
+
+def _exit(runner: _Runner, fields: Sequence[Field], *_: object) -> Signal:
+    runner.status = _code(fields, runner.status)
+    return Signal("exit")
+
+
+def _return(runner: _Runner, fields: Sequence[Field], *_: object) -> Signal | None:
+    runner.status = _code(fields, runner.status)
+    if not runner.calls:
+        runner.status = FAILURE
+        return None
+    return Signal("return")
+
+
+def _code(fields: Sequence[Field], status: Status) -> Status:
+    if len(fields) < 2:
+        return status
+    text = plain(tuple(fields[1].pieces))
+    return Status(int(text) & 255 if text and _INTEGER.fullmatch(text) else None)
+
+
+def _break(runner: _Runner, fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> Signal:
+    runner.status = SUCCESS
+    text = plain(tuple(fields[1].pieces)) if len(fields) > 1 else "1"
+    return Signal(str(words[0].value), int(text) if text and text.isdecimal() and 0 < len(text) < 6 else 1)
+
+
+def _eval(runner: _Runner, fields: Sequence[Field], *_: object) -> Signal | None:
+    pieces: list[Piece] = []
+    for index, item in enumerate(fields[1:]):
+        if index:
+            pieces.append(Piece(" ", None))
+        pieces += item.pieces
+    return runner.nested_script(tuple(pieces), runner.place)
+
+
+def _source(runner: _Runner, fields: Sequence[Field], *_: object) -> None:
+    path = plain(tuple(fields[1].pieces)) if len(fields) > 1 else None
+    runner.status = Status(0, "assumed")
+    raw = path or "".join(piece.text or "" for item in fields[1:2] for piece in item.pieces)
+    if _HARMLESS_SOURCES.search(raw):
+        return
+    state = runner.state
+    runner.spend(len(state.variables))
+    state.variables = {name: Variable(unknowable("sourced file")) for name in state.variables}
+    state.unset.clear()
+    state.sourced, state.environment, state.ifs = True, None, None
+    state.ifs = " \t\n"
+
+
+def _set_options(runner: _Runner, fields: Sequence[Field], *_: object) -> None:
+    runner.status = SUCCESS
+    letters = set(runner.state.options)
+    long = {"errexit": "e", "nounset": "u", "allexport": "a", "noglob": "f", "pipefail": "pipefail"}
+    index = 1
+    while index < len(fields):
+        text = plain(tuple(fields[index].pieces))
+        if text is None:
+            runner.state.positional = [unknowable("a condition")]
+            return
+        if text == "--" or text[:1] not in ("-", "+") or len(text) < 2:
+            break
+        change = letters.add if text[0] == "-" else letters.discard
+        for letter in text[1:]:
+            if letter == "o":
+                index += 1
+                name = plain(tuple(fields[index].pieces)) if index < len(fields) else None
+                change(long.get(name or "", "-"))
+            else:
+                change(letter)
+        index += 1
+    runner.state.options = frozenset(letters)
+    if index < len(fields):
+        text = plain(tuple(fields[index].pieces))
+        first = index + 1 if text in ("--", "-") else index
+        runner.state.positional = [as_element(item) for item in fields[first:]]
+
+
+def _shift(runner: _Runner, fields: Sequence[Field], *_: object) -> None:
+    text = plain(tuple(fields[1].pieces)) if len(fields) > 1 else "1"
+    positional = runner.state.positional
+    if positional is None:
+        runner.status = Status(1, "given")
+        return
+    if text is None or not text.isdecimal() or any(is_several(value) for value in positional):
+        why = reason(next((value for value in positional if is_several(value)), unknowable("a condition")))
+        runner.state.positional = [(*unknowable(why), Piece("", None, "\0many"))]
+        runner.status = Status(None)
+        return
+    count = int(text) if len(text) < 8 else len(positional) + 1
+    runner.status = SUCCESS if count <= len(positional) else FAILURE
+    if count <= len(positional):
+        del positional[:count]
+
+
+def _unset(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
+    runner.status = SUCCESS
+    is_function = False
+    for word in words[1:]:
+        if word.value in ("-f", "-v", "-n"):
+            is_function = word.value == "-f"
+            continue
+        if word.value is None:
+            continue
+        name, bracket, subscript = word.value.partition("[")
+        variable = runner.state.variables.get(name)
+        if is_function or (variable is None and name in runner.state.functions and name not in runner.known):
+            runner.state.functions.pop(name, None)
+        elif bracket and variable and variable.elements is not None:
+            key: str | int = subscript.rstrip("]")
+            if not variable.is_map:
+                key = int(key) if str(key).isdecimal() and len(str(key)) < 9 else -1
+            elements = {k: v for k, v in variable.elements.items() if k != key}
+            runner.spend(len(elements))
+            runner.state.variables[name] = replace(variable, elements=elements)
+        else:
+            runner.state.variables.pop(name, None)
+            runner.state.unset.add(name)
+            runner.state.environment = None
+            if name == "IFS":
+                runner.state.ifs = " \t\n"
+
+
+def _read(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
+    """`read`, `mapfile`, `readarray`: what comes from input cannot be known."""
+    runner.status = Status(None)
+    is_list = words[0].value != "read"
+    names, skip = [], False
+    for word in words[1:]:
+        text = word.value
+        if skip:
+            skip = False
+            if is_list is None:
+                names.append(text)
+        elif text and text.startswith("-"):
+            skip = text[-1] in "dinNptuCcOs" and not (words[0].value == "read" and text[-1] == "s")
+            if words[0].value == "read" and text[-1] == "a":
+                is_list = True
+        elif text and NAME.fullmatch(text):
+            names.append(text)
+    for name in names or (["MAPFILE"] if is_list else ["REPLY"]):
+        if name is None:
+            continue
+        if is_list:
+            value: dict[int | str, Value] = {0: (*unknowable("input"), Piece("", None, "\0many"))}
+            runner.state.variables[name] = replace(
+                runner.state.variables.get(name) or Variable(), value=None, elements=value
+            )
+        else:
+            runner.assign(name, unknowable("input"))
+        runner.state.environment = None
+
+
+def _printf(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], command: syntax.Simple) -> None:
+    if len(words) > 2 and words[1].value == "-v" and words[2].value and NAME.fullmatch(words[2].value):
+        runner.assign(words[2].value, unknowable("printf"))
+    else:
+        runner.invoke(list(words), command, ())
+    runner.status = SUCCESS
+
+
+def _let(runner: _Runner, fields: Sequence[Field], *_: object) -> None:
+    runner.status = FAILURE
+    for item in fields[1:]:
+        text = plain(tuple(item.pieces))
+        if text is None:
+            runner.status = Status(None)
+            continue
+        try:
+            number = runner.calculator(text).value()
+        except Unreadable:
+            runner.status = FAILURE
+            return
+        outside = is_outside(item.pieces) or runner.arithmetic_outside
+        runner.status = Status(None if number is None else int(not number), "given" if outside else "certain")
+
+
+def _wait(runner: _Runner, *_: object) -> None:
+    runner.waited()
+    runner.status = Status(0, "assumed")
+
+
+def _trap(runner: _Runner, fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
+    runner.status = SUCCESS
+    runner.is_trapped = True
+    if len(words) > 2 and any(word.value in ("EXIT", "0") for word in words[2:]):
+        runner.traps = [] if words[1].value in ("-", "") else [tuple(fields[1].pieces)]
+
+
+def _cd(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], command: syntax.Simple) -> None:
+    runner.invoke(list(words), command, ())
+    runner.state.variables.pop("PWD", None)
+    runner.status = Status(0, "assumed")
+
+
+def _getopts(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
+    runner.status = Status(1, "given") if runner.state.positional is None and len(words) < 4 else Status(None)
+    if len(words) > 2 and words[2].value and NAME.fullmatch(words[2].value):
+        runner.assign(words[2].value, unknowable("unset variable @"))
+        runner.assign("OPTARG", unknowable("unset variable @"))
+        runner.assign("OPTIND", unknowable("unset variable @"))
+
+
+_BUILTINS: dict[str | None, _Builtin] = {
+    ":": _true,
+    "true": _true,
+    "false": _false,
+    "test": _test,
+    "[": _test,
+    "exit": _exit,
+    "return": _return,
+    "break": _break,
+    "continue": _break,
+    "eval": _eval,
+    "source": _source,
+    ".": _source,
+    "set": _set_options,
+    "shift": _shift,
+    "unset": _unset,
+    "read": _read,
+    "mapfile": _read,
+    "readarray": _read,
+    "printf": _printf,
+    "let": _let,
+    "wait": _wait,
+    "trap": _trap,
+    "cd": _cd,
+    "pushd": _cd,
+    "popd": _cd,
+    "getopts": _getopts,
+    **dict.fromkeys(("shopt", "alias", "unalias", "hash", "ulimit", "umask", "disown", "jobs", "enable"), _true),
+}
