@@ -1,7 +1,8 @@
 """Seeded scripts for comparing our reading with real bash, and the comparison itself.
 
-Programs are stand-ins that write their arguments and chosen variables to a file. Three kinds of scripts: built from the
-grammar (every feature of the reader), launch scripts as people write them, and soups of tokens that mostly fail.
+Programs are stand-ins that write their arguments and chosen variables to a file. Kinds of scripts: built from the
+grammar (every feature of the reader), launch scripts as people write them, scripts by the productions of what people
+write in them, and soups of tokens that mostly fail.
 """
 
 # ruff: noqa: E501 - a script stays on one line, as it is thrown together
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -41,7 +43,14 @@ printf '%s\\0' "$#" "${{0##*/}}" "$@" {environment} >> "$RECORD"
 """
 UNSET = "\x01"
 HOME = "/home/user"
-ALLOWED = ("command substitution", "unset variable", "sourced file", "process substitution")
+ALLOWED = (
+    "command substitution",
+    "unset variable",
+    "sourced file",
+    "process substitution",
+    "a process id",
+    "the name of the script",
+)
 
 
 class Run(NamedTuple):
@@ -67,7 +76,7 @@ class Bash:
             program = self.programs / name
             program.write_text(STAND_IN.format(environment=environment), "utf-8")
             program.chmod(0o755)
-        for name in ("bash", "sh", "cat", "date", "hostname", "grep", "true", "basename", "dirname"):
+        for name in ("bash", "sh", "cat", "date", "hostname", "grep", "true", "basename", "dirname", "seq"):
             found = shutil.which(name)
             if found:
                 (self.programs / name).symlink_to(found)
@@ -346,7 +355,7 @@ class Grammar:
         lines += [self.statement() for _ in range(self.chance.randint(2, 7))]
         lines.append("wait")
         end = "" if self.often(0.1) else "\n"
-        return ("\n".join(lines) + end).replace("$$", "$").replace("[*]^^", "[*]")
+        return re.sub(r"\$\$+", "$", "\n".join(lines) + end).replace("[*]^^", "[*]")
 
     def name(self) -> str:
         return self.chance.choice(NAMES)
@@ -822,6 +831,101 @@ def launch(seed: int) -> Iterator[str]:
     made = Launch(seed)
     while True:
         yield made.script()
+
+
+# Scripts by productions: the habits of those who write launch scripts
+
+PRODUCTIONS: dict[str, tuple[str, ...]] = {
+    "script": ("<head>\n<settings>\n<lines>\n<lines>\n<lines>\nwait\n",),
+    "head": ("#!/bin/bash", "#!/usr/bin/env bash\nset -e", "#!/usr/bin/env bash\nset -euo pipefail", "set -u", "# launch", "set -eu\nshopt -s extglob"),
+    "settings": (
+        "MODEL=<model>; PORT=<port>; N=<digit>; A='x y'; B=<plain>\nL=(a 'b c' --d=1)\nS='a,b,c'",
+        "export MODEL=\"<model>\" PORT=<port>\ndeclare -i N=<digit>\nreadonly A=\"x y\"\nB=$'t\\tb'\nL=( # list\n  --a 1  # one\n  'b c'\n)\ndeclare -r S=1:2:3",
+        'MODEL=${MODEL:-<model>}\n: "${PORT:=<port>}" ${N:=2}\nA="$MODEL x" B="${MODEL##*/}"\nL=("$A" "$B")\nL+=(z)\nS="${L[*]}"',
+    ),
+    "model": ("Qwen/Qwen3-8B", "/data/models/m.gguf", "org/name-v0.1", "./m"),
+    "port": ("8000", "8001", "30000"), "digit": ("1", "2", "3", "4"), "plain": ("abc", "x.y", "k=v", "a:b", "--flag"),
+    "name": ("A", "B", "MODEL", "PORT", "S"), "newname": ("X", "Y", "Z"),
+    "lines": ("<line>", "<line>\n<line>", "<line>\n<line>\n<line>", "# comment 'with' \"quotes\n<line>"),
+    "line": ("<run>", "<run>", "<run>", "<set>", "<set>", "<list>", "<if>", "<case>", "<loop>", "<function>", "<input>", "<nest>", "<odd>", "<options>"),
+    "run": (
+        "<program><args>", "<program><args>", "<program><gap><word><args><after>", "CUDA_VISIBLE_DEVICES=<word> <program><args>", "exec 3>&1; <program><args>",
+        "env A=b <program><args>", "nohup <program><args> > ../log 2>&1 &", "<program><args> & pid=$!", "> ../out <program><args> 2>&1", '<program> "${L[@]}"<args>',
+        "( <program><args> )", "{ <program><args>; } 2>/dev/null", "<program><args> && <program> ok || <program> failed", "! <program><args>", "time <program><args>",
+        "if <program><args>; then <program> up; fi", "echo starting; <program><args>", "command <program><args>", 'A=<word> B=<word> <program> "$A"<args>',
+        '2>&1 <program> >../o<args> <<< "$A"', "<program> --json '{\"a\": 1}' --b \"{\\\"c\\\": \\\"$A\\\"}\" {\"d\":2,\"e\":3}", "eval \"<program> <plain> '$B'\"", "bash -c '<program> \"$1\" $0' zero <word>",
+        'CMD=(<program> <word>); CMD+=(<word>); "${CMD[@]}"', "CMD=\"<program> $B\"; CMD+=\" --x '1 2'\"; $CMD; eval \"$CMD\"",
+    ),
+    "program": ("vllm", "vllm serve", "python3 -m vllm.entrypoints.openai.api_server", "ray start", "docker run"),
+    "after": ("", "", " 2>&1 | cat", " # done", "  &>../all", " || true", ";"),
+    "args": ("", "<gap><word>", "<gap><word><gap><word>", "<gap>--port<gap><word><gap><word>"),
+    "gap": (" ", " ", "  ", " \\\n  ", "\t", " \\\n\\\n ", " `# note` "),
+    "word": ("<plain>", "<quoted>", "<quoted>", "<value>", "<value>", "<value>", "<value><plain>", '"<inside>"', '"<inside>-<inside>"', "'<plain>'<value>", "<brace>", "<glob>", "$((<sum>))", "$(<prints>)", '"$(<prints>)"'),
+    "quoted": ("'a b'", '"c  d"', "$'e\\nf\\x41\\'g'", "''", '""', "a\\ b", '\\"q\\"', "'it'\"'\"'s'", '"\\$x \\\\ \\`"', '"!"', "'$A'", '"a\nb"', "x'y'\"z\""),
+    "inside": ("<value>", "a b", "<value>/<value>", '\\"', "'<value>'", "$((<sum>))", "{x,y}", "~", "*"),
+    "value": (
+        "$<name>", "${<name>}", "${<name>:-<default>}", "${<name>%%<cut>}", "${<name>##<cut>}", "${<name>%<cut>}", "${<name>#<cut>}", "${<name>/<cut>/<put>}", "${<name>//<cut>/<put>}", "${#<name>}",
+        "${<name>:<digit>}", "${<name>:0:<digit>}", "${<name>: -<digit>}", "${<name>^^}", "${<name>^}", "${<name>,,}", "${<newname>:-<default>}", "${<newname>-<default>}", "${<name>:+<default>}", "${<newname>:+<default>}",
+        "${L[@]}", "${L[*]}", "${L[0]}", "${L[-1]}", "${#L[@]}", "${L[@]:1}", "${L[@]:0:1}", "${L[@]/#/--x=}", "${L[@]%b}", "${!L[@]}", "$#", "$@", "$*", "${1:-<default>}", "${L[N-1]:-<default>}", "${<name>@Q}", "${L[$((N-1))]-<default>}", "$?",
+    ),
+    "default": ("d", "d e", '"d e"', "'d e'", "$B", '"$B"', "${B:-z}", "", "~/x", "a/b:c", "$((1+1))"),
+    "cut": ("*/", "/*", ".*", "*.", "a", "[a-z]", "?", "*", " ", "\\/", '"$B"', "[[:space:]]*", "<plain>", ":*", ","),
+    "put": ("", "_", "<plain>", "\\/", '"&"', "-$N", "'y z'"),
+    "brace": ("{1..3}", "{a,b}", "p{0,1}.x", "{01..03}", "{a,b}{1,2}", "{$A,$B}", "{x}", "{a,b c}", "--{p,q}=1", "{3..1}", "{1..$N}", "a{,b}", "{a..c}{,x}", "'{a,b}'", '{"a b",c}'),
+    "glob": ("*.none", "a?z", "[q]x", "~", "~/m", "--dir=~/m", "x~", "no/*/where", "~/$B", "\\*", "'*'"),
+    "sum": ("N", "N + 1", "N*2", "$N+<digit>", "(N + 2) * <digit>", "N > 2 ? 1 : 0", "N % 2", "2 ** N", "N << 1", "N == <digit> && 1", "16#ff", "0x1f", "-N", "N += 1", "++N", "N--", "${#S}", "${#L[@]} - 1", "8000 + $N", "!N", "N / 2 * 2", "1 , N"),
+    "prints": ('echo "$A"', "echo -n <plain>", "echo a  b", "printf '%s\\n' <plain> \"$B\"", "printf '%02d' \"$N\"", 'basename "$MODEL"', "dirname /a/b/c", "seq 1 $N", 'echo "${L[@]}"', "printf '%s,' \"${L[@]}\"", 'cat <<< "$A"', "echo $(echo <plain>)", 'IFS=,; echo "${L[*]}"', "echo -e 'a\\tb'", ":", "vllm inner >&2"),
+    "set": (
+        "<newname>=<word>", '<newname>="<inside>"', "export <newname>=<word>", "B=<plain> PORT=<port>", "N=$((<sum>))", "((<sum>)) || true", 'let "N = N % 3 + 1"', "B+=<word>", '<newname>=<value>; vllm "$<newname>" $<newname>',
+        "printf -v X '%s-%03d' <word> \"$N\"; vllm \"$X\"", "printf -v X '%s ' \"${L[@]}\"; vllm $X", "unset <newname>; vllm ${<newname>-gone}", 'declare <newname>=<word>; vllm "$<newname>"', "X='<plain> $A'; vllm $X \"$X\"", "X=N; vllm ${!X}",
+        "declare -n R=B; R=new; vllm $B; unset -n R", "OLD=$IFS; IFS=,; X=a,b; vllm $X; IFS=$OLD", "IFS=: ; X=a:b::c; vllm $X; unset IFS", 'X="a b" Y=$X; vllm "$Y"', "readonly Q=<plain>", 'X=(); vllm "${X[@]}" ${#X[@]}', "set -- a 'b c'; vllm \"$@\" $#; shift; vllm \"$1\"", "set --",
+    ),
+    "list": (
+        "L+=(<word>)", 'L=("${L[@]}" <word>)', "L[<digit>]=<word>", 'args=(--m "$MODEL"\n  --p $PORT # port\n\n  <word>)\nvllm "${args[@]}"', 'vllm ${#L[@]} "${L[@]: -1}" "${!L[@]}"', "unset 'L[0]'; vllm \"${L[@]}\"",
+        'declare -A M=([a]=1 [b c]="$A"); M[d]=<word>; vllm "${M[a]}" "${M[b c]}" ${#M[@]} "${M[d]}"', 'IFS=, read -ra P <<< "$S"; vllm "${P[@]}" ${#P[@]}', 'P=(${S//,/ }); vllm "${P[0]}" ${#P[@]}', "mapfile -t P <<< $'x y\\nz'; vllm \"${P[@]}\"",
+        'for i in "${!L[@]}"; do vllm $i "${L[$i]}"; done', 'for ((i = 0; i < ${#L[@]}; i++)); do vllm "$i:${L[i]}"; done', "[[ <test> ]] && L+=(--yes)", "(( ${#L[@]} > 1 )) && vllm many",
+    ),
+    "if": (
+        "if [ <old> ]; then\n  <run>\nfi", "if [[ <test> ]]; then\n  <line>\nelse\n  <run>\nfi", "if (( <sum> )); then <run>\nelif [[ <test> ]]\nthen <run>\nelse <run>\nfi", "[ <old> ] && <run>", "[[ <test> ]] || { <run>\n}",
+        "if ! [ <old> ]; then <run>\nfi", "test <old> && vllm t", "if [[ <test> && ! <test> ]]; then <run>\nfi", "if [ <old> ] || [ <old> ]; then <run>\nfi",
+    ),
+    "old": ('-n "$B"', '-z "${X:-}"', '"$N" -gt 2', "\"$A\" = 'x y'", '"$B" != "$PORT"', "$# -eq 0", '"${B:0:1}" == a', '-z "$A" -o -n "$B"', '! -n "$S"', '"$N" -le 2 -a "$N" -ge 1'),
+    "test": ("$B == a*", '$A == "x y"', "-n ${X:-}", "$MODEL =~ ^[A-Za-z]+/", "$MODEL =~ ([^/]+)$ && -n ${BASH_REMATCH[1]}", "$N -gt 1", "$S == *,*", "$S != *[0-9]*", "-z $B || $N -eq 2", "$PORT =~ ^[0-9]+$", "( $N < 3 )", "$MODEL == *@(gguf|8B)", "-v N", "$B == $B", "$A == *' '*", "${B,,} == abc"),
+    "case": (
+        'case "$MODEL" in\n  *Qwen*|org/*) <run> ;;\n  /data/*)\n    <run>\n    ;;\n  *) <run>\nesac', "case $N in 1) <run>\n;; [23]) <run>\n;; (*) :;; esac", 'case "$B" in "$A") <run>\n;; a*) vllm a ;& b) vllm b ;; esac', "case <word> in -*) vllm dash;; [!a-z]*) vllm other;;& ?*) vllm some;; '') vllm empty;; esac",
+    ),
+    "loop": (
+        'for x in <word> <word>; do\n  vllm "$x"\n  <run>\ndone', "for x in {1..3}; do [ $x = 2 ] && continue; <run>\ndone", "for ((i = 0; i < <digit>; i++)); do\n  CUDA_VISIBLE_DEVICES=$i vllm --port $((8000 + i)) &\ndone", "i=0; while [ $i -lt <digit> ]; do i=$((i + 1)); vllm $i; done", "i=3; until (( i <= 1 )); do ((i--)); <run>\ndone",
+        'for x in "${L[@]}"; do vllm "${x%%:*}" "${x##*:}"; done', "for x in $S; do vllm $x; [[ $x == b ]] && break; done", 'for x; do vllm "$x"; done', "while true; do <run>\nbreak; done", "for g in ${S//,/ }; do vllm $g & done; wait", "for x in $(seq 0 $N); do vllm $x; done", "for x in a b; do for y in 1 2; do [ $y = 2 ] && continue 2; vllm $x$y; done; done",
+    ),
+    "function": (
+        'f() {\n  local m=$1; shift\n  vllm "$m" "$@" $#\n}\nf <word> <word>', 'function g {\n  local -r p="${1:-80}"\n  local q; q=$((p + 1))\n  vllm $p $q\n  return ${2:-0}\n}\ng <port> || vllm bad', 'h() ( cd /tmp && vllm "$@"; exit 3; ); h <word> || vllm $?', 'k() { echo "$1-$N"; }; vllm "$(k <word>)"',
+        'u() { [[ $# -gt 0 ]] || return 0; for a in "$@"; do case $a in --p=*) p=${a#--p=};; *) vllm "$a";; esac; done; vllm ${p:-none}; }\nu --p=7 <word>', 'e() { local -n out=$1; out="$2 x"; }; e Z <word>; vllm "$Z"', 't() { A1=in; local L=(q "$@"); vllm "${L[@]}"; }; t <word>; vllm $A1 "${L[0]:-}"',
+    ),
+    "input": (
+        'read -r X Y <<< "$A"; vllm "$X" "$Y"', 'while read -r X Y; do vllm "$X" "$Y"; done <<EOF\na 1\n$A\n\nlast\nEOF', "while IFS=: read -r X Y; do [[ $X == \\#* ]] && continue; vllm \"$X\" \"$Y\"; done <<'EOF'\n# no\nm:1\nn:2:3\nEOF", "cat > ../c.yaml <<EOF\nvllm: $A\nEOF\nvllm <word>", "X=$(cat <<'EOF'\n{\"a\": 1}\nEOF\n)\nvllm --json \"$X\"",
+        'IFS=. read -r X Y Z <<< "0.10.2"; vllm $X $Y "$Z"', "printf '%s\\n' <word> b | while read -r X; do vllm \"$X\"; done", "while read -r X; do vllm \"$X\"; done < <(printf 'a b\\nc\\n')", "read -r -d '' X <<'EOF' || true\na\n  b\nEOF\nvllm \"$X\"", "vllm <<-EOF <word>\n\tbody $A\n\tEOF", "{ read -r X; read -r Y; } <<< $'1 2\\n3'; vllm \"$X\" $Y",
+    ),
+    "nest": ("(\n<lines>\n)", "{\n<line>\n} > ../o 2>&1", "( X=1; <run>\n)", "bash -c \"vllm '$B' \\$0\" <plain>", "eval 'X=e; vllm \"$X\"'", "if true; then\n<line>\nfi"),
+    "odd": ("alias vllm2=vllm", "trap 'vllm end' EXIT", "trap '' INT TERM", "set -x", "set -o pipefail", "shopt -s nullglob; vllm *.none x; shopt -u nullglob", "set -f; vllm *; set +f", "true # vllm", ": vllm", "vllm \\\n  --a \\\n  --b # c\n", "vllm a;vllm b&&vllm c", "command -v vllm >/dev/null 2>&1 || exit 1", "sleep 0; wait", "mkdir -p ../logs && vllm <word>", '[[ -n "$B" ]]&&vllm b', "export -n A", "vllm a&\nwait", "vllm$'\\x20'x || vllm no", "pushd . > /dev/null; vllm x; popd > /dev/null"),
+    "options": (
+        'set -- -p 1 --model=m -x y\nwhile [[ $# -gt 0 ]]; do\n  case "$1" in\n    -p|--port) PORT="$2"; shift 2 ;;\n    --model=*) MODEL="${1#*=}"; shift ;;\n    *) REST+=("$1"); shift ;;\n  esac\ndone\nvllm $PORT $MODEL "${REST[@]}"',
+        "OPTIND=1; while getopts 'p:vm:' o -p 80 -vm <plain> rest; do case $o in p) vllm p $OPTARG;; v) vllm v;; m) vllm m \"$OPTARG\";; esac; done; vllm $OPTIND", 'o() { local OPTIND=1 c; while getopts ":a:b" c; do case $c in a) vllm a "$OPTARG";; \\?) vllm bad "$OPTARG";; :) vllm want $OPTARG;; *) vllm $c;; esac; done; shift $((OPTIND - 1)); vllm "$@"; }; o -b -a <word> <word>; o -c; o -a',
+    ),
+}  # fmt: skip
+"""What each `<name>` in a script may become."""
+
+
+def habits(seed: int) -> Iterator[str]:
+    """Scripts made by the productions, without end."""
+    chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
+
+    def made(name: str, depth: int) -> str:
+        choices = PRODUCTIONS[name] if depth < 12 or name != "line" else PRODUCTIONS["run"]
+        return re.sub(r"<([a-z]+)>", lambda found: made(found[1], depth + 1), chance.choice(choices))
+
+    while True:
+        yield made("script", 0)
 
 
 # Soups of tokens

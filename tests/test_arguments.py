@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from vllm_runbooks import options
-from vllm_runbooks.arguments import Parsed, nearest, parse, parse_call
+from vllm_runbooks.arguments import Parsed, parse, parse_call
 from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds
 from vllm_runbooks.arguments.json_keys import judged, place
+from vllm_runbooks.arguments.spelling import alike
 
 _OLD, _MIDDLE, _NEW = "0.7.2", "0.11.0", "0.33.0"
 
@@ -25,6 +26,7 @@ def _says(parsed: Parsed, kind: str) -> dict[str, str]:
 
 
 _FAULTS: list[tuple[str, list[str | None], list[tuple[str, int | None, str | None]]]] = [
+    ("0.8.5", ["--model=a", "--model", "b"], [("conflict", 1, "--model"), ("duplicate", 1, "--model")]),
     (_NEW, ["m", "--port", "8000", "-tp", "2"], []),
     (_NEW, ["m", "--port", "eight"], [("wrong-type", 2, "--port")]),
     (_NEW, ["m", "--port=1.5"], [("wrong-type", 1, "--port")]),
@@ -312,7 +314,7 @@ def test_conditions_are_unknown_where_a_value_is() -> None:
 def test_nearest_prefers_letters_then_words() -> None:
     """A misspelling comes before a name that only shares words."""
     known = ["--max-model-len", "--max-num-seqs", "--model", "--max-lora-rank"]
-    assert nearest("--max-modle-len", known) == ["--max-model-len"]
+    assert alike("--max-modle-len", known) == ["--max-model-len"]
 
 
 _HOSTILE: list[list[str | None]] = [
@@ -344,3 +346,77 @@ def test_hostile_words_neither_raise_nor_hang(words: list[str | None], version: 
     start = time.process_time()
     parse(words, data)
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("release", "words", "expected"),
+    [
+        (_NEW, ["--gpu-memory-utilization", "1.5"], [(1, "more than 0 and at most 1")]),
+        (_NEW, ["--gpu-memory-utilization=0"], [(0, "more than 0 and at most 1")]),
+        (_NEW, ["--gpu-memory-utilization", "1"], []),
+        (_NEW, ["--tensor-parallel-size", "-1"], [(1, "at least 1")]),
+        (_NEW, ["--max-model-len", "-1", "--max-num-seqs", "8"], []),
+        (_NEW, ["--max-model-len", "-5"], [(1, "at least -1")]),
+        (_NEW, ["--max-num-batched-tokens", "4", "--max-num-seqs", "8"], [(3, "")]),
+        (_NEW, ["--max-loras", "0"], []),
+        (_NEW, ["--max-loras", "0", "--enable-lora"], [(2, "at least 1")]),
+        (_NEW, ["--gpu-memory-utilization", "x"], []),
+        (_NEW, ["--gpu-memory-utilization", "nan"], [(1, "more than 0 and at most 1")]),
+        (_NEW, ["--max-num-seqs", "9" * 4000], []),
+        (_MIDDLE, ["--enable-eplb"], [(0, "")]),
+        (_MIDDLE, ["--enable-eplb", "--enable-expert-parallel"], []),
+        (_MIDDLE, ["--gpu-memory-utilization", "0"], []),
+        (_OLD, ["--gpu-memory-utilization", "1.5"], [(1, "")]),
+        (_OLD, ["--tensor-parallel-size", "0"], []),
+    ],
+)
+def test_what_the_engine_refuses_is_told_beside_what_the_parser_takes(
+    release: str, words: list[str], expected: list[tuple[int, str]]
+) -> None:
+    """The word, and the bound of the very release where it is a number; the parser itself refuses none of it."""
+    parsed = parse(["m", *words], options.load(release))
+    found = [problem for problem in parsed.problems if problem.kind == "out-of-bounds"]
+
+    assert expected == [((problem.word or 0) - 1, problem.says["bound"]) for problem in found]
+    assert all(problem.says["bound"] or problem.says["message"] for problem in found)
+    assert not found or not parsed.is_refused
+
+
+def test_what_the_engine_refuses_is_told_of_a_call() -> None:
+    """A call goes the same way, and what cannot be known is not judged."""
+    call = {"gpu_memory_utilization": 80, "max_num_seqs": UNKNOWN, "tensor_parallel_size": 1, "hf_overrides": {"a": 1}}
+    found = parse_call(call, options.load(_NEW))
+
+    assert [(problem.kind, problem.keyword) for problem in found] == [("out-of-bounds", "gpu_memory_utilization")]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--hf-overrides.a", None], {"a": UNKNOWN}),
+        (["--hf-overrides.a", None, "--hf-overrides.b", "3"], {"a": UNKNOWN, "b": 3}),
+        (["--hf-overrides.a", "x"], {"a": "x"}),
+        (["--hf-overrides", ""], ""),
+    ],
+)
+def test_an_object_with_an_unknown_key_keeps_the_others(words: list[str | None], expected: Any) -> None:
+    """Put together from its keys it has no text of its own, and still is an object."""
+    assert expected == parse(["m", *words], options.load(_NEW)).flags["hf_overrides"]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "word", "switch"),
+    [
+        (["m", "--enforce-eager", "True"], "extra-positional", 2, "--enforce-eager"),
+        (["--trust-remote-code", "false", "m"], "extra-positional", 1, "--trust-remote-code"),
+        (["m", "--seed", "1", "true"], "extra-positional", 3, None),
+        (["m", "--enforce-eager", "None"], "extra-positional", 2, None),
+    ],
+)
+def test_a_yes_or_no_behind_a_switch_is_told_as_such(
+    words: list[str], kind: str, word: int, switch: str | None
+) -> None:
+    """Also where it took the place of the model; any other word is one too many."""
+    [problem] = [each for each in parse(words, options.load("0.19.0")).problems if each.is_refusal]
+
+    assert (problem.kind, problem.word, problem.says.get("switch")) == (kind, word, switch)

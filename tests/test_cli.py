@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import authoring, catalog, cli, session
+from vllm_runbooks import authoring, catalog, checking, cli, session
 from vllm_runbooks.cli import catalog as catalog_cli
 from vllm_runbooks.cli import output
 
@@ -624,3 +624,90 @@ def test_a_broken_file_of_ones_own_is_named_once(capsys: pytest.CaptureFixture[s
     assert error.count("\n") == 1
     assert "left out: " in error
     assert " more; `vllm-runbooks catalog check` lists all)" in error
+
+
+CONVERTED = """\
+export HF_TOKEN={token}
+export VLLM_LOGGING_LEVEL=DEBUG
+nohup vllm serve Qwen/Qwen3-8B --api-key second-secret-value-2 --port 8001 --max-model-len 8k \\
+  --chat-template '{{% if x %}}"a"$b{{% endif %}}' --limit-mm-per-prompt '{{"image": 2}}' > log 2>&1 &
+"""
+
+
+@pytest.mark.parametrize("to", ["shell", "docker", "compose", "systemd"])
+def test_a_start_is_written_in_another_form(capsys: pytest.CaptureFixture[str], tmp_path: Path, to: str) -> None:
+    """Read again it has the same options and variables; secrets are references; the rest is said beside it."""
+    token = "hf_" + "AbCdEfGh1234567890IjKlMnOp"
+    text = CONVERTED.format(token=token)
+    script = tmp_path / "run.sh"
+    script.write_text(text)
+    name = {"compose": "compose.yaml", "systemd": "vllm.service"}.get(to, "serve.sh")
+    target = tmp_path / name
+    status = cli.run(["convert", str(script), "--to", to, "--vllm", "0.19.0"])
+    out, err = capsys.readouterr()
+    status_again = cli.run(["convert", str(script), "--to", to, "--vllm", "0.19.0", "-o", str(target)])
+    before = checking.lint_text(text, vllm="0.19.0").deployments[0]
+    after = checking.lint_text(out, name=name, vllm="0.19.0").deployments[0]
+    hidden = {"api_key", "HF_TOKEN"}
+
+    assert status == status_again
+    assert target.read_text() == out
+    assert token not in out + err
+    assert "second-secret" not in out + err
+    assert {k: v for k, v in before.flags.items() if k not in hidden} == {
+        k: v for k, v in after.flags.items() if k not in hidden
+    }
+    assert (before.model, after.env["VLLM_LOGGING_LEVEL"]) == (after.model, "DEBUG")
+    assert "HF_TOKEN" in err
+    assert ("vllm/vllm-openai:v0.19.0" in out) is (to in ("docker", "compose"))
+
+
+def test_what_cannot_be_converted_is_status_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """One line on standard error, nothing on standard output."""
+    script = tmp_path / "run.sh"
+    script.write_text("vllm serve m &\nvllm serve n &\n")
+    (tmp_path / "none.sh").write_text("echo\n")
+    (tmp_path / "call.py").write_text("from vllm import LLM\nLLM('m')\n")
+    for arguments in (
+        (str(script),),
+        (str(script), "--to", "ham"),
+        (str(script), "--to", "shell", "--vllm", "banana"),
+        (str(script), "--to", "shell", "--start", "3"),
+        (str(tmp_path / "no.sh"), "--to", "shell"),
+        (str(tmp_path), "--to", "shell"),
+        (str(tmp_path / "none.sh"), "--to", "shell"),
+        (str(tmp_path / "call.py"), "--to", "shell"),
+        ("/bin/ls", "--to", "shell"),
+    ):
+        status = cli.run(["convert", *arguments])
+        out, err = capsys.readouterr()
+
+        assert (status, out) == (2, ""), arguments
+        assert len(err.splitlines()) == 1
+
+
+def test_what_another_form_does_not_say_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Mounts, the other starts, and an address that in a container is the container's own."""
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "docker run -v /data:/data --shm-size 10g vllm/vllm-openai:v0.19.0 --model m --host 127.0.0.1\nvllm serve n\n"
+    )
+    cli.run(["convert", str(script), "--to", "compose"])
+    _, err = capsys.readouterr()
+
+    assert "first of 2 starts" in err
+    assert "left out: -v /data:/data" in err
+    assert "left out: --shm-size 10g" in err
+    assert "the container's own" in err
+
+
+def test_the_command_of_a_log_is_told_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A text without a start is refused; of several, the answer says which one is taken."""
+    log = str(catalog.catalog_dir() / "cases" / "autoglm-3090-video-oom" / "startup.log")
+    (tmp_path / "none.sh").write_text("echo\n")
+    (tmp_path / "two.sh").write_text("vllm serve a &\nvllm serve b &\n")
+
+    assert cli.run(["diagnose", log, "--command", str(tmp_path / "none.sh")]) == 2
+    assert "holds no start of vLLM" in capsys.readouterr().err
+    assert cli.run(["diagnose", log, "--command", str(tmp_path / "two.sh")]) == 1
+    assert "holds 2 starts" in " ".join(capsys.readouterr().out.split())

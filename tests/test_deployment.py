@@ -328,10 +328,10 @@ def test_a_secret_is_written_as_a_reference(form: str) -> None:
         ('"${A:?first}" --port="$PORT"', ['"${A:?}"', '--port="${PORT:?}"']),
         ("$1 --seed $(date) --lora-modules $(a) $(b)", [
             '"${VALUE_1:?}"',
-            '--seed "${VLLM_SEED:?}"',
-            '--lora-modules "${VLLM_LORA_MODULES:?}" "${VLLM_LORA_MODULES_1:?}"',
+            '--seed "${ARG_SEED:?}"',
+            '--lora-modules "${ARG_LORA_MODULES:?}" "${ARG_LORA_MODULES_1:?}"',
         ]),
-        ("$(a) --model=$D/x $SEED", ['"${VALUE_1:?}"', '--model="${VLLM_MODEL:?}" "${SEED:?}"']),
+        ("$(a) --model=$D/x $SEED", ['"${VALUE_1:?}"', '--model="${ARG_MODEL:?}" "${SEED:?}"']),
     ],
 )  # fmt: skip
 def test_a_word_that_is_not_known_keeps_its_name(command: str, expected: list[str]) -> None:
@@ -372,3 +372,60 @@ def test_writing_is_deterministic_with_one_option_a_line() -> None:
         "  --port 8001 \\",
         "  --enforce-eager",
     ]
+
+
+SERVICE = "services:\n  a:\n    image: vllm/vllm-openai\n"
+
+
+def test_two_secrets_have_two_names() -> None:
+    """The environment's key is another one than the option's; one value has one name; no name is vLLM's own."""
+    text = "export VLLM_API_KEY=first-secret-1\nvllm serve m --api-key second-secret-2 --port $(a)\n"
+    (found,) = documents.read(text, "a.sh").starts
+    one = Deployment.of(found)
+    same = Deployment.of(documents.read(text.replace("second-secret-2", "first-secret-1"), "a.sh").starts[0])
+
+    assert deployment.references(one) == ("VLLM_API_KEY", "ARG_API_KEY", "ARG_PORT")
+    assert deployment.references(same) == ("VLLM_API_KEY", "ARG_PORT")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.sh", "export A=1\nvllm serve m\n", "vllm serve m\n"),
+        ("a.sh", "export A=1 # why\nvllm serve m\n", None),
+        ("a.sh", "A=1 B=2 vllm serve m\n", "B=2 vllm serve m\n"),
+        ("a.sh", "export A=1\nvllm serve m --port $A\n", None),
+        (
+            "a.sh",
+            "docker run -e A=1 \\\n  -e B=2 vllm/vllm-openai:v0.9.2 --model m\n",
+            "docker run \\\n  -e B=2 vllm/vllm-openai:v0.9.2 --model m\n",
+        ),
+        (
+            "a.service",
+            "[Service]\nEnvironment=A=1\nExecStart=/bin/vllm serve m\n",
+            "[Service]\nExecStart=/bin/vllm serve m\n",
+        ),
+        (
+            "c.yaml",
+            f"{SERVICE}    environment:\n      A: 1\n      B: 2\n    command: --model m\n",
+            f"{SERVICE}    environment:\n      B: 2\n    command: --model m\n",
+        ),
+        (
+            "c.yaml",
+            f"{SERVICE}    environment:\n      A: 1\n    command: --model m\n",
+            f"{SERVICE}    command: --model m\n",
+        ),
+        (
+            "a.py",
+            "import os\nos.environ['A'] = '1'\nfrom vllm import LLM\nLLM(model='m')\n",
+            "import os\nfrom vllm import LLM\nLLM(model='m')\n",
+        ),
+    ],
+)
+def test_a_variable_is_taken_out_with_what_is_there_for_it(name: str, text: str, expected: str | None) -> None:
+    """Its line, option, item or key; where a comment or another use would go with it, nothing."""
+    page = documents.read(text, name)
+    setting = page.starts[0].environment["A"]
+    made = editing.unset(page, setting)
+
+    assert (applied(text, made) if made else None) == expected

@@ -12,7 +12,7 @@ from cost import LIMIT, growth
 from vllm_runbooks import documents
 from vllm_runbooks.documents import Page, pages, starts, yaml_places
 from vllm_runbooks.documents.starts import Found
-from vllm_runbooks.excerpt import Excerpt, Places
+from vllm_runbooks.excerpt import Excerpt, Places, applied
 
 SHELL = r"""#!/bin/bash
 export CUDA_VISIBLE_DEVICES=0,1
@@ -475,12 +475,131 @@ def test_systemd_splits_a_command_by_its_own_rules(line: str, words: list[str | 
         ("pip install vllm", None),
         ("vllm bench serve --model m", None),
         ("grep 'vllm serve org/m' log", None),
+        ("systemd-run --user vllm serve org/m", ("serve", "org/m", True)),
+        ("conda run -n vllm vllm serve org/m", ("serve", "org/m", True)),
+        ("$(which vllm) serve org/m", ("serve", "org/m", True)),
+        ('"$(command -v vllm)" serve org/m', ("serve", "org/m", True)),
+        ("$VENV/bin/vllm serve org/m", ("serve", "org/m", True)),
+        ("$VLLM_BIN serve org/m", ("serve", "org/m", True)),
+        ("$PYTHON -m vllm.entrypoints.openai.api_server --model m", ("api_server", "--model m", True)),
+        ("apptainer exec --nv x.sif vllm serve org/m", ("serve", "org/m", True)),
+        ("apptainer run docker://vllm/vllm-openai:v0.9.0 --model m --port 1", ("image", "--model m --port 1", True)),
+        ("bash -euxo pipefail -c 'vllm serve org/m'", ("serve", "org/m", True)),
+        ("bash -c 'vllm serve $1' _ org/m", ("serve", "org/m", True)),
+        ("bash -c 'cd x; vllm serve org/m'", ("serve", "org/m", True)),
+        ('sh -c "exec vllm serve org/m --port $PORT"', ("serve", "org/m --port ?", True)),
+        ('sbatch --gres=gpu:1 --wrap="vllm serve org/m"', ("serve", "org/m", False)),
+        ("parallel vllm serve {} --port 1 ::: a b", ("serve", "? --port 1", False)),
+        ("echo org/m | xargs vllm serve --port 1", ("serve", "--port 1", False)),
+        ("pm2 start vllm -- serve org/m", ("serve", "org/m", False)),
+        ("python -c \"import os; os.system('vllm serve org/m')\"", ("serve", "org/m", True)),
+        ("docker compose run svc vllm serve org/m", ("serve", "org/m", True)),
+        ("docker-compose run svc vllm serve org/m", ("serve", "org/m", True)),
+        ('docker run --entrypoint "" vllm/vllm-openai:v0.9.0 vllm serve org/m', ("serve", "org/m", True)),
+        ("docker run --entrypoint bash vllm/vllm-openai -c 'vllm serve org/m'", ("serve", "org/m", True)),
+        ("docker run --entrypoint vllm vllm/vllm-openai serve org/m", ("serve", "org/m", True)),
+        ("vllm serve --help=listgroup", None),
+        ("docker run vllm/vllm-openai:v0.9.0 --help", None),
+        ("vllm chat --url http://localhost:8000/v1", None),
+        ("vllm serve MODEL [--port PORT] [--host HOST]", None),
+        ("vllm serve [model_tag] [options]", None),
+        ("vllm serve org/m [OPTIONS]", ("serve", "org/m", True)),
     ],
 )
 def test_wrappers_are_taken_off(command: str, expected: tuple[str, str, bool] | None) -> None:
     """What runs something else is seen through; what only mentions a start is none."""
     found = documents.read(command + "\n", "a.sh").starts
     assert ([expected] if expected else []) == [(one.entry, seen(one)[2], one.is_certain) for one in found]
+
+
+LOOP = "for port in 1 2; do\n  vllm serve m --port $port &\ndone\nwait\n"
+ARRAY = 'ARGS=(--port 1 --seed 2)\nvllm serve m "${ARGS[@]}"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        (LOOP, "shell", ["m --port 1", "m --port 2"]),
+        (ARRAY, "shell", ["m --port 1 --seed 2"]),
+        ("serve() {\n  vllm serve m --port $1\n}\nserve 1\n", "shell", ["m --port 1"]),
+        ('if [ -z "$X" ]; then\n  exit 1\nfi\nexec vllm serve "$X" --port 1\n', "shell", ["? --port 1"]),
+        ('srun -N1 -n 1 bash -c "vllm serve m --port 1"\n', "shell", ["m --port 1"]),
+        ("export A=1\nexport B=0,1\nvllm serve m -tp 2\n", "shell", ["m -tp 2"]),
+        ("cat <<EOF\nThis is a help text. It is long.\nOne more line of it.\nEOF\nvllm serve m\n", "shell", ["m"]),
+        ("cat > c.yml <<EOF\nservices:\n  a:\n    image: vllm/vllm-openai\nEOF\nvllm serve m\n", "shell", None),
+        ("To start it, run this:\n\nvllm serve m --port 1\n\nThen use it.\n", "page", ["m --port 1"]),
+        ("Server command:\nvllm serve m --port 1\n", "page", ["m --port 1"]),
+        ("Title\n=====\n\nvllm serve m --port 1\n", "page", ["m --port 1"]),
+        (f"First install it.\nThen run this loop:\n\n{LOOP}\nThat is all there is.\nEnjoy!\n", "page", None),
+        (f"First install it.\nThen use a list:\n\n{ARRAY}\nThat is all.\n", "page", ["m --port 1 --seed 2"]),
+        ("I use this: vllm serve m --port 1. It's slow, but it works.\n", "page", ["m --port 1"]),
+        ('args = ["--model", "m"]\nimage = "vllm/vllm-openai"\n', "page", []),
+        ("vllm serve m--port 1--seed 2\n", "page", ["m --port 1 --seed 2"]),
+        ("vllm serve /x/models--a--b/snapshots/c --port 1\n", "shell", ["/x/models--a--b/snapshots/c --port 1"]),
+        ("docker run `\n  vllm/vllm-openai `\n  --model m\nThis is for PowerShell only.\n", "page", ["--model m"]),
+    ],
+)
+def test_a_script_is_told_from_a_page(text: str, kind: str, words: list[str] | None) -> None:
+    """Without a name what most lines are tells the kind; in a page, parts of scripts are followed as well."""
+    page = documents.read(text)
+
+    assert kind == page.kind
+    if words is not None:
+        assert words == [seen(one)[2] for one in page.starts]
+    elif "loop" in text:
+        assert [seen(one)[2] for one in page.starts] == ["m --port 1", "m --port 2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("main.tf", "page"), ("a.toml", "page"), ("run.ps1", "page"), ("run.bat", "page"), ("pod.json", "yaml")],
+)
+def test_other_languages_are_no_scripts(name: str, kind: str) -> None:
+    """What no shell reads is not judged as a shell's."""
+    assert kind == documents.read('image = "vllm/vllm-openai"\ncommand = ["--model", "m"]\n', name).kind
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("vllm serve <model> [options]", "?"),
+        ("vllm serve <model> --tensor-parallel-size <N>", "? --tensor-parallel-size ?"),
+        ("vllm serve MODEL --port PORT", "MODEL --port ?"),
+        ("vllm serve {model} --port {port}", "? --port ?"),
+        ("vllm serve m --hf-overrides '{...}'", "m --hf-overrides ?"),
+        ("vllm serve m --attention-backend FLASH_ATTN", "m --attention-backend FLASH_ATTN"),
+    ],
+)
+def test_what_is_to_be_filled_in_is_not_known(command: str, words: str) -> None:
+    """In a page, and in a command that is typed, such words are names of values; in a script they are words."""
+    for text, name in ((command + "\n", ""), (f"```bash\n{command}\n```\n", "a.md")):
+        page = documents.read(text, name)
+        assert [words] == [seen(one)[2] for one in page.starts]
+        assert page.troubles == ()
+
+
+def test_a_here_document_is_read_as_the_shell_writes_it() -> None:
+    """Without quotes around its mark, backslashes that quote are gone in the file."""
+    text = (
+        "cat > a.sh <<EOF\nvllm serve \\$M \\\\\n  --port 1\nEOF\ncat > b.sh <<'EOF'\nvllm serve m \\\n --port 2\nEOF\n"
+    )
+    page = documents.read(text, "run.sh")
+
+    assert [seen(one)[2] for one in page.starts] == ["? --port 1", "m --port 2"]
+    assert page.troubles == ()
+
+
+def test_options_of_a_batch_system_are_no_comments_about_vllm() -> None:
+    """`#SBATCH --nodes=1` says nothing of vLLM's options."""
+    page = documents.read("#!/bin/bash\n#SBATCH --nodes=1\n# --seed 2 was here\nvllm serve m\n", "a.slurm")
+
+    assert [[word.value for word in one.words] for one in page.loose] == [["--seed", "2"]]
+
+
+def test_nested_starts_of_containers_end() -> None:
+    """However often a command repeats what starts a container."""
+    for again in ("docker run a ", "apptainer exec a.sif ", "docker exec a ", "kubectl exec a -- "):
+        assert documents.read(again * 3000, "a.sh").starts == ()
 
 
 def test_a_repeated_entry_point_is_a_trouble() -> None:
@@ -503,6 +622,129 @@ def test_broken_yaml_is_one_trouble_with_its_line(text: str, kind: str, line: in
     """Tabs, wrong nesting, repeated keys and unknown aliases are told with the place."""
     (trouble,) = documents.read(text, "compose.yaml").troubles
     assert (kind, line) == (trouble.kind, Places(text)(trouble.start).line)
+
+
+def pod(arguments: str, more: str = "") -> str:
+    return (
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n    image: vllm/vllm-openai\n"
+        f"    args: {arguments}\n{more}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        (pod("[--model, m, --port, '1']"), []),
+        (pod("[--model, m, --port, 1]"), ["file.not-a-text"]),
+        (pod("[--model, m, '--port 1']"), ["file.two-words-in-item"]),
+        (pod('["--model=m --port 1"]'), ["file.two-words-in-item"]),
+        (
+            pod("[--model, m]", "    env:\n    - {name: A, value: 1}\n    - {name: B, value: yes}\n"),
+            ["file.not-a-text"] * 2,
+        ),
+        (pod('\n    - --model=m\n    - --hf-overrides={"a": 1}'), ["file.not-a-text"]),
+        (pod("[--model, m, '--x={{ .Values.a }}', {{ .Values.b | quote }}]"), []),
+        ("services:\n  a:\n    image: vllm/vllm-openai\n    command: [--model, m, --port, 1]\n", ["file.not-a-text"]),
+        ("services:\n  a:\n    image: b\n    command: [serve, --port, 1, '--x y']\n", []),
+        ("services:\n  a:\n    entrypoint: [sh, -c]\n    command: ['vllm serve m --port 1']\n", []),
+    ],
+)
+def test_an_item_of_a_list_is_one_text(text: str, kinds: list[str]) -> None:
+    """What is no text, or more than one word, is told where vLLM is given it."""
+    assert kinds == [one.kind for one in documents.read(text, "a.yaml").troubles]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "services: {a: {build: ., command: --model m --dtype half}}",
+            [("compose", "image", "--model m --dtype half")],
+        ),
+        ("services: {a: {build: ., command: --host a --port 1}}", []),
+        ("services: {a: {build: ., command: --model m --ctx-size 1 --n-gpu-layers 9 --jinja}}", []),
+        (
+            "services: {a: {image: vllm/vllm-openai, entrypoint: [], command: vllm serve m}}",
+            [("compose", "serve", "m")],
+        ),
+        (
+            "kind: InferenceService\nspec: {predictor: {model: {modelFormat: {name: vLLM}, args: [--seed=1]}}}",
+            [("kubernetes", "image", "--seed=1")],
+        ),
+        (
+            'containerDefinitions: [{image: vllm/vllm-openai, command: ["--model", "m"]}]',
+            [("compose", "image", "--model m")],
+        ),
+        ("tasks: {serve: {cmds: ['vllm serve {{.M}} --port 1']}}", [("shell", "serve", "? --port 1")]),
+        (
+            (
+                "kind: Pod\nspec:\n  containers:\n  - image: '{{ default \"a\" .x }}'\n    name: a\n"
+                '    command: [vllm, serve, {{ .m | quote }}, --port, "1"]\n'
+            ),
+            [("kubernetes", "serve", "? --port 1")],
+        ),
+    ],
+)
+def test_containers_are_found_in_manifests_of_all_kinds(text: str, found: list[tuple[str, str, str]]) -> None:
+    """Of an image that is built or named elsewhere, its arguments tell whether it is vLLM."""
+    page = documents.read(text + "\n", "a.yaml")
+
+    assert found == [seen(one) for one in page.starts]
+    assert page.troubles == ()
+
+
+def test_further_arguments_of_a_chart_are_options() -> None:
+    """A list that a chart adds to its own start stands apart from any command."""
+    page = documents.read("vllmConfig:\n  extraArgs: [--seed, '1']\n", "values.yaml")
+
+    assert [[word.value for word in one.words] for one in page.loose] == [["--seed", "1"]]
+
+
+@pytest.mark.parametrize(
+    "body", ["vllm serve m \\ \n  --port 1", "vllm serve m\n  --port 1", "vllm serve m \\\n# c\n--port 1"]
+)
+def test_a_mended_script_stays_in_its_manifest(body: str) -> None:
+    """An edit of a script within YAML keeps the indentation, so that the file stays YAML."""
+    lines = "".join(f"      {line}\n" for line in body.split("\n"))
+    text = pod("\n    - |\n" + lines.rstrip("\n")).replace("    args:", "    command: [sh, -c]\n    args:")
+    page = documents.read(text, "a.yaml")
+    edits = [edit for one in page.troubles for edit in one.edits]
+    again = documents.read(applied(text, edits), "a.yaml")
+
+    assert edits
+    assert [seen(one)[2] for one in again.starts] == ["m --port 1"]
+    assert again.troubles == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "kinds", "words"),
+    [
+        ("ExecStart=/bin/vllm serve m >> /var/log/x 2>&1", ["file.systemd-operator"], ["m"]),
+        ("ExecStart=-/bin/vllm serve m --port $(cat p)", ["file.systemd-operator"], ["m --port"]),
+        ("ExecStart=/bin/bash -c 'vllm serve m > x'", [], ["m"]),
+        ("ExecStart=/bin/vllm serve m --served-model-name 'a > b'", [], ["m --served-model-name a > b"]),
+        ("Environment=A=1 2\nExecStart=/bin/vllm serve m", ["file.systemd-assignment"], ["m"]),
+        ('Environment="A=1 2" B=3\nExecStart=/bin/vllm serve m', [], ["m"]),
+    ],
+)
+def test_a_unit_starts_no_shell(lines: str, kinds: list[str], words: list[str]) -> None:
+    """Signs of a shell, and words that set nothing, are told."""
+    page = documents.read(f"[Service]\n{lines}\n", "a.service")
+
+    assert kinds == [one.kind for one in page.troubles]
+    assert words == [seen(one)[2] for one in page.starts]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[Container]\nImage=vllm/vllm-openai:v0.9.0\nExec=--model m --port 1\n", ("image", "--model m --port 1")),
+        ("[program:vllm]\ncommand=/bin/vllm serve m --port 1\n", ("serve", "m --port 1")),
+    ],
+)
+def test_units_of_others_are_read_as_well(text: str, found: tuple[str, str]) -> None:
+    """Those of podman and of supervisord."""
+    assert [found] == [seen(one)[1:] for one in documents.read(text).starts]
 
 
 def test_an_argument_vector_is_read_as_it_is() -> None:

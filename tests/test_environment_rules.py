@@ -8,6 +8,7 @@ from vllm_runbooks import documents, options, session
 from vllm_runbooks.excerpt import applied
 from vllm_runbooks.lint import environment_rules
 from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.releases import dump_parser
 
 TABLES = session.knowledge().tables
 SERVE = "vllm serve /m\n"
@@ -41,6 +42,11 @@ def hits(text: str, vllm: str, name: str = "run.sh") -> list[Hit]:
         ("0.19.0", "CUDA_VISIBLE_DEVCES=1", "environment.wrong-name", "CUDA_VISIBLE_DEVICES=1"),
         ("0.19.0", "MUSA_VISIBLE_DEVICES=1", None, "MUSA_VISIBLE_DEVICES=1"),
         ("0.19.0", "NCCL_P2P_LEVEL=nvl", "environment.wrong-value", "NCCL_P2P_LEVEL=NVL"),
+        # Handed on unread to what refuses it; small letters do from some release on.
+        ("0.19.0", "VLLM_LOGGING_LEVEL=warn", None, "VLLM_LOGGING_LEVEL=warn"),
+        ("0.19.0", "VLLM_LOGGING_LEVEL=loud", "environment.refused-value", "VLLM_LOGGING_LEVEL=loud"),
+        ("0.32.0", "VLLM_LOGGING_LEVEL=inf", "environment.refused-value", "VLLM_LOGGING_LEVEL=INFO"),
+        ("0.7.3", "VLLM_LOGGING_LEVEL=warning", "environment.refused-value", "VLLM_LOGGING_LEVEL=WARNING"),
         ("0.19.0", "CUDA_VISIBLE_DEVICES=" + "1," * 2000 + "x", None, "CUDA_VISIBLE_DEVICES=" + "1," * 2000 + "x"),
     ],
 )
@@ -113,3 +119,32 @@ def test_interfaces_are_compared_as_nccl_reads_them(nccl: str, gloo: str, is_tol
 def test_a_variable_of_the_shell_alone_is_told_where_vllm_would_read_it(lines: str, is_told: bool) -> None:  # noqa: FBT001
     """Not where the script uses it, exports it, or is given it from outside."""
     assert is_told == ("environment.not-exported" in {hit.rule for hit in hits(lines + SERVE, "0.19.0")})
+
+
+@pytest.mark.parametrize(
+    ("value", "gpus", "expected"),
+    [
+        ("0,1,2,3", 2, [("environment.no-such-gpu", "2")]),
+        ("0,1", 2, []),
+        ("0, 2", 2, [("environment.no-such-gpu", "2")]),
+        ("7", None, []),
+        ("1,1", None, [("environment.gpu-twice", "1")]),
+        ("0,-1,9", 2, []),
+        ("GPU-a,GPU-b", 2, []),
+        ("$GPUS", 2, []),
+        ("", 2, []),
+    ],
+)
+def test_gpus_that_are_not_there_are_told(value: str, gpus: int | None, expected: list[tuple[str, str]]) -> None:
+    """Numbers count from 0; what stands behind a negative one is not read."""
+    text = f"export CUDA_VISIBLE_DEVICES='{value}'\n{SERVE}"
+    data = options.load("0.19.0")
+    page = documents.read(text.replace("'$GPUS'", '"$GPUS"'), "run.sh")
+    found = environment_rules.of_page(page, lambda _: data, TABLES, gpus)
+
+    assert expected == [(hit.rule, text[hit.start : hit.end]) for hit in found if "gpu" in hit.rule]
+
+
+def test_values_are_judged_by_the_texts_that_the_releases_were_tried_with() -> None:
+    """A text that was not tried is judged by one that was; both lists are the same."""
+    assert environment_rules._TRIED == dump_parser._ENVIRONMENT_PROBES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -267,6 +268,7 @@ def test_migrating_names_what_moves(capsys: pytest.CaptureFixture[str], tmp_path
         "from": 0.9,
         "to": 0.92,
         "explicit": True,
+        "note": "The server takes a larger or smaller part of each GPU's memory.",
     }
     assert "--swap-space" not in found["fixed"]
     assert "--gpu-memory-utilization 0.9" in found["fixed"]
@@ -353,3 +355,209 @@ def test_a_secret_is_hidden_however_it_is_given(name: str, text: str, secret: st
 
     assert secret not in issue_views.to_json(found) + issue_views.text(found, name) + issue_views.github(found, name)
     assert secret not in issue_views.to_json(moved) + issue_views.changes(moved)
+
+
+SERVE = "vllm serve m --host 127.0.0.1"
+SERVICE = "services:\n  a:\n    image: vllm/vllm-openai:v0.11.0\n"
+MOVES = [
+    (
+        "0.6.6",
+        "0.33.0",
+        f"export VLLM_ATTENTION_BACKEND=FLASHINFER\n{SERVE}\n",
+        "--attention-backend FLASHINFER",
+        "export",
+    ),
+    ("0.11.0", "0.33.0", f"export VLLM_ATTENTION_BACKEND=XFORMERS\n{SERVE}\n", "=XFORMERS", "--attention-backend"),
+    ("0.8.5", "0.16.0", f"export VLLM_FLASH_ATTN_VERSION=3\n{SERVE}\n", '{"flash_attn_version": 3}', "export"),
+    ("0.11.0", "0.33.0", f"VLLM_TORCH_PROFILER_DIR=/t {SERVE}\n", '"profiler": "torch"', "VLLM_TORCH"),
+    ("0.8.5", "0.16.0", f"export VLLM_USE_V1=0\n{SERVE}\n", "vllm serve", "VLLM_USE_V1"),
+    (
+        "0.8.5",
+        "0.16.0",
+        f"export VLLM_USE_V1=0\necho $VLLM_USE_V1\n{SERVE} --port $VLLM_USE_V1\n",
+        "export VLLM_USE_V1=0",
+        "@",
+    ),
+    (
+        "0.32.0",
+        "0.11.0",
+        f"{SERVE} --attention-backend FLASHMLA\n",
+        "VLLM_ATTENTION_BACKEND=FLASHMLA vllm",
+        "--attention",
+    ),
+    ("0.17.1", "0.19.0", f"{SERVE}\n", "vllm serve", "cascade"),
+    ("0.9.2", "0.16.0", f"{SERVE}\n", "--enable-log-requests", "None"),
+    ("0.9.2", "0.33.0", f"{SERVE} --disable-log-requests\n", "--disable-log-requests", "--enable-log-requests"),
+    ("0.7.3", "0.8.5", f"{SERVE}\n", "--generation-config vllm", "VLLM_USE_V1"),
+    ("0.7.3", "0.8.5", f"{SERVE}\n", "--max-num-seqs 256", "None"),
+    ("0.11.0", "0.33.0", f"{SERVE} --config serve.yaml\n", "serve.yaml", "--gpu-memory-utilization"),
+    (
+        "0.8.5",
+        "0.33.0",
+        "from vllm import LLM\nLLM(model='m', swap_space=4)\n",
+        "gpu_memory_utilization=0.9",
+        "swap_space",
+    ),
+    (
+        "0.11.0",
+        "0.19.0",
+        "docker run --gpus all -e VLLM_ATTENTION_BACKEND=FLASH_ATTN vllm/vllm-openai:v0.11.0 --model m\n",
+        "vllm/vllm-openai:v0.19.0 --model m --attention-backend FLASH_ATTN",
+        "-e ",
+    ),
+    (
+        "0.11.0",
+        "0.19.0",
+        f"{SERVICE}    environment:\n      VLLM_ATTENTION_BACKEND: FLASH_ATTN\n    command: --model m\n",
+        "command: --model m --attention-backend FLASH_ATTN",
+        "environment",
+    ),
+]
+
+
+@pytest.mark.parametrize(("from_", "to", "text", "there", "gone"), MOVES)
+def test_a_move_rewrites_what_is_certain(from_: str, to: str, text: str, there: str, gone: str) -> None:
+    """Variables become the options that replaced them, and back; defaults that matter are kept; nothing idle comes."""
+    _, rewritten = checking.migrate_text(text, from_=from_, to=to)
+
+    assert there in rewritten
+    assert gone not in rewritten
+    assert not {"None", "True", "False"} & set(rewritten.split())
+
+
+@pytest.mark.parametrize(
+    ("from_", "to", "text", "expected"),
+    [
+        ("0.7.3", "0.8.5", CLEAN, [("VLLM_USE_V1", False, True)]),
+        ("0.6.6", "0.16.0", CLEAN, [("VLLM_USE_V1", False, True)]),
+        ("0.7.3", "0.8.5", f"export VLLM_USE_V1=1\n{CLEAN}", []),
+        ("0.8.5", "0.33.0", CLEAN, [("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", False, True)]),
+        (
+            "0.16.0",
+            "0.33.0",
+            CLEAN.replace("\n", " --enable-auto-tool-choice --tool-call-parser hermes\n"),
+            [
+                ("VLLM_ENFORCE_STRICT_TOOL_CALLING", False, True),
+                ("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", False, True),
+            ],
+        ),
+    ],
+)
+def test_a_move_names_the_variables_whose_default_changed(
+    from_: str, to: str, text: str, expected: list[tuple[str, Any, Any]]
+) -> None:
+    """Where they matter and are not set: the engine, the memory, tool calls."""
+    found, _ = checking.migrate_text(text, from_=from_, to=to)
+
+    assert [(c.option, c.from_, c.to) for c in found.changed_defaults if c.option.startswith("VLLM_")] == expected
+    assert [c.option for c in found.changed_defaults if not c.note] == []
+
+
+def test_every_changed_default_was_looked_at() -> None:
+    """From each known release to the next no default changes that nobody has reviewed."""
+    known = options.known_releases()
+    reviewed = session.knowledge().specs.defaults.options
+    named = {
+        change.option
+        for one, other in pairwise(known)
+        for change in checking.migrate_text("vllm serve m\n", from_=one, to=other)[0].changed_defaults
+    }
+
+    assert sorted(name for name in named if not name.startswith("VLLM_") and name not in reviewed) == []
+
+
+CONFIG = """\
+# settings
+port: 8000
+max-modle-len: 4096
+enforce-eager: true
+gpu-memory-utilization: high
+api-key: shorty
+"""
+
+
+def test_the_options_in_a_configuration_file_are_judged(tmp_path: Path) -> None:
+    """At the word that names it, with its line; the command line wins; what is not beside the script is unknown."""
+    (tmp_path / "serve.yaml").write_text(CONFIG)
+    (tmp_path / "link.yaml").symlink_to("/etc/hostname")
+    text = f"{SERVE} --config serve.yaml --port 8001\n{SERVE} --config none.yaml\n{SERVE} --config link.yaml\n"
+    found = checking.lint_text(text, name="run.sh", vllm="0.19.0", folder=tmp_path)
+    said = [(i.rule, i.line, i.message.split(":")[0]) for i in found.issues if i.rule.startswith("option.")]
+
+    assert said == [
+        ("option.unknown", 1, "serve.yaml, line 3"),
+        ("option.wrong-type", 1, "serve.yaml, line 5"),
+        ("option.config-unknown", 2, "What none.yaml says is not known here, so its options are not judged."),
+        ("option.config-unknown", 3, "What link.yaml says is not known here, so its options are not judged."),
+    ]
+    assert found.deployments[0].flags["port"] == 8001
+    assert found.deployments[0].flags["enforce_eager"] is True
+    assert "shorty" not in issue_views.to_json(found)
+    assert "safety.secret-in-arguments" not in rules(found)
+    assert "option.config-unknown" in rules(checking.lint_text(text, vllm="0.19.0"))
+
+
+CALLS = """\
+from vllm import LLM, EngineArgs
+llm = LLM(
+    model="m",
+    tensor_parallel_sise=2,
+    swap_space=4,  # GiB
+    task="generate",
+    speculative_model="d",
+    num_speculative_tokens=5,
+    dtype="bfloat",
+)
+args = EngineArgs(model="m", guided_decoding_backend="outlines", disable_mm_preprocessor_cache=True)
+"""
+MENDED_CALLS = """\
+from vllm import LLM, EngineArgs
+llm = LLM(
+    model="m",
+    tensor_parallel_size=2,
+    # GiB
+    runner="generate",
+    speculative_config={"model": "d", "num_speculative_tokens": 5},
+    dtype="bfloat",
+)
+args = EngineArgs(model="m", structured_outputs_config={"backend": "outlines"}, mm_processor_cache_gb=0)
+"""
+
+
+def test_a_call_is_judged_and_mended_in_python() -> None:
+    """Its readers know keyword arguments: no message speaks of an option, and every fix is Python."""
+    found = checking.lint_text(CALLS, name="a.py", vllm="0.33.0", fix=True)
+
+    assert [issue.message for issue in found.issues if "--" in issue.message or "parser refuses" in issue.message] == []
+    assert found.fixed == MENDED_CALLS
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("vllm serve m --api-key sesame --bogus 1\n", "sesame"),
+        ("K=sesame\nvllm serve m --api-key $K --max-modle-len 3\n", "sesame"),
+        ("vllm serve m --api-key=se'sa'me --max-modle-len 3\n", "se'sa'me"),
+        ("export A=1 MY_PASSWORD=opened\nvllm serve m --served-model-name opened --bogus\n", "MY_PASSWORD=opened"),
+        ("vllm serve m --api-key \\\n  sesame \\\n  --swap-space 4\n", "sesame"),
+        (f"{SERVICE}    environment: {{API_KEY: opened}}\n    command: --bogus\n", "opened"),
+    ],
+)
+def test_a_short_secret_is_hidden_everywhere(text: str, secret: str) -> None:
+    """In the findings, the flags, the mended text and the difference, though it may be a word like any other."""
+    found = checking.lint_text(text, vllm="0.33.0", fix=True)
+    moved, _ = checking.migrate_text(text, from_="0.17.1", to="0.33.0")
+
+    assert secret not in issue_views.to_json(found)
+    assert secret not in issue_views.to_json(moved)
+    assert (
+        secret
+        not in issue_views.github(found, "a.sh") + issue_views.issues(found).html + issue_views.starts(found).html
+    )
+
+
+def test_a_key_that_is_a_word_of_the_command_leaves_the_command_readable() -> None:
+    """A key `vllm` is hidden where it is the key, and `vllm serve` stays."""
+    found = checking.lint_text("vllm serve m --api-key vllm --swap-space 4\n", vllm="0.33.0", fix=True)
+
+    assert found.fixed == "vllm serve m --api-key [secret-1]\n"

@@ -52,6 +52,9 @@ def only(shelf: Specs, rule: str, flags: Mapping[str, Any], **known: Any) -> Jud
 
 
 QWEN3 = {"model": "Qwen/Qwen3-8B"}
+CODER = "Qwen/Qwen3-Coder-30B-A3B-Instruct"
+GEMMA3 = {"model": "google/gemma-3-27b-it"}
+GPT_OSS = {"model": "openai/gpt-oss-20b"}
 GLM = {"model": "/models/AutoGLM-Phone-9B"}
 CUTS = {"model": "Qwen/Qwen3-235B-A22B-FP8"}
 TEMPLATE = "/x/tool_chat_template_gemma4.jinja"
@@ -108,7 +111,19 @@ BROKEN: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = [
     ("tool-parser-unknown", {"tool_call_parser": "gemma4", "enable_auto_tool_choice": True}, {}, {"parser": "gemma4"}),
     ("reasoning-parser-unknown", {"reasoning_parser": "qwen33"}, {}, {"parser": "qwen33"}),
     ("tool-parser-of-others", {"tool_call_parser": "mistral"}, QWEN3, {"fitting": "hermes"}),
-    ("reasoning-parser-of-others", {"reasoning_parser": "deepseek_r1"}, QWEN3, {"fitting": "qwen3"}),
+    ("reasoning-parser-of-others", {"reasoning_parser": "granite"}, QWEN3, {"fitting": "qwen3"}),
+    ("tool-parser-of-others", {"tool_call_parser": "hermes"}, {"name": CODER}, {"model": CODER}),
+    ("tool-parser-of-others", {"tool_call_parser": "hermes"}, {"name": "/m/Qwen3-Coder-30B"}, {}),
+    ("quantization-groups-cut", {"tensor_parallel_size": 8}, {"model": "MiniMaxAI/MiniMax-M2.5"}, {"share": "192"}),
+    ("float16-unsupported", {"dtype": "half"}, GEMMA3, {"kind": "gemma3"}),
+    ("bfloat16-unsupported", {"dtype": "bfloat16"}, {"gpus": "T4", **GEMMA3}, {"nearest": "float32"}),
+    ("bfloat16-cast", {}, {"gpus": "T4", **GEMMA3}, {"type": "float32"}),
+    ("quantization-differs", {"quantization": "fp8"}, {**GPT_OSS, "name": "openai/gpt-oss-20b"}, {"stored": "mxfp4"}),
+    ("quantization-absent", {"quantization": "awq"}, {**QWEN3, "name": "qwen/qwen3-8b"}, {"asked": "awq"}),
+    ("slower-kernel", {"quantization": "awq"}, {"gpus": "A100-80GB"}, {"faster": "awq_marlin"}),
+    ("type-unsupported", {"dtype": "half"}, {**GPT_OSS, "name": "openai/gpt-oss-20b"}, {"takes": "bfloat16"}),
+    ("type-unsupported", {"dtype": "float", "quantization": "fp8"}, {}, {"takes": "bfloat16 or float16"}),
+    ("lora-not-enabled", {"lora_modules": [{"name": "a", "path": "/a"}]}, {}, {}),
     (
         "chat-template-of-others",
         {"chat_template": "/x/tool_chat_template_mistral.jinja"},
@@ -202,6 +217,17 @@ SILENT: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("one host alone", {"host": "127.0.0.1"}, {"entry": "serve"}),
     ("a socket", {"uds": "/run/vllm.sock"}, {"entry": "serve"}),
     ("a folder of media", {"allowed_local_media_path": "/data"}, {}),
+    ("pictures alone", {"limit_mm_per_prompt": {"video": 0}}, GLM),
+    ("a parser of the same mark", {"reasoning_parser": "deepseek_r1"}, QWEN3),
+    ("a parser of its own", {"reasoning_parser": "deepseek_r1"}, {"name": "Qwen/Qwen3-30B-A3B-Thinking-2507"}),
+    ("a model of another house", {"tool_call_parser": "hermes"}, {"name": "house/Qwen3-Coder-30B"}),
+    ("ranks that are started from outside", {"distributed_executor_backend": "external_launcher"}, {"device_count": 8}),
+    ("a folder of any weights", {"quantization": "fp8"}, {**GPT_OSS, "name": "/models/gpt-oss-20b"}),
+    ("an option that is overruled", {"quantization": "fp8"}, {**GPT_OSS, "name": GPT_OSS["model"], "vllm": "0.33.0"}),
+    ("a type of several methods", {"dtype": "bfloat16"}, {"name": "Qwen/Qwen3-8B-AWQ"}),
+    ("a half that is borne", {"dtype": "half"}, QWEN3),
+    ("a half that is not refused yet", {"dtype": "half"}, {**GEMMA3, "vllm": "0.8.5"}),
+    ("adapters that a file may allow", {"lora_modules": UNKNOWN}, {"is_elided": True}),
     ("trust withheld", {"trust_remote_code": False}, {}),
 ]
 
@@ -218,7 +244,7 @@ def test_what_is_right_or_unknown_is_not_judged(
 def test_every_rule_is_shown_to_hold() -> None:
     """No rule is listed that no example above or below reaches."""
     shown = {f"meaning.{case[0]}" for case in BROKEN} | {f"safety.{case[0]}" for case in UNSAFE}
-    assert shown | {"meaning.gpu-overcommitted", "meaning.gpu-shared"} == meaning.RULES
+    assert shown | {"meaning.gpu-overcommitted", "meaning.gpu-shared", "meaning.port-shared"} == meaning.RULES
 
 
 @pytest.mark.parametrize(
@@ -247,6 +273,30 @@ def test_starts_that_share_a_gpu_are_told(
     assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("starts", "known", "expected"),
+    [
+        ([{}, {}], {}, [1]),
+        ([{"port": 8001}, {"port": 8002}, {"port": 8001}], {}, [2]),
+        ([{"port": 8001}, {"port": 8001}, {"port": 8001}], {}, [1, 2]),
+        ([{"host": "127.0.0.1"}, {"host": "0.0.0.0"}], {}, [1]),  # noqa: S104 - what is judged
+        ([{"host": "10.0.0.1"}, {"host": "10.0.0.2"}], {}, []),
+        ([{"port": UNKNOWN}, {"port": UNKNOWN}], {}, []),
+        ([{"uds": "/a"}, {"uds": "/b"}, {"headless": True}], {}, []),
+        ([{}, {}], {"has_own_network": True}, []),
+        ([{}, {}], {"is_elided": True}, []),
+    ],
+)
+def test_servers_on_one_port_are_told(
+    shelf: Specs, starts: list[dict[str, Any]], known: dict[str, Any], expected: list[int]
+) -> None:
+    """Each server whose port an earlier one of the same host has; one that is not known to be the host's is not."""
+    commands = [
+        command(shelf, flags, entry="serve", defaults={"port": 8000, "host": None}, **known) for flags in starts
+    ]
+    assert [index for index, said in meaning.judge_together(commands) if said.rule == "meaning.port-shared"] == expected
+
+
 VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.lists(st.text(), max_size=2)
 DESTS = (
     "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "nnodes", "dtype", "quantization",
@@ -268,7 +318,8 @@ def test_no_value_raises(shelf: Specs, flags: dict[str, Any], model: str | None,
     judged = command(shelf, flags, vllm, model, gpus, entry="serve")
     for judgement in meaning.judge(judged):
         assert all(isinstance(value, str) for value in judgement.says.values())
-    assert list(meaning.judge_together([judged, judged])) == []
+    together = [judgement for _, judgement in meaning.judge_together([judged, judged])]
+    assert {judgement.rule for judgement in together} <= {"meaning.port-shared"}
 
 
 def test_every_release_whose_options_are_known_has_its_support() -> None:
@@ -284,6 +335,7 @@ def test_every_release_whose_options_are_known_has_its_support() -> None:
         ("tool_parsers", "minimax", "0.9.2", "0.24.0"),
         ("reasoning_parsers", "deepseek_r1", "0.7.2", None),
         ("quantizations", "gptq_marlin_24", "0.6.6", "0.16.0"),
+        ("activations", "mxfp4", "0.10.2", None),
         ("cache_types", "fp8_ds_mla", "0.11.2", None),
         ("backends", "XFORMERS", "0.6.6", "0.12.0"),
         ("modalities", "Glm4vForConditionalGeneration", "0.9.2", None),
@@ -306,9 +358,11 @@ SOURCES = {
     ),
     "model_executor/layers/quantization/awq.py": (
         "class Base:\n    @classmethod\n    def get_min_capability(cls):\n        return 75\n"
+        "    def get_supported_act_dtypes(self):\n        return [torch.half, torch.bfloat16]\n"
         "class AWQConfig(Base): pass\n"
         "class OddConfig:\n    def get_min_capability(self):\n        return 80 if x else 90\n"
     ),
+    "config/model.py": '_FLOAT16_NOT_SUPPORTED_MODELS = {"b": "Overflows.", "a": "Overflows."}\n',
     "config/cache.py": 'CacheDType = Literal["auto", "fp8"]\n',
     "v1/attention/backends/registry.py": (
         "class AttentionBackendEnum(Enum):\n"
@@ -366,6 +420,7 @@ def test_a_release_is_read_from_its_sources(release: Path) -> None:
     assert list(facts["reasoning_parsers"]) == ["r", "s"]
     assert facts["quantizations"] == {"awq": 75, "odd": None}
     assert list(facts["deprecated_quantizations"]) == ["odd"]
+    assert facts["activations"] == {"awq": ["bfloat16", "float16"]}
     assert list(facts["cache_types"]) == ["auto", "fp8"]
     fast = {"8.0", "8.6", "8.9", "9.0", "12.0", "12.1"}
     assert set(facts["backends"]["FAST"]["capabilities"]) == fast
@@ -376,6 +431,7 @@ def test_a_release_is_read_from_its_sources(release: Path) -> None:
     assert facts["processor_reads"] == {"Y": ["max_pixels"], "W": ["max_pixels"]}
     assert facts["facts"]["auto_tool_choice_needs_parser"] is True
     assert facts["facts"]["listens_everywhere"] is True
+    assert facts["facts"]["float16_refused"] == ["a", "b"]
 
 
 def test_a_release_without_anything_is_empty(tmp_path: Path) -> None:

@@ -68,6 +68,11 @@ def fixed(text: str, vllm: str) -> str:
         ("0.16.0", "--max-modle-len abc", "--max-modle-len abc"),
         # The opposite is not meant.
         ("0.32.0", "--disable-log-request", "--disable-log-request"),
+        # A switch is given a yes or a no as a word of its own.
+        ("0.19.0", "--enforce-eager True --seed 1", "--enforce-eager --seed 1"),
+        ("0.19.0", "--trust-remote-code false --seed 1", "--seed 1"),
+        ("0.19.0", "--enable-prefix-caching off", "--no-enable-prefix-caching"),
+        ("0.19.0", "--enforce-eager maybe", "--enforce-eager maybe"),
         # docker's own options are left for their writer to move.
         ("0.16.0", "--shm-size 8g", "--shm-size 8g"),
         # Read as -n with a value, and meant as llama.cpp's.

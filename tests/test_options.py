@@ -183,6 +183,51 @@ def test_a_default_that_cannot_be_known_says_what_it_depends_on() -> None:
     assert not data.default("no_such_argument").is_known
 
 
+@pytest.mark.parametrize(
+    ("version", "dest", "limits", "at"),
+    [
+        ("0.13.0", "max_model_len", {"gt": 0}, "config/model.py"),
+        ("0.14.1", "max_model_len", {"ge": -1}, "config/model.py"),
+        ("0.19.0", "gpu_memory_utilization", {"gt": 0, "le": 1}, "config/cache.py"),
+        ("0.8.5", "gpu_memory_utilization", {}, "config.py"),
+        ("0.33.0", "tensor_parallel_size", {"ge": 1}, "config/parallel.py"),
+    ],
+)
+def test_a_bound_is_that_of_the_release(version: str, dest: str, limits: dict[str, float], at: str) -> None:
+    """Numbers and their place in the sources are each release's own."""
+    [bound] = [bound for bound in options.load(version).bounds if bound.dests == (dest,)]
+
+    assert limits == bound.limits
+    assert re.fullmatch(rf"{re.escape(at)}:\d+", bound.at)
+    assert bool(bound.says) is not bool(limits)
+
+
+def test_a_release_has_bounds_and_each_is_about_arguments_that_it_has() -> None:
+    """Every known release was read; a bound of an argument that nobody can give would never be told."""
+    for version in options.known_releases():
+        data = options.load(version)
+        given = data.parameters["EngineArgs"]
+
+        assert len(data.bounds) >= 10
+        assert [bound for bound in data.bounds if not set(bound.dests) <= given.keys()] == []
+
+
+_RANDOM = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-|\b[0-9a-f]{16,}\b|vllm_mm_.")
+
+
+def test_no_default_is_one_that_a_process_made_for_itself() -> None:
+    """What is drawn anew by each process, or is the host's own, is no default: it is kept as computed."""
+    for version in options.known_releases():
+        data = options.load(version)
+        told = {name: one.default for name, one in data.environment.items()}
+        told |= {dest: one.default for dest, one in data.by_dest.items()}
+
+        assert [name for name, default in told.items() if _RANDOM.search(json.dumps(default))] == [], version
+    drawn = options.load(NEWEST).environment["VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME"]
+
+    assert drawn.default == {"repr": "computed"}
+
+
 def test_data_that_is_damaged_or_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken file is named with what makes it anew; so is a folder without data."""
     monkeypatch.setenv("VLLM_RUNBOOKS_DATA", str(tmp_path))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import catalog, pictures, render, session
+from vllm_runbooks import catalog, display, pictures, render, session
 from vllm_runbooks.records import Answer, Evidence, Facts, Phase, Quote, Start, Throughput
 
 HOSTILE = "</text><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
@@ -54,7 +54,7 @@ def drawings(starts: list[Start]) -> list[str]:
 def test_pictures_are_well_formed_and_hold_nothing_that_runs(four: list[Start]) -> None:
     """Whatever a log calls its model, a picture is XML of a few shapes with a few attributes."""
     for svg in drawings([hostile(start) for start in four]):
-        root = ET.fromstring(render.visible(svg))  # noqa: S314 - our own text, of a known size
+        root = ET.fromstring(display.visible(svg))  # noqa: S314 - our own text, of a known size
         for element in root.iter():
             assert element.tag in ALLOWED
             assert set(element.attrib) <= ALLOWED[element.tag], element.tag

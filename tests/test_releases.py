@@ -12,6 +12,7 @@ import pytest
 
 from vllm_runbooks import options, releases
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.releases.bounds import argument_bounds
 
 MADE = {"package": "vllm 1", "origin": "parser", "python": "3.12.1", "device": "cpu"}
 
@@ -127,6 +128,111 @@ def test_defaults_that_move_are_read_from_the_sources(tmp_path: Path) -> None:
         },
         "swap": {"rows": [{"if": [], "value": 4}]},
     }
+
+
+ENGINE = """
+class EngineArgs:
+    share: float = CacheConfig.share
+    sizes: int = 1
+
+    def create_engine_config(self):
+        assert self.first < self.last, "first < last"
+        if self.pooled:
+            self.tokens = 1
+        cache = CacheConfig(share=self.share, swap=self.swap_gb, other=self.share * 2, device="cuda")
+        scheduler = SchedulerConfig(tokens=self.tokens, seqs=self.seqs, steps=self.steps, hidden=self._hidden)
+        lora = LoRAConfig(rank=self.lora_rank) if self.enable_lora else None
+        if current_platform.is_cuda():
+            tpu = TpuConfig(cores=self.cores)
+        return lora
+
+    first: int = 0
+    last: int = 9
+"""
+CONFIG = """
+class CacheConfig:
+    share: float = Field(default=0.9, gt=0, le=1)
+    other: float = Field(default=0.9, gt=0)
+    swap: float = 4
+
+    def __init__(self, share, swap, device):
+        self.swap = swap
+        self._verify_args(swap)
+
+    def _verify_args(self, size):
+        if size < 0:
+            raise ValueError(f"swap is negative: {size}")
+        if self.share > free_memory():
+            raise ValueError("not told: it asks for more than values")
+
+
+class SchedulerConfig:
+    tokens: int = None
+    seqs: int = None
+    steps: int = 1
+
+    def __post_init__(self):
+        if self.tokens is None:
+            self.tokens = 2048
+        if self.seqs is None:
+            self.seqs = default_seqs()
+        if self.steps > 8:
+            self.steps = 8
+        self._verify()
+
+    def _verify(self):
+        if self.tokens < self.seqs:
+            raise ValueError("tokens < seqs")
+        if self.steps < 1:
+            raise ValueError("not told: steps may have been changed")
+        try:
+            self.seqs = 1
+        except ValueError:
+            pass
+        if self.seqs > 4:
+            raise ValueError("not told: it was changed")
+        if self.is_special:
+            return
+        if self.tokens > 10 ** 6:
+            raise ValueError("not told: nobody knows whether it is reached")
+
+
+class LoRAConfig:
+    rank: int = 8
+
+    @field_validator("rank")
+    @classmethod
+    def known(cls, value):
+        if value not in (8, 16):
+            raise ValueError("rank")
+        return value
+
+
+class TpuConfig:
+    cores: int = Field(default=1, ge=1)
+"""
+
+
+def test_bounds_of_arguments_are_read_from_the_classes_that_they_go_to(tmp_path: Path) -> None:
+    """Limits of fields and checks on what is handed on as it is; what may have been changed by then is left out."""
+    for name, text in (("engine/arg_utils.py", ENGINE), ("config/all.py", CONFIG)):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    bounds, places = argument_bounds(tmp_path)
+    less = ["<", ["arg", "tokens"], ["arg", "seqs"]]
+
+    assert bounds == {
+        "first+last": {"when": ["not", ["<", ["arg", "first"], ["arg", "last"]]], "says": "first < last"},
+        "share": {"gt": 0, "le": 1},
+        "swap_gb": {"when": ["<", ["arg", "swap_gb"], ["const", 0]], "says": "swap is negative: …"},
+        "seqs+tokens": {"when": less, "says": "tokens < seqs"},
+        "lora_rank": {
+            "when": ["and", ["arg", "enable_lora"], ["not in", ["arg", "lora_rank"], ["const", [8, 16]]]],
+            "says": "rank",
+        },
+    }
+    assert places["share"] == "config/all.py:3"
+    assert set(places) == set(bounds)
 
 
 DOCKERFILE = """

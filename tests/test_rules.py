@@ -115,7 +115,7 @@ def sources(pattern: str) -> str:
 
 def test_every_rule_is_named_in_the_code() -> None:
     """No rule is an orphan; a trouble of a shell script is named without its group."""
-    code, shell = sources("*.py"), sources("shell*.py")
+    code, shell = sources("*.py"), sources("shell/*.py")
 
     assert not [
         rule.id for rule in RULES if f'"{rule.id}"' not in code and f'"{rule.id.removeprefix("shell.")}"' not in shell
@@ -125,7 +125,7 @@ def test_every_rule_is_named_in_the_code() -> None:
 def test_everything_that_is_found_has_its_rule() -> None:
     """Nothing is lost for want of a rule, be it found by a rule's own name or as a trouble."""
     code = sources("*.py")
-    kinds = _TROUBLE.findall(code) + _SHELL_TROUBLE.findall(sources("shell*.py"))
+    kinds = _TROUBLE.findall(code) + _SHELL_TROUBLE.findall(sources("shell/*.py"))
     named = set(_ID.findall(code)) | {kind if "." in kind else f"shell.{kind}" for kind in kinds}
 
     assert sorted(named - {rule.id for rule in RULES}) == []

@@ -143,6 +143,12 @@ def _names_in_names(begin: str, between: str, end: str) -> str:
         ("run.sh", "X=a\n" + "X=$X$X\n" * 60 + "vllm serve $X"),
         ("run.sh", "vllm serve m --limit-mm-per-prompt '" + "[" * 100_000 + "'"),
         ("run.sh", "vllm serve m \\\n" * 20_000),
+        ("run.sh", "docker run a " * 20_000),
+        ("run.sh", "parallel vllm serve {} ::: " * 10_000),
+        ("", "for x in vllm\n" * 20_000),
+        ("page.md", "services: vllm\n" * 20_000),
+        ("page.md", "docker run a \\\n\nSome text.\n" * 5_000),
+        ("unit.service", "[Service]\nExecStart=vllm " + "> " * 50_000),
         ("compose.yaml", "a: &a [x, x]\n" + "".join(f"b{n}: &b{n} [*a, *a, *a, *a]\n" for n in range(60))),
         (
             "compose.yaml",

@@ -75,6 +75,34 @@ WORDS: dict[str, list[list[str | None]]] = {
     "a *.py": [["a", "*.py"]],
     "a | b && c": [["a"], ["b"], ["c"]],
     "--x y || a": [["--x", "y"], ["a"]],
+    "IFS=, read -r a b <<< 1,2,3; v $a $b": [["v", "1", "2,3"]],
+    "while IFS=: read -r n p; do v $n --port $p; done <<EOF\nm:1\nn:2\nEOF": [
+        ["v", "m", "--port", "1"],
+        ["v", "n", "--port", "2"],
+    ],
+    "mapfile -t L <<< $'a b\\nc'; v \"${L[@]}\"": [["v", "a b", "c"]],
+    "read -r X; v $X": [["v", None]],
+    "printf -v X '%s-%03d' m 7; v $X": [["v", "m-007"]],
+    'set -- -p 80 -v x; while getopts p:v o; do v $o $OPTARG; done; shift $((OPTIND - 1)); v "$@"': [
+        ["v", "p", "80"],
+        ["v", "v"],
+        ["v", "x"],
+    ],
+    "[[ v0.10.2 =~ ([0-9]+)\\.([0-9]+) ]] && v ${BASH_REMATCH[1]} ${BASH_REMATCH[2]}": [["v", "0", "10"]],
+    "[[ a.tar == *.@(zip|tar) ]] && v; [[ b == !(b) ]] || w": [["v"], ["w"]],
+    "shopt -s nocasematch; [[ QWEN == q* ]] && v": [["v"]],
+    "shopt -s nullglob; v *.none": [["v"]],
+    "v --a `# why` --b": [["v", "--a", "--b"]],
+    'X=$(echo a b); v $X; Y=$(cat <<\'E\'\n{"a": 1}\nE\n)\nv "$Y"': [
+        ["echo", "a", "b"],
+        ["v", "a", "b"],
+        ["cat"],
+        ["v", '{"a": 1}'],
+    ],
+    "A=x; v ${A/x/y&} ${A@Q}; readonly A\nA=z\nv $A": [["v", "yx", "'x'"], ["v", "x"]],
+    "declare -n R=T; T=1; v $R; R=2; v $T": [["v", "1"], ["v", "2"]],
+    "set -u\nv $X\nw": [],
+    "trap 'v $?' EXIT; false": [["v", "1"]],
     "a $(": [],
 }
 
@@ -280,6 +308,22 @@ TROUBLES: dict[str, tuple[str, list[tuple[str, int, int]], str]] = {
     ),
     "no name": ("nccl-debug=info v\n", [("not-an-assignment", 1, 1)], "nccl-debug=info v\n"),
     "a blank after =": ("PORT= 8000\n", [("not-an-assignment", 1, 1)], "PORT=8000\n"),
+    "a blank after = before a command": (
+        "A=1 GPUS= 0,1 v m\nIFS= read -r x\n",
+        [("not-an-assignment", 1, 5)],
+        "A=1 GPUS=0,1 v m\nIFS= read -r x\n",
+    ),
+    "a blank after = of an export": (
+        "export GPUS= 0,1 B=2\nexport A= B\n",
+        [("not-an-assignment", 1, 8)],
+        "export GPUS=0,1 B=2\nexport A= B\n",
+    ),
+    "a backslash in the middle of a line": (
+        "v serve m \\ --host x \\  -q\nv /my\\ dir\n",
+        [("blank-after-continuation", 1, 11), ("blank-after-continuation", 1, 22)],
+        "v serve m --host x -q\nv /my\\ dir\n",
+    ),
+    "a byte order mark": ("\ufeff#!/bin/bash\nv m\n", [("no-break-space", 1, 1)], "#!/bin/bash\nv m\n"),
     "JSON without quotes": (
         'v --x {"a": 1, "b": 2} --y={"c":3}\n',
         [("unquoted-expansion", 1, 7), ("unquoted-expansion", 1, 28)],

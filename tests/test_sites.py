@@ -185,3 +185,39 @@ def test_lines_without_a_source_tell_nothing() -> None:
 
     assert (release.version, release.source) == (None, "unknown")
     assert next(log_lines.read_lines("a.log", ["INFO 11-20 08:00:00 [core.py:9] x\n"]))[0].source == "core.py:9"
+
+
+def frames_of(release: str) -> list[Frame]:
+    """A frame in the middle of functions of a release's start, as its traceback would name them."""
+    modules = sites.read_book(sites.data_folder() / sites.SITES).modules(release)
+    return [
+        Frame(f"/usr/lib/vllm/{path}", (function.first + function.last) // 2, function.name)
+        for path in ("engine/arg_utils.py", "engine/llm_engine.py", "worker/worker.py", "executor/executor_base.py")
+        for function in modules[path].functions[:12]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("release", "alike"),
+    [("0.8.5", ("0.8.5", "0.8.5.post1")), ("0.6.6", ("0.6.6", "0.6.6.post1"))],
+)
+def test_patch_releases_that_are_alike_are_all_named(release: str, alike: tuple[str, ...]) -> None:
+    """Where only kernels or pins were mended, the release stands for its post-releases too."""
+    told = sites.fit([], frames_of(release))
+
+    assert told.release == release
+    assert told.is_known
+    assert set(alike) <= set(told.candidates)
+
+
+@pytest.mark.parametrize("release", ["0.2.7", "0.4.2", "0.5.3.post1", "0.6.2"])
+def test_releases_that_differ_are_told_apart(release: str) -> None:
+    """Also where the data of options does not reach."""
+    book = sites.read_book(sites.data_folder() / sites.SITES)
+    places = [
+        Site(path.rpartition("/")[2], line)
+        for path, module in book.modules(release).items()
+        for line in module.sites[:3]
+    ]
+
+    assert sites.fit(places[:60]).release == release

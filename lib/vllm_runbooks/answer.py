@@ -163,7 +163,8 @@ def _checked_remedies(
         f"Left out, since the release refuses its command: {s.title}." for s in ways.steps if s.title not in titles
     )
     differing = _differing(base.differences(), asked.catalog)
-    return _Ways(base.offered(ways.remedies), steps, (*ways.notes, *refused), differing)
+    chosen = [base.choice] if base.choice is not None else []
+    return _Ways(base.offered(ways.remedies), steps, (*chosen, *ways.notes, *refused), differing)
 
 
 def _ways(asked: _Asked, cause: Finding | None, facts: Facts, arguments: Mapping[str, Any]) -> _Ways:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -203,7 +203,9 @@ class Catalog:
         return self._meanings[pattern]
 
 
-def indexed(name: str, root: Path, fresh: str, compiler: Compiler | None, decoded: Callable[[Any], T]) -> T:
+def indexed(
+    name: str, root: Path, key: Callable[[Path], str], compiler: Compiler | None, decoded: Callable[[Any], T]
+) -> T:
     """A compiled index of a catalog folder: the packaged one, else the one kept under its key, else compiled anew.
 
     Raises:
@@ -212,6 +214,7 @@ def indexed(name: str, root: Path, fresh: str, compiler: Compiler | None, decode
     packaged = _read_index(root / f"{name}.json", None, decoded) if root == catalog_dir() else None
     if packaged is not None:
         return packaged
+    fresh = key(root)
     cached = _cache_dir() / f"{name}-{fresh}.json"
     index = _read_index(cached, fresh, decoded)
     if index is not None:
@@ -227,13 +230,40 @@ def indexed(name: str, root: Path, fresh: str, compiler: Compiler | None, decode
 
 
 def _index(root: Path, compiler: Compiler | None) -> _Index:
-    return indexed("index", root, key(root), compiler, _decoded)
+    return indexed("index", root, key, compiler, _decoded)
+
+
+class RulesById(Mapping[str, Rule]):
+    """Rules that become records when they are asked for: of a hundred a command breaks a few."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = data
+        self._made: dict[str, Rule] = {}
+
+    def __getitem__(self, name: str) -> Rule:
+        if name not in self._made:
+            self._made[name] = record(Rule, self._data[name])
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._data
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    @cached_property
+    def tables(self) -> dict[str, Mapping[str, Any]]:
+        """The tables of the rules, by rule."""
+        return {name: data.get("values") or {} for name, data in self._data.items()}
 
 
 class Rules(NamedTuple):
     """The rules that commands are judged by."""
 
-    by_id: Mapping[str, Rule]
+    by_id: RulesById
     problems: tuple[str, ...]
     """Files that were left out, as the compiler named them."""
 
@@ -242,11 +272,10 @@ def load_rules(compiler: Compiler | None = None) -> Rules:
     """Load the rules of `catalog/rules`."""
 
     def decoded(index: Any) -> Rules:
-        rules = [record(Rule, data) for data in index["rules"]]
-        return Rules({rule.id: rule for rule in rules}, tuple(index.get("problems", ())))
+        return Rules(RulesById({data["id"]: data for data in index["rules"]}), tuple(index.get("problems", ())))
 
     root = catalog_dir()
-    return indexed("rules", root, rules_key(root), compiler, decoded)
+    return indexed("rules", root, rules_key, compiler, decoded)
 
 
 def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) -> Catalog:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
+from vllm_runbooks import deployment, documents, options, session
 from vllm_runbooks import lint as _lint
-from vllm_runbooks import session
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import Document, Evidence, Judgement, Linted, Migrated
 
@@ -30,31 +31,94 @@ def lint_text(
     fix: bool = False,
     python: str | None = None,
     is_config_checked: bool = False,
+    folder: Path | None = None,
 ) -> Linted:
     """Judge the vLLM commands of a script, manifest, program or page; see `lint.lint`.
 
     `python` names a Python with vLLM, whose own parser judges the commands as well (and, with `is_config_checked`, its
-    configuration).
+    configuration). `folder` is where the text lies: the configuration files that its commands name are read there.
 
     Raises:
         InputError: the release or a GPU is not known, or that Python does not answer.
     """
     ask = None if python is None else partial(_ask, python, is_config_checked=is_config_checked)
-    return _lint.lint(text, session.knowledge(), _lint.Asked(name, vllm or None, gpus or None), fix=fix, ask=ask)
+    return _lint.lint(text, session.knowledge(), _asked(text, name, vllm, gpus, folder), fix=fix, ask=ask)
 
 
-def mended(text: str, *, name: str = "", vllm: str | None = None, gpus: str | None = None) -> str:
+def _asked(text: str, name: str, vllm: str | None, gpus: str | None, folder: Path | None) -> _lint.Asked:
+    """What is asked, with the configuration files beside the text."""
+    files = {}
+    for each in _lint.config_names(text, name) if folder is not None else ():
+        config = session.read_beside(folder, each) if folder is not None else None
+        if config is not None:
+            files[each] = config
+    return _lint.Asked(name, vllm or None, gpus or None, files)
+
+
+def mended(
+    text: str, *, name: str = "", vllm: str | None = None, gpus: str | None = None, folder: Path | None = None
+) -> str:
     """The text with every fix made, its secrets as they are: for the user's own file."""
-    return _lint.mended(text, session.knowledge(), _lint.Asked(name, vllm or None, gpus or None))
+    return _lint.mended(text, session.knowledge(), _asked(text, name, vllm, gpus, folder))
 
 
-def migrate_text(text: str, *, from_: str, to: str, name: str = "", gpus: str | None = None) -> tuple[Migrated, str]:
+def migrate_text(
+    text: str, *, from_: str, to: str, name: str = "", gpus: str | None = None, folder: Path | None = None
+) -> tuple[Migrated, str]:
     """Move a script to another release; what is found, and the script rewritten, its secrets as they are.
 
     Raises:
         InputError: a release or a GPU is not known.
     """
-    return _lint.migrate(text, session.knowledge(), _lint.Asked(name, to, gpus or None), from_=from_)
+    return _lint.migrate(text, session.knowledge(), _asked(text, name, to, gpus, folder), from_=from_)
+
+
+class Converted(NamedTuple):
+    """A start written in another form."""
+
+    text: str
+    found: Linted
+    """What is found in it on the release."""
+    starts: int
+    """How many starts the file holds."""
+    needs: tuple[str, ...]
+    """Variables that must be set where it runs."""
+    left_out: tuple[str, ...]
+    """What stood around the start and is not written."""
+    is_loopback: bool
+    """Whether the server listens to its own host alone, which in a container is the container."""
+
+
+def convert_text(
+    text: str, *, to: str, name: str = "", vllm: str | None = None, start: int | None = None, gpus: str | None = None
+) -> Converted:
+    """Write one start of a text, the first or that of a number from 1, in another form; secrets become references.
+
+    Raises:
+        InputError: there is no such start, it cannot be written so, or the release or a GPU is not known.
+    """
+    starts = [one for one in documents.read(text, name).starts if not one.keywords and one.entry in _SERVERS]
+    if not starts:
+        raise InputError(f"{name or 'the text'}: holds no start of a server; give a script, manifest or page with one")
+    number = start or 1
+    if number > len(starts):
+        raise InputError(f"{name or 'the text'}: holds {len(starts)} starts, and no number {number}")
+    found = starts[number - 1]
+    release = options.load(vllm or found.release or options.known_releases()[-1])
+    written, one = deployment.converted(found, to, release)
+    linted = lint_text(written, name=deployment.FILES[to], vllm=release.asked, gpus=gpus)
+    flags = linted.deployments[0].flags if linted.deployments else {}
+    return Converted(
+        written,
+        linted,
+        len(starts),
+        deployment.references(one),
+        deployment.left_out(found, to),
+        flags.get("host") in ("127.0.0.1", "localhost", "::1"),
+    )
+
+
+_SERVERS = ("serve", "api_server", "image")
 
 
 def lint_commands(evidence: Evidence, *, gpus: str = "") -> Linted:

@@ -16,12 +16,10 @@ from vllm_runbooks.deployment import Deployment, editing, to_shell
 from vllm_runbooks.documents import Page
 from vllm_runbooks.documents.starts import Found
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.excerpt import Replacement, applied
+from vllm_runbooks.excerpt import Places, applied
 from vllm_runbooks.lint import Asked, Knowledge
 from vllm_runbooks.options import ReleaseData
 from vllm_runbooks.records import IssueSeverity, Remedy
-from vllm_runbooks.redact import Redactor
-from vllm_runbooks.shell import Word
 
 _NOT_COMPARED = frozenset({"model", "model_tag", "config", "api_key", "subparser", "dispatch_function"})
 """Arguments whose two forms need not be alike: paths of the model are mounted elsewhere, secrets are replaced."""
@@ -63,11 +61,19 @@ class Base:
         """Of several starts the one that says most of what the log says."""
         if page is None:
             return documents.from_arguments(self.logged) if self.logged else None
-        starts = [start for start in page.starts if not start.keywords]
-        if not starts:
+        starts = starts_of(page)
+        return starts[_nearest(starts, self.logged)[0]] if starts else None
+
+    @property
+    def choice(self) -> str | None:
+        """What to say where the text that was given holds several starts: which of them is the log's."""
+        starts = starts_of(self.page) if self.page is not None else []
+        if len(starts) < 2 or self.page is None:
             return None
-        said = {str(value) for value in self.logged.values()}
-        return max(starts, key=lambda start: sum(word.value in said for word in start.words))
+        index, is_sure = _nearest(starts, self.logged)
+        line = Places(self.page.text)(starts[index].start).line
+        why = "the log's arguments fit it best" if is_sure else "the log does not tell which of them it is of"
+        return f"The command's text holds {len(starts)} starts; that of line {line} is taken: {why}."
 
     @cached_property
     def data(self) -> ReleaseData | None:
@@ -169,15 +175,11 @@ class Base:
             parts = [(text.rfind("\n", 0, max(begin - 1, 0)) + 1, end) for begin, end in parts]
         if len(text) <= _WHOLE_CHARACTERS and text.count("\n") <= _WHOLE_LINES:
             parts.insert(len(parts) if start.kind in _IN_LINES else 0, (0, len(text)))
-        redactor = Redactor()
-        redactor.learn([self.page.text])
-        hidden = list(_hidden(again, redactor))
+        secrets = lint.secrets_of(text, self._knowledge(), Asked(vllm=self.vllm))
         for begin, end in parts:
             part = (head if begin else "") + text[begin:end]
             if _is_start_of(part, start) and not self._errors(part):
-                by = len(part) - end
-                inside = [Replacement(a + by, b + by, mark) for a, b, mark in hidden if begin <= a and b <= end]
-                return redactor.text(applied(part, inside))
+                return (head if begin else "") + secrets.part(begin, end)
         return None
 
     @staticmethod
@@ -208,6 +210,19 @@ class Base:
             if given is _UNSET and (name not in (self.data.by_dest if self.data else {}) or _normal(ran) == default):
                 continue
             yield Difference(name, _shown(given), _shown(ran))
+
+
+def starts_of(page: Page) -> list[Found]:
+    """The starts of a text that a log can be of."""
+    return [start for start in page.starts if not start.keywords]
+
+
+def _nearest(starts: Sequence[Found], logged: Mapping[str, Any]) -> tuple[int, bool]:
+    """Which of some starts says most of what a log says, and whether no other says as much."""
+    said = {str(value) for value in logged.values()}
+    agreed = [sum(word.value in said for word in start.words) for start in starts]
+    best = max(agreed)
+    return agreed.index(best), agreed.count(best) == 1
 
 
 def _is_known(name: str, data: ReleaseData) -> bool:
@@ -250,35 +265,6 @@ def _is_start_of(part: str, start: Found) -> bool:
         and all(word.value in (None, same.value) for word, same in zip(one.words, start.words, strict=True))
         for one in documents.read(part).starts
     )
-
-
-def _hidden(page: Page, redactor: Redactor) -> Iterator[Replacement]:
-    """Placeholders for the values that are secret by the name of their option or variable."""
-    for start in page.starts:
-        for index, begin in deployment.secrets([word.value for word in start.words]).items():
-            yield from _placeholders(page.text, start.words[index], begin, redactor)
-    for setting in (*page.settings, *(one for start in page.starts for one in start.environment.values())):
-        if deployment.is_secret(setting.name, setting.value.value or ""):
-            yield from _placeholders(page.text, setting.value, 0, redactor)
-
-
-def _placeholders(text: str, word: Word, begin: int, redactor: Redactor) -> Iterator[Replacement]:
-    """A placeholder wherever a part of a word's value, from an index on, stands."""
-    value = (word.value or "")[begin:]
-    mark = redactor.value(value)
-    if word.at is None:
-        at = text.find(value, word.start, word.end)
-        if at >= 0:
-            yield Replacement(at, at + len(value), mark)
-        elif "$" not in text[word.start : word.end]:
-            yield Replacement(word.start, word.end, mark)
-        return
-    places = list(word.at)[begin:]
-    first = 0
-    for index in range(1, len(places) + 1):
-        if index == len(places) or places[index] != places[index - 1] + 1:
-            yield Replacement(places[first], places[index - 1] + 1, mark)
-            first = index
 
 
 class _Unset:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from vllm_runbooks.display import SCHEMA, Shown, visible
 from vllm_runbooks.records import Issue, IssueSeverity, Linted, Migrated, Rule, document
-from vllm_runbooks.render import SCHEMA, Shown, visible
 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
 _GITHUB_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "notice"}
@@ -59,11 +59,15 @@ def text(found: Linted | Migrated, name: str) -> str:
 def changes(found: Migrated) -> str:
     """For a terminal: the defaults that changed, and the difference between the scripts."""
     lines = [
-        f"default of {change.option}: {json.dumps(change.from_)} -> {json.dumps(change.to)}"
-        f" ({'set in the rewritten script' if change.explicit else 'cannot be written as an option'})"
+        f"default of {change.option}: {_default(change.from_)} -> {_default(change.to)}"
+        f"{' (set in the rewritten script)' if change.explicit else ''}{f'. {change.note}' if change.note else ''}"
         for change in found.changed_defaults
     ]
     return visible("\n".join([*lines, *([found.diff] if found.diff else [])]))
+
+
+def _default(value: Any) -> str:
+    return "not set" if value is None else json.dumps(value)
 
 
 def github(found: Linted, name: str) -> str:
@@ -183,11 +187,11 @@ def migration(found: Migrated) -> Shown:
     """For a notebook: what is wrong on the new release, which defaults moved, and the rewritten text."""
     told = issues(found)
     rows = "".join(
-        f"<tr>{_cell(change.option)}{_cell(json.dumps(change.from_))}{_cell(json.dumps(change.to))}"
-        f"{_cell('set in the rewritten text' if change.explicit else 'named only')}</tr>"
+        f"<tr>{_cell(change.option)}{_cell(_default(change.from_))}{_cell(_default(change.to))}"
+        f"{_cell('set in the rewritten text' if change.explicit else 'named only')}{_cell(change.note)}</tr>"
         for change in found.changed_defaults
     )
-    head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("option", "default was", "is", ""))
+    head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("option", "default was", "is", "", ""))
     table = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these commands changed.</p>"
     return Shown(f"{told.plain}\n{changes(found)}", f"{told.html}{table}{script(found.diff or None).html}")
 

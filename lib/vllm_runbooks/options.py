@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -101,6 +101,21 @@ class EnvironmentVariable:
     """Whether vLLM lists it among its variables: it warns of names beginning with VLLM_ that are not listed."""
 
 
+class Bound(NamedTuple):
+    """What a release refuses of arguments that its parser takes."""
+
+    dests: tuple[str, ...]
+    """The arguments that it is about."""
+    refused: Any
+    """The condition (see `conditions`) under which it is refused."""
+    limits: Mapping[str, float]
+    """Of one argument: ge, gt, le or lt with a number; empty for any other condition."""
+    says: str
+    """The release's own message, with … for what it fills in; empty where there are limits."""
+    at: str
+    """File and line in the release's sources."""
+
+
 class Default(NamedTuple):
     """The value that an argument has where it is not given."""
 
@@ -178,6 +193,17 @@ class ReleaseData:
             keys.setdefault(owner, {})[key] = told
         return {name: {**told, "keys": keys.get(name, {})} for name, told in self.of("object").items()}
 
+    def keys(self, option: str) -> Mapping[str, Any] | None:
+        """The keys of the JSON object that an option (any of its spellings) takes; None where they are not known."""
+        found = self.by_string.get(option)
+        kind = found.type if found else None
+        while isinstance(kind, Mapping) and "dataclass" not in kind:
+            kind = kind.get("optional")
+        keys: Mapping[str, Any] | None = None
+        if isinstance(kind, Mapping):
+            keys = self.objects.get(kind["dataclass"], {}).get("keys")
+        return keys
+
     @cached_property
     def conversions(self) -> Mapping[str, Any]:
         """What conversions without a name of their own made of a list of texts."""
@@ -192,6 +218,19 @@ class ReleaseData:
     def checks(self) -> tuple[Mapping[str, Any], ...]:
         """What the release refuses once a command is parsed: `when`, a condition, and `says`."""
         return tuple(self.of("check").values())
+
+    @cached_property
+    def bounds(self) -> tuple[Bound, ...]:
+        """What the release refuses only when it starts: values out of bounds, and such as exclude each other."""
+        places = self.of("place").get("bounds", {})
+        return tuple(_bound(name, told, places.get(name, "")) for name, told in self.of("bound").items())
+
+    @cached_property
+    def switches_off(self) -> frozenset[str]:
+        """Switches that are off where they are not given, whatever the device, by dest."""
+        computed = self.of("default")
+        off = (dest for dest, option in self.by_dest.items() if option.default is False and not option.by_device)
+        return frozenset(dest for dest in off if dest not in computed)
 
     @cached_property
     def environment(self) -> Mapping[str, EnvironmentVariable]:
@@ -271,6 +310,18 @@ def _option(name: str, told: Mapping[str, Any]) -> Option:
         by_device=tuple(told.get("by_device", ())),
         probes=told.get("probes", {}),
     )
+
+
+_LIMITS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+
+
+def _bound(name: str, told: Mapping[str, Any], at: str) -> Bound:
+    limits = {limit: told[limit] for limit in _LIMITS if limit in told}
+    if not limits:
+        return Bound(tuple(name.partition(" ")[0].split("+")), told["when"], {}, told["says"], at)
+    inside = [[_LIMITS[limit], ["arg", name], ["const", number]] for limit, number in limits.items()]
+    refused = ["not", ["and", *inside]]
+    return Bound((name,), ["and", told["if"], refused] if "if" in told else refused, limits, "", at)
 
 
 class _Device(NamedTuple):
@@ -477,3 +528,86 @@ def _owners(folder: Path) -> Mapping[str, str]:
 
 def _spellings(name: str, told: Mapping[str, Any]) -> Sequence[str]:
     return [name, *told.get("strings", ())]
+
+
+# ---- names in the releases
+
+
+class Standing(NamedTuple):
+    """Where a name stands in the history of the releases, seen from one of them."""
+
+    kind: str
+    """"known", "gone", "to come" or "never"."""
+    first: str = ""
+    """Where it is to come: the first release that has it."""
+    last: str = ""
+    """Where it is gone: the last release that had it."""
+    gone: str = ""
+    """The first release without it."""
+    owner: str = ""
+    """Where it is gone: the option that it was a spelling of, by its record's name."""
+
+
+class Life(NamedTuple):
+    """Releases in a row that know a name, as indices of the known releases."""
+
+    first: int
+    last: int
+    owner: str = ""
+
+
+class Past(NamedTuple):
+    """The releases that are known, and which of them know each name."""
+
+    known: tuple[str, ...]
+    lives: Mapping[str, tuple[Life, ...]]
+
+
+def past() -> Past:
+    """What is known of the releases' names; looked up once for many of them."""
+    return Past(known_releases(), _lives(releases_dir()))
+
+
+def standing(name: str, data: ReleaseData, told: Past, more: Iterable[Life] = ()) -> Standing:
+    """Where an option's spelling or a variable's name stands for a release; `more` is known beside the data."""
+    lives = [*told.lives.get(name, ()), *more]
+    known = told.known
+    at = known.index(data.version)
+    if any(life.first <= at <= life.last for life in lives):
+        return Standing("known")
+    before = [life for life in lives if life.last < at]
+    if before:
+        life = max(before, key=lambda one: one.last)
+        return Standing("gone", last=known[life.last], gone=known[life.last + 1], owner=life.owner)
+    if lives:
+        return Standing("to come", first=known[min(life.first for life in lives)])
+    return Standing("never")
+
+
+@cache
+def _lives(folder: Path) -> Mapping[str, tuple[Life, ...]]:
+    """The lives of every spelling of an option and of every variable; a name may go and come back."""
+    found: dict[str, list[Life]] = {}
+    begun: dict[tuple[str, str], int] = {}
+    spelt: dict[str, tuple[str, ...]] = {}
+    last = 0
+    for index, (_, document) in enumerate(documents(folder)):
+        for key, told in (*((key, None) for key in document["unset"]), *document["set"].items()):
+            before, after = spelt.get(key, ()), () if told is None else _names(key, told)
+            spelt[key] = after
+            for name in set(before).difference(after):
+                found.setdefault(name, []).append(Life(begun.pop((name, key)), index - 1, key.partition(" ")[2]))
+            for name in set(after).difference(before):
+                begun[name, key] = index
+        last = index
+    for (name, key), first in begun.items():
+        found.setdefault(name, []).append(Life(first, last, key.partition(" ")[2]))
+    return {name: tuple(lives) for name, lives in found.items()}
+
+
+def _names(key: str, told: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names that a record of a release's data stands for."""
+    kind, _, name = key.partition(" ")
+    if kind == "environment":
+        return (name,)
+    return tuple(told.get("strings", (name,) if name.startswith("-") else ())) if kind == "option" else ()

@@ -659,8 +659,8 @@ class Release:
     source: str = "unknown"
     """"printed", "call-sites", "given" or "unknown"."""
     candidates: tuple[str, ...] = ()
-    """Releases that its source lines fit, where they are not `version`: several that cannot be told apart, or one that
-    is only the closest, to a development build or a fork for instance."""
+    """Releases that its source lines fit, where they are not `version` alone: several that cannot be told apart, as a
+    release and its post-releases, or one that is only the closest, to a development build or a fork."""
     data: str | None = None
     """The release whose generated data is used, None where there is none."""
 
@@ -903,6 +903,8 @@ class ChangedDefault:
     to: Any
     explicit: bool
     """Whether the rewritten script sets the former value."""
+    note: str = ""
+    """What the change does."""
 
 
 @dataclass(frozen=True)

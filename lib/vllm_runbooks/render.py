@@ -9,13 +9,13 @@ import json
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from vllm_runbooks import claims as _claims
 from vllm_runbooks import pictures
 from vllm_runbooks.diagnosis import value_of
+from vllm_runbooks.display import SCHEMA, Shown, visible
 from vllm_runbooks.records import (
     Answer,
     Checks,
@@ -35,7 +35,6 @@ from vllm_runbooks.records import (
     document,
 )
 
-SCHEMA = 1
 _WIDTH = 100
 _TONES = {
     Outcome.READY: "#1a7f37", Outcome.RUNNING: "#1a7f37", Outcome.FAILED: "#cf222e", Outcome.HUNG: "#9a6700",
@@ -64,35 +63,6 @@ _MEANINGS = {
     "full-length": "tokens of full-length requests (concurrency x context)",
 }
 _OFFSET_COLOURS = ("#0969da", "#8250df", "#bf8700", "#1a7f37", "#cf222e", "#6e7781")
-
-
-@dataclass(frozen=True)
-class Shown:
-    """Something to show: rich in a notebook, plain in a terminal."""
-
-    plain: str
-    html: str
-
-    def __post_init__(self) -> None:
-        """Let no control character of a log reach a terminal or a page."""
-        object.__setattr__(self, "plain", visible(self.plain))
-        object.__setattr__(self, "html", visible(self.html))
-
-    def __str__(self) -> str:
-        return self.plain
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": self.plain, "text/html": self.html}
-
-
-_INVISIBLE = re.compile(
-    "[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]"
-)
-
-
-def visible(text: str) -> str:
-    """The text with control characters, and those that reorder or hide others, written as escapes."""
-    return _INVISIBLE.sub(lambda match: " " if match[0] == "\t" else match[0].encode("unicode_escape").decode(), text)
 
 
 def to_json(answer: Answer) -> str:

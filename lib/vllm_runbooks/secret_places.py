@@ -11,11 +11,44 @@ import binascii
 import re
 import string
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vllm_runbooks.scan import WordSet
+
+
+class _Pattern:
+    """A pattern that is compiled when it is first used: most texts need few of them, and some take milliseconds."""
+
+    def __init__(self, source: str, flags: int = 0) -> None:
+        self._source, self._flags = source, flags
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(self._source, self._flags)
+
+    @cached_property
+    def search(self) -> Callable[..., re.Match[str] | None]:
+        return self._compiled.search
+
+    @cached_property
+    def match(self) -> Callable[..., re.Match[str] | None]:
+        return self._compiled.match
+
+    @cached_property
+    def finditer(self) -> Callable[..., Iterator[re.Match[str]]]:
+        return self._compiled.finditer
+
+    @cached_property
+    def sub(self) -> Callable[..., str]:
+        return self._compiled.sub
+
+    @cached_property
+    def findall(self) -> Callable[..., list[Any]]:
+        return self._compiled.findall
+
 
 MAX_KEY = 20_000
 """Characters of a private key."""
@@ -58,12 +91,12 @@ _ISSUERS = {
         r"|AGE-SECRET-KEY-1[0-9A-Z]{40,80}"
     ),
 }  # fmt: skip
-_ISSUED = re.compile(
+_ISSUED = _Pattern(
     f"{_APART}(?:" + "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _ISSUERS.items()) + ")", re.ASCII
 )
 _SK = re.compile(rf"{_APART}sk-(?P<value>[A-Za-z0-9_-]{{16,250}})", re.ASCII)
 """A key in OpenAI's form, which models may be named in: `_is_key` tells."""
-_HOOK = re.compile(
+_HOOK = _Pattern(
     r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot"
     r"|/webhook/send\?key=|oapi\.dingtalk\.com/robot/send\?access_token=|open\.feishu\.cn/open-apis/bot/v2/hook/)"
     r"(?P<value>[A-Za-z0-9_/:-]{16,300})",
@@ -111,7 +144,7 @@ _SENSITIVE = (
     rf"|(?<![A-Za-z_-])token|(?<=--)token|(?-i:(?<=[A-Z0-9]){_NO_TOKEN}_TOKEN))(?-i:_V?\d{{1,2}})?)"
 )
 """Ends of sensitive names. A lower-case `…_token` is a tokenizer's (`eos_token`) unless its kind is listed."""
-_NAME = re.compile(rf"[A-Za-z0-9_-]{{0,80}}?{_SENSITIVE}\Z", re.ASCII | re.IGNORECASE)
+_NAME = _Pattern(rf"[A-Za-z0-9_-]{{0,80}}?{_SENSITIVE}\Z", re.ASCII | re.IGNORECASE)
 _QUOTE = r"\\{0,3}[\"']"
 _WORD = r"(?:[^\s\x00-\x1f\"',;)\]}]|[,;)\]}](?![\s\"',;)\]}]|\Z|[\w-]{1,60}[=:])){1,2000}"
 """A value without quotes: up to a blank, or to a comma or bracket behind which the next field begins."""
@@ -119,7 +152,7 @@ _GAP = r"[ \t]{0,8}"
 _BREAK = r"\r?\n[ \t]{1,60}(?:-[ \t]{1,4})?"
 """A line's end behind which a value stands indented, or as a list's first item."""
 _ANNOTATION = r"(?::[ \t]{0,4}(?:str|bytes|SecretStr|Optional\[(?:str|SecretStr)\])(?:[ \t]{0,4}\|[ \t]{0,4}None)?)?"
-_NAMED = re.compile(
+_NAMED = _Pattern(
     rf"(?P<name>{_SENSITIVE})"
     rf"(?P<between>{_ANNOTATION}(?:{_QUOTE})?{_GAP}"
     rf"(?:(?:=>|:=|[=:]|%3[AaDd]){_GAP}(?:[|>][+-]?{_GAP}(?={_BREAK}))?(?:{_BREAK})?"
@@ -143,30 +176,31 @@ _MORE_LISTED = re.compile(
     r"[\"']?\r?\n[ \t]{1,60}-[ \t]{1,4}[\"']?(?P<value>(?!-)[^\s\"'\\:]{1,2000})(?=[\"']?[ \t]{0,8}(?:\r?\n|\Z))"
 )
 _COMMAND = re.compile(r"vllm|api_server|docker |podman |python|\$ |--model|serve ")
-_PAIRED = re.compile(
+_PAIR_BEGUN = re.compile(r"[(\[][ \t]{0,4}[bB]?[\"']")
+_PAIRED = _Pattern(
     rf"[(\[][ \t]{{0,4}}b?[\"'][A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"'],[ \t]{{0,4}}"
     r"b?[\"'](?P<value>[^\"'\n]{1,4000})[\"'][ \t]{0,4}[)\]]",
     re.ASCII | re.IGNORECASE,
 )
 """A name and its value as a pair, in a list of headers or variables."""
-_VARIABLE = re.compile(
+_VARIABLE = _Pattern(
     rf"\bname(?:{_QUOTE})?\s{{0,4}}[:=]\s{{0,4}}(?:{_QUOTE})?[A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}(?:{_QUOTE})?,?\s{{0,60}}"
     rf"(?:{_QUOTE})?value(?:{_QUOTE})?\s{{0,4}}[:=][ \t]{{0,4}}(?P<quote>{_QUOTE})?(?P<value>[^\s\"'\\]{{1,4000}})",
     re.ASCII | re.IGNORECASE,
 )
 """A container's variable as two fields, `name` and `value`."""
-_AUTHORIZATION = re.compile(
+_AUTHORIZATION = _Pattern(
     rf"authorization(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:{_QUOTE})?[A-Za-z][\w-]{{0,30}}\s{{1,4}}"
     r"(?P<value>[^\s\"',;)\]}]{4,4000})",
     re.ASCII | re.IGNORECASE,
 )
 """The header with any scheme."""
-_COOKIES = re.compile(
+_COOKIES = _Pattern(
     rf"cookie(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:{_QUOTE})?[^\s\"'\\;]{{1,4000}}"
     r"(?:; ?[^\s\"'\\;]{1,4000}){0,4}",
     re.IGNORECASE,
 )
-_COOKIE = re.compile(
+_COOKIE = _Pattern(
     r"[:;=\s\"'](?!(?:path|domain|expires|max-age|samesite|version)=)[\w.-]{1,80}=(?P<value>[^\s;,\"']{1,4000})",
     re.ASCII | re.IGNORECASE,
 )
@@ -176,13 +210,13 @@ _MAYBE_NAMED = re.compile(
     re.ASCII,
 )
 """What every lower-cased text with a named secret holds: far quicker to look for than the name itself."""
-_URL = re.compile(
+_URL = _Pattern(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20}://)"
     r"(?:(?P<user>[^\s/:@\"'<>]{0,200}):(?P<value>[^\s/@]{1,200}(?:@[^\s/@?#,;\"']{1,200}){0,3})|(?P<only>[^\s/:@]{16,300}))@",
     re.ASCII,
 )
 _BEARER = re.compile(r"\b(?:[Bb]earer|BEARER|[Bb]asic)\s{1,4}(?P<value>[A-Za-z0-9._~+/=-]{8,4000})", re.ASCII)
-_LOGIN = re.compile(
+_LOGIN = _Pattern(
     r"\blogin\s{1,8}\S{1,200}\s{1,8}password\s{1,8}(?P<netrc>\S{1,400})"
     r"|\b(?:curl|wget|http)\b[^\n]{0,300}?\s(?:-u|--user|--proxy-user)[ =]{1,2}"
     r"[\"']?[^\s:\"']{1,100}:(?P<curl>[^\s\"']{1,400})"
@@ -202,7 +236,7 @@ _AUTH_FIELD = re.compile(
 _PEM = re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_BODY = re.compile(r"(?:(?:\\{1,2}[rn]|[^\w+/\\]){1,80}[A-Za-z0-9+/]{16,200}={0,2}){0,400}", re.ASCII)
-_PEM_LINE = re.compile(
+_PEM_LINE = _Pattern(
     r"[ \t│|]{0,40}(?:(?P<head>(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash): [^\n]{1,200})"
     r"|(?P<body>=?[A-Za-z0-9+/]{1,200}={0,2})|)(?=[ \t│|]{0,200}\r?(?:\n|\Z))",
     re.ASCII,
@@ -245,7 +279,7 @@ _BEFORE = 32
 """Characters in front of such a word within which the name it ends begins."""
 _COLOUR = r"\d{0,3}(?:;\d{1,3}){0,6}m"
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u200b-\u200f\u2060\ufeff"
-_CODE = re.compile(
+_CODE = _Pattern(
     # One set of first characters, told apart behind it: a search skips all others at once.
     rf"[{_CONTROLS}%\\&\[^](?:(?<=\x1b)(?:\[[0-?]{{0,32}}[ -/]{{0,4}}[@-~]|[@-Z\\-_])"
     r"|(?<=%)(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f])"
@@ -264,10 +298,10 @@ _ENTITIES = {
     "#x27": "'",
     "#x22": '"',
 }
-_MAYBE_CODED = re.compile(
+_MAYBE_CODED = _Pattern(
     rf"[{_CONTROLS}%\\&\[](?:(?<=[{_CONTROLS}])|(?<=%)[2-7][0-9A-Fa-f]|(?<=%)25|(?<=\\)[uxe0\\]|(?<=&)[qalg#]|(?<=\[){_COLOUR})"
 )
-_TURN = re.compile(
+_TURN = _Pattern(
     r"[ \t│|]{0,200}\r?\n(?P<margin>[ \t│|]{0,200})(?P<rest>[A-Za-z0-9_+/~-]{3,2000}={0,2})"
     r"(?![\w:=.(\[\\/@])(?P<box>[ \t]{0,200}│)?",
     re.ASCII,
@@ -278,13 +312,13 @@ _OF_TURN, _MAX_MARGIN, _MIN_TURN = string.ascii_letters + string.digits + "_+/~=
 _MARGIN = re.compile(r"[^\n]{0,160}?(?:\]|\||│|:)[ \t│|]{1,8}")
 """What a logger or a box puts in front of every line."""
 _OBJECT = r"(?:self|args|os|config|settings|cls|kwargs|options|request|envs?|app|ctx|get_[A-Za-z_]{1,40}|getenv)"
-_SHUT = re.compile(
+_SHUT = _Pattern(
     r"<(?:[^<>\s]{1,200}|[A-Za-z_.,'/ -]{1,80}(?: at 0x[0-9a-f]{1,16})?(?<![ -]))>|\$\([^()\n]{1,200}\)"
     rf"|{_OBJECT}(?:\.[A-Za-z_]{{1,80}}|\((?:[^()\n]|\([^()\n]{{0,80}}\)){{0,200}}\)|\[[^\[\]\n]{{0,200}}\]){{1,8}}",
     re.IGNORECASE,
 )
 """What is closed and no value: a placeholder, a shell's command, a call or an index in a line of code."""
-_HARMLESS = re.compile(
+_HARMLESS = _Pattern(
     r"(?:none|null|nil|true|false|empty|undefined|unset|redacted|(?:not[ _-])?set|\*+|x{3,}"
     r"|\.{3}|…|-|\\|<|\$\{?[A-Za-z_]\w{0,80}\}?|\$\("
     r"|%[A-Za-z_]\w{0,80}%|(?:(?:bearer|basic|token) )?\{\{?[^{}]{0,80}\}{0,2}|(?:bearer )?%(?:\(\w{1,40}\))?[sr]"
@@ -314,7 +348,7 @@ class Secret(NamedTuple):
 
 def names_secret(name: str) -> bool:
     """Whether the value of an option, variable or field of this name is secret."""
-    return _NAME.match(name) is not None
+    return _KEYWORD.search(name) is not None and _NAME.match(name) is not None
 
 
 def _is_telling(value: str) -> bool:
@@ -621,7 +655,8 @@ def _named(text: str) -> Iterator[Secret]:
         for match in _COOKIE.finditer(text, cookies.start(), cookies.end()):
             if not _is_unset(match, "value"):
                 yield _secret(match, "value", "cookie")
-    for pattern in (_PAIRED, _VARIABLE) if "value" in lowered else (_PAIRED,):
+    patterns = [_PAIRED] if _PAIR_BEGUN.search(text) else []
+    for pattern in [*patterns, _VARIABLE] if "value" in lowered and "name" in lowered else patterns:
         for match in pattern.finditer(text):
             if not (_is_unset(match, "value") or names_secret(match["value"])):
                 yield _secret(match, "value", "key")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vllm_runbooks import answer as _answer
 from vllm_runbooks import catalog as _catalog
-from vllm_runbooks import claims as _claims
 from vllm_runbooks import evidence as _evidence
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.errors import InputError
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_SCRIPT = 8_000_000
 """Characters of a file that is checked for commands."""
+_MAX_CONFIG = 1_000_000
+"""Bytes of a configuration file that is read; no such file is written by hand."""
 
 
 def _compile(root: Path) -> tuple[dict[str, Any], list[str]]:
@@ -112,6 +113,23 @@ def read_text(name: str) -> str:
     return "".join(text)
 
 
+def read_beside(folder: Path, name: str) -> str | None:
+    """The text of a configuration file that a script in a folder names; None where there is none that can be read.
+
+    It is a plain file at the very path, no link and not too large: a script of somebody else's chooses its name.
+    """
+    path = folder / name
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            told = os.fstat(descriptor)
+            if not stat.S_ISREG(told.st_mode) or told.st_size > _MAX_CONFIG:
+                return None
+            return file.read(_MAX_CONFIG).decode("utf-8")
+    except (OSError, ValueError):
+        return None
+
+
 def load_files(names: Sequence[str], *, vllm: str | None = None) -> Evidence:
     """Load what a command line names; `-` is standard input."""
     return _evidence.load_files(names, read_case=_read_case, cases=_cases(None), vllm=vllm)
@@ -136,6 +154,8 @@ def diagnose(
     Raises:
         InputError: there is no such start or policy.
     """
+    from vllm_runbooks import answer as _answer  # noqa: PLC0415 - of no use where there is only a command
+
     shelf = catalog or load_catalog()
     asked = shelf.policy(policy) if policy.strip() else None
     return _answer.answer(evidence, shelf, knowledge, start=start or None, policy=asked)
@@ -171,6 +191,8 @@ def follow(
     Raises:
         InputError: the file cannot be read, or is no text.
     """
+    from vllm_runbooks import answer as _answer  # noqa: PLC0415 - as for `diagnose`
+
     with _evidence.opened(name) as descriptor:
         document = _evidence.growing(descriptor, Path(name), interrupts)
         yield from _answer.follow(Evidence((document,), vllm=vllm), catalog or load_catalog(), knowledge)
@@ -178,11 +200,15 @@ def follow(
 
 def read(evidence: Evidence) -> list[Start]:
     """Every start in the evidence, as read: phases, figures, tracebacks."""
+    from vllm_runbooks import answer as _answer  # noqa: PLC0415 - as for `diagnose`
+
     return _answer.read_starts(evidence, load_catalog())[0]
 
 
 def judge_claims(evidence: Evidence) -> tuple[JudgedClaim, ...]:
     """What a document says about a recorded case, judged on the case's own log; none for any other evidence."""
+    from vllm_runbooks import claims as _claims  # noqa: PLC0415 - as for `diagnose`
+
     authored = evidence.case.claims if evidence.case else None
     if authored is None:
         return ()
@@ -191,4 +217,6 @@ def judge_claims(evidence: Evidence) -> tuple[JudgedClaim, ...]:
 
 def judge(found: Answer, evidence: Evidence) -> Judgement:
     """The verdict on an answer: against the evidence's case and its claims, else on whether anything is wrong."""
+    from vllm_runbooks import answer as _answer  # noqa: PLC0415 - as for `diagnose`
+
     return _answer.judge(found, evidence.case, judge_claims(evidence))

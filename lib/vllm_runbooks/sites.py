@@ -36,8 +36,8 @@ _MARGIN = 40
 """Lines behind a file's last known line that a site of another release may name."""
 _IN_RANGE = 0.4
 """Chance that a frame of a neighbouring release lies inside the function's range by accident."""
-_CLEAR = math.log(50)
-"""How much likelier than the next a release must be to be told apart from it."""
+_CLEAR = math.log(30)
+"""How much likelier than the next a release must be to be told apart from it: one site or frame that only it has."""
 _ENOUGH = math.log(200)
 """How much likelier than chance a release must have written the log for anything to be said."""
 _FITS = 0.9
@@ -78,7 +78,7 @@ class Fit:
     """How well the known releases fit a log."""
 
     release: str | None = None
-    """The release that wrote it; None where none fits, or several do."""
+    """The release that wrote it; None where none fits, or several do. A release stands for its own post-releases."""
     candidates: tuple[str, ...] = ()
     """Releases that fit and cannot be told apart; where none fits, the closest alone."""
     matched: int = 0
@@ -298,13 +298,21 @@ def _judged(tallies: Mapping[str, _Tally], total: int) -> Fit:
         near = sorted(alike, key=order) if len(alike) > 1 else []
     runner_up = max((name for name in ranked[1:] if name not in alike), key=lambda n: tallies[n].matched, default=None)
     return Fit(
-        release=alike[0] if len(alike) == 1 else None,
+        release=_common(alike),
         candidates=tuple(near),
         matched=best.matched,
         total=total,
         runner_up=runner_up,
         runner_up_matched=tallies[runner_up].matched if runner_up else 0,
     )
+
+
+def _common(alike: Sequence[str]) -> str | None:
+    """The one release, or the one of which all others are post-releases: those often change no line that logs."""
+    for name in alike:
+        if all(other == name or other.startswith(f"{name}.post") for other in alike):
+            return name
+    return None
 
 
 def digest(pattern: str) -> str:

@@ -126,10 +126,17 @@ class ParserFit:
     source: str
     tool_parsers: tuple[str, ...] = ()
     """Of a chat template: the parsers that read the calls it asks for."""
+    marks: str = ""
+    """Of a reasoning parser: the mark in front of the answer; those that look for the same read each other's models."""
 
     def has(self, model: str) -> bool:
-        """Whether a model, by its Hub id, is among them."""
-        return any(fnmatchcase(model.casefold(), pattern.casefold()) for pattern in self.models)
+        """Whether a model is among them: by its Hub id, or by the name of the folder that it lies in."""
+        name = _hub_id(model).casefold()
+        if _is_hub_id(name):
+            return any(fnmatchcase(name, pattern.casefold()) for pattern in self.models)
+        folder = _parts(name)[-1:]
+        lasts = (pattern.casefold().rpartition("/")[2] for pattern in self.models)
+        return any(fnmatchcase(part, last) for part in folder for last in lasts if not last.startswith("*"))
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,56 @@ class Fits:
     reasoning_parsers: dict[str, ParserFit]
     chat_templates: dict[str, ParserFit]
     """By base name of the template's file."""
+
+
+@dataclass(frozen=True)
+class Former:
+    """How a script says what was so by default before."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    of: Any
+    """The former default."""
+    value: Any
+    """The value that stands for it now."""
+    option: str | None = None
+    """argparse name of the option to write; None: the same one."""
+
+
+@dataclass(frozen=True)
+class DefaultReview:
+    """What somebody found who looked at a default that changed."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    matters: str
+    """To what: memory, scheduling, engine, api, outputs, security or logging; "nothing" is told to nobody."""
+    why: str
+    """What the change does, or why it does nothing."""
+    source: str
+    """The release's file and line."""
+    writes: bool = True
+    """Whether the former default may be written into a script; otherwise the change is only named."""
+    former: Former | None = None
+    """How to write a former default that is no value of the option now."""
+    only_with: tuple[str, ...] = ()
+    """Options of which one must be given for the default to count; none: it counts for every start."""
+    early: Any = None
+    """What is so in releases that do not know the name yet; None: nothing that can be compared."""
+    gone: Any = None
+    """What is so in releases that no longer know the name; None: nothing that can be compared."""
+
+
+@dataclass(frozen=True)
+class DefaultReviews:
+    """`defaults.yaml`: defaults that changed between releases, and which of them anyone has to know about."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    options: dict[str, DefaultReview] = field(default_factory=dict)
+    """By argparse name. A change that is not here is named: nobody has looked at it yet."""
+    environment: dict[str, DefaultReview] = field(default_factory=dict)
+    """By variable. A change that is not here is not named: most choose between kernels that compute the same."""
 
 
 @dataclass(frozen=True)
@@ -331,6 +388,21 @@ def model_from_config(
     )
 
 
+def _hub_id(name: str) -> str:
+    """The Hub id of a folder of the Hub's cache; any other name as it is."""
+    cached = _HUB_CACHE.search(name)
+    return f"{cached[1]}/{cached[2]}" if cached else name.strip()
+
+
+def _parts(name: str) -> list[str]:
+    return [part for part in re.split(r"[/\\]", name) if part]
+
+
+def _is_hub_id(name: str) -> bool:
+    """Whether a model's name has the form of a Hub id, not of a folder."""
+    return len(_parts(name)) == 2 and not name.startswith(("/", ".", "~")) and "\\" not in name
+
+
 def name_key(name: str) -> str:
     """A name as it is compared: no case, spaces, dashes or brands."""
     key = _APART.sub("", name.casefold())
@@ -367,6 +439,7 @@ class Specs:
     fits: Fits
     problems: tuple[str, ...] = ()
     """Files that were left out, one line each."""
+    defaults: DefaultReviews = field(default_factory=DefaultReviews)
 
     @cached_property
     def _exact(self) -> dict[str, Gpu]:
@@ -461,25 +534,22 @@ class Specs:
 
     def model(self, name: str) -> Model | None:
         """The model of a Hub id, or of a local folder that carries its name; None: not known."""
-        if cached := _HUB_CACHE.search(name):
-            name = f"{cached[1]}/{cached[2]}"
-        key = name.strip().casefold()
+        key = _hub_id(name).casefold()
         if found := self._by_id.get(key):
             return found
-        parts = [part for part in re.split(r"[/\\]", key) if part]
-        is_hub_id = len(parts) == 2 and not key.startswith(("/", ".", "~", "\\")) and "\\" not in key
-        return self._by_last.get(parts[-1]) if parts and not is_hub_id else None
+        parts = _parts(key)
+        return self._by_last.get(parts[-1]) if parts and not _is_hub_id(key) else None
 
 
 def sources(root: Path) -> list[Path]:
     """The authored files that the index of specifications is made of, in a fixed order."""
-    tables = [root / f"{name}.yaml" for name in ("gpus", "architectures", "fits")]
+    tables = [root / f"{name}.yaml" for name in ("gpus", "architectures", "fits", "defaults")]
     return [*tables, *sorted((root / "models").glob("*/*.yaml"))]
 
 
 def key(root: Path) -> str:
     """Key of the index of specifications."""
-    return catalog.digest(sources(root), GpuTable, ModelFile, Architecture, Fits)
+    return catalog.digest(sources(root), GpuTable, ModelFile, Architecture, Fits, DefaultReviews)
 
 
 def _decoded(index: Any) -> Specs:
@@ -491,10 +561,16 @@ def _decoded(index: Any) -> Specs:
     )
     return Specs(
         record(GpuTable, index["gpus"]),
-        tuple(record(ModelFile, data) for data in index["models"]),
+        tuple(ModelFile(**data) for data in index["models"]),
         {name: record(Architecture, data) for name, data in index["architectures"].items()},
         fits,
         tuple(index.get("problems", ())),
+        DefaultReviews(
+            **{
+                kind: {name: record(DefaultReview, data) for name, data in index["defaults"][kind].items()}
+                for kind in ("options", "environment")
+            }
+        ),
     )
 
 
@@ -505,4 +581,4 @@ def load(compiler: Compiler | None = None) -> Specs:
         InputError: the index is not compiled, and no compiler was handed over.
     """
     root = catalog.catalog_dir()
-    return catalog.indexed("specs", root, key(root), compiler, _decoded)
+    return catalog.indexed("specs", root, key, compiler, _decoded)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -57,6 +57,8 @@ class Support:
     processor_reads: Mapping[str, frozenset[str]]
     """By architecture the processor arguments that vLLM's own code reads."""
     facts: Mapping[str, Any]
+    activations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By quantisation method the types that it computes in, of those whose sources list them."""
 
     def cache_takers(self, cache_type: str, capability: tuple[int, int]) -> tuple[str, ...] | None:
         """Backends for NVIDIA cards, MLA apart, that take a KV-cache type there; None: this release does not say."""
@@ -128,4 +130,5 @@ def load(version: str) -> Support:
         modalities=table("modalities"),
         processor_reads={name: frozenset(names or ()) for name, names in table("processor_reads").items()},
         facts=table("facts"),
+        activations={name: tuple(types or ()) for name, types in table("activations").items()},
     )

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash"),
 ]
 FULL = pytest.mark.full
-KINDS: tuple[Callable[[int], Iterator[str]], ...] = (shell_scripts.grammar, shell_scripts.launch)
+KINDS: tuple[Callable[[int], Iterator[str]], ...] = (shell_scripts.grammar, shell_scripts.launch, shell_scripts.habits)
 MOST_UNKNOWN = 0.05
 """Share of the commands of which something may not be known."""
 

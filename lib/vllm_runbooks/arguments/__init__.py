@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
 from vllm_runbooks.arguments import json_keys
+from vllm_runbooks.arguments.bounds import refused
 from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds, names
+from vllm_runbooks.arguments.spelling import alike
 from vllm_runbooks.arguments.values import Reader, ValueFault, type_in_words
 from vllm_runbooks.arguments.words import Part, Rewritten, Token, rewrite
 from vllm_runbooks.options import Option, ReleaseData
@@ -38,6 +40,8 @@ _NEGATIVE = re.compile(r"-\d+\n?|-\d*\.\d+\n?")
 _DASHES = ("\u2010", "\u2011", "\u2012", "\u2013", "\u2014", "\u2015", "\u2212")
 """Signs that look like a dash and are none."""
 _REPEATABLE = frozenset({"_AppendAction", "_AppendConstAction", "_ExtendAction", "_CountAction"})
+YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+"""Words, in small letters, that are written behind a switch as if it took a value."""
 _MODEL = "model_tag"
 """dest of the positional that `vllm serve` takes the model from."""
 _ENTRY = "subparser"
@@ -49,7 +53,8 @@ class Problem:
     """Something about one word that the release refuses, warns of, or takes otherwise than it looks."""
 
     kind: str
-    """One of REFUSALS, or duplicate, abbreviation, underscore, deprecated, model-option, model-ignored, not-read."""
+    """One of REFUSALS, or duplicate, abbreviation, underscore, deprecated, model-option, model-ignored, not-read; or
+    out-of-bounds: the parser takes it, and the start ends with an error."""
     word: int | None
     """Index of the word at fault; None where something is missing from the command as a whole."""
     option_word: int | None
@@ -83,7 +88,7 @@ class CallProblem:
     """Something about a keyword of `LLM(…)` or `EngineArgs(…)` that the release refuses."""
 
     kind: str
-    """unknown, wrong-type, wrong-choice, unknown-key, wrong-key-type or conflict."""
+    """unknown, wrong-type, wrong-choice, unknown-key, wrong-key-type, conflict or out-of-bounds."""
     keyword: str
     says: Mapping[str, str] = field(default_factory=dict)
 
@@ -139,11 +144,13 @@ def parse_call(keywords: Mapping[str, Any], release: ReleaseData, call: str = "L
     problems: list[CallProblem] = []
     for keyword, value in keywords.items():
         if taken and keyword not in taken:
-            near = nearest(keyword, names_known)
+            near = alike(keyword, names_known)
             problems.append(CallProblem("unknown", keyword, {"near": " ".join(near)} if near else {}))
         elif value is not UNKNOWN and keyword in by_dest:
             problems += _called_with(keyword, value, by_dest[keyword], release)
-    return tuple(problems)
+    wrong = {problem.keyword for problem in problems}
+    bounds = (found for found in refused(keywords, release) if wrong.isdisjoint(found.dests))
+    return (*problems, *(CallProblem("out-of-bounds", found.dests[-1], found.says) for found in bounds))
 
 
 def _called_with(keyword: str, value: Any, option: Option, release: ReleaseData) -> Iterator[CallProblem]:
@@ -159,7 +166,7 @@ def _called_with(keyword: str, value: Any, option: Option, release: ReleaseData)
     elif option.choices is not None and isinstance(value, str):
         if value not in option.choices:
             names_known = [str(choice) for choice in option.choices if choice is not None]
-            near = nearest(value[:_MAX_SHOWN], names_known, 1)
+            near = alike(value[:_MAX_SHOWN], names_known, 1)
             says = {"choices": " ".join(names_known), "value": _cut(value)} | ({"near": near[0]} if near else {})
             yield CallProblem("wrong-choice", keyword, says)
     elif kind in _NUMBERS and option.nargs is None and (isinstance(value, list | dict) or _is_no_number(value)):
@@ -178,60 +185,6 @@ def _is_no_number(value: Any) -> bool:
     except ValueError:
         return value != "auto"
     return False
-
-
-def nearest(written: str, known: Sequence[str], most: int = 3) -> list[str]:
-    """The known names that a misspelt one is likely to have been meant for, the nearest first."""
-    limit = max(1, len(written) // 4)
-    letters, words = _letters(written), _words_of(written)
-    found = []
-    for candidate in known:
-        others = _words_of(candidate)
-        shared = len(words & others) / max(len(words | others), 1)
-        distance = limit + 1
-        if abs(len(candidate) - len(written)) <= limit and _difference(letters, _letters(candidate)) <= limit:
-            distance = _distance(written, candidate, limit)
-        if distance <= limit or shared >= _SHARED:
-            found.append((distance - 3 * shared, candidate))
-    return [candidate for _, candidate in sorted(found)[:most]]
-
-
-_SHARED = 0.6
-"""Part of their words that two names share to be near each other, whatever their letters."""
-
-
-@lru_cache(maxsize=2048)
-def _letters(text: str) -> Counter[str]:
-    return Counter(text)
-
-
-@lru_cache(maxsize=2048)
-def _words_of(text: str) -> frozenset[str]:
-    return frozenset(re.split(r"[-_]", text.strip("-_").lower()))
-
-
-def _difference(one: Counter[str], other: Counter[str]) -> int:
-    """A lower bound of the distance of two texts, from their letters alone."""
-    surplus = sum(count - other[letter] for letter, count in one.items() if count > other[letter])
-    lack = sum(count - one[letter] for letter, count in other.items() if count > one[letter])
-    return max(surplus, lack)
-
-
-def _distance(one: str, other: str, limit: int) -> int:
-    """Letters to change, add, drop or swap; more than `limit` is told as limit + 1."""
-    before_last: list[int] = []
-    last = list(range(len(other) + 1))
-    for i, letter in enumerate(one, 1):
-        row = [i]
-        for j, other_letter in enumerate(other, 1):
-            cost = last[j - 1] if letter == other_letter else 1 + min(last[j], row[j - 1], last[j - 1])
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == other_letter:
-                cost = min(cost, before_last[j - 2] + 1)
-            row.append(cost)
-        if min(row) > limit:
-            return limit + 1
-        before_last, last = last, row
-    return min(last[-1], limit + 1)
 
 
 class _Grammar:
@@ -331,6 +284,7 @@ class _Parser:
             self.problems = [each for each in self.problems if each.kind not in ("unknown", "extra-positional")]
         else:
             self._check()
+            self._bound()
         model = self.flags.pop(_MODEL, None)
         if model is not None and self.takes_first:
             self.flags["model"] = model
@@ -363,7 +317,7 @@ class _Parser:
 
     def _tell_unknown(self, token: Token, string: str) -> None:
         self.hints += 1
-        near = nearest(string, self.grammar.names) if self.hints <= _MAX_HINTS and len(string) <= _MAX_SHOWN else []
+        near = alike(string, self.grammar.names) if self.hints <= _MAX_HINTS and len(string) <= _MAX_SHOWN else []
         says = {"near": " ".join(near)} if near else {}
         short = max((text for text in self.grammar.short if string.startswith(text)), key=len, default=None)
         if short is not None and not string.startswith("--"):
@@ -567,8 +521,21 @@ class _Parser:
         loaded = self._current("model")
         if model is UNKNOWN or model == loaded:
             return
-        says = {"value": _cut(str(model))} | ({"loaded": _cut(loaded)} if isinstance(loaded, str) else {})
-        self.problems.append(Problem("model-ignored", self.given[_MODEL][-1], None, None, "model", says))
+        word = self.given[_MODEL][-1]
+        switch = self._switch_before(word)
+        says = {"ignored": _cut(str(model))} | ({"loaded": _cut(loaded)} if isinstance(loaded, str) else {})
+        says = {"switch": switch} if switch else says
+        self.problems.append(Problem("model-ignored", word, None, None, "model", says))
+
+    def _switch_before(self, word: int) -> str | None:
+        """The switch that a yes or no stands behind as if it were its value; None: it is no such word."""
+        text = self.words[word] or ""
+        if word == 0 or text.lower() not in YES + NO:
+            return None
+        written, role = self.words[word - 1] or "", self.roles[word - 1]
+        option = self.grammar.by_string.get(written.replace("_", "-"))
+        is_switch = option is not None and option.nargs == 0 and role is not None and role.kind == "option"
+        return written if is_switch else None
 
     def _tell_extra(self, token: Token) -> None:
         text = self.words[token.word] if token.is_made else token.text
@@ -579,10 +546,15 @@ class _Parser:
             return
         if token.is_made and any(problem.word == token.word and problem.is_refusal for problem in self.problems):
             return
-        says = {"value": _cut(text)}
-        model = self.flags.get(_MODEL)
-        if isinstance(model, str):
-            says["model"] = _cut(model)
+        model, first = self.flags.get(_MODEL), self.given.get(_MODEL, [0])[-1]
+        if isinstance(model, str) and self.takes_first and self._switch_before(first):
+            # What counts as the model was meant for a value, and this word for the model.
+            self._tell_valued(first)
+            return
+        if self._switch_before(token.word):
+            self._tell_valued(token.word)
+            return
+        says = {"value": _cut(text)} | ({"model": _cut(model)} if isinstance(model, str) else {})
         if _NEGATIVE.fullmatch(self.words[token.word] or ""):
             says |= {"hint": "negative-number", "value": _cut(self.words[token.word] or "")}
         elif text.startswith("-") and " " in text:
@@ -590,6 +562,14 @@ class _Parser:
         elif text[:1] in _DASHES:
             says["hint"] = "dash"
         self.problems.append(Problem("extra-positional", token.word, None, None, None, says))
+
+    def _tell_valued(self, word: int) -> None:
+        """Tell of a yes or no that a switch is given; of one with a no it is not known what was meant."""
+        text, switch = self.words[word] or "", self._switch_before(word) or ""
+        if text.lower() in NO:
+            self.flags[self.grammar.by_string[switch.replace("_", "-")].dest] = UNKNOWN
+        says = {"value": _cut(text), "switch": switch}
+        self.problems.append(Problem("extra-positional", word, None, None, None, says))
 
     # ---- values
 
@@ -633,7 +613,7 @@ class _Parser:
         if any(result == choice for choice in choices):
             return
         names = [str(choice) for choice in choices if choice is not None]
-        near = nearest(str(result)[:_MAX_SHOWN], names, 1)
+        near = alike(str(result)[:_MAX_SHOWN], names, 1)
         says = {"choices": " ".join(names), "value": _cut(value.text or ""), "at": str(value.shift)}
         self._tell("wrong-choice", value, option, option_word, **says, **({"near": near[0]} if near else {}))
 
@@ -642,7 +622,7 @@ class _Parser:
         if "value" in says:
             says["value"] = _cut(says["value"])
         if fault.kind == "unknown-key":
-            near = nearest(str(fault.path[-1])[:_MAX_SHOWN], says.get("keys", "").split(), 1)
+            near = alike(str(fault.path[-1])[:_MAX_SHOWN], says.get("keys", "").split(), 1)
             says |= {"near": near[0]} if near else {}
         if value.is_made:
             part = _part(value.parts, fault.path)
@@ -671,6 +651,18 @@ class _Parser:
             name, dest = (option.name, option.dest) if option else (None, None)
             self.problems.append(Problem("conflict", word, word, name, dest, says))
 
+    def _bound(self) -> None:
+        """What the release refuses only when it starts; nothing more is told of what the parser refuses."""
+        wrong = {problem.dest for problem in self.problems if problem.is_refusal}
+        for found in refused(self.flags, self.release, is_whole=not self.is_open):
+            words = {self.given[dest][-1]: dest for dest in found.dests if self.given.get(dest)}
+            if words and wrong.isdisjoint(found.dests):
+                word = max(words)
+                option = self.grammar.by_dest.get(words[word])
+                last = max(at for at, role in enumerate(self.roles) if at == word or _belongs(role, word))
+                name = option.name if option else None
+                self.problems.append(Problem("out-of-bounds", last, word, name, words[word], found.says))
+
     def _current(self, dest: str) -> Any:
         """The value of a dest after parsing; UNKNOWN where it cannot be known."""
         if dest == _ENTRY:
@@ -692,6 +684,10 @@ class _Parser:
         if text is None or not isinstance(variable.default, bool):
             return UNKNOWN if text is None else text
         return text in variable.true
+
+
+def _belongs(role: Role | None, option_word: int) -> bool:
+    return role is not None and role.kind == "value" and role.option_word == option_word
 
 
 def _is_true(value: Any) -> bool:

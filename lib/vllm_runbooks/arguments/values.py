@@ -83,13 +83,14 @@ class Reader:
             return self._by_name(text, kind, made)
         name, inner = _form(kind)
         if name == "optional":
-            return None if text in ("", "None") else self._read(text, inner, made)
+            return None if made is UNKNOWN and text in ("", "None") else self._read(text, inner, made)
         if name == "json_or_str":
-            is_json = inner is None or re.match(inner, text) is not None
+            is_json = made is not UNKNOWN or inner is None or re.match(inner, text) is not None
             return self._json(text, made) if is_json else text
         if name == "json_or_pairs":
             # No text at all is no pair either; where it means nothing, the option is optional.
-            return self._json(text, made) if re.match(inner, text) else _pairs(text or ",")
+            is_json = made is not UNKNOWN or re.match(inner, text) is not None
+            return self._json(text, made) if is_json else _pairs(text or ",")
         if name == "dataclass":
             return self._dataclass(text, inner, kind, made)
         return self._opaque(text, inner)

@@ -116,9 +116,10 @@ def _with_model(tokens: list[Token], features: Mapping[str, Any], done: Rewritte
     if at is None:
         return tokens
     how, text, word = features.get("serve_model"), tokens[at].text or "", tokens[at].word
-    if how == "refused" and text == "--model":
+    apart = next((token.word for token in tokens if token.text == "--model"), None)
+    if how == "refused" and apart is not None:
         message = "the model is the first argument of vllm serve"
-        done.tell("conflict", word, "--model", message=message, dests="model")
+        done.tell("conflict", apart, "--model", message=message, dests="model")
         return tokens
     effects = {"late": "refused when started", "moved": "taken as the first argument"}
     done.tell("model-option", word, "--model", effect=effects.get(str(how), "taken as an option"))
@@ -178,9 +179,7 @@ def _with_config(tokens: list[Token], settings: _Settings, done: Rewritten) -> l
         done.has_unread_file = True
         more = []
     else:
-        more = [
-            Token(text, file.word) for text in _config_words(settings.config, settings.features, settings.negations)
-        ]
+        more = [Token(text, file.word) for text in config_words(settings.config, settings.features, settings.negations)]
     head = _config_head(tokens, at, more, settings, done)
     return tokens[:head] + more + tokens[head:at] + tokens[at + 2 :]
 
@@ -200,7 +199,7 @@ def _config_head(tokens: list[Token], at: int, more: list[Token], settings: _Set
     return min(1, at)
 
 
-def _config_words(
+def config_words(
     config: Mapping[str, Any], features: Mapping[str, Any], negations: Callable[[str], bool]
 ) -> Iterator[str]:
     """The words that the content of a configuration file becomes."""

@@ -12,12 +12,13 @@ from vllm_runbooks import specs
 from vllm_runbooks.authoring.yaml_files import Problem, read_record
 from vllm_runbooks.errors import CatalogError
 from vllm_runbooks.records import document
-from vllm_runbooks.specs import Architecture, Fits, GpuTable, ModelFile
+from vllm_runbooks.specs import Architecture, DefaultReviews, Fits, GpuTable, ModelFile
 
 ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "gpus": TypeAdapter(GpuTable),
     "architectures": TypeAdapter(dict[str, Architecture]),
     "fits": TypeAdapter(Fits),
+    "defaults": TypeAdapter(DefaultReviews),
     "model": TypeAdapter(ModelFile),
 }
 """What each kind of file holds."""
@@ -74,6 +75,7 @@ def compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:
         "gpus": {"sources": {}, "gpus": []},
         "architectures": {},
         "fits": {"tool_parsers": {}, "reasoning_parsers": {}, "chat_templates": {}},
+        "defaults": {"options": {}, "environment": {}},
         "models": [],
     }
     for path in specs.sources(root):

@@ -14,12 +14,12 @@ import click
 
 from vllm_runbooks.cli import output
 from vllm_runbooks.errors import RunbooksError
-from vllm_runbooks.redact import redact_text
 
 _COMMANDS = {
     "case": ("case", "case", "Add a recorded case: a log and the answer that you expect."),
     "catalog": ("catalog", "catalog", "Check the catalog's files, add a symptom, list what it knows."),
     "check": ("runbooks", "check", "Run every runbook on every recorded case and write a report."),
+    "convert": ("convert", "convert", "Write a start of vLLM as shell, docker, compose or systemd."),
     "diagnose": ("diagnose", "diagnose", "Find the root cause in the log of a vLLM start."),
     "lint": ("lint", "lint", "Find what is wrong with vLLM commands, on any release; correct them."),
     "list": ("runbooks", "list_", "List the runbooks."),
@@ -57,6 +57,8 @@ def commands() -> None:
 
 def _refuse(message: str) -> int:
     """Say in one line what cannot be read; a value that a user mistook for a name may be a secret."""
+    from vllm_runbooks.redact import redact_text  # noqa: PLC0415 - slow to load, and only needed here
+
     sys.stderr.write(f"vllm-runbooks: {redact_text('; '.join(message.splitlines()))}\n")
     return 2
 

@@ -10,6 +10,7 @@ import click
 from vllm_runbooks import collect, render, session
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.cli import output
+from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import Answer, Evidence
 from vllm_runbooks.redact import redact_text
 
@@ -71,13 +72,27 @@ def diagnose(
     else:
         evidence = session.load_files(logs, vllm=vllm) if source is None else _fetched(source, vllm)
         if command is not None:
-            evidence = replace(evidence, command=session.read_text(command))
+            evidence = replace(evidence, command=_command(command))
         answer = session.diagnose(evidence, start=start, catalog=catalog, policy=policy or "")
     if form == "json":
         output.write_json(render.to_json(answer))
     else:
         output.write(render.text(answer))
     return int(answer.root_cause is not None or not answer.outcome.is_healthy)
+
+
+def _command(name: str) -> str:
+    """The text of the script or manifest that a log belongs to.
+
+    Raises:
+        InputError: it cannot be read, or starts no server.
+    """
+    from vllm_runbooks import commands, documents  # noqa: PLC0415 - of no use where no command is given
+
+    text = session.read_text(name)
+    if not commands.starts_of(documents.read(text, name)):
+        raise InputError(f"{name}: holds no start of vLLM; give the script or manifest that the log belongs to")
+    return text
 
 
 def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:

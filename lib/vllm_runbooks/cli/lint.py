@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +57,27 @@ def lint(
         raise click.UsageError("--config-check asks the vLLM that --python names; give it as well.")
     checked = {
         name: checking.lint_text(
-            text, name=name, vllm=vllm, gpus=gpus, fix=fix, python=python, is_config_checked=config_check
+            text,
+            name=name,
+            vllm=vllm,
+            gpus=gpus,
+            fix=fix,
+            python=python,
+            is_config_checked=config_check,
+            folder=folder_of(name),
         )
         for name, text in named.items()
     }
     if fix:
         ((name, text),) = named.items()
-        _show_fixed(name, text, checked[name], asked={"vllm": vllm, "gpus": gpus}, out=out, form=form)
+        _show_fixed(
+            name, text, checked[name], asked={"vllm": vllm, "gpus": gpus, "folder": folder_of(name)}, out=out, form=form
+        )
     elif form == "json":
         output.write_json(issue_views.to_json(next(iter(checked.values()))))
     elif form == "sarif":
+        from importlib import metadata  # noqa: PLC0415 - slow, and rarely asked for
+
         output.write_json(issue_views.sarif(checked, session.knowledge().rules, metadata.version("vllm-runbooks")))
     elif form == "github":
         said = "\n".join(filter(None, (issue_views.github(found, name) for name, found in checked.items())))
@@ -84,6 +94,11 @@ def _given(files: tuple[str, ...]) -> dict[str, str]:
     if len(files) > 1 and not Path(files[0]).is_file() and files[0] != "-":
         return {"command": shlex.join(files)}
     return {(_STDIN if name == "-" else name): session.read_text(name) for name in files}
+
+
+def folder_of(name: str) -> Path | None:
+    """Where a script lies, and the configuration files that it names beside it; None where it is no file."""
+    return Path(name).parent if Path(name).is_file() else None
 
 
 def _is_wrong(issues: tuple[Issue, ...]) -> bool:
@@ -122,7 +137,7 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
     """
     name = _STDIN if file == "-" else file
     text = session.read_text(file)
-    found, rewritten = checking.migrate_text(text, name=name, from_=from_, to=to, gpus=gpus)
+    found, rewritten = checking.migrate_text(text, name=name, from_=from_, to=to, gpus=gpus, folder=folder_of(name))
     if out is not None:
         store(out, rewritten)
         click.echo(f"vllm-runbooks: wrote {out}", err=True)

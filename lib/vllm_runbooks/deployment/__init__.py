@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, NamedTuple
 
-from vllm_runbooks import arguments, options
+from vllm_runbooks import arguments, documents, options
+from vllm_runbooks.arguments import Parsed
 from vllm_runbooks.documents import option_words
 from vllm_runbooks.documents.starts import Found
 from vllm_runbooks.errors import InputError
@@ -29,6 +30,34 @@ _VARIABLE = re.compile(
 )
 """A word that is a variable, or an option with `=` and a variable."""
 _LEAD = re.compile(r"\"?(--?[A-Za-z][\w.-]*=)", re.ASCII)
+_IMAGE = re.compile(r"(?:docker\.io/)?vllm/vllm-openai(?::(?:latest|v\d[\w.]*))?\Z", re.ASCII)
+"""vLLM's own image, of which there is one for each release."""
+_WRITTEN_KEYS = frozenset(
+    {"image", "command", "args", "entrypoint", "environment", "env", "ports", "deploy", "ipc", "name"}
+)
+"""Keys of a service or container that a form has words for."""
+_DETACHING = frozenset({"nohup", "setsid", "exec", "env", "/usr/bin/env"})
+"""Words in front of a program that say nothing about it."""
+_WRITTEN_OPTIONS = frozenset(
+    {
+        "--rm",
+        "--gpus",
+        "--ipc",
+        "-p",
+        "--publish",
+        "-e",
+        "--env",
+        "--entrypoint",
+        "--name",
+        "-d",
+        "--detach",
+        "-it",
+        "-i",
+        "-t",
+    }
+)
+"""Options of `docker run` that are written again, or that only say how this one was run."""
+_OWN_VARIABLES = {"--api-key": "VLLM_API_KEY", "--hf-token": "HF_TOKEN"}
 _PUBLISHED = re.compile(r"\d+(?:\.\d+)+(?:rc\d+|\.?post\d+)?", re.ASCII)
 """A release that has an image."""
 
@@ -133,8 +162,8 @@ def to_docker(deployment: Deployment) -> str:
         InputError: Neither image nor release is known.
     """
     words: list[str] = ["docker run --rm", f"--gpus {_gpus_option(deployment.gpus)}", "--ipc=host"]
-    port = _port(deployment.words)
-    words.append(f"-p {port}:{port}")
+    port = _port(deployment)
+    words.append(f"-p {port}:{port}" if port.isdecimal() else f'-p "{port}:{port}"')
     for name, value in deployment.environment:
         is_handed = value is None or is_secret(name, value)
         words.append(f"-e {name}" if is_handed else f"-e {shlex.quote(f'{name}={value}')}")
@@ -171,7 +200,7 @@ def to_compose(deployment: Deployment) -> str:
     for name, value in deployment.environment:
         is_handed = value is None or is_secret(name, value)
         lines.append(f"      {name}: " + (f'"${{{name}:?}}"' if is_handed else yaml_quoted(value or "")))
-    port = _port(deployment.words)
+    port = _port(deployment)
     lines += ["    ports:", f'      - "{port}:{port}"', "    ipc: host", "    deploy:", "      resources:"]
     lines += ["        reservations:", "          devices:", "            - driver: nvidia"]
     if isinstance(deployment.gpus, tuple):
@@ -200,6 +229,78 @@ def to_systemd(deployment: Deployment) -> str:
     parts = [" ".join(["/usr/bin/env", *command]), *_grouped(deployment, references, written)]
     lines += [f"ExecStart={_continued(parts)}", "Restart=on-failure", "", "[Install]", "WantedBy=multi-user.target"]
     return "\n".join(lines) + "\n"
+
+
+WRITERS = {"shell": to_shell, "docker": to_docker, "compose": to_compose, "systemd": to_systemd}
+"""What writes each form."""
+FILES = {"shell": "serve.sh", "docker": "serve.sh", "compose": "compose.yaml", "systemd": "vllm.service"}
+"""A file's name by which each form is read again."""
+
+
+def converted(found: Found, to: str, release: ReleaseData) -> tuple[str, Deployment]:
+    """A start written in another form, for a release, and the deployment that was written.
+
+    Raises:
+        InputError: It is no server, or what is written would not be read as it was.
+    """
+    if found.entry not in ("serve", "api_server", "image"):
+        raise InputError(f"{found.entry} starts no server; give a file with a start of one")
+    one = Deployment.of(found)
+    words = one.words
+    entry = one.entry
+    is_contained = to in ("docker", "compose")
+    if entry == "image" and not (is_contained and one.image):
+        entry = parser_entry(entry, words, release)
+    image = one.image if one.image and not _IMAGE.match(one.image) else None
+    one = replace(one, entry=entry, image=image, release=release.asked)
+    text = WRITERS[to](one)
+    again = documents.read(text, FILES[to]).starts
+    if len(again) != 1 or not _is_read(again[0], one):
+        raise InputError(f"this start cannot be written as {to} without doubt; write it by hand")
+    return text, one
+
+
+def _is_read(found: Found, written: Deployment) -> bool:
+    """Whether a start that is read has the words and variables that were written, as far as these are known."""
+    handed = set(references(written))
+    environment = {name: value for name, value in written.environment if name not in handed}
+    read = {name: one.value.value for name, one in found.environment.items() if name not in handed}
+    hidden = _references(written)
+    return (
+        len(found.words) == len(written.words)
+        and environment == read
+        and all(
+            word.value == value or index in hidden
+            for index, (word, value) in enumerate(zip(found.words, written.words, strict=True))
+        )
+    )
+
+
+def left_out(found: Found, to: str) -> tuple[str, ...]:
+    """What stands around a start and no other form says: mounts, limits, wrappers, keys of a service."""
+    lost: list[str] = []
+    if found.kind == "docker":
+        lost += _lost_options(found)
+    elif found.keys:
+        lost += [key for key in found.keys if key not in _WRITTEN_KEYS]
+    elif found.kind in ("shell", "systemd"):
+        before = [word.value or word.raw for word in found.prefix]
+        program = next((at for at, word in enumerate(before) if re.search(r"(?:^|/)(?:vllm|python[\d.]*)$", word)), 0)
+        around = [word for word in before[:program] if word not in _DETACHING]
+        lost += [" ".join(around)] if around else []
+    if found.gpus is not None and to in ("shell", "systemd") and found.kind not in ("shell", "systemd"):
+        lost.append("which GPUs it is given; CUDA_VISIBLE_DEVICES says it outside of a container")
+    return tuple(lost)
+
+
+def _lost_options(found: Found) -> Iterator[str]:
+    """Options of `docker run` that are not written again, each with its value."""
+    words = [word.value or word.raw for word in found.container]
+    for at, word in enumerate(words):
+        if not word.startswith("-") or word.partition("=")[0] in _WRITTEN_OPTIONS:
+            continue
+        following = words[at + 1] if at + 1 < len(words) else "-"
+        yield word if "=" in word or following.startswith("-") else f"{word} {following}"
 
 
 def _continued(parts: Sequence[str]) -> str:
@@ -244,6 +345,8 @@ def _references(deployment: Deployment) -> dict[int, _Reference]:
     secret = secrets(deployment.words)
     raws = deployment.raws or ("",) * len(deployment.words)
     taken = {match[2] for raw in raws if (match := _VARIABLE.match(raw))}
+    taken.update(name for name, _ in deployment.environment)
+    held = {value: name for name, value in deployment.environment if value and is_secret(name, value)}
     option = ""
     for index, (word, raw) in enumerate(zip(deployment.words, raws, strict=True)):
         match = None if word is not None else _VARIABLE.match(raw)
@@ -253,10 +356,19 @@ def _references(deployment: Deployment) -> dict[int, _Reference]:
             option = (lead or word or "").partition("=")[0]
         if word is not None and index not in secret:
             continue
-        variable = match[2] if match else _variable(option, taken)
+        value = None if word is None else word[len(lead) :]
+        variable = match[2] if match else held.get(value or "") or _variable(option, taken)
+        if value is not None:
+            held[value] = variable
         taken.add(variable)
         found[index] = _Reference(lead, variable)
     return found
+
+
+def references(deployment: Deployment) -> tuple[str, ...]:
+    """The variables that whoever runs what is written has to set: for secrets, and for what is not known."""
+    handed = [name for name, value in deployment.environment if value is None or is_secret(name, value)]
+    return tuple(dict.fromkeys([*handed, *(one.variable for one in _references(deployment).values())]))
 
 
 def secrets(words: Sequence[str | None]) -> dict[int, int]:
@@ -276,8 +388,14 @@ def secrets(words: Sequence[str | None]) -> dict[int, int]:
 
 
 def _variable(option: str, taken: set[str]) -> str:
-    """A name for the value of an option, unlike those that are taken."""
-    name = "VLLM_" + re.sub(r"\W+", "_", option.removeprefix("--")).upper()
+    """A name for the value of an option, unlike those that are taken: a secret's own where vLLM reads it anyway.
+
+    Any other begins unlike vLLM's variables: VLLM_PORT is another port than --port.
+    """
+    own = _OWN_VARIABLES.get(option)
+    if own is not None and own not in taken:
+        return own
+    name = "ARG_" + re.sub(r"\W+", "_", option.removeprefix("--")).upper()
     numbered = (f"{name if option else 'VALUE'}_{number}" for number in count(1))
     if option and name not in taken:
         return name
@@ -306,12 +424,19 @@ def _shell_value(name: str, value: str | None) -> str:
     return f'"${{{name}:?}}"' if value is None or is_secret(name, value) else shlex.quote(value)
 
 
-def _port(words: Sequence[str | None]) -> str:
+def _port(deployment: Deployment) -> str:
+    """The port that the server listens on: a number, or the variable that stands for it."""
+    words, references = deployment.words, _references(deployment)
     for index, word in enumerate(words):
-        match = re.fullmatch(r"--port(?:=(\d{1,5}))?", word or "")
-        following = words[index + 1] if index + 1 < len(words) else None
-        if match and (match[1] or (following or "").isdecimal()):
-            return match[1] or following or "8000"
+        name, equals, value = (word or (references[index].lead if index in references else "")).partition("=")
+        if name != "--port":
+            continue
+        at = index if equals else index + 1
+        if at in references:
+            return f"${{{references[at].variable}:?}}"
+        number = value if equals else (words[at] or "" if at < len(words) else "")
+        if number.isdecimal():
+            return number
     return "8000"
 
 
@@ -344,6 +469,15 @@ def systemd_quoted(text: str, *, is_command: bool = True) -> str:
     return '"' + escaped.replace('"', '\\"') + '"'
 
 
+def behind(parsed: Parsed, index: int) -> int:
+    """Index behind the last word that belongs to an option: its values, as the release's parser takes them."""
+    last = index + 1
+    roles = parsed.roles
+    while last < len(roles) and roles[last].kind == "value" and roles[last].option_word == index:
+        last += 1
+    return last
+
+
 class Given:
     """Arguments as a release's parser takes them."""
 
@@ -353,13 +487,9 @@ class Given:
 
     def groups(self, dest: str) -> list[tuple[int, int]]:
         """Where an option stands with its values: from one index to another, in order."""
-        found = []
+        found: list[tuple[int, int]] = []
         roles = self.parsed.roles
-        for index in self.parsed.given.get(dest, ()):
-            last = index + 1
-            while last < len(roles) and roles[last].kind == "value" and roles[last].option_word == index:
-                last += 1
-            found.append((index, last))
+        found += [(index, behind(self.parsed, index)) for index in self.parsed.given.get(dest, ())]
         if dest in {"model", "model_tag"}:
             found += [(index, index + 1) for index, role in enumerate(roles) if role.kind == "model"]
             if self.entry == "serve" and self.words and self.words[0] is None:

@@ -35,6 +35,8 @@ _PLAIN_YAML = re.compile(r"(?:--?)?[A-Za-z/][A-Za-z0-9_./@+=-]*(?::[A-Za-z0-9_./
 _YAML_WORDS = {"true", "false", "yes", "no", "on", "off", "null", "none", "y", "n"}
 _SEPARATORS = re.compile(r"(?:[ \t\r\n]|\\\r?\n)*\Z")
 _LEADING = re.compile(r"[ \t>]*\Z")
+_MAX_LEAD = 200
+"""Characters in front of a setting in which the option that carries it is looked for."""
 _PYTHON_ENTRIES = {"LLM", "EngineArgs", "AsyncEngineArgs"}
 
 
@@ -66,6 +68,82 @@ def without(page: Page, found: Found, first: int, last: int, release: ReleaseDat
         start for start in documents.read(applied(page.text, made), kind=page.kind).starts if start.start == found.start
     ]
     return tuple(made) if any([word.value for word in start.words] == kept for start in after) else ()
+
+
+def unset(page: Page, setting: Setting) -> tuple[Replacement, ...]:
+    """The replacement that takes a variable out of a page, with the line, option or item that is there for it alone.
+
+    None where that is not certain, or where anything else would change with it.
+    """
+    span = _span_of(page, setting)
+    if span is None:
+        return ()
+    made = (Replacement(*span, ""),)
+    again = documents.read(applied(page.text, made), kind=page.kind)
+    if len(again.starts) != len(page.starts):
+        return ()
+    for before, after in zip(page.starts, again.starts, strict=True):
+        held = before.environment.get(setting.name)
+        wanted = _environment(before)
+        if held is not None and held.start == setting.start:
+            del wanted[setting.name]
+        if not _is_same(before, after) or wanted != _environment(after):
+            return ()
+    return made
+
+
+def _span_of(page: Page, setting: Setting) -> tuple[int, int] | None:
+    """From where to where a setting stands with all that is there for its sake alone."""
+    text = page.text
+    start, end = setting.pair or (setting.start, setting.end)
+    line = text.rfind("\n", 0, start) + 1
+    stop = text.find("\n", end)
+    stop = len(text) if stop < 0 else stop
+    lead, rest = text[line:start], text[end:stop]
+    is_last = not rest.strip("\r \t")
+    whole = line, min(stop + 1, len(text))
+    form = setting.form
+    if form == "assignment":
+        if re.fullmatch(r"[ \t]*(?:export[ \t]+)?", lead) and is_last and setting.is_exported:
+            return whole
+        after = re.match(r"(?:[ \t]|\\\r?\n)+(?=[^\s#])", text[end:])
+        return (start, end + after.end()) if after and setting.is_exported else None
+    if form == "option":
+        before = re.search(r"(?:[ \t]|\\\r?\n)+(?:-e|--env)(?:[ \t]|\\\r?\n|=)+\Z", text[:start][-_MAX_LEAD:])
+        return (start - len(before[0]), end) if before else None
+    pattern = {
+        "map": r"[ \t]*",
+        "list": r"[ \t]*-[ \t]+[\"']?",
+        "entry": r"[ \t]*-[ \t]+(?:name:[ \t]*)?",
+        "unit": r"[ \t]*Environment[ \t]*=[ \t]*",
+        "dockerfile": r"[ \t]*ENV[ \t]+",
+        "python": r"(?:os\.environ\[.{1,80}\][ \t]*=[ \t]*)?",
+    }.get(form)
+    if pattern is None or not is_last or not re.fullmatch(pattern, lead):
+        return None
+    own = [key for key in ("environment", "env") for one in page.starts if _is_alone(one, setting, key)]
+    if form in {"map", "list", "entry"} and own:
+        return _key_of(page, setting, own[0])
+    return whole
+
+
+def _is_alone(found: Found, setting: Setting, key: str) -> bool:
+    """Whether a setting is the only one that stands under a key of a manifest."""
+    span = found.keys.get(key)
+    if span is None or not span[0] <= setting.start <= span[1]:
+        return False
+    return sum(span[0] <= one.start <= span[1] for one in found.environment.values()) == 1
+
+
+def _key_of(page: Page, setting: Setting, key: str) -> tuple[int, int] | None:
+    """The lines of a key that holds one setting alone."""
+    text = page.text
+    span = next(one.keys[key] for one in page.starts if _is_alone(one, setting, key))
+    line = text.rfind("\n", 0, span[0]) + 1
+    stop = text.find("\n", setting.end)
+    stop = len(text) if stop < 0 else stop
+    is_own = not text[line : span[0]].strip() and not text[setting.end : stop].strip()
+    return (line, min(stop + 1, len(text))) if is_own and not text[stop : span[1]].strip() else None
 
 
 def _merged(made: list[Replacement]) -> list[Replacement]:

@@ -14,27 +14,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vllm_runbooks.documents import container_files, glued, manifests, pages, python_calls, starts, unit_files
+from vllm_runbooks.documents import container_files, formats, glued, manifests, pages, python_calls, starts, unit_files
 from vllm_runbooks.documents.starts import Around, Found, Loose, Reading, Setting
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.shell import Trouble, Word
 
 MAX_LENGTH = 8_000_000
 """Characters of a file that are read."""
-_SUFFIXES = {
-    **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh", ".env", ".envrc", ".sbatch", ".slurm"), "shell"),
-    **dict.fromkeys((".yml", ".yaml"), "yaml"),
-    **dict.fromkeys((".service", ".container"), "unit"),
-    **dict.fromkeys((".py", ".pyw"), "python"),
-    **dict.fromkeys((".md", ".markdown", ".rst", ".html", ".htm", ".mdx", ".adoc"), "page"),
-    ".ipynb": "notebook",
-    ".dockerfile": "dockerfile",
-}
 _HEREDOC = re.compile(r"(?<!<)<<(-?)[ \t]*(['\"\\]?)([A-Za-z_]\w{0,60})['\"]?([^\n]*)\n")
+_DIRECTIVE = re.compile(r"#[ \t]?(?:SBATCH|PBS|BSUB|OAR|COBALT|FLUX|MSUB|SLURM|PJM)\b|#\$|#@|#!")
+"""Comments that are options of a batch system."""
 _TARGET = re.compile(r">{1,2}[ \t]*[\"']?([\w./~${}-]{1,200})|\btee[ \t]+(?:-\w+[ \t]+)?[\"']?([\w./~${}-]{1,200})")
+_OTHER_CONTINUATION = re.compile(r"(?<=[ \t])[`^](?=[ \t]{0,8}\r?\n[ \t]*(?:-|[\w./-]+:|vllm|python))")
 _CALL = re.compile(r"\b(?:LLM|EngineArgs|AsyncEngineArgs)\(")
 _INTEREST = re.compile(r"vllm|VLLM|LLM\(|EngineArgs|environ|run_cluster|--[A-Za-z]|[A-Z]=")
 """What a block has that is worth reading."""
+_MAX_WITHIN = 4
+"""How deep code may stand within a word of a script within code."""
 _MAX_NESTED = 60
 """Levels of JSON."""
 _MAX_CALLS = 100
@@ -42,14 +38,6 @@ _MAX_CALLS = 100
 _MAX_CALL = 8000
 """Characters of a call in code that does not parse as a whole."""
 _TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|[\[\]{}:,]|[^\s\[\]{}:,\"]++")
-_CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef]")
-_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|'[^']*+'|(?:^|[ \t])#.*")
-_SENTENCE = re.compile(r"(?:[A-Z][a-z']*|[a-z]+)[ ,](?:[\w',`()-]{1,40}[ ,.:;]+){3}")
-_LISTED = re.compile(
-    r"[ \t]*(?:[|>*\u2022]|-[ \t]|\d{1,3}[.)][ \t]|\((?:EngineCore|APIServer|Worker)"
-    r"|(?:INFO|WARNING|ERROR)\b|#{2,6}[ \t])"
-)
-_FENCED = re.compile(r"^[ \t>]{0,20}(?:```|~~~)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -74,11 +62,13 @@ class Page:
 def read(text: str, name: str = "", kind: str | None = None) -> Page:
     """Everything in a file that starts vLLM or sets its environment; `name` helps to tell the format, `kind` is it."""
     source = Excerpt.whole(text[:MAX_LENGTH])
-    kind = kind or kind_of(source.text, name)
-    reading = Reading()
+    # A command that is typed or pasted may be a description, as one in a page is: `<model>` is no redirection there.
+    is_page = kind is None and not formats.is_named(name) and not source.text.startswith("#!")
+    kind = kind or formats.kind_of(source.text, name)
+    reading = Reading(file=source.text)
     if len(text) > MAX_LENGTH:
         reading.troubles.append(_too_much(MAX_LENGTH, f"more than {MAX_LENGTH} characters"))
-    _read(source, kind, Around(), reading)
+    _read(source, kind, Around(is_page=is_page and kind == "shell"), reading)
     return _page(kind, text, reading)
 
 
@@ -132,68 +122,8 @@ def option_words(option: str, value: Any) -> list[str]:
     return [option, str(value)]
 
 
-def kind_of(text: str, name: str = "") -> str:
-    """The format of a file: "shell", "yaml", "unit", "python", "dockerfile", "notebook" or "page"."""
-    base = re.split(r"[/\\]", name)[-1].lower()
-    if base.startswith(("dockerfile", "containerfile")):
-        return "dockerfile"
-    suffix = re.search(r"\.[a-z]{2,10}\Z", base)
-    told = _SUFFIXES.get(suffix[0]) if suffix else None
-    return told or _kind_by_content(text)
-
-
 def _too_much(at: int, what: str) -> Trouble:
     return Trouble("file.too-much", at, at + 1, {"what": what}, ())
-
-
-def _kind_by_content(text: str) -> str:
-    head = text[:20_000]
-    first = head.lstrip("\ufeff \t\r\n").split("\n", 1)[0]
-    if first.startswith("#!"):
-        return "python" if "python" in first else "shell"
-    if first.startswith("{") and '"cells"' in head and "nbformat" in text:
-        return "notebook"
-    if re.search(r"^\[(?:Unit|Service)\][ \t\r]*$", head, re.MULTILINE) and re.search(
-        r"^ExecStart", text, re.MULTILINE
-    ):
-        return "unit"
-    if _FENCED.search(text) or re.match(r"(?i)\s{0,40}(?:<!doctype html|<html\b)", head):
-        return "page"
-    if re.search(r"^FROM[ \t]+\S+", head, re.MULTILINE) and re.search(
-        r"^(?:CMD|ENTRYPOINT|RUN|ENV)[ \t]", text, re.MULTILINE
-    ):
-        return "dockerfile"
-    if re.search(r"^(?:services|apiVersion|kind|containers|x-[\w-]+):", head, re.MULTILINE) or re.match(
-        r"\s{0,40}\{\s{0,40}\"(?:apiVersion|kind|services)\"", head
-    ):
-        return "yaml"
-    if re.search(
-        r"^(?:from[ \t]+[\w.]+[ \t]+import|import[ \t]+\w|def[ \t]+\w+\(|class[ \t]+\w+[:(])", head, re.MULTILINE
-    ) or (
-        _CALL.search(head)
-        and re.search(
-            r"^[ \t]*(?:\w+[ \t]*=[ \t]*)?(?:vllm\.)?(?:LLM|EngineArgs|AsyncEngineArgs)\(", head, re.MULTILINE
-        )
-    ):
-        return "python"
-    if re.search(
-        r"^(?:[ \t]+|- )?(?:image|command|args|environment|entrypoint):(?:[ \t]|\r?$)", head, re.MULTILINE
-    ) and not re.search(r"\\[ \t]*$", first):
-        return "yaml"
-    return "shell" if _is_script(head) else "page"
-
-
-def _is_script(text: str) -> bool:
-    """Whether a text is a shell script rather than a page with commands in it."""
-    sentences = total = 0
-    goes_on = False
-    for line in text.split("\n"):
-        bare = _QUOTED.sub(" ", line[:2000]).strip()
-        if not goes_on and bare:
-            total += 1
-            sentences += bool(_CJK.search(bare) or _LISTED.match(bare) or (_SENTENCE.match(bare) and "--" not in bare))
-        goes_on = line.rstrip().endswith("\\")
-    return sentences * 5 <= total and not any(glued.is_glued(line) for line in text.split("\n"))
 
 
 def _page(kind: str, text: str, reading: Reading) -> Page:
@@ -252,14 +182,26 @@ def _read(source: Excerpt, kind: str, around: Around, reading: Reading) -> None:
             _read(cell, inner, replace(around, is_page=True), reading)
     elif kind == "python":
         _read_python(source, around, reading)
+    while reading.code:
+        code, within = reading.code.pop()
+        if within.depth <= _MAX_WITHIN:
+            _read_python(code, replace(within, is_page=True), reading)
 
 
 def _read_shell(source: Excerpt, around: Around, reading: Reading) -> None:
     starts.read_script(source, around, reading)
-    for body, target in _heredocs(source):
-        inner = kind_of(body.text, target)
-        if inner != "page":
-            _read(body, inner, replace(around, depth=around.depth + 1, is_certain=False), reading)
+    for body, target, is_literal in _heredocs(source):
+        inner = formats.kind_of(body.text, target)
+        if inner == "page":
+            continue
+        count = len(reading.troubles)
+        body = body if is_literal else _written(body)  # noqa: PLW2901 - as the file will have it
+        _read(body, inner, replace(around, depth=around.depth + 1, is_certain=False), reading)
+        if not is_literal:  # an edit with a backslash would have to be written in another way
+            reading.troubles[count:] = [
+                replace(one, edits=()) if any("\\" in edit.new_text for edit in one.edits) else one
+                for one in reading.troubles[count:]
+            ]
     _read_comments(source, reading)
 
 
@@ -268,18 +210,21 @@ def _read_comments(source: Excerpt, reading: Reading) -> None:
         return
     spans = [(word.start, word.end) for one in reading.starts for word in (*one.prefix, *one.words)]
     for comment in pages.comments(source, spans):
+        if _DIRECTIVE.match(comment.text):
+            continue
         reading.loose += pages.options_in(comment, "comment")
 
 
 def _read_page(source: Excerpt, around: Around, reading: Reading) -> None:
     around = replace(around, is_page=True)
+    source = _with_backslashes(source)
     for block in pages.blocks(source):
         if block.kind == "cut":
             reading.troubles.append(_too_much(block.text.at[0], "commands in one line"))
             continue
         if not _INTEREST.search(block.text.text):
             continue
-        inner = Reading()
+        inner = Reading(file=reading.file)
         if block.kind == "prose":
             _read_prose(block.text, around, inner)
         elif block.kind in {"command", "span"}:
@@ -307,8 +252,15 @@ def _read_page(source: Excerpt, around: Around, reading: Reading) -> None:
         reading.troubles += inner.troubles if is_ours or is_told else ()
 
 
+def _with_backslashes(source: Excerpt) -> Excerpt:
+    """Commands of Windows' shells continue as those of others do: their own sign at a line's end becomes that."""
+    if "vllm" not in source.text:
+        return source
+    return Excerpt(_OTHER_CONTINUATION.sub("\\\\", source.text), source.at)
+
+
 def _kind_of_block(text: str) -> str:
-    kind = _kind_by_content(text)
+    kind = formats.by_content(text)
     return "shell" if kind == "page" else kind
 
 
@@ -403,8 +355,23 @@ def _closing(text: str, index: int) -> int | None:
     return None
 
 
-def _heredocs(source: Excerpt) -> Iterator[tuple[Excerpt, str]]:
-    """Texts that a script writes to files or hands to programs, with the file's name."""
+def _written(body: Excerpt) -> Excerpt:
+    """A here-document without quotes around its mark, as the shell writes it: backslashes that quote are gone."""
+    text, kept = body.text, []
+    index = 0
+    while index < len(text):
+        if text[index] == "\\" and text[index + 1 : index + 2] in {"\\", "$", "`", "\n"}:
+            index += 1
+            if text[index] == "\n":
+                index += 1
+                continue
+        kept.append(index)
+        index += 1
+    return Excerpt("".join(text[at] for at in kept), [*(body.at[at] for at in kept), body.at[len(text)]])
+
+
+def _heredocs(source: Excerpt) -> Iterator[tuple[Excerpt, str, bool]]:
+    """Texts that a script writes to files or hands to programs: the file's name, and whether nothing is expanded."""
     text, place = source.text, 0
     while True:
         match = _HEREDOC.search(text, place)
@@ -420,11 +387,12 @@ def _heredocs(source: Excerpt) -> Iterator[tuple[Excerpt, str]]:
         body = source.part(match.end(), max(end.start(), match.end()))
         place = end.end()
         if re.match(r"\s*(?:sudo\s+)?python", line):
-            yield body, "a.py"
+            name = "a.py"
         elif re.match(r"\s*(?:sudo\s+)?(?:ba|z)?sh\b|\s*ssh\b", line):
-            yield body, "a.sh"
+            name = "a.sh"
         else:
-            yield body, (target[1] or target[2]) if target else ""
+            name = (target[1] or target[2]) if target else ""
+        yield body, name, bool(match[2])
 
 
 def _cells(source: Excerpt) -> Iterator[tuple[str, Excerpt]]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from vllm_runbooks import options
 from vllm_runbooks.documents import starts
 from vllm_runbooks.documents.starts import Around, Reading
 from vllm_runbooks.excerpt import Excerpt
@@ -16,7 +17,9 @@ _HEAD = re.compile(
     r"|(?:docker|podman)[ \t]{1,4}run(?=[ \t\\-])"
     r"|python3?[ \t]{1,4}-m[ \t]{1,4}vllm\.entrypoints\.openai\.api_server(?=[ \t\\-])"
 )
-_GLUE = re.compile(r"[\"'][ \t]{0,2}--[a-z]|(?<![\w.-])\d[\d.]{0,20}--[a-z]|\\[ \t]{0,8}-{1,2}[a-z]|\d-e [A-Z]")
+_GLUE = re.compile(r"[^\s=(\[{,\"'][\"']--[a-z]|(?<![\w.-])\d[\d.]{0,20}--[a-z]|\\[ \t]{0,8}-{1,2}[a-z]|\d-e [A-Z]")
+_RUN_IN = re.compile(r"(?<=[\w.])(?<!models)--([a-z][a-z0-9-]{1,60})(?=[ \t=]|\\?$)")
+"""What may be an option that lost the blank in front of it."""
 _MAX_LENGTH = 4000
 """Characters of one such command."""
 _STOP = re.compile(
@@ -48,13 +51,18 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
 def _regions(text: str) -> Iterator[tuple[int, int]]:
     """Where each command begins and, at most, ends."""
     heads = list(_HEAD.finditer(text))
-    glued = [
-        _GLUE.search(text, head.end(), min(_next(heads, index, text), head.end() + _MAX_LENGTH)) is not None
-        for index, head in enumerate(heads)
-    ]
-    if any(glued):
-        for index, head in enumerate(heads):
-            yield head.start(), min(_next(heads, index, text), head.end() + _MAX_LENGTH)
+    ends = [min(_next(heads, index, text), head.end() + _MAX_LENGTH) for index, head in enumerate(heads)]
+    if any(_is_glued(text, head.end(), end) for head, end in zip(heads, ends, strict=True)):
+        for head, end in zip(heads, ends, strict=True):
+            yield head.start(), end
+
+
+def _is_glued(text: str, start: int, end: int) -> bool:
+    if _GLUE.search(text, start, end):
+        return True
+    names = {f"--{match[1]}" for match in _RUN_IN.finditer(text, start, end)}
+    # Names with `--` in them are common; an option of vLLM's at the end of a word is not.
+    return bool(names) and not names.isdisjoint(options.load(options.known_releases()[-1]).by_string)
 
 
 def _next(heads: list[re.Match[str]], index: int, text: str) -> int:

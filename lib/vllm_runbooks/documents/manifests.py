@@ -9,15 +9,35 @@ from dataclasses import replace
 from vllm_runbooks.documents import starts, yaml_places
 from vllm_runbooks.documents.starts import Around, Gpus, Reading, Setting, Within
 from vllm_runbooks.documents.yaml_places import Node, Scalar, YamlError
-from vllm_runbooks.excerpt import Excerpt
+from vllm_runbooks.excerpt import Excerpt, Replacement
 from vllm_runbooks.shell import Trouble, Word
 
-_RUNS = {"run", "script", "cmd", "command", "shell", "exec", "args", "setup", "entrypoint", "start", "before_script"}
+_RUNS = {
+    *("run", "script", "cmd", "cmds", "command", "commands", "shell", "exec", "args", "setup", "entrypoint", "start"),
+    *("before_script", "after_script", "scripts", "bash", "sh", "inline", "startcommand", "start_command"),
+}
 """Keys whose text other programs hand to a shell."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][-A-Za-z0-9_.]{0,200})\)")
 _UNKNOWN = "\ufffc"
 """Stands in a text for what cannot be known."""
+_PAIR = re.compile(
+    r"(--?[A-Za-z][\w.-]{0,200})[ \t]+(\S.*)|(--[A-Za-z][\w.-]{0,200}=[^\s\"'{\[]{1,400})[ \t]+(--[A-Za-z].*)",
+    re.DOTALL,
+)
+"""An option and its value as one text, or one with a further option behind."""
+_NUMBER = re.compile(
+    r"[-+]?(?:0x[\da-fA-F_]+|0o?[0-7_]+|[\d_]*\d[\d_]*(?:\.[\d_]*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\.inf|\.nan)"
+)
+_BOOLEANS = {
+    "compose": re.compile(r"true|True|TRUE|false|False|FALSE"),
+    "kubernetes": re.compile(r"(?i:true|false|yes|no|on|off)"),
+}
+"""Plain texts that are no text: Kubernetes still reads `yes` as its older YAML did."""
+_PLAIN = re.compile(r"[A-Za-z/][\w./@+-]{0,400}")
+"""What needs no quotes in YAML, unless it is a word with a meaning there."""
+_FURTHER = re.compile(r"(?i)(?:extra|additional|vllm|engine|server|serve|more)_?(?:args|arguments|flags)")
+"""Keys of charts whose list is added to the arguments of a start."""
 _MAX_DOCUMENTS = 300
 """Documents of one stream that are read."""
 _MAX_NESTED = 8
@@ -40,7 +60,8 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
         try:
             root = yaml_places.read(document)
         except YamlError as error:
-            reading.troubles.append(Trouble("file.not-yaml", error.at, error.at, {"says": str(error)}, ()))
+            if not yaml_places.is_near_template(document, error.at):
+                reading.troubles.append(Trouble("file.not-yaml", error.at, error.at, {"says": str(error)}, ()))
             continue
         if root is not None:
             _Manifest(root, around, reading).read()
@@ -56,6 +77,11 @@ class _Manifest:
 
     def __init__(self, root: Node, around: Around, reading: Reading) -> None:
         self.root, self.around, self.reading = root, around, reading
+        self.is_applied = isinstance(root, yaml_places.Mapping) and None not in (
+            root.get("apiVersion"),
+            root.get("kind"),
+        )
+        """Whether the document is handed to Kubernetes as it is, rather than to a template."""
         self.done: set[int] = set()
         """Nodes that were read as part of a container."""
 
@@ -71,6 +97,8 @@ class _Manifest:
                 self._mapping(path, node, is_compose=is_compose)
             elif isinstance(node, Scalar) and starts.may_start(node.value):
                 self._scalar(path, node)
+            elif isinstance(node, yaml_places.Sequence) and path and _FURTHER.fullmatch(path[-1]):
+                self._further(path, node)
         if count >= yaml_places.MAX_VISITED:
             self.reading.troubles.append(
                 Trouble("file.too-much", root.start, root.start + 1, {"what": "values, aliases counted each time"}, ())
@@ -89,18 +117,28 @@ class _Manifest:
         if (
             is_service
             or (not is_compose and ("entrypoint" in given or "environment" in given))
-            or (isinstance(given.get("command"), Scalar) and "args" not in given and "image" in given)
+            or ("args" not in given and "image" in given and _is_of_arguments(given.get("command")))
         ):
             self._service(path[-1] if path else "", given, node)
         else:
             self._container(given, node)
+
+    def _further(self, path: tuple[str, ...], node: yaml_places.Sequence) -> None:
+        """Arguments that a chart adds to a start of its own."""
+        words = [_word(item) for item in node.items if isinstance(item, Scalar)]
+        if any("vllm" in key.lower() for key in path) or starts.are_own(words):
+            self.reading.loose += starts.options_of(words, "bare")
 
     def _tell_repeated(self, node: yaml_places.Mapping) -> None:
         for key in node.repeated():
             self.reading.troubles.append(Trouble("file.key-again", key.start, key.end, {"key": key.value}, ()))
 
     def _is_container(self, path: tuple[str, ...], given: Mapping[str, Node]) -> bool:
-        if "image" in given or (path[-1:] == ("-",) and {"containers", "initContainers"} & set(path)):
+        if (
+            "image" in given
+            or _is_served_by_vllm(given)
+            or (path[-1:] == ("-",) and {"containers", "initContainers"} & set(path))
+        ):
             return True
         words = [item.value for key in ("command", "args") for item in _scalars(given.get(key))]
         return any(
@@ -132,7 +170,9 @@ class _Manifest:
         )
         entry = self._compose_words(given.get("entrypoint"))
         words = self._compose_words(given.get("command"))
-        self._run(tuple(entry), tuple(words), image, around, node)
+        # An empty list, or an empty text, takes the image's own entry point away; nothing at all leaves it.
+        is_own = not entry and not _is_emptied(given.get("entrypoint"))
+        self._run(None if is_own else tuple(entry), tuple(words), image, around, node)
 
     def _container(self, given: Mapping[str, Node], node: yaml_places.Mapping) -> None:
         """A container of Kubernetes."""
@@ -153,26 +193,106 @@ class _Manifest:
         entry, words = (
             tuple(_expanded(scalar, known) for scalar in _scalars(given.get(key))) for key in ("command", "args")
         )
-        self._run(entry, words, image, around, node)
+        count = len(self.reading.starts)
+        self._run(entry or None, words, image, around, node, is_served=_is_served_by_vllm(given))
+        if _is_served_by_vllm(given):
+            self.reading.starts[count:] = [replace(one, is_elided=True) for one in self.reading.starts[count:]]
 
     def _run(
         self,
-        entry: tuple[Word, ...],
+        entry: tuple[Word, ...] | None,
         words: tuple[Word, ...],
         image: Word | None,
         around: Around,
         node: yaml_places.Mapping,
+        *,
+        is_served: bool = False,
     ) -> None:
         count = len(self.reading.starts)
         if image is not None:
             self.reading.images.append(image)
-        starts.run_image(entry or None, words, image, around, self.reading)
+        starts.run_image(entry, words, image, around, self.reading, is_ours=is_served)
         for index in range(count, len(self.reading.starts)):
             one = self.reading.starts[index]
             if not one.words and not one.prefix:
                 self.reading.starts[index] = replace(one, start=node.start, end=node.end)
+        if count == len(self.reading.starts):
+            return
+        own = {(word.start, word.end) for one in self.reading.starts[count:] for word in one.words}
+        for key in ("entrypoint", "command", "args"):
+            listed = node.get(key)
+            if isinstance(listed, yaml_places.Sequence):
+                self._tell_items(listed, own, around.kind)
+        if around.kind == "kubernetes":
+            self._tell_values(node.get("env"))
+
+    def _tell_items(self, listed: yaml_places.Sequence, own: set[tuple[int, int]], kind: str) -> None:
+        """Items of a list that are not the one word that each is to be."""
+        for item in listed.items:
+            if not isinstance(item, Scalar):
+                self._tell_collection(item, kind)
+                continue
+            if item.has_template:
+                continue
+            pair = _PAIR.match(item.value) if (item.start, item.end) in own else None
+            if pair:
+                option, value = pair[1] or pair[3], (pair[2] or pair[4]).strip()
+                says = {"option": option, "value": value[:80]}
+                edits = self._parted(listed, item, option, value)
+                self.reading.troubles.append(Trouble("file.two-words-in-item", item.start, item.end, says, edits))
+            elif self.is_applied or kind == "compose":
+                self._tell_type(item, kind)
+
+    def _tell_collection(self, item: yaml_places.Mapping | yaml_places.Sequence, kind: str) -> None:
+        """An item that YAML makes a mapping of, as it does of JSON without quotes around it."""
+        text = self.reading.file[item.start : item.end].rstrip()
+        if kind not in _READERS or not text.startswith("-") or "\n" in text:
+            return
+        says = {"value": text[:80], "type": "mapping", "by": _READERS[kind]}
+        end = item.start + len(text)
+        edits = (Replacement(item.start, item.start, "'"), Replacement(end, end, "'")) if "'" not in text else ()
+        self.reading.troubles.append(Trouble("file.not-a-text", item.start, end, says, edits))
+
+    def _tell_values(self, listed: Node | None) -> None:
+        for item in listed.items if isinstance(listed, yaml_places.Sequence) and self.is_applied else []:
+            value = item.get("value") if isinstance(item, yaml_places.Mapping) else None
+            if isinstance(value, Scalar):
+                self._tell_type(value, "kubernetes")
+
+    def _tell_type(self, item: Scalar, kind: str) -> None:
+        """A number or a truth value where only a text is taken."""
+        is_number = _NUMBER.fullmatch(item.value) is not None
+        if item.style != "plain" or item.has_template or not (is_number or _BOOLEANS[kind].fullmatch(item.value)):
+            return
+        says = {"value": item.value[:80], "type": "number" if is_number else "boolean", "by": _READERS[kind]}
+        edits = (Replacement(item.start, item.start, '"'), Replacement(item.end, item.end, '"'))
+        self.reading.troubles.append(Trouble("file.not-a-text", item.start, item.end, says, edits))
+
+    def _parted(self, listed: yaml_places.Sequence, item: Scalar, option: str, value: str) -> tuple[Replacement, ...]:
+        """The item as several, where that is certain."""
+        values = [value]
+        if value[:1] in {"'", '"'} and value[:1] == value[-1:] and len(value) > 1:
+            values = [value[1:-1]]
+        elif value[:1] not in {"{", "["}:
+            values = value.split()
+        if item.style in {"literal", "folded"} or any(re.search(r"[\\'\"\n]", one) for one in values):
+            return ()
+        words = [option, *(one if _PLAIN.fullmatch(one) and not _is_typed(one) else f'"{one}"' for one in values)]
+        if listed.is_flow:
+            quoted = [one if one[:1] == '"' else f'"{one}"' for one in words]
+            return (Replacement(item.start, item.end, ", ".join(quoted)),)
+        line = self.reading.file.rfind("\n", 0, item.start) + 1
+        lead = self.reading.file[line : item.start]
+        if not re.fullmatch(r"[ \t]*-[ \t]+", lead):
+            return ()
+        return (Replacement(item.start, item.end, f"\n{lead}".join(words)),)
 
     def _image(self, node: Node | None, *, is_interpolated: bool) -> Word | None:
+        if isinstance(node, yaml_places.Mapping):
+            name, tag = node.get("repository"), node.get("tag")
+            if not isinstance(name, Scalar) or not isinstance(tag, Scalar) or name.has_template or tag.has_template:
+                return None
+            return Word(f"{name.value}:{tag.value}", name.start, name.end, f"{name.value}:{tag.value}")
         if not isinstance(node, Scalar):
             return None
         return self._interpolated_word(node) if is_interpolated else _word(node)
@@ -248,19 +368,51 @@ class _Manifest:
         if not isinstance(node, Scalar) or (node.style == "plain" and node.value in {"", "~", "null"}):
             return []
         if node.has_template:
-            return _split(
-                [
-                    (c if c not in "\u2983\u2984" else _UNKNOWN, a)
-                    for c, a in zip(node.value, node.text.at, strict=False)
-                ],
-                "template",
-                [],
-            )
+            return _split(_without_templates(node.text), "template", [])
         characters, why = self._interpolated(node.text)
         troubles: list[Trouble] = []
         words = _split(characters, why, troubles)
         self.reading.troubles += troubles
         return words
+
+
+_READERS = {"compose": "docker compose", "kubernetes": "Kubernetes"}
+
+
+def _is_typed(text: str) -> bool:
+    """Whether a plain text is none to YAML."""
+    return bool(_NUMBER.fullmatch(text) or re.fullmatch(r"(?i:true|false|yes|no|on|off|y|n|null)", text))
+
+
+def _is_served_by_vllm(given: Mapping[str, Node]) -> bool:
+    """Whether a model of KServe's is served by a runtime with vLLM, which the arguments are added to."""
+    names = (_at(given.get("modelFormat"), "name"), given.get("runtime") if "modelFormat" in given else None)
+    return "args" in given and any(isinstance(one, Scalar) and "vllm" in one.value.lower() for one in names)
+
+
+def _without_templates(text: Excerpt) -> list[tuple[str, int]]:
+    """The characters of a text with one that is unknown for each expression of a template."""
+    found: list[tuple[str, int]] = []
+    done = 0
+    for match in yaml_places.EXPRESSION.finditer(text.text):
+        found += zip(text.text[done : match.start()], text.at[done : match.start()], strict=True)
+        found.append((_UNKNOWN, text.at[match.start()]))
+        done = match.end()
+    return [*found, *zip(text.text[done:], text.at[done:-1], strict=True)]
+
+
+def _is_of_arguments(node: Node | None) -> bool:
+    """Whether a command is a text, or begins with an option: it takes the place of the image's, not of its program."""
+    if isinstance(node, Scalar):
+        return True
+    return isinstance(node, yaml_places.Sequence) and any(one.value.startswith("-") for one in _scalars(node)[:1])
+
+
+def _is_emptied(node: Node | None) -> bool:
+    """Whether a value is given, and is empty."""
+    if isinstance(node, Scalar):
+        return not node.value and node.style != "plain"
+    return isinstance(node, yaml_places.Sequence) and not node.items
 
 
 def _all_of(node: Node) -> set[int]:

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from vllm_runbooks.documents import glued, starts
+from vllm_runbooks.documents import formats, glued, starts
 from vllm_runbooks.documents.starts import Loose, Setting
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.shell import Word
@@ -63,6 +63,21 @@ _ENDS = re.compile(r"[ \t]*(?:\Z|\\[ \t]*\Z|[^\x00-\x7f]|[|`#),;]|--?[A-Za-z])|[
 _VARIABLE = re.compile(
     r"(?<![\w$])((?:VLLM|NCCL|GLOO|CUDA|PYTORCH|HF|RAY|TORCH|OMP|HIP)_[A-Z0-9_]{2,80})(=[^\s`|,;)]{1,200})?(?![a-z])"
 )
+_MANIFEST = re.compile(r"(?:services|apiVersion|x-[\w-]+):(?:[ \t]|\Z)")
+_MANIFEST_LINE = re.compile(r"[ \t]|[\w.-]{1,80}:(?:[ \t]|\Z)|-[ \t]|#|---\Z|\Z")
+"""A line of a manifest; one without indentation is a key or an item."""
+_OPENS = re.compile(
+    r"(?:for|while|until|if|case|select)\b|(?:function[ \t]+)?[\w.-]{1,80}[ \t]*\(\)[ \t]*\{?|[A-Za-z_]\w{0,80}\+?=\("
+)
+_CLOSES = {
+    **dict.fromkeys(("for", "while", "until", "select"), re.compile(r"done\b")),
+    "if": re.compile(r"fi\b"),
+    "case": re.compile(r"esac\b"),
+    "(": re.compile(r".*\)[ \t]*\Z"),
+    "{": re.compile(r"\}"),
+}
+"""What ends the part of a script that a line begins, by how that begins."""
+_SENTENCE_ENDS = re.compile(r"[.!?](?=[ \t]|\Z)|[,;][ \t](?=[a-z])|[ \t](?:and|but|then|or)[ \t](?=[a-z])")
 _SPAN = re.compile(r"`([^`\n]{1,2000})`")
 _CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef\u3000-\u303f]")
 _WITHIN = re.compile(
@@ -73,6 +88,10 @@ _MAX_SPANS = 200
 """Commands within one line."""
 _MAX_SPAN = 4000
 """Characters of one such command."""
+_MAX_PART = 60
+"""Lines of a loop or a function in prose."""
+_MAX_LOOKED = 60_000
+"""Lines that are looked through for where such a part ends, in all."""
 _MAX_LINES = 400
 """Lines of one command in prose."""
 
@@ -346,12 +365,22 @@ def _prose(source: Excerpt, lines: Sequence[tuple[int, int]]) -> list[Block]:
     """Lines outside of any block: commands among them, and the rest."""
     found: list[Block] = []
     rest: list[tuple[int, int]] = []
-    index = 0
+    index = looked = 0
     text = source.text
     while index < len(lines):
         start, end = lines[index]
         line = text[start:end]
-        if not _mentions(line):
+        stop = 0
+        if looked < _MAX_LOOKED and (_MANIFEST.match(line[:200]) or _OPENS.match(line[:200])):
+            looked += _MAX_PART
+            stop = _manifest_end(text, lines, index) or _part_end(text, lines, index)
+        if stop:
+            kind = "yaml" if _MANIFEST.match(line) else "command"
+            found.append(Block(source.part(start, _behind(text, lines[stop - 1][1])), kind))
+            index = stop
+            continue
+        is_cut = line.endswith("\\") and starts.may_start(line)
+        if not _mentions(_continued(text, lines, index) if is_cut else line):
             rest.append((start, min(end + 1, len(text))))
             index += 1
             continue
@@ -379,6 +408,59 @@ def _prose(source: Excerpt, lines: Sequence[tuple[int, int]]) -> list[Block]:
     if rest:
         found.append(Block(source.joined(rest), "prose"))
     return found
+
+
+def _manifest_end(text: str, lines: Sequence[tuple[int, int]], index: int) -> int:
+    """Index behind the lines of a manifest that begins on a line; 0 where none does."""
+    start, end = lines[index]
+    if not _MANIFEST.match(text, start, min(end, start + 200)):
+        return 0
+    stop = index + 1
+    while stop < len(lines) and stop - index < _MAX_LINES and _MANIFEST_LINE.match(text[slice(*lines[stop])]):
+        stop += 1
+    return stop if "vllm" in text[start : lines[stop - 1][1]] else 0
+
+
+def _part_end(text: str, lines: Sequence[tuple[int, int]], index: int) -> int:
+    """Index behind a loop, a function, a list or the like that begins on a line, with what uses it; 0: none does."""
+    start, end = lines[index]
+    head = _OPENS.match(text, start, min(end, start + 200))
+    if not head or formats.sort(text[start:end]) not in {"structure", "command"}:
+        return 0
+    sign = head[0].split()[0] if head[0].split()[0] in _CLOSES else "(" if head[0].endswith("=(") else "{"
+    closing = _CLOSES[sign]
+    stop = index + 1
+    while stop <= len(lines) and stop - index < _MAX_PART:
+        first, last = lines[stop - 1]
+        line = text[first:last]
+        if line.strip() and stop > index + 1 and formats.sort(line) == "sentence":
+            return 0
+        if closing.match(line) and (stop > index + 1 or sign == "("):
+            break
+        stop += 1
+    else:
+        return 0
+    if stop > len(lines):
+        return 0
+    if "vllm" in text[start : lines[stop - 1][1]] and sign != "(":
+        return stop
+    # What is set, or defined, is of interest with the command that uses it.
+    while stop < len(lines) and stop - index < _MAX_PART and formats.sort(text[slice(*lines[stop])]) != "sentence":
+        is_used = _mentions(text[slice(*lines[stop])])
+        stop += 1
+        while is_used and stop < len(lines) and text[slice(*lines[stop - 1])].rstrip().endswith("\\"):
+            stop += 1
+        if is_used:
+            return stop
+    return 0
+
+
+def _continued(text: str, lines: Sequence[tuple[int, int]], index: int) -> str:
+    """A line with those that continue it."""
+    stop = index
+    while stop + 1 < len(lines) and stop - index < _MAX_PART and text[slice(*lines[stop])].endswith("\\"):
+        stop += 1
+    return text[lines[index][0] : lines[stop][1]]
 
 
 def _mentions(line: str) -> bool:
@@ -453,7 +535,7 @@ def _without_quotes(line: str, matches: Sequence[re.Match[str]]) -> Iterator[tup
     found = []
     for match, is_container, is_quoted in reversed(begins):
         limit = min(ends[not is_container], match.start() + _MAX_SPAN)
-        stop = _CJK.search(line, match.end(), limit)
+        stop = _CJK.search(line, match.end(), limit) or _SENTENCE_ENDS.search(line, match.end(), limit)
         inner = line[match.start() : stop.start() if stop else limit].rstrip(' \t."\u201d`')
         found.append((match.start(), match.start() + len(inner)))
         ends[1] = match.start()

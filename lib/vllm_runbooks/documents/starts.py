@@ -6,17 +6,17 @@ The records here are what every kind of document is read into.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from vllm_runbooks import shell
-from vllm_runbooks.excerpt import Excerpt
+from vllm_runbooks import options, shell
+from vllm_runbooks.excerpt import Excerpt, Replacement
 from vllm_runbooks.shell import Invocation, Trouble, Word
 
-_MAX_WITHIN = 4
-"""How deep a script may stand within a word of a script."""
+_MAX_WITHIN = 6
+"""How deep a script may stand within a word of a script, and a container's start within one's."""
 
 
 class Within(NamedTuple):
@@ -141,6 +141,10 @@ class Reading:
     loose: list[Loose] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     images: list[Word] = field(default_factory=list)
+    code: list[tuple[Excerpt, Around]] = field(default_factory=list)
+    """Python that a command is given (`python -c …`), to be read as such."""
+    file: str = ""
+    """The text of the file, as far as it is read."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +173,12 @@ class Around:
 
 _MAX_KEPT = 100
 """Commands kept in variables that are read."""
+_MAX_BEFORE = 12
+"""Words in front of another that are looked at for the program that it is given to."""
+_MIN_TEXT = 8
+"""Characters that a word with a command in it has at least."""
+_FAULTS = {"unexpected-token", "unclosed-bracket", "unclosed-quote"}
+"""By which a shell tells that a text is not meant for it."""
 _MAX_SEEN = 1000
 """Invocations, and words of each, that are looked through for what runs them."""
 _SUBCOMMANDS = {"serve", "run-batch"}
@@ -185,7 +195,9 @@ _WRAPPERS = {
     *("sudo", "doas", "nohup", "exec", "env", "time", "command", "builtin", "setsid", "nice", "ionice", "chrt"),
     *("stdbuf", "taskset", "numactl", "timeout", "unbuffer", "dumb-init", "tini", "uv", "uvx", "poetry", "pdm"),
     *("pixi", "pipenv", "conda", "mamba", "micromamba", "nsys", "ncu", "strace", "catchsegv", "srun", "setpriv"),
-    *("gosu", "su-exec"),
+    *("gosu", "su-exec", "pipx", "rye", "hatch", "systemd-run", "flock", "unshare", "nsenter", "chroot", "cgexec"),
+    *("prlimit", "runuser", "mpirun", "mpiexec", "ltrace", "perf", "apptainer", "singularity", "enroot", "watch"),
+    *("torchrun", "accelerate", "firejail", "s6-setuidgid", "chpst", "systemd-inhibit", "caffeinate"),
 }
 _NOT_RUN = {
     *("echo", "printf", "grep", "egrep", "fgrep", "rg", "pkill", "pgrep", "killall", "kill", "cat", "tee", "which"),
@@ -196,8 +208,46 @@ _NOT_RUN = {
     *("rpm", "yum", "dnf", "brew", "ps"),
 }
 """Programs whose arguments may look like a start and are none."""
-_NAMES_NEXT = {"-u", "-n", "-g", "--user", "--name", "--group", "--env-name", "--session-name"}
-"""Options of wrappers whose value may be the word `vllm`."""
+_NAMES_NEXT = {
+    **{program: {"-u", "-g", "--user", "--group"} for program in ("sudo", "doas", "runuser")},
+    **{program: {"-n", "--name"} for program in ("conda", "mamba", "micromamba")},
+    **{program: {"--name", "-u", "--user"} for program in ("docker", "podman", "nerdctl", "enroot")},
+    "systemd-run": {"-u", "--unit"},
+    "tmux": {"-n", "-s", "-t"},
+    "screen": {"-S", "-t"},
+}
+"""Options of programs whose value may be the word `vllm`."""
+_SANDBOXES = {"apptainer", "singularity"}
+_SANDBOX_IMAGE = re.compile(r"(?:docker|oras|library|shub|docker-daemon|docker-archive)://|.*\.(?:sif|simg|img|sqsh)\Z")
+_COMPOSERS = {"docker-compose", "podman-compose"}
+_HANDS_TO_SHELL = {
+    *("ssh", "tmux", "screen", "script", "watch", "su", "runuser", "parallel", "sbatch", "xterm", "gnome-terminal"),
+    *("pdsh", "clush", "mosh", "flock", "at", "bsub"),
+}
+"""Programs that hand a word to a shell, so that the shell's rules hold for it."""
+_HELP = re.compile(r"-h\Z|--help(?:=|\Z)")
+_SYNOPSIS = re.compile(r"\[(?:-{1,2}[A-Za-z]|<[A-Za-z])")
+"""How a word of a description begins: `[--port PORT]`."""
+_OMITTED = re.compile(
+    r"\[(?:[a-z]*[-_ ]?(?:options|args|arguments|flags|params|parameters)|\.{3}|\u2026)(?:\.{3}|\u2026)?\](?:\.{3})?",
+    re.IGNORECASE,
+)
+"""What stands for further arguments in a description."""
+_STANDS_FOR = re.compile(r"\{[A-Za-z_]\w{0,60}\}|%[A-Za-z_]\w{0,60}%|[A-Z](?:[A-Z_]{0,60}[A-Z])?")
+"""What in a page may stand for a value that is to be filled in: `{port}`, `PORT`, `N`."""
+_NAMING = re.compile(
+    r"(?:.*_)?(?:N|X|NUM|INT|INTEGER|FLOAT|NUMBER|SIZE|COUNT|VALUE|PORT|HOST|MODEL|NAME|PATH|LEN|LENGTH|TP|PP|DP|KEY|TOKEN"
+    r"|YOUR|GPUS?|ID|DIR|FILE|IP|ADDRESS|URL)(?:_.*)?"
+)
+"""Words in the name of a value."""
+_HELD = re.compile(
+    r"[\"']?(?:\$\(|`)(?:which|command[ \t]+-v|type[ \t]+-[pP]+)[ \t]+([\w./-]{1,200})[^|;&)`]{0,40}[)`][\"']?"
+)
+"""A command substitution that finds a program."""
+_VARIABLE_PROGRAM = re.compile(
+    r"[\"']?\$\{?\w{0,40}?(?i:(vllm)(?:_?(?:bin|cmd|exe|executable|path|command))?|(python)3?(?:_?(?:bin|cmd|exe|executable|path))?)\}?[\"']?"
+)
+"""A variable that is named for the program that it holds."""
 _START = re.compile(
     r"(?<![\w.-])vllm[ \t\\\n]{1,40}(?:serve|run-batch|bench)\b|vllm\.entrypoints\.|\bapi_server\.py\b"
     r"|\b(?:docker|podman|nerdctl)[ \t]{1,8}(?:container[ \t]{1,8})?run\b|\brun_cluster\.sh\b"
@@ -222,9 +272,19 @@ _TAGGED = re.compile(r"vllm[_-]v?(\d\.\d{1,3}\.\d{1,3}(?:\.?post\d{1,3}|\.?rc\d{
 _OTHERS = {"lmcache"}
 """Who publishes images named as vLLM's with a numbering of their own."""
 _OWN = ("--served-model-name", "--tensor-parallel-size", "--max-model-len", "--gpu-memory-utilization", "--model=")
+_COMMON = {
+    *("--host", "--port", "--config", "--seed", "--root-path", "--log-level", "--uvicorn-log-level", "--api-key"),
+    *("--device", "--help", "--version", "--workers", "--ssl-keyfile", "--ssl-certfile", "--revision"),
+}
+"""Options that other servers have as well."""
+_TELLING = 2
+"""Options of vLLM's that tell a command as its own."""
 _ELISION = {"...", "…", "[...]", "[…]", "……"}
-_PLACEHOLDER = re.compile(r"<(?=[^\W\d_][^<>\n|&;$\"'`]{0,80}>)([^<>\n|&;$\"'`]{1,80})>")
-_PLACEHOLDER_SIGNS = str.maketrans("<>", "\u2039\u203a")
+_PLACEHOLDER = re.compile(r"<(?=[^\W\d_][^<>\n|&;$\"'`]{0,80}>)([^<>\n|&;$\"'`]{0,79}[^<>\n|&;$\"'`\s])>")
+_TEMPLATE = re.compile(r"(?:\{\{|\u2983{2})[^{}\n\u2983\u2984]{1,500}(?:\}\}|\u2984{2})")
+"""An expression that a template fills in, as it is written and as `yaml_places` hands it on."""
+_PLACEHOLDER_SIGNS = str.maketrans("<>", "\ue0b2\ue0b0")
+"""Signs without a meaning, which are characters like any other to a shell."""
 
 
 def may_start(text: str) -> bool:
@@ -250,9 +310,10 @@ def read_script(source: Excerpt, around: Around, reading: Reading) -> None:
     if around.is_page:
         # In a page that is a name to fill in, not a redirection.
         text = _PLACEHOLDER.sub(lambda match: match[0].translate(_PLACEHOLDER_SIGNS), text)
+    if around.is_page or around.within:
+        text = _TEMPLATE.sub(lambda match: f"\ue0b2{'x' * (len(match[0]) - 2)}\ue0b0", text)
     around = replace(around, language="shell")
     script = shell.read(Excerpt(text, source.at), known=around.known)
-    reading.troubles += script.troubles
     settings = [
         Setting(one.name, _filled(one.value), one.start, one.end, "assignment", one.exported)
         for one in script.assignments
@@ -261,6 +322,10 @@ def read_script(source: Excerpt, around: Around, reading: Reading) -> None:
     by_name: dict[str, list[Setting]] = {}
     for one in sorted(settings, key=lambda setting: setting.start):
         by_name.setdefault(one.name, []).append(one)
+    followed: Word | None = None
+    """The script of the last `bash -c SCRIPT`: the commands in it come next, and are not read twice."""
+    is_read = False
+    scripts: dict[int, int] = {}
     for invocation in script.invocations:
         words = tuple(_filled(word) for word in invocation.words)
         prefix = [
@@ -279,8 +344,60 @@ def read_script(source: Excerpt, around: Around, reading: Reading) -> None:
                 environment[name] = replace(
                     environment[name], value=replace(environment[name].value, value=value, at=None)
                 )
-        read_command(words, replace(around, environment=environment), reading, invocation=invocation)
+        inner = replace(around, environment=environment)
+        if followed is not None and followed.start <= invocation.start and invocation.end <= followed.end:
+            if is_read:
+                continue
+            inner = replace(inner, within=(*inner.within, Within(around.language, followed.start, followed.end)))
+        else:
+            followed = None
+        script_word = read_command(words, inner, reading, invocation=invocation)
+        if script_word is not None and followed is None:
+            followed, is_read = script_word, not _is_given_arguments(words, script_word)
+            scripts[followed.start] = followed.end
+    for trouble in _without_repeated(script.troubles, scripts):
+        reading.troubles.append(replace(trouble, edits=_indented(trouble.edits, source, reading.file)))
     _read_kept(script, around, reading)
+
+
+def _indented(edits: Sequence[Replacement], source: Excerpt, file: str) -> tuple[Replacement, ...]:
+    """Edits of a script as those of the file: a line that they begin has what is in front of the others there."""
+    if not any("\n" in edit.new_text for edit in edits) or not file:
+        return tuple(edits)
+    made = []
+    for edit in edits:
+        index = bisect_left(source.at, edit.start)
+        begin = source.text.rfind("\n", 0, index) + 1
+        if begin and file[source.at[begin - 1]] != "\n":
+            return ()  # the line end is written in another way
+        line = file.rfind("\n", 0, source.at[begin]) + 1
+        lead = file[line : source.at[begin]]
+        if not lead or "\n" not in edit.new_text:
+            made.append(edit)
+        elif re.fullmatch(r"[ \t>]*", lead):
+            made.append(_led(edit, lead))
+        else:
+            return ()
+    return tuple(made)
+
+
+def _led(edit: Replacement, lead: str) -> Replacement:
+    """The edit with something in front of each line that it begins."""
+    return edit._replace(new_text=edit.new_text.replace("\n", f"\n{lead}"))
+
+
+def _without_repeated(troubles: Iterable[Trouble], scripts: Mapping[int, int]) -> Iterator[Trouble]:
+    """The troubles without those of a command in a script, where that one as a whole is in the same trouble."""
+    begins = sorted(scripts)
+    for trouble in troubles:
+        at = bisect_right(begins, trouble.start) - 1
+        if trouble.kind != "background-unwatched" or at < 0 or trouble.end > scripts[begins[at]]:
+            yield trouble
+
+
+def _is_given_arguments(words: Sequence[Word], script: Word) -> bool:
+    """Whether `bash -c SCRIPT` has arguments behind: what the shell's own reading makes of them is kept."""
+    return script.value is not None and words[-1].start >= script.end
 
 
 def _last_before(settings: Sequence[Setting], offset: int) -> Setting | None:
@@ -308,21 +425,20 @@ def _read_kept(script: shell.Script, around: Around, reading: Reading) -> None:
 
 def read_command(
     words: tuple[Word, ...], around: Around, reading: Reading, *, invocation: Invocation | None = None
-) -> None:
-    """Add what one command starts: its words are those that a program is given."""
+) -> Word | None:
+    """Add what one command starts, whose words are those that a program is given; the word that is a script, if any."""
     if not words or around.depth > _MAX_WITHIN:
-        return
+        return None
     first = words[0].value or ""
     if first.startswith("--") and re.match(r"--[A-Za-z]", first):
         reading.loose += options_of(words, "bare")
-        return
-    command = _Command(words, around, reading, invocation)
-    command.read()
+        return None
+    return _Command(words, around, reading, invocation).read()
 
 
 def _filled(word: Word) -> Word:
     """The word, unknown where a placeholder stands in it."""
-    if word.value is not None and "\u2039" in word.value and "\u203a" in word.value:
+    if word.value is not None and "\ue0b2" in word.value and "\ue0b0" in word.value:
         return replace(word, value=None, why="placeholder", at=None)
     return word
 
@@ -346,34 +462,78 @@ class _Command:
     ) -> None:
         self.words, self.around, self.reading, self.invocation = words, around, reading, invocation
         self.values = [word.value or "" for word in words]
-        self.heads = [value.rsplit("/", 1)[-1] for value in self.values]
+        self.heads = [_program(word) for word in words]
 
-    def read(self) -> None:
+    def read(self) -> Word | None:
         head = self.heads[0]
         if head in _NOT_RUN:
-            return
+            return None
+        if head in {"parallel", "xargs"} and self._read_for_each():
+            return None
         container = self._container_at()
         if container is not None:
             self._read_container(container)
-            return
+            return None
         for index in range(len(self.words)):
             begun = self._begun(index)
             if begun:
                 self._add(index, *begun)
-                return
+                return None
             script = self._script_at(index)
             if script is not None:
-                self._read_within(script, index)
-                return
-        if self._node():
-            return
-        self._read_strings()
+                return self._read_within(script, index)
+            if self._read_code(index):
+                return None
+        if not self._node():
+            self._read_strings()
+        return None
+
+    def _read_for_each(self) -> bool:
+        """Read `parallel COMMAND ::: …` or `xargs COMMAND`: what is put in place of `{}`, or behind, is not known."""
+        end = next((at for at, value in enumerate(self.values) if re.fullmatch(r":{3,4}\+?", value)), len(self.words))
+        words = [
+            replace(word, value=None, why="placeholder", at=None)
+            if "{}" in (word.value or "") and may_start(word.value or "") is False
+            else word
+            for word in self.words[1:end]
+        ]
+        inner = _Command(tuple(words), replace(self.around, is_certain=False), self.reading, self.invocation)
+        count = len(self.reading.starts)
+        at = next((index for index in range(len(words)) if inner._begun(index)), None)
+        if at is None:
+            return False
+        inner._add(at, *(inner._begun(at) or ("", 0)))
+        is_filled = any(word.why == "placeholder" for word in words)
+        for index in range(count, len(self.reading.starts)):
+            one = self.reading.starts[index]
+            prefix = (self.words[0], *one.prefix)
+            self.reading.starts[index] = replace(
+                one, start=self.words[0].start, prefix=prefix, is_elided=one.is_elided or not is_filled
+            )
+        return True
+
+    def _read_code(self, index: int) -> bool:
+        """Whether `python -c CODE` stands here; hands the code on to whoever reads Python."""
+        if not _is_python(self.heads[index]):
+            return False
+        at = index + 1
+        while at < len(self.words) and re.fullmatch(r"-[bBdEiIOPqsSuvx]+", self.values[at]):
+            at += 1
+        if at + 1 >= len(self.words) or not re.fullmatch(r"-[bBdEiIOPqsSuvx]*c", self.values[at]):
+            return False
+        word = self.words[at + 1]
+        within = (*self.around.within, Within(self.around.language, word.start, word.end))
+        around = replace(self.around, within=within, depth=self.around.depth + 1)
+        self.reading.code.append((excerpt_of(word), around))
+        return True
 
     def _begun(self, index: int) -> tuple[str, int] | None:
         """The entry that begins at a word and how many words it takes."""
         values, head = self.values, self.heads[index]
         following = values[index + 1 : index + 3]
-        if head == "vllm" and following and not (index and values[index - 1] in _NAMES_NEXT):
+        if head == "vllm" and following and not self._is_name(index):
+            if following[0] == "--":  # `pm2 start vllm -- serve …`
+                return _subcommand(values[index + 2 : index + 4], 2)
             return _subcommand(following, 1)
         if values[index] == "-m" and following:
             if following[0] in _MODULES:
@@ -389,6 +549,13 @@ class _Command:
             ("api_server" if "vllm/entrypoints/api_server" not in values[index] else "demo_server", 1)
             if is_script
             else None
+        )
+
+    def _is_name(self, index: int) -> bool:
+        """Whether a word is the value of an option that names something: `conda run -n vllm serve`."""
+        option = self.values[index - 1] if index else ""
+        return option.startswith("-") and any(
+            option in _NAMES_NEXT.get(head, ()) for head in self.heads[max(index - _MAX_BEFORE, 0) : index - 1]
         )
 
     def _settings(self, until: int) -> dict[str, Setting]:
@@ -407,7 +574,9 @@ class _Command:
         is_certain = index == 0 or self.heads[0] in _WRAPPERS or _is_python_run(self.heads[:index])
         settings = self._settings(index)
         self.reading.settings += settings.values()
-        own = [word for word in words[begin:] if word.value not in _ELISION]
+        own, is_elided = _given(words[begin:], around)
+        if own is None:
+            return
         own, is_pasted = _without_escaped_blanks(own)
         image = around.image or next(
             (
@@ -437,7 +606,7 @@ class _Command:
                 keys=around.keys,
                 is_certain=is_certain and around.is_certain,
                 is_reconstructed=around.is_reconstructed or is_pasted,
-                is_elided=any(word.value in _ELISION for word in words[begin:]),
+                is_elided=is_elided,
                 invocation=self.invocation,
             )
         )
@@ -446,31 +615,43 @@ class _Command:
         """Index of the script in `bash -c SCRIPT`."""
         if self.heads[index] not in _SHELLS or self.values[index][:1] == "-":
             return None
-        for at in range(index + 1, len(self.words)):
+        at, is_script = index + 1, False
+        while at < len(self.words):
             value = self.values[at]
-            if not value.startswith(("-", "+")):
-                return None
-            if not value.startswith("--") and "c" in value and at + 1 < len(self.words):
-                return at + 1
+            if not value.startswith(("-", "+")) or value == "-":
+                return at if is_script else None
+            is_script = is_script or (not value.startswith("--") and "c" in value)
+            # `-o pipefail` takes a word, also as the end of `-euo`.
+            at += 2 if re.fullmatch(r"[-+][a-zA-Z]*[oO]|--(?:rcfile|init-file)", value) else 1
         return None
 
-    def _read_within(self, at: int, index: int) -> None:
+    def _read_within(self, at: int, index: int) -> Word:
         settings = self._settings(index)
         self.reading.settings += settings.values()
         word = self.words[at]
-        self._read_word(word, replace(self.around, environment={**self.around.environment, **settings}))
-
-    def _read_word(self, word: Word, around: Around) -> None:
-        """Read a word as a script of its own."""
-        within = (*around.within, Within(around.language, word.start, word.end))
-        read_script(excerpt_of(word), replace(around, within=within, depth=around.depth + 1), self.reading)
+        if self.invocation is None or not _is_given_arguments(self.words, word) or index:
+            around = replace(self.around, environment={**self.around.environment, **settings})
+            _read_word(word, around, self.reading)
+        return word
 
     def _read_strings(self) -> None:
         """Words of other programs that hold a command: `tmux new -d 'vllm serve …'`, `ssh host "…"`."""
+        is_shell = any(head in _HANDS_TO_SHELL for head in self.heads[:_MAX_SEEN])
         for word in self.words[1:]:
             value = word.raw if word.value is None else word.value
-            if len(value) > 8 and may_start(value) and any(blank in value for blank in " \n"):
-                self._read_word(word, replace(self.around, is_certain=False))
+            if len(value) <= _MIN_TEXT or not may_start(value) or not any(blank in value for blank in " \n"):
+                continue
+            name = re.match(r"(?:--[A-Za-z][\w-]{0,60}|[A-Za-z_]\w{0,60})=", value)  # `sbatch --wrap="…"`
+            inner = Reading(file=self.reading.file)
+            text = _cut(word, name.end()) if name and word.value is not None else word
+            _read_word(text, replace(self.around, is_certain=False), inner)
+            if is_shell or not any(one.kind in _FAULTS for one in inner.troubles):
+                self.reading.troubles += inner.troubles
+            self.reading.starts += inner.starts
+            self.reading.settings += inner.settings
+            self.reading.loose += inner.loose if is_shell else ()
+            self.reading.images += inner.images
+            self.reading.code += inner.code
 
     def _node(self) -> bool:
         """Whether this is the script that starts a node of a Ray cluster in a container; adds it."""
@@ -510,6 +691,10 @@ class _Command:
     def _container_at(self) -> tuple[int, str] | None:
         """Where the options of a container's start begin and which command it is (run, exec, kubectl)."""
         for index, head in enumerate(self.heads):
+            if head in _COMPOSERS:
+                return index + 1, "exec"
+            if head in _SANDBOXES:
+                return index + 1, "sandbox"
             if head in _RUNTIMES or head == "kubectl":
                 at = index + 1
                 while at < len(self.values) and self.values[at].startswith("-"):
@@ -536,6 +721,9 @@ class _Command:
             return
         if how == "kubectl":
             self._read_kubectl(begin)
+            return
+        if how == "sandbox":
+            self._read_sandbox(begin)
             return
         options = _container_options(words[begin:])
         self.reading.settings += options.settings
@@ -580,6 +768,34 @@ class _Command:
                 found[one.name] = one
         return found
 
+    def _read_sandbox(self, begin: int) -> None:
+        """`apptainer run [options] IMAGE [arguments]`, and `exec`, which begins none by itself."""
+        at = next((i for i in range(begin, len(self.words)) if _SANDBOX_IMAGE.match(self.values[i])), None)
+        verb = next((value for value in self.values[begin:at] if value in {"run", "exec", "shell", "instance"}), "")
+        image = self.words[at] if at is not None else None
+        around = replace(self.around, image=image, depth=self.around.depth + 1)
+        count = len(self.reading.starts)
+        before = self.words[: (begin if at is None else at) + 1]
+        rest = self.words[len(before) :]
+        if image is not None:
+            self.reading.images.append(image)
+        if verb == "run" and image is not None:
+            around = replace(around, kind="docker" if around.kind == "shell" else around.kind)
+            run_image(None, rest, image, around, self.reading, invocation=self.invocation, before=before)
+        else:
+            inner = _Command(rest, around, self.reading, self.invocation)
+            for index in range(len(rest)):
+                if inner._begun(index) or inner._script_at(index) is not None:
+                    read_command(rest[index:], around, self.reading, invocation=self.invocation)
+                    before = (*before, *rest[:index])
+                    break
+        for index in range(count, len(self.reading.starts)):
+            one = self.reading.starts[index]
+            prefix = one.prefix if one.prefix[: len(before)] == before else (*before, *one.prefix)
+            self.reading.starts[index] = replace(
+                one, start=min(self.words[0].start, one.start), prefix=prefix, invocation=self.invocation
+            )
+
     def _read_inside(self, words: tuple[Word, ...]) -> None:
         """The command of `docker exec [options] NAME COMMAND`: it begins where a start is found."""
         inner = _Command(words, replace(self.around, environment={}), self.reading, self.invocation)
@@ -588,7 +804,8 @@ class _Command:
             script = inner._script_at(index)
             if begun or script is not None:
                 options = _container_options(words[:index])
-                around = replace(self.around, environment={one.name: one for one in options.settings})
+                settings = {one.name: one for one in options.settings}
+                around = replace(self.around, environment=settings, depth=self.around.depth + 1)
                 self.reading.settings += options.settings
                 read_command(words[index:], around, self.reading, invocation=self.invocation)
                 return
@@ -617,7 +834,9 @@ class _Command:
             self._read_inside(rest)
             return
         self.reading.images.append(image)
-        around = replace(self.around, kind="kubernetes", environment=environment, image=image)
+        around = replace(
+            self.around, kind="kubernetes", environment=environment, image=image, depth=self.around.depth + 1
+        )
         if is_command:
             read_command(rest, around, self.reading, invocation=self.invocation)
         else:
@@ -634,10 +853,16 @@ def run_image(
     *,
     invocation: Invocation | None = None,
     before: tuple[Word, ...] = (),
+    is_ours: bool = False,
 ) -> None:
-    """Add what a container starts: its own entry point, else that given, with the arguments behind it."""
-    if entrypoint:
-        read_command((*entrypoint, *rest), around, reading, invocation=invocation)
+    """Add what a container starts: its own entry point, else that given, with the arguments behind it.
+
+    `is_ours`: it is vLLM, whatever its image and arguments.
+    """
+    if entrypoint is not None:
+        # An empty one takes the image's own away.
+        words = (*(word for word in entrypoint if word.value != ""), *rest)
+        read_command(words, replace(around, depth=around.depth + 1), reading, invocation=invocation)
         return
     name = image.value if image is not None else None
     count = len(reading.starts)
@@ -645,7 +870,7 @@ def run_image(
     is_option = first is not None and first.startswith("-")
     is_command = bool(rest) and not is_option and (_is_program(first) or not has_entry_point(name))
     if is_command:
-        read_command(rest, around, reading, invocation=invocation)
+        read_command(rest, replace(around, depth=around.depth + 1), reading, invocation=invocation)
         if len(reading.starts) > count and has_entry_point(name) and _is_program(first):
             own = reading.starts[count]
             given = rest[: len(rest) - len(own.words)] if own.words else rest
@@ -654,13 +879,13 @@ def run_image(
                     Trouble("file.entry-point-again", given[0].start, given[-1].end, {"image": name or ""}, ())
                 )
         return
-    if name is not None and "vllm" not in name.lower() and not _looks_own(rest):
-        return
-    if name is None and not _looks_own(rest):
+    if not is_ours and "vllm" not in (name or "").lower() and not are_own(rest):
         return
     if not rest and not has_entry_point(name):
         return
-    own_words = [word for word in rest if word.value not in _ELISION]
+    own_words, is_elided = _given(rest, around)
+    if own_words is None:
+        return
     own_words, is_pasted = _without_escaped_blanks(own_words)
     places = [*before, *rest] or ([image] if image is not None else [])
     reading.starts.append(
@@ -681,7 +906,7 @@ def run_image(
             keys=around.keys,
             is_certain=around.is_certain and has_entry_point(name),
             is_reconstructed=around.is_reconstructed or is_pasted,
-            is_elided=any(word.value in _ELISION for word in rest),
+            is_elided=is_elided,
             invocation=invocation,
         )
     )
@@ -752,6 +977,60 @@ def _between_quotes(word: Word) -> Excerpt:
     return Excerpt("".join(one for _, one in kept), [*(places[index] for index, _ in kept), word.end])
 
 
+def _read_word(word: Word, around: Around, reading: Reading) -> None:
+    """Read a word as a script of its own."""
+    within = (*around.within, Within(around.language, word.start, word.end))
+    read_script(excerpt_of(word), replace(around, within=within, depth=around.depth + 1), reading)
+
+
+def _given(words: Sequence[Word], around: Around) -> tuple[list[Word] | None, bool]:
+    """The arguments without what stands for others, and whether anything does; None where nothing is started.
+
+    That is so for a question for help and for a description (`vllm serve MODEL [--port PORT]`).
+    """
+    own: list[Word] = []
+    is_elided = False
+    for index, word in enumerate(words):
+        value = word.value
+        if value is None:
+            own.append(word)
+        elif _HELP.match(value) or _SYNOPSIS.match(value) or (index == 0 and re.fullmatch(r"\[[\w <>|-]+\]", value)):
+            return None, False
+        elif value in _ELISION or _OMITTED.fullmatch(value):
+            is_elided = True
+        elif around.is_page and ("..." in value or "\u2026" in value):
+            own.append(replace(word, value=None, why="left out", at=None))
+        elif around.is_page and _is_to_be_filled(value, own[-1].value if own else None):
+            own.append(replace(word, value=None, why="placeholder", at=None))
+        else:
+            own.append(word)
+    return own, is_elided
+
+
+def _is_to_be_filled(value: str, option: str | None) -> bool:
+    """Whether a word in a page is the name of a value rather than the value."""
+    if not _STANDS_FOR.fullmatch(value):
+        return False
+    if value[0] in "{%":
+        return True
+    name = (option or "").lstrip("-").replace("-", "_").upper()
+    return (option or "").startswith("-") and (bool(_NAMING.fullmatch(value)) or value in name)
+
+
+def _program(word: Word) -> str:
+    """The name of the program that a word is, as far as it can be told: of `$(which vllm)` and `$BIN/vllm`, too."""
+    if word.value is not None:
+        return word.value.rsplit("/", 1)[-1]
+    held = _HELD.fullmatch(word.raw)
+    if held:
+        return held[1].rsplit("/", 1)[-1]
+    named = _VARIABLE_PROGRAM.fullmatch(word.raw)
+    if named:
+        return (named[1] or named[2]).lower()
+    tail = word.raw.rsplit("/", 1)
+    return tail[1].strip("\"'") if len(tail) > 1 and re.fullmatch(r"[\w.-]{1,60}[\"']?", tail[1]) else ""
+
+
 def _subcommand(following: Sequence[str], taken: int) -> tuple[str, int] | None:
     if not following:
         return None
@@ -782,9 +1061,17 @@ def _is_program(value: str | None) -> bool:
     return head in _SHELLS or head in _WRAPPERS or _is_python(head) or head in {"vllm", "ray", "torchrun"}
 
 
-def _looks_own(words: Sequence[Word]) -> bool:
+def are_own(words: Sequence[Word]) -> bool:
     """Whether arguments are such as only vLLM's server has."""
-    return any((word.value or "").startswith(_OWN) for word in words)
+    values = [word.value or "" for word in words]
+    if any(value.startswith(_OWN) for value in values):
+        return True
+    names = {value.partition("=")[0].replace("_", "-") for value in values if re.match(r"--[a-z]", value)} - _COMMON
+    if len(names) < _TELLING:
+        return False
+    known = options.load(options.known_releases()[-1]).by_string
+    own = sum(name in known for name in names)
+    return own >= _TELLING and (len(names) - own) * 2 <= own
 
 
 def _without_escaped_blanks(words: list[Word]) -> tuple[list[Word], bool]:

@@ -9,12 +9,14 @@ from dataclasses import replace
 
 from vllm_runbooks.documents import starts
 from vllm_runbooks.documents.starts import Around, Reading, Setting
-from vllm_runbooks.excerpt import Excerpt
+from vllm_runbooks.excerpt import Excerpt, Replacement
 from vllm_runbooks.shell import Trouble, Word
 
 _ASSIGNMENT = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]{0,60})[ \t]*=[ \t]*")
 _COMMANDS = {"ExecStart", "ExecStartPre", "ExecStartPost"}
 _PREFIXES = "@-:+!|"
+_OPERATOR = re.compile(r"(?:\d?>{1,2}&?\d?|&>{1,2}|<{1,3}|\|{1,2}|&{1,2})\Z|\d?&?>{1,2}(?=[/$%\w.~&])|(?:\$\(|`)")
+"""A word that means something to a shell, and nothing to systemd."""
 _ESCAPES = {
     "a": "\a",
     "b": "\b",
@@ -41,6 +43,7 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
     """Add what a unit starts and sets. Settings count wherever they stand, as systemd reads the unit whole."""
     commands: list[tuple[str, Excerpt]] = []
     environment: dict[str, Setting] = {}
+    container: dict[str, Excerpt] = {}
     has_file = False
     section = "Service"
     for line in _lines(source):
@@ -49,10 +52,13 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
             section = text.strip().strip("[]")
             continue
         match = _ASSIGNMENT.match(text)
-        if not match or section not in {"Service", "Container"}:
+        is_supervised = section.startswith("program:")
+        if not match or not (is_supervised or section in {"Service", "Container"}):
             continue
         name, value = match[1], line.part(match.end(), len(text.rstrip()))
-        if name in _COMMANDS:
+        if name == "command" and is_supervised:  # of supervisord, which splits it in about the same way
+            commands.append((name, value))
+        elif name in _COMMANDS:
             commands.append((name, value)) if value.text else commands.clear()
         elif name == "Environment":
             if not value.text:
@@ -61,11 +67,41 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
                 environment[one.name] = one
         elif name == "EnvironmentFile" and value.text:
             has_file = True
+        elif section == "Container" and name in {"Image", "Exec", "Entrypoint"}:
+            container[name] = value
     reading.settings += environment.values()
     around = replace(around, kind="systemd", environment=environment, language="systemd")
     for _, value in commands:
         for words in _command_lines(value, environment, reading.troubles, has_file=has_file):
-            starts.read_command(tuple(words), around, reading)
+            starts.read_command(_without_operators(words, reading.troubles), around, reading)
+    if container:
+        _read_container(container, around, reading, has_file=has_file)
+
+
+def _read_container(container: Mapping[str, Excerpt], around: Around, reading: Reading, *, has_file: bool) -> None:
+    """A unit of podman's (`[Container]`): the image with the arguments that it is given."""
+    found: dict[str, tuple[Word, ...]] = {}
+    for name, value in container.items():
+        lines = _command_lines(value, around.environment, reading.troubles, has_file=has_file, prefixes="")
+        found[name] = tuple(word for line in lines for word in line)
+    image = found.get("Image", (None,))[0]
+    if image is not None:
+        reading.images.append(image)
+    around = replace(around, image=image)
+    starts.run_image(found.get("Entrypoint"), found.get("Exec", ()), image, around, reading)
+
+
+def _without_operators(words: list[Word], troubles: list[Trouble]) -> tuple[Word, ...]:
+    """The words up to one that is there for a shell: systemd would pass it on as it is, and what follows as well."""
+    if not any("vllm" in one.raw for one in words):
+        return tuple(words)
+    for index, word in enumerate(words):
+        found = _OPERATOR.match(word.raw) if index else None
+        if found:
+            says = {"operator": found[0]}
+            troubles.append(Trouble("file.systemd-operator", word.start, words[-1].end, says, ()))
+            return tuple(words[:index])
+    return tuple(words)
 
 
 def _lines(source: Excerpt) -> list[Excerpt]:
@@ -97,6 +133,7 @@ def _lines(source: Excerpt) -> list[Excerpt]:
 
 def _settings(value: Excerpt, troubles: list[Trouble]) -> list[Setting]:
     found = []
+    lost: list[tuple[str, int, int]] = []
     for characters, first, end in _split(value, troubles):
         text = "".join(character for character, _ in characters)
         match = re.match(r"([A-Za-z_]\w{0,200})=", text, re.ASCII)
@@ -104,16 +141,29 @@ def _settings(value: Excerpt, troubles: list[Trouble]) -> list[Setting]:
             word = _word(characters[match.end() :], first, end, value)
             at = word.at[0] if word.at else first
             found.append(Setting(match[1], replace(word, start=min(at, end)), first, end, "unit", pair=(first, end)))
+        else:
+            lost.append((text, first, end))
+    if lost:
+        is_plain = len(found) == 1 and found[0].start < lost[0][1] and not re.search(r"[\"'\\]", value.text)
+        says = {"word": lost[0][0][:80].replace(_UNKNOWN, "%")}
+        places = (found[0].start, lost[-1][2]) if is_plain else ()
+        edits = tuple(Replacement(place, place, '"') for place in places)
+        troubles.append(Trouble("file.systemd-assignment", lost[0][1], lost[-1][2], says, edits))
     return found
 
 
 def _command_lines(
-    value: Excerpt, environment: Mapping[str, Setting], troubles: list[Trouble], *, has_file: bool
+    value: Excerpt,
+    environment: Mapping[str, Setting],
+    troubles: list[Trouble],
+    *,
+    has_file: bool,
+    prefixes: str = _PREFIXES,
 ) -> list[list[Word]]:
     """The commands of a line, each as the arguments that systemd passes."""
     lines: list[list[Word]] = [[]]
     begin = 0
-    while begin < len(value.text) and value.text[begin] in _PREFIXES:
+    while begin < len(value.text) and value.text[begin] in prefixes:
         begin += 1
     is_expanded = ":" not in value.text[:begin]
     for characters, start, end in _split(value.part(begin, len(value.text)), troubles):

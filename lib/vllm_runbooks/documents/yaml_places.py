@@ -8,6 +8,7 @@ reasonable time, raises `YamlError` and nothing else.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -24,6 +25,10 @@ _TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{[^\n]{0,2000}\}\}|\{%[^\n]{0,2000}%\
 _TEMPLATE = re.compile(r"\{\{[^{}\n]{0,500}\}\}")
 _OPEN, _CLOSE = "\u2983", "\u2984"
 """Stand for the braces of a template's expression, which YAML would read as a mapping."""
+EXPRESSION = re.compile(f"{_OPEN * 2}[^{_OPEN}{_CLOSE}]*{_CLOSE * 2}")
+"""A template's expression in the value of a scalar."""
+_QUIET = str.maketrans({'"': "\u2033", "'": "\u2032", "#": "\u266f", "\\": "\u2216"})
+"""Signs that would mean something to YAML in the middle of an expression."""
 _SIMPLE_ESCAPES = {
     "0": "\0",
     "a": "\a",
@@ -155,7 +160,9 @@ def read(source: Excerpt) -> Node | None:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415
 
     text = _TEMPLATE_LINE.sub(lambda match: " " * len(match[0]), source.text)
-    text = _TEMPLATE.sub(lambda match: f"{_OPEN * 2}{match[0][2:-2]}{_CLOSE * 2}".replace(": ", ":\xa0"), text)
+    text = _TEMPLATE.sub(
+        lambda match: f"{_OPEN * 2}{match[0][2:-2].translate(_QUIET)}{_CLOSE * 2}".replace(": ", ":\xa0"), text
+    )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -170,6 +177,14 @@ def read(source: Excerpt) -> Node | None:
     except (ValueError, TypeError, AttributeError, AssertionError, LookupError, RecursionError, OverflowError):
         # What the reader raises on damaged input besides its own errors.
         raise YamlError("no YAML", source.at[0]) from None
+
+
+def is_near_template(source: Excerpt, at: int) -> bool:
+    """Whether a template's mark stands about an offset, so that only what the template makes can be judged."""
+    index = bisect_left(source.at, at)
+    begin = source.text.rfind("\n", 0, max(source.text.rfind("\n", 0, index), 0)) + 1
+    end = source.text.find("\n", source.text.find("\n", index) + 1) if "\n" in source.text[index:] else -1
+    return re.search(r"\{\{|\{%", source.text[begin : end if end > 0 else len(source.text)]) is not None
 
 
 def walk(root: Node) -> Iterator[tuple[tuple[str, ...], Node]]:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import difflib
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, Protocol
 
 from vllm_runbooks import arguments, deployment, documents, options, support
 from vllm_runbooks.arguments import Parsed
 from vllm_runbooks.arguments.conditions import UNKNOWN
+from vllm_runbooks.arguments.words import config_words
+from vllm_runbooks.catalog import RulesById
 from vllm_runbooks.deployment import editing
 from vllm_runbooks.documents.starts import Found, Loose
 from vllm_runbooks.excerpt import Changed, Places, Replacement, applied
-from vllm_runbooks.lint import environment_rules, meaning, option_rules
+from vllm_runbooks.lint import calls, config_files, environment_rules, meaning, moves, option_rules
+from vllm_runbooks.lint.hidden import Reading, Secrets
 from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.lint.moves import CALLS
 from vllm_runbooks.options import ReleaseData
 from vllm_runbooks.printed import masked
 from vllm_runbooks.records import (
@@ -36,8 +40,6 @@ from vllm_runbooks.records import (
     Rule,
     Verdict,
 )
-from vllm_runbooks.redact import Redactor
-from vllm_runbooks.secret_places import names_secret
 from vllm_runbooks.shell import Word
 from vllm_runbooks.specs import Specs
 
@@ -48,17 +50,12 @@ _MAX_ROUNDS = 8
 _MAX_TEXT = 400
 _MAX_MOVED = 40
 """Starts that are rewritten when a file is moved to another release: the file is read again for each, to be sure."""
+_MAX_REPLACED, _LONGEST_MOVED = 20, 200_000
+"""Changes that are tried to replace variables, each by reading a text of at most so many characters again."""
 _MAX_BITS = 1024
 _TOO_MUCH = "file.too-much"
-_QUOTES = "\"'\u2018\u2019\u201c\u201d"
-_TELLING = 8
-"""Characters from which a value is replaced wherever it stands; a shorter word may be a part of others."""
-_REFERENCE = re.compile(r"\$|<|\{\{|[A-Z_]{1,60}\Z")
-"""What stands for a secret and is none."""
-_GLUED = re.compile(r"[^\s-]--([A-Za-z][A-Za-z-]{1,60})\Z", re.ASCII)
-"""An option that lost the blank in front of it."""
-_BEHIND = re.compile(r"[ \t]{0,40}(?:\\?[ \t]{0,40}(?:#[^\n]{0,400})?\n[ \t]{0,40})?(\S{1,400})")
-"""The word behind an option that lacks its value, on its line or the next."""
+_IDLE = "option.without-effect"
+_IN_ARGUMENTS = "safety.secret-in-arguments"
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
@@ -92,6 +89,8 @@ class Knowledge:
     @cached_property
     def tables(self) -> dict[str, Mapping[str, Any]]:
         """The tables of the rules, by rule."""
+        if isinstance(self.rules, RulesById):
+            return self.rules.tables
         return {name: rule.values for name, rule in self.rules.items()}
 
 
@@ -104,6 +103,13 @@ class Asked:
     vllm: str | None = None
     """The release to judge by; None: the one that an image's tag names, else the newest that is known."""
     gpus: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Texts of the configuration files that the commands name, as far as the caller has them; see `config_names`."""
+
+
+def config_names(text: str, name: str = "") -> list[str]:
+    """The configuration files that a text's commands name beside it; nothing is opened here."""
+    return config_files.names(documents.read(text, name)) if "--config" in text else []
 
 
 def lint(text: str, knowledge: Knowledge, asked: Asked, *, fix: bool = False, ask: Ask | None = None) -> Linted:
@@ -113,9 +119,10 @@ def lint(text: str, knowledge: Knowledge, asked: Asked, *, fix: bool = False, as
         InputError: the release or a GPU is not known, or the installed vLLM does not answer.
     """
     judged = _Judged(text, knowledge, asked, ask)
-    secrets = _Secrets(judged)
-    fixed = secrets.hidden(_mended(judged).text) if fix else None
-    return Linted(judged.release, tuple(_issues(judged, secrets)), tuple(_launches(judged)), fixed)
+    mended = _mended(judged) if fix else judged
+    secrets = Secrets(*judged.readings, *(mended.readings if fix else ()))
+    fixed = secrets.hidden(mended.text) if fix else None
+    return Linted(judged.release, tuple(_issues(judged, secrets)), tuple(_launches(judged, secrets)), fixed)
 
 
 def judge(found: Linted, case: Case | None) -> Judgement:
@@ -159,30 +166,34 @@ def _mended(judged: _Judged) -> _Judged:
 def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tuple[Migrated, str]:
     """Move a text from one release to the one that is asked about: what is found, and the text rewritten.
 
-    What is wrong on the new release is mended where a fix is certain; a setting that was left to a default which has
-    changed is set to the former value where an option can say it. Secrets are left in the text: show it to nobody.
+    What is wrong on the new release is mended where a fix is certain, a variable that an option replaced becomes that
+    option, and a setting that was left to a default which has changed is set to the former value where an option can
+    say it. Secrets are left in the text: show it to nobody.
 
     Raises:
         InputError: as `lint`.
     """
     before = options.load(from_)
     judged = _Judged(text, knowledge, asked)
-    moved = _mended(judged)
+    moved = _replaced(_mended(judged))
     changes: dict[str, ChangedDefault] = {}
     edits: list[Replacement] = []
     for number, (start, parsed) in enumerate(moved.parsed):
         data = moved.data(start)
-        found = list(_changed_defaults(parsed, before, data))
-        wanted = [Edit("set", change.option, change.from_) for change in found if change.explicit]
+        was = judged.parsed[number : number + 1] if len(judged.parsed) == len(moved.parsed) else ()
+        given = {dest for one, _ in was for dest in _parse(one, before).flags}
+        found = list(_changed_defaults(moved, start, parsed, before, given))
+        wanted = [each.edit for each in found if each.edit is not None]
         made: tuple[Replacement, ...] = ()
-        if wanted and start.entry not in _CALLS and start.is_certain and number < _MAX_MOVED:
+        if wanted and start.is_certain and number < _MAX_MOVED and not moved.has_unknown_file(start):
             made = editing.edits(moved.page, start, wanted, data)
-        edits += made
-        for change in found:
-            explicit = change.explicit and bool(made)
-            changes[change.option] = replace(change, explicit=explicit or _is_explicit(changes, change.option))
-    rewritten = applied(moved.text, edits)
-    secrets = _Secrets(judged)
+        edits += [*made, *(moves.retagged(start, judged.release.version) if number < _MAX_MOVED else ())]
+        for each in found:
+            name = each.told.option
+            explicit = (each.edit is not None and bool(made)) or (name in changes and changes[name].explicit)
+            changes[name] = replace(each.told, explicit=explicit)
+    rewritten = applied(moved.text, sorted(set(edits)))
+    secrets = Secrets(*judged.readings, *moved.readings, *_Judged(rewritten, knowledge, asked).readings)
     shown = secrets.hidden(rewritten)
     diff = "".join(
         difflib.unified_diff(
@@ -195,7 +206,7 @@ def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tup
     told = Migrated(
         judged.release,
         tuple(_issues(judged, secrets)),
-        tuple(_launches(judged)),
+        tuple(_launches(judged, secrets)),
         shown,
         tuple(changes[name] for name in sorted(changes)),
         diff,
@@ -203,104 +214,48 @@ def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tup
     return told, rewritten
 
 
+def _replaced(judged: _Judged) -> _Judged:
+    """The text with variables as the options that replaced them, where nothing is wrong then that was not before."""
+    left = _MAX_REPLACED if len(judged.text) <= _LONGEST_MOVED else 0
+    refused: set[tuple[Replacement, ...]] = set()
+    while left:
+        starts = [(start, parsed, judged.data(start)) for start, parsed in judged.parsed]
+        offered = moves.candidates(judged.page, starts, judged.knowledge.tables)
+        made = next((one for one in offered if one and one not in refused), None)
+        if made is None:
+            break
+        left -= 1
+        tried = _Judged(applied(judged.text, made), judged.knowledge, judged.asked)
+        if tried.faults <= judged.faults:
+            judged, refused = tried, set()
+        else:
+            refused.add(made)
+    return judged
+
+
+def _changed_defaults(
+    judged: _Judged, start: Found, parsed: Parsed, before: ReleaseData, given: Collection[str]
+) -> Iterator[moves.Moved]:
+    cards = {card.gpu for card in judged.cards or ()}
+    return moves.changed_defaults(
+        start,
+        parsed,
+        (before, judged.data(start)),
+        judged.knowledge.specs.defaults,
+        given=given,
+        is_idle=lambda option: judged.idle(option, judged.data(start)) is not None,
+        card=judged.cards[0] if judged.cards and len(cards) == 1 else None,
+    )
+
+
 def hidden(text: str, knowledge: Knowledge, asked: Asked) -> str:
     """The text as it may be shown: its secrets replaced, also those that only reading its commands tells."""
-    return _Secrets(_Judged(text, knowledge, asked)).hidden(text)
+    return secrets_of(text, knowledge, asked).part(0, len(text))
 
 
-def _is_explicit(changes: Mapping[str, ChangedDefault], option: str) -> bool:
-    return option in changes and changes[option].explicit
-
-
-def _changed_defaults(parsed: Parsed, before: ReleaseData, after: ReleaseData) -> Iterator[ChangedDefault]:
-    """Settings left to their default, which is known in both releases and differs."""
-    for dest, option in after.by_dest.items():
-        if dest in parsed.flags or dest not in before.by_dest:
-            continue
-        old, new = before.default(dest), after.default(dest)
-        if old.is_known and new.is_known and old.value != new.value and not _is_nothing(old.value, new.value):
-            # A text without choices names a class or a path of its own release, and what is left open by either release
-            # is no value: where it was not asked for it must not become a demand.
-            is_plain = isinstance(old.value, (int, float)) or (
-                isinstance(old.value, str) and option.choices is not None
-            )
-            is_plain = is_plain and new.value is not None and not option.deprecated and _is_accepted(option, old.value)
-            yield ChangedDefault(dest, old.value, new.value, explicit=is_plain)
-
-
-def _is_nothing(*values: Any) -> bool:
-    """Whether all of several defaults say that nothing is set."""
-    return all(value is None or value in ("", {}, [], "None") for value in values)
-
-
-def _is_accepted(option: options.Option, value: Any) -> bool:
-    """Whether an option can be given a value."""
-    if isinstance(value, bool):
-        return value in option.flag_values.values()
-    return option.takes_value and (option.choices is None or value in option.choices)
-
-
-class _Secrets:
-    """What of a text must not be shown: what looks like a secret, and what a start is given as one."""
-
-    def __init__(self, judged: _Judged) -> None:
-        self._redactor = Redactor()
-        self._redactor.learn([judged.text])
-        self._placeholders: dict[str, str] = {}
-        for written in _given_secrets(judged):
-            value = written.strip(_QUOTES)
-            is_telling = len(value) >= _TELLING or (len(value) >= _TELLING - 2 and any(c.isdigit() for c in value))
-            if is_telling and _REFERENCE.match(value) is None:
-                self._redactor.learn([f"api_key={value}\n"])
-                self._placeholders[value] = self._redactor.value(value)
-
-    def hidden(self, text: str) -> str:
-        """The text with placeholders for the secrets."""
-        text = self._redactor.text(text)
-        for value in sorted(self._placeholders, key=len, reverse=True):
-            text = text.replace(value, self._placeholders[value])
-        return text
-
-
-def _given_secrets(judged: _Judged) -> Iterator[str]:
-    """Texts that are secret for what they are given to: an option or a variable with such a name, or a misspelt one."""
-    for setting in judged.page.settings:
-        if names_secret(setting.name):
-            yield from _texts(setting.value)
-    for start, parsed in judged.parsed:
-        for word, role in zip(start.words, parsed.roles, strict=False):
-            if role.kind == "value" and names_secret(_plain_name(role.option)):
-                yield from _texts(word)
-        for glued, word in pairwise(start.words):
-            if (name := _GLUED.search(glued.value or "")) and names_secret(_plain_name(name[1])):
-                yield (word.value or "").partition("--")[0]
-        for keyword in start.keywords:
-            if isinstance(keyword.value, str) and names_secret(keyword.name):
-                yield keyword.value
-        for problem in parsed.problems:
-            names = (problem.option, *problem.says.get("near", "").split())
-            if problem.option_word is None or not any(names_secret(_plain_name(name)) for name in names):
-                continue
-            option = start.words[problem.option_word]
-            yield (option.value or "").partition("=")[2]
-            if problem.option_word + 1 < len(start.words):
-                yield from _texts(start.words[problem.option_word + 1])
-            if behind := _BEHIND.match(judged.text, option.end):
-                yield behind[1]
-    if judged.meant is not None:
-        yield from _given_secrets(judged.meant[0])
-
-
-def _texts(word: Word) -> Iterator[str]:
-    """A word as it is delivered, and where that differs as it is written."""
-    if word.value:
-        yield word.value
-        if word.value not in word.raw:
-            yield word.raw
-
-
-def _plain_name(option: str | None) -> str:
-    return (option or "").lstrip("-").replace("-", "_")
+def secrets_of(text: str, knowledge: Knowledge, asked: Asked) -> Secrets:
+    """The secrets of a text, for showing parts of it."""
+    return Secrets(*_Judged(text, knowledge, asked).readings)
 
 
 def _apart(hits: Iterable[Hit]) -> Iterator[Replacement]:
@@ -321,7 +276,7 @@ def _span(edits: Sequence[Replacement]) -> tuple[int, int]:
     return min(edit.start for edit in edits), max(edit.end for edit in edits)
 
 
-def _issues(judged: _Judged, secrets: _Secrets) -> Iterator[Issue]:
+def _issues(judged: _Judged, secrets: Secrets) -> Iterator[Issue]:
     places = Places(judged.text)
     for hit in _most_serious(judged):
         rule = judged.knowledge.rules[hit.rule]
@@ -331,10 +286,16 @@ def _issues(judged: _Judged, secrets: _Secrets) -> Iterator[Issue]:
             severity=_severity(rule, hit),
             line=line,
             column=column,
-            text=secrets.hidden(judged.text[hit.start : min(hit.end, hit.start + _MAX_TEXT)])[:_MAX_TEXT],
-            message=message(rule, {name: secrets.hidden(said) for name, said in hit.says.items()}),
+            text=secrets.part(hit.start, min(hit.end, hit.start + _MAX_TEXT))[:_MAX_TEXT],
+            message=_told(rule, hit, secrets),
             fix=_fix(judged.text, hit.edits, places, secrets) if hit.edits else None,
         )
+
+
+def _told(rule: Rule, hit: Hit, secrets: Secrets) -> str:
+    """The message of a hit, in the words of where it stands."""
+    said = message(rule, {name: secrets.hidden(said) for name, said in hit.says.items()})
+    return hit.where + (calls.spoken(said) if hit.is_call else said)
 
 
 def _severity(rule: Rule, hit: Hit) -> IssueSeverity:
@@ -362,7 +323,7 @@ def message(rule: Rule, says: Mapping[str, str]) -> str:
     )
 
 
-def _fix(text: str, edits: Sequence[Replacement], places: Places, secrets: _Secrets) -> Fix | None:
+def _fix(text: str, edits: Sequence[Replacement], places: Places, secrets: Secrets) -> Fix | None:
     """The edits as one replacement; None where a secret stands in between, which a placeholder would destroy."""
     start, end = _span(edits)
     inside = [Replacement(edit.start - start, edit.end - start, edit.new_text) for edit in edits]
@@ -370,18 +331,27 @@ def _fix(text: str, edits: Sequence[Replacement], places: Places, secrets: _Secr
     return Fix(*places(start), *places(end), new_text) if secrets.hidden(new_text) == new_text else None
 
 
-def _launches(judged: _Judged) -> Iterator[Launch]:
+def _launches(judged: _Judged, secrets: Secrets) -> Iterator[Launch]:
     for start, parsed in judged.parsed:
         flags = {
-            dest: masked(_known(value), dest)
+            dest: _shown(masked(_known(value), dest), secrets)
             for dest, value in parsed.flags.items()
             if value is not UNKNOWN and dest != "model"
         }
         env = {
-            name: None if setting.value.value is None else masked(setting.value.value, name)
+            name: None if setting.value.value is None else _shown(masked(setting.value.value, name), secrets)
             for name, setting in start.environment.items()
         }
-        yield Launch(None if parsed.model is None else masked(parsed.model), flags, env)
+        yield Launch(None if parsed.model is None else _shown(masked(parsed.model), secrets), flags, env)
+
+
+def _shown(value: Any, secrets: Secrets) -> Any:
+    """A value with the secrets of the text replaced in all its texts."""
+    if isinstance(value, Mapping):
+        return {name: _shown(inner, secrets) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_shown(inner, secrets) for inner in value]
+    return secrets.hidden(value) if isinstance(value, str) else value
 
 
 def _known(value: Any) -> Any:
@@ -393,6 +363,17 @@ def _known(value: Any) -> Any:
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         return None
     return value if value is None or isinstance(value, (str, int, float)) else None
+
+
+_ENDS = re.compile(r"(?:^|[\s;&|(])(?:wait|fuser|\w{0,40}(?:stop|kill|cleanup)\w{0,40})(?=[\s;&|)]|\Z)", re.ASCII)
+"""A command that ends a program, or waits for its end."""
+_LOOP = re.compile(r"(?:^|[\s;])(do|done)(?=[\s;&|)]|\Z)", re.ASCII)
+_BODY = 4096
+"""Characters behind a start within which the loop around it ends."""
+_ELSEWHERE = frozenset(
+    ("docker", "flux", "ip", "jsrun", "kubectl", "lxc", "mpirun", "nerdctl", "podman", "srun", "ssh")
+)
+"""Programs that run a command on another host, in a container or with GPUs of its own."""
 
 
 class _Judged:
@@ -412,6 +393,12 @@ class _Judged:
         if changed.text == self.text:
             return None
         return _Judged(changed.text, self.knowledge, self.asked, self.ask), changed
+
+    @cached_property
+    def readings(self) -> list[Reading]:
+        """The text as it is read, and as it was meant where the shell cuts a command."""
+        own = Reading(self.page, self.parsed)
+        return [own, *self.meant[0].readings] if self.meant is not None else [own]
 
     @cached_property
     def release(self) -> CommandRelease:
@@ -436,23 +423,48 @@ class _Judged:
     @cached_property
     def parsed(self) -> list[tuple[Found, Parsed]]:
         """The starts, as their release's parser understands them."""
-        return [(start, self._parse(start)) for start in self.page.starts if start.entry in _STARTS]
+        return [
+            (start, _parse(start, self.data(start), self._config(start)))
+            for start in self.page.starts
+            if start.entry in _STARTS
+        ]
 
-    def _parse(self, start: Found) -> Parsed:
-        data = self.data(start)
-        if start.entry in _CALLS:
-            return _called(start)
-        words = [word.value for word in start.words]
-        environment = {name: setting.value.value for name, setting in start.environment.items()}
-        return arguments.parse(words, data, deployment.parser_entry(start.entry, words, data), environment=environment)
+    @cached_property
+    def configs(self) -> dict[str, config_files.Config | None]:
+        """What the configuration files say that the caller has, by name; None for one that is no YAML mapping."""
+        return {name: config_files.read(text) for name, text in self.asked.files.items()}
+
+    def has_unknown_file(self, start: Found) -> bool:
+        """Whether a configuration file may set more than is seen, which an option of the command would override."""
+        return config_files.word_of(start) is not None and self._config(start) is None
+
+    def _config(self, start: Found) -> config_files.Config | None:
+        """What the configuration file of a start says, where that is known."""
+        word = config_files.word_of(start) if self.asked.files else None
+        return self.configs.get(word.value or "") if word is not None else None
+
+    @cached_property
+    def faults(self) -> Counter[str]:
+        """How often each rule is broken that makes a start wrong."""
+        rules = self.knowledge.rules
+        told = [hit.rule for hit in self.hits if _severity(rules[hit.rule], hit) is not IssueSeverity.INFO]
+        return Counter(told)
+
+    def idle(self, option: str, data: ReleaseData) -> Mapping[str, Any] | None:
+        """What is known of an option that a release takes and does nothing with; None for any other."""
+        told: Mapping[str, Any] | None = self.knowledge.tables.get(_IDLE, {}).get("options", {}).get(option.lstrip("-"))
+        key = options.version_key(data.version) or ()
+        if told is None or key < (options.version_key(told["first"]) or ()):
+            return None
+        return told if "last" not in told or key <= (options.version_key(told["last"]) or ()) else None
 
     @cached_property
     def hits(self) -> list[Hit]:
         """Every broken rule, in the order of the text; of the same rule at the same place one."""
-        found: dict[tuple[str, int, int], Hit] = {}
+        found: dict[tuple[str, int, int, str], Hit] = {}
         for hit in self._all():
             if hit.rule in self.knowledge.rules:
-                found.setdefault((hit.rule, hit.start, hit.end), hit)
+                found.setdefault((hit.rule, hit.start, hit.end, hit.where), hit)
         return sorted(found.values(), key=lambda hit: (hit.start, hit.end, hit.rule))
 
     def _all(self) -> Iterator[Hit]:
@@ -478,31 +490,67 @@ class _Judged:
         cut = [(trouble.start, trouble.end) for trouble in self.page.troubles if trouble.edits]
         for start, parsed in self.parsed:
             data = self.data(start)
-            if start.entry in _CALLS:
+            if start.entry in CALLS:
                 problems = arguments.parse_call(_literals(start), data, start.entry)
-                yield from option_rules.of_call(start, problems, data, tables)
+                for hit in option_rules.of_call(start, problems, data, tables):
+                    made = hit.edits or calls.edits(self.page, start, hit, data, tables)
+                    yield replace(hit, edits=made, is_call=True)
             else:
                 for hit in option_rules.of_start(self.page, start, parsed, data, tables):
                     # What the shell makes of a fault in the script is told as that fault: nobody meant those words.
                     if not any(hit.start < end and begin < hit.end for begin, end in cut):
                         yield hit
+                yield from self._of_config(start, data)
+            yield from self._of_idle(start, parsed)
         for loose in self.page.loose:
             yield from option_rules.of_loose(loose, self.data(), tables)
-        yield from environment_rules.of_page(self.page, self.data, tables)
+        hosts = Counter(card.node for card in self.cards) if self.cards is not None else None
+        yield from environment_rules.of_page(self.page, self.data, tables, max(hosts.values()) if hosts else None)
         yield from self._of_meaning()
         if self.ask is not None:
             yield from self._of_opinion(self.ask)
+
+    def _of_config(self, start: Found, data: ReleaseData) -> Iterator[Hit]:
+        """What is wrong in the configuration file of a start, told at the word that names it."""
+        word = config_files.word_of(start)
+        if word is None:
+            return
+        config, name = self._config(start), word.value or word.raw
+        if config is None and word.value is not None and not word.value.endswith(config_files.SUFFIXES):
+            return  # refused for its name
+        if config is None:
+            note = "It is no YAML mapping." if name in self.configs else ""
+            yield Hit("option.config-unknown", word.start, word.end, {"value": name, "note": note})
+            return
+        entry = deployment.parser_entry(start.entry, [each.value for each in start.words], data)
+        known = {text for option in data.entries[entry] for text in option.strings}
+        for key, value in config.values.items():
+            texts = config_words({key: value}, data.features, known.__contains__)
+            loose = Loose(tuple(Word(text, word.start, word.end, "") for text in texts), "bare", word.start, word.end)
+            for hit in option_rules.of_loose(loose, data, self.knowledge.tables):
+                yield replace(hit, where=f"{name}, line {config.lines[key]}: ", edits=())
+
+    def _of_idle(self, start: Found, parsed: Parsed) -> Iterator[Hit]:
+        """Options that the release takes and does nothing with."""
+        data = self.data(start)
+        for dest in parsed.flags:
+            option = data.by_dest.get(dest)
+            told = self.idle(option.name, data) if option else None
+            if option is not None and told is not None and parsed.given.get(dest):
+                says = {"option": option.name, "note": told.get("note", ""), "first": told["first"]}
+                yield self._placed(start, parsed, meaning.Judgement(_IDLE, (dest,), says))
 
     def _of_meaning(self) -> Iterator[Hit]:
         commands = [self._command(start, parsed) for start, parsed in self.parsed]
         for (start, parsed), command in zip(self.parsed, commands, strict=True):
             for judgement in meaning.judge(command):
-                yield self._placed(start, parsed, judgement)
+                if not self._is_private(start, parsed, judgement):
+                    yield self._placed(start, parsed, judgement)
         for loose in self.page.loose:
             yield from self._of_option(loose)
-        together = [index for index, (start, _) in enumerate(self.parsed) if self._runs_beside_others(start)]
-        for index, judgement in meaning.judge_together([commands[index] for index in together]):
-            yield self._placed(*self.parsed[together[index]], judgement)
+        for together in self._together():
+            for index, judgement in meaning.judge_together([commands[index] for index in together]):
+                yield self._placed(*self.parsed[together[index]], judgement)
 
     def _of_option(self, loose: Loose) -> Iterator[Hit]:
         """What an option that stands on a line of its own means by itself: of its command nothing is known."""
@@ -515,11 +563,37 @@ class _Judged:
             if judgement.rule in meaning.OF_ONE_OPTION:
                 yield Hit(judgement.rule, loose.start, loose.end, {**judgement.says, "vllm": data.asked})
 
+    def _together(self) -> Iterator[list[int]]:
+        """The starts, by number, that run at the same time: a page may hold alternatives, or one after the other."""
+        group: list[int] = []
+        for index, (start, _) in enumerate(self.parsed):
+            if self._runs_beside_others(start):
+                if group and self._is_ended(self.parsed[group[-1]][0], start):
+                    yield group
+                    group = []
+                group.append(index)
+        yield group
+
     def _runs_beside_others(self, start: Found) -> bool:
-        """Whether a start runs at the same time as the others like it: a page may hold alternatives."""
-        if self.page.kind == "yaml":
-            return start.kind in ("compose", "kubernetes")
-        return self.page.kind == "shell" and start.invocation is not None and start.invocation.is_background
+        """Whether a start runs beside whatever else the page starts."""
+        if self.page.kind == "yaml":  # a pod's GPUs are numbered for it alone
+            return start.kind == "compose" and "profiles" not in start.keys
+        run = start.invocation
+        if self.page.kind != "shell" or run is None or not run.is_background or run.is_conditional:
+            return False
+        return not any(word.value in _ELSEWHERE for word in (*run.words[:1], *start.prefix))
+
+    def _is_ended(self, earlier: Found, later: Found) -> bool:
+        """Whether the script ends or awaits a start before the later one; of a loop, before its next round."""
+        if later.start > earlier.end:
+            return _ENDS.search(self.text, earlier.end, later.start) is not None
+        end, depth = earlier.end + _BODY, 1
+        for word in _LOOP.finditer(self.text, earlier.end, end):
+            depth += 1 if word[1] == "do" else -1
+            if not depth:
+                end = word.start()
+                break
+        return _ENDS.search(self.text, earlier.end, end) is not None
 
     def _command(self, start: Found, parsed: Parsed) -> meaning.Command:
         data = self.data(start)
@@ -527,12 +601,19 @@ class _Judged:
             flags=parsed.flags,
             support=support.load(data.version),
             model=self.knowledge.specs.model(parsed.model) if parsed.model else None,
+            name=parsed.model,
+            has_own_network=start.kind != "shell",
             cards=self.cards,
             devices=start.gpus.devices if start.gpus else None,
             device_count=start.gpus.count if start.gpus else None,
             environment={name: setting.value.value for name, setting in start.environment.items()},
             entry=start.entry,
-            is_elided=start.is_elided,
+            is_elided=start.is_elided or any(role.option == "--config" for role in parsed.roles),
+            unknown=frozenset(
+                problem.option.lstrip("-").replace("-", "_")
+                for problem in parsed.problems
+                if problem.kind == "unknown" and problem.option
+            ),
             defaults=_Defaults(data),
             fits=self.knowledge.specs.fits,
         )
@@ -544,16 +625,39 @@ class _Judged:
             from_, to = start.prefix[0].start, start.prefix[-1].end
         given = next((parsed.given[dest][-1] for dest in judgement.dests if parsed.given.get(dest)), None)
         variable = next((start.environment[name] for name in judgement.variables if name in start.environment), None)
-        if given is not None and start.entry in _CALLS:
+        if given is not None and start.entry in CALLS:
             from_, to = start.keywords[given].name_start, start.keywords[given].end
         elif given is not None:
-            from_, to = start.words[given].start, start.words[_last(parsed, given)].end
+            from_, to = start.words[given].start, start.words[deployment.behind(parsed, given) - 1].end
         elif variable is not None:
             from_, to = variable.start, variable.end
         edits: tuple[Replacement, ...] = ()
         if given is not None and self.knowledge.tables.get(judgement.rule, {}).get("removes"):
             edits = editing.edits(self.page, start, [Edit("remove", judgement.dests[0])], self.data(start))
-        return Hit(judgement.rule, from_, to, {**judgement.says, "vllm": self.data(start).asked}, edits)
+        where = self._where(start, given, judgement) if given is not None else ""
+        says = {**judgement.says, "vllm": self.data(start).asked}
+        return Hit(judgement.rule, from_, to, says, edits, where=where, is_call=start.entry in CALLS)
+
+    def _is_private(self, start: Found, parsed: Parsed, judgement: meaning.Judgement) -> bool:
+        """Whether a secret on the command line in truth stands in the configuration file."""
+        if judgement.rule != _IN_ARGUMENTS:
+            return False
+        given = [index for dest in judgement.dests for index in parsed.given.get(dest, ())]
+        return bool(given) and all(self._in_config(start, index) for index in given)
+
+    def _in_config(self, start: Found, index: int) -> bool:
+        """Whether a word of a start stands for what its configuration file says."""
+        word = config_files.word_of(start)
+        return self._config(start) is not None and word is not None and start.words[index] is word
+
+    def _where(self, start: Found, given: int, judgement: meaning.Judgement) -> str:
+        """The place in the configuration file of what a judgement is about; empty where that is not in the file."""
+        config = self._config(start)
+        if config is None or start.entry in CALLS or not self._in_config(start, given):
+            return ""
+        lines = {key.replace("-", "_"): line for key, line in config.lines.items()}
+        line = next((lines[dest] for dest in judgement.dests if dest in lines), None)
+        return f"{start.words[given].value}, line {line}: " if line is not None else ""
 
     def _of_opinion(self, ask: Ask) -> Iterator[Hit]:
         """What an installed vLLM says of the starts whose words are all known."""
@@ -561,7 +665,7 @@ class _Judged:
             known = [
                 (start, parsed)
                 for start, parsed in self.parsed
-                if start.entry not in _CALLS and _is_for(entry, start, self.data(start))
+                if start.entry not in CALLS and _is_for(entry, start, self.data(start))
             ]
             if not known:
                 continue
@@ -604,14 +708,35 @@ _CUTS = (
     "carriage-returns",
 )
 """Faults by which the shell ends a command before it was meant to end."""
-_CALLS = ("LLM", "EngineArgs", "AsyncEngineArgs")
-_STARTS = ("serve", "api_server", "image", *_CALLS)
+_STARTS = ("serve", "api_server", "image", *CALLS)
 """Starts whose arguments are judged; others, as a benchmark, take options of their own."""
 
 
 def _literals(start: Found) -> dict[str, Any]:
     """Values of a call's arguments; UNKNOWN where they cannot be known."""
     return {keyword.name: keyword.value if keyword.is_known else UNKNOWN for keyword in start.keywords}
+
+
+def _parse(start: Found, data: ReleaseData, config: config_files.Config | None = None) -> Parsed:
+    """A start's arguments as a release's parser understands them, those of its configuration file among them.
+
+    What is wrong in that file is told apart, by its own lines.
+    """
+    if start.entry in CALLS:
+        return _called(start)
+    words = [word.value for word in start.words]
+    environment = {name: setting.value.value for name, setting in start.environment.items()}
+    entry = deployment.parser_entry(start.entry, words, data)
+    parsed = arguments.parse(words, data, entry, config.values if config else None, environment)
+    if config is None:
+        return parsed
+    at = words.index("--config") + 1
+    own = tuple(
+        problem
+        for problem in parsed.problems
+        if problem.option == "--config" or (problem.word != at and problem.says.get("first") != str(at))
+    )
+    return replace(parsed, problems=own)
 
 
 def _called(start: Found) -> Parsed:
@@ -626,8 +751,3 @@ def _is_for(entry: str, start: Found, data: ReleaseData) -> bool:
     """Whether a parser gets a start's words, and all of them are known."""
     words = [word.value for word in start.words]
     return None not in words and deployment.parser_entry(start.entry, words, data) == entry
-
-
-def _last(parsed: Parsed, option_word: int) -> int:
-    """The last word that belongs to an option."""
-    return max((i for i, role in enumerate(parsed.roles) if role.option_word == option_word), default=option_word)

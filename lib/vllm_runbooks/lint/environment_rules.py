@@ -10,13 +10,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from vllm_runbooks import options
-from vllm_runbooks.arguments import nearest
+from vllm_runbooks.arguments.spelling import alike
 from vllm_runbooks.documents import Page
 from vllm_runbooks.documents.starts import Found, Setting
 from vllm_runbooks.excerpt import Places, Replacement
 from vllm_runbooks.lint.hits import Hit
-from vllm_runbooks.lint.option_rules import Life, Past, Standing, Tables, past, put, standing
-from vllm_runbooks.options import EnvironmentVariable, ReleaseData
+from vllm_runbooks.lint.option_rules import Tables, put
+from vllm_runbooks.options import EnvironmentVariable, Life, Past, ReleaseData, Standing, past, standing
 from vllm_runbooks.shell import Word
 
 _OWN = "VLLM_"
@@ -34,6 +34,8 @@ _LEAST_NAME = 8
 """Letters of a name that is compared with those known: shorter ones are near too many."""
 _CONTAINED = ("map", "list", "entry", "option", "unit", "dockerfile")
 """Forms of settings that one container or unit alone sees."""
+_IN_CONTAINERS = ("docker", "compose", "kubernetes")
+"""Kinds of starts that run in a container."""
 _TRUE = ("1", "true", "yes", "on", "y", "t", "enable", "enabled")
 _FALSE = ("0", "false", "no", "off", "n", "f", "disable", "disabled")
 _TRIED = ("", "0", "1", "2", "-1", "1.5", "true", "True", "false", "False", "yes", "abc", "/abc", "a,b")
@@ -44,14 +46,18 @@ _ALIKE = (
     (re.compile(r"[+-]?(?:\d{1,400}\.\d{0,400}|\.\d{1,400})", re.ASCII), "1.5"),
 )
 """For a number the text that was tried when the data was made and is read in the same way."""
+_GPU = re.compile(r"\d{1,4}|(?:GPU|MIG)-[0-9A-Za-z/-]{1,80}", re.ASCII)
+"""How a GPU is named: by number, counted from 0, or by its UUID."""
 _LEAD = re.compile(r"(?:^|[;&|({`]|\b(?:then|do|else))[ \t>]*\Z")
 """What may stand on a line in front of a command of its own."""
 _NODE = re.compile(r"\bray[ \t]{1,8}start\b[^\n#]{0,400}?--(head|address)\b")
 
 
-def of_page(page: Page, data_of: Callable[[Found | None], ReleaseData], tables: Tables) -> Iterator[Hit]:
-    """Yield what is wrong with the settings of a page."""
-    judge = _Page(page, data_of, tables)
+def of_page(
+    page: Page, data_of: Callable[[Found | None], ReleaseData], tables: Tables, gpus: int | None = None
+) -> Iterator[Hit]:
+    """Yield what is wrong with the settings of a page; `gpus` are those of one host, where that is known."""
+    judge = _Page(page, data_of, tables, gpus)
     for setting in page.settings[:_MAX_SETTINGS]:
         if judge.is_certain(setting):
             yield from judge.of_setting(setting)
@@ -78,6 +84,7 @@ class _Page:
     page: Page
     data_of: Callable[[Found | None], ReleaseData]
     tables: Tables
+    gpus: int | None = None
 
     @cached_property
     def owners(self) -> Mapping[int, Found]:
@@ -152,7 +159,7 @@ class _Page:
             return self._at_name("environment.not-there-yet", setting, says | {"first": stands.first})
         if stands.kind == "known" or not name.startswith(_OWN):
             return None
-        near = nearest(name, [each for each in data.environment if each.startswith(_OWN)], 1)
+        near = alike(name, [each for each in data.environment if each.startswith(_OWN)], 1)
         if self._is_used(name) and not (near and _is_one_letter_off(name, near[0])):
             return None
         return self._at_name("environment.unknown", setting, says | ({"nearest": near[0]} if near else {}))
@@ -246,6 +253,7 @@ class _Page:
             edits = tuple(put(setting.value, 0, judged.meant)) if judged.meant else ()
             says |= {"choices": judged.choices, "note": judged.note, "nearest": judged.meant or ""}
             yield Hit(judged.rule, *_place(setting.value), says, edits, setting.form == "table")
+        yield from self._of_gpus(setting, value)
         split = self.tables["environment.allocator-split"]
         if setting.name in split.get("variables", ()) and split["key"] in value:
             at = value.index(split["key"])
@@ -254,8 +262,41 @@ class _Page:
             place = _place(setting.value, *part)
             yield Hit("environment.allocator-split", *place, says, (), setting.form == "table")
 
+    def _of_gpus(self, setting: Setting, value: str) -> Iterator[Hit]:
+        """GPUs that are named and not there, and such as are named twice."""
+        if setting.name not in self.tables["environment.no-such-gpu"].get("variables", ()):
+            return
+        count, at, seen = self._gpus_for(setting), 0, list[str]()
+        for part in value.split(","):
+            begin, name = at + len(part) - len(part.lstrip()), part.strip()
+            at += len(part) + 1
+            if _GPU.fullmatch(name) is None:
+                return
+            says = {"name": setting.name, "gpu": name, "count": str(count), "seen": ",".join(seen)}
+            place = _place(setting.value, begin, begin + len(name))
+            if name in seen:
+                yield Hit("environment.gpu-twice", *place, says, (), setting.form == "table")
+                return
+            if count is not None and name.isdigit() and int(name) >= count:
+                yield Hit("environment.no-such-gpu", *place, says, (), setting.form == "table")
+                return
+            seen.append(name)
+
+    def _gpus_for(self, setting: Setting) -> int | None:
+        """How many GPUs there are where a setting is read: a container counts its own anew."""
+        owner = self.owners.get(setting.start)
+        if owner is None or owner.kind not in _IN_CONTAINERS:
+            return self.gpus
+        given = owner.gpus
+        is_given = given is not None and given.start != setting.start
+        return given.count if given is not None and is_given and given.count is not None else self.gpus
+
     def _judged(self, setting: Setting, value: str, data: ReleaseData) -> _Judged | None:
         """What is wrong with a value; None for one that is right, or of which nothing is known."""
+        for row in self.tables["environment.refused-value"].get("variables", {}).get(setting.name, ()):
+            if _is_within(data.version, row) and not any(self._is_set(name, setting) for name in row.get("unless", ())):
+                judged = _by_row(value, row) if value else None
+                return judged and judged._replace(rule="environment.refused-value")
         table = self.tables["environment.wrong-value"]
         for row in table.get("releases", ()):
             if row["name"] == setting.name and row["value"] == value and _is_within(data.version, row):
@@ -350,22 +391,20 @@ class _Page:
 
 def _as_option(option: str, how: Any, data: ReleaseData) -> dict[str, str]:
     """An option that took a variable's place, in words; nothing where the release has none."""
-    found = next((each for each in data.by_dest.values() if option in each.strings), None)
-    if found is None:
+    if option not in data.by_string:
         return {}
     if isinstance(how, Mapping) and "key" in how:
-        kind = found.type
-        while isinstance(kind, Mapping) and "optional" in kind:
-            kind = kind["optional"]
-        keys = data.objects.get(kind.get("dataclass", ""), {}).get("keys") if isinstance(kind, Mapping) else None
+        keys = data.keys(option)
         is_there = keys is None or how["key"].partition(".")[0] in keys
         return {"instead": f"{option}.{how['key']}"} if is_there else {}
     return {"instead": option}
 
 
-def _is_within(version: str, row: Mapping[str, str]) -> bool:
+def _is_within(version: str, row: Mapping[str, Any]) -> bool:
+    """Whether a row is about a release; it may be open at either end."""
     key = options.version_key(version) or ()
-    return (options.version_key(row["first"]) or ()) <= key <= (options.version_key(row["last"]) or ())
+    first, last = (options.version_key(row.get(end, version)) or () for end in ("first", "last"))
+    return first <= key <= last
 
 
 def _by_row(value: str, told: Mapping[str, Any]) -> _Judged | None:
@@ -420,17 +459,17 @@ def _by_release(value: str, known: EnvironmentVariable) -> _Judged | None:
         if not value or all(part in allowed for part in parts):
             return None
         return _Judged("environment.refused-value", ", ".join(choices), meant=_meant(value, choices))
-    alike = _alike(value)
+    read_as = _alike(value)
     word = value.lower()
     said = True if word in _TRUE else False if word in _FALSE else None
     meant = None
     if known.kind == "bool" and said is not None:
         meant = _spelt(known, said=said)
-    if alike is not None and alike in known.refused:
+    if read_as is not None and read_as in known.refused:
         return _Judged("environment.refused-value", _shown(known), meant=meant)
-    if known.kind != "bool" or said is None or alike is None or not known.true:
+    if known.kind != "bool" or said is None or read_as is None or not known.true:
         return None
-    if (alike in known.true) is said or meant is None:
+    if (read_as in known.true) is said or meant is None:
         return None
     # Another spelling of the same word may be read in the same way; only what was tried is known.
     if value not in known.true and any(each.lower() == word for each in known.true):
@@ -456,9 +495,9 @@ def _alike(value: str) -> str | None:
     """The text among those that were tried which a release reads as it reads a value; None where none is known."""
     if value in _TRIED:
         return value
-    for pattern, alike in _ALIKE:
+    for pattern, tried in _ALIKE:
         if pattern.fullmatch(value):
-            return alike
+            return tried
     try:
         float(value)
     except ValueError:

@@ -22,3 +22,7 @@ class Hit:
     """The changes that mend it, all of them or none; empty: nothing certain does."""
     is_loose: bool = False
     """Whether it stands in a comment or a table: nothing is run there, so it is a warning at most."""
+    where: str = ""
+    """Where else it stands, as the beginning of its message: in a file that the place only names."""
+    is_call: bool = False
+    """Whether it stands in a Python call, whose readers know keyword arguments and no options."""

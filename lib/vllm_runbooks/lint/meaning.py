@@ -52,6 +52,13 @@ RULES = frozenset(
         "meaning.template-and-parser-differ",
         "meaning.gpu-overcommitted",
         "meaning.gpu-shared",
+        "meaning.port-shared",
+        "meaning.float16-unsupported",
+        "meaning.quantization-differs",
+        "meaning.quantization-absent",
+        "meaning.slower-kernel",
+        "meaning.lora-not-enabled",
+        "meaning.type-unsupported",
         "safety.remote-code-needless",
         "safety.remote-code",
         "safety.whole-file-system",
@@ -73,6 +80,20 @@ FP8_HARDWARE: Capability = (8, 9)
 _FP8_WEIGHTS = ("fp8", "fbgemm_fp8", "ptpc_fp8", "fp8_per_tensor", "fp8_per_block", "fp8_per_channel", "modelopt")
 _BF16_HARDWARE: Capability = (8, 0)
 _BF16_FORMATS = ("bfloat16", "torch.bfloat16")
+_FP16_FORMATS = ("half", "float16", "torch.float16")
+_TYPES = {
+    **dict.fromkeys(_BF16_FORMATS, "bfloat16"), **dict.fromkeys(_FP16_FORMATS, "float16"),
+    **dict.fromkeys(("float", "float32", "torch.float32"), "float32"),
+}  # fmt: skip
+"""The type that each way of writing it means."""
+_READS = {
+    "awq": "awq", "awq_marlin": "awq", "auto_awq": "awq",
+    "gptq": "gptq", "gptq_marlin": "gptq", "auto_gptq": "gptq",
+    "fp8": "fp8", "mxfp4": "mxfp4", "compressed-tensors": "compressed-tensors", "bitsandbytes": "bitsandbytes",
+}  # fmt: skip
+"""The format of checkpoints that a method reads, of those that read one alone."""
+_READS_ONLY = ("awq", "gptq", "mxfp4", "compressed-tensors")
+"""Formats that no method makes of other weights when it loads them."""
 _SERVERS = ("serve", "api_server", "image")
 _EVERYWHERE = ("0.0.0.0", "::", "*", "")  # noqa: S104 - what is judged, not what is bound
 _VOCABULARY_STEP = 64
@@ -84,6 +105,7 @@ _OVERRIDES = ("hf_overrides", "rope_scaling", "rope_parameters", "rope_theta", "
 """Options that change what the model's own configuration says."""
 _MAX_SIZE = 1 << 20
 """Ranks, hosts or items of one prompt; what is more is a slip of the hand, and judged by the parser alone."""
+_MAX_PORT = 1 << 16
 _MAX_TOKENS = 1 << 40
 """Of a context, likewise."""
 _STEP_OF_LENGTHS = 1024
@@ -99,6 +121,8 @@ class Command:
     """Options that are given, by `dest`, typed; a value of another type than the option's is one that is unknown."""
     support: Support
     model: Model | None = None
+    name: str | None = None
+    """Of the model as it is given; None: not given or not known."""
     cards: tuple[Card, ...] | None = None
     """GPUs of the hosts that the start may use; None: not said."""
     devices: tuple[str, ...] | None = None
@@ -108,8 +132,12 @@ class Command:
     environment: Mapping[str, str | None] = field(default_factory=dict)
     """Variables that the start sees; None: set, and nobody knows to what."""
     entry: str = "serve"
+    has_own_network: bool = False
+    """Whether its ports are not those of the host: in a container, or of another host."""
     is_elided: bool = False
-    """Whether arguments are left out of it, written as `...`: what is not given may be among them."""
+    """Whether there are arguments beside those in `flags`, as where `...` or a file stands for them."""
+    unknown: frozenset[str] = frozenset()
+    """Options that the release does not have, as a `dest` would be written: what their author meant is not lost."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Of the release, by `dest`."""
     fits: Fits | None = None
@@ -123,6 +151,11 @@ class Command:
         """The word that an option is given; None where it is absent or unknown."""
         value = self.flags.get(dest)
         return value if isinstance(value, str) and value else None
+
+    @property
+    def changes_configuration(self) -> bool:
+        """Whether something else than the model's own configuration is meant to count."""
+        return any(name in self.flags or name in self.unknown for name in _OVERRIDES)
 
     def is_on(self, dest: str) -> bool:
         """Whether a switch is known to be on."""
@@ -180,8 +213,9 @@ def _shown(capability: Capability) -> str:
 def _split(command: Command) -> tuple[Model, int] | None:
     """The model and the number of ranks, two or more, that each of its layers is split over, where both are known."""
     size = command.size("tensor_parallel_size")
-    changed = any(name in command.flags for name in _OVERRIDES)
-    return (command.model, size) if command.model and size and size > 1 and not changed else None
+    if not command.model or not size or size == 1 or command.changes_configuration:
+        return None
+    return command.model, size
 
 
 def _heads(command: Command) -> Iterator[Judgement]:
@@ -242,7 +276,9 @@ def _layers(command: Command) -> Iterator[Judgement]:
     if model.experts is None or (model.experts and ("enable_expert_parallel" in command.flags)):
         return
     method = command.word("quantization") or model.quantization
-    width = model.moe_intermediate_size if model.experts else model.intermediate_size
+    width = model.intermediate_size
+    if model.experts and model.moe_intermediate_size:  # without it the experts are as wide as a layer would be
+        width = model.moe_intermediate_size
     if not width or (method or "").endswith("mxfp4"):  # those kernels pad the width
         return
     if width % size:
@@ -278,6 +314,8 @@ def _needed(command: Command) -> int | None:
     """GPUs that one host must have for this start; None: not known, or the start uses no GPUs."""
     if command.flags.get("device", "auto") not in ("auto", "cuda"):
         return None
+    if command.flags.get("distributed_executor_backend") == "external_launcher":
+        return None  # each rank is started from outside
     sizes = [command.size(dest) for dest in ("tensor_parallel_size", "pipeline_parallel_size")]
     sizes += [command.size("prefill_context_parallel_size"), _replicas(command)]
     hosts = command.size("nnodes")
@@ -371,6 +409,7 @@ def _encoder(command: Command) -> Iterator[Judgement]:
             size=size,
             heads=heads,
             model=command.model.id if command.model else None,
+            mode="--mm-encoder-tp-mode data" if "mm_encoder_tp_mode" in command.defaults else None,
         )
 
 
@@ -382,14 +421,19 @@ def _is_text_alone(command: Command) -> bool:
 
 
 def _number_format(command: Command) -> Iterator[Judgement]:
-    capability = command.capability
+    capability, kind = command.capability, command.model.model_type if command.model else None
+    refuses_half = kind in command.support.facts.get("float16_refused", ()) and "hf_overrides" not in command.flags
+    if refuses_half and command.word("dtype") in _FP16_FORMATS and command.model:
+        yield _judged("meaning.float16-unsupported", "dtype", model=command.model.id, kind=kind)
     if capability is None or capability >= _BF16_HARDWARE:
         return
-    says: dict[str, Any] = {"gpu": command.weakest, "capability": _shown(capability)}
+    nearest = "float32" if refuses_half else "half"
+    says: dict[str, Any] = {"gpu": command.weakest, "capability": _shown(capability), "nearest": nearest}
     if command.word("dtype") in _BF16_FORMATS:
         yield _judged("meaning.bfloat16-unsupported", "dtype", **says)
     elif command.flags.get("dtype", "auto") == "auto" and command.model and command.model.dtype in _BF16_FORMATS:
         rule = "cast" if command.support.facts.get("casts_bfloat16") else "unsupported"
+        says["type"] = "float32" if refuses_half else "float16"
         yield _judged(f"meaning.bfloat16-{rule}", "model", model=command.model.id, **says)
 
 
@@ -463,6 +507,56 @@ def _quantization(command: Command) -> Iterator[Judgement]:
         yield _judged("meaning.fp8-weights-without-hardware", dest, **says)
 
 
+def _other_quantization(command: Command) -> Iterator[Judgement]:
+    """A method that is asked for and is not the one that the weights are stored in, where those are the Hub's."""
+    asked, stored = command.word("quantization"), _stored(command)
+    reads = _READS.get(asked or "")
+    if stored is None or reads is None:
+        return
+    says: dict[str, Any] = {"asked": asked, "stored": stored, "model": command.name}
+    if stored == "none" and reads in _READS_ONLY:
+        yield _judged("meaning.quantization-absent", "quantization", **says)
+    is_overruled = stored == "mxfp4" and "gpt_oss_mxfp4" in command.support.quantizations
+    if stored in _READS.values() and reads != stored and not is_overruled:
+        yield _judged("meaning.quantization-differs", "quantization", **says)
+
+
+def _stored(command: Command) -> str | None:
+    """How the weights are quantised, "none" where they are not; a folder of the model's name may hold others."""
+    model = command.model
+    if model is None or model.id is None or command.changes_configuration:
+        return None
+    return model.quantization if (command.name or "").casefold() == model.id.casefold() else None
+
+
+def _activations(command: Command) -> Iterator[Judgement]:
+    given = _TYPES.get(command.word("dtype") or "")
+    method = command.word("quantization")
+    if method is None and "quantization" not in command.flags:
+        stored = _stored(command)
+        method = None if stored in ("awq", "gptq") else stored  # vLLM chooses among several methods for those
+    takes = command.support.activations.get(method or "")
+    if given and takes and given not in takes:
+        yield _judged("meaning.type-unsupported", "dtype", given=given, method=method, takes=" or ".join(takes))
+
+
+def _slower_kernel(command: Command) -> Iterator[Judgement]:
+    asked, known, capability = command.word("quantization"), command.support.quantizations, command.capability
+    if asked not in ("awq", "gptq") or f"auto_{asked}" in known or capability is None:
+        return
+    faster = f"{asked}_marlin"
+    least = known.get(faster)
+    is_stored = command.model is None or command.model.quantization in (None, asked)
+    if least is not None and capability[0] * 10 + capability[1] >= least and is_stored:
+        yield _judged("meaning.slower-kernel", "quantization", asked=asked, faster=faster, gpu=command.weakest)
+
+
+def _adapters(command: Command) -> Iterator[Judgement]:
+    given = command.flags.get("lora_modules")
+    if given and "enable_lora" not in command.flags and not command.is_elided:
+        yield _judged("meaning.lora-not-enabled", "lora_modules")
+
+
 def _architecture(command: Command) -> Iterator[Judgement]:
     model, known = command.model, command.support.modalities
     if model is None or model.architecture is None or not known or "hf_overrides" in command.flags:
@@ -495,8 +589,10 @@ def _limits(command: Command) -> Iterator[Judgement]:
     if not isinstance(limits, Mapping) or not limits or not kinds or command.is_on("language_model_only"):
         return
     open_ones = [kind for kind in kinds if kind not in limits]
-    limited = [f"{kind} {limit}" for kind, value in limits.items() if (limit := _limit(value)) is not None]
-    if open_ones and len(open_ones) < len(kinds) and not command.is_on("skip_mm_profiling"):
+    known = {kind: limit for kind, value in limits.items() if (limit := _limit(value)) is not None}
+    limited = [f"{kind} {limit}" for kind, limit in known.items()]
+    # Who only shuts something out (video 0) has thought of what is left; who counts one kind has forgotten the other.
+    if open_ones and len(open_ones) < len(kinds) and any(known.values()) and not command.is_on("skip_mm_profiling"):
         yield _judged(
             "meaning.modality-unlimited",
             "limit_mm_per_prompt",
@@ -531,9 +627,8 @@ def _length(command: Command) -> Iterator[Judgement]:
         return
     limit = command.model.max_positions if command.model else None
     allowed = (command.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") or "1").casefold() in _TRUE
-    changed = any(name in command.flags for name in _OVERRIDES)
     nearest = (length + _STEP_OF_LENGTHS // 2) // _STEP_OF_LENGTHS * _STEP_OF_LENGTHS
-    if limit is not None and length > limit and not allowed and not changed:
+    if limit is not None and length > limit and not allowed and not command.changes_configuration:
         yield _judged(
             "meaning.context-beyond-model",
             "max_model_len",
@@ -571,34 +666,37 @@ def _parsers(command: Command) -> Iterator[Judgement]:
             yield _judged(rule, dest, parser=parser, known=_listed(table))
 
 
-def _others(fits: Mapping[str, ParserFit], name: str | None, model: Model | None) -> str | None:
-    """The names that the model's own kind asks for, where the one that is given is known to be another kind's."""
-    if name is None or model is None or model.id is None:
+def _others(
+    fits: Mapping[str, ParserFit], name: str | None, model: str | None, there: frozenset[str] = frozenset()
+) -> str | None:
+    """The names that the model's own kind asks for, where the one that is given is known to be another kind's.
+
+    `there` is what the release has: of several names those are told, of which some are.
+    """
+    fit = fits.get(name or "")
+    if fit is None or model is None or fit.has(model):
         return None
-    fit = fits.get(name)
-    own = sorted(other for other, table in fits.items() if table.has(model.id))
-    return ", ".join(own) if fit is not None and own and not fit.has(model.id) else None
+    own = {other: table for other, table in fits.items() if table.has(model)}
+    reads_the_same = fit.marks and any(table.marks == fit.marks for table in own.values())
+    return None if reads_the_same else " or ".join(sorted(own.keys() & there or own)) or None
 
 
 def _belonging(command: Command) -> Iterator[Judgement]:
-    fits, model = command.fits, command.model
+    fits = command.fits
+    model = command.model.id if command.model else command.name
     if fits is None:
         return
     template = command.word("chat_template")
     base = None if template is None or "{" in template else posixpath.basename(template.replace("\\", "/"))
     parser = command.word("tool_call_parser")
-    for rule, dest, table, name in (
-        ("meaning.tool-parser-of-others", "tool_call_parser", fits.tool_parsers, parser),
-        (
-            "meaning.reasoning-parser-of-others",
-            "reasoning_parser",
-            fits.reasoning_parsers,
-            command.word("reasoning_parser"),
-        ),
-        ("meaning.chat-template-of-others", "chat_template", fits.chat_templates, base),
+    reasoning, known = command.word("reasoning_parser"), command.support
+    for kind, dest, table, name, there in (
+        ("tool-parser", "tool_call_parser", fits.tool_parsers, parser, known.tool_parsers),
+        ("reasoning-parser", "reasoning_parser", fits.reasoning_parsers, reasoning, known.reasoning_parsers),
+        ("chat-template", "chat_template", fits.chat_templates, base, frozenset()),
     ):
-        if own := _others(table, name, model):
-            yield _judged(rule, dest, given=name, fitting=own, model=model.id if model else None)
+        if own := _others(table, name, model, there):
+            yield _judged(f"meaning.{kind}-of-others", dest, given=name, fitting=own, model=model)
     fit = fits.chat_templates.get(base or "")
     if fit is not None and fit.tool_parsers and parser is not None and parser not in fit.tool_parsers:
         yield _judged(
@@ -639,12 +737,7 @@ def _open_port(command: Command) -> Iterator[Judgement]:
         return
     is_keyed = "api_key" in command.flags or "VLLM_API_KEY" in command.environment
     asks_certificate = command.flags.get("ssl_cert_reqs", 0) != 0
-    if (
-        (host is None or host in _EVERYWHERE)
-        and not is_keyed
-        and not asks_certificate
-        and "config" not in command.flags
-    ):
+    if (host is None or host in _EVERYWHERE) and not is_keyed and not asks_certificate:
         port = command.flags.get("port", command.defaults.get("port"))
         yield _judged(
             "safety.open-port",
@@ -666,8 +759,8 @@ def _secrets(command: Command) -> Iterator[Judgement]:
 
 _RULES: tuple[Callable[[Command], Iterator[Judgement]], ...] = (
     _heads, _vocabulary, _layers, _number_of_gpus, _unequal_gpus, _ray, _encoder, _number_format, _cache_type, _backend,
-    _quantization, _architecture, _limits, _processor_arguments, _length, _eager, _parsers, _belonging, _remote_code,
-    _local_media, _open_port, _secrets,
+    _quantization, _other_quantization, _activations, _slower_kernel, _adapters, _architecture, _limits,
+    _processor_arguments, _length, _eager, _parsers, _belonging, _remote_code, _local_media, _open_port, _secrets,
 )  # fmt: skip
 
 
@@ -683,6 +776,7 @@ def judge_together(commands: Sequence[Command]) -> Iterator[tuple[int, Judgement
     The starts run at the same time. Only GPUs that are named count: which of several a start takes is the driver's
     order where they are not.
     """
+    yield from _ports(commands)
     shares: dict[str, list[tuple[int, float | None]]] = {}
     for index, command in enumerate(commands):
         needed = _needed(command)
@@ -704,3 +798,20 @@ def judge_together(commands: Sequence[Command]) -> Iterator[tuple[int, Judgement
         rule = "meaning.gpu-overcommitted" if len(known) == len(users) and total > 1 + 1e-9 else "meaning.gpu-shared"
         shown = f"{total:.2f}" if len(known) == len(users) else None
         yield index, _judged(rule, "gpu_memory_utilization", device=device, starts=len(users), total=shown)
+
+
+def _ports(commands: Sequence[Command]) -> Iterator[tuple[int, Judgement]]:
+    """Servers that open the same port of one host: each but the first, with how many there are up to it."""
+    taken: dict[int, list[str | None]] = {}
+    for index, command in enumerate(commands):
+        elsewhere = {"headless", "uds", "nnodes", "data_parallel_address"} & command.flags.keys()
+        if command.entry not in ("serve", "api_server") or command.has_own_network or command.is_elided or elsewhere:
+            continue
+        port, host = (command.flags.get(dest, command.defaults.get(dest)) for dest in ("port", "host"))
+        if type(port) is not int or not 0 < port < _MAX_PORT or not (host is None or isinstance(host, str)):
+            continue
+        hosts = taken.setdefault(port, [])
+        beside = [other for other in hosts if other == host or {other or "", host or ""} & set(_EVERYWHERE)]
+        hosts.append(host)
+        if beside:
+            yield index, _judged("meaning.port-shared", "port", port=port, starts=len(beside) + 1)

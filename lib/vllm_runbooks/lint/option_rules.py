@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from vllm_runbooks import arguments, deployment, documents, options
-from vllm_runbooks.arguments import CallProblem, Parsed, Problem, json_keys
+from vllm_runbooks.arguments import NO, YES, CallProblem, Parsed, Problem, bounds, json_keys
 from vllm_runbooks.arguments.conditions import UNKNOWN
 from vllm_runbooks.deployment import editing
 from vllm_runbooks.documents import Page
 from vllm_runbooks.documents.starts import Found, Loose
 from vllm_runbooks.excerpt import Replacement, applied
 from vllm_runbooks.lint.hits import Hit
-from vllm_runbooks.options import Option, ReleaseData
+from vllm_runbooks.options import Option, Past, ReleaseData, Standing, past, standing
 from vllm_runbooks.records import Edit
 from vllm_runbooks.shell import Word
 
@@ -47,6 +46,7 @@ _RULES = {
     "model-option": "option.model-as-option",
     "model-ignored": "option.model-ignored",
     "not-read": "option.file-not-read",
+    "out-of-bounds": "option.refused-value",
 }
 """Rules by the kind of problem; an unknown option is told apart by what other releases and programs know."""
 _MISSING = ("required", "missing-value", "extra-positional", "conflict")
@@ -64,8 +64,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@%+-]{1,400}", re.ASCII)
 _MANY = 1_000_000
 _TAKES = {"*": _MANY, "+": _MANY}
 """Values that an option takes at the most, by argparse's number; one, for all that are not named."""
-_TRUE = ("1", "true", "yes", "on")
-_FALSE = ("0", "false", "no", "off")
 _POLARITY = frozenset({"no", "enable", "disable"})
 _CLEAR = 0.8
 """How alike two names are (see difflib) for one to be clearly meant by the other."""
@@ -81,7 +79,7 @@ def of_start(page: Page, start: Found, parsed: Parsed, data: ReleaseData, tables
     yield from _Judge(start.words, parsed, data, tables, (start.start, start.end), page=page, start=start).hits()
 
 
-def of_call(start: Found, problems: Iterable[CallProblem], data: ReleaseData, tables: Tables) -> Iterator[Hit]:
+def of_call(start: Found, problems: Collection[CallProblem], data: ReleaseData, tables: Tables) -> Iterator[Hit]:
     """Yield what is wrong with the arguments of a Python call."""
     places = {keyword.name: keyword for keyword in start.keywords}
     is_adapted = _is_adapted(start)
@@ -98,6 +96,26 @@ def of_call(start: Found, problems: Iterable[CallProblem], data: ReleaseData, ta
             rule = told.rule if told else "option.unknown"
             says |= told.says if told else {"nearest": near[0]} if near else {}
         yield Hit(rule, keyword.name_start, keyword.end, says)
+    told_of = {problem.keyword for problem in problems}
+    values = {keyword.name: keyword.value for keyword in start.keywords if keyword.is_known}
+    for name, more in _senseless(values, data, tables):
+        if name not in told_of:
+            says = {"option": name, "vllm": data.asked, **more}
+            yield Hit("option.refused-value", places[name].name_start, places[name].end, says)
+
+
+def _senseless(values: Mapping[str, Any], data: ReleaseData, tables: Tables) -> Iterator[tuple[str, dict[str, str]]]:
+    """Arguments with numbers that no release's check refuses, and with which nothing can be served."""
+    for dest, row in tables["option.refused-value"].get("sense", {}).items():
+        value = values.get(dest)
+        if bounds.is_outside(value, row) and not (value == row.get("auto") and _takes_auto(dest, data)):
+            yield dest, {"sense": bounds.in_words(row), "because": row["because"]}
+
+
+def _takes_auto(dest: str, data: ReleaseData) -> bool:
+    """Whether a release reads the word auto where it wants a number, and a number for it."""
+    option = data.by_dest.get(dest)
+    return option is not None and "auto" in str(option.type)
 
 
 def _is_adapted(start: Found) -> bool:
@@ -122,87 +140,7 @@ def of_loose(loose: Loose, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
             yield hit
 
 
-# ---- names in the releases
-
-
-class Standing(NamedTuple):
-    """Where a name stands in the history of the releases, seen from one of them."""
-
-    kind: str
-    """"known", "gone", "to come" or "never"."""
-    first: str = ""
-    """Where it is to come: the first release that has it."""
-    last: str = ""
-    """Where it is gone: the last release that had it."""
-    gone: str = ""
-    """The first release without it."""
-    owner: str = ""
-    """Where it is gone: the option that it was a spelling of, by its record's name."""
-
-
-class Life(NamedTuple):
-    """Releases in a row that know a name, as indices of the known releases."""
-
-    first: int
-    last: int
-    owner: str = ""
-
-
-class Past(NamedTuple):
-    """The releases that are known, and which of them know each name."""
-
-    known: tuple[str, ...]
-    lives: Mapping[str, tuple[Life, ...]]
-
-
-def past() -> Past:
-    """What is known of the releases' names; looked up once for many of them."""
-    return Past(options.known_releases(), _lives(options.releases_dir()))
-
-
-def standing(name: str, data: ReleaseData, told: Past, more: Iterable[Life] = ()) -> Standing:
-    """Where an option's spelling or a variable's name stands for a release; `more` is known beside the data."""
-    lives = [*told.lives.get(name, ()), *more]
-    known = told.known
-    at = known.index(data.version)
-    if any(life.first <= at <= life.last for life in lives):
-        return Standing("known")
-    before = [life for life in lives if life.last < at]
-    if before:
-        life = max(before, key=lambda one: one.last)
-        return Standing("gone", last=known[life.last], gone=known[life.last + 1], owner=life.owner)
-    if lives:
-        return Standing("to come", first=known[min(life.first for life in lives)])
-    return Standing("never")
-
-
-@cache
-def _lives(folder: Path) -> Mapping[str, tuple[Life, ...]]:
-    """The lives of every spelling of an option and of every variable; a name may go and come back."""
-    found: dict[str, list[Life]] = {}
-    begun: dict[tuple[str, str], int] = {}
-    spelt: dict[str, tuple[str, ...]] = {}
-    last = 0
-    for index, (_, document) in enumerate(options.documents(folder)):
-        for key, told in (*((key, None) for key in document["unset"]), *document["set"].items()):
-            before, after = spelt.get(key, ()), () if told is None else _spellings(key, told)
-            spelt[key] = after
-            for name in set(before).difference(after):
-                found.setdefault(name, []).append(Life(begun.pop((name, key)), index - 1, key.partition(" ")[2]))
-            for name in set(after).difference(before):
-                begun[name, key] = index
-        last = index
-    for (name, key), first in begun.items():
-        found.setdefault(name, []).append(Life(first, last, key.partition(" ")[2]))
-    return {name: tuple(lives) for name, lives in found.items()}
-
-
-def _spellings(key: str, told: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names that a record of a release's data stands for."""
-    kind, _, name = key.partition(" ")
-    if kind == "environment":
-        return (name,)
-    return tuple(told.get("strings", (name,) if name.startswith("-") else ())) if kind == "option" else ()
+# ---- names that a release does not have
 
 
 class _Told(NamedTuple):
@@ -306,19 +244,8 @@ class _Names:
         last = value.get("last")
         if last is not None:
             return (options.version_key(self.data.version) or ()) <= (options.version_key(last) or ())
-        found = next((one for one in self.data.by_dest.values() if option in one.strings), None)
-        name = _class(found.type) if found else None
-        keys = self.data.objects.get(name, {}).get("keys") if name else None
+        keys = self.data.keys(option)
         return keys is None or value["key"].partition(".")[0] in keys
-
-
-def _class(kind: Any) -> str | None:
-    """The class of JSON objects that a type is of."""
-    while isinstance(kind, Mapping):
-        if "dataclass" in kind:
-            return str(kind["dataclass"])
-        kind = kind.get("optional")
-    return None
 
 
 # ---- the words of one command
@@ -369,6 +296,18 @@ class _Judge:
                 yield self._named(problem, told)
             elif told is None and not (problem.kind == "extra-positional" and problem.word in self.covered):
                 yield self._hit(problem)
+        yield from self._senseless()
+
+    def _senseless(self) -> Iterator[Hit]:
+        """Numbers with which nothing can be served, where nothing else is told of them."""
+        told = {problem.dest for problem in self.parsed.problems}
+        for dest, more in _senseless(self.parsed.flags, self.data, self.tables):
+            at = self.parsed.given.get(dest)
+            if at and dest not in told:
+                index = deployment.behind(self.parsed, at[-1]) - 1
+                word, option = self.words[index], self._name(at[-1])
+                says = {"option": option, "value": word.value or "", "vllm": self.data.asked, **more}
+                yield Hit("option.refused-value", word.start, word.end, says, (), self.is_loose)
 
     @cached_property
     def covered(self) -> frozenset[int]:
@@ -446,26 +385,44 @@ class _Judge:
         if problem.kind == "wrong-choice" and "near" in problem.says:
             return self._put(index, int(problem.says.get("at", "0")), problem.says["near"])
         if problem.kind == "duplicate" and "first" in problem.says:
-            return self._without(int(problem.says["first"]), self._last(int(problem.says["first"])))
+            return self._without(first := int(problem.says["first"]), deployment.behind(self.parsed, first))
+        if "switch" in problem.says:
+            return self._unvalued(index, (self.words[index].value or "").lower())
         if problem.kind == "unexpected-value" and "=" in (self.words[index].value or ""):
             return self._bare(index, written, (self.words[index].value or "").partition("=")[2].lower())
         return ()
 
     def _bare(self, index: int, written: str, value: str) -> tuple[Replacement, ...]:
         """A flag that was given a value as one writes it in a file."""
+        if value in YES:
+            return self._put_word(index, written)
+        other, is_needless = self._opposite(written) if value in NO else (None, False)
+        if other is not None:
+            return self._put_word(index, other)
+        return self._without(index, index + 1) if is_needless else ()
+
+    def _unvalued(self, index: int, value: str) -> tuple[Replacement, ...]:
+        """A flag that was given a value as a word of its own, which is no value to the parser."""
+        if value in YES:
+            return self._without(index, index + 1)
+        written = self.words[index - 1].value or ""
+        other, is_needless = self._opposite(written)
+        if is_needless:
+            return self._without(index - 1, index + 1)
+        if other is None or not self._is_better([*self.values[: index - 1], other, *self.values[index + 1 :]], index):
+            return ()
+        edits = (*renamed(self.words[index - 1], len(written), other), *self._without(index, index + 1))
+        return edits if len(edits) > 1 else ()
+
+    def _opposite(self, written: str) -> tuple[str | None, bool]:
+        """The flag that says the contrary of one, if there is any; and whether the contrary is so without either."""
         name = written.replace("_", "-")
         option = self.known.get(name)
-        if value in _TRUE:
-            return self._put_word(index, written)
-        if option is None or value not in _FALSE or name not in option.flag_values:
-            return ()
+        if option is None or name not in option.flag_values:
+            return None, False
         wanted = not option.flag_values[name]
-        same = next(
-            (text for text, sets in option.flag_values.items() if sets is wanted and text.startswith("--")), None
-        )
-        if same is not None:
-            return self._put_word(index, same)
-        return self._without(index, index + 1) if option.default is wanted else ()
+        others = (text for text, sets in option.flag_values.items() if sets is wanted and text.startswith("--"))
+        return next(others, None), option.default is wanted
 
     def _replaced(self, index: int, told: _Told) -> tuple[Replacement, ...]:
         """What an option becomes: another one, a key of another one, or nothing. Nothing that the release refuses."""
@@ -607,14 +564,6 @@ class _Judge:
             return index + 1
         last = index + 1
         while last < len(self.words) and last - index <= takes and _is_value(self.values[last]):
-            last += 1
-        return last
-
-    def _last(self, index: int) -> int:
-        """Index behind the last word that belongs to an option that the release knows."""
-        last = index + 1
-        roles = self.parsed.roles
-        while last < len(roles) and roles[last].option_word == index and roles[last].kind == "value":
             last += 1
         return last
 

@@ -24,6 +24,7 @@ from vllm_runbooks import authoring, catalog, options
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.releases import call_sites, supported
+from vllm_runbooks.releases.bounds import argument_bounds
 from vllm_runbooks.releases.call_sites import Unworded
 from vllm_runbooks.releases.serve_checks import object_checks, serve_checks
 from vllm_runbooks.sites import SITES, WORDINGS
@@ -310,8 +311,16 @@ def records_of(dump: Mapping[str, Any], package: Path, dockerfile: str | None = 
         if name in conditions and f"object {name}" in records:
             records[f"object {name}"] |= {"conditions": conditions[name]}
     records |= {f"check {_digest(check['when'])}": check for check in serve_checks(package)}
+    records |= bound_records(package)
     records |= {f"default {name}": told for name, told in moving_defaults(package, dump).items()}
     return records
+
+
+def bound_records(package: Path) -> dict[str, Any]:
+    """The records of what the sources refuse of the engine's arguments; places change more often than bounds."""
+    bounds, places = argument_bounds(package)
+    records: dict[str, Any] = {f"bound {name}": told for name, told in bounds.items()}
+    return records | ({"place bounds": places} if places else {})
 
 
 def _digest(value: Any) -> str:

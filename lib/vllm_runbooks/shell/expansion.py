@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -27,44 +28,103 @@ _STAR = "**"
 """Any run of signs."""
 
 
+class _Group(NamedTuple):
+    """`@(a|b)`, or with another sign before the bracket."""
+
+    sign: str
+    alternatives: list[list[_PatternToken]]
+
+
+_PatternToken = str | tuple[bool, str, list[tuple[str, str]]] | _Group | None
+"""A sign, a bracket expression, a group; None: any sign."""
+
+
+def _pattern_tokens(
+    listed: Sequence[tuple[str, bool]], index: int, *, takes_groups: bool, depth: int = 0
+) -> tuple[list[_PatternToken], int]:
+    """The tokens of a pattern, within a group up to its `|` or `)`; and where they end."""
+    tokens: list[_PatternToken] = []
+    if depth > _MOST_BRACKETS:
+        raise TooMuch
+    while index < len(listed):
+        sign, quoted = listed[index]
+        if depth and not quoted and sign in "|)":
+            break
+        index += 1
+        if takes_groups and not quoted and sign in "@?*+!" and listed[index : index + 1] == [("(", False)]:
+            group = _Group(sign, [])
+            while index < len(listed) and listed[index] in (("(", False), ("|", False)):
+                found = _pattern_tokens(listed, index + 1, takes_groups=True, depth=depth + 1)
+                group.alternatives.append(found[0])
+                index = found[1]
+            tokens.append(group)
+            index += 1
+        elif quoted or sign not in "*?[\\":
+            tokens.append(sign)
+        elif sign == "*":
+            if not tokens or tokens[-1] != _STAR:
+                tokens.append(_STAR)
+        elif sign == "?":
+            tokens.append(None)
+        elif sign == "\\":
+            tokens.append(listed[index][0] if index < len(listed) else "\\")
+            index += 1
+        else:
+            bracket = _bracket(listed, index)
+            tokens.append(bracket[0] if bracket else "[")
+            index = bracket[1] if bracket else index
+    return tokens, index
+
+
+def _ends(tokens: Iterable[_PatternToken], text: str, starts: set[int]) -> set[int]:
+    """Where in a text a pattern ends that begins at one of some places."""
+    for token in tokens:
+        if not starts:
+            break
+        if token == _STAR:
+            starts = set(range(min(starts), len(text) + 1))
+        elif isinstance(token, _Group):
+            starts = _group_ends(token, text, starts)
+        else:
+            starts = {place + 1 for place in starts if place < len(text) and _fits(token, text[place])}
+    return starts
+
+
+def _group_ends(group: _Group, text: str, starts: set[int]) -> set[int]:
+    def once(places: set[int]) -> set[int]:
+        return {end for tokens in group.alternatives for end in _ends(tokens, text, places)}
+
+    if group.sign == "!":
+        return {end for start in starts for end in set(range(start, len(text) + 1)) - once({start})}
+    found = once(starts)
+    fresh = found if group.sign in "*+" else set()
+    while fresh := once(fresh) - found:
+        found |= fresh
+    return found | starts if group.sign in "?*" else found
+
+
 class Pattern:
     """A glob pattern: signs with whether each is quoted. A text is matched in one pass over all places at once."""
 
-    def __init__(self, signs: Iterable[tuple[str, bool]]) -> None:
-        listed = list(signs)
-        self._tokens: list[str | tuple[bool, str, list[tuple[str, str]]] | None] = []
-        index = 0
-        while index < len(listed):
-            sign, quoted = listed[index]
-            index += 1
-            if quoted or sign not in "*?[\\":
-                self._tokens.append(sign)
-            elif sign == "*":
-                if not self._tokens or self._tokens[-1] != _STAR:
-                    self._tokens.append(_STAR)
-            elif sign == "?":
-                self._tokens.append(None)
-            elif sign == "\\":
-                self._tokens.append(listed[index][0] if index < len(listed) else "\\")
-                index += 1
-            else:
-                found = _bracket(listed, index)
-                if found:
-                    self._tokens.append(found[0])
-                    index = found[1]
-                else:
-                    self._tokens.append("[")
+    def __init__(
+        self, signs: Iterable[tuple[str, bool]], *, ignores_case: bool = False, takes_groups: bool = False
+    ) -> None:
+        listed = [(sign.lower(), quoted) for sign, quoted in signs] if ignores_case else list(signs)
+        self._ignores_case = ignores_case
+        self._tokens, _ = _pattern_tokens(listed, 0, takes_groups=takes_groups)
+        self._has_groups = any(isinstance(token, _Group) for token in self._tokens)
         self.is_literal = all(isinstance(token, str) and token != _STAR for token in self._tokens)
-        self.cost = 1 + len(self._tokens) // 32
+
+    def work(self, text: str) -> int:
+        """About how many steps it takes to match a text."""
+        return 4 * len(text) * (1 + len(self._tokens) // 32) * (1 + len(text) * 16 * self._has_groups)
 
     @property
     def text(self) -> str:
         """The text that a literal pattern matches."""
         return "".join(token for token in self._tokens if isinstance(token, str))
 
-    def _masks(
-        self, tokens: list[str | tuple[bool, str, list[tuple[str, str]]] | None]
-    ) -> tuple[int, Callable[[str], int]]:
+    def _masks(self, tokens: list[_PatternToken]) -> tuple[int, Callable[[str], int]]:
         stars = sum(1 << i for i, token in enumerate(tokens) if token == _STAR)
         seen: dict[str, int] = {}
 
@@ -77,6 +137,12 @@ class Pattern:
 
     def prefixes(self, text: str, *, backwards: bool = False) -> list[int]:
         """Lengths of the beginnings (or ends) of a text that match, in order."""
+        text = text.lower() if self._ignores_case else text
+        if self._has_groups and backwards:
+            size = len(text)
+            return [size - start for start in range(size, -1, -1) if size in _ends(self._tokens, text, {start})]
+        if self._has_groups:
+            return sorted(_ends(self._tokens, text, {0}))
         tokens = self._tokens[::-1] if backwards else self._tokens
         stars, mask = self._masks(tokens)
         goal = 1 << len(tokens)
@@ -143,10 +209,10 @@ def _bracket(
     return None
 
 
-def _fits(token: str | tuple[bool, str, list[tuple[str, str]]] | None, sign: str) -> bool:
+def _fits(token: _PatternToken, sign: str) -> bool:
     if token is None:
         return True
-    if isinstance(token, str):
+    if isinstance(token, str | _Group):
         return token == sign
     negated, signs, ranges = token
     inside = sign in signs or any(
@@ -253,7 +319,10 @@ class Calculator:
                 value = new if sign.text == "=" else self._binary(sign.text[:-1], old, new)
                 self._set(name, value)
                 return value
-        return self._ternary()
+        value = self._ternary()
+        if self._peek() in _ASSIGN:
+            raise Unreadable
+        return value
 
     def _ternary(self) -> int | None:
         condition = self._operation(0)
@@ -452,8 +521,14 @@ def expand_braces(parts: Parts, most: int) -> list[Parts]:
     for index, token in enumerate(tokens):
         if _is(token, "{"):
             opened.append(index)
-        elif _is(token, "}") and opened:
-            pairs[opened.pop()] = index
+        elif _is(token, "}") and opened and (start := opened.pop()) >= 0:
+            pairs[start] = index
+        elif isinstance(token, Parameter):
+            # Brackets count as written: of `${X:-{y}` one is left open.
+            inner = "".join(
+                part.text for word in token.arguments for part in word if isinstance(part, Literal) and not part.quoted
+            )
+            opened += [-1] * (inner.count("{") - inner.count("}"))
     braces = _Braces(tokens, pairs, most)
     words = braces.words(0, len(tokens), 0)
     return [_renamed(word) for word in words] if braces.is_expanded else [parts]
@@ -546,3 +621,206 @@ class _Braces:
         padded = any(re.match(r"-?0\d", text) for text in (first, last))
         width = max(len(first), len(last)) if padded else 0
         return [f"{number:0{width}d}" for number in numbers]
+
+
+# Text that builtins make and take apart
+
+_ESCAPES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|([0-7]{1,4})|([abeEfnrtv\\\"']))")
+_FORMAT = re.compile(r"%(?:%|([-+ #0]*)(\*|\d{1,4})?(?:\.(\*|\d{0,4}))?([diouxXeEfFgGcsbq]))")
+
+
+def unescaped(text: str) -> str:
+    """A text with its C escapes undone, as `echo -e` and `printf` do it."""
+
+    def sign(found: re.Match[str]) -> str:
+        if found[4]:
+            return _ESCAPES.get(found[4], found[4])
+        code = found[1] or found[2]
+        return chr(int(code, 16) if code else int(found[3], 8) & 0xFF)
+
+    return _ESCAPE.sub(sign, text)
+
+
+def formatted(template: str, arguments: Sequence[str]) -> tuple[str, bool]:
+    """What `printf` makes of a template, used again while there are arguments; and whether all numbers are some.
+
+    Raises Unreadable where it is not certain.
+    """
+    left = deque(arguments)
+    made: list[str] = []
+    bad: list[str] = []
+    size = 0
+    while True:
+        before, last, place = len(left), len(made), 0
+        for found in _FORMAT.finditer(template):
+            made += [_escaped_only(template[place : found.start()]), _conversion(found, left, bad)]
+            place = found.end()
+        made.append(_escaped_only(template[place:]))
+        size += sum(map(len, made[last:]))
+        if size > 1 << 20:
+            raise TooMuch
+        if not left or len(left) == before:
+            return "".join(made), not bad
+
+
+def _escaped_only(text: str) -> str:
+    if "%" in text:
+        raise Unreadable
+    return unescaped(text)
+
+
+def _conversion(found: re.Match[str], left: deque[str], bad: list[str]) -> str:
+    """One `%d` of a template, filled with the next argument; what is no number is noted."""
+    flags, width, precision, kind = found.groups()
+    if kind is None:
+        return "%"
+    width, precision = (
+        (str(_integer(left.popleft() if left else "", bad)) if size == "*" else size) for size in (width, precision)
+    )
+    text = left.popleft() if left else ""
+    layout = f"%{flags}{width or ''}" + ("" if precision is None else f".{precision}")
+    value: str | int | float = text
+    if kind in "diouxX":
+        value = _integer(text, bad)
+    elif kind in "eEfFgG":
+        try:
+            value = float(text or 0)
+        except ValueError:
+            raise Unreadable from None
+    elif kind == "c":
+        value = text[:1]
+    elif kind == "q":
+        value = backslashed(text)
+    elif kind == "b":
+        value = unescaped(text)
+    return (layout + (kind if kind in "diouxXeEfFgG" else "s")) % value
+
+
+def _integer(text: str, bad: list[str]) -> int:
+    """The number at the beginning of an argument of `printf`."""
+    if text[:1] in ("'", '"'):
+        return ord(text[1:2] or "\0")
+    found = re.match(
+        r"\s*([-+]?)(0[xX][0-9a-fA-F]{1,15}|0[0-7]{0,18}|[1-9]\d{0,17})(?![0-9a-fA-F]{16})", text, re.ASCII
+    )
+    if text and (not found or found.end() < len(text)):
+        bad.append(text)
+    return _number(found[2]) * (-1 if found[1] == "-" else 1) if found else 0
+
+
+def backslashed(text: str) -> str:
+    """A text as `printf %q` quotes it."""
+    if any(ord(sign) < 32 for sign in text):
+        return single_quoted(text)
+    return re.sub(r"""(?<![^:=])~|\A#|[ !"$&'()*,;<>?\[\\\]^`{|}]""", r"\\\g<0>", text) or "''"
+
+
+def single_quoted(text: str) -> str:
+    """A text as `${X@Q}` quotes it."""
+    if all(ord(sign) >= 32 for sign in text):
+        return "'" + text.replace("'", "'\\''") + "'"
+    names = {sign: name for name, sign in _ESCAPES.items() if name != "e"} | {"'": "'", "\\": "\\"}
+    signs = (f"\\{names[sign]}" if sign in names else f"\\{ord(sign):03o}" if ord(sign) < 32 else sign for sign in text)
+    return f"$'{''.join(signs)}'"
+
+
+def stretches(text: str, escaped: Container[int], ifs: str, most: int | None) -> list[tuple[int, int]]:
+    """Which parts of a line `read` gives to so many names (None: to a list); what is escaped separates nothing."""
+
+    def separates(place: int, signs: str) -> bool:
+        return place < end and text[place] in signs and place not in escaped
+
+    def word_end(place: int) -> int:
+        while place < end and not separates(place, ifs):
+            place += 1
+        return place
+
+    def following(place: int) -> int:
+        while separates(place, blanks):
+            place += 1
+        if separates(place, ifs):
+            place += 1
+            while separates(place, blanks):
+                place += 1
+        return place
+
+    blanks = "".join(sign for sign in ifs if sign in " \t\n")
+    place, end = 0, len(text)
+    while separates(place, blanks):
+        place += 1
+    while end > place and separates(end - 1, blanks):
+        end -= 1
+    found: list[tuple[int, int]] = []
+    while place < end and (most is None or len(found) < most - 1):
+        stop = word_end(place)
+        found.append((place, stop))
+        place = following(stop)
+    if most is not None and len(found) < most:
+        stop = word_end(place)
+        found.append((place, stop if following(stop) >= end else end))
+        found += [(end, end)] * (most - len(found))
+    return found
+
+
+# Regular expressions
+
+_REGEX = re.compile(
+    r"(\((?!\?)|\)|\|)|(\[\^?\]?(?:\[:[a-z]+:\]|[^\]\[\\])+\])|([*+?]|\{\d{1,3}(?:,\d{0,3})?\})|([\^$.])|([^\\*+?{}()\[\]])",
+)
+_REGEX_CLASSES = {
+    "digit": "0-9", "alpha": "a-zA-Z", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s",
+    "blank": r" \t", "xdigit": "0-9a-fA-F", "punct": r"!-/:-@\[-`{-~",
+}  # fmt: skip
+
+
+def search(pieces: Iterable[tuple[str, bool]], text: str, *, ignores_case: bool = False) -> list[str] | None:
+    """What a regular expression of `[[ =~ ]]` finds: the whole, and each group; None: nothing.
+
+    Quoted pieces stand for themselves. Raises Unreadable where it is not plain enough to be searched for soon.
+    """
+    made: list[str] = []
+    opened: list[int] = []
+    repeats = 0
+    is_nested = is_closed = False
+    size = 0
+    for piece, quoted in pieces:
+        size += len(piece)
+        if quoted:
+            made += [re.escape(sign) for sign in piece]
+            continue
+        place = 0
+        while place < len(piece):
+            if piece[place] == "\\" and place + 1 < len(piece):
+                made.append(re.escape(piece[place + 1]))
+                place, is_closed = place + 2, False
+                continue
+            found = _REGEX.match(piece, place)
+            if not found or (found[3] and not made):
+                raise Unreadable
+            place = found.end()
+            made.append(found[0])
+            if found[0] == "(":
+                opened.append(repeats)
+            elif found[0] == ")":
+                if not opened:
+                    raise Unreadable
+                is_closed = opened.pop() < repeats
+                continue
+            elif found[2]:
+                made[-1] = re.sub(r"\[:([a-z]+):\]", lambda name: _REGEX_CLASSES.get(name[1], ""), found[2])
+            elif found[3]:
+                repeats += 1
+                is_nested |= is_closed and found[0] != "?"
+            elif found[0] == "$":
+                made[-1] = r"\Z"
+            elif found[5]:
+                made[-1] = re.escape(found[5])
+            is_closed = False
+    if opened or size > 200 or repeats > 6 or len(text) > (20 if is_nested else 128 if repeats <= 3 else 48):
+        raise Unreadable
+    try:
+        match = re.search("".join(made), text, re.DOTALL | (re.IGNORECASE if ignores_case else 0))
+    except re.error:
+        raise Unreadable from None
+    return match and [match[0], *(group or "" for group in match.groups())]

@@ -7,6 +7,7 @@ file) is marked, and both sides of a condition on it are read. Rounds, words and
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,10 +17,20 @@ from typing import NamedTuple
 
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.shell import syntax
-from vllm_runbooks.shell.expansion import TooMuch, Unreadable, expand_braces, has_braces
+from vllm_runbooks.shell.expansion import (
+    TooMuch,
+    Unreadable,
+    expand_braces,
+    formatted,
+    has_braces,
+    search,
+    stretches,
+    unescaped,
+)
 from vllm_runbooks.shell.values import (
     Assignment,
     Field,
+    Input,
     Invocation,
     Piece,
     Result,
@@ -32,12 +43,14 @@ from vllm_runbooks.shell.values import (
     as_whole_word,
     as_word,
     assignment_word,
+    cut_value,
     is_outside,
     is_several,
     is_unset,
     merged,
     plain,
     reason,
+    text_value,
     unknowable,
 )
 from vllm_runbooks.shell.words import (
@@ -137,10 +150,17 @@ class _Runner(Expander):
     def script(self, lines: Sequence[Sequence[syntax.Item]]) -> None:
         """A whole script, with what it does at its end."""
         self._lines(lines)
-        for trap in self.traps[-1:]:
-            self._caught(partial(self.nested_script, trap, self.place))
+        if not self.reached:
+            self.status = self._left
+        self._run_traps(reached=True)
         if self.is_trapped:
             self.waited()
+
+    def _run_traps(self, *, reached: bool) -> None:
+        """What a shell does at its end, however it comes to it."""
+        for trap in self.traps[-1:]:
+            self.traps, self.reached = [], reached
+            self._caught(partial(self.nested_script, trap, self.place))
 
     def _lines(self, lines: Sequence[Sequence[syntax.Item]]) -> Signal | None:
         """Lines as bash reads them: an error of expansion leaves out the rest of one."""
@@ -218,25 +238,57 @@ class _Runner(Expander):
         signal = go()
         self.conditional -= 1
         if signal and signal.kind in ("exit", "return"):
+            if signal.kind == "return" and self.reached:
+                self._returned = self.status
             self.state, self._left = before, self.status
             self.reached = False
             return None
         return signal
 
-    def substituted(self, items: Sequence[syntax.Item]) -> None:
-        """Run the commands of a substitution."""
+    def substituted(self, items: Sequence[syntax.Item]) -> Value:
+        """Run the commands of a substitution: what they print, without the line ends behind it."""
+        conditional, self._sure = self._sure, self.conditional
         self._nested += 1
-        self._subshell(lambda: self.items(items))
+        printed = self._printed(lambda: self.items(items))
         self._nested -= 1
+        if not items:
+            self.status = SUCCESS
+        self._sure, self._answer = conditional, self.status
+        if plain(printed) is None:
+            return unknowable("command substitution")
+        pieces = list(printed)
+        for index in range(len(pieces) - 1, -1, -1):
+            text = pieces[index].text or ""
+            cut = text.rstrip("\n")
+            pieces[index : index + 1] = cut_value((pieces[index],), 0, len(cut)) if text else (pieces[index],)
+            if cut:
+                break
+        return tuple(pieces)
+
+    def _printed(self, go: Callable[[], Signal | None]) -> Value:
+        """Run something in a subshell: what it prints."""
+        outer, self._output = self._output, []
+        self._subshell(go)
+        printed, self._output = self._output, outer
+        return tuple(printed)
+
+    def write(self, value: Value) -> None:
+        """Print something; what may not be printed cannot be known."""
+        if self._output is not None:
+            self.spend(len(value) + sum(len(piece.text or "") for piece in value) // 8)
+            is_sure = self.conditional == self._sure and not self._background
+            self._output += value if is_sure else unknowable("the result of a command")
 
     def untaken(self, go: Callable[[], Signal | None]) -> None:
         """Read what bash would run under other circumstances, without effect."""
         before, status, reached, may_break = self.copied(), self.status, self.reached, self._may_break
+        output, self._output = self._output, None
         self.conditional += 1
         self.reached = False
         self._caught(go)
         self.conditional -= 1
         self.state, self.status, self.reached, self._may_break = before, status, reached, may_break
+        self._output = output
 
     def _maybe(self, go: Callable[[], Signal | None], why: str, *, likely: bool = True) -> Signal | None:
         """Run what may or may not be run: what differs afterwards cannot be known."""
@@ -281,6 +333,10 @@ class _Runner(Expander):
         self._left = _WANTING
         calls, self.calls = self.calls, [dict(saved) for saved in self.calls]
         self._caught(go)
+        if self.traps:
+            left, was_reached = self.status, self.reached
+            self._run_traps(reached=reached)
+            self.status, self.reached = left, was_reached
         if reached and not self.reached:
             self.status = self._left
         self.state, self.reached, self.traps, self.calls = before, reached, traps, calls
@@ -292,9 +348,13 @@ class _Runner(Expander):
             signal = self._command(pipeline.commands[0])
         elif pipeline.commands:
             failed: Status | None = None
-            for command in pipeline.commands:
-                self._subshell(partial(self._command, command))
+            outer = self.input
+            for command in pipeline.commands[:-1]:
+                self.input = Input(self._printed(partial(self._command, command)))
                 failed = self.status if self.status.code else failed
+            self._subshell(partial(self._command, pipeline.commands[-1]))
+            failed = self.status if self.status.code else failed
+            self.input = outer
             if failed and "pipefail" in self.state.options:
                 self.status = failed
         else:
@@ -305,17 +365,26 @@ class _Runner(Expander):
         status = self.status
         if pipeline.is_negated:
             self.status = status._replace(code=None if status.code is None else int(not status.code))
-        elif (
-            status.code
-            and "e" in self.state.options
-            and not self._tested
-            and not tested
-            and (len(pipeline.commands) != 1 or _may_fail(pipeline.commands[0]))
-        ):
+        is_failure = self._is_failure(pipeline, tested=tested)
+        if is_failure and self.error_trap and not self.calls and not self._nested:
+            trap, self.error_trap = self.error_trap, ()
+            signal = self.nested_script(trap, self.place)
+            self.error_trap, self.status = trap, status
+            if signal:
+                return signal
+        if is_failure and "e" in self.state.options:
             if status.origin == "certain":
                 return Signal("exit")
             self.reached = False
         return None
+
+    def _is_failure(self, pipeline: syntax.Pipeline, *, tested: bool) -> bool:
+        """Whether a pipeline has failed in a way that `set -e` and `trap … ERR` look at."""
+        return bool(
+            self.status.code
+            and not (self._tested or tested or pipeline.is_negated)
+            and (len(pipeline.commands) != 1 or _may_fail(pipeline.commands[0]))
+        )
 
     # Commands
 
@@ -331,17 +400,16 @@ class _Runner(Expander):
         match command:
             case syntax.Simple():
                 return self._simple(command)
+            case syntax.Redirected():
+                return self._redirected(command.redirections, partial(self._dispatch, command.command))
             case syntax.Group(is_subshell=False):
-                self._redirected(command.redirections)
                 return self.items(command.items)
             case syntax.Group():
-                self._redirected(command.redirections)
                 self._subshell(lambda: self.items(command.items))
                 return None
             case syntax.If():
                 return self._if(command)
             case syntax.While():
-                self._redirected(command.redirections)
                 return self._while(command)
             case syntax.For():
                 return self._for(command)
@@ -354,9 +422,9 @@ class _Runner(Expander):
                 self.status = SUCCESS
             case syntax.Calculation():
                 try:
-                    value, outside = self._calculate(command.parts)
+                    value, outside = self._calculate(command.parts, is_fatal=False)
                 except Skip:
-                    value, outside = 0, False
+                    value, outside = 0, self.arithmetic_outside
                 code = None if value is None else int(not value)
                 self.status = Status(code, "given" if outside else "certain", self._arithmetic_why)
             case syntax.Condition():
@@ -367,13 +435,44 @@ class _Runner(Expander):
                     self.status = FAILURE
         return None
 
-    def _redirected(self, redirections: Iterable[syntax.Redirection]) -> None:
-        """The commands that stand in redirections."""
+    def _redirected(self, redirections: Iterable[syntax.Redirection], go: Callable[[], Signal | None]) -> Signal | None:
+        """Run something with its input and output redirected."""
+        outer = self.input, self._output
         for redirection in redirections:
+            if redirection.operator in ("<", "<<", "<<-", "<<<"):
+                given = self._given(redirection)
+                if redirection.descriptor in ("", "0"):
+                    self.input = given
+                continue
             self._commands_in(redirection.target.parts)
-            body = redirection.body()
-            if body is not None and not redirection.is_literal and ("$(" in body.text or "`" in body.text):
-                self._commands_in(syntax.read_document(body))
+            if redirection.descriptor in ("", "1") and redirection.operator not in ("<&", "<>"):
+                self._output = None
+        try:
+            return go()
+        finally:
+            self.input, self._output = outer
+
+    def _given(self, redirection: syntax.Redirection) -> Input:
+        """What a redirection gives to read."""
+        parts, body = redirection.target.parts, redirection.body()
+        if body is not None:
+            return Input(self.document(body, is_literal=redirection.is_literal))
+        if redirection.operator == "<<<":
+            return Input((*self._one(parts), Piece("\n")))
+        if redirection.operator == "<" and len(parts) == 1:
+            (part,) = parts
+            if isinstance(part, syntax.Substitution) and part.is_file:
+                return Input(self._printed(lambda: self.items(part.script)))
+            if redirection.target.raw == "/dev/null":
+                return Input(())
+        self._commands_in(parts)
+        return Input(None)
+
+    def document(self, body: Excerpt, *, is_literal: bool) -> Value:
+        """The text of a here-document."""
+        if is_literal:
+            return (Piece(body.text, body.at[: len(body.text)]),)
+        return self._one(syntax.read_document(body))
 
     def _if(self, command: syntax.If) -> Signal | None:
         ends: list[State] = []
@@ -432,7 +531,7 @@ class _Runner(Expander):
 
     def _while(self, command: syntax.While) -> Signal | None:
         for turn in range(MOST_ROUNDS + 1):
-            before = self.copied()
+            before, unread, cluster = self.copied(), self.input.place, self.cluster
             self._tested += 1
             signal = self.items(command.condition)
             self._tested -= 1
@@ -454,8 +553,14 @@ class _Runner(Expander):
             if done.may_be_over:
                 self._merge(before, status.why)
                 break
-            if self.state.variables == before.variables and status.origin == "certain":
-                return Signal("exit")
+            if (
+                status.origin == "certain"
+                and self.state.variables == before.variables
+                and self.input.place == unread
+                and self.cluster == cluster
+                and self.state.positional == before.positional
+            ):
+                return Signal("skip" if self._lost else "exit")
         else:
             raise TooMuch
         self.status = SUCCESS
@@ -584,7 +689,7 @@ class _Runner(Expander):
             pattern = self._pattern(node.parts)
             if pattern is None:
                 return None
-            self.spend(4 * len(text) * pattern.cost)
+            self.spend(pattern.work(text))
             if pattern.matches(text):
                 return True
         return False
@@ -614,16 +719,16 @@ class _Runner(Expander):
         outside = is_outside(first)
         text = plain(first)
         if operator in ("=", "!="):
-            pattern = self._pattern(words[1].parts)
+            pattern = self._pattern(words[1].parts, is_tested=True)
             outside |= is_outside(self._one(words[1].parts))
             if pattern is None or text is None:
                 return None, outside
-            self.spend(4 * len(text) * pattern.cost)
+            self.spend(pattern.work(text))
             return pattern.matches(text) == (operator == "="), outside
+        if operator == "=~":
+            return self._searched(text, words[1].parts), outside
         second = self._one(words[1].parts)
         outside |= is_outside(second)
-        if operator == "=~":
-            return _regex_matches(text, second), outside
         if operator in _NUMERIC:
             numbers = [self._number(value) for value in (first, second)]
             if numbers[0] is None or numbers[1] is None:
@@ -633,6 +738,21 @@ class _Runner(Expander):
         if text is None or other is None or operator not in "<>":
             return None, outside
         return (text < other if operator == "<" else text > other), outside
+
+    def _searched(self, text: str | None, expression: syntax.Parts) -> bool | None:
+        """Whether a regular expression is found in a text: what its groups find is noted."""
+        pieces = self._pieces(expression)
+        signs = [(piece.text or "", piece.quoted) for piece in pieces]
+        groups: list[Value] = [(*unknowable("unset variable BASH_REMATCH"), Piece("", None, "\0many"))]
+        matched = None
+        repeats = sum(sign in "*+?{" for expression_text, _ in signs for sign in expression_text)
+        self.spend(len(text or "") ** min(repeats, 3) // 16)
+        if text is not None and not any(piece.text is None for piece in pieces):
+            with contextlib.suppress(Unreadable):
+                found = search(signs, text, ignores_case=self.ignores_case)
+                groups, matched = [text_value(group) for group in found or ()], found is not None
+        self.set_list("BASH_REMATCH", groups)
+        return matched
 
     def _number(self, value: Value) -> int | None:
         text = plain(value)
@@ -772,6 +892,7 @@ class _Runner(Expander):
 
     def _simple(self, command: syntax.Simple) -> Signal | None:
         self.place = command.start
+        self._answer = None
         self._steps += 1
         if self._steps > MOST_STEPS:
             raise TooMuch
@@ -791,16 +912,18 @@ class _Runner(Expander):
                 raise TooMuch
             fields += found
             words += [as_word(item, node, expands) for item in found]
-        documents = tuple(body for redirection in command.redirections if (body := redirection.body()) is not None)
-        self._redirected(command.redirections)
+        go = partial(self._executed, command, fields, words, declared)
+        return self._redirected(command.redirections, go) if command.redirections else go()
+
+    def _executed(
+        self, command: syntax.Simple, fields: list[Field], words: list[Word], declared: list[syntax.AssignmentNode]
+    ) -> Signal | None:
+        """Run a command whose words are expanded."""
         if not words and not declared:
-            self.status, self._failed = SUCCESS, False
+            self._failed = False
             for assignment in command.assignments:
                 self._assign(assignment, is_listed=True)
-            if self._failed:
-                self.status = FAILURE
-            elif any(self._has_command(assignment) for assignment in command.assignments):
-                self.status = Status(0, "assumed")
+            self.status = FAILURE if self._failed else self._answer or SUCCESS
             return None
         name = words[0].value if words else None
         if (
@@ -815,17 +938,41 @@ class _Runner(Expander):
         if name is not None and name in self.state.functions:
             return self._call(self.state.functions[name], fields, command)
         if name in _BUILTINS:
-            return _BUILTINS[name](self, fields, words, command)
-        self.invoke(words, command, documents)
+            return self._with(command.assignments, lambda: _BUILTINS[name](self, fields, words, command))
+        self.invoke(words, command)
         if name == "exec" and len(words) > 1:
+            self.traps = []
             return Signal("exit")
-        if name in ("bash", "sh", "dash", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash") and len(words) > 1:
+        if name in ("bash", "sh", "dash", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"):
             self._shell(fields)
-        if name == "command" and len(words) > 1 and str(words[1].value).startswith("-"):
-            self.status = Status(None)
-        else:
-            self.status = _outcome(name)
+        self.status = _outcome(name)
+        self.write(self.printed(name, fields[1:]))
         return None
+
+    def _with(self, assignments: Sequence[syntax.AssignmentNode], go: Callable[[], Signal | None]) -> Signal | None:
+        """Run a builtin with the variables that are assigned before it."""
+        assignments = self._assignable(assignments)
+        if not assignments:
+            return go()
+        saved = {node.name: self.state.variables.get(node.name) for node in assignments}
+        for node in assignments:
+            self._assign(node)
+            self._export(node.name)
+        try:
+            return go()
+        finally:
+            for name, variable in saved.items():
+                self._restore(name, variable)
+
+    def printed(self, name: str | None, fields: Sequence[Field]) -> Value:
+        """What a program prints that does nothing else."""
+        values = [tuple(item.pieces) for item in fields]
+        if name not in _PRINTS or any(reason(v) if name != "echo" else plain(v) is None for v in values):
+            return unknowable("command substitution")
+        try:
+            return _PRINTS[name](self, values)
+        except Unreadable:
+            return unknowable("command substitution")
 
     def _is_declaration(self, words: Sequence[Word]) -> bool:
         return bool(words) and words[0].value in _DECLARES
@@ -833,14 +980,16 @@ class _Runner(Expander):
     def _has_command(self, assignment: syntax.AssignmentNode) -> bool:
         return any(isinstance(part, syntax.Substitution) for part in assignment.value.parts)
 
-    def invoke(self, words: list[Word], command: syntax.Simple, documents: tuple[Excerpt, ...]) -> None:
+    def invoke(self, words: list[Word], command: syntax.Simple) -> None:
+        """Note a program that runs."""
+        documents = tuple(body for redirection in command.redirections if (body := redirection.body()) is not None)
         assigned = []
         environment = self._environment()
         if command.assignments:
             given: dict[str, str | None] = {}
             saved: dict[str, Variable | None] = {}
             try:
-                for node in command.assignments:
+                for node in self._assignable(command.assignments):
                     saved.setdefault(node.name, self.state.variables.get(node.name))
                     value = self._value_of(node)
                     if node.is_appended:
@@ -888,10 +1037,10 @@ class _Runner(Expander):
 
     def _call(self, body: syntax.Command, fields: Sequence[Field], command: syntax.Simple) -> Signal | None:
         saved = self.state.positional
-        reached = self.reached
+        returned, self._returned = self._returned, None
         self.state.positional = [as_element(item) for item in fields[1:]]
         self.calls.append({})
-        for assignment in command.assignments:
+        for assignment in self._assignable(command.assignments):
             self._local(assignment.name)
             self._assign(assignment)
             self._export(assignment.name)
@@ -903,25 +1052,31 @@ class _Runner(Expander):
             self.state.positional = saved
         if signal and signal.kind == "return":
             signal = None
-        if not signal and reached and not self.reached and "e" not in self.state.options:
-            self.reached = reached
+        if self._returned and not signal:
+            self.reached, self.status = True, self._returned
+        self._returned = returned
         return signal
 
     def _shell(self, fields: Sequence[Field]) -> None:
-        """`bash -c 'script'`."""
+        """`bash -c 'script'`, or `bash` that reads what it is given."""
         texts = [plain(tuple(item.pieces)) or "" for item in fields]
         index = 1
         while index < len(texts) and re.fullmatch(r"[-+](?!-\Z)(?![A-Za-z]*c)\S*", texts[index]):
             index += 1
-        if index + 1 >= len(texts) or not re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", texts[index]):
+        values = [tuple(item.pieces) for item in fields]
+        if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", "".join(texts[index : index + 1])) and index + 1 < len(texts):
+            script, name, arguments = values[index + 1], (values[index + 2 :] or values)[0], values[index + 3 :]
+        elif (index == len(texts) or any(text[:2] == "-s" for text in texts[1:index])) and (rest := self.input.rest()):
+            script, name, arguments = rest, values[0], values[index:]
+        else:
             return
 
         def go() -> Signal | None:
             state = self.state
             state.variables = {name: v for name, v in state.variables.items() if v.is_exported}
             state.functions, state.options, state.environment = {}, frozenset(), None
-            state.positional = [tuple(item.pieces) for item in fields[index + 3 :]]
-            return self.nested_script(tuple(fields[index + 1].pieces), self.place)
+            state.positional, state.name = arguments, name
+            return self.nested_script(script, self.place)
 
         tested, self._tested = self._tested, 0
         self._subshell(go)
@@ -936,7 +1091,7 @@ class _Runner(Expander):
         for piece in value:
             last = at[-1] + 1 if at else place
             at.extend(piece.at if piece.at is not None else [last] * len(piece.text or ""))
-        tree = syntax.read(Excerpt(text, [*at, at[-1] + 1]))
+        tree = syntax.read(Excerpt(text, [*at, at[-1] + 1]), takes_groups="extglob" in self.state.options)
         return self._lines(tree.lines)
 
 
@@ -949,6 +1104,8 @@ def _outcome(name: str | None) -> Status:
 
 def _may_fail(command: syntax.Command) -> bool:
     """Whether `set -e` looks at the status of this command: of compound ones only at a subshell's."""
+    if isinstance(command, syntax.Redirected):
+        return _may_fail(command.command)
     if isinstance(command, syntax.Group):
         return command.is_subshell
     return isinstance(command, syntax.Simple | syntax.Calculation | syntax.Condition)
@@ -990,24 +1147,6 @@ def _either(one: bool | None, two: bool | None) -> bool | None:  # noqa: FBT001 
 
 def _status(result: bool | None, outside: bool, why: str) -> Status:  # noqa: FBT001 - as conditions return them
     return Status(None if result is None else int(not result), "given" if outside else "certain", why)
-
-
-_PLAIN_REGEX = re.compile(r"(\^)?((?:[\w\s,:/@%=<>~#&;\"'!-]|\\.|\[\^?[\w\s,:/@%.=-]+\][+*]?|\.[+*]?)*)(\$)?", re.ASCII)
-
-
-def _regex_matches(text: str | None, pattern: Value) -> bool | None:
-    """Whether a text matches a regular expression that is plain enough to be judged; None otherwise."""
-    expression = plain(pattern)
-    if text is None or expression is None or len(text) > 256 or len(expression) > 64:
-        return None
-    found = _PLAIN_REGEX.fullmatch(expression)
-    if not found or sum(expression.count(sign) for sign in "+*") > 3:
-        return None
-    return (
-        bool(re.search(expression + "\\Z" if not found[3] else expression[:-1] + "\\Z", text))
-        if found[3]
-        else bool(re.search(expression, text))
-    )
 
 
 # Builtins
@@ -1119,7 +1258,8 @@ def _shift(runner: _Runner, fields: Sequence[Field], *_: object) -> None:
         runner.status = Status(1, "given")
         return
     if text is None or not text.isdecimal() or any(is_several(value) for value in positional):
-        why = reason(next((value for value in positional if is_several(value)), unknowable("a condition")))
+        given = unknowable("a condition") if text is not None else fields[1].pieces
+        why = reason(next((value for value in positional if is_several(value)), given))
         runner.state.positional = [(*unknowable(why), Piece("", None, "\0many"))]
         runner.status = Status(None)
         return
@@ -1140,7 +1280,9 @@ def _unset(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], _: 
             continue
         name, bracket, subscript = word.value.partition("[")
         variable = runner.state.variables.get(name)
-        if is_function or (variable is None and name in runner.state.functions and name not in runner.known):
+        if variable and variable.is_readonly:
+            runner.status = FAILURE
+        elif is_function or (variable is None and name in runner.state.functions and name not in runner.known):
             runner.state.functions.pop(name, None)
         elif bracket and variable and variable.elements is not None:
             key: str | int = subscript.rstrip("]")
@@ -1150,49 +1292,198 @@ def _unset(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], _: 
             runner.spend(len(elements))
             runner.state.variables[name] = replace(variable, elements=elements)
         else:
-            runner.state.variables.pop(name, None)
-            runner.state.unset.add(name)
-            runner.state.environment = None
-            if name == "IFS":
-                runner.state.ifs = " \t\n"
+            runner.forget(name)
+
+
+def _options(words: Sequence[Word], taking: str) -> tuple[dict[str, str], list[Word]]:
+    """The options of a builtin, those in `taking` with their values; and the words after them."""
+    found: dict[str, str] = {}
+    index = 1
+    while index < len(words) and (text := words[index].value or "")[:1] == "-" and len(text) > 1:
+        index += 1
+        if text == "--":
+            break
+        for place, letter in enumerate(text[1:], 2):
+            found[letter] = ""
+            if letter in taking:
+                found[letter] = text[place:]
+                if place == len(text) and index < len(words):
+                    found[letter], index = words[index].value or "", index + 1
+                break
+    return found, list(words[index:])
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() and len(text) < 8 else None
 
 
 def _read(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
-    """`read`, `mapfile`, `readarray`: what comes from input cannot be known."""
-    runner.status = Status(None)
-    is_list = words[0].value != "read"
-    names, skip = [], False
-    for word in words[1:]:
-        text = word.value
-        if skip:
-            skip = False
-            if is_list is None:
-                names.append(text)
-        elif text and text.startswith("-"):
-            skip = text[-1] in "dinNptuCcOs" and not (words[0].value == "read" and text[-1] == "s")
-            if words[0].value == "read" and text[-1] == "a":
-                is_list = True
-        elif text and NAME.fullmatch(text):
-            names.append(text)
-    for name in names or (["MAPFILE"] if is_list else ["REPLY"]):
-        if name is None:
-            continue
-        if is_list:
-            value: dict[int | str, Value] = {0: (*unknowable("input"), Piece("", None, "\0many"))}
-            runner.state.variables[name] = replace(
-                runner.state.variables.get(name) or Variable(), value=None, elements=value
-            )
-        else:
-            runner.assign(name, unknowable("input"))
-        runner.state.environment = None
-
-
-def _printf(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], command: syntax.Simple) -> None:
-    if len(words) > 2 and words[1].value == "-v" and words[2].value and NAME.fullmatch(words[2].value):
-        runner.assign(words[2].value, unknowable("printf"))
+    given, rest = _options(words, "adinNptu")
+    names = [name for word in rest if (name := runner.meant(word.value or ""))]
+    source = runner.input if given.get("u", "0") == "0" else Input(None)
+    line, is_whole = source.taken((given.get("d", "\n") or "\0")[0], _count(given.get("n", given.get("N"))))
+    escaped: set[int] = set()
+    while line is not None and "r" not in given:
+        line, is_cut = _unescaped(line, escaped)
+        if not (is_cut and is_whole):
+            break
+        following, is_whole = source.taken("\n")
+        line = (*line, *(following or ()))
+    ifs = runner.state.ifs
+    if line is None or ifs is None:
+        runner.status = Status(None)
+        value = unknowable(source.why)
+        if "a" in given:
+            runner.set_list(given["a"], [(*value, Piece("", None, "\0many"))])
+        for name in names or (["REPLY"] if "a" not in given else []):
+            runner.assign(name, value)
+        return
+    runner.status = SUCCESS if is_whole else FAILURE
+    text = plain(line) or ""
+    runner.spend(4 * len(text))
+    if "a" in given:
+        runner.set_list(given["a"], [cut_value(line, *part) for part in stretches(text, escaped, ifs, None)])
+    elif not names:
+        runner.assign("REPLY", line)
     else:
-        runner.invoke(list(words), command, ())
+        parts = stretches(text, escaped, ifs if "N" not in given else "", len(names))
+        for name, part in zip(names, parts, strict=True):
+            runner.assign(name, cut_value(line, *part))
+
+
+def _unescaped(line: Value, escaped: set[int]) -> tuple[Value, bool]:
+    """A line without the backslashes that `read` takes out; whether one at its end joins it to the next."""
+    text = plain(line) or ""
+    pieces: list[Piece] = []
+    size = last = place = 0
+    while (place := text.find("\\", place)) >= 0:
+        pieces += cut_value(line, last, place)
+        size += place - last
+        if place + 1 == len(text):
+            return tuple(pieces), True
+        escaped.add(size)
+        last, place = place + 1, place + 2
+    return (*pieces, *cut_value(line, last, len(text))), False
+
+
+def _mapfile(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
+    given, names = _options(words, "dnOsuCc")
+    source = runner.input if given.get("u", "0") == "0" else Input(None)
+    delimiter = (given.get("d", "\n") or "\0")[0]
+    elements: list[Value] = []
+    is_whole = True
+    while is_whole:
+        line, is_whole = source.taken(delimiter)
+        runner.spend(1 + len(plain(line or ()) or ""))
+        if line is None:
+            elements = [(*unknowable(source.why), Piece("", None, "\0many"))]
+        elif line or is_whole:
+            elements.append((*line, Piece(delimiter)) if is_whole and "t" not in given else line)
+    if count := _count(given.get("s")):
+        elements = elements[count:]
+    if count := _count(given.get("n")):
+        elements = elements[:count]
+    runner.set_list((names[0].value if names else None) or "MAPFILE", elements)
     runner.status = SUCCESS
+
+
+def _printf(runner: _Runner, fields: Sequence[Field], words: Sequence[Word], command: syntax.Simple) -> None:
+    runner.status = SUCCESS
+    if len(words) < 3 or words[1].value != "-v" or words[2].value is None:
+        runner.invoke(list(words), command)
+        runner.write(runner.printed("printf", fields[1:]))
+        return
+    name, bracket, subscript = words[2].value.partition("[")
+    value = runner.printed("printf", fields[3:])
+    if not NAME.fullmatch(name):
+        runner.status = FAILURE
+    elif bracket:
+        runner.set_element(name, subscript.removesuffix("]"), value)
+    else:
+        runner.assign(name, value)
+
+
+# What is printed by programs that do nothing else
+
+
+def _echo(_: _Runner, values: list[Value]) -> Value:
+    end, is_escaped = "\n", False
+    while values and re.fullmatch(r"-[neE]+", option := plain(values[0]) or ""):
+        end = "" if "n" in option else end
+        is_escaped = option.rfind("e") > option.rfind("E") or (is_escaped and "E" not in option)
+        values = values[1:]
+    joined = [piece for value in values for piece in (Piece(" "), *value)][1:]
+    if is_escaped:
+        joined = [Piece(unescaped(plain(tuple(joined)) or ""))]
+    return (*(piece._replace(quoted=False) for piece in joined), Piece(end))
+
+
+def _formatted(runner: _Runner, values: list[Value]) -> Value:
+    texts = [plain(value) or "" for value in values]
+    texts = texts[texts[:1] == ["--"] :]
+    if len(texts) == 2 and texts[0] in ("%s", "%s\n"):
+        return (*values[-1], *text_value(texts[0][2:]))
+    if not texts:
+        return ()
+    text, is_sound = formatted(texts[0], texts[1:])
+    if not is_sound:
+        runner.status = FAILURE
+    return text_value(text)
+
+
+def _cat(runner: _Runner, values: list[Value]) -> Value:
+    if values and [plain(value) for value in values] != ["-"]:
+        raise Unreadable
+    value = runner.input.rest()
+    return value if value is not None else unknowable(runner.input.why)
+
+
+def _basename(_: _Runner, values: list[Value]) -> Value:
+    if not values or len(values) > 2:
+        raise Unreadable
+    text = (plain(values[0]) or "").rstrip("/")
+    start = text.rfind("/") + 1
+    suffix = plain(values[1]) or "" if len(values) > 1 else ""
+    end = len(text) - len(suffix) if text.endswith(suffix) and len(text) - len(suffix) > start else len(text)
+    if not text or text.startswith("-"):
+        raise Unreadable
+    return (*cut_value(values[0], start, end), Piece("\n"))
+
+
+def _dirname(_: _Runner, values: list[Value]) -> Value:
+    if len(values) != 1:
+        raise Unreadable
+    head, slash, _name = (plain(values[0]) or "").rstrip("/").rpartition("/")
+    head = head.rstrip("/")
+    if _name.startswith("-") and not slash:
+        raise Unreadable
+    return (*(cut_value(values[0], 0, len(head)) if head else (Piece("/" if slash else "."),)), Piece("\n"))
+
+
+def _seq(runner: _Runner, values: list[Value]) -> Value:
+    texts = [plain(value) or "" for value in values]
+    if not 1 <= len(texts) <= 3 or not all(re.fullmatch(r"-?(0|[1-9]\d{0,8})", text) for text in texts):
+        raise Unreadable
+    numbers = [int(text) for text in texts]
+    first, last = (1, *numbers)[-2:] if len(numbers) < 3 else (numbers[0], numbers[2])
+    step = numbers[1] if len(numbers) == 3 else 1
+    if not step:
+        raise Unreadable
+    found = range(first, last + (1 if step > 0 else -1), step)
+    if len(found) > MOST_WORDS:
+        raise TooMuch
+    runner.spend(8 * len(found))
+    return text_value("".join(f"{number}\n" for number in found))
+
+
+_PRINTS: dict[str | None, Callable[[_Runner, list[Value]], Value]] = {
+    "echo": _echo,
+    "printf": _formatted,
+    "cat": _cat,
+    "basename": _basename,
+    "dirname": _dirname,
+    "seq": _seq,
+}
 
 
 def _let(runner: _Runner, fields: Sequence[Field], *_: object) -> None:
@@ -1221,20 +1512,68 @@ def _trap(runner: _Runner, fields: Sequence[Field], words: Sequence[Word], _: sy
     runner.is_trapped = True
     if len(words) > 2 and any(word.value in ("EXIT", "0") for word in words[2:]):
         runner.traps = [] if words[1].value in ("-", "") else [tuple(fields[1].pieces)]
+    if len(words) > 2 and any(word.value == "ERR" for word in words[2:]):
+        runner.error_trap = () if words[1].value in ("-", "") else tuple(fields[1].pieces)
 
 
 def _cd(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], command: syntax.Simple) -> None:
-    runner.invoke(list(words), command, ())
+    runner.invoke(list(words), command)
     runner.state.variables.pop("PWD", None)
     runner.status = Status(0, "assumed")
 
 
-def _getopts(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
-    runner.status = Status(1, "given") if runner.state.positional is None and len(words) < 4 else Status(None)
-    if len(words) > 2 and words[2].value and NAME.fullmatch(words[2].value):
-        runner.assign(words[2].value, unknowable("unset variable @"))
-        runner.assign("OPTARG", unknowable("unset variable @"))
-        runner.assign("OPTIND", unknowable("unset variable @"))
+def _getopts(runner: _Runner, fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
+    if len(words) < 3 or not words[2].value or not NAME.fullmatch(words[2].value):
+        runner.status = Status(2)
+        return
+    name = words[2].value
+    values = [tuple(item.pieces) for item in fields[3:]] or runner.state.positional
+    index = _count(plain(runner.value_of("OPTIND") or ()) or "1")
+    allowed = words[1].value
+    if values is None or allowed is None or index is None or None in map(plain, values):
+        runner.status = Status(1, "given") if values is None else Status(None)
+        for changed in (name, "OPTARG", "OPTIND"):
+            runner.assign(changed, unknowable("unset variable @"))
+        return
+    texts = [plain(value) or "" for value in values]
+    at = runner.cluster[1] if runner.cluster[0] == index else 1
+    argument = texts[index - 1] if 0 < index <= len(texts) else ""
+    found: Value | None = None
+    if at == 1 and (argument == "--" or not re.match(r"-.", argument)):
+        runner.status, option = FAILURE, "?"
+        index += argument == "--"
+    else:
+        runner.status, option = SUCCESS, argument[at]
+        at += 1
+        is_silent = allowed.startswith(":")
+        place = allowed.find(option, is_silent) if option != ":" else -1
+        wants = place >= 0 and allowed[place + 1 : place + 2] == ":"
+        if wants and at < len(argument):
+            found, at = cut_value(values[index - 1], at, len(argument)), len(argument)
+        elif wants and index < len(texts):
+            found, index = values[index], index + 1
+        elif wants or place < 0:
+            found = text_value(option) if is_silent else None
+            option = ":" if wants and is_silent else "?"
+        if at >= len(argument):
+            index, at = index + 1, 1
+    runner.cluster = index, at
+    runner.assign(name, text_value(option))
+    runner.assign("OPTIND", text_value(str(index)))
+    if found is None:
+        runner.forget("OPTARG")
+    else:
+        runner.assign("OPTARG", tuple(piece._replace(quoted=False) for piece in found))
+
+
+def _shopt(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
+    given, names = _options(words, "")
+    named = {str(word.value) for word in names}
+    if "s" in given:
+        runner.state.options |= named
+    elif "u" in given:
+        runner.state.options -= named
+    runner.status = SUCCESS if set(given) & set("su") else Status(None)
 
 
 _BUILTINS: dict[str | None, _Builtin] = {
@@ -1254,8 +1593,9 @@ _BUILTINS: dict[str | None, _Builtin] = {
     "shift": _shift,
     "unset": _unset,
     "read": _read,
-    "mapfile": _read,
-    "readarray": _read,
+    "mapfile": _mapfile,
+    "readarray": _mapfile,
+    "shopt": _shopt,
     "printf": _printf,
     "let": _let,
     "wait": _wait,
@@ -1264,5 +1604,5 @@ _BUILTINS: dict[str | None, _Builtin] = {
     "pushd": _cd,
     "popd": _cd,
     "getopts": _getopts,
-    **dict.fromkeys(("shopt", "alias", "unalias", "hash", "ulimit", "umask", "disown", "jobs", "enable"), _true),
+    **dict.fromkeys(("alias", "unalias", "hash", "ulimit", "umask", "disown", "jobs", "enable"), _true),
 }

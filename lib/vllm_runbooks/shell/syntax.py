@@ -17,6 +17,8 @@ MOST_WORDS = 150_000
 """Words and expansions that are read."""
 MOST_COMMANDS = 30_000
 """Simple commands that are read."""
+_MOST_JOINED = 256
+"""Characters before a continued line end that what follows is joined to."""
 _MOST_RESUMED = 200
 """Faults after which reading resumes on the next line."""
 
@@ -112,6 +114,8 @@ class Redirection(NamedTuple):
     body: Callable[[], Excerpt | None]
     """Asked when the script has been read: the body stands below the line."""
     is_literal: bool
+    descriptor: str
+    """The number before the sign; empty: standard input or output."""
 
 
 class Simple(NamedTuple):
@@ -129,7 +133,6 @@ class Group(NamedTuple):
 
     items: tuple[Item, ...]
     is_subshell: bool
-    redirections: tuple[Redirection, ...]
 
 
 class If(NamedTuple):
@@ -145,7 +148,6 @@ class While(NamedTuple):
     condition: tuple[Item, ...]
     body: tuple[Item, ...]
     is_until: bool
-    redirections: tuple[Redirection, ...] = ()
 
 
 class For(NamedTuple):
@@ -191,7 +193,14 @@ class Condition(NamedTuple):
     operands: tuple[Condition | WordNode, ...]
 
 
-Command = Simple | Group | If | While | For | ForArithmetic | Case | Function | Calculation | Condition
+class Redirected(NamedTuple):
+    """A compound command with the redirections after it."""
+
+    command: Command
+    redirections: tuple[Redirection, ...]
+
+
+Command = Simple | Group | If | While | For | ForArithmetic | Case | Function | Calculation | Condition | Redirected
 
 
 class Pipeline(NamedTuple):
@@ -238,7 +247,8 @@ class Syntax(NamedTuple):
 
 _PLAIN = re.compile(r"[^ \t\n|&;()<>\\'\"$`]+")
 _PLAIN_DOUBLE = re.compile(r"[^\"\\$`]+")
-_PLAIN_BRACE = re.compile(r"[^}\\'\"$`/:\[\]<>]+")
+_PLAIN_BRACE = re.compile(r"[^}\\'\"$`]+")
+_PLAIN_PIECE = re.compile(r"[^}\\'\"$`/:\[\]]+")
 _PLAIN_DOCUMENT = re.compile(r"[^\\$`]+")
 _PLAIN_ARITHMETIC = re.compile(r"[^()\\'\"$`;]+")
 _PLAIN_SUBSCRIPT = re.compile(r"[^\]\[\\'\"$`]+")
@@ -262,16 +272,14 @@ _ANSI_CODE = re.compile(
 _BROKEN = re.compile(r"\\[ \t\r]*(?:#[^\n]*)?(?=\n|\Z)")
 _DECLARES = frozenset({"declare", "typeset", "export", "readonly", "local"})
 _CONDITION_UNARY = frozenset(f"-{letter}" for letter in "abcdefghknoprstuvwxzGLNORS")
-_CONDITION_BINARY = frozenset({"=", "==", "!=", "=~", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"})
-_CLOSING = frozenset({("regex", ")"), ("subscript", "]"), ("index", "]")})
-"""Signs that close a bracket opened inside a piece of a word."""
 _DEFAULTS = frozenset({"-", ":-", "+", ":+", "=", ":=", "?", ":?"})
 _CLOSES = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac", "{": "}"}
 
 
-def read(source: Excerpt) -> Syntax:
-    """The tree of a script."""
+def read(source: Excerpt, *, takes_groups: bool = False) -> Syntax:
+    """The tree of a script; with `takes_groups`, `extglob` is set."""
     reader = _Reader(source)
+    reader.takes_groups = takes_groups
     lines: list[tuple[Item, ...]] = []
     rest: list[tuple[Item, ...]] = []
     faults: list[Fault] = []
@@ -337,8 +345,8 @@ class _Reader:
         self.documents: list[tuple[int, int]] = []
         self.lists: list[tuple[int, int]] = []
         self._pending: list[tuple[str, bool, list[Excerpt | None]]] = []
-        self._redirected: list[tuple[list[Excerpt | None], int]] = []
         self._no_arithmetic: set[int] = set()
+        self.takes_groups = self._will_take_groups = False
         self._words = 0
 
     # Lines and places
@@ -351,6 +359,7 @@ class _Reader:
         items = self._list(frozenset(), one_line=True)
         if not items:
             raise self._unexpected()
+        self.takes_groups |= self._will_take_groups
         return items
 
     def resume(self, fault: Fault, begun: int) -> bool:
@@ -563,43 +572,41 @@ class _Reader:
             commands.append(self._command())
 
     def _command(self) -> Command:
-        begun = self.index
         word = self._reserved()
+        if not word and not self.text.startswith("(", self.index):
+            return self._simple()
+        if word and word not in _CLOSES and word not in ("function", "coproc", "[["):
+            raise self._unexpected()
+        self._deeper()
+        command = self._compound(word, self.index) if word else self._bracketed()
+        self.depth -= 1
+        redirections = self._redirections()
+        return Redirected(command, redirections) if redirections else command
+
+    def _bracketed(self) -> Command:
+        """`((…))` or `( … )`."""
+        begun = self.index
         if self.text.startswith("((", begun) and begun not in self._no_arithmetic:
             mark = self._mark()
             self.index += 2
             parts = self._arithmetic()
             if parts is not None:
-                self._redirections()
                 return Calculation(parts)
             self._no_arithmetic.add(begun)
             self._back(mark)
-        if not word:
-            if not self.text.startswith("(", begun):
-                return self._simple()
-            self.index += 1
-            self._deeper()
-            items = self._body(frozenset())
-            if not self.text.startswith(")", self.index):
-                if self.index >= len(self.text):
-                    raise Fault("unclosed-bracket", begun, begun + 1, open="(", wanted=")")
-                raise self._unexpected()
-            self.index += 1
-            self.depth -= 1
-            return Group(items, is_subshell=True, redirections=self._redirections())
-        if word in _CLOSES or word in ("function", "coproc", "[["):
-            self._deeper()
-            command = self._compound(word, begun)
-            self.depth -= 1
-            return command
-        raise self._unexpected()
+        self.index += 1
+        items = self._body(frozenset())
+        if not self.text.startswith(")", self.index):
+            if self.index >= len(self.text):
+                raise Fault("unclosed-bracket", begun, begun + 1, open="(", wanted=")")
+            raise self._unexpected()
+        self.index += 1
+        return Group(items, is_subshell=True)
 
     def _compound(self, word: str, begun: int) -> Command:
         self.index += len(word)
         if word == "[[":
-            condition = self._condition(begun)
-            self._redirections()
-            return condition
+            return self._condition(begun)
         if word == "function":
             return self._function(begun)
         if word == "coproc":
@@ -608,18 +615,17 @@ class _Reader:
             if found:
                 self.index = found.end()
             return Group(
-                (Item((("", Pipeline((self._command(),), False)),), True, *self._span(begun, self.index)),), True, ()
+                (Item((("", Pipeline((self._command(),), False)),), True, *self._span(begun, self.index)),), True
             )
         if word == "{":
             items = self._body(frozenset({"}"}))
             self._expect("}", "{", begun)
-            return Group(items, is_subshell=False, redirections=self._redirections())
+            return Group(items, is_subshell=False)
         if word == "if":
             return self._if(begun)
         if word in ("while", "until"):
             condition_items = self._body(frozenset({"do"}))
-            body = self._loop_body(word, begun)
-            return While(condition_items, body, word == "until", self._redirections())
+            return While(condition_items, self._loop_body(word, begun), word == "until")
         return self._case(begun) if word == "case" else self._for(word, begun)
 
     def _if(self, begun: int) -> If:
@@ -636,7 +642,6 @@ class _Reader:
             self.index += len("else")
             otherwise = self._body(frozenset({"fi"}))
         self._expect("fi", "if", begun)
-        self._redirections()
         return If(tuple(clauses), otherwise)
 
     def _loop_body(self, opener: str, begun: int) -> tuple[Item, ...]:
@@ -666,16 +671,7 @@ class _Reader:
                 if self.text[self.index] in _WORD_END and not self.text.startswith(("<(", ">("), self.index):
                     raise self._unexpected()
                 words.append(self._a_word())
-        if self.text.startswith(";", self.index) and not self.text.startswith(";;", self.index):
-            self.index += 1
-        self._linebreaks()
-        if self._reserved() == "{":
-            self.index += 1
-            body = self._body(frozenset({"}"}))
-            self._expect("}", opener, begun)
-        else:
-            body = self._loop_body(opener, begun)
-        self._redirections()
+        body = self._braced_body(opener, begun)
         return For(name, tuple(words) if words is not None else None, body, opener == "select")
 
     def _for_arithmetic(self, begun: int) -> ForArithmetic:
@@ -691,17 +687,19 @@ class _Reader:
                 )
             steps.append(parts)
         self._blanks()
+        return ForArithmetic((steps[0], steps[1], steps[2]), self._braced_body("for", begun))
+
+    def _braced_body(self, opener: str, begun: int) -> tuple[Item, ...]:
+        """The body of a `for`: between `do` and `done`, or in braces."""
         if self.text.startswith(";", self.index) and not self.text.startswith(";;", self.index):
             self.index += 1
         self._linebreaks()
-        if self._reserved() == "{":
-            self.index += 1
-            body = self._body(frozenset({"}"}))
-            self._expect("}", "for", begun)
-        else:
-            body = self._loop_body("for", begun)
-        self._redirections()
-        return ForArithmetic((steps[0], steps[1], steps[2]), body)
+        if self._reserved() != "{":
+            return self._loop_body(opener, begun)
+        self.index += 1
+        body = self._body(frozenset({"}"}))
+        self._expect("}", opener, begun)
+        return body
 
     def _case(self, begun: int) -> Case:
         self._blanks()
@@ -744,7 +742,6 @@ class _Reader:
                         raise Fault("unclosed-bracket", begun, begun + 4, open="case", wanted="esac")
                     raise self._unexpected()
         self.index += len("esac")
-        self._redirections()
         return Case(word, tuple(branches))
 
     def _function(self, begun: int) -> Function:
@@ -779,7 +776,7 @@ class _Reader:
         begun = end = self.index
         assignments: list[AssignmentNode] = []
         words: list[WordNode | AssignmentNode] = []
-        redirections: list[tuple[str, WordNode, list[Excerpt | None], bool]] = []
+        redirections: list[Redirection] = []
         while True:
             self._blanks()
             if self.index >= len(self.text):
@@ -816,8 +813,10 @@ class _Reader:
             end = self.index
         if end == begun:
             raise self._unexpected()
-        command = Simple(tuple(assignments), tuple(words), tuple(self._delayed(redirections)), *self._span(begun, end))
+        command = Simple(tuple(assignments), tuple(words), tuple(redirections), *self._span(begun, end))
         self.commands.append(command)
+        raws = {word.raw for word in words if isinstance(word, WordNode)}
+        self._will_take_groups |= {"shopt", "-s", "extglob"} <= raws
         if len(self.commands) > MOST_COMMANDS:
             raise Fault("too-much", begun, end, what="commands", limit=str(MOST_COMMANDS))
         return command
@@ -825,15 +824,12 @@ class _Reader:
     def _declares(self, first: WordNode | AssignmentNode | None) -> bool:
         return isinstance(first, WordNode) and first.raw in _DECLARES
 
-    def _delayed(self, redirections: list[tuple[str, WordNode, list[Excerpt | None], bool]]) -> list[Redirection]:
-        """Redirections whose here-documents are yet to be read keep a list that is filled then."""
-        return [Redirection(op, word, _Body(body), literal) for op, word, body, literal in redirections]
-
-    def _redirection(self) -> tuple[str, WordNode, list[Excerpt | None], bool] | None:
+    def _redirection(self) -> Redirection | None:
         found = _REDIRECTS.match(self.text, self.index)
         if not found or (found[1] in ("<", ">") and self.text.startswith("(", found.end())):
             return None
         operator = found[1] or found[2]
+        descriptor = found[0].removesuffix(operator)
         self.index = found.end()
         self._blanks()
         if self.index >= len(self.text) or (
@@ -845,7 +841,7 @@ class _Reader:
                 else Fault("unexpected-token", found.start(), found.end(), found="newline")
             )
         if operator not in ("<<", "<<-"):
-            return operator, self._a_word(), [None], False
+            return Redirection(operator, self._a_word(), lambda: None, False, descriptor)
         start = self.index
         mark = self._mark()
         target = self._a_word()
@@ -855,16 +851,17 @@ class _Reader:
         body: list[Excerpt | None] = [None]
         text = "".join(part.text for part in target.parts if isinstance(part, Literal)) if is_literal else raw
         self._pending.append((text, operator == "<<-", body))
-        return operator, self._word(target.parts, start, self.index), body, is_literal
+        word = self._word(target.parts, start, self.index)
+        return Redirection(operator, word, lambda: body[0], is_literal, descriptor)
 
     def _redirections(self) -> tuple[Redirection, ...]:
         """The redirections after a compound command."""
-        redirections: list[tuple[str, WordNode, list[Excerpt | None], bool]] = []
+        redirections: list[Redirection] = []
         while True:
             self._blanks()
             redirection = self._redirection() if self.index < len(self.text) else None
             if redirection is None:
-                return tuple(self._delayed(redirections))
+                return tuple(redirections)
             redirections.append(redirection)
 
     def _assignment(self, found: re.Match[str]) -> AssignmentNode | WordNode:
@@ -939,7 +936,7 @@ class _Reader:
         start = self.index
         self._count_word()
         found = _EASY_WORD.match(self.text, start)
-        if found:
+        if found and not (self.takes_groups and self.text.startswith("(", found.end())):
             self.index = end = found.end()
             literal = Literal(found[0], self.at[start:end], False)
             return WordNode((literal,), self.at[start], self.at[end - 1] + 1, found[0])
@@ -957,20 +954,21 @@ class _Reader:
         found: list[Part] = []
         text, size = self.text, len(self.text)
         plain, ends = _KINDS[kind]
-        quoted = kind in ("double", "document", "quoted-brace", "quoted-slash")
+        quoted = kind in ("double", "document", "quoted-brace")
         brackets = 0
         while self.index < size:
             match = plain.match(text, self.index)
             if match:
-                found.append(Literal(match[0], self.at[match.start() : match.end()], quoted))
-                self.index = match.end()
+                self._plain(found, match, quoted=quoted)
                 continue
             sign = text[self.index]
             if sign in ends:
-                if kind == "word" and sign in "<>" and text.startswith("(", self.index + 1):
+                if kind == "word" and sign in "<>" and text.startswith("(", self.index + 1) and not brackets:
                     found.append(self._process())
                     continue
-                if (kind == "regex" and sign == ")" and brackets) or (
+                if kind == "word" and sign != "\n" and (brackets or self._opens_group(opened)):
+                    brackets += (sign == "(") - (sign == ")")
+                elif (kind == "regex" and sign == ")" and brackets) or (
                     kind in ("subscript", "index") and brackets and sign == "]"
                 ):
                     brackets -= 1
@@ -1001,17 +999,29 @@ class _Reader:
             found.append(Literal(sign, self.at[self.index : self.index + 1], quoted))
             self.index += 1
         else:
-            if kind == "double":
-                raise Fault("unclosed-quote", opened, opened + 1, quote='"')
             if kind not in ("word", "document", "regex"):
-                sign, wanted = ("[", "]") if kind == "subscript" else ("${", "}")
-                raise Fault("unclosed-bracket", opened, opened + len(sign), open=sign, wanted=wanted)
+                raise _unclosed(kind, opened)
         return tuple(found)
+
+    def _plain(self, found: list[Part], match: re.Match[str], *, quoted: bool) -> None:
+        """Add plain text; what a continued line end cuts is one piece all the same."""
+        start, self.index = match.span()
+        literal = Literal(match[0], self.at[start : self.index], quoted)
+        last = found[-1] if found else None
+        if isinstance(last, Literal) and not last.quoted and not quoted and len(last.text) < _MOST_JOINED:
+            found[-1] = Literal(last.text + literal.text, [*last.at, *literal.at], quoted=False)
+        else:
+            found.append(literal)
+
+    def _opens_group(self, start: int) -> bool:
+        """Whether a bracket of a pattern, `@(a|b)`, opens here."""
+        before = self.text[self.index - 1 : self.index] if self.index > start else ""
+        return self.takes_groups and self.text[self.index] == "(" and before != "" and before in "@?*+!"
 
     def _escape(self, found: list[Part], kind: str) -> None:
         begun = self.index
         following = self.text[begun + 1 : begun + 2]
-        quoted = kind in ("double", "document", "quoted-brace", "quoted-slash")
+        quoted = kind in ("double", "document", "quoted-brace")
         if following == "\n":
             if not quoted:
                 self.continuations.append(begun)
@@ -1022,7 +1032,7 @@ class _Reader:
             self.index += 1
             return
         if quoted:
-            special = "$`\\" + ('"' if kind != "document" else "") + ("}" if "brace" in kind or "slash" in kind else "")
+            special = "$`\\" + ('"' if kind != "document" else "") + ("}" if kind == "quoted-brace" else "")
             if following not in special:
                 found.append(Literal("\\", self.at[begun : begun + 1], quoted=True))
                 self.index += 1
@@ -1261,11 +1271,15 @@ class _Reader:
 
     def _arguments(self, operator: str, begun: int, *, quoted: bool) -> tuple[Parts, ...]:
         if operator in ("/", "//", "/#", "/%"):
-            pattern = self.parts("slash", begun)
+            pattern: Parts = ()
+            if operator == "//" and self.text.startswith("/", self.index):
+                pattern = (Literal("/", self.at[self.index : self.index + 1], quoted=False),)
+                self.index += 1
+            pattern += self.parts("slash", begun)
             if not self.text.startswith("/", self.index):
                 return (pattern,)
             self.index += 1
-            return pattern, self.parts("quoted-brace" if quoted else "brace", begun)
+            return pattern, self.parts("brace", begun)
         if operator == ":":
             offset = self.parts("colon", begun)
             if not self.text.startswith(":", self.index):
@@ -1370,8 +1384,18 @@ class _Reader:
         else:
             if self.text[self.index] in _WORD_END:
                 raise self._unexpected()
+            takes_groups, self.takes_groups = self.takes_groups, True
             second = self._a_word()
+            self.takes_groups = takes_groups
         return Condition("=" if found[0] == "==" else found[0], (first, second))
+
+
+def _unclosed(kind: str, opened: int) -> Fault:
+    """The end of the text where a piece of a word should end."""
+    if kind == "double":
+        return Fault("unclosed-quote", opened, opened + 1, quote='"')
+    sign, wanted = ("[", "]") if kind == "subscript" else ("${", "}")
+    return Fault("unclosed-bracket", opened, opened + len(sign), open=sign, wanted=wanted)
 
 
 def _is_list(part: Parameter) -> bool:
@@ -1380,16 +1404,6 @@ def _is_list(part: Parameter) -> bool:
     return (part.name == "@" and part.subscript is None) or (
         part.subscript is not None and len(part.subscript) == 1 and part.subscript[0][0] == "@"
     )
-
-
-class _Body:
-    """The place of a here-document that is read when its line ends."""
-
-    def __init__(self, body: list[Excerpt | None]) -> None:
-        self._body = body
-
-    def __call__(self) -> Excerpt | None:
-        return self._body[0]
 
 
 def _ansi_code(code: re.Match[str]) -> str:
@@ -1407,9 +1421,9 @@ _KINDS: dict[str, tuple[re.Pattern[str], str]] = {
     "document": (_PLAIN_DOCUMENT, ""),
     "brace": (_PLAIN_BRACE, "}"),
     "quoted-brace": (_PLAIN_BRACE, "}"),
-    "slash": (_PLAIN_BRACE, "}/"),
-    "colon": (_PLAIN_BRACE, "}:"),
+    "slash": (_PLAIN_PIECE, "}/"),
+    "colon": (_PLAIN_PIECE, "}:"),
     "subscript": (_PLAIN_SUBSCRIPT, "]"),
-    "index": (_PLAIN_BRACE, "]}"),
+    "index": (_PLAIN_PIECE, "]}"),
     "regex": (_PLAIN_REGEX, " \t\n)"),
 }

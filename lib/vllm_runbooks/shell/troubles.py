@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from vllm_runbooks.excerpt import Excerpt, Replacement
@@ -65,6 +66,8 @@ _OPERATOR_END = re.compile(r"(?:&&|\||;|&|\(|\{|\bdo|\bthen|\belse)[ \t]*\Z")
 _NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _ALMOST_NAME = re.compile(r"(\$?[A-Za-z0-9_][A-Za-z0-9_.-]*)=", re.ASCII)
 _JSON_VALUE = re.compile(r"(--?[\w.-]+=|[A-Za-z_]\w*=)?(?=[\[{])", re.ASCII)
+_DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset"})
+_KEPT_BLANK = re.compile(r"\\[ \t]+(?=--?[A-Za-z])")
 _LONGEST_JSON = 20_000
 """Characters of a value that are tried as JSON."""
 _MOST_PIECES = 32
@@ -443,6 +446,8 @@ def _words(source: Excerpt, tree: syntax.Syntax, delivered: Mapping[int, list[st
         if not words:
             continue
         yield from _assignments(source.text, command, words, places)
+        yield from _separated(command, words, places)
+        yield from _kept_blanks(source.text, words, places)
         yield from _unquoted(source.text, words, places, delivered)
 
 
@@ -450,7 +455,7 @@ def _assignments(
     text: str, command: syntax.Simple, words: Sequence[syntax.WordNode], places: _Offsets
 ) -> Iterator[_Found]:
     """Words that only look like assignments."""
-    first = 1 if words[0].raw in ("export", "declare", "local", "readonly", "typeset") else 0
+    first = 1 if words[0].raw in _DECLARES else 0
     rest = words[first:]
     if not rest or len(rest) < len(command.words) - first:
         return
@@ -472,19 +477,37 @@ def _assignments(
         meant = meant if found[1].startswith("$") else meant.upper().lstrip("0123456789")
         says = {"name": found[1], "runs": text[start : places.index(name.end)][:_SHOWN], "meant": meant}
         yield _Found("not-an-assignment", start, start + len(found[0]), says)
-    last = command.assignments[-1] if command.assignments else None
-    if (
-        last is not None
-        and not first
-        and last.elements is None
-        and not last.value.raw
-        and len(words) == 1
-        and re.fullmatch(r"[\d.]+|true|false|\".*\"|'.*'", words[0].raw)
-    ):
-        begin = places.index(last.start)
-        edit = Replacement(places.index(last.end), start, "")
-        says = {"name": last.name, "runs": words[0].raw[:_SHOWN], "meant": last.name}
-        yield _Found("not-an-assignment", begin, places.index(words[0].end), says, (edit,))
+
+
+_NUMBERS = re.compile(r"\d+(?:[.,:-]\d+)*", re.ASCII)
+_VALUE = re.compile(r"true|false|\".*\"|'.*'", re.DOTALL)
+
+
+def _separated(command: syntax.Simple, words: Sequence[syntax.WordNode], places: _Offsets) -> Iterator[_Found]:
+    """Values that a blank separates from their `NAME=`: as a command, or as a name to export, they make no sense."""
+    declares = words[0].raw in _DECLARES
+    for given, word in pairwise((*command.assignments, *command.words)):
+        if not isinstance(given, syntax.AssignmentNode) or given.elements is not None or given.value.raw:
+            continue
+        if not isinstance(word, syntax.WordNode):
+            continue
+        if declares:
+            is_value = not _NAME.match(word.raw) and not word.raw.startswith("-")
+        else:
+            is_value = bool(_NUMBERS.fullmatch(word.raw) or (len(words) == 1 and _VALUE.fullmatch(word.raw)))
+        if is_value:
+            edit = Replacement(places.index(given.end), places.index(word.start), "")
+            says = {"name": given.name, "runs": (words[0] if declares else word).raw[:_SHOWN], "meant": given.name}
+            yield _Found("not-an-assignment", places.index(given.start), places.index(word.end), says, (edit,))
+
+
+def _kept_blanks(text: str, words: Sequence[syntax.WordNode], places: _Offsets) -> Iterator[_Found]:
+    """Backslashes before a blank and an option on the same line: the blank becomes part of an argument."""
+    for word in words[1:]:
+        found = _KEPT_BLANK.match(text, places.index(word.start)) if word.raw.startswith("\\") else None
+        if found:
+            says = {"adds": word.raw[1:_SHOWN], "lost": ""}
+            yield _Found("blank-after-continuation", *found.span(), says, (Replacement(*found.span(), ""),))
 
 
 def _unquoted(

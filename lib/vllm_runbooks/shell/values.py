@@ -100,7 +100,10 @@ class Variable:
     is_map: bool = False
     is_exported: bool = False
     is_integer: bool = False
+    is_readonly: bool = False
     case: str = ""
+    target: str = ""
+    """The variable that a reference, `declare -n`, stands for."""
     owner: object = None
     """The state whose own the elements are: while it is not copied, they may be changed in place."""
 
@@ -112,6 +115,8 @@ class State:
     variables: dict[str, Variable] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)
     functions: dict[str, syntax.Command] = field(default_factory=dict)
+    name: Value = ()
+    """`$0`, where it is known."""
     positional: list[Value] | None = None
     options: frozenset[str] = frozenset()
     sourced: bool = False
@@ -176,6 +181,34 @@ def without_start(value: Iterable[Piece], size: int) -> Value:
     return tuple(pieces)
 
 
+class Input:
+    """What a command reads: a value, taken from its beginning. None: it cannot be known."""
+
+    def __init__(self, value: Value | None) -> None:
+        self.why = "input" if value is None else reason(value)
+        self._value = value or ()
+        self._text = None if value is None or self.why else plain(value)
+        self.place = 0
+        """How many characters have been taken."""
+
+    def taken(self, delimiter: str, most: int | None = None) -> tuple[Value | None, bool]:
+        """What stands before the next delimiter, or so many characters; and whether it came to that before the end."""
+        if self._text is None:
+            return None, False
+        start, end, size = self.place, self._text.find(delimiter, self.place), len(delimiter)
+        if most is not None and (end < 0 or end > start + most) and len(self._text) >= start + most:
+            end, size = start + most, 0
+        self.place = end + size if end >= 0 else len(self._text)
+        return cut_value(self._value, start, end if end >= 0 else len(self._text)), end >= 0
+
+    def rest(self) -> Value | None:
+        """All that is left; None: it cannot be known."""
+        if self._text is None:
+            return None
+        start, self.place = self.place, len(self._text)
+        return cut_value(self._value, start, self.place)
+
+
 class Field:
     """One argument in the making."""
 
@@ -195,8 +228,8 @@ class Field:
 class Splitter:
     """Puts pieces together to fields, splitting those that are not quoted."""
 
-    def __init__(self, ifs: str | None) -> None:
-        self.ifs = ifs
+    def __init__(self, ifs: str | None, why: str = "") -> None:
+        self.ifs, self._why = ifs, why
         self.fields: list[Field] = []
         self._current: Field | None = None
         self._after_blank = False
@@ -222,7 +255,7 @@ class Splitter:
     def expansion(self, piece: Piece) -> None:
         """A piece that is split."""
         if piece.text is None or self.ifs is None:
-            self.literal(piece if piece.text is None else Piece(None, None, "IFS is not known"), many=True)
+            self.literal(piece if piece.text is None else Piece(None, None, self._why), many=True)
             return
         if not piece.text:
             if piece.why or piece.outside:

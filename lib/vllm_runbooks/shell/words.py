@@ -10,10 +10,19 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from vllm_runbooks.shell import syntax
-from vllm_runbooks.shell.expansion import Calculator, Pattern, TooMuch, Unreadable, expand_braces, has_braces
+from vllm_runbooks.shell.expansion import (
+    Calculator,
+    Pattern,
+    TooMuch,
+    Unreadable,
+    expand_braces,
+    has_braces,
+    single_quoted,
+)
 from vllm_runbooks.shell.values import (
     Assignment,
     Field,
+    Input,
     Piece,
     Result,
     Splitter,
@@ -94,6 +103,7 @@ _MACHINE = frozenset(
 """Variables that are set on every machine, to what cannot be known."""
 DEFAULTS = frozenset({"-", ":-", "+", ":+", "=", ":=", "?", ":?"})
 """Operators of `${X:-d}` that put something in place of a value."""
+_TRANSFORMS = {"@U": "^^", "@u": "^", "@L": ",,"}
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -113,9 +123,6 @@ class Signal(NamedTuple):
 
     kind: str
     levels: int = 1
-
-
-SUCCESS, FAILURE = Status(0), Status(1)
 
 
 SUCCESS, FAILURE = Status(0), Status(1)
@@ -150,11 +157,19 @@ class Expander:
         self._may_break = False
         self.calls: list[dict[str, Variable | None]] = []
         self.traps: list[Value] = []
+        self.error_trap: Value = ()
         self._waiting: list[int] = []
         self.is_trapped = False
         self._failed = False
         self._lost: State | None = None
         self._left = Status(1, "given")
+        self.input = Input(None)
+        self._output: list[Piece] | None = None
+        self._sure = 0
+        self.cluster = 0, 1
+        """Of `getopts`: the argument and the place in it that come next."""
+        self._answer: Status | None = None
+        self._returned: Status | None = None
         self._doubt = ""
 
     def spend(self, amount: int) -> None:
@@ -166,8 +181,8 @@ class Expander:
         self.spend(len(self.state.variables) + 1)
         return self.state.copy()
 
-    def substituted(self, items: Sequence[syntax.Item]) -> None:
-        """Run the commands of a substitution."""
+    def substituted(self, items: Sequence[syntax.Item]) -> Value:
+        """Run the commands of a substitution: what they print."""
         raise NotImplementedError
 
     def untaken(self, go: Callable[[], Signal | None]) -> None:
@@ -203,6 +218,13 @@ class Expander:
 
     # Assignments
 
+    def _assignable(self, nodes: Sequence[syntax.AssignmentNode]) -> list[syntax.AssignmentNode]:
+        """Assignments before a command that are made: one to a read-only variable ends the script under `set -e`."""
+        made = [node for node in nodes if not ((old := self.state.variables.get(node.name)) and old.is_readonly)]
+        if len(made) < len(nodes) and "e" in self.state.options:
+            raise Stop
+        return made
+
     def _value_of(self, node: syntax.AssignmentNode) -> Value:
         return self._one(node.value.parts, assigns=True) if node.elements is None else unknowable("a list")
 
@@ -210,7 +232,10 @@ class Expander:
         self, node: syntax.AssignmentNode, *, is_listed: bool = False, exports: bool = False, is_map: bool = False,
         is_integer: bool = False, value: Value | None = None,
     ) -> None:  # fmt: skip
+        node = node._replace(name=self.meant(node.name))
         old = self.state.variables.get(node.name)
+        if old and old.is_readonly:
+            raise self._refusal()
         if exports or "a" in self.state.options:
             self._export(node.name)
             old = self.state.variables.get(node.name)
@@ -251,16 +276,35 @@ class Expander:
         self.spend(sum(len(piece.text or "") for piece in (*old, *value)) + len(old))
         return (*old, *value)
 
+    def _refusal(self) -> Skip | Stop:
+        """An error that `set -e` makes fatal."""
+        return Stop() if "e" in self.state.options else Skip()
+
+    def meant(self, name: str) -> str:
+        """The variable that a name stands for: that of a reference is another."""
+        for _ in range(8):
+            variable = self.state.variables.get(name)
+            if variable is None or not variable.target:
+                break
+            name = variable.target
+        return name
+
     def assign(self, name: str, value: Value) -> None:
+        """Give a variable a value; raises Skip where it is read-only."""
+        name = self.meant(name)
         size = sum(len(piece.text or "") for piece in value)
         if size > _MOST_TEXT or len(value) > _MOST_TEXT >> 4:
             raise TooMuch
         self.spend(len(value))
         old = self.state.variables.get(name)
+        if old and old.is_readonly:
+            raise self._refusal()
         if old and old.is_integer:
             value = self._integer(value)
         if old and old.case:
             value = cased(value, old.case)
+        if is_unset(value):
+            value = (*value, Piece("", None, "", True))  # it is set now, to nothing
         if old is None:
             new = Variable(value, is_exported="a" in self.state.options)
         elif old.elements is not None:
@@ -328,6 +372,8 @@ class Expander:
         elif old.value:
             elements = {0: old.value}
         self.spend(len(elements))
+        if isinstance(key, int) and key < 0:
+            key += max((k for k in elements if isinstance(k, int)), default=-1) + 1
         if key is None:
             elements = {0: (*unknowable("an index"), Piece("", None, "\0many"))}
         else:
@@ -367,52 +413,79 @@ class Expander:
         exports = (builtin == "export" and "n" not in letters) or (builtin != "export" and "x" in letters)
         is_local = builtin == "local" or (builtin in ("declare", "typeset") and "g" not in letters)
         self.status = SUCCESS
+        is_readonly = builtin == "readonly" or "r" in letters
         if "p" in letters or (builtin == "export" and "f" in letters) or "f" in letters or "F" in letters:
             return
         values = [None if made.elements is not None else self._one(made.value.parts, assigns=True) for made in declared]
         for node, value in zip(declared, values, strict=True):
             if is_local and self.calls:
                 self._local(node.name)
-            self._flag(node.name, letters, removed)
-            self._assign(
-                node, is_listed=True, exports=exports, is_map="A" in letters, is_integer="i" in letters, value=value
-            )
+            if "n" in letters and builtin != "export":
+                self.state.variables[node.name] = Variable(target=plain(value or ()) or "")
+                continue
+            try:
+                self._declared(node, value, letters, removed, exports=exports)
+            except (Skip, Stop):
+                self.status = FAILURE
+                continue
+            if is_readonly:
+                self._protect(node.name)
             if any(isinstance(part, syntax.Substitution) for part in node.value.parts):
                 self.status = Status(0, "assumed")
         for item, word in zip(fields, words, strict=True):
-            text = "".join(piece.text or "" for piece in item.pieces[:1]) if word.value is None else word.value
-            if text[:1] in ("-", "+") or (word.value is None and "=" not in text):
-                continue
-            name, sign, _ = text.partition("=")
-            is_appended = bool(sign) and name.endswith("+")
-            name = name.removesuffix("+") if sign else name
-            if not NAME.fullmatch(name):
-                self.status = FAILURE
-                continue
-            if is_local:
-                self._local(name)
-            self._flag(name, letters, removed)
-            if sign:
-                value = without_start(item.pieces, len(name) + 1 + is_appended)
-                if is_appended:
-                    value = self._appended(name, value, is_integer=False)
-                self.assign(name, tuple(piece._replace(quoted=False) for piece in value))
-            elif name not in self.state.variables and not exports:
-                self.state.variables[name] = Variable()
-            if exports:
-                if name not in self.state.variables and name not in self.state.unset:
-                    self.state.variables[name] = Variable(self._lookup(name, None))
-                self._export(name)
-            if builtin == "export" and "n" in letters:
-                self.state.variables[name] = replace(self.state.variables[name], is_exported=False)
-                self.state.environment = None
-            current = self._lookup(name, None)
-            if exports or sign:
-                known = Word(
-                    None if current is None or reason(current) else plain(current), word.start, word.end, word.raw,
-                    reason(current or ()), places_of(current or ()),
-                )  # fmt: skip
-                self.result.assignments.append(Assignment(name, known, word.start, word.end, exports))
+            self._declare_word(builtin, item, word, letters, removed, exports=exports, is_local=is_local)
+
+    def _declare_word(
+        self, builtin: str, item: Field, word: Word, letters: str, removed: str, *, exports: bool, is_local: bool
+    ) -> None:
+        """A word of a declaration that is no assignment as it is written: a name, or one that is expanded."""
+        text = "".join(piece.text or "" for piece in item.pieces[:1]) if word.value is None else word.value
+        if text[:1] in ("-", "+") or (word.value is None and "=" not in text):
+            return
+        name, sign, _ = text.partition("=")
+        is_appended = bool(sign) and name.endswith("+")
+        name = name.removesuffix("+") if sign else name
+        if not NAME.fullmatch(name):
+            self.status = FAILURE
+            return
+        if is_local:
+            self._local(name)
+        self._flag(name, letters, removed)
+        if sign:
+            value = without_start(item.pieces, len(name) + 1 + is_appended)
+            if is_appended:
+                value = self._appended(name, value, is_integer=False)
+            self.assign(name, tuple(piece._replace(quoted=False) for piece in value))
+        elif name not in self.state.variables and not exports:
+            self.state.variables[name] = Variable()
+        if exports:
+            if name not in self.state.variables and name not in self.state.unset:
+                self.state.variables[name] = Variable(self._lookup(name, None))
+            self._export(name)
+        if builtin == "export" and "n" in letters:
+            self.state.variables[name] = replace(self.state.variables[name], is_exported=False)
+            self.state.environment = None
+        if (builtin == "readonly" or "r" in letters) and name in self.state.variables:
+            self._protect(name)
+        current = self._lookup(name, None)
+        if exports or sign:
+            known = Word(
+                None if current is None or reason(current) else plain(current), word.start, word.end, word.raw,
+                reason(current or ()), places_of(current or ()),
+            )  # fmt: skip
+            self.result.assignments.append(Assignment(name, known, word.start, word.end, exports))
+
+    def _declared(
+        self, node: syntax.AssignmentNode, value: Value | None, letters: str, removed: str, *, exports: bool
+    ) -> None:
+        """One assignment of a declaration."""
+        self._flag(node.name, letters, removed)
+        self._assign(
+            node, is_listed=True, exports=exports, is_map="A" in letters, is_integer="i" in letters, value=value
+        )
+
+    def _protect(self, name: str) -> None:
+        self.state.variables[name] = replace(self.state.variables[name], is_readonly=True)
 
     def _flag(self, name: str, letters: str, removed: str) -> None:
         """Attributes that a declaration gives."""
@@ -434,6 +507,7 @@ class Expander:
 
     def _lookup(self, name: str, subscript: str | int | None) -> Value | None:
         """The value of a variable; None: certainly unset; a piece with `why`: from outside, or not to be known."""
+        name = self.meant(name)
         variable = self.state.variables.get(name)
         if variable is not None:
             if variable.elements is not None:
@@ -467,6 +541,32 @@ class Expander:
         self._bad_index(subscript)
         return (Piece("", None, f"unset variable {name}", True),)
 
+    def value_of(self, name: str) -> Value | None:
+        """The value of a variable; None: it has none."""
+        return self._lookup(name, None)
+
+    def forget(self, name: str) -> None:
+        """Take a variable away."""
+        self.state.variables.pop(name, None)
+        self.state.unset.add(name)
+        self.state.environment = None
+        if name == "IFS":
+            self._note_ifs()
+
+    def set_list(self, name: str, elements: Sequence[Value]) -> None:
+        """Give a variable a list."""
+        old = self.state.variables.get(name) or Variable(is_exported="a" in self.state.options)
+        self.spend(len(elements))
+        self.state.variables[name] = replace(old, value=None, elements=dict(enumerate(elements)))
+        self.state.unset.discard(name)
+        self.state.environment = None
+
+    def set_element(self, name: str, subscript: str, value: Value) -> None:
+        """Give an element of a list a value."""
+        key = (syntax.Literal(subscript, range(len(subscript)), quoted=True),)
+        word = syntax.WordNode((), 0, 0, "")
+        self._set_element(syntax.AssignmentNode(name, key, False, word, None, 0, 0), value)
+
     def _bad_index(self, index: str | int | None) -> None:
         """An index before the beginning is an error: under `set -e` it ends the script."""
         if isinstance(index, int) and index < 0:
@@ -481,7 +581,7 @@ class Expander:
                 return unknowable(reason(many))
             return text_value(str(len(positional or ())), outside=positional is None)
         if name == "0":
-            return unknowable("the name of the script")
+            return self.state.name or unknowable("the name of the script")
         if name.isdigit():
             number = int(name) if len(name) < 8 else 10_000_000
             if positional is None:
@@ -490,15 +590,13 @@ class Expander:
                 return unknowable(reason(many))
             return positional[number - 1] if number <= len(positional) else None
         if name == "?":
-            if self.status.code is None or self.status.origin == "assumed":
-                return (
-                    unknowable("the result of a command") if self.status.code is None else text_value("0", outside=True)
-                )
-            return text_value(str(self.status.code), outside=self.status.origin == "given")
+            if self.status.code is None:
+                return unknowable("the result of a command")
+            return text_value(str(self.status.code), outside=self.status.origin != "certain")
         if name == "!":
             self.waited()
             return unknowable("a process id")
-        return unknowable(f"${name}")
+        return unknowable("a process id" if name == "$" else "options of the shell")
 
     def _list(self, part: syntax.Parameter) -> list[Value] | None:
         """The elements that `$@`, `$*`, `${X[@]}` and `${X[*]}` stand for; None: it is no list."""
@@ -526,13 +624,15 @@ class Expander:
                 expands.add("brace")
         fields: list[Field] = []
         for parts in words:
-            splitter = Splitter(self.state.ifs)
+            splitter = Splitter(self.state.ifs, reason(self._lookup("IFS", None) or ()))
             # What braces make is an ordinary word, whatever it looks like.
             is_whole = "brace" not in expands
             self._expand(parts, splitter, expands, assigns=assigns and is_whole, is_named=is_named and is_whole)
             fields += splitter.finished()
         if any(has_glob(item) for item in fields):
             expands.add("glob")
+            if "nullglob" in self.state.options:
+                fields = [item for item in fields if not has_glob(item)]
         return fields, frozenset(expands)
 
     def _one(self, parts: syntax.Parts, *, assigns: bool = False) -> Value:
@@ -543,17 +643,26 @@ class Expander:
         self._doubt = next((piece.why for piece in pieces if piece.text is None), self._doubt)
         return tuple(piece._replace(quoted=False) for piece in glued(pieces))
 
-    def _pattern(self, parts: syntax.Parts) -> Pattern | None:
+    def _pieces(self, parts: syntax.Parts) -> list[Piece]:
+        """The pieces of a word that is not split: which are quoted counts in a pattern."""
         splitter = Splitter("")
         self._expand(parts, splitter, set(), splits=False)
+        return [piece for item in splitter.all_fields() for piece in item.pieces]
+
+    def _pattern(self, parts: syntax.Parts, *, is_tested: bool = False) -> Pattern | None:
+        """A pattern; None where it cannot be known. In `[[ ]]` (`is_tested`) it may hold groups, as if by `extglob`."""
         signs: list[tuple[str, bool]] = []
-        for item in splitter.finished():
-            for piece in item.pieces:
-                if piece.text is None:
-                    return None
-                signs += [(sign, piece.quoted) for sign in piece.text]
+        for piece in self._pieces(parts):
+            if piece.text is None:
+                return None
+            signs += [(sign, piece.quoted) for sign in piece.text]
         self.spend(len(signs))
-        return Pattern(signs)
+        takes_groups = is_tested or "extglob" in self.state.options
+        return Pattern(signs, ignores_case=self.ignores_case, takes_groups=takes_groups)
+
+    @property
+    def ignores_case(self) -> bool:
+        return "nocasematch" in self.state.options
 
     def _expand(
         self, parts: syntax.Parts, out: Splitter, expands: set[str], *, assigns: bool = False, splits: bool = True,
@@ -576,21 +685,30 @@ class Expander:
                 case syntax.Substitution():
                     if not part.quoted:
                         expands.add("command")
-                    self.substituted(part.script)
-                    piece = Piece(
-                        None, None, "process substitution" if part.is_file else "command substitution",
-                        quoted=part.quoted or part.is_file,
-                    )  # fmt: skip
-                    out.literal(piece, many=splits and not part.quoted)
+                    value = self.substituted(part.script)
+                    if part.is_file:
+                        out.literal(Piece(None, None, "process substitution", quoted=True))
+                    elif reason(value):
+                        why = "command substitution"
+                        out.literal(Piece(None, None, why, quoted=part.quoted), many=splits and not part.quoted)
+                    else:
+                        self._put_value(value, out, quoted=part.quoted, splits=splits)
                 case syntax.Arithmetic():
                     if not part.quoted:
                         expands.add("parameter")
-                    value, outside = self._calculate(part.parts)
-                    piece = Piece(None if value is None else str(value), None, self._arithmetic_why, outside)
-                    if part.quoted or not splits:
-                        out.literal(piece._replace(quoted=part.quoted))
-                    else:
-                        out.expansion(piece)
+                    number, outside = self._calculate(part.parts)
+                    piece = Piece(None if number is None else str(number), None, self._arithmetic_why, outside)
+                    self._put_value((piece,), out, quoted=part.quoted, splits=splits)
+
+    def _put_value(self, value: Value, out: Splitter, *, quoted: bool, splits: bool) -> None:
+        """What an expansion gives: split, unless it is quoted or an assignment."""
+        if quoted and not value:
+            out.literal(Piece("", quoted=True))
+        for piece in value:
+            if quoted or not splits:
+                out.literal(piece._replace(quoted=quoted))
+            else:
+                out.expansion(piece)
 
     def _tilde(
         self, part: syntax.Literal, parts: syntax.Parts, index: int, out: Splitter, expands: set[str], *, assigns: bool,
@@ -634,7 +752,8 @@ class Expander:
 
     def _parameter(self, part: syntax.Parameter, out: Splitter, expands: set[str], *, splits: bool) -> None:
         if part.operator == "bad":
-            raise Skip
+            raise self._refusal()
+        part = part._replace(name=self.meant(part.name))
         if part.is_indirect:
             self._indirect(part, out, expands, splits=splits)
             return
@@ -657,6 +776,9 @@ class Expander:
             if self._substitute(part, found, out, expands, splits=splits):
                 return
             value = self._applied(part, found)
+            if part.operator and part.operator not in DEFAULTS and (part.operator[0] not in "#%" or plain(found or ())):
+                # Nothing that is left of a value is an argument even beside a list.
+                part = part._replace(is_beside_list=False)
         self._put(value, part, out, splits=splits)
 
     def _put(self, value: Value, part: syntax.Parameter, out: Splitter, *, splits: bool) -> None:
@@ -682,9 +804,10 @@ class Expander:
         if part.operator in DEFAULTS:
             value: Value | None = None
             if elements:
-                value = tuple(piece for element in elements for piece in element) or (
-                    (Piece(""),) if len(elements) > 1 else ()
-                )
+                value = tuple(piece for element in elements for piece in element)
+                sure = sum(not is_several(element) for element in elements)
+                if not plain(value) and (sure > 1 or (sure and not splits)):
+                    value = (Piece(" "),)  # several empty ones are something
             elif part.subscript is None and self.state.positional is None:
                 value = (Piece("", None, f"unset variable {part.name}", True),)
             if self._substitute(part, value, out, expands, splits=splits):
@@ -725,13 +848,21 @@ class Expander:
         numbers = [self._calculate(argument)[0] for argument in part.arguments]
         if None in numbers:
             return [(*unknowable("an index"), Piece("", None, "\0many"))]
+        if doubt := next((element for element in elements if is_several(element)), None):
+            return [(*unknowable(reason(doubt)), Piece("", None, "\0many"))]
         start = numbers[0] or 0
+        keys: Sequence[int | str] = range(len(elements))
         if part.subscript is None:
-            elements = [unknowable("the name of the script"), *elements]
+            elements = [self._special("0") or (), *elements]
+            keys = range(len(elements))
+        elif (variable := self.state.variables.get(part.name)) and variable.elements and not variable.is_map:
+            keys = sorted(variable.elements, key=lambda key: (isinstance(key, str), key))
+        last = keys[-1] if keys else -1
         if start < 0:
-            start += len(elements)
+            start += (last if isinstance(last, int) else len(keys) - 1) + 1
             if start < 0:
                 return []
+        start = sum(1 for key in keys if isinstance(key, int) and key < start)
         if len(numbers) == 1:
             return elements[start:]
         count = numbers[1] or 0
@@ -752,6 +883,10 @@ class Expander:
         special = part.name[0].isdigit() or part.name in "#?$!-"
         value = self._special(part.name) if special else self._lookup(part.name, subscript)
         text = plain(value or ())
+        if "u" in self.state.options and (value is None or is_unset(value)):
+            if value is None:
+                raise Stop
+            self.reached = False
         if text is None:
             return unknowable(reason(value or ()))
         return (Piece(str(len(text)), None, reason(value or ()), is_outside(value or ())),)
@@ -781,7 +916,9 @@ class Expander:
             if operator[-1] == "+":
                 if outside:
                     self._untaken_argument(part)
-                if (part.quoted and not list_sign(part.subscript) and part.name != "@") or outside:
+                if (
+                    part.quoted and not part.is_beside_list and not list_sign(part.subscript) and part.name != "@"
+                ) or outside:
                     piece = Piece("", None, "", outside, quoted=part.quoted)
                     out.literal(piece) if part.quoted else out.expansion(piece)
                 return True
@@ -800,10 +937,8 @@ class Expander:
             self.assign(part.name, assigned)
             self._put(assigned, part, out, splits=splits)
             return True
-        inner = Splitter(self.state.ifs)
-        if part.quoted and not argument:
+        if part.quoted and not argument and not part.is_beside_list:
             out.literal(Piece("", None, "", outside, quoted=True))
-        del inner
         self._expand_argument(argument, part, out, expands, splits=splits, outside=outside)
         return True
 
@@ -839,18 +974,20 @@ class Expander:
         """The value after an operator that cuts or replaces."""
         operator = part.operator
         if value is None:
-            if "u" in self.state.options and not operator and part.name not in ("@", "*"):
+            if "u" in self.state.options and operator not in DEFAULTS and part.name not in ("@", "*"):
                 raise Stop
             return ()
+        if "u" in self.state.options and is_unset(value) and operator not in DEFAULTS:
+            self.reached = False
         if not operator or operator in DEFAULTS:
-            if "u" in self.state.options and is_unset(value):
-                self.reached = False
             return value
         text = plain(value)
         if text is None or reason(value):
             for argument in part.arguments:
                 self._commands_in(argument)
-            return unknowable(reason(value)) if text is None or not is_unset(value) else value
+            if text is not None and is_unset(value):
+                return value
+            return (*unknowable(reason(value)), *(value[-1:] if is_several(value) else ()))
         if operator == ":":
             return self._substring(part, value, text)
         if operator in ("^", "^^", ",", ",,"):
@@ -858,12 +995,16 @@ class Expander:
             if pattern is None:
                 return unknowable("a pattern")
             return self._recased(operator, pattern if part.arguments[0] else None, value)
+        if operator in _TRANSFORMS:
+            return self._recased(_TRANSFORMS[operator], None, value)
+        if operator == "@Q":
+            return text_value(single_quoted(text))
         if operator[0] in "@*":
             return unknowable(f"${{{part.name}{operator}}}")
         pattern = self._pattern(part.arguments[0])
         if pattern is None:
             return unknowable("a pattern")
-        self.spend(4 * len(text) * pattern.cost)
+        self.spend(pattern.work(text))
         if operator in ("#", "##"):
             lengths = pattern.prefixes(text)
             return cut_value(value, (lengths[0] if operator == "#" else lengths[-1]) if lengths else 0, len(text))
@@ -887,20 +1028,35 @@ class Expander:
         return tuple(pieces)
 
     def _replaced(self, part: syntax.Parameter, pattern: Pattern, value: Value, text: str) -> Value:
-        replacement = self._one(part.arguments[1]) if len(part.arguments) > 1 else ()
-        if plain(replacement) is None:
-            return unknowable(reason(replacement))
+        given = self._pieces(part.arguments[1]) if len(part.arguments) > 1 else []
+        if plain(tuple(given)) is None:
+            return unknowable(reason(given))
+
+        def replacement(start: int, end: int) -> Value:
+            """What is put in place of a stretch: a `&` that is not quoted stands for it."""
+            made: list[Piece] = []
+            for piece in given:
+                place = 0
+                for sign in () if piece.quoted else re.finditer(r"\\?&", piece.text or ""):
+                    made += cut_value((piece,), place, sign.start())
+                    made += cut_value(value, start, end) if len(sign[0]) == 1 else (Piece("&"),)
+                    place = sign.end()
+                made += cut_value((piece,), place, len(piece.text or "")) if place else (piece,)
+            self.spend(sum(1 + len(piece.text or "") for piece in made))
+            return tuple(piece._replace(quoted=False) for piece in made)
+
         operator = part.operator
         pieces: list[Piece] = []
-        if not part.arguments[0]:
+        if not part.arguments[0] and operator in ("/", "//"):
             return value
         if operator in ("/#", "/%"):
             lengths = pattern.prefixes(text, backwards=operator == "/%")
             if not lengths:
                 return value
+            size = lengths[-1]
             if operator == "/#":
-                return (*replacement, *cut_value(value, lengths[-1], len(text)))
-            return (*cut_value(value, 0, len(text) - lengths[-1]), *replacement)
+                return (*replacement(0, size), *cut_value(value, size, len(text)))
+            return (*cut_value(value, 0, len(text) - size), *replacement(len(text) - size, len(text)))
         place = last = 0
         while place < len(text):
             if pattern.is_literal:
@@ -910,14 +1066,14 @@ class Expander:
                 place, length = found, len(pattern.text)
             else:
                 window = text[place:]
-                self.spend(4 * len(window) * pattern.cost)
+                self.spend(pattern.work(window))
                 lengths = pattern.prefixes(window)
                 length = lengths[-1] if lengths else 0
                 if not length:
                     place += 1
                     continue
-            pieces += [*cut_value(value, last, place), *replacement]
-            self.spend(len(value) + len(replacement) + sum(len(piece.text or "") for piece in replacement))
+            pieces += [*cut_value(value, last, place), *replacement(place, place + length)]
+            self.spend(len(value))
             place = last = place + length
             if operator == "/":
                 break
@@ -1027,8 +1183,11 @@ class Expander:
     arithmetic_outside = False
     _arithmetic_why = ""
 
-    def _calculate(self, parts: syntax.Parts) -> tuple[int | None, bool]:
-        """The value of an arithmetic expression, and whether it rests on what is outside."""
+    def _calculate(self, parts: syntax.Parts, *, is_fatal: bool = True) -> tuple[int | None, bool]:
+        """The value of an arithmetic expression, and whether it rests on what is outside.
+
+        Raises Skip where it cannot be read, unless that may be for want of a variable and would be fatal.
+        """
         value = self._one(parts)
         text = plain(value)
         if text is None:
@@ -1039,7 +1198,8 @@ class Expander:
         try:
             number = self.calculator(text).value()
         except Unreadable:
-            if not outside and not self.arithmetic_outside:
+            self.arithmetic_outside |= outside
+            if not is_fatal or not self.arithmetic_outside:
                 raise Skip from None
             # Bash leaves out the rest of the line, for want of a variable: it is read all the same.
             self._lost, self.reached = self._lost or self.copied(), False

@@ -248,7 +248,8 @@ def _release(draft: Draft, tracebacks: tuple[Traceback, ...], given: str | None)
     version, source = draft.version or given, "printed" if draft.version else "given"
     if not version:
         version, source = told.release, "call-sites" if candidates else "unknown"
-    return Release(version, source, () if version in candidates else candidates, _data_for(version, candidates))
+    others = () if candidates == (version,) or (source != "call-sites" and version in candidates) else candidates
+    return Release(version, source, others, _data_for(version, candidates))
 
 
 def _data_for(version: str | None, candidates: tuple[str, ...]) -> str | None:

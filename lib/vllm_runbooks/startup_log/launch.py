@@ -1,4 +1,10 @@
-"""Find the command or script call that started vLLM where a text shows it, and read its arguments."""
+"""Find the command or script call that started vLLM where a text shows it, and read its arguments.
+
+This is no reader of commands: `shell`, `documents` and `arguments` are, and what is linted, edited or advised goes
+through them. A log arrives line by line and may never end, so here one look at a line says whether a launch begins, or
+goes on, there. Its options are taken as they stand, without a release, expansion or abbreviations: they are used where
+the log prints no arguments of its own, by which facts and conditions are told, and count less than what it prints.
+"""
 
 from __future__ import annotations
 

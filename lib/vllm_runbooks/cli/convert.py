@@ -1,0 +1,65 @@
+"""`vllm-runbooks convert`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vllm_runbooks import checking, issue_views, session
+from vllm_runbooks.cli import output
+from vllm_runbooks.files import store
+from vllm_runbooks.records import IssueSeverity
+
+_STDIN = "standard input"
+
+
+@click.command()
+@click.argument("file", metavar="[FILE|-]", default="-")
+@click.option(
+    "--to",
+    required=True,
+    type=click.Choice(["shell", "docker", "compose", "systemd"]),
+    help="The form to write.",
+)
+@click.option("--vllm", metavar="VERSION", help="Release to write for (default: the image's tag, else the newest).")
+@click.option("--gpus", metavar="SPEC", help="The GPUs there are, as in 8xRTX3090 or A100-80GB.")
+@click.option("--start", type=click.IntRange(min=1), help="Which of several starts in the file (default: the first).")
+@click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Write it there.")
+def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: int | None, out: Path | None) -> int:
+    """Write a start of vLLM in another form: a script as a compose file, a container as a unit, and so on.
+
+    Secrets are written as references to variables, never as values. What the other form does not say, and what is
+    wrong with the start on the release, stands on standard error. Exit status: 0 nothing is wrong, 1 something is, 2
+    the input cannot be read or written so.
+    """
+    name = _STDIN if file == "-" else file
+    text = session.read_text(file)
+    done = checking.convert_text(text, to=to, name=name, vllm=vllm, start=start, gpus=gpus)
+    if out is not None:
+        store(out, done.text)
+        click.echo(f"vllm-runbooks: wrote {out}", err=True)
+    else:
+        output.write(done.text)
+    for line in _remarks(done, to, start):
+        click.echo(line, err=True)
+    wrong = [issue for issue in done.found.issues if issue.severity is not IssueSeverity.INFO]
+    for issue in wrong:
+        said = f"{issue.line}:{issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]"
+        click.echo(f"left: {said}", err=True)
+    click.echo(f"vllm-runbooks: {issue_views.headline(done.found)}", err=True)
+    return int(bool(wrong))
+
+
+def _remarks(done: checking.Converted, to: str, start: int | None) -> list[str]:
+    """What whoever takes the text has to know."""
+    said = []
+    if done.starts > 1 and start is None:
+        said.append(f"first of {done.starts} starts: --start N takes another one")
+    if done.needs:
+        where = "in /etc/vllm.env" if to == "systemd" else "in the environment"
+        said.append(f"set {where}: {', '.join(done.needs)}")
+    said += [f"left out: {each}" for each in done.left_out]
+    if done.is_loopback and to in ("docker", "compose"):
+        said.append("--host: in a container this address is the container's own, so nobody outside reaches the server")
+    return said

@@ -1,0 +1,97 @@
+"""The YAML file that `--config` names: which one it is, and what it says, for whoever has its text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vllm_runbooks.documents import Page, yaml_places
+from vllm_runbooks.documents.starts import Found
+from vllm_runbooks.excerpt import Excerpt, Places
+from vllm_runbooks.shell import Word
+
+MAX_SIZE = 1_000_000
+"""Bytes of a configuration file that is read; no such file is written by hand."""
+_MAX_DEPTH = 20
+_MAX_KEYS = 300
+"""Keys of one file that are judged."""
+SUFFIXES = (".yaml", ".yml")
+"""What the names end with that vLLM takes."""
+_SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
+_NOTHING = ("", "~", "null", "Null", "NULL")
+_WHOLE = re.compile(r"[-+]?[0-9][0-9_]{0,30}\Z", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]{0,30})?\.[0-9_]{0,30}(?:[eE][-+][0-9]{1,3})?\Z", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a configuration file says."""
+
+    values: Mapping[str, Any]
+    """By key, as vLLM's reader of YAML types them."""
+    lines: Mapping[str, int]
+    """In the file, by key, from 1."""
+
+
+def word_of(start: Found) -> Word | None:
+    """The word that names the configuration file of a start; None where there is none, or two."""
+    words = start.words
+    places = [at for at, word in enumerate(words) if word.value == "--config"]
+    return words[places[0] + 1] if len(places) == 1 and places[0] + 1 < len(words) else None
+
+
+def names(page: Page) -> list[str]:
+    """The configuration files that lie beside a script, as its starts name them: one in a container lies elsewhere."""
+    found = []
+    for start in page.starts:
+        word = word_of(start)
+        name = word.value if word is not None else None
+        if name and name.endswith(SUFFIXES) and start.kind in ("shell", "systemd") and "\0" not in name:
+            found.append(name)
+    return list(dict.fromkeys(found))
+
+
+def read(text: str) -> Config | None:
+    """What a file's text says; None where it is no YAML mapping, which vLLM refuses."""
+    if len(text) > MAX_SIZE:
+        return None
+    try:
+        node = yaml_places.read(Excerpt.whole(text))
+    except yaml_places.YamlError:
+        return None
+    if not isinstance(node, yaml_places.Mapping):
+        return None
+    places = Places(text)
+    pairs = node.items()[:_MAX_KEYS]
+    left = [yaml_places.MAX_VISITED]
+    return Config(
+        {key.value: _value(value, left, 0) for key, value in pairs},
+        {key.value: places(key.start).line for key, _ in pairs},
+    )
+
+
+def _value(node: yaml_places.Node, left: list[int], depth: int) -> Any:
+    """A node as the reader of YAML 1.1 makes a value of it; too much of it is cut off."""
+    left[0] -= 1
+    if left[0] < 0 or depth > _MAX_DEPTH:
+        return None
+    if isinstance(node, yaml_places.Sequence):
+        return [_value(item, left, depth + 1) for item in node.items]
+    if isinstance(node, yaml_places.Mapping):
+        return {key.value: _value(value, left, depth + 1) for key, value in node.items()}
+    return _scalar(node.value) if node.style == "plain" else node.value
+
+
+def _scalar(text: str) -> Any:
+    if text in _NOTHING:
+        return None
+    if text.lower() in _SWITCHES and text in (text.lower(), text.upper(), text.capitalize()):
+        return _SWITCHES[text.lower()]
+    if _WHOLE.match(text):
+        digits = text.replace("_", "")
+        if re.match(r"[-+]?0[0-9]", digits):
+            return int(digits, 8) if re.fullmatch(r"[-+]?0[0-7]+", digits) else text
+        return int(digits)
+    return float(text.replace("_", "")) if _FLOAT.match(text) and any(map(str.isdigit, text)) else text

@@ -1,0 +1,292 @@
+"""What moves with a start to another release beside its faults: defaults, replaced variables, the image."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vllm_runbooks import options
+from vllm_runbooks.arguments import Parsed
+from vllm_runbooks.deployment import editing
+from vllm_runbooks.documents import Page
+from vllm_runbooks.documents.starts import Found, Setting
+from vllm_runbooks.excerpt import Replacement
+from vllm_runbooks.lint.option_rules import Tables
+from vllm_runbooks.options import Default, Option, ReleaseData, past, standing
+from vllm_runbooks.records import ChangedDefault, Edit
+from vllm_runbooks.specs import Card, DefaultReview, DefaultReviews
+
+CALLS = ("LLM", "EngineArgs", "AsyncEngineArgs")
+_UNREVIEWED = DefaultReview("api", "", "", writes=True)
+_IMAGE = re.compile(r"(?:docker\.io/)?vllm/vllm-openai:v(\d[\w.]*)\Z", re.ASCII)
+_KEYWORDS = ("None", "True", "False")
+"""Python's words, which no option means as a value."""
+_SWITCHES = {"1": True, "true": True, "True": True, "0": False, "false": False, "False": False}
+
+
+# ---- defaults
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A default that changed, and the change of the start that keeps what was so before."""
+
+    told: ChangedDefault
+    edit: Edit | None = None
+    """None: nothing that the release takes says it."""
+
+
+def changed_defaults(
+    start: Found,
+    parsed: Parsed,
+    releases: tuple[ReleaseData, ReleaseData],
+    reviews: DefaultReviews,
+    *,
+    given: Collection[str],
+    is_idle: Callable[[str], bool],
+    card: Card | None = None,
+) -> Iterator[Moved]:
+    """Settings that a start leaves to a default which matters and differs between two releases.
+
+    `given` are the options that the start sets as the old release reads it. `is_idle` tells the options that the new
+    release takes and does nothing with: nothing is written with these.
+    """
+    before, after = releases
+    known = _arguments(after, start.entry)
+    for dest in dict.fromkeys([*known, *reviews.options]):
+        review = reviews.options.get(dest, _UNREVIEWED)
+        if not {dest, review.former.option if review.former else dest}.isdisjoint({*parsed.flags, *given}):
+            continue
+        if not _counts(review, parsed) or dest not in _arguments(before, start.entry):
+            continue
+        old = _default(before, start.entry, dest, card)
+        new = (
+            _default(after, start.entry, dest, card) if dest in known else Default(review.gone, review.gone is not None)
+        )
+        if not old.is_known or (not new.is_known and (old.value is None or new.depends_on != ("the GPU",))):
+            continue
+        if (new.is_known and old.value == new.value) or _is_nothing(old.value, new.value):
+            continue
+        edit = _kept(dest, old.value, new, review=review, after=after, entry=start.entry, is_idle=is_idle)
+        yield Moved(ChangedDefault(dest, old.value, new.value, explicit=edit is not None, note=review.why), edit)
+    yield from _changed_variables(start, parsed, before, after, reviews)
+
+
+def _counts(review: DefaultReview, parsed: Parsed) -> bool:
+    """Whether a default matters to a start."""
+    return review.matters != "nothing" and (
+        not review.only_with or any(one in parsed.flags for one in review.only_with)
+    )
+
+
+def _arguments(data: ReleaseData, entry: str) -> Mapping[str, Any]:
+    """What a start can be given, by name."""
+    if entry not in CALLS:
+        return data.by_dest
+    own = data.parameters.get(entry, {})
+    return {**data.parameters.get("EngineArgs", {}), **own} if "kwargs" in own or not own else own
+
+
+def _default(data: ReleaseData, entry: str, dest: str, card: Card | None) -> Default:
+    if entry in CALLS:
+        told = data.parameters.get(entry, {}).get(dest, {})
+        if "default" in told:
+            return Default(told["default"], is_known=True)
+    context = "llm" if entry in CALLS else "serve"
+    if card is None:
+        return data.default(dest, context=context)
+    gpu = card.gpu
+    return data.default(dest, context=context, gpu=gpu.name, memory_gib=gpu.memory_gib, capability=gpu.capability)
+
+
+def _is_nothing(*values: Any) -> bool:
+    """Whether all of several defaults say that nothing is set."""
+    return all(value is None or value in ("", {}, [], "None") for value in values)
+
+
+def _kept(
+    dest: str,
+    old: Any,
+    new: Default,
+    *,
+    review: DefaultReview,
+    after: ReleaseData,
+    entry: str,
+    is_idle: Callable[[str], bool],
+) -> Edit | None:
+    """What sets the former default; None where the release has no plain word for it."""
+    name, value, is_reviewed = dest, old, False
+    if review.former is not None and review.former.of == old:
+        name, value, is_reviewed = review.former.option or dest, review.former.value, True
+    option = after.by_dest.get(name)
+    if not review.writes or option is None or option.deprecated or is_idle(option.name):
+        return None
+    if entry in CALLS and name not in _arguments(after, entry):
+        return None
+    # A text without choices names a class or a path of its own release, and what the new release leaves open is no
+    # value: where nobody asked for it, it must not become a demand.
+    is_plain = isinstance(value, (int, float)) or (isinstance(value, str) and option.choices is not None)
+    is_open = new.is_known and new.value is None
+    if not is_reviewed and (not is_plain or is_open):
+        return None
+    return Edit("set", name, value) if is_accepted(option, value) else None
+
+
+def is_accepted(option: Option, value: Any) -> bool:
+    """Whether an option can be given a value."""
+    if isinstance(value, bool):
+        return value in option.flag_values.values()
+    return option.takes_value and value not in _KEYWORDS and (option.choices is None or value in option.choices)
+
+
+def _changed_variables(
+    start: Found, parsed: Parsed, before: ReleaseData, after: ReleaseData, reviews: DefaultReviews
+) -> Iterator[Moved]:
+    for name, review in reviews.environment.items():
+        if name in start.environment or not _counts(review, parsed):
+            continue
+        old, new = _variable(name, before, review), _variable(name, after, review)
+        if old is not None and new is not None and old != new:
+            yield Moved(ChangedDefault(name, old, new, explicit=False, note=review.why))
+
+
+def _variable(name: str, data: ReleaseData, review: DefaultReview) -> Any:
+    """What is so in a release where a variable is not set."""
+    known = data.environment.get(name)
+    if known is not None:
+        return known.default
+    return review.gone if standing(name, data, past()).kind == "gone" else review.early
+
+
+# ---- variables and options that took each other's place
+
+
+def candidates(
+    page: Page, starts: Sequence[tuple[Found, Parsed, ReleaseData]], tables: Tables
+) -> Iterator[tuple[Replacement, ...]]:
+    """Changes of a page, each by itself: whoever takes one reads the page again.
+
+    A variable that its release no longer reads becomes the option that replaced it, and goes where nothing did; an
+    option that the release does not have yet becomes the variable that was before it.
+    """
+    rows = tables["environment.removed"].get("replacements", {})
+    owners: dict[int, list[tuple[Found, Parsed, ReleaseData]]] = {}
+    settings: dict[int, Setting] = {}
+    for start, parsed, data in starts:
+        for name, setting in start.environment.items():
+            if name in rows and name not in data.environment:
+                settings[setting.start] = setting
+                owners.setdefault(setting.start, []).append((start, parsed, data))
+    for at, setting in settings.items():
+        if rows[setting.name].get("instead") is None:
+            yield editing.unset(page, setting)
+            continue
+        wanted = [_as_option(setting, rows[setting.name], parsed, data) for _, parsed, data in owners[at]]
+        made = [
+            editing.edits(page, start, [edit], data) if edit is not None and start.is_certain else ()
+            for edit, (start, _, data) in zip(wanted, owners[at], strict=True)
+        ]
+        if all(made):
+            yield _distinct([*(one for edits in made for one in edits), *editing.unset(page, setting)])
+    for start, parsed, data in starts:
+        yield from _as_variables(page, start, parsed, data, tables)
+
+
+def _distinct(edits: Sequence[Replacement]) -> tuple[Replacement, ...]:
+    return tuple(dict.fromkeys(edits))
+
+
+def _as_option(setting: Setting, row: Mapping[str, Any], parsed: Parsed, data: ReleaseData) -> Edit | None:
+    """The option that says what a variable said; None where that is not certain."""
+    text, how = setting.value.value, row.get("value")
+    named = (row.get("instead") or {}).get("option")
+    option = next((one for one in data.by_dest.values() if named in one.strings), None)
+    if option is None or text is None or how is None or option.deprecated:
+        return None
+    if isinstance(how, Mapping) and "key" in how:
+        return _as_key(option, text, how, parsed, data)
+    value: Any = text if how == "same" else how.get("map", {}).get(text)
+    if value is None or option.dest in parsed.flags:
+        return None
+    return Edit("set", option.dest, value) if is_accepted(option, value) else None
+
+
+def _as_key(option: Option, text: str, how: Mapping[str, Any], parsed: Parsed, data: ReleaseData) -> Edit | None:
+    """A variable as a key of an option's JSON object, beside the keys that are given."""
+    kind = option.type
+    while isinstance(kind, Mapping) and "optional" in kind:
+        kind = kind["optional"]
+    keys = data.objects.get(kind.get("dataclass", ""), {}).get("keys", {}) if isinstance(kind, Mapping) else {}
+    whole = parsed.flags.get(option.dest, {})
+    key = how["key"]
+    if key not in keys or not isinstance(whole, Mapping) or key in whole:
+        return None
+    value = how["map"].get(text) if "map" in how else _typed(text, keys[key].get("type"))
+    if value is None:
+        return None
+    return Edit("set", option.dest, {**whole, key: value, **how.get("with", {})})
+
+
+def _typed(text: str, kind: Any) -> Any:
+    """A variable's text as the value of a key; None where its type is another one."""
+    while isinstance(kind, Mapping) and "optional" in kind:
+        kind = kind["optional"]
+    if kind == "bool":
+        return _SWITCHES.get(text)
+    if isinstance(kind, Mapping) and "enum" in kind:
+        return next((one for one in kind["enum"] if str(one) == text and one is not None), None)
+    if kind == "int":
+        return int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else None
+    return text if kind == "str" and text not in _KEYWORDS else None
+
+
+def _as_variables(
+    page: Page, start: Found, parsed: Parsed, data: ReleaseData, tables: Tables
+) -> Iterator[tuple[Replacement, ...]]:
+    """Options that came later, as the variables that were before them."""
+    if start.entry in CALLS or not start.is_certain:
+        return
+    rows = tables["option.not-there-yet"].get("before", {})
+    replaced = tables["environment.removed"].get("replacements", {})
+    for problem in parsed.problems:
+        index = problem.option_word
+        if problem.kind != "unknown" or index is None or problem.word != index:
+            continue
+        name, equals, glued = (start.words[index].value or "").partition("=")
+        variable = (rows.get(name.lstrip("-"), {}).get("instead") or {}).get("env", "")
+        row = replaced.get(variable, {})
+        if variable not in data.environment or (row.get("instead") or {}).get("option") != name:
+            continue
+        last = index + 1
+        if not equals and last < len(start.words) and not (start.words[last].value or "-").startswith("-"):
+            glued, last = start.words[last].value or "", last + 1
+        value = _said(glued, row.get("value"))
+        removed = editing.without(page, start, index, last, data) if value is not None else ()
+        made = editing.edits(page, start, [Edit("env", variable, value)], data) if removed else ()
+        if made and variable not in start.environment:
+            yield _distinct([*made, *removed])
+
+
+def _said(text: str, how: Any) -> str | None:
+    """What a variable is set to where an option says something; None where that is not certain."""
+    if how == "same":
+        return text or None
+    back = [old for old, new in (how or {}).get("map", {}).items() if new == (text or True)]
+    is_one = len(back) == 1 or all(one in _SWITCHES for one in back)
+    return back[0] if back and is_one else None
+
+
+# ---- image
+
+
+def retagged(start: Found, to: str) -> tuple[Replacement, ...]:
+    """The release in the tag of vLLM's own image replaced, where it stands in the file as it is."""
+    image = start.image
+    tag = _IMAGE.match(image.value or "") if image is not None else None
+    is_known = options.nearest(to).version == to
+    if image is None or tag is None or image.at is None or start.release != tag[1] or not is_known:
+        return ()
+    first, last = image.at[tag.start(1)], image.at[tag.end(1) - 1]
+    return (Replacement(first, last + 1, to),) if last - first == tag.end(1) - 1 - tag.start(1) else ()
