@@ -19,7 +19,8 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
     """No setting of the host reaches a test, nor what another test has told; one test run shares the index's cache."""
     for name in [n for n in os.environ if n.startswith("VLLM_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+    base = tmp_path_factory.getbasetemp()
+    monkeypatch.setenv("XDG_CACHE_HOME", str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"))
     monkeypatch.setenv("PAGER", "cat")
     monkeypatch.setattr(redact, "_shared", redact.Redactor())
 

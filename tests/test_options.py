@@ -39,8 +39,6 @@ def test_the_releases_known_are_the_last_patch_of_each_minor_and_those_of_the_do
         ("0.19.0-cu128", "0.19.0"),
         (" 0.7.0 ", "0.7.2"),
         ("0.10.0", "0.10.2"),
-        ("nightly", NEWEST),
-        ("latest", NEWEST),
     ],
 )
 def test_any_version_is_judged_by_the_nearest_release(asked: str, version: str) -> None:
@@ -51,6 +49,12 @@ def test_any_version_is_judged_by_the_nearest_release(asked: str, version: str) 
     assert asked.strip() == found.asked
     assert not found.is_beyond
     assert not found.is_before
+
+
+@pytest.mark.parametrize("asked", ["nightly", "latest", " Main "])
+def test_a_name_for_the_newest_release_stands_for_its_number(asked: str) -> None:
+    """A sentence about a command names a release that a reader can look up."""
+    assert options.load(asked).asked == NEWEST
 
 
 def test_a_version_outside_of_what_is_known_says_so() -> None:

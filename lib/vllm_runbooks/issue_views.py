@@ -15,6 +15,8 @@ from vllm_runbooks.records import Issue, IssueSeverity, Linted, Migrated, Rule, 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
 _GITHUB_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "notice"}
 _TONES = {IssueSeverity.ERROR: "#cf222e", IssueSeverity.WARNING: "#9a6700", IssueSeverity.INFO: "#0969da"}
+_DIFFERENCE = {"-": "#cf222e", "+": "#1a7f37", "@": "#6e7781"}
+"""Colours of a difference's lines, by their sign."""
 _SOURCES = {
     "given": "as asked",
     "image": "from the image's tag",
@@ -137,6 +139,10 @@ def _result(issue: Issue, file: str, used: Sequence[str]) -> dict[str, Any]:
 
 def issues(found: Linted | Migrated) -> Shown:
     """For a notebook: the issues as a table."""
+    return Shown(text(found, "line"), f"<p>{escape(headline(found))}</p>{_table_of(found.issues)}")
+
+
+def _table_of(issues: Sequence[Issue]) -> str:
     rows = "".join(
         "<tr>"
         f'<td style="text-align:right">{issue.line}:{issue.column}</td>'
@@ -144,12 +150,12 @@ def issues(found: Linted | Migrated) -> Shown:
         f'<td style="text-align:left">{escape(issue.message)}'
         f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code></td>'
         f'<td style="text-align:left"><code>{escape(issue.rule)}</code></td>'
-        f"<td>{'yes' if issue.fix else ''}</td></tr>"
-        for issue in found.issues
+        f'<td style="text-align:left">{"yes" if issue.fix else ""}</td></tr>'
+        for issue in issues
     )
-    head = "<tr><th>place</th><th></th><th style='text-align:left'>what is wrong</th><th>rule</th><th>mended</th></tr>"
-    table = f"<table>{head}{rows}</table>" if rows else ""
-    return Shown(text(found, "line"), f"<p>{escape(headline(found))}</p>{table}")
+    names = ("what is wrong", "rule", "mended")
+    head = "<th>place</th><th></th>" + "".join(f'<th style="text-align:left">{name}</th>' for name in names)
+    return f"<table><tr>{head}</tr>{rows}</table>" if rows else ""
 
 
 def starts(found: Linted) -> Shown:
@@ -180,12 +186,14 @@ def difference(before: str, found: Linted) -> Shown:
     lines = difflib.unified_diff(
         before.splitlines(), (found.fixed or before).splitlines(), "given", "corrected", lineterm=""
     )
-    return script("\n".join(lines) or None)
+    return _compared("\n".join(lines) or None)
 
 
 def migration(found: Migrated) -> Shown:
     """For a notebook: what is wrong on the new release, which defaults moved, and the rewritten text."""
-    told = issues(found)
+    left = [issue for issue in found.issues if issue.fix is None]
+    mends = len(found.issues) - len(left)
+    said = f"{headline(found)}. The rewritten text mends {mends} of them{'; left are:' if left else '.'}"
     rows = "".join(
         f"<tr>{_cell(change.option)}{_cell(_default(change.from_))}{_cell(_default(change.to))}"
         f"{_cell('set in the rewritten text' if change.explicit else 'named only')}{_cell(change.note)}</tr>"
@@ -193,7 +201,19 @@ def migration(found: Migrated) -> Shown:
     )
     head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("option", "default was", "is", "", ""))
     table = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these commands changed.</p>"
-    return Shown(f"{told.plain}\n{changes(found)}", f"{told.html}{table}{script(found.diff or None).html}")
+    plain = "\n".join([said, *(f"line:{issue.line}:{issue.column}: {issue.message}" for issue in left), changes(found)])
+    return Shown(plain, f"<p>{escape(said)}</p>{_table_of(left)}{table}{_compared(found.diff or None).html}")
+
+
+def _compared(body: str | None) -> Shown:
+    """A difference, with what goes and what comes in colours beside their signs."""
+    if body is None:
+        return script(None)
+    shown = []
+    for line in body.split("\n"):
+        tone = _DIFFERENCE.get(line[:1])
+        shown.append(f'<span style="color:{tone}">{escape(line)}</span>' if tone else escape(line))
+    return Shown(body, '<pre style="white-space:pre-wrap">' + "\n".join(shown) + "</pre>")
 
 
 def script(body: str | None) -> Shown:

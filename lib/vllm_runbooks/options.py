@@ -145,6 +145,7 @@ class ReleaseData:
     version: str
     """The release that the data was made from."""
     asked: str
+    """The release that was asked for; where a name such as `latest` asked, the one that it stands for."""
     is_beyond: bool
     """Whether a release newer than any that is known was asked for."""
     is_before: bool
@@ -448,7 +449,7 @@ def load(version: str) -> ReleaseData:
 def _asked(folder: Path, asked: str) -> ReleaseData:
     found = nearest(asked)
     data = _load(folder, found.version)
-    if asked == found.version:
+    if asked == found.version or asked.lower() in _NEWEST:
         return data
     return replace(data, asked=asked, is_beyond=found.is_beyond, is_before=found.is_before)
 

@@ -200,7 +200,7 @@ def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tup
             secrets.hidden(text).splitlines(keepends=True),
             shown.splitlines(keepends=True),
             f"{from_}",
-            f"{judged.release.version}",
+            f"{judged.data().asked}",
         )
     )
     told = Migrated(

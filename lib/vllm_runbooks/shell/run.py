@@ -17,15 +17,13 @@ from typing import NamedTuple
 
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.shell import syntax
+from vllm_runbooks.shell.builtins import BUILTINS, DECLARES, NUMERIC, Shell, as_status, declare, printed, unary
 from vllm_runbooks.shell.expansion import (
     TooMuch,
     Unreadable,
     expand_braces,
-    formatted,
     has_braces,
     search,
-    stretches,
-    unescaped,
 )
 from vllm_runbooks.shell.values import (
     Assignment,
@@ -45,8 +43,6 @@ from vllm_runbooks.shell.values import (
     assignment_word,
     cut_value,
     is_outside,
-    is_several,
-    is_unset,
     merged,
     plain,
     reason,
@@ -57,9 +53,7 @@ from vllm_runbooks.shell.words import (
     FAILURE,
     MOST_NESTED,
     MOST_WORDS,
-    NAME,
     SUCCESS,
-    Expander,
     Signal,
     Skip,
     Status,
@@ -111,10 +105,6 @@ _ANSWERS = frozenset(
 _NOT_FOUND = 127
 _WANTING = Status(1, "given")
 """How a script ends for want of something from outside."""
-_HARMLESS_SOURCES = re.compile(
-    r"(?:^|/)(?:activate|conda\.sh|\.bashrc|\.bash_profile|\.profile|\.zshrc|profile|bashrc)$"
-)
-"""Files that set up a shell, and leave the variables of a script alone."""
 
 
 def run(tree: syntax.Syntax, known: Mapping[str, str]) -> Result:
@@ -144,7 +134,7 @@ class _Turn(NamedTuple):
     """Whether it may have ended the loop."""
 
 
-class _Runner(Expander):
+class _Runner(Shell):
     """Follows the commands of a script."""
 
     def script(self, lines: Sequence[Sequence[syntax.Item]]) -> None:
@@ -430,7 +420,7 @@ class _Runner(Expander):
             case syntax.Condition():
                 try:
                     self._doubt = "a file"
-                    self.status = _status(*self._condition(command), self._doubt)
+                    self.status = as_status(*self._condition(command), self._doubt)
                 except Skip:
                     self.status = FAILURE
         return None
@@ -458,7 +448,7 @@ class _Runner(Expander):
         if body is not None:
             return Input(self.document(body, is_literal=redirection.is_literal))
         if redirection.operator == "<<<":
-            return Input((*self._one(parts), Piece("\n")))
+            return Input((*self.one(parts), Piece("\n")))
         if redirection.operator == "<" and len(parts) == 1:
             (part,) = parts
             if isinstance(part, syntax.Substitution) and part.is_file:
@@ -472,7 +462,7 @@ class _Runner(Expander):
         """The text of a here-document."""
         if is_literal:
             return (Piece(body.text, body.at[: len(body.text)]),)
-        return self._one(syntax.read_document(body))
+        return self.one(syntax.read_document(body))
 
     def _if(self, command: syntax.If) -> Signal | None:
         ends: list[State] = []
@@ -653,7 +643,7 @@ class _Runner(Expander):
         self._step(parts)
 
     def _case(self, command: syntax.Case) -> Signal | None:
-        word = self._one(command.word.parts)
+        word = self.one(command.word.parts)
         text, outside = plain(word), is_outside(word)
         self.status = SUCCESS
         if text is None:
@@ -713,27 +703,27 @@ class _Runner(Expander):
                 return decisive, outside
             return (None if any(result is None for result, _ in results) else not decisive), outside
         words = [operand for operand in operands if isinstance(operand, syntax.WordNode)]
-        first = self._one(words[0].parts)
+        first = self.one(words[0].parts)
         if len(words) == 1:
-            return self._unary(operator, first)
+            return unary(self, operator, first)
         outside = is_outside(first)
         text = plain(first)
         if operator in ("=", "!="):
             pattern = self._pattern(words[1].parts, is_tested=True)
-            outside |= is_outside(self._one(words[1].parts))
+            outside |= is_outside(self.one(words[1].parts))
             if pattern is None or text is None:
                 return None, outside
             self.spend(pattern.work(text))
             return pattern.matches(text) == (operator == "="), outside
         if operator == "=~":
             return self._searched(text, words[1].parts), outside
-        second = self._one(words[1].parts)
+        second = self.one(words[1].parts)
         outside |= is_outside(second)
-        if operator in _NUMERIC:
+        if operator in NUMERIC:
             numbers = [self._number(value) for value in (first, second)]
             if numbers[0] is None or numbers[1] is None:
                 return None, outside
-            return _NUMERIC[operator](numbers[0], numbers[1]), outside
+            return NUMERIC[operator](numbers[0], numbers[1]), outside
         other = plain(second)
         if text is None or other is None or operator not in "<>":
             return None, outside
@@ -762,131 +752,6 @@ class _Runner(Expander):
             return self.calculator(text).value()
         except Unreadable:
             raise Skip from None
-
-    def _unary(self, operator: str, value: Value) -> tuple[bool | None, bool]:
-        text = plain(value)
-        outside = is_outside(value)
-        if operator in ("-n", "-z"):
-            if text is None:
-                if any(piece.text for piece in value):
-                    return operator == "-n", outside
-                return None, outside
-            return bool(text) == (operator == "-n"), outside
-        if operator in ("-v", "-R") and text is not None:
-            name, _, subscript = text.partition("[")
-            found = self._lookup(name, subscript.rstrip("]") or None)
-            return (None if found and found[0].text is None else found is not None and not is_unset(found)), (
-                outside or bool(found and is_unset(found))
-            )
-        if operator == "-o" and text is not None:
-            return None, outside
-        return None, outside
-
-    def test(self, fields: Sequence[Field]) -> tuple[bool | None, bool]:
-        """Whether `test` or `[` holds for its arguments."""
-        values = [tuple(item.pieces) for item in fields if not (item.is_absent)]
-        outside = any(is_outside(item.pieces) for item in fields)
-        if any(item.is_many for item in fields):
-            return None, outside
-        texts = [plain(value) for value in values]
-        try:
-            return self._test_words(list(zip(texts, values, strict=True)), 0), outside
-        except Unreadable:
-            return False, outside
-
-    def _test_words(self, words: list[tuple[str | None, Value]], depth: int) -> bool | None:
-        if depth > MOST_NESTED:
-            raise TooMuch
-        size = len(words)
-        texts = [text for text, _ in words]
-        if size == 0:
-            return False
-        if size == 1:
-            return self._unary("-n", words[0][1])[0]
-        if size == 2:
-            if texts[0] == "!":
-                return _not(self._test_words(words[1:], depth + 1))
-            return self._unary(self._operator(texts[0]), words[1][1])[0]
-        if size == 3:
-            if texts[1] in _COMPARES or texts[1] in _NUMERIC or texts[1] in ("-nt", "-ot", "-ef"):
-                return self._compare(str(texts[1]), texts[0], texts[2])
-            if texts[1] in ("-a", "-o"):
-                one, two = (self._test_words([word], depth + 1) for word in (words[0], words[2]))
-                return _both(one, two) if texts[1] == "-a" else _either(one, two)
-            if texts[0] == "!":
-                return _not(self._test_words(words[1:], depth + 1))
-            if texts[0] == "(" and texts[2] == ")":
-                return self._test_words(words[1:2], depth + 1)
-            if None in texts:
-                return None
-            raise Unreadable
-        if size == 4 and texts[0] == "!":
-            return _not(self._test_words(words[1:], depth + 1))
-        if size == 4 and texts[0] == "(" and texts[-1] == ")":
-            return self._test_words(words[1:-1], depth + 1)
-        if None in texts:
-            return None
-        result, rest = self._test_or(words, 0)
-        if rest < size:
-            raise Unreadable
-        return result
-
-    def _test_or(self, words: list[tuple[str | None, Value]], place: int) -> tuple[bool | None, int]:
-        """Terms joined by -a and -o, from a place on; and where they end."""
-        alternatives: list[bool | None] = []
-        while True:
-            result, place = self._test_term(words, place)
-            while place < len(words) and words[place][0] == "-a":
-                other, place = self._test_term(words, place + 1)
-                result = _both(result, other)
-            alternatives.append(result)
-            if place >= len(words) or words[place][0] != "-o":
-                break
-            place += 1
-        result = alternatives[0]
-        for other in alternatives[1:]:
-            result = _either(result, other)
-        return result, place
-
-    def _test_term(self, words: list[tuple[str | None, Value]], place: int) -> tuple[bool | None, int]:
-        negated = False
-        while place < len(words) and words[place][0] == "!":
-            negated, place = not negated, place + 1
-        left = words[place][0] if place < len(words) else None
-        if left is None:
-            raise Unreadable
-        following = words[place + 1][0] if place + 2 < len(words) else None
-        result: bool | None
-        if left == "(":
-            self._depth += 1
-            if self._depth > MOST_NESTED:
-                raise TooMuch
-            result, place = self._test_or(words, place + 1)
-            self._depth -= 1
-            if place >= len(words) or words[place][0] != ")":
-                raise Unreadable
-            place += 1
-        elif following in _COMPARES or following in _NUMERIC or following in ("-nt", "-ot", "-ef"):
-            result, place = self._compare(str(following), left, words[place + 2][0]), place + 3
-        elif re.fullmatch(r"-[a-zA-Z]", left) and place + 1 < len(words):
-            result, place = self._unary(left, words[place + 1][1])[0], place + 2
-        else:
-            result, place = bool(left), place + 1
-        return (_not(result) if negated else result), place
-
-    def _operator(self, text: str | None) -> str:
-        if text is None or not re.fullmatch(r"-[a-zA-Z]", text):
-            raise Unreadable
-        return text
-
-    def _compare(self, operator: str, left: str | None, right: str | None) -> bool | None:
-        if left is None or right is None or operator in ("-nt", "-ot", "-ef"):
-            return None
-        if operator in _COMPARES:
-            return _COMPARES[operator](left, right)
-        if not (_INTEGER.fullmatch(left) and _INTEGER.fullmatch(right)):
-            raise Unreadable
-        return _NUMERIC[operator](int(left), int(right))
 
     # Simple commands
 
@@ -922,23 +787,23 @@ class _Runner(Expander):
         if not words and not declared:
             self._failed = False
             for assignment in command.assignments:
-                self._assign(assignment, is_listed=True)
+                self.assign_node(assignment, is_listed=True)
             self.status = FAILURE if self._failed else self._answer or SUCCESS
             return None
         name = words[0].value if words else None
         if (
             name in ("command", "builtin")
             and len(words) > 1
-            and (words[1].value in _BUILTINS or words[1].value in _DECLARES)
+            and (words[1].value in BUILTINS or words[1].value in DECLARES)
         ):
             fields, words, name = fields[1:], words[1:], words[1].value
-        if name in _DECLARES:
-            self._declare(str(name), fields[1:], words[1:], declared)
+        if name in DECLARES:
+            declare(self, str(name), fields[1:], words[1:], declared)
             return None
         if name is not None and name in self.state.functions:
             return self._call(self.state.functions[name], fields, command)
-        if name in _BUILTINS:
-            return self._with(command.assignments, lambda: _BUILTINS[name](self, fields, words, command))
+        if name in BUILTINS:
+            return self._with(command.assignments, lambda: BUILTINS[name](self, fields, words, command))
         self.invoke(words, command)
         if name == "exec" and len(words) > 1:
             self.traps = []
@@ -946,7 +811,7 @@ class _Runner(Expander):
         if name in ("bash", "sh", "dash", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"):
             self._shell(fields)
         self.status = _outcome(name)
-        self.write(self.printed(name, fields[1:]))
+        self.write(printed(self, name, fields[1:]))
         return None
 
     def _with(self, assignments: Sequence[syntax.AssignmentNode], go: Callable[[], Signal | None]) -> Signal | None:
@@ -956,26 +821,16 @@ class _Runner(Expander):
             return go()
         saved = {node.name: self.state.variables.get(node.name) for node in assignments}
         for node in assignments:
-            self._assign(node)
-            self._export(node.name)
+            self.assign_node(node)
+            self.export(node.name)
         try:
             return go()
         finally:
             for name, variable in saved.items():
                 self._restore(name, variable)
 
-    def printed(self, name: str | None, fields: Sequence[Field]) -> Value:
-        """What a program prints that does nothing else."""
-        values = [tuple(item.pieces) for item in fields]
-        if name not in _PRINTS or any(reason(v) if name != "echo" else plain(v) is None for v in values):
-            return unknowable("command substitution")
-        try:
-            return _PRINTS[name](self, values)
-        except Unreadable:
-            return unknowable("command substitution")
-
     def _is_declaration(self, words: Sequence[Word]) -> bool:
-        return bool(words) and words[0].value in _DECLARES
+        return bool(words) and words[0].value in DECLARES
 
     def _has_command(self, assignment: syntax.AssignmentNode) -> bool:
         return any(isinstance(part, syntax.Substitution) for part in assignment.value.parts)
@@ -993,7 +848,7 @@ class _Runner(Expander):
                     saved.setdefault(node.name, self.state.variables.get(node.name))
                     value = self._value_of(node)
                     if node.is_appended:
-                        value = self._appended(node.name, value, is_integer=False)
+                        value = self.appended(node.name, value, is_integer=False)
                     word = as_whole_word(value, node.value)
                     assigned.append(Assignment(node.name, word, node.start, node.end, exported=True))
                     self.state.variables[node.name] = Variable(value, is_exported=True)
@@ -1041,9 +896,9 @@ class _Runner(Expander):
         self.state.positional = [as_element(item) for item in fields[1:]]
         self.calls.append({})
         for assignment in self._assignable(command.assignments):
-            self._local(assignment.name)
-            self._assign(assignment)
-            self._export(assignment.name)
+            self.make_local(assignment.name)
+            self.assign_node(assignment)
+            self.export(assignment.name)
         try:
             signal = self._command(body)
         finally:
@@ -1109,500 +964,3 @@ def _may_fail(command: syntax.Command) -> bool:
     if isinstance(command, syntax.Group):
         return command.is_subshell
     return isinstance(command, syntax.Simple | syntax.Calculation | syntax.Condition)
-
-
-# Tests
-
-_INTEGER = re.compile(r"\s*[-+]?\d{1,18}\s*", re.ASCII)
-_NUMERIC: dict[str, Callable[[int, int], bool]] = {
-    "-eq": lambda a, b: a == b,
-    "-ne": lambda a, b: a != b,
-    "-lt": lambda a, b: a < b,
-    "-le": lambda a, b: a <= b,
-    "-gt": lambda a, b: a > b,
-    "-ge": lambda a, b: a >= b,
-}
-_COMPARES: dict[str, Callable[[str, str], bool]] = {
-    "=": lambda a, b: a == b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    ">": lambda a, b: a > b,
-}
-
-
-def _not(value: bool | None) -> bool | None:  # noqa: FBT001 - logic with three values
-    return None if value is None else not value
-
-
-def _both(one: bool | None, two: bool | None) -> bool | None:  # noqa: FBT001 - logic with three values
-    if one is False or two is False:
-        return False
-    return None if one is None or two is None else True
-
-
-def _either(one: bool | None, two: bool | None) -> bool | None:  # noqa: FBT001 - logic with three values
-    return _not(_both(_not(one), _not(two)))
-
-
-def _status(result: bool | None, outside: bool, why: str) -> Status:  # noqa: FBT001 - as conditions return them
-    return Status(None if result is None else int(not result), "given" if outside else "certain", why)
-
-
-# Builtins
-
-_DECLARES = frozenset({"declare", "typeset", "export", "readonly", "local"})
-_Builtin = Callable[[_Runner, Sequence[Field], Sequence[Word], syntax.Simple], "Signal | None"]
-
-
-def _true(runner: _Runner, *_: object) -> None:
-    runner.status = SUCCESS
-
-
-def _false(runner: _Runner, *_: object) -> None:
-    runner.status = FAILURE
-
-
-def _test(runner: _Runner, fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
-    arguments = list(fields[1:])
-    if words[0].value == "[":
-        if not arguments or plain(tuple(arguments[-1].pieces)) != "]":
-            runner.status = Status(2)
-            return
-        arguments.pop()
-    unknown = next((piece.why for item in arguments for piece in item.pieces if piece.text is None), "a file")
-    runner.status = _status(*runner.test(arguments), unknown)
-
-
-def _exit(runner: _Runner, fields: Sequence[Field], *_: object) -> Signal:
-    runner.status = _code(fields, runner.status)
-    return Signal("exit")
-
-
-def _return(runner: _Runner, fields: Sequence[Field], *_: object) -> Signal | None:
-    runner.status = _code(fields, runner.status)
-    if not runner.calls:
-        runner.status = FAILURE
-        return None
-    return Signal("return")
-
-
-def _code(fields: Sequence[Field], status: Status) -> Status:
-    if len(fields) < 2:
-        return status
-    text = plain(tuple(fields[1].pieces))
-    return Status(int(text) & 255 if text and _INTEGER.fullmatch(text) else None)
-
-
-def _break(runner: _Runner, fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> Signal:
-    runner.status = SUCCESS
-    text = plain(tuple(fields[1].pieces)) if len(fields) > 1 else "1"
-    return Signal(str(words[0].value), int(text) if text and text.isdecimal() and 0 < len(text) < 6 else 1)
-
-
-def _eval(runner: _Runner, fields: Sequence[Field], *_: object) -> Signal | None:
-    pieces: list[Piece] = []
-    for index, item in enumerate(fields[1:]):
-        if index:
-            pieces.append(Piece(" ", None))
-        pieces += item.pieces
-    return runner.nested_script(tuple(pieces), runner.place)
-
-
-def _source(runner: _Runner, fields: Sequence[Field], *_: object) -> None:
-    path = plain(tuple(fields[1].pieces)) if len(fields) > 1 else None
-    runner.status = Status(0, "assumed")
-    raw = path or "".join(piece.text or "" for item in fields[1:2] for piece in item.pieces)
-    if _HARMLESS_SOURCES.search(raw):
-        return
-    state = runner.state
-    runner.spend(len(state.variables))
-    state.variables = {name: Variable(unknowable("sourced file")) for name in state.variables}
-    state.unset.clear()
-    state.sourced, state.environment, state.ifs = True, None, None
-    state.ifs = " \t\n"
-
-
-def _set_options(runner: _Runner, fields: Sequence[Field], *_: object) -> None:
-    runner.status = SUCCESS
-    letters = set(runner.state.options)
-    long = {"errexit": "e", "nounset": "u", "allexport": "a", "noglob": "f", "pipefail": "pipefail"}
-    index = 1
-    while index < len(fields):
-        text = plain(tuple(fields[index].pieces))
-        if text is None:
-            runner.state.positional = [unknowable("a condition")]
-            return
-        if text == "--" or text[:1] not in ("-", "+") or len(text) < 2:
-            break
-        change = letters.add if text[0] == "-" else letters.discard
-        for letter in text[1:]:
-            if letter == "o":
-                index += 1
-                name = plain(tuple(fields[index].pieces)) if index < len(fields) else None
-                change(long.get(name or "", "-"))
-            else:
-                change(letter)
-        index += 1
-    runner.state.options = frozenset(letters)
-    if index < len(fields):
-        text = plain(tuple(fields[index].pieces))
-        first = index + 1 if text in ("--", "-") else index
-        runner.state.positional = [as_element(item) for item in fields[first:]]
-
-
-def _shift(runner: _Runner, fields: Sequence[Field], *_: object) -> None:
-    text = plain(tuple(fields[1].pieces)) if len(fields) > 1 else "1"
-    positional = runner.state.positional
-    if positional is None:
-        runner.status = Status(1, "given")
-        return
-    if text is None or not text.isdecimal() or any(is_several(value) for value in positional):
-        given = unknowable("a condition") if text is not None else fields[1].pieces
-        why = reason(next((value for value in positional if is_several(value)), given))
-        runner.state.positional = [(*unknowable(why), Piece("", None, "\0many"))]
-        runner.status = Status(None)
-        return
-    count = int(text) if len(text) < 8 else len(positional) + 1
-    runner.status = SUCCESS if count <= len(positional) else FAILURE
-    if count <= len(positional):
-        del positional[:count]
-
-
-def _unset(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
-    runner.status = SUCCESS
-    is_function = False
-    for word in words[1:]:
-        if word.value in ("-f", "-v", "-n"):
-            is_function = word.value == "-f"
-            continue
-        if word.value is None:
-            continue
-        name, bracket, subscript = word.value.partition("[")
-        variable = runner.state.variables.get(name)
-        if variable and variable.is_readonly:
-            runner.status = FAILURE
-        elif is_function or (variable is None and name in runner.state.functions and name not in runner.known):
-            runner.state.functions.pop(name, None)
-        elif bracket and variable and variable.elements is not None:
-            key: str | int = subscript.rstrip("]")
-            if not variable.is_map:
-                key = int(key) if str(key).isdecimal() and len(str(key)) < 9 else -1
-            elements = {k: v for k, v in variable.elements.items() if k != key}
-            runner.spend(len(elements))
-            runner.state.variables[name] = replace(variable, elements=elements)
-        else:
-            runner.forget(name)
-
-
-def _options(words: Sequence[Word], taking: str) -> tuple[dict[str, str], list[Word]]:
-    """The options of a builtin, those in `taking` with their values; and the words after them."""
-    found: dict[str, str] = {}
-    index = 1
-    while index < len(words) and (text := words[index].value or "")[:1] == "-" and len(text) > 1:
-        index += 1
-        if text == "--":
-            break
-        for place, letter in enumerate(text[1:], 2):
-            found[letter] = ""
-            if letter in taking:
-                found[letter] = text[place:]
-                if place == len(text) and index < len(words):
-                    found[letter], index = words[index].value or "", index + 1
-                break
-    return found, list(words[index:])
-
-
-def _count(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() and len(text) < 8 else None
-
-
-def _read(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
-    given, rest = _options(words, "adinNptu")
-    names = [name for word in rest if (name := runner.meant(word.value or ""))]
-    source = runner.input if given.get("u", "0") == "0" else Input(None)
-    line, is_whole = source.taken((given.get("d", "\n") or "\0")[0], _count(given.get("n", given.get("N"))))
-    escaped: set[int] = set()
-    while line is not None and "r" not in given:
-        line, is_cut = _unescaped(line, escaped)
-        if not (is_cut and is_whole):
-            break
-        following, is_whole = source.taken("\n")
-        line = (*line, *(following or ()))
-    ifs = runner.state.ifs
-    if line is None or ifs is None:
-        runner.status = Status(None)
-        value = unknowable(source.why)
-        if "a" in given:
-            runner.set_list(given["a"], [(*value, Piece("", None, "\0many"))])
-        for name in names or (["REPLY"] if "a" not in given else []):
-            runner.assign(name, value)
-        return
-    runner.status = SUCCESS if is_whole else FAILURE
-    text = plain(line) or ""
-    runner.spend(4 * len(text))
-    if "a" in given:
-        runner.set_list(given["a"], [cut_value(line, *part) for part in stretches(text, escaped, ifs, None)])
-    elif not names:
-        runner.assign("REPLY", line)
-    else:
-        parts = stretches(text, escaped, ifs if "N" not in given else "", len(names))
-        for name, part in zip(names, parts, strict=True):
-            runner.assign(name, cut_value(line, *part))
-
-
-def _unescaped(line: Value, escaped: set[int]) -> tuple[Value, bool]:
-    """A line without the backslashes that `read` takes out; whether one at its end joins it to the next."""
-    text = plain(line) or ""
-    pieces: list[Piece] = []
-    size = last = place = 0
-    while (place := text.find("\\", place)) >= 0:
-        pieces += cut_value(line, last, place)
-        size += place - last
-        if place + 1 == len(text):
-            return tuple(pieces), True
-        escaped.add(size)
-        last, place = place + 1, place + 2
-    return (*pieces, *cut_value(line, last, len(text))), False
-
-
-def _mapfile(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
-    given, names = _options(words, "dnOsuCc")
-    source = runner.input if given.get("u", "0") == "0" else Input(None)
-    delimiter = (given.get("d", "\n") or "\0")[0]
-    elements: list[Value] = []
-    is_whole = True
-    while is_whole:
-        line, is_whole = source.taken(delimiter)
-        runner.spend(1 + len(plain(line or ()) or ""))
-        if line is None:
-            elements = [(*unknowable(source.why), Piece("", None, "\0many"))]
-        elif line or is_whole:
-            elements.append((*line, Piece(delimiter)) if is_whole and "t" not in given else line)
-    if count := _count(given.get("s")):
-        elements = elements[count:]
-    if count := _count(given.get("n")):
-        elements = elements[:count]
-    runner.set_list((names[0].value if names else None) or "MAPFILE", elements)
-    runner.status = SUCCESS
-
-
-def _printf(runner: _Runner, fields: Sequence[Field], words: Sequence[Word], command: syntax.Simple) -> None:
-    runner.status = SUCCESS
-    if len(words) < 3 or words[1].value != "-v" or words[2].value is None:
-        runner.invoke(list(words), command)
-        runner.write(runner.printed("printf", fields[1:]))
-        return
-    name, bracket, subscript = words[2].value.partition("[")
-    value = runner.printed("printf", fields[3:])
-    if not NAME.fullmatch(name):
-        runner.status = FAILURE
-    elif bracket:
-        runner.set_element(name, subscript.removesuffix("]"), value)
-    else:
-        runner.assign(name, value)
-
-
-# What is printed by programs that do nothing else
-
-
-def _echo(_: _Runner, values: list[Value]) -> Value:
-    end, is_escaped = "\n", False
-    while values and re.fullmatch(r"-[neE]+", option := plain(values[0]) or ""):
-        end = "" if "n" in option else end
-        is_escaped = option.rfind("e") > option.rfind("E") or (is_escaped and "E" not in option)
-        values = values[1:]
-    joined = [piece for value in values for piece in (Piece(" "), *value)][1:]
-    if is_escaped:
-        joined = [Piece(unescaped(plain(tuple(joined)) or ""))]
-    return (*(piece._replace(quoted=False) for piece in joined), Piece(end))
-
-
-def _formatted(runner: _Runner, values: list[Value]) -> Value:
-    texts = [plain(value) or "" for value in values]
-    texts = texts[texts[:1] == ["--"] :]
-    if len(texts) == 2 and texts[0] in ("%s", "%s\n"):
-        return (*values[-1], *text_value(texts[0][2:]))
-    if not texts:
-        return ()
-    text, is_sound = formatted(texts[0], texts[1:])
-    if not is_sound:
-        runner.status = FAILURE
-    return text_value(text)
-
-
-def _cat(runner: _Runner, values: list[Value]) -> Value:
-    if values and [plain(value) for value in values] != ["-"]:
-        raise Unreadable
-    value = runner.input.rest()
-    return value if value is not None else unknowable(runner.input.why)
-
-
-def _basename(_: _Runner, values: list[Value]) -> Value:
-    if not values or len(values) > 2:
-        raise Unreadable
-    text = (plain(values[0]) or "").rstrip("/")
-    start = text.rfind("/") + 1
-    suffix = plain(values[1]) or "" if len(values) > 1 else ""
-    end = len(text) - len(suffix) if text.endswith(suffix) and len(text) - len(suffix) > start else len(text)
-    if not text or text.startswith("-"):
-        raise Unreadable
-    return (*cut_value(values[0], start, end), Piece("\n"))
-
-
-def _dirname(_: _Runner, values: list[Value]) -> Value:
-    if len(values) != 1:
-        raise Unreadable
-    head, slash, _name = (plain(values[0]) or "").rstrip("/").rpartition("/")
-    head = head.rstrip("/")
-    if _name.startswith("-") and not slash:
-        raise Unreadable
-    return (*(cut_value(values[0], 0, len(head)) if head else (Piece("/" if slash else "."),)), Piece("\n"))
-
-
-def _seq(runner: _Runner, values: list[Value]) -> Value:
-    texts = [plain(value) or "" for value in values]
-    if not 1 <= len(texts) <= 3 or not all(re.fullmatch(r"-?(0|[1-9]\d{0,8})", text) for text in texts):
-        raise Unreadable
-    numbers = [int(text) for text in texts]
-    first, last = (1, *numbers)[-2:] if len(numbers) < 3 else (numbers[0], numbers[2])
-    step = numbers[1] if len(numbers) == 3 else 1
-    if not step:
-        raise Unreadable
-    found = range(first, last + (1 if step > 0 else -1), step)
-    if len(found) > MOST_WORDS:
-        raise TooMuch
-    runner.spend(8 * len(found))
-    return text_value("".join(f"{number}\n" for number in found))
-
-
-_PRINTS: dict[str | None, Callable[[_Runner, list[Value]], Value]] = {
-    "echo": _echo,
-    "printf": _formatted,
-    "cat": _cat,
-    "basename": _basename,
-    "dirname": _dirname,
-    "seq": _seq,
-}
-
-
-def _let(runner: _Runner, fields: Sequence[Field], *_: object) -> None:
-    runner.status = FAILURE
-    for item in fields[1:]:
-        text = plain(tuple(item.pieces))
-        if text is None:
-            runner.status = Status(None)
-            continue
-        try:
-            number = runner.calculator(text).value()
-        except Unreadable:
-            runner.status = FAILURE
-            return
-        outside = is_outside(item.pieces) or runner.arithmetic_outside
-        runner.status = Status(None if number is None else int(not number), "given" if outside else "certain")
-
-
-def _wait(runner: _Runner, *_: object) -> None:
-    runner.waited()
-    runner.status = Status(0, "assumed")
-
-
-def _trap(runner: _Runner, fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
-    runner.status = SUCCESS
-    runner.is_trapped = True
-    if len(words) > 2 and any(word.value in ("EXIT", "0") for word in words[2:]):
-        runner.traps = [] if words[1].value in ("-", "") else [tuple(fields[1].pieces)]
-    if len(words) > 2 and any(word.value == "ERR" for word in words[2:]):
-        runner.error_trap = () if words[1].value in ("-", "") else tuple(fields[1].pieces)
-
-
-def _cd(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], command: syntax.Simple) -> None:
-    runner.invoke(list(words), command)
-    runner.state.variables.pop("PWD", None)
-    runner.status = Status(0, "assumed")
-
-
-def _getopts(runner: _Runner, fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
-    if len(words) < 3 or not words[2].value or not NAME.fullmatch(words[2].value):
-        runner.status = Status(2)
-        return
-    name = words[2].value
-    values = [tuple(item.pieces) for item in fields[3:]] or runner.state.positional
-    index = _count(plain(runner.value_of("OPTIND") or ()) or "1")
-    allowed = words[1].value
-    if values is None or allowed is None or index is None or None in map(plain, values):
-        runner.status = Status(1, "given") if values is None else Status(None)
-        for changed in (name, "OPTARG", "OPTIND"):
-            runner.assign(changed, unknowable("unset variable @"))
-        return
-    texts = [plain(value) or "" for value in values]
-    at = runner.cluster[1] if runner.cluster[0] == index else 1
-    argument = texts[index - 1] if 0 < index <= len(texts) else ""
-    found: Value | None = None
-    if at == 1 and (argument == "--" or not re.match(r"-.", argument)):
-        runner.status, option = FAILURE, "?"
-        index += argument == "--"
-    else:
-        runner.status, option = SUCCESS, argument[at]
-        at += 1
-        is_silent = allowed.startswith(":")
-        place = allowed.find(option, is_silent) if option != ":" else -1
-        wants = place >= 0 and allowed[place + 1 : place + 2] == ":"
-        if wants and at < len(argument):
-            found, at = cut_value(values[index - 1], at, len(argument)), len(argument)
-        elif wants and index < len(texts):
-            found, index = values[index], index + 1
-        elif wants or place < 0:
-            found = text_value(option) if is_silent else None
-            option = ":" if wants and is_silent else "?"
-        if at >= len(argument):
-            index, at = index + 1, 1
-    runner.cluster = index, at
-    runner.assign(name, text_value(option))
-    runner.assign("OPTIND", text_value(str(index)))
-    if found is None:
-        runner.forget("OPTARG")
-    else:
-        runner.assign("OPTARG", tuple(piece._replace(quoted=False) for piece in found))
-
-
-def _shopt(runner: _Runner, _fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
-    given, names = _options(words, "")
-    named = {str(word.value) for word in names}
-    if "s" in given:
-        runner.state.options |= named
-    elif "u" in given:
-        runner.state.options -= named
-    runner.status = SUCCESS if set(given) & set("su") else Status(None)
-
-
-_BUILTINS: dict[str | None, _Builtin] = {
-    ":": _true,
-    "true": _true,
-    "false": _false,
-    "test": _test,
-    "[": _test,
-    "exit": _exit,
-    "return": _return,
-    "break": _break,
-    "continue": _break,
-    "eval": _eval,
-    "source": _source,
-    ".": _source,
-    "set": _set_options,
-    "shift": _shift,
-    "unset": _unset,
-    "read": _read,
-    "mapfile": _mapfile,
-    "readarray": _mapfile,
-    "shopt": _shopt,
-    "printf": _printf,
-    "let": _let,
-    "wait": _wait,
-    "trap": _trap,
-    "cd": _cd,
-    "pushd": _cd,
-    "popd": _cd,
-    "getopts": _getopts,
-    **dict.fromkeys(("alias", "unalias", "hash", "ulimit", "umask", "disown", "jobs", "enable"), _true),
-}

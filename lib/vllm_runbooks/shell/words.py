@@ -40,12 +40,10 @@ from vllm_runbooks.shell.values import (
     is_several,
     is_unset,
     list_sign,
-    places_of,
     plain,
     reason,
     text_value,
     unknowable,
-    without_start,
 )
 
 MOST_WORDS = 100_000
@@ -226,9 +224,9 @@ class Expander:
         return made
 
     def _value_of(self, node: syntax.AssignmentNode) -> Value:
-        return self._one(node.value.parts, assigns=True) if node.elements is None else unknowable("a list")
+        return self.one(node.value.parts, assigns=True) if node.elements is None else unknowable("a list")
 
-    def _assign(
+    def assign_node(
         self, node: syntax.AssignmentNode, *, is_listed: bool = False, exports: bool = False, is_map: bool = False,
         is_integer: bool = False, value: Value | None = None,
     ) -> None:  # fmt: skip
@@ -237,21 +235,21 @@ class Expander:
         if old and old.is_readonly:
             raise self._refusal()
         if exports or "a" in self.state.options:
-            self._export(node.name)
+            self.export(node.name)
             old = self.state.variables.get(node.name)
         exported = bool(old and old.is_exported)
         if node.elements is not None:
             self._assign_elements(node, is_map=is_map or bool(old and old.is_map))
             word = Word(None, node.value.start, node.value.end, node.value.raw, "a list")
         else:
-            value = self._one(node.value.parts, assigns=True) if value is None else value
+            value = self.one(node.value.parts, assigns=True) if value is None else value
             if node.subscript is not None:
                 self._set_element(node, value)
             else:
                 if is_integer or (old and old.is_integer):
                     value = self._integer(value)
                 if node.is_appended:
-                    value = self._appended(node.name, value, is_integer=is_integer or bool(old and old.is_integer))
+                    value = self.appended(node.name, value, is_integer=is_integer or bool(old and old.is_integer))
                 self.assign(node.name, value)
             word = as_whole_word(value, node.value)
         if is_listed:
@@ -268,7 +266,7 @@ class Expander:
         outside = is_outside(value) or self.arithmetic_outside
         return (Piece(None if number is None else str(number), None, reason(value) or self._arithmetic_why, outside),)
 
-    def _appended(self, name: str, value: Value, *, is_integer: bool) -> Value:
+    def appended(self, name: str, value: Value, *, is_integer: bool) -> Value:
         old = self._lookup(name, None) or ()
         if is_integer:
             return self._integer(text_value(f"({plain(old) or 0})+({plain(value)})"))
@@ -359,7 +357,7 @@ class Expander:
                 found += [(None, as_element(item)) for item in made]
                 continue
             key = self._key(element.subscript, is_map=is_map)
-            value = self._one(element.word.parts)
+            value = self.one(element.word.parts)
             found.append((key, value) if key is not None else (0, (*unknowable("an index"), Piece("", None, "\0many"))))
         return found
 
@@ -381,7 +379,7 @@ class Expander:
         self.state.variables[node.name] = replace(old, value=None, elements=elements)
 
     def _key(self, parts: syntax.Parts, *, is_map: bool) -> int | str | None:
-        text = plain(self._one(parts))
+        text = plain(self.one(parts))
         if text is None or is_map:
             return text
         try:
@@ -390,118 +388,18 @@ class Expander:
             raise Skip from None
         return number
 
-    def _export(self, name: str) -> None:
+    def export(self, name: str) -> None:
         old = self.state.variables.get(name) or Variable()
         if not old.is_exported:
             self.state.variables[name] = replace(old, is_exported=True)
             self.state.environment = None
 
-    def _local(self, name: str) -> None:
+    def make_local(self, name: str) -> None:
         if self.calls and name not in self.calls[-1]:
             old = self.state.variables.get(name)
             self.calls[-1][name] = old
             self.state.variables[name] = Variable(is_exported=bool(old and old.is_exported))
             self.state.unset.discard(name)
-
-    def _declare(
-        self, builtin: str, fields: Sequence[Field], words: Sequence[Word],
-        declared: Sequence[syntax.AssignmentNode],
-    ) -> None:  # fmt: skip
-        """`declare`, `typeset`, `local`, `export` and `readonly`."""
-        letters = "".join(w.value[1:] for w in words if w.value and w.value[0] == "-")
-        removed = "".join(w.value[1:] for w in words if w.value and w.value[0] == "+")
-        exports = (builtin == "export" and "n" not in letters) or (builtin != "export" and "x" in letters)
-        is_local = builtin == "local" or (builtin in ("declare", "typeset") and "g" not in letters)
-        self.status = SUCCESS
-        is_readonly = builtin == "readonly" or "r" in letters
-        if "p" in letters or (builtin == "export" and "f" in letters) or "f" in letters or "F" in letters:
-            return
-        values = [None if made.elements is not None else self._one(made.value.parts, assigns=True) for made in declared]
-        for node, value in zip(declared, values, strict=True):
-            if is_local and self.calls:
-                self._local(node.name)
-            if "n" in letters and builtin != "export":
-                self.state.variables[node.name] = Variable(target=plain(value or ()) or "")
-                continue
-            try:
-                self._declared(node, value, letters, removed, exports=exports)
-            except (Skip, Stop):
-                self.status = FAILURE
-                continue
-            if is_readonly:
-                self._protect(node.name)
-            if any(isinstance(part, syntax.Substitution) for part in node.value.parts):
-                self.status = Status(0, "assumed")
-        for item, word in zip(fields, words, strict=True):
-            self._declare_word(builtin, item, word, letters, removed, exports=exports, is_local=is_local)
-
-    def _declare_word(
-        self, builtin: str, item: Field, word: Word, letters: str, removed: str, *, exports: bool, is_local: bool
-    ) -> None:
-        """A word of a declaration that is no assignment as it is written: a name, or one that is expanded."""
-        text = "".join(piece.text or "" for piece in item.pieces[:1]) if word.value is None else word.value
-        if text[:1] in ("-", "+") or (word.value is None and "=" not in text):
-            return
-        name, sign, _ = text.partition("=")
-        is_appended = bool(sign) and name.endswith("+")
-        name = name.removesuffix("+") if sign else name
-        if not NAME.fullmatch(name):
-            self.status = FAILURE
-            return
-        if is_local:
-            self._local(name)
-        self._flag(name, letters, removed)
-        if sign:
-            value = without_start(item.pieces, len(name) + 1 + is_appended)
-            if is_appended:
-                value = self._appended(name, value, is_integer=False)
-            self.assign(name, tuple(piece._replace(quoted=False) for piece in value))
-        elif name not in self.state.variables and not exports:
-            self.state.variables[name] = Variable()
-        if exports:
-            if name not in self.state.variables and name not in self.state.unset:
-                self.state.variables[name] = Variable(self._lookup(name, None))
-            self._export(name)
-        if builtin == "export" and "n" in letters:
-            self.state.variables[name] = replace(self.state.variables[name], is_exported=False)
-            self.state.environment = None
-        if (builtin == "readonly" or "r" in letters) and name in self.state.variables:
-            self._protect(name)
-        current = self._lookup(name, None)
-        if exports or sign:
-            known = Word(
-                None if current is None or reason(current) else plain(current), word.start, word.end, word.raw,
-                reason(current or ()), places_of(current or ()),
-            )  # fmt: skip
-            self.result.assignments.append(Assignment(name, known, word.start, word.end, exports))
-
-    def _declared(
-        self, node: syntax.AssignmentNode, value: Value | None, letters: str, removed: str, *, exports: bool
-    ) -> None:
-        """One assignment of a declaration."""
-        self._flag(node.name, letters, removed)
-        self._assign(
-            node, is_listed=True, exports=exports, is_map="A" in letters, is_integer="i" in letters, value=value
-        )
-
-    def _protect(self, name: str) -> None:
-        self.state.variables[name] = replace(self.state.variables[name], is_readonly=True)
-
-    def _flag(self, name: str, letters: str, removed: str) -> None:
-        """Attributes that a declaration gives."""
-        if not set(letters) & set("aAixlu") and "x" not in removed:
-            return
-        old = self.state.variables.get(name) or Variable()
-        if "A" in letters or "a" in letters:
-            old = replace(old, elements=old.elements if old.elements is not None else {}, is_map="A" in letters)
-        if "i" in letters:
-            old = replace(old, is_integer=True)
-        if "l" in letters or "u" in letters:
-            old = replace(old, case="l" if "l" in letters else "u")
-        if "x" in removed:
-            old = replace(old, is_exported=False)
-        self.state.variables[name] = old
-        self.state.environment = None
 
     # Expansion
 
@@ -541,9 +439,9 @@ class Expander:
         self._bad_index(subscript)
         return (Piece("", None, f"unset variable {name}", True),)
 
-    def value_of(self, name: str) -> Value | None:
-        """The value of a variable; None: it has none."""
-        return self._lookup(name, None)
+    def value_of(self, name: str, subscript: str | int | None = None) -> Value | None:
+        """The value of a variable, or of one of its elements; None: it has none."""
+        return self._lookup(name, subscript)
 
     def forget(self, name: str) -> None:
         """Take a variable away."""
@@ -635,7 +533,7 @@ class Expander:
                 fields = [item for item in fields if not has_glob(item)]
         return fields, frozenset(expands)
 
-    def _one(self, parts: syntax.Parts, *, assigns: bool = False) -> Value:
+    def one(self, parts: syntax.Parts, *, assigns: bool = False) -> Value:
         """The value of a word that is not split."""
         splitter = Splitter("")
         self._expand(parts, splitter, set(), assigns=assigns, splits=False)
@@ -931,7 +829,7 @@ class Expander:
             raise Stop
         (argument,) = part.arguments
         if operator[-1] == "=":
-            assigned = self._one(argument)
+            assigned = self.one(argument)
             if outside:
                 assigned = tuple(piece._replace(outside=True) for piece in assigned)
             self.assign(part.name, assigned)
@@ -963,7 +861,7 @@ class Expander:
     def _commands_in(self, parts: syntax.Parts) -> None:
         """Run the commands that stand in a word."""
         if any(isinstance(part, syntax.Substitution) for part in parts):
-            self._one(parts)
+            self.one(parts)
 
     def _untaken_argument(self, part: syntax.Parameter) -> None:
         for argument in part.arguments:
@@ -1188,7 +1086,7 @@ class Expander:
 
         Raises Skip where it cannot be read, unless that may be for want of a variable and would be fatal.
         """
-        value = self._one(parts)
+        value = self.one(parts)
         text = plain(value)
         if text is None:
             self._arithmetic_why = reason(value)
