@@ -71,6 +71,13 @@ HARMLESS = [
 ]  # fmt: skip
 
 
+def test_the_end_of_a_key_whose_beginning_is_cut_off_is_hidden() -> None:
+    """A log that was cut by `tail` shows the last lines of a key only; the lines before them stay."""
+    tail = PEM.partition("\n")[2]
+
+    assert redact_text(f"loading weights took 3\n{tail}\nready\n") == "loading weights took 3\n[secret-1]\nready\n"
+
+
 @pytest.mark.parametrize("text", [*ISSUED, *NAMED, PEM, PEM.replace("\n", "\\n"), PEM.rpartition("\n")[0]])
 def test_secrets_are_replaced(text: str) -> None:
     """Each kind of secret is gone, and replacing again changes nothing."""

@@ -242,6 +242,9 @@ _PEM_LINE = _Pattern(
     re.ASCII,
 )
 """Of a private key whose end is not shown: what goes on behind its beginning, and each further line."""
+_PEM_TAIL = re.compile(r"[\s│|>]{0,8}(?P<body>[A-Za-z0-9+/]{2,200}={0,2})[ \t\r]{0,4}\n", re.ASCII)
+_PEM_LINE_REACH = 260
+"""Characters within which a line of a key begins: the longest one, with its frame."""
 _MAX_KEY_LINES, _SHORTEST_KEY_LINE = 400, 16
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/]{32,200}={0,2}", re.ASCII)
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,12000}={0,2}", re.ASCII)
@@ -447,7 +450,7 @@ def _stretches(text: str, known: Iterable[str]) -> Iterator[tuple[int, int]]:
     encoded = [end for _, end in _encoded(text, known)]
     if not (present or names or encoded or coded):
         return
-    position, begun, end, following, length = 0, -1, 0, 0, len(text)
+    position, begun, end, done, following, length = 0, -1, 0, 0, 0, len(text)
     while position < length:
         newline = text.find("\n", position)
         stop = newline + 1 if newline >= 0 else length
@@ -465,11 +468,13 @@ def _stretches(text: str, known: Iterable[str]) -> Iterator[tuple[int, int]]:
             following = FOLLOWING
             if "private key" in low and (pem := _PEM.search(text, position, stop)):
                 stop = max(stop, _end_of_key(text, pem))
+            elif "private key" in low and (pem := _PEM_END.search(text, position, stop)):
+                begun = min(begun, max(_start_of_key(text, pem.start()), done))
         elif following:
             following -= 1
         elif begun >= 0:
             yield begun, end
-            begun = -1
+            begun, done = -1, end
         position = end = stop
     if begun >= 0:
         yield begun, end
@@ -552,6 +557,12 @@ def _plain(text: str, known: Iterable[str] = (), *, encoded: bool = True) -> lis
     for match in _PEM.finditer(text):
         if not found or match.start() >= found[-1].end:
             found.append(Secret(match.start(), _end_of_key(text, match), "private_key", match.start()))
+    begun = [secret.start for secret in found]
+    for match in _PEM_END.finditer(text) if "-----END" in text else ():
+        before = bisect_right(begun, match.start()) - 1
+        start = _start_of_key(text, match.start())
+        if start < match.start() and (before < 0 or found[before].end <= match.start()):
+            found.append(Secret(start, match.end(), "private_key", start))
     lowered = text.lower()
     for match in _URL.finditer(text) if "@" in text and "://" in text else ():
         group = "value" if match["value"] else "only"
@@ -612,6 +623,21 @@ def _is_key(value: str) -> bool:
         and (sum(c.isdigit() for c in piece) >= 3 or (_turns(piece) >= 4 and any(c.isdigit() for c in piece)))
         for piece in re.split(r"[_-]", value)
     )
+
+
+def _start_of_key(text: str, end: int) -> int:
+    """Where that part of a private key begins whose first line is not shown: its lines but the last are of one length."""
+    start, length = end, 0
+    for number in range(_MAX_KEY_LINES):
+        before = text.rfind("\n", max(start - _PEM_LINE_REACH, 0), max(start - 1, 0)) + 1
+        if not before and start > _PEM_LINE_REACH:
+            break
+        line = _PEM_TAIL.fullmatch(text, before, start)
+        if line is None or (number > 1 and len(line["body"]) != length):
+            break
+        length = len(line["body"]) if number else 0
+        start = before
+    return start
 
 
 def _end_of_key(text: str, begin: re.Match[str]) -> int:
