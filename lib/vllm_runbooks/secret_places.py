@@ -626,7 +626,7 @@ def _is_key(value: str) -> bool:
 
 
 def _start_of_key(text: str, end: int) -> int:
-    """Where that part of a private key begins whose first line is not shown: its lines but the last are of one length."""
+    """Where a private key begins whose first line is not shown: all lines but the last are of one length."""
     start, length = end, 0
     for number in range(_MAX_KEY_LINES):
         before = text.rfind("\n", max(start - _PEM_LINE_REACH, 0), max(start - 1, 0)) + 1
