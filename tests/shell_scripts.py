@@ -234,22 +234,28 @@ def in_our_order(said: list[shell.Invocation], runs: list[Run]) -> list[Run]:
     for invocation in said:
         values = tuple(word.value for word in program(invocation))
         same = [run for run in left if run.words == values] if None not in values else []
-        told = [(i, invocation.environment[name]) for i, name in enumerate(EXPORTED) if name in invocation.environment]
-        run = next(
-            (run for run in same if all(v in (None, run.exported[i]) for i, v in told)), same[0] if same else None
-        )
+        run = next((run for run in same if finds(invocation, run)), same[0] if same else None)
         if run:
             left.remove(run)
         places.append(run or invocation)
     for place in places:
         if isinstance(place, shell.Invocation):
-            fitting = next((run for run in left if fits(program(place), run.words)), None)
+            fitting = next((run for run in left if fits(program(place), run.words) and finds(place, run)), None)
             if fitting:
                 left.remove(fitting)
                 ordered.append(fitting)
         else:
             ordered.append(place)
     return [*ordered, *left]
+
+
+def finds(invocation: shell.Invocation, run: Run) -> bool:
+    """Whether what a program found exported is what we say is exported to it."""
+    told = invocation.environment
+    return all(
+        (name in told and told[name] in (None, value)) or (name not in told and value is None)
+        for name, value in zip(EXPORTED, run.exported, strict=True)
+    )
 
 
 def fits(words: tuple[shell.Word, ...], run: tuple[str | None, ...]) -> bool:
@@ -357,7 +363,9 @@ class Grammar:
         lines += [self.statement() for _ in range(self.chance.randint(2, 7))]
         lines.append("wait")
         end = "" if self.often(0.1) else "\n"
-        return re.sub(r"\$\$+", "$", "\n".join(lines) + end).replace("[*]^^", "[*]")
+        text = re.sub(r"\$+(\$|(?=\(x\)))", r"\1", "\n".join(lines) + end).replace("[*]^^", "[*]")
+        # A comment hides what goes on behind it: the rest, on lines of its own, would run whatever it begins with.
+        return re.sub(r"  # a comment with 'quotes(?=.)", "", text)
 
     def name(self) -> str:
         return self.chance.choice(NAMES)
@@ -856,7 +864,7 @@ PRODUCTIONS: dict[str, tuple[str, ...]] = {
         "( <program><args> )", "{ <program><args>; } 2>/dev/null", "<program><args> && <program> ok || <program> failed", "! <program><args>", "time <program><args>",
         "if <program><args>; then <program> up; fi", "echo starting; <program><args>", "command <program><args>", 'A=<word> B=<word> <program> "$A"<args>',
         '2>&1 <program> >../o<args> <<< "$A"', "<program> --json '{\"a\": 1}' --b \"{\\\"c\\\": \\\"$A\\\"}\" {\"d\":2,\"e\":3}", "eval \"<program> <plain> '$B'\"", "bash -c '<program> \"$1\" $0' zero <word>",
-        'CMD=(<program> <word>); CMD+=(<word>); "${CMD[@]}"', "CMD=\"<program> $B\"; CMD+=\" --x '1 2'\"; $CMD; eval \"$CMD\"",
+        '{ CMD=(<program> <word>); CMD+=(<word>); "${CMD[@]}"; }', "CMD=\"<program> $B\"; CMD+=\" --x '1 2'\"; $CMD; eval \"$CMD\"",
     ),
     "program": ("vllm", "vllm serve", "python3 -m vllm.entrypoints.openai.api_server", "ray start", "docker run"),
     "after": ("", "", " 2>&1 | cat", " # done", "  &>../all", " || true", ";"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from test_documents import TEXTS
 from vllm_runbooks import arguments, deployment, documents, options
-from vllm_runbooks.deployment import Deployment, editing
+from vllm_runbooks.deployment import Deployment, editing, forms
 from vllm_runbooks.documents.starts import Found
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.excerpt import applied
@@ -429,3 +430,105 @@ def test_a_variable_is_taken_out_with_what_is_there_for_it(name: str, text: str,
     made = editing.unset(page, setting)
 
     assert (applied(text, made) if made else None) == expected
+
+
+DOCKER = "docker run {} vllm/vllm-openai:v0.9.1 --model m\n"
+RESERVED = "    deploy: {resources: {reservations: {devices: [{device_ids: ['4', '5']}]}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "inside", "outside"),
+    [
+        ("a.sh", "CUDA_VISIBLE_DEVICES=2,3 vllm serve m\n", "2,3", "2,3"),
+        ("a.sh", DOCKER.format("--gpus device=4"), "4", "4"),
+        ("a.sh", DOCKER.format("""--gpus '"device=4,5"' -e CUDA_VISIBLE_DEVICES=1"""), "5", "5"),
+        ("a.sh", DOCKER.format("--gpus all -e CUDA_VISIBLE_DEVICES=2,3"), "2,3", "2,3"),
+        ("a.sh", DOCKER.format("--gpus all"), None, None),
+        ("c.yaml", f"{SERVICE}    command: --model m\n{RESERVED}", "4,5", "4,5"),
+        ("c.yaml", f"{SERVICE}    command: --model m\n    environment: [NVIDIA_VISIBLE_DEVICES=3]\n", "3", "3"),
+    ],
+)
+@pytest.mark.parametrize("to", forms.WRITERS)
+def test_a_start_keeps_its_gpus_in_every_form(
+    name: str, text: str, inside: str | None, outside: str | None, to: str
+) -> None:
+    """A container is given them and counts from 0, so that no variable names them there; elsewhere one does."""
+    release = options.load("0.9.2")
+    written, _ = forms.converted(documents.read(text, name).starts[0], to, release)
+    (found,) = documents.read(written, forms.FILES[to]).starts
+    is_contained = to in ("docker", "compose")
+    given = found.gpus and found.gpus.devices
+
+    assert (",".join(given) if given else None) == (inside if is_contained else outside)
+    assert ("VISIBLE_DEVICES" in written) is (not is_contained and outside is not None)
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [("--gpus all", ()), ("--gpus device=4", ()), ("--gpus 2", ("how many GPUs it is given",))],
+)
+def test_gpus_that_a_variable_cannot_name_are_left_out(given: str, left: tuple[str, ...]) -> None:
+    """Outside of a container nobody counts them out."""
+    (found,) = documents.read(DOCKER.format(given), "a.sh").starts
+
+    assert tuple(one.split(";")[0] for one in forms.left_out(found, "shell")) == left
+    assert forms.left_out(found, "compose") == ()
+
+
+def test_only_vllms_own_image_is_replaced_by_that_of_the_release() -> None:
+    """A mirror, a build of another kind and an image of a digest are kept."""
+    (found,) = documents.read("docker run vllm/vllm-openai:v0.8.5 --model m\n", "a.sh").starts
+    own = "vllm/vllm-openai"
+    kept = [f"a.example/{own}:v0.8.5", f"{own}:nightly", f"{own}:v0.8.5-x86_64", f"{own}:v0.8.5@sha256:00", "me/vllm:1"]
+    release = options.load("0.9.2")
+
+    assert "vllm/vllm-openai:v0.9.2" in forms.converted(found, "docker", release)[0]
+    for image in kept:
+        other = replace(found, image=replace(found.image, value=image)) if found.image else found
+        assert image in forms.converted(other, "docker", release)[0]
+
+
+COMMENTED = {
+    "an item": (
+        "c.yaml",
+        SERVICE + "    command:\n      - --model=m\n      - --swap-space=4 # keep why\n      - --port=1\n",
+        SERVICE + "    command:\n      - --model=m\n      # keep why\n      - --port=1\n",
+    ),
+    "an item and its value": (
+        "c.yaml",
+        SERVICE + '    command:\n    - --model=m\n    - --swap-space   # swap\n    # more\n    - "4" # four\n',
+        SERVICE + "    command:\n    - --model=m\n    # swap\n    # more\n    # four\n",
+    ),
+    "between brackets": (
+        "c.yaml",
+        SERVICE + '    command: ["--model=m", # model\n      "--swap-space",  # gone\n      "4",\n      "--port=1"]\n',
+        SERVICE + '    command: ["--model=m", # model\n      # gone\n      "--port=1"]\n',
+    ),
+    "a container file": (
+        "Dockerfile",
+        'FROM vllm/vllm-openai\nENTRYPOINT ["vllm","serve","m", \\\n  # keep why\n  "--swap-space","4"]\n',
+        'FROM vllm/vllm-openai\nENTRYPOINT ["vllm","serve","m" \\\n  # keep why\n  ]\n',
+    ),
+    "Python": (
+        "a.py",
+        'import subprocess\nsubprocess.run(["vllm", "serve", "m",  # model\n    "--swap-space", "4",  # keep\n])\n',
+        'import subprocess\nsubprocess.run(["vllm", "serve", "m",  # model\n    # keep\n])\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", COMMENTED)
+def test_comments_of_what_is_removed_stay(kind: str, release: ReleaseData) -> None:
+    """Whoever wrote one has a reason to read it again: it becomes a line of its own at the same indentation."""
+    name, text, expected = COMMENTED[kind]
+
+    assert expected == edited(text, name, [Edit("remove", "swap_space")], release)
+
+
+def test_an_option_is_removed_from_a_quotation() -> None:
+    """The marks in front of its line go with it."""
+    text = "> vllm serve m \\\n>   --swap-space 4 \\\n>   --port 8000\n"
+
+    assert edited(text, "a.txt", [Edit("remove", "swap_space")], options.load("0.11.0")) == (
+        "> vllm serve m \\\n>   --port 8000\n"
+    )

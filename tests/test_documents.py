@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from cost import LIMIT, growth
 from vllm_runbooks import documents
-from vllm_runbooks.documents import Page, pages, starts, yaml_places
+from vllm_runbooks.documents import Page, formats, images, pages, starts, yaml_places
 from vllm_runbooks.documents.starts import Found
 from vllm_runbooks.excerpt import Excerpt, Places, applied
 
@@ -347,6 +347,36 @@ def test_release_and_gpus_are_read_where_they_are_written(
     assert (release, devices, count) == (found.release, gpus.devices, gpus.count)
 
 
+@pytest.mark.parametrize("entry", ["{} --model m", "--entrypoint vllm {} serve m", "{} sh -c 'vllm serve m'"])
+@pytest.mark.parametrize(
+    ("given", "variable", "seen", "count"),
+    [
+        ("--gpus all", "", None, None),
+        ("--gpus 2", "", None, 2),
+        ("--gpus all", "-e CUDA_VISIBLE_DEVICES=2,3", ("2", "3"), 2),
+        ("--gpus device=4", "-e CUDA_VISIBLE_DEVICES=0", ("4",), 1),
+        ("""--gpus '"device=4,5"'""", "-e CUDA_VISIBLE_DEVICES=1", ("5",), 1),
+        ("""--gpus '"device=4,5"'""", "-e CUDA_VISIBLE_DEVICES=4,5", ("4", "5"), 2),
+        ("""--gpus '"device=4,5"'""", "-e NVIDIA_VISIBLE_DEVICES=all", ("4", "5"), 2),
+        ("--gpus 2", "-e CUDA_VISIBLE_DEVICES=1", None, 1),
+        ("--gpus 2", "-e CUDA_VISIBLE_DEVICES=GPU-1a", ("GPU-1a",), 1),
+        ("", "-e NVIDIA_VISIBLE_DEVICES=3", ("3",), 1),
+    ],
+)
+def test_a_variable_leaves_some_of_the_gpus_that_a_container_is_given(
+    entry: str, given: str, variable: str, seen: tuple[str, ...] | None, count: int | None
+) -> None:
+    """It counts them from 0, whatever the host calls them; one that names others says nothing, and is told apart."""
+    command = f"docker run {given} {variable} {entry.format('vllm/vllm-openai:v0.9.1')}\n"
+    (found,) = documents.read(command, "run.sh").starts
+    gpus = found.gpus or starts.Gpus()
+    alone = documents.read(command.replace(f" {variable} ", " "), "run.sh").starts[0].gpus or starts.Gpus()
+    own = found.given or starts.Gpus()
+
+    assert (gpus.devices, gpus.count) == (seen, count)
+    assert (own.devices, own.count) == ((alone.devices, alone.count) if given else (None, None))
+
+
 @pytest.mark.parametrize(
     ("image", "release"),
     [
@@ -362,7 +392,7 @@ def test_release_and_gpus_are_read_where_they_are_written(
 )
 def test_only_tags_that_count_as_vllm_does_name_a_release(image: str, release: str | None) -> None:
     """An image of another publisher has a numbering of its own."""
-    assert release == starts.release_of(image)
+    assert release == images.release_of(image)
 
 
 def test_arguments_of_a_call_are_read_as_literals() -> None:
@@ -548,6 +578,20 @@ def test_a_script_is_told_from_a_page(text: str, kind: str, words: list[str] | N
         assert words == [seen(one)[2] for one in page.starts]
     elif "loop" in text:
         assert [seen(one)[2] for one in page.starts] == ["m --port 1", "m --port 2"]
+
+
+def test_a_letter_begins_a_sentence_only_where_it_is_a_word() -> None:
+    """`a` and `I` are; a program of one letter begins a command."""
+    assert {"a", "i"} == {word for word in formats._OPENING if len(word) == 1}
+    assert documents.read("r --quiet\no -x 1\nu --yes\nvllm serve m --port 1\n").kind == "shell"
+
+
+def test_what_a_script_writes_does_not_make_it_a_page() -> None:
+    """A fence in a here-document belongs to the other file."""
+    fence = "```bash\nvllm serve other\n```\n"
+    script = f"cat > README.md <<'EOF'\n# Title\n{fence}EOF\nvllm serve m --port 1\n"
+
+    assert [documents.read(text).kind for text in (script, fence)] == ["shell", "page"]
 
 
 @pytest.mark.parametrize(
@@ -845,6 +889,9 @@ def hostile(size: int) -> dict[str, str]:
         "heredocs": "cat <<EOF > a.sh\n" * (size // 17) + "vllm serve a",
         "environment": "FROM vllm\nENV A=" + '"\\"' * (size // 3),
         "shells": 'bash -c "' * (size // 9) + "vllm serve a",
+        "run in": "A_B=1vllm serve a/b --x " * (size // 24),
+        "session": "```console\n" + "$ vllm serve m \\ # x\n  --a 1\n" * (size // 28),
+        "comments": "```console\n$ vllm serve m \\ # x\n" + "# x\n" * (size // 4) + "  --a 1\n",
     }
 
 
@@ -963,3 +1010,193 @@ def test_an_indented_block_keeps_its_lines(end: str) -> None:
 
     assert block.text.text == end.join(["from vllm import LLM", "LLM('a',", "    seed=3)", "", ""])
     assert [one.keywords[1].value for one in documents.read(text, "a.rst").starts] == [3]
+
+
+def meant(text: str, name: str) -> str:
+    """The text with the edits of all its troubles made, until none is left."""
+    for _ in range(4):
+        text = applied(text, [edit for one in documents.read(text, name).troubles for edit in one.edits])
+    return text
+
+
+SESSION = "# page\n```console\n{}```\n"
+CUT_SESSIONS = {
+    "comment": (
+        "$ vllm serve m --port 1 \\ # two cards\n    --seed 2\nINFO up\n",
+        "comment-after-continuation",
+        "# two cards\n$ vllm serve m --port 1 \\\n    --seed 2\nINFO up\n",
+    ),
+    "comments and prompts": (
+        "(v) u@h:~$ vllm serve m \\ # one\n>   --port 1 \\ # two\n>   --seed 2\n  INFO up\n",
+        "comment-after-continuation",
+        "# one\n# two\n(v) u@h:~$ vllm serve m \\\n>   --port 1 \\\n>   --seed 2\n  INFO up\n",
+    ),
+    "comment line": (
+        "$ vllm serve m --port 1 \\\n    # x\n    --seed 2\n",
+        "comment-line-after-continuation",
+        "# x\n$ vllm serve m --port 1 \\\n    --seed 2\n",
+    ),
+    "empty line": (
+        "$ vllm serve m --port 1 \\\n\n    --seed 2\n$ ls\n",
+        "empty-line-after-continuation",
+        "$ vllm serve m --port 1 \\\n    --seed 2\n$ ls\n",
+    ),
+    "blank": (
+        "$ vllm serve m --port 1 \\ \n    --seed 2\nINFO up\n",
+        "blank-after-continuation",
+        "$ vllm serve m --port 1 \\\n    --seed 2\nINFO up\n",
+    ),
+    "nothing": (
+        "$ vllm serve m --port 1\n    --seed 2\nINFO up\n",
+        "missing-continuation",
+        "$ vllm serve m --port 1 \\\n    --seed 2\nINFO up\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CUT_SESSIONS)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_command_cut_in_a_recorded_session_is_joined(name: str, end: str) -> None:
+    """The lines below the prompt are no output where they go on with the command: no option is dropped."""
+    text, kind, expected = CUT_SESSIONS[name]
+    text, expected = (SESSION.format(one).replace("\n", end) for one in (text, expected))
+    fixed = meant(text, "a.md")
+
+    assert kind in {one.kind for one in documents.read(text, "a.md").troubles}
+    assert expected.replace("\r", "") == fixed.replace("\r", "")
+    assert [[word.value for word in one.words] for one in documents.read(fixed, "a.md").starts] == [
+        ["m", "--port", "1", "--seed", "2"]
+    ]
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["INFO up\n  --seed 2\n", "  indented output\n", "$ vllm serve --help\n  --seed SEED  A number.\n"],
+)
+def test_output_below_a_command_is_no_part_of_it(output: str) -> None:
+    """What a program printed is not run."""
+    text = SESSION.format(f"$ vllm serve m --port 1\n{output}")
+
+    assert [[word.value for word in one.words] for one in documents.read(text, "a.md").starts if one.words] == [
+        ["m", "--port", "1"]
+    ]
+    assert documents.read(text, "a.md").troubles == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("> vllm serve m \\\n>   --port 1 \\\n>   --seed 2\n", "vllm serve m \\\n  --port 1 \\\n  --seed 2\n"),
+        ("> vllm serve m --port 1 --seed 2\n", "vllm serve m --port 1 --seed 2\n"),
+        (
+            "> export HF_HOME=/x\n> cd /x\n> vllm serve \\\n>   m --port 1 --seed 2\n",
+            "export HF_HOME=/x\ncd /x\nvllm serve \\\n  m --port 1 --seed 2\n",
+        ),
+        (
+            "export HF_HOME=/x vllm serve m --port 1 --seed 2\n",
+            "HF_HOME=/x vllm serve m --port 1 --seed 2\n",
+        ),
+        (
+            "bash -c 'export A=1 B=\"x y\" nohup vllm serve m --port 1 --seed 2'\n",
+            "bash -c 'A=1 B=\"x y\" nohup vllm serve m --port 1 --seed 2'\n",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["run.sh", ""])
+def test_a_command_that_the_shell_does_not_see_is_read_as_meant(text: str, expected: str, name: str) -> None:
+    """Behind the prompt `>`, or among the names of an `export`: the start is judged, and mended it is one."""
+    for one in (text, meant(text, name)):
+        (found,) = documents.read(one, name).starts
+        assert [word.value for word in found.words] == ["m", "--port", "1", "--seed", "2"]
+    assert expected == meant(text, name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "> out.log vllm serve m --port 1\n",
+        "vllm serve m \\\n  > vllm 2>&1\n",
+        "> vllm echo serve\nvllm serve m\n",
+        "export MODEL=m && vllm serve $MODEL\n",
+        "export VLLM_HOST_IP=10.0.0.1; vllm serve m\n",
+    ],
+)
+def test_a_redirection_and_an_export_that_are_meant_stay(text: str) -> None:
+    """A file may have any name but that of a program with its arguments behind it."""
+    page = documents.read(text, "run.sh")
+
+    assert page.troubles == ()
+    assert [one.words[0].value for one in page.starts] == ["m"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "environment"),
+    [
+        ("vllmserve org/M--tensor-parallel-size 2--swap-space 4", "org/M --tensor-parallel-size 2 --swap-space 4", {}),
+        ("vllm serveorg/M --swap-space 4", "org/M --swap-space 4", {}),
+        ("vllm serve--model org/M --port 1", "--model org/M --port 1", {}),
+        (
+            "export NCCL_DEBUG=WARNINGvllm serve org/M--tensor-parallel-size 2--swap-space 4",
+            "org/M --tensor-parallel-size 2 --swap-space 4",
+            {"NCCL_DEBUG": "WARNING"},
+        ),
+        ("A_B=1 CUDA_VISIBLE_DEVICES=0,1vllm serve org/M --port 1", "org/M --port 1", {"A_B": "1"}),
+        ("The vllmserve wrapper reads configs/serving.", None, {}),
+        ("He says that vllm serves org/M with --port 1 and more.", None, {}),
+        ("My-vllm serve org/M--port 1 is another program, I say.", None, {}),
+        ("A vllm server/client pair takes --port 1 for both.", None, {}),
+    ],
+)
+def test_a_command_that_ran_into_its_neighbours_is_found(
+    text: str, words: str | None, environment: dict[str, str]
+) -> None:
+    """Also where blanks of `vllm serve` itself are lost, and a variable's value ran into it."""
+    for name in ("a.txt", ""):
+        starts = documents.read(text + "\n", name).starts
+        assert [words] * (words is not None) == [" ".join(word.value or "" for word in one.words) for one in starts]
+        for one in starts:
+            assert environment.items() <= {name: each.value.value for name, each in one.environment.items()}.items()
+
+
+@pytest.mark.parametrize("cut", ["", "]", "]}", "]}]", "]}],"])
+def test_a_notebook_that_breaks_off_is_told_and_read(cut: str) -> None:
+    """What can be read of it is; where it ends to be JSON is told."""
+    page = documents.read('{"cells":[{"cell_type":"code","source":["!vllm serve m --port 1"' + cut, "n.ipynb")
+
+    assert [one.kind for one in page.troubles] == ["file.not-json"]
+    assert [[word.value for word in one.words] for one in page.starts] == [["m", "--port", "1"]]
+
+
+def test_a_command_of_several_lines_in_a_cell_is_one() -> None:
+    """A backslash continues it, as in a shell; what stands below is Python."""
+    text = "!vllm serve m \\\n    --port 1\nimport os\nos.environ['A'] = '1'\n"
+    page = documents.read(f"```python\n{text}```\n", "a.md")
+
+    assert [[word.value for word in one.words] for one in page.starts] == [["m", "--port", "1"]]
+    assert [one.name for one in page.settings] == ["A"]
+    assert page.troubles == ()
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ('os.system(f"vllm serve {m} --port {p}")', ["org/M", "--port", "8000"]),
+        ('os.system(f"vllm serve {m} --port {q()}")', ["org/M", "--port", None]),
+        ('os.system(f"vllm serve {m} --host {host:>8} --port 1")', ["org/M", "--host", None, "--port", "1"]),
+        ('subprocess.run(f"vllm serve {m} --port {q}".split())', ["org/M", "--port", None]),
+        ('subprocess.run(["vllm", "serve", m, f"--port={p}"])', ["org/M", "--port=8000"]),
+        (
+            'subprocess.run(("vllm serve " f"{m} --x \'{{\\"a\\": 1}}\'"), shell=True)',
+            ["org/M", "--x", '{"a": 1}'],
+        ),
+    ],
+)
+def test_formatted_texts_are_filled_in_as_far_as_they_are_known(call: str, expected: list[str | None]) -> None:
+    """What a name stands for is put in; what cannot be known is an unknown word, each at its place."""
+    text = f'import os, subprocess\nm = "org/M"; p = 8000\n{call}\n'
+    (found,) = documents.read(text, "a.py").starts
+
+    assert expected == [word.value for word in found.words]
+    for word in found.words:
+        if word.value and word.value.startswith("--"):
+            assert text[word.start :].startswith(("--", 'f"--'))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_runbooks import catalog, options, specs, support
+from vllm_runbooks import catalog, options, session, specs, support
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.lint import meaning
 from vllm_runbooks.lint.meaning import Command, Judgement
@@ -21,6 +21,9 @@ from vllm_runbooks.specs import Specs
 @pytest.fixture(scope="module")
 def shelf() -> Specs:
     return specs.load(spec_files.compile_specs)
+
+
+METHODS = session.knowledge().tables["meaning.quantization-differs"]
 
 
 def command(
@@ -37,6 +40,8 @@ def command(
         model=shelf.model(model) if model else None,
         cards=shelf.gpus(gpus) if gpus else None,
         fits=shelf.fits,
+        methods=METHODS["methods"],
+        formats=METHODS["formats"],
         **{"entry": "LLM", **known},
     )
 
@@ -244,7 +249,8 @@ def test_what_is_right_or_unknown_is_not_judged(
 def test_every_rule_is_shown_to_hold() -> None:
     """No rule is listed that no example above or below reaches."""
     shown = {f"meaning.{case[0]}" for case in BROKEN} | {f"safety.{case[0]}" for case in UNSAFE}
-    assert shown | {"meaning.gpu-overcommitted", "meaning.gpu-shared", "meaning.port-shared"} == meaning.RULES
+    known = [rule.id for rule in session.knowledge().rules.values() if rule.id.startswith(("meaning.", "safety."))]
+    assert sorted(shown | {"meaning.gpu-overcommitted", "meaning.gpu-shared", "meaning.port-shared"}) == sorted(known)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +325,10 @@ def test_no_value_raises(shelf: Specs, flags: dict[str, Any], model: str | None,
     for judgement in meaning.judge(judged):
         assert all(isinstance(value, str) for value in judgement.says.values())
     together = [judgement for _, judgement in meaning.judge_together([judged, judged])]
-    assert {judgement.rule for judgement in together} <= {"meaning.port-shared"}
+    port, host = flags.get("port"), flags.get("host")
+    is_open = type(port) is int and 0 < port < 1 << 16 and (host is None or isinstance(host, str))
+    is_shared = is_open and "nnodes" not in flags
+    assert [judgement.rule for judgement in together] == ["meaning.port-shared"] * is_shared
 
 
 def test_every_release_whose_options_are_known_has_its_support() -> None:

@@ -136,6 +136,10 @@ def test_history_tells_when_an_option_came_changed_and_went() -> None:
     assert [change.fields["default"] for change in utilization] == [(0.9, 0.92)]
     assert options.history("--no-such-option") == ()
     assert options.history("-tp") == options.history("--tensor-parallel-size")
+    assert [(c.kind, c.release) for c in options.history("-cc") if c.kind != "changed"] == [("came", "0.12.0")]
+    assert [(c.kind, c.release) for c in options.history("-O") if c.kind != "changed"][-1] == ("went", "0.12.0")
+    quiet = options.history("--disable-log-requests")
+    assert [change.kind for change in quiet if change.kind != "changed"] == ["came", "went", "came"]
     assert options.history("VLLM_USE_V1")[-1].kind == "went"
 
 

@@ -85,3 +85,22 @@ def test_a_terminal_s_rows_change_no_answer(case: str, width: int) -> None:
 
     assert wrapped.outcome == whole.outcome
     assert (wrapped.root_cause and wrapped.root_cause.symptom) == (whole.root_cause and whole.root_cause.symptom)
+
+
+def test_a_configuration_file_is_read_beside_the_script_alone(tmp_path: Path) -> None:
+    """In its folder or below, by no link: whoever wrote the script must not choose what else of the host is shown."""
+    folder, other = tmp_path / "scripts", tmp_path / "other"
+    for each in (folder, folder / "below", other):
+        each.mkdir()
+        (each / "a.yaml").write_text("port: 1\n")
+    (folder / "link.yaml").symlink_to(folder / "a.yaml")
+    (folder / "out").symlink_to(other)
+    (folder / "within").symlink_to(folder / "below")
+    (folder / "circle").symlink_to(folder / "circle")
+    refused = ["../other/a.yaml", "below/../a.yaml", "/etc/hostname", str(folder / "a.yaml"), "link.yaml", "out/a.yaml"]
+    refused += ["circle/a.yaml", "none.yaml", "below", "a\0.yaml", "", "..", "a" * 5000]
+
+    allowed = ["a.yaml", "./below/a.yaml", "within/a.yaml"]
+
+    assert {name: session.read_beside(folder, name) for name in allowed} == dict.fromkeys(allowed, "port: 1\n")
+    assert {name: session.read_beside(folder, name) for name in refused} == dict.fromkeys(refused)

@@ -103,6 +103,38 @@ WORDS: dict[str, list[list[str | None]]] = {
     "declare -n R=T; T=1; v $R; R=2; v $T": [["v", "1"], ["v", "2"]],
     "set -u\nv $X\nw": [],
     "trap 'v $?' EXIT; false": [["v", "1"]],
+    "trap 'v 1' EXIT; set -u; a $X; trap 'v 2' EXIT": [["v", "1"]],
+    "if false; then a; else v $?; fi; if a; then false; fi; v $?": [["v", "1"], ["a"], ["v", "1"]],
+    'X="a.b$U"; [ "${X%.*}" = a ] && v "${X%.*}"': [["v", None]],
+    'eval "v $U --p \'$U\' q"; bash -c "w $(date) x"': [
+        ["v", None, "--p", None, "q"],
+        ["date"],
+        ["bash", "-c", None],
+        ["w", None, "x"],
+    ],
+    'CMD="v $(x) a"; eval "$CMD"; eval "$(x)"': [["x"], ["v", None, "a"], ["x"]],
+    'A=(1 $U 2 3 $U); for x in "p${A[@]}s"; do v "$x"; done': [["v", "p1"], ["v", "2"], ["v", None]],
+    'A=(1 $U); A[${#A[@]}]=2; v "${A[@]}"': [["v", "1", None, "2"]],
+    'v "$@${U:+x}" "${U:-}$@" "${E:-a\\ b}$@"': [["v", "a\\", "b"]],
+    "if [ -z $U ]; then while read x; do v $x; done < <(echo 1; echo 2); fi": [
+        ["echo", "1"],
+        ["echo", "2"],
+        ["v", "1"],
+        ["v", "2"],
+    ],
+    "false; case a in a) v $?; esac; false; for x in 1; do v $?; false; done; v $?": [
+        ["v", "1"],
+        ["v", "1"],
+        ["v", "1"],
+    ],
+    'bash -c "exit 3" || v $?; eval "a \'" || v $?': [["bash", "-c", "exit 3"], ["v", "3"], ["v", "2"]],
+    "printf '%s\\n' $U.y b | while read X; do v x $X; done; mapfile -t L <<< $U; w ${#L[@]}": [
+        ["printf", "%s\\n", None, "b"],
+        ["v", "x", None],
+        ["v", "x", None],
+        ["w", "1"],
+    ],
+    "f() { while [ $# -gt 0 ]; do v; shift; done; }; f $U b": [["v"]],
     "a $(": [],
 }
 
@@ -160,6 +192,22 @@ def test_the_environment_is_what_the_script_exports() -> None:
     ]
 
 
+def test_what_is_exported_in_some_cases_only_cannot_be_known() -> None:
+    """Neither that it is exported nor that it is not."""
+    script = read("B=1; if grep x y; then export A=1 B; fi; v $B\nexport B; v\n")
+
+    assert [dict(i.environment) for i in script.invocations[1:]] == [{"A": None, "B": None}, {"A": None, "B": "1"}]
+    assert script.invocations[1].words[1].value == "1"
+
+
+def test_assignments_before_a_command_see_each_other() -> None:
+    """A substitution in one sees those before it in its first command only, and no redirection does, as in bash."""
+    script = read('A=o; A=n B=$A C=$(echo $A; echo $A) D=$(cat <<< "$A") v $A\n')
+
+    assert dict(script.invocations[-1].environment) == {"A": "n", "B": "n", "C": "n\no", "D": "o"}
+    assert script.invocations[-1].words[1].value == "o"
+
+
 CIRCUMSTANCES: dict[str, list[tuple[str, bool, bool]]] = {
     # program, depends on circumstances, is reached with nothing set from outside
     'if [ -z "$TOKEN" ]; then a; exit 1; fi; b': [("a", True, True), ("b", False, False)],
@@ -177,6 +225,14 @@ CIRCUMSTANCES: dict[str, list[tuple[str, bool, bool]]] = {
     "until curl x; do sleep 1; done; a": [("curl", False, True), ("sleep", True, True), ("a", False, True)],
     "while true; do a; sleep 1; done; b": [("a", False, True), ("sleep", False, True)],
     "a ${X:?is needed}; b": [("a", False, False), ("b", False, False)],
+    "if a; then exit; fi; b": [("a", False, True), ("b", False, False)],
+    "f() { if a; then return 3; fi; b; }; f || c; d": [
+        ("a", False, True),
+        ("b", False, False),
+        ("c", True, True),
+        ("d", False, True),
+    ],
+    "set -u; if a $X; then b; fi; c": [("a", False, False), ("b", True, False), ("c", False, False)],
 }
 
 
@@ -211,6 +267,7 @@ def test_loops_and_background_are_told() -> None:
         ((), True, False),
     ]
     assert kinds("w &\n") == ["background-unwatched"]
+    assert [dict(t.says) for t in read("cd x && A=1 w 2>&1 | tee l &\nsleep 9 &\n").troubles] == [{"program": "w"}]
     assert kinds("w &\nPID=$!\n") == []
 
 
@@ -299,7 +356,7 @@ TROUBLES: dict[str, tuple[str, list[tuple[str, int, int]], str]] = {
     "prompts": (
         "$ v m \\\n>   --a 1\n(base) u@host:~$ w\n[root@h ~]# x\n",
         [("prompt", 1, 1), ("prompt", 2, 1), ("prompt", 3, 1), ("unexpected-token", 3, 8), ("prompt", 4, 1)],
-        "v m \\\n--a 1\nw\nx\n",
+        "v m \\\n  --a 1\nw\nx\n",
     ),
     "blanks around =": (
         "X = y\nexport Y = z\n",

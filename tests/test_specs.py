@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import seconds
-from vllm_runbooks import catalog, specs
+from vllm_runbooks import catalog, options, specs
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.specs import Model, Specs
@@ -290,6 +290,35 @@ def test_a_hostile_request_costs_nothing(shelf: Specs, text: str) -> None:
         ("models/o/r.yaml", "id: o/r\nsource: ''\nconfig: {architectures: [X]}\n", "is no source"),
         ("models/o/r.yaml", "id: o/r\nsource: s\nconfig: {}\n", "names no class"),
         ("models/o/r.yaml", "id: [\n", "not YAML"),
+        ("defaults.yaml", "options:\n  a: {matters: taste, why: w, source: s}\n", "defaults.yaml:2: options.a.matters"),
+        ("defaults.yaml", "options:\n  a: {matters: unknown, why: w, source: s}\n", "then it has no row"),
+        (
+            "defaults.yaml",
+            "options:\n  a: {matters: api, why: w, source: 'vllm 0.8.5 config.py'}\n",
+            "is not written as",
+        ),
+        (
+            "defaults.yaml",
+            "options:\n  a: {matters: api, why: w, source: 'vllm 0.8.5 config.py:7 and config.py'}\n",
+            "is not written as",
+        ),
+        (
+            "defaults.yaml",
+            "options:\n  a: {matters: api, why: '', source: 'vllm 0.8.5 config.py:7'}\n",
+            "why: is empty",
+        ),
+        ("defaults.yaml", "options:\n  seet: {matters: api, why: w, source: ''}\n", "'seet' is in no release"),
+        ("defaults.yaml", "environment:\n  VLLM_X: {matters: api, why: w, source: ''}\n", "'VLLM_X' is in no release"),
+        (
+            "defaults.yaml",
+            "options:\n  seed: {matters: api, why: w, source: '', only_with: [seet]}\n",
+            "options.seed.only_with: 'seet' is in no release",
+        ),
+        (
+            "defaults.yaml",
+            "options:\n  seed: {matters: api, why: w, source: '', former: {of: 1, value: 1, option: seet}}\n",
+            "options.seed.former: 'seet' is in no release",
+        ),
     ],
 )
 def test_a_broken_file_is_named_by_file_line_and_field(tmp_path: Path, name: str, text: str, said: str) -> None:
@@ -297,8 +326,22 @@ def test_a_broken_file_is_named_by_file_line_and_field(tmp_path: Path, name: str
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
+    (tmp_path / "releases").symlink_to(options.releases_dir())
     _, problems = spec_files.compile_specs(tmp_path)
     assert any(said in problem for problem in problems), problems
+
+
+def test_every_reviewed_default_is_one_and_says_where_it_changed(shelf: Specs) -> None:
+    """Each name is one of some release, and each source names a release, a file and a line."""
+    known = options.names(options.releases_dir())
+    place = r"vllm [\d.]+(?:post\d+)? \S+\.py:\d+"
+    reviews = {**shelf.defaults.options, **shelf.defaults.environment}
+    named = {*shelf.defaults.options, *(other for review in reviews.values() for other in review.only_with)}
+    named |= {review.former.option for review in reviews.values() if review.former and review.former.option}
+
+    assert named <= known.arguments
+    assert shelf.defaults.environment.keys() <= known.variables
+    assert [name for name, said in reviews.items() if not re.fullmatch(f"{place}(?: and {place})?", said.source)] == []
 
 
 def test_sources_can_be_opened(shelf: Specs) -> None:

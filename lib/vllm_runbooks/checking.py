@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_runbooks import deployment, documents, options, session
 from vllm_runbooks import lint as _lint
+from vllm_runbooks.deployment import forms
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import Document, Evidence, Judgement, Linted, Migrated
 
@@ -47,18 +48,21 @@ def lint_text(
 
 def _asked(text: str, name: str, vllm: str | None, gpus: str | None, folder: Path | None) -> _lint.Asked:
     """What is asked, with the configuration files beside the text."""
-    files = {}
-    for each in _lint.config_names(text, name) if folder is not None else ():
-        config = session.read_beside(folder, each) if folder is not None else None
-        if config is not None:
-            files[each] = config
+    if folder is None:
+        return _lint.Asked(name, vllm or None, gpus or None)
+    texts = ((each, session.read_beside(folder, each)) for each in _lint.config_names(text, name))
+    files = {each: read for each, read in texts if read is not None}
     return _lint.Asked(name, vllm or None, gpus or None, files)
 
 
 def mended(
     text: str, *, name: str = "", vllm: str | None = None, gpus: str | None = None, folder: Path | None = None
 ) -> str:
-    """The text with every fix made, its secrets as they are: for the user's own file."""
+    """The text with every fix made, its secrets as they are: for the user's own file.
+
+    Raises:
+        InputError: the release or a GPU is not known.
+    """
     return _lint.mended(text, session.knowledge(), _asked(text, name, vllm, gpus, folder))
 
 
@@ -97,7 +101,7 @@ def convert_text(
     Raises:
         InputError: there is no such start, it cannot be written so, or the release or a GPU is not known.
     """
-    starts = [one for one in documents.read(text, name).starts if not one.keywords and one.entry in _SERVERS]
+    starts = [one for one in documents.read(text, name).starts if not one.keywords and one.entry in options.SERVERS]
     if not starts:
         raise InputError(f"{name or 'the text'}: holds no start of a server; give a script, manifest or page with one")
     number = start or 1
@@ -105,20 +109,17 @@ def convert_text(
         raise InputError(f"{name or 'the text'}: holds {len(starts)} starts, and no number {number}")
     found = starts[number - 1]
     release = options.load(vllm or found.release or options.known_releases()[-1])
-    written, one = deployment.converted(found, to, release)
-    linted = lint_text(written, name=deployment.FILES[to], vllm=release.asked, gpus=gpus)
+    written, one = forms.converted(found, to, release)
+    linted = lint_text(written, name=forms.FILES[to], vllm=release.asked, gpus=gpus)
     flags = linted.deployments[0].flags if linted.deployments else {}
     return Converted(
         written,
         linted,
         len(starts),
         deployment.references(one),
-        deployment.left_out(found, to),
+        forms.left_out(found, to),
         flags.get("host") in ("127.0.0.1", "localhost", "::1"),
     )
-
-
-_SERVERS = ("serve", "api_server", "image")
 
 
 def lint_commands(evidence: Evidence, *, gpus: str = "") -> Linted:

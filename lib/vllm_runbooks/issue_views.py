@@ -36,6 +36,8 @@ def headline(found: Linted | Migrated) -> str:
     counts = Counter(issue.severity for issue in found.issues)
     said = ", ".join(f"{counts[s]} {s.value}{'s' * (counts[s] != 1)}" for s in IssueSeverity if counts[s])
     starts = len(found.deployments)
+    if not starts and not said:
+        return f"no start of vLLM found, so nothing was judged ({release(found)})"
     read = f"{starts} start{'s' * (starts != 1)} of vLLM" if starts else "no start of vLLM"
     return f"{said or 'nothing wrong'} ({read}; {release(found)})"
 
@@ -56,6 +58,19 @@ def text(found: Linted | Migrated, name: str) -> str:
         line = issue.text.split("\n", 1)[0]
         shown.append(visible(f"{lead}\n    {line}{mends}" if line.strip() else f"{lead}{mends}"))
     return "\n".join([*shown, headline(found)])
+
+
+def wrong(issues: Sequence[Issue]) -> list[Issue]:
+    """The errors and warnings."""
+    return [issue for issue in issues if issue.severity is not IssueSeverity.INFO]
+
+
+def left(issues: Sequence[Issue]) -> list[str]:
+    """For a terminal, beside a text that was written: an error or warning in it a line."""
+    return [
+        visible(f"left: {issue.line}:{issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]")
+        for issue in wrong(issues)
+    ]
 
 
 def changes(found: Migrated) -> str:
@@ -109,8 +124,14 @@ def sarif(checked: Mapping[str, Linted], rules: Mapping[str, Rule], version: str
     return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
 
 
+def _uri(file: str) -> str:
+    """A file's name as a reference in the sense of RFC 3986."""
+    kept = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
+    return "".join(chr(byte) if byte in kept else f"%{byte:02X}" for byte in file.replace("\\", "/").encode())
+
+
 def _result(issue: Issue, file: str, used: Sequence[str]) -> dict[str, Any]:
-    location = {"uri": file.replace("\\", "/")}
+    location = {"uri": _uri(file)}
     result: dict[str, Any] = {
         "ruleId": issue.rule,
         "ruleIndex": used.index(issue.rule),

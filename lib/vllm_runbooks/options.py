@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
+from operator import ge, gt, le, lt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,10 @@ from vllm_runbooks.errors import InputError
 
 ENTRIES = ("serve", "api_server")
 """The two programs whose command lines are known: `vllm serve` and `python -m vllm.entrypoints.openai.api_server`."""
+SERVERS = (*ENTRIES, "image")
+"""How a server is started: by one of the programs, or by whatever an image starts."""
+CALLS = ("LLM", "EngineArgs", "AsyncEngineArgs")
+"""The classes that a Python program starts vLLM with, whose parameters are known."""
 _VERSION = re.compile(r"v?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?([-_.+0-9A-Za-z]{0,80})", re.ASCII)
 _BEFORE = re.compile(r"[-_.]?(?:a|b|c|rc|alpha|beta|pre|preview|dev)[-_.]?\d{0,9}(?:[^A-Za-z]|\Z)", re.ASCII)
 _NEWEST = frozenset({"nightly", "latest", "main", "dev", "newest"})
@@ -99,6 +104,24 @@ class EnvironmentVariable:
     """The texts, of those tried, with which reading it ends in an error."""
     is_listed: bool
     """Whether vLLM lists it among its variables: it warns of names beginning with VLLM_ that are not listed."""
+
+
+class Limit(NamedTuple):
+    """A limit of a number, as it is written, said and applied."""
+
+    sign: str
+    words: str
+    holds: Callable[[Any, Any], bool]
+    """Whether a number keeps within the limit."""
+
+
+LIMITS: Mapping[str, Limit] = {
+    "ge": Limit(">=", "at least", ge),
+    "gt": Limit(">", "more than", gt),
+    "le": Limit("<=", "at most", le),
+    "lt": Limit("<", "less than", lt),
+}
+"""The limits in release data, by name."""
 
 
 class Bound(NamedTuple):
@@ -197,11 +220,9 @@ class ReleaseData:
     def keys(self, option: str) -> Mapping[str, Any] | None:
         """The keys of the JSON object that an option (any of its spellings) takes; None where they are not known."""
         found = self.by_string.get(option)
-        kind = found.type if found else None
-        while isinstance(kind, Mapping) and "dataclass" not in kind:
-            kind = kind.get("optional")
+        kind = inner_type(found.type) if found else None
         keys: Mapping[str, Any] | None = None
-        if isinstance(kind, Mapping):
+        if isinstance(kind, Mapping) and "dataclass" in kind:
             keys = self.objects.get(kind["dataclass"], {}).get("keys")
         return keys
 
@@ -259,6 +280,12 @@ class ReleaseData:
             found.setdefault(owner, {})[parameter] = told
         return found
 
+    def taken_by(self, call: str) -> Mapping[str, Any]:
+        """The parameters that a class takes, by name: its own and those that it hands on to the engine's."""
+        own = self.parameters.get(call, {})
+        handed = self.parameters.get("EngineArgs", {}) if "kwargs" in own else {}
+        return {name: told for name, told in {**handed, **own}.items() if name != "kwargs"}
+
     def default(
         self,
         dest: str,
@@ -313,14 +340,18 @@ def _option(name: str, told: Mapping[str, Any]) -> Option:
     )
 
 
-_LIMITS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+def inner_type(kind: Any) -> Any:
+    """A type without the optional ones around it: what a value that is given is converted to."""
+    while isinstance(kind, Mapping) and "optional" in kind:
+        kind = kind["optional"]
+    return kind
 
 
 def _bound(name: str, told: Mapping[str, Any], at: str) -> Bound:
-    limits = {limit: told[limit] for limit in _LIMITS if limit in told}
+    limits = {limit: told[limit] for limit in LIMITS if limit in told}
     if not limits:
         return Bound(tuple(name.partition(" ")[0].split("+")), told["when"], {}, told["says"], at)
-    inside = [[_LIMITS[limit], ["arg", name], ["const", number]] for limit, number in limits.items()]
+    inside = [[LIMITS[limit].sign, ["arg", name], ["const", number]] for limit, number in limits.items()]
     refused = ["not", ["and", *inside]]
     return Bound((name,), ["and", told["if"], refused] if "if" in told else refused, limits, "", at)
 
@@ -400,6 +431,37 @@ def documents(folder: Path | None = None) -> Iterator[tuple[str, Mapping[str, An
     """The release files as they are written, the oldest first: version and content."""
     for _, version, path in _files(folder or releases_dir()):
         yield version, _document(path)
+
+
+class Names(NamedTuple):
+    """The names that any release knows."""
+
+    arguments: frozenset[str]
+    """Of options, positionals and parameters, as argparse stores them."""
+    variables: frozenset[str]
+
+
+def names(folder: Path) -> Names:
+    """The names in all release files of a folder; none where it has none."""
+    arguments: set[str] = set()
+    variables: set[str] = set()
+    for _, _, path in files(folder):
+        for key, told in _document(path)["set"].items():
+            kind, _, name = key.partition(" ")
+            if kind in ("option", *ENTRIES):
+                arguments.add(_option(name, told).dest)
+            elif kind == "parameter":
+                arguments.add(name.partition(".")[2])
+            elif kind == "environment":
+                variables.add(name)
+    return Names(frozenset(arguments), frozenset(variables))
+
+
+def is_within(version: str, row: Mapping[str, Any]) -> bool:
+    """Whether a release is one from `first` to `last` of a table's row, which may be open at either end."""
+    key = version_key(version) or ()
+    first, last = (version_key(row.get(end, version)) or () for end in ("first", "last"))
+    return first <= key <= last
 
 
 def known_releases() -> tuple[str, ...]:
@@ -509,26 +571,20 @@ def histories(kind: str) -> dict[str, tuple[Change, ...]]:
 
 
 def history(name: str) -> tuple[Change, ...]:
-    """What releases did to an option (any of its spellings) or an environment variable; none: no release knows it."""
-    all_of = _histories(releases_dir())
-    owner = _owners(releases_dir()).get(name, name)
-    return all_of.get(f"option {owner}") or all_of.get(f"environment {name}") or ()
+    """What releases did to a spelling of an option, or to an environment variable; none: no release knows it.
 
-
-@cache
-def _owners(folder: Path) -> Mapping[str, str]:
-    """The option that each spelling of any release belonged to; the newest where several had it."""
-    owners: dict[str, str] = {}
-    for _, document in documents(folder):
-        for key, told in document["set"].items():
-            if key.startswith("option "):
-                name = key[len("option ") :]
-                owners.update(dict.fromkeys(_spellings(name, told), name))
-    return owners
-
-
-def _spellings(name: str, told: Mapping[str, Any]) -> Sequence[str]:
-    return [name, *told.get("strings", ())]
+    What became of the option itself is told of the releases in which the spelling is one of its own.
+    """
+    known, all_of = known_releases(), _histories(releases_dir())
+    told: list[Change] = []
+    for life in _lives(releases_dir()).get(name, ()):
+        within = known[life.first + 1 : life.last + 1]
+        changes = all_of.get(f"option {life.owner}") or all_of.get(f"environment {life.owner}") or ()
+        told.append(Change(known[life.first], known[life.first - 1] if life.first else None, "came"))
+        told += [change for change in changes if change.kind == "changed" and change.release in within]
+        if life.last + 1 < len(known):
+            told.append(Change(known[life.last + 1], known[life.last], "went"))
+    return tuple(told)
 
 
 # ---- names in the releases

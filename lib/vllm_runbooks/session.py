@@ -1,4 +1,8 @@
-"""The front door: the core's functions with the data found, the catalog compiled where needed, and cases read."""
+"""The front door: the core's functions with the data found, the catalog compiled where needed, and cases read.
+
+What only some questions need is imported where they are asked: the reading of YAML where an index is stale or a case is
+read, that of logs where there is a log, the rules where there is a command.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +26,16 @@ if TYPE_CHECKING:
 
 MAX_SCRIPT = 8_000_000
 """Characters of a file that is checked for commands."""
-_MAX_CONFIG = 1_000_000
-"""Bytes of a configuration file that is read; no such file is written by hand."""
 
 
 def _compile(root: Path) -> tuple[dict[str, Any], list[str]]:
-    from vllm_runbooks import authoring  # noqa: PLC0415 - YAML and pydantic load only when an index is stale
+    from vllm_runbooks import authoring
 
     return authoring.compile_index(root)
 
 
 def _read_case(path: Path) -> Case:
-    from vllm_runbooks import authoring  # noqa: PLC0415 - as above
+    from vllm_runbooks import authoring
 
     return authoring.read_case(path, str(path))
 
@@ -113,20 +115,40 @@ def read_text(name: str) -> str:
     return "".join(text)
 
 
+def check_rewritable(name: str) -> None:
+    """See that a text can be written anew with nothing lost: what is no UTF-8 was read as near as possible.
+
+    Raises:
+        InputError: the file is in another encoding.
+    """
+    try:
+        Path(name).read_bytes().decode("utf-8") if Path(name).is_file() else None
+    except UnicodeDecodeError:
+        raise InputError(f"{name}: is not in UTF-8; convert it first, as in iconv -f LATIN1 -t UTF-8 {name}") from None
+
+
 def read_beside(folder: Path, name: str) -> str | None:
     """The text of a configuration file that a script in a folder names; None where there is none that can be read.
 
-    It is a plain file at the very path, no link and not too large: a script of somebody else's chooses its name.
+    It is a plain file in that folder or below it, no link and not too large: a script of somebody else's chooses its
+    name, and what the file says is told. So a name that leads out of the folder is refused.
     """
-    path = folder / name
+    from vllm_runbooks.lint import config_files
+
+    given = Path(name)
+    if given.drive or given.root or ".." in given.parts:
+        return None
+    path = folder / given
     try:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            return None  # by a folder that is a link
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
         with os.fdopen(descriptor, "rb") as file:
             told = os.fstat(descriptor)
-            if not stat.S_ISREG(told.st_mode) or told.st_size > _MAX_CONFIG:
+            if not stat.S_ISREG(told.st_mode) or told.st_size > config_files.MAX_SIZE:
                 return None
-            return file.read(_MAX_CONFIG).decode("utf-8")
-    except (OSError, ValueError):
+            return file.read(config_files.MAX_SIZE).decode("utf-8")
+    except (OSError, ValueError, RuntimeError):  # the last where links lead in a circle
         return None
 
 
@@ -154,7 +176,7 @@ def diagnose(
     Raises:
         InputError: there is no such start or policy.
     """
-    from vllm_runbooks import answer as _answer  # noqa: PLC0415 - of no use where there is only a command
+    from vllm_runbooks import answer as _answer
 
     shelf = catalog or load_catalog()
     asked = shelf.policy(policy) if policy.strip() else None
@@ -164,19 +186,19 @@ def diagnose(
 @cache
 def knowledge() -> Knowledge:
     """The rules, GPUs and models that commands are judged by."""
-    from vllm_runbooks import lint, specs  # noqa: PLC0415 - of no use where there is no command
+    from vllm_runbooks import lint, specs
 
     return lint.Knowledge(_catalog.load_rules(_compile_rules).by_id, specs.load(_compile_specs))
 
 
 def _compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:
-    from vllm_runbooks.authoring import rule_files  # noqa: PLC0415 - as for the symptoms
+    from vllm_runbooks.authoring import rule_files
 
     return rule_files.compile_rules(root)
 
 
 def _compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:
-    from vllm_runbooks.authoring import spec_files  # noqa: PLC0415 - as for the symptoms
+    from vllm_runbooks.authoring import spec_files
 
     return spec_files.compile_specs(root)
 
@@ -191,7 +213,7 @@ def follow(
     Raises:
         InputError: the file cannot be read, or is no text.
     """
-    from vllm_runbooks import answer as _answer  # noqa: PLC0415 - as for `diagnose`
+    from vllm_runbooks import answer as _answer
 
     with _evidence.opened(name) as descriptor:
         document = _evidence.growing(descriptor, Path(name), interrupts)
@@ -200,14 +222,14 @@ def follow(
 
 def read(evidence: Evidence) -> list[Start]:
     """Every start in the evidence, as read: phases, figures, tracebacks."""
-    from vllm_runbooks import answer as _answer  # noqa: PLC0415 - as for `diagnose`
+    from vllm_runbooks import answer as _answer
 
     return _answer.read_starts(evidence, load_catalog())[0]
 
 
 def judge_claims(evidence: Evidence) -> tuple[JudgedClaim, ...]:
     """What a document says about a recorded case, judged on the case's own log; none for any other evidence."""
-    from vllm_runbooks import claims as _claims  # noqa: PLC0415 - as for `diagnose`
+    from vllm_runbooks import claims as _claims
 
     authored = evidence.case.claims if evidence.case else None
     if authored is None:
@@ -217,6 +239,6 @@ def judge_claims(evidence: Evidence) -> tuple[JudgedClaim, ...]:
 
 def judge(found: Answer, evidence: Evidence) -> Judgement:
     """The verdict on an answer: against the evidence's case and its claims, else on whether anything is wrong."""
-    from vllm_runbooks import answer as _answer  # noqa: PLC0415 - as for `diagnose`
+    from vllm_runbooks import answer as _answer
 
     return _answer.judge(found, evidence.case, judge_claims(evidence))

@@ -1,4 +1,7 @@
-"""GPUs and models by name: what a command's meaning depends on, each figure from a source, the unknown left unknown."""
+"""GPUs, models and reviewed defaults by name: what a command's meaning depends on, each from a source.
+
+What no source says is unknown, and left so.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import groupby
@@ -151,6 +155,22 @@ class Fits:
     """By base name of the template's file."""
 
 
+class Matter(StrEnum):
+    """What a changed default changes."""
+
+    MEMORY = "memory"
+    SCHEDULING = "scheduling"
+    ENGINE = "engine"
+    API = "api"
+    OUTPUTS = "outputs"
+    SECURITY = "security"
+    LOGGING = "logging"
+    NOTHING = "nothing"
+    """It is told to nobody."""
+    UNKNOWN = "unknown"
+    """Nobody has looked at it: it is told, and nothing is written."""
+
+
 @dataclass(frozen=True)
 class Former:
     """How a script says what was so by default before."""
@@ -171,12 +191,11 @@ class DefaultReview:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
-    matters: str
-    """To what: memory, scheduling, engine, api, outputs, security or logging; "nothing" is told to nobody."""
+    matters: Matter
     why: str
     """What the change does, or why it does nothing."""
     source: str
-    """The release's file and line."""
+    """The release's file and line, `vllm 0.18.1 config/load.py:57`, or two of them with " and " in between."""
     writes: bool = True
     """Whether the former default may be written into a script; otherwise the change is only named."""
     former: Former | None = None

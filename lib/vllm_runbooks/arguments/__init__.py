@@ -23,7 +23,7 @@ from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds, names
 from vllm_runbooks.arguments.spelling import alike
 from vllm_runbooks.arguments.values import Reader, ValueFault, type_in_words
 from vllm_runbooks.arguments.words import Part, Rewritten, Token, rewrite
-from vllm_runbooks.options import Option, ReleaseData
+from vllm_runbooks.options import Option, ReleaseData, inner_type
 
 REFUSALS = frozenset(
     {
@@ -137,9 +137,8 @@ def parse_call(keywords: Mapping[str, Any], release: ReleaseData, call: str = "L
         release: The release that is called.
         call: LLM, EngineArgs or AsyncEngineArgs.
     """
-    own = release.parameters.get(call, {})
-    taken = {**(release.parameters.get("EngineArgs", {}) if "kwargs" in own else {}), **own}
-    names_known = sorted(name for name in taken if name != "kwargs" and not name.startswith("_"))
+    taken = release.taken_by(call)
+    names_known = sorted(name for name in taken if not name.startswith("_"))
     by_dest = _grammar(release.entries["serve"]).by_dest
     problems: list[CallProblem] = []
     for keyword, value in keywords.items():
@@ -157,9 +156,7 @@ def _called_with(keyword: str, value: Any, option: Option, release: ReleaseData)
     """What is certainly wrong with one value; Python converts nothing, and None is nearly always taken."""
     if value is None or option.action in _OWN_VALUES:
         return
-    kind = option.type
-    while isinstance(kind, dict) and "optional" in kind:
-        kind = kind["optional"]
+    kind = inner_type(option.type)
     if isinstance(value, dict) and isinstance(kind, dict) and "dataclass" in kind:
         for fault in json_keys.judged(value, {"object": kind["dataclass"]}, release.objects):
             yield CallProblem(fault.kind, keyword, fault.says)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from operator import ge, gt, le, lt
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds, names
-from vllm_runbooks.options import Bound, ReleaseData
+from vllm_runbooks.options import LIMITS, Bound, ReleaseData
 
-_IN_WORDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-_COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {"ge": ge, "gt": gt, "le": le, "lt": lt}
 _MOST_BITS = 1024
 """Of a number that is judged."""
 
 
-class Refused(NamedTuple):
+class _Refused(NamedTuple):
     """Arguments with which a release ends with an error as soon as it starts."""
 
     dests: tuple[str, ...]
@@ -24,7 +21,7 @@ class Refused(NamedTuple):
     """`bound` in words, or the release's own `message`; `place`, where it stands in its sources."""
 
 
-def refused(given: Mapping[str, Any], release: ReleaseData, *, is_whole: bool = True) -> Iterator[Refused]:
+def refused(given: Mapping[str, Any], release: ReleaseData, *, is_whole: bool = True) -> Iterator[_Refused]:
     """What a release refuses of arguments given explicitly, by dest; one that is UNKNOWN or None is not judged.
 
     An argument that is not given counts only as a switch that is off, and that only where all that is given is known.
@@ -46,19 +43,19 @@ def refused(given: Mapping[str, Any], release: ReleaseData, *, is_whole: bool = 
         found = UNKNOWN if told.intersection(own) else holds(bound.refused, values)
         if found is not UNKNOWN and found:
             told.update(own)
-            yield Refused(tuple(own), _says(bound))
+            yield _Refused(tuple(own), _says(bound))
 
 
 def in_words(limits: Mapping[str, float]) -> str:
     """Limits as words: "more than 0 and at most 1"."""
-    return " and ".join(f"{_IN_WORDS[limit]} {number:g}" for limit, number in limits.items() if limit in _IN_WORDS)
+    return " and ".join(f"{LIMITS[limit].words} {number:g}" for limit, number in limits.items() if limit in LIMITS)
 
 
 def is_outside(value: Any, limits: Mapping[str, float]) -> bool:
     """Whether a value is a number that limits exclude."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
-    return not all(_COMPARED[limit](value, number) for limit, number in limits.items() if limit in _COMPARED)
+    return not all(LIMITS[limit].holds(value, number) for limit, number in limits.items() if limit in LIMITS)
 
 
 def _says(bound: Bound) -> dict[str, str]:

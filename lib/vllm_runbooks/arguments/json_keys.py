@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds, names
+from vllm_runbooks.options import LIMITS
 
 _MAX_DEPTH = 60
 """Levels of nesting that are looked into; deeper values are taken as they are."""
@@ -342,16 +343,11 @@ def _number(value: Any) -> float | None:
 
 
 def _limited(number: float, limits: Mapping[str, Any]) -> bool:
-    return (
-        not ("ge" in limits and not number >= limits["ge"])
-        and not ("le" in limits and not number <= limits["le"])
-        and not ("gt" in limits and not number > limits["gt"])
-        and not ("lt" in limits and not number < limits["lt"])
-        and not (limits.get("multiple_of") and number % limits["multiple_of"])
-    )
+    is_within = all(LIMITS[name].holds(number, limit) for name, limit in limits.items() if name in LIMITS)
+    return is_within and not (limits.get("multiple_of") and number % limits["multiple_of"])
 
 
-_SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "multiple_of": "a multiple of"}
+_SIGNS = {**{name: limit.sign for name, limit in LIMITS.items()}, "multiple_of": "a multiple of"}
 
 
 def _limits(limits: Mapping[str, Any]) -> str:

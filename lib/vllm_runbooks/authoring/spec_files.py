@@ -1,18 +1,19 @@
-"""Authored GPUs, models and fits to the index of specifications: every problem named by file, line and field."""
+"""Authored GPUs, models, fits and reviewed defaults to the index of specifications: each problem by file and line."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks import specs
+from vllm_runbooks import options, specs
 from vllm_runbooks.authoring.yaml_files import Problem, read_record
 from vllm_runbooks.errors import CatalogError
 from vllm_runbooks.records import document
-from vllm_runbooks.specs import Architecture, DefaultReviews, Fits, GpuTable, ModelFile
+from vllm_runbooks.specs import Architecture, DefaultReviews, Fits, GpuTable, Matter, ModelFile
 
 ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "gpus": TypeAdapter(GpuTable),
@@ -23,6 +24,9 @@ ADAPTERS: dict[str, TypeAdapter[Any]] = {
 }
 """What each kind of file holds."""
 INTERCONNECTS = ("nvlink", "nvlink-bridge", "pcie")
+_PLACE = r"vllm \d[\d.]*(?:post\d+)? [\w/.-]+\.py:\d+"
+_SOURCE = re.compile(rf"{_PLACE}(?: and {_PLACE})?", re.ASCII)
+"""One or two files of releases with their lines."""
 
 
 def _gpu_problems(table: GpuTable) -> Iterator[Problem]:
@@ -57,10 +61,33 @@ def _model_problems(file: ModelFile, expected: str) -> Iterator[Problem]:
         yield ("config", "architectures"), "names no class"
 
 
+def _default_problems(table: DefaultReviews, known: options.Names) -> Iterator[Problem]:
+    """What is wrong with the reviews; names are looked up where the catalog has the data of releases."""
+    kinds = (("options", table.options, known.arguments), ("environment", table.environment, known.variables))
+    for kind, reviews, names in kinds:
+        for name, review in reviews.items():
+            at = (kind, name)
+            if names and name not in names:
+                yield at, f"{name!r} is in no release"
+            written = [review.former.option] if review.former is not None and review.former.option else []
+            for field, others in (("only_with", review.only_with), ("former", written)):
+                for other in others:
+                    if known.arguments and other not in known.arguments:
+                        yield (*at, field), f"{other!r} is in no release"
+            if not _SOURCE.fullmatch(review.source):
+                yield (*at, "source"), "is not written as `vllm 0.18.1 config/load.py:57`"
+            if review.matters is Matter.UNKNOWN:
+                yield (*at, "matters"), "says that nobody has looked at it; then it has no row"
+            if not review.why:
+                yield (*at, "why"), "is empty; say what the change does"
+
+
 def _read(kind: str, path: Path, where: str) -> Any:
     def problems_of(value: Any) -> Iterable[Problem]:
         if isinstance(value, GpuTable):
             return _gpu_problems(value)
+        if isinstance(value, DefaultReviews):
+            return _default_problems(value, options.names(path.parent / "releases"))
         if isinstance(value, ModelFile):
             return _model_problems(value, f"{path.parent.name}/{path.stem}")
         return ()

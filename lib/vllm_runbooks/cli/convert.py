@@ -8,10 +8,8 @@ import click
 
 from vllm_runbooks import checking, issue_views, session
 from vllm_runbooks.cli import output
+from vllm_runbooks.deployment import forms
 from vllm_runbooks.files import store
-from vllm_runbooks.records import IssueSeverity
-
-_STDIN = "standard input"
 
 
 @click.command()
@@ -19,7 +17,7 @@ _STDIN = "standard input"
 @click.option(
     "--to",
     required=True,
-    type=click.Choice(["shell", "docker", "compose", "systemd"]),
+    type=click.Choice(list(forms.WRITERS)),
     help="The form to write.",
 )
 @click.option("--vllm", metavar="VERSION", help="Release to write for (default: the image's tag, else the newest).")
@@ -33,7 +31,7 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
     wrong with the start on the release, stands on standard error. Exit status: 0 nothing is wrong, 1 something is, 2
     the input cannot be read or written so.
     """
-    name = _STDIN if file == "-" else file
+    name = output.STDIN if file == "-" else file
     text = session.read_text(file)
     done = checking.convert_text(text, to=to, name=name, vllm=vllm, start=start, gpus=gpus)
     if out is not None:
@@ -43,12 +41,10 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
         output.write(done.text)
     for line in _remarks(done, to, start):
         click.echo(line, err=True)
-    wrong = [issue for issue in done.found.issues if issue.severity is not IssueSeverity.INFO]
-    for issue in wrong:
-        said = f"{issue.line}:{issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]"
-        click.echo(f"left: {said}", err=True)
+    for line in issue_views.left(done.found.issues):
+        click.echo(line, err=True)
     click.echo(f"vllm-runbooks: {issue_views.headline(done.found)}", err=True)
-    return int(bool(wrong))
+    return int(bool(issue_views.wrong(done.found.issues)))
 
 
 def _remarks(done: checking.Converted, to: str, start: int | None) -> list[str]:

@@ -11,10 +11,9 @@ import click
 
 from vllm_runbooks import checking, issue_views, session
 from vllm_runbooks.cli import output
+from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
-from vllm_runbooks.records import Issue, IssueSeverity, Linted
-
-_STDIN = "standard input"
+from vllm_runbooks.records import Linted
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
@@ -53,8 +52,12 @@ def lint(
         raise click.UsageError("give one file for --format json and for --fix.")
     if out is not None and not fix:
         raise click.UsageError("-o writes the corrected text; give --fix as well.")
+    if fix and form in ("sarif", "github"):
+        raise click.UsageError("--fix prints the corrected text; give it without --format, or with --format json.")
     if config_check and python is None:
         raise click.UsageError("--config-check asks the vLLM that --python names; give it as well.")
+    if fix:
+        session.check_rewritable(files[0])
     checked = {
         name: checking.lint_text(
             text,
@@ -68,6 +71,8 @@ def lint(
         )
         for name, text in named.items()
     }
+    if "command" in named and not checked["command"].deployments and not checked["command"].issues:
+        raise InputError("the command behind -- starts no vLLM that is known; write it as vllm serve MODEL …")
     if fix:
         ((name, text),) = named.items()
         _show_fixed(
@@ -84,7 +89,7 @@ def lint(
         output.write(said) if said else None
     else:
         output.write("\n".join(issue_views.text(found, name) for name, found in checked.items()))
-    return int(any(_is_wrong(found.issues) for found in checked.values()))
+    return int(any(issue_views.wrong(found.issues) for found in checked.values()))
 
 
 def _given(files: tuple[str, ...]) -> dict[str, str]:
@@ -93,16 +98,12 @@ def _given(files: tuple[str, ...]) -> dict[str, str]:
         raise click.UsageError("give a file, - for standard input, or -- and a command.")
     if len(files) > 1 and not Path(files[0]).is_file() and files[0] != "-":
         return {"command": shlex.join(files)}
-    return {(_STDIN if name == "-" else name): session.read_text(name) for name in files}
+    return {(output.STDIN if name == "-" else name): session.read_text(name) for name in files}
 
 
 def folder_of(name: str) -> Path | None:
     """Where a script lies, and the configuration files that it names beside it; None where it is no file."""
     return Path(name).parent if Path(name).is_file() else None
-
-
-def _is_wrong(issues: tuple[Issue, ...]) -> bool:
-    return any(issue.severity is not IssueSeverity.INFO for issue in issues)
 
 
 def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], out: Path | None, form: str) -> None:
@@ -117,10 +118,8 @@ def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], o
     elif out is None:
         sys.stdout.write(found.fixed or "")
         sys.stdout.flush()
-    for issue in checking.lint_text(mended, name=name, **asked).issues:
-        if _is_wrong((issue,)):
-            said = f"{issue.line}:{issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]"
-            click.echo(f"left: {said}", err=True)
+    for line in issue_views.left(checking.lint_text(mended, name=name, **asked).issues):
+        click.echo(line, err=True)
 
 
 @click.command()
@@ -135,8 +134,9 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
 
     Exit status: 0 nothing is wrong on the new release, 1 something is, 2 it cannot be read.
     """
-    name = _STDIN if file == "-" else file
+    name = output.STDIN if file == "-" else file
     text = session.read_text(file)
+    session.check_rewritable(file)
     found, rewritten = checking.migrate_text(text, name=name, from_=from_, to=to, gpus=gpus, folder=folder_of(name))
     if out is not None:
         store(out, rewritten)
@@ -145,4 +145,4 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
         output.write_json(issue_views.to_json(found))
     else:
         output.write("\n".join(filter(None, (issue_views.text(found, name), issue_views.changes(found)))))
-    return int(_is_wrong(found.issues))
+    return int(bool(issue_views.wrong(found.issues)))

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from vllm_runbooks.catalog import Catalog
 
 
+STDIN = "standard input"
+"""What `-` is called in messages."""
+
+
 class NotPrintedError(Exception):
     """Standard output is closed or full."""
 

@@ -3,7 +3,9 @@
 # ruff: noqa: PLC0415 - the generator loads when it is asked for: `--help` stays a matter of milliseconds
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -67,19 +69,48 @@ def add(
     return 0
 
 
-@releases.command()
-@click.argument("name")
+@releases.command(context_settings={"ignore_unknown_options": True})
+@click.argument("name", type=click.UNPROCESSED)
 def history(name: str) -> int:
-    """Tell when option or environment variable NAME came, changed and went."""
-    changes = options.history(name)
+    """Tell when option or environment variable NAME came, changed and went.
+
+    NAME is a spelling of an option, as --swap-space, swap_space or -tp, or a variable, as VLLM_USE_V1.
+    """
+    changes = next(filter(None, map(options.history, _spellings(name))), ())
     if not changes:
-        raise InputError(f"{name}: no known release has it; see `vllm-runbooks releases list`")
-    output.write("\n".join(_line(change) for change in changes))
+        near = get_close_matches(_spellings(name)[-1], options.past().lives, n=3, cutoff=0.7)
+        hint = (
+            f"the nearest are {', '.join(near)}" if near else "`vllm serve --help=all` of a release lists its options"
+        )
+        raise InputError(f"{name}: no known release has it; {hint}")
+    output.write("\n".join(filter(None, map(_line, changes))))
     return 0
 
 
+def _spellings(name: str) -> list[str]:
+    """The name as it is given and, of an option, as it is written on a command line."""
+    is_option = not name.startswith("-") and not name.isupper()
+    return [name, f"--{name.replace('_', '-')}" if is_option else name.replace("_", "-") if name[:1] == "-" else name]
+
+
+_UNTOLD = ("group", "help")
+"""Fields of an option that change nothing for who uses it."""
+
+
 def _line(change: options.Change) -> str:
+    """What a release did, on one line; nothing where only the parser's insides changed."""
     if change.kind == "came" and change.after is None:
         return f"{change.release} or before: came"
-    details = "; ".join(f"{name}: {old!r} -> {new!r}" for name, (old, new) in change.fields.items())
+    told = (_field(name, old, new) for name, (old, new) in change.fields.items() if name not in _UNTOLD)
+    details = "; ".join(filter(None, told))
+    if change.kind == "changed" and not details:
+        return ""
     return f"{change.release} (after {change.after}): {change.kind}{f' ({details})' if details else ''}"
+
+
+def _field(name: str, old: Any, new: Any) -> str:
+    if not isinstance(old, list) or not isinstance(new, list):
+        return f"{name}: {old!r} -> {new!r}"
+    more = [f"also {each!r}" for each in new if each not in old]
+    less = [f"no longer {each!r}" for each in old if each not in new]
+    return f"{name}: {', '.join([*more, *less]) or 'in another order'}"

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, NamedTuple
 
-from vllm_runbooks import arguments, documents, options
+from vllm_runbooks import arguments, options
 from vllm_runbooks.arguments import Parsed
 from vllm_runbooks.documents import option_words
 from vllm_runbooks.documents.starts import Found
@@ -30,33 +30,6 @@ _VARIABLE = re.compile(
 )
 """A word that is a variable, or an option with `=` and a variable."""
 _LEAD = re.compile(r"\"?(--?[A-Za-z][\w.-]*=)", re.ASCII)
-_IMAGE = re.compile(r"(?:docker\.io/)?vllm/vllm-openai(?::(?:latest|v\d[\w.]*))?\Z", re.ASCII)
-"""vLLM's own image, of which there is one for each release."""
-_WRITTEN_KEYS = frozenset(
-    {"image", "command", "args", "entrypoint", "environment", "env", "ports", "deploy", "ipc", "name"}
-)
-"""Keys of a service or container that a form has words for."""
-_DETACHING = frozenset({"nohup", "setsid", "exec", "env", "/usr/bin/env"})
-"""Words in front of a program that say nothing about it."""
-_WRITTEN_OPTIONS = frozenset(
-    {
-        "--rm",
-        "--gpus",
-        "--ipc",
-        "-p",
-        "--publish",
-        "-e",
-        "--env",
-        "--entrypoint",
-        "--name",
-        "-d",
-        "--detach",
-        "-it",
-        "-i",
-        "-t",
-    }
-)
-"""Options of `docker run` that are written again, or that only say how this one was run."""
 _OWN_VARIABLES = {"--api-key": "VLLM_API_KEY", "--hf-token": "HF_TOKEN"}
 _PUBLISHED = re.compile(r"\d+(?:\.\d+)+(?:rc\d+|\.?post\d+)?", re.ASCII)
 """A release that has an image."""
@@ -190,7 +163,7 @@ def to_compose(deployment: Deployment) -> str:
         lines.append(f"    entrypoint: [{', '.join(yaml_quoted(word) for word in deployment.command)}]")
     if deployment.words:
         lines.append("    command:")
-    references = _references(deployment)
+    references = references_of(deployment)
     written = [yaml_quoted(word or "") for word in deployment.words]
     for index, (lead, variable) in references.items():
         written[index] = f'{yaml_quoted(lead)[:-1]}${{{variable}:?}}"'
@@ -215,7 +188,7 @@ def to_systemd(deployment: Deployment) -> str:
     settings = [
         (name, value) for name, value in deployment.environment if value is not None and not is_secret(name, value)
     ]
-    references = _references(deployment)
+    references = references_of(deployment)
     handed = [name for name, value in deployment.environment if value is None or is_secret(name, value)]
     has_file = bool(handed or references)
     command = deployment.command or ("vllm", "serve")
@@ -231,78 +204,6 @@ def to_systemd(deployment: Deployment) -> str:
     return "\n".join(lines) + "\n"
 
 
-WRITERS = {"shell": to_shell, "docker": to_docker, "compose": to_compose, "systemd": to_systemd}
-"""What writes each form."""
-FILES = {"shell": "serve.sh", "docker": "serve.sh", "compose": "compose.yaml", "systemd": "vllm.service"}
-"""A file's name by which each form is read again."""
-
-
-def converted(found: Found, to: str, release: ReleaseData) -> tuple[str, Deployment]:
-    """A start written in another form, for a release, and the deployment that was written.
-
-    Raises:
-        InputError: It is no server, or what is written would not be read as it was.
-    """
-    if found.entry not in ("serve", "api_server", "image"):
-        raise InputError(f"{found.entry} starts no server; give a file with a start of one")
-    one = Deployment.of(found)
-    words = one.words
-    entry = one.entry
-    is_contained = to in ("docker", "compose")
-    if entry == "image" and not (is_contained and one.image):
-        entry = parser_entry(entry, words, release)
-    image = one.image if one.image and not _IMAGE.match(one.image) else None
-    one = replace(one, entry=entry, image=image, release=release.asked)
-    text = WRITERS[to](one)
-    again = documents.read(text, FILES[to]).starts
-    if len(again) != 1 or not _is_read(again[0], one):
-        raise InputError(f"this start cannot be written as {to} without doubt; write it by hand")
-    return text, one
-
-
-def _is_read(found: Found, written: Deployment) -> bool:
-    """Whether a start that is read has the words and variables that were written, as far as these are known."""
-    handed = set(references(written))
-    environment = {name: value for name, value in written.environment if name not in handed}
-    read = {name: one.value.value for name, one in found.environment.items() if name not in handed}
-    hidden = _references(written)
-    return (
-        len(found.words) == len(written.words)
-        and environment == read
-        and all(
-            word.value == value or index in hidden
-            for index, (word, value) in enumerate(zip(found.words, written.words, strict=True))
-        )
-    )
-
-
-def left_out(found: Found, to: str) -> tuple[str, ...]:
-    """What stands around a start and no other form says: mounts, limits, wrappers, keys of a service."""
-    lost: list[str] = []
-    if found.kind == "docker":
-        lost += _lost_options(found)
-    elif found.keys:
-        lost += [key for key in found.keys if key not in _WRITTEN_KEYS]
-    elif found.kind in ("shell", "systemd"):
-        before = [word.value or word.raw for word in found.prefix]
-        program = next((at for at, word in enumerate(before) if re.search(r"(?:^|/)(?:vllm|python[\d.]*)$", word)), 0)
-        around = [word for word in before[:program] if word not in _DETACHING]
-        lost += [" ".join(around)] if around else []
-    if found.gpus is not None and to in ("shell", "systemd") and found.kind not in ("shell", "systemd"):
-        lost.append("which GPUs it is given; CUDA_VISIBLE_DEVICES says it outside of a container")
-    return tuple(lost)
-
-
-def _lost_options(found: Found) -> Iterator[str]:
-    """Options of `docker run` that are not written again, each with its value."""
-    words = [word.value or word.raw for word in found.container]
-    for at, word in enumerate(words):
-        if not word.startswith("-") or word.partition("=")[0] in _WRITTEN_OPTIONS:
-            continue
-        following = words[at + 1] if at + 1 < len(words) else "-"
-        yield word if "=" in word or following.startswith("-") else f"{word} {following}"
-
-
 def _continued(parts: Sequence[str]) -> str:
     return " \\\n  ".join(parts)
 
@@ -313,14 +214,14 @@ def is_option(word: str) -> bool:
 
 def _shell_groups(deployment: Deployment) -> list[str]:
     """Arguments quoted, each option with its values in one text."""
-    references = _references(deployment)
+    references = references_of(deployment)
     written = [shlex.quote(word or "") for word in deployment.words]
     for index, (lead, variable) in references.items():
         written[index] = f'{shlex.quote(lead) if lead else ""}"${{{variable}:?}}"'
     return _grouped(deployment, references, written)
 
 
-def _grouped(deployment: Deployment, references: Mapping[int, _Reference], written: Sequence[str]) -> list[str]:
+def _grouped(deployment: Deployment, references: Mapping[int, Reference], written: Sequence[str]) -> list[str]:
     """Words as they are written, each option with its values in one text."""
     groups: list[list[str]] = []
     for index, (word, text) in enumerate(zip(deployment.words, written, strict=True)):
@@ -331,7 +232,7 @@ def _grouped(deployment: Deployment, references: Mapping[int, _Reference], writt
     return [" ".join(group) for group in groups]
 
 
-class _Reference(NamedTuple):
+class Reference(NamedTuple):
     """A variable that stands for a word."""
 
     lead: str
@@ -339,9 +240,9 @@ class _Reference(NamedTuple):
     variable: str
 
 
-def _references(deployment: Deployment) -> dict[int, _Reference]:
+def references_of(deployment: Deployment) -> dict[int, Reference]:
     """The words that are secret or not known, each with a variable of its own, the one it was written with if any."""
-    found: dict[int, _Reference] = {}
+    found: dict[int, Reference] = {}
     secret = secrets(deployment.words)
     raws = deployment.raws or ("",) * len(deployment.words)
     taken = {match[2] for raw in raws if (match := _VARIABLE.match(raw))}
@@ -361,14 +262,14 @@ def _references(deployment: Deployment) -> dict[int, _Reference]:
         if value is not None:
             held[value] = variable
         taken.add(variable)
-        found[index] = _Reference(lead, variable)
+        found[index] = Reference(lead, variable)
     return found
 
 
 def references(deployment: Deployment) -> tuple[str, ...]:
     """The variables that whoever runs what is written has to set: for secrets, and for what is not known."""
     handed = [name for name, value in deployment.environment if value is None or is_secret(name, value)]
-    return tuple(dict.fromkeys([*handed, *(one.variable for one in _references(deployment).values())]))
+    return tuple(dict.fromkeys([*handed, *(one.variable for one in references_of(deployment).values())]))
 
 
 def secrets(words: Sequence[str | None]) -> dict[int, int]:
@@ -426,7 +327,7 @@ def _shell_value(name: str, value: str | None) -> str:
 
 def _port(deployment: Deployment) -> str:
     """The port that the server listens on: a number, or the variable that stands for it."""
-    words, references = deployment.words, _references(deployment)
+    words, references = deployment.words, references_of(deployment)
     for index, word in enumerate(words):
         name, equals, value = (word or (references[index].lead if index in references else "")).partition("=")
         if name != "--port":

@@ -10,6 +10,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from vllm_runbooks import arguments, documents
@@ -27,17 +28,18 @@ from vllm_runbooks.deployment import (
 from vllm_runbooks.documents import Page
 from vllm_runbooks.documents.starts import Found, Keyword, Setting, Within
 from vllm_runbooks.excerpt import Replacement, applied
-from vllm_runbooks.options import ReleaseData
+from vllm_runbooks.options import CALLS, ReleaseData
 from vllm_runbooks.records import Edit
 from vllm_runbooks.shell import Word
 
 _PLAIN_YAML = re.compile(r"(?:--?)?[A-Za-z/][A-Za-z0-9_./@+=-]*(?::[A-Za-z0-9_./-]+)*\Z", re.ASCII)
 _YAML_WORDS = {"true", "false", "yes", "no", "on", "off", "null", "none", "y", "n"}
-_SEPARATORS = re.compile(r"(?:[ \t\r\n]|\\\r?\n)*\Z")
+_SEPARATORS = re.compile(r"(?:[ \t\r\n]|\\\r?\n(?:[ \t]{0,8}>)*)*\Z")
 _LEADING = re.compile(r"[ \t>]*\Z")
+_COMMENT = re.compile(r"(?:^|(?<=[ \t]))(#[^\r\n]*)", re.MULTILINE)
+_COMMA = re.compile(r"[ \t]*,[ \t]*")
 _MAX_LEAD = 200
 """Characters in front of a setting in which the option that carries it is looked for."""
-_PYTHON_ENTRIES = {"LLM", "EngineArgs", "AsyncEngineArgs"}
 
 
 def edits(page: Page, found: Found, changes: Sequence[Edit], release: ReleaseData) -> tuple[Replacement, ...]:
@@ -57,7 +59,7 @@ def edits(page: Page, found: Found, changes: Sequence[Edit], release: ReleaseDat
 
 def without(page: Page, found: Found, first: int, last: int, release: ReleaseData) -> tuple[Replacement, ...]:
     """Replacements that take the words from one index up to another out of a start; none where that is not certain."""
-    if found.entry in _PYTHON_ENTRIES or found.language in {"glued", "argv"}:
+    if found.entry in CALLS or found.language in {"glued", "argv"}:
         return ()
     try:
         made = _merged(_Place(page.text, found, release, is_compact=False).removed(first, last))
@@ -73,7 +75,7 @@ def without(page: Page, found: Found, first: int, last: int, release: ReleaseDat
 def unset(page: Page, setting: Setting) -> tuple[Replacement, ...]:
     """The replacement that takes a variable out of a page, with the line, option or item that is there for it alone.
 
-    None where that is not certain, or where anything else would change with it.
+    Nothing where that is not certain, or where anything else would change with it.
     """
     span = _span_of(page, setting)
     if span is None:
@@ -172,7 +174,7 @@ class _Place:
         """
         if change.op == "env":
             return self._set_variable(change.name, "" if change.value is None else str(change.value))
-        if self.found.entry in _PYTHON_ENTRIES:
+        if self.found.entry in CALLS:
             return self._set_keyword(change) if change.op == "set" else self._remove_keyword(change.name)
         if self.found.language in {"glued", "argv"}:
             raise RefusedError
@@ -211,7 +213,7 @@ class _Place:
         self._check(words)
         start, end = words[0].start, words[-1].end
         if self._is_list():
-            return [self._without_items(first, last)]
+            return self._without_items(first, last)
         before = max((word.end for word in self._own() if word.end <= start), default=None)
         if before is not None and _SEPARATORS.match(self.text[before:start]):
             return [Replacement(before, end, "")]
@@ -219,8 +221,8 @@ class _Place:
             return [Replacement(start, end, "")]
         raise RefusedError
 
-    def _without_items(self, first: int, last: int) -> Replacement:
-        """Items of a list taken out: their lines, or what stands between them and their neighbours."""
+    def _without_items(self, first: int, last: int) -> list[Replacement]:
+        """Items of a list taken out: their lines, or what stands between them and their neighbours; comments stay."""
         words = self.found.words
         start, end = words[first].start, words[last - 1].end
         line = self._line(start)
@@ -230,12 +232,41 @@ class _Place:
         if is_block:
             if len(words) == last - first:
                 raise RefusedError  # an empty list is another thing
-            return Replacement(line, min(stop + 1, len(self.text)), "")
+            ends = [word.end for word in words[first:last]]
+            behind = zip(ends, [*(word.start for word in words[first + 1 : last]), stop], strict=True)
+            comments = [match[1] for gap in behind for match in _COMMENT.finditer(self.text[slice(*gap)])]
+            indent = self.text[line:start].partition("-")[0]
+            newline = "\r\n" if self.text[stop - 1 : stop] == "\r" else "\n"
+            kept = "".join(f"{indent}{comment}{newline}" for comment in comments)
+            return [Replacement(line, min(stop + 1, len(self.text)), kept)]
+        gaps = pairwise(words[max(first - 1, 0) : last + (not first)])
+        if any("#" in self.text[one.end : other.start] for one, other in gaps):
+            return self._without_each(first, last)
         if first:
-            return Replacement(words[first - 1].end, end, "")
+            return [Replacement(words[first - 1].end, end, "")]
         if last < len(words):
-            return Replacement(start, words[last].start, "")
-        return Replacement(start, end, "")
+            return [Replacement(start, words[last].start, "")]
+        return [Replacement(start, end, "")]
+
+    def _without_each(self, first: int, last: int) -> list[Replacement]:
+        """Items between brackets taken out one by one, each with a comma, so that the comments beside them stay."""
+        words = self.found.words
+        made = []
+        comma = None
+        for word in words[first:last]:
+            comma = _COMMA.match(self.text, word.end)
+            start, end = word.start, comma.end() if comma else word.end
+            line, stop = self._line(start), self.text.find("\n", end)
+            if stop >= 0 and not self.text[line:start].strip() and self.text[end:stop].strip() in {"", "\\"}:
+                start, end = line, stop + 1  # nothing else stands on its line
+            made.append(Replacement(start, end, ""))
+        if comma is None and first:  # the list ends here: its last item has no comma in JSON
+            before = _COMMA.match(self.text, words[first - 1].end)
+            if before is None:
+                raise RefusedError
+            at = self.text.index(",", before.start())
+            made.append(Replacement(at, at + 1, ""))
+        return made
 
     def _added(self, made: list[str]) -> Replacement:
         own = self._own()
@@ -657,7 +688,7 @@ def _differs_as_asked(before: Found, after: Found, changes: Sequence[Edit], rele
     if environment != _environment(after):
         return False
     own = [one for one in changes if one.op != "env"]
-    if before.entry in _PYTHON_ENTRIES:
+    if before.entry in CALLS:
         return _keywords_as_asked(before, after, own)
     words = [word.value for word in before.words]
     wanted = Deployment(before.entry, tuple(words)).edited(own, release).words

@@ -14,7 +14,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vllm_runbooks.documents import container_files, formats, glued, manifests, pages, python_calls, starts, unit_files
+from vllm_runbooks.documents import (
+    container_files,
+    formats,
+    glued,
+    manifests,
+    pages,
+    placed_words,
+    programs,
+    python_calls,
+    unit_files,
+)
 from vllm_runbooks.documents.starts import Around, Found, Loose, Reading, Setting
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.shell import Trouble, Word
@@ -26,6 +36,8 @@ _DIRECTIVE = re.compile(r"#[ \t]?(?:SBATCH|PBS|BSUB|OAR|COBALT|FLUX|MSUB|SLURM|P
 """Comments that are options of a batch system."""
 _TARGET = re.compile(r">{1,2}[ \t]*[\"']?([\w./~${}-]{1,200})|\btee[ \t]+(?:-\w+[ \t]+)?[\"']?([\w./~${}-]{1,200})")
 _OTHER_CONTINUATION = re.compile(r"(?<=[ \t])[`^](?=[ \t]{0,8}\r?\n[ \t]*(?:-|[\w./-]+:|vllm|python))")
+_CUT = re.compile(r"[ \t]\\[ \t]*#")
+_NEXT_OPTION = re.compile(r"[ \t]{0,200}--?[A-Za-z]")
 _CALL = re.compile(r"\b(?:LLM|EngineArgs|AsyncEngineArgs)\(")
 _INTEREST = re.compile(r"vllm|VLLM|LLM\(|EngineArgs|environ|run_cluster|--[A-Za-z]|[A-Z]=")
 """What a block has that is worth reading."""
@@ -85,10 +97,10 @@ def from_argv(words: Sequence[str]) -> Page:
     pairs = 0
     while pairs < len(words) and re.match(r"[A-Za-z_]\w{0,200}=", words[pairs]):
         pairs += 1
-    settings = starts.settings_of([(word, (word.value or "").index("=") + 1) for word in made[:pairs]], "assignment")
+    settings = [one for word in made[:pairs] if (one := placed_words.setting_of(word, "assignment")) is not None]
     reading.settings += settings
     around = Around(kind="argv", language="argv", environment={one.name: one for one in settings})
-    starts.read_command(tuple(made[pairs:]), around, reading)
+    programs.read_command(tuple(made[pairs:]), around, reading)
     return _page("argv", text, reading)
 
 
@@ -178,6 +190,7 @@ def _read(source: Excerpt, kind: str, around: Around, reading: Reading) -> None:
         container_files.read(source, around, reading)
         _read_comments(source, reading)
     elif kind == "notebook":
+        _check_json(source, reading)
         for inner, cell in _cells(source):
             _read(cell, inner, replace(around, is_page=True), reading)
     elif kind == "python":
@@ -189,7 +202,7 @@ def _read(source: Excerpt, kind: str, around: Around, reading: Reading) -> None:
 
 
 def _read_shell(source: Excerpt, around: Around, reading: Reading) -> None:
-    starts.read_script(source, around, reading)
+    programs.read_script(source, around, reading)
     for body, target, is_literal in _heredocs(source):
         inner = formats.kind_of(body.text, target)
         if inner == "page":
@@ -270,7 +283,7 @@ def _read_prose(source: Excerpt, around: Around, reading: Reading) -> None:
     reading.settings += settings
     begin = 0
     for line in source.text.split("\n"):
-        if len(line) > 20 and starts.may_start(line) and glued.is_glued(line):
+        if len(line) > 20 and glued.is_glued(line):
             glued.read(source.part(begin, begin + len(line)), around, reading)
         begin += len(line) + 1
 
@@ -296,13 +309,21 @@ def _without_magic(source: Excerpt, around: Around, reading: Reading) -> Excerpt
     """Python without prompts and without a notebook's lines of shell, which are read as such."""
     parts: list[tuple[int, int]] = []
     begin = 0
+    command: int | None = None
     for line in source.text.split("\n"):
-        stop = min(begin + len(line) + 1, len(source.text))
-        mark = re.match(r"[ \t]*(?:([!%])|(?:>>>|\.\.\.)(?: |$))", line)
-        if mark and mark[1]:
-            if mark[1] == "!":
-                starts.read_script(source.part(begin + mark.end(), begin + len(line)), around, reading)
-            parts.append((stop - 1, stop) if stop > begin + len(line) else (stop, stop))
+        end = begin + len(line)
+        stop = min(end + 1, len(source.text))
+        mark = re.match(r"[ \t]*(?:([!%])|(?:>>>|\.\.\.)(?: |$))", line) if command is None else None
+        if mark and mark[1] == "!":
+            command = begin + mark.end()
+        if command is not None or (mark and mark[1]):
+            parts.append((stop - 1, stop) if stop > end else (stop, stop))
+            goes_on = line.rstrip().endswith("\\") or (
+                _CUT.search(line) is not None and _NEXT_OPTION.match(source.text, stop) is not None
+            )
+            if command is not None and not (goes_on and stop > end):
+                programs.read_script(source.part(command, end), around, reading)
+                command = None
         else:
             parts.append((begin + (mark.end() if mark else 0), stop))
         begin = stop
@@ -395,6 +416,19 @@ def _heredocs(source: Excerpt) -> Iterator[tuple[Excerpt, str, bool]]:
         yield body, name, bool(match[2])
 
 
+def _check_json(source: Excerpt, reading: Reading) -> None:
+    """Tell where a notebook stops being JSON; what can be read of it is read nevertheless."""
+    if any(one.kind == "file.too-much" for one in reading.troubles):
+        return
+    try:
+        json.loads(source.text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        at = source.at[min(error.pos + source.text.startswith("\ufeff"), len(source.text))]
+        reading.troubles.append(Trouble("file.not-json", at, at, {"says": error.msg}, ()))
+    except (ValueError, RecursionError):  # numbers with too many digits, lists in lists
+        reading.troubles.append(Trouble("file.not-json", source.at[0], source.at[0], {"says": "no JSON"}, ()))
+
+
 def _cells(source: Excerpt) -> Iterator[tuple[str, Excerpt]]:
     """The cells of a notebook, each with its kind; a text that is no JSON has none."""
     opened: list[str] = []
@@ -412,6 +446,7 @@ def _cells(source: Excerpt) -> Iterator[tuple[str, Excerpt]]:
         elif sign in {"]", "}"} and opened:
             if is_cell and characters:
                 yield _cell(kind, characters)
+                characters = []
             opened.pop()
             keys.pop()
         elif sign[0] == '"' and opened:
@@ -422,6 +457,8 @@ def _cells(source: Excerpt) -> Iterator[tuple[str, Excerpt]]:
                 kind = sign[1:-1]
             elif len(opened) in {3, 4} and keys[1] == "cells" and keys[3] == "source":
                 characters += container_files.json_characters(source, match.start(), match.end())
+    if characters:  # the text ends within a cell
+        yield _cell(kind, characters)
 
 
 def _cell(kind: str, characters: Sequence[tuple[str, int]]) -> tuple[str, Excerpt]:

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import replace
 
-from vllm_runbooks.documents import starts
+from vllm_runbooks.documents import placed_words, programs
 from vllm_runbooks.documents.starts import Around, Reading, Setting
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.shell import Word
@@ -49,11 +49,11 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
     around = replace(around, kind="dockerfile", environment=environment, image=image, gpus=None)
     words, given = _exec_words(entry), _exec_words(command)
     if entry is not None and words is None:
-        starts.read_script(entry, around, reading)
+        programs.read_script(entry, around, reading)
     elif entry is None and command is not None and given is None:
-        starts.read_script(command, around, reading)
+        programs.read_script(command, around, reading)
     elif words or given:
-        starts.run_image(words or None, given or (), image, replace(around, language="json"), reading)
+        programs.run_image(words or None, given or (), image, replace(around, language="json"), reading)
 
 
 def _instructions(source: Excerpt) -> list[tuple[str, Excerpt]]:
@@ -91,13 +91,14 @@ def _settings(rest: Excerpt) -> list[Setting]:
         if rest.text[start : start + 1] != "'":
             inner = _unescaped(inner)
         why = "variable" if _UNKNOWN in inner.text else ""
-        value = starts.literal(inner, start=rest.at[start], end=rest.at[end], why=why)
+        value = placed_words.literal(inner, start=rest.at[start], end=rest.at[end], why=why)
         found.append(Setting(match[1], value, rest.at[match.start()], rest.at[end], "dockerfile"))
     if not found:
         alone = re.match(r"([A-Za-z_]\w{0,200})[ \t]+(.+)", rest.text)
         if alone:
             inner = rest.part(alone.start(2), len(rest.text.rstrip()))
-            found.append(Setting(alone[1], starts.literal(inner), rest.at[0], rest.at[len(rest.text)], "dockerfile"))
+            word = placed_words.literal(inner)
+            found.append(Setting(alone[1], word, rest.at[0], rest.at[len(rest.text)], "dockerfile"))
     return found
 
 

@@ -54,7 +54,7 @@ _OPENING = {
     *("note", "now", "of", "ok", "on", "once", "or", "our", "please", "run", "see", "she", "so", "some"),
     *("that", "the", "their", "then", "there", "these", "they", "this", "those", "to", "try", "us", "use"),
     *("using", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "you"),
-    *("your"),
+    "your",
 }
 """Lower-case words that a sentence, and hardly a command, begins with."""
 _ASSIGNED = re.compile(r"[A-Za-z_]\w{0,200}(?:\[[^\]\n]{0,80}\])?\+?=(?!=)")
@@ -67,6 +67,11 @@ _STRUCTURE = re.compile(
 """What only a shell script has."""
 _SIGNS = re.compile(r"[ \t](?:&&|\|\|?|[012]?>{1,2}|<)(?:[ \t&/$\"']|\Z)|2>&1|[ \t]&\Z|[;\\]\Z|\$[({\w]")
 _OPTION = re.compile(r"[ \t]--?[A-Za-z]")
+_PROMPTED = re.compile(
+    r"\s{0,40}>[ \t]+(?:[A-Za-z_]\w{0,80}=|(?:vllm|python[\d.]{0,5}|docker|podman|export|cd|source)[ \t])"
+)
+"""How a session begins whose prompt is that of a continued line."""
+_MARK = re.compile(r"^[ \t]{0,16}>(?:[ \t]|$)", re.MULTILINE)
 _PROGRAM = re.compile(r"(?:\.{0,2}/|~/|\$|\"\$|`)?[a-z0-9_][\w./+@-]{0,200}(?=[ \t]|\Z)|\$\(|[./~\"$:]")
 _ENDED = re.compile(r"[A-Za-z)][.!?]\Z")
 
@@ -105,7 +110,7 @@ def by_content(text: str) -> str:
         r"^\[(?:Unit|Service|Container|program:[^\]\n]{1,80})\][ \t\r]*$", own, re.MULTILINE
     ):
         return "unit"
-    if _FENCED.search(text) or re.match(r"(?i)\s{0,40}(?:<!doctype html|<html\b)", head):
+    if _FENCED.search(own) or re.match(r"(?i)\s{0,40}(?:<!doctype html|<html\b)", head):
         return "page"
     if re.match(r"(?:FROM|ARG)[ \t]", first) and re.search(r"^FROM[ \t]+\S+", own, re.MULTILINE):
         return "dockerfile"
@@ -116,7 +121,9 @@ def by_content(text: str) -> str:
         return "yaml"
     if _IMPORT.search(own) or (_CALL.search(own) and _CALLED.search(own)):
         return "python"
-    return "shell" if _is_script(text[:_MAX_HEAD]) else "page"
+    if _PROMPTED.match(head):
+        head = _MARK.sub("", head)  # a session's prompts, unless sentences are quoted
+    return "shell" if _is_script(head) else "page"
 
 
 def _written(text: str) -> Iterator[str]:
@@ -148,19 +155,19 @@ def _logical(text: str) -> Iterator[str]:
 
 def _is_script(text: str) -> bool:
     """Whether a text is a shell script rather than a page with commands in it: what most of its lines are tells."""
-    sorts = [_sort(line) for line in _logical(text) if line]
-    sentences, structure = sorts.count("sentence") + sorts.count("other"), sorts.count("structure")
-    if structure and sentences * 4 <= len(sorts):
+    kinds = [_kind_of_line(line) for line in _logical(text) if line]
+    sentences, structure = kinds.count("sentence") + kinds.count("other"), kinds.count("structure")
+    if structure and sentences * 4 <= len(kinds):
         return True
-    return sentences * 5 <= len(sorts) and not any(glued.is_glued(line) for line in text.split("\n"))
+    return sentences * 5 <= len(kinds) and not any(glued.is_glued(line) for line in text.split("\n"))
 
 
-def sort(line: str) -> str:
-    """What a line of a page is by itself: see `_sort`."""
-    return _sort(_QUOTED.sub(' ""', line[:2000]).strip())
+def kind_of_line(line: str) -> str:
+    """What a line of a page is by itself: see `_kind_of_line`."""
+    return _kind_of_line(_QUOTED.sub(' ""', line[:2000]).strip())
 
 
-def _sort(line: str) -> str:
+def _kind_of_line(line: str) -> str:
     """What a line is by itself: "structure" of a script, "command", "sentence", "other" (language), "" where open."""
     if _STRUCTURE.match(line):
         return "structure"

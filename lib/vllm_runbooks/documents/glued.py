@@ -5,18 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import takewhile
 
 from vllm_runbooks import options
-from vllm_runbooks.documents import starts
-from vllm_runbooks.documents.starts import Around, Reading
+from vllm_runbooks.documents import placed_words, programs
+from vllm_runbooks.documents.starts import Around, Reading, Setting
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.shell import Word
 
+_MODEL = r"(?!rs?/|s/|d/)[\w.-]{1,96}/[\w-]"
+"""How a model begins, and no sentence goes on behind `vllm serve`."""
 _HEAD = re.compile(
-    r"vllm[ \t]{1,4}serve(?=[ \t\"'\\])|(?:bash|sh)[ \t]{1,4}[\w./-]{0,100}run_cluster\.sh(?=[ \t])"
+    rf"(?P<program>vllm)[ \t]{{0,4}}(?P<command>serve)(?=[ \t\"'\\]|{_MODEL}|--[a-z])|"
+    r"(?:bash|sh)[ \t]{1,4}[\w./-]{0,100}run_cluster\.sh(?=[ \t])"
     r"|(?:docker|podman)[ \t]{1,4}run(?=[ \t\\-])"
     r"|python3?[ \t]{1,4}-m[ \t]{1,4}vllm\.entrypoints\.openai\.api_server(?=[ \t\\-])"
 )
+_MODEL_AND_OPTION = re.compile(rf"[ \t]{{0,8}}{_MODEL}[\w.-]{{0,96}}[ \t\\]{{0,8}}--[a-z]")
+_SETTING = re.compile(r"[A-Z][A-Z0-9_]{1,80}=[^\s\"'`;|&]{1,200}", re.ASCII)
+_MAX_BEFORE = 400
+"""Characters in front of a command in which such variables are looked for."""
 _GLUE = re.compile(r"[^\s=(\[{,\"'][\"']--[a-z]|(?<![\w.-])\d[\d.]{0,20}--[a-z]|\\[ \t]{0,8}-{1,2}[a-z]|\d-e [A-Z]")
 _RUN_IN = re.compile(r"(?<=[\w.])(?<!models)--([a-z][a-z0-9-]{1,60})(?=[ \t=]|\\?$)")
 """What may be an option that lost the blank in front of it."""
@@ -45,22 +53,57 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
     for start, end in _regions(source.text):
         words = _words(source, start, end)
         if len(words) > 1:
-            starts.read_command(tuple(words), around, reading)
+            settings = _settings(source, start)
+            reading.settings += settings
+            environment = {**around.environment, **{one.name: one for one in settings}}
+            programs.read_command(tuple(words), replace(around, environment=environment), reading)
+
+
+def _settings(source: Excerpt, start: int) -> list[Setting]:
+    """The variables in front of a command that ran into the last of them."""
+    begin = max(start - _MAX_BEFORE, 0)
+    parts = [(begin + match.start(), begin + match.end()) for match in re.finditer(r"\S+", source.text[begin:start])]
+    last = takewhile(lambda part: _SETTING.fullmatch(source.text, *part), reversed(parts))
+    words = [_word(source, *part) for part in last]
+    return [one for word in reversed(words) if (one := placed_words.setting_of(word, "assignment")) is not None]
 
 
 def _regions(text: str) -> Iterator[tuple[int, int]]:
     """Where each command begins and, at most, ends."""
     heads = list(_HEAD.finditer(text))
+    if heads and not programs.may_start(text):
+        heads = [head for head in heads if _is_apart(text, head.start())]
     ends = [min(_next(heads, index, text), head.end() + _MAX_LENGTH) for index, head in enumerate(heads)]
-    if any(_is_glued(text, head.end(), end) for head, end in zip(heads, ends, strict=True)):
+    if any(_is_glued(text, head, end) for head, end in zip(heads, ends, strict=True)):
         for head, end in zip(heads, ends, strict=True):
             yield head.start(), end
 
 
-def _is_glued(text: str, start: int, end: int) -> bool:
-    if _GLUE.search(text, start, end):
+def _is_apart(text: str, index: int) -> bool:
+    """Whether a word begins at an index, or the value of a variable ends there."""
+    if not _runs_in(text, index):
+        return True
+    before = text[max(index - _MAX_BEFORE, 0) : index]
+    return _SETTING.fullmatch(before[max(before.rfind(" "), before.rfind("\t")) + 1 :]) is not None
+
+
+def _runs_in(text: str, index: int) -> bool:
+    return index > 0 and re.match(r"[\w.-]", text[index - 1], re.ASCII) is not None
+
+
+def _is_glued(text: str, head: re.Match[str], end: int) -> bool:
+    start = head.end()
+    is_parted = head["program"] is None or text[head.end("program")] in " \t"
+    if is_parted and _GLUE.search(text, start, end):
         return True
     names = {f"--{match[1]}" for match in _RUN_IN.finditer(text, start, end)}
+    # What ran into the command itself is certain where an option follows that is vLLM's, or a model and an option.
+    is_run_in = not is_parted or (head["program"] is not None and text[start : start + 1] not in {*" \t\"'\\", ""})
+    is_run_in = is_run_in or (_runs_in(text, head.start()) and _is_apart(text, head.start()))
+    if is_run_in and _MODEL_AND_OPTION.match(text, start):
+        return True
+    if is_run_in:
+        names |= {match[0] for match in _OPTION.finditer(text, start, end)}
     # Names with `--` in them are common; an option of vLLM's at the end of a word is not.
     return bool(names) and not names.isdisjoint(options.load(options.known_releases()[-1]).by_string)
 
@@ -74,7 +117,8 @@ def _words(source: Excerpt, start: int, end: int) -> list[Word]:
     head = _HEAD.match(text, start)
     if not head:
         return []
-    words = [_word(source, start + match.start(), start + match.end()) for match in re.finditer(r"\S+", head[0])]
+    parts = [head.span("program"), head.span("command")] if head["program"] else _parts(head)
+    words = [_word(source, *part) for part in parts]
     index = head.end()
     while index < end:
         if text[index] in " \t\\":
@@ -90,6 +134,11 @@ def _words(source: Excerpt, start: int, end: int) -> list[Word]:
         if index < end and text[index] not in " \t\\\"'-":
             break  # what follows is no part of it
     return words
+
+
+def _parts(head: re.Match[str]) -> list[tuple[int, int]]:
+    """Where the words of a command's beginning stand."""
+    return [(head.start() + match.start(), head.start() + match.end()) for match in re.finditer(r"\S+", head[0])]
 
 
 def _end(text: str, index: int, end: int) -> int:
@@ -136,7 +185,7 @@ def _made(source: Excerpt, start: int, end: int) -> list[Word]:
         return [_word(source, start, end)]
     cuts = [cut for cut in range(len(tagged[1]) + 1, end - start) if _splits(text, start, start + cut, end)]
     if len(cuts) != 1:
-        return [starts.unknown(source.at[start], source.at[end - 1] + 1, "cannot be told apart")]
+        return [placed_words.unknown(source.at[start], source.at[end - 1] + 1, "cannot be told apart")]
     return [_word(source, start, start + cuts[0]), _word(source, start + cuts[0], end)]
 
 
@@ -171,4 +220,4 @@ def _word(source: Excerpt, start: int, end: int) -> Word:
         )
     piece = source.part(start, end)
     why = "variable" if "$" in piece.text else ""
-    return starts.literal(piece, start=source.at[first], end=source.at[last - 1] + 1, why=why)
+    return placed_words.literal(piece, start=source.at[first], end=source.at[last - 1] + 1, why=why)

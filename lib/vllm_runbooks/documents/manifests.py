@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vllm_runbooks.documents import starts, yaml_places
+from vllm_runbooks.documents import programs, yaml_places
 from vllm_runbooks.documents.starts import Around, Gpus, Reading, Setting, Within
 from vllm_runbooks.documents.yaml_places import Node, Scalar, YamlError
 from vllm_runbooks.excerpt import Excerpt, Replacement
@@ -95,7 +95,7 @@ class _Manifest:
                 continue
             if isinstance(node, yaml_places.Mapping):
                 self._mapping(path, node, is_compose=is_compose)
-            elif isinstance(node, Scalar) and starts.may_start(node.value):
+            elif isinstance(node, Scalar) and programs.may_start(node.value):
                 self._scalar(path, node)
             elif isinstance(node, yaml_places.Sequence) and path and _FURTHER.fullmatch(path[-1]):
                 self._further(path, node)
@@ -126,8 +126,8 @@ class _Manifest:
     def _further(self, path: tuple[str, ...], node: yaml_places.Sequence) -> None:
         """Arguments that a chart adds to a start of its own."""
         words = [_word(item) for item in node.items if isinstance(item, Scalar)]
-        if any("vllm" in key.lower() for key in path) or starts.are_own(words):
-            self.reading.loose += starts.options_of(words, "bare")
+        if any("vllm" in key.lower() for key in path) or programs.are_own(words):
+            self.reading.loose += programs.options_of(words, "bare")
 
     def _tell_repeated(self, node: yaml_places.Mapping) -> None:
         for key in node.repeated():
@@ -150,7 +150,7 @@ class _Manifest:
         key = next((part for part in reversed(path) if part != "-"), "")
         if key.lower() in _RUNS or key.endswith((".sh", ".bash")):
             around = replace(self.around, within=(Within("yaml", node.start, node.end),), is_certain=False)
-            starts.read_script(node.text, around, self.reading)
+            programs.read_script(node.text, around, self.reading)
 
     def _service(self, name: str, given: Mapping[str, Node], node: yaml_places.Mapping) -> None:
         """A service of docker compose."""
@@ -211,7 +211,7 @@ class _Manifest:
         count = len(self.reading.starts)
         if image is not None:
             self.reading.images.append(image)
-        starts.run_image(entry, words, image, around, self.reading, is_ours=is_served)
+        programs.run_image(entry, words, image, around, self.reading, is_ours=is_served)
         for index in range(count, len(self.reading.starts)):
             one = self.reading.starts[index]
             if not one.words and not one.prefix:

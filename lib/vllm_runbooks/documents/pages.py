@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from vllm_runbooks.documents import formats, glued, starts
+from vllm_runbooks.documents import formats, glued, placed_words, programs
 from vllm_runbooks.documents.starts import Loose, Setting
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.shell import Word
@@ -38,6 +38,12 @@ _PROMPT = re.compile(
     r"[ \t]{0,20}(?:\([\w.-]{1,60}\) ?)?"
     r"(?:(?:\[?[\w.-]{1,64}@[\w.-]{1,64}[^#$%>\n]{0,120}?[#$%]\]?|[$%\u276f\u279c])[ \t]{1,4})(?=\S)"
 )
+_SECONDARY = re.compile(r"[ \t]*>[ \t]")
+"""The prompt of a line that continues another."""
+_BARE_OPTION = re.compile(r"[ \t]*(?:>[ \t]+)?--?[A-Za-z]")
+_CUT = re.compile(r"[ \t]\\[ \t]*#[^\n]*\Z")
+"""A comment behind the backslash that was to continue the line."""
+_ASKS_FOR_HELP = re.compile(r"[ \t](?:-h|--help)\b")
 _LEAD = re.compile(
     r"[ \t>]{0,40}(?:(?:[-*+\u2022]|\d{1,3}[.)\u3001])[ \t]{1,8})?(?:\([\w.-]{1,60}\) ?)?"
     r"(?:[\w.-]{1,64}@[\w.-]{1,64}[^#$%>\n]{0,120}?[#$%][ \t]{1,4}|[$%][ \t]{1,4}|!)?"
@@ -121,20 +127,58 @@ def without_prompts(source: Excerpt) -> Excerpt:
     prompts = [_PROMPT.match(source.text[start:end]) for start, end in lines]
     if not any(prompts):
         return _without_marks(source, lines)
+    resumed = _resumed(source.text, lines, prompts)
     parts: list[tuple[int, int]] = []
-    goes_on = False
-    for (start, end), prompt in zip(lines, prompts, strict=True):
+    goes_on = is_start = False
+    for index, ((start, end), prompt) in enumerate(zip(lines, prompts, strict=True)):
         text = source.text[start:end]
-        stop = min(end + 1, len(source.text))
+        stop = _behind(source.text, end)
+        is_typed = bool(prompt) or goes_on
         if prompt:
             parts.append((start + prompt.end(), stop))
+            is_start = programs.may_start(text) and not _ASKS_FOR_HELP.search(text)
         elif goes_on:
-            secondary = re.match(r"[ \t]*>[ \t]", text)
+            secondary = _SECONDARY.match(text)
             parts.append((start + (secondary.end() if secondary else 0), stop))
         elif text.lstrip().startswith("#") or re.match(r"[ \t]*export[ \t]", text):
             parts.append((start, stop))
-        goes_on = (bool(prompt) or goes_on) and text.rstrip().endswith("\\")
+        is_cut = _CUT.search(text) is not None or (not prompt and _is_empty(text))
+        # An option right below a start was meant for it, even where no backslash is left of the line's end.
+        is_missed = is_start and resumed[index + 1] == "option" and not _is_empty(_next_line(source.text, end))
+        goes_on = is_typed and (text.rstrip().endswith("\\") or (resumed[index + 1] != "" if is_cut else is_missed))
     return source.joined(parts)
+
+
+def _resumed(text: str, lines: Sequence[tuple[int, int]], prompts: Sequence[re.Match[str] | None]) -> list[str]:
+    """How a command that was cut would go on from each line, comments and empty lines passed over.
+
+    "option", "indented" (deeper than a prompt), or "" where something else follows; one more than there are lines.
+    """
+    found = [""]
+    for (start, end), prompt in zip(reversed(lines), reversed(prompts), strict=True):
+        line = text[start:end]
+        if prompt:
+            found.append("")
+        elif _is_empty(line):
+            found.append(found[-1])
+        elif _BARE_OPTION.match(line):
+            found.append("option")
+        else:
+            found.append("indented" if _SECONDARY.match(line) or line[:1] in " \t" else "")
+    return found[::-1]
+
+
+def _is_empty(line: str) -> bool:
+    """Whether a line of a session has nothing on it, or nothing but a comment or a backslash."""
+    secondary = _SECONDARY.match(line)
+    bare = line[secondary.end() if secondary else 0 :].strip()
+    return not bare.strip("\\") or bare.startswith("#")
+
+
+def _next_line(text: str, end: int) -> str:
+    begin = _behind(text, end)
+    stop = text.find("\n", begin)
+    return text[begin : len(text) if stop < 0 else stop]
 
 
 def _without_marks(source: Excerpt, lines: Sequence[tuple[int, int]]) -> Excerpt:
@@ -144,7 +188,7 @@ def _without_marks(source: Excerpt, lines: Sequence[tuple[int, int]]) -> Excerpt
     parts = []
     for start, end in lines:
         mark = re.match(r"[ \t]*(?:!|%%\w{1,20}[^\n]*)", source.text[start:end])
-        parts.append((start + (mark.end() if mark else 0), min(end + 1, len(source.text))))
+        parts.append((start + (mark.end() if mark else 0), _behind(source.text, end)))
     return source.joined(parts)
 
 
@@ -227,13 +271,13 @@ def _variables(row: Excerpt) -> list[Setting]:
             if code and code.start() > match.end():
                 value = _word(row, *code.span(1))
             else:
-                value = starts.unknown(row.at[start], row.at[end], "not written")
+                value = placed_words.unknown(row.at[start], row.at[end], "not written")
         found.append(Setting(match[1], value, row.at[start], max(row.at[end], value.end), "table"))
     return found
 
 
 def _word(source: Excerpt, start: int, end: int) -> Word:
-    return starts.literal(source.part(start, end), start=source.at[start], end=source.at[end - 1] + 1)
+    return placed_words.literal(source.part(start, end), start=source.at[start], end=source.at[end - 1] + 1)
 
 
 def _quoted(source: Excerpt, start: int, end: int) -> Word:
@@ -379,9 +423,9 @@ def _prose(source: Excerpt, lines: Sequence[tuple[int, int]]) -> list[Block]:
             found.append(Block(source.part(start, _behind(text, lines[stop - 1][1])), kind))
             index = stop
             continue
-        is_cut = line.endswith("\\") and starts.may_start(line)
+        is_cut = line.endswith("\\") and programs.may_start(line)
         if not _mentions(_continued(text, lines, index) if is_cut else line):
-            rest.append((start, min(end + 1, len(text))))
+            rest.append((start, _behind(text, end)))
             index += 1
             continue
         lead = _LEAD.match(line)
@@ -391,19 +435,19 @@ def _prose(source: Excerpt, lines: Sequence[tuple[int, int]]) -> list[Block]:
             while rest and len(before) < _MAX_LINES and _BEFORE.match(text[slice(*rest[-1])].lstrip(" \t>")):
                 before.insert(0, rest.pop())
             # Lines of a quotation go on without the mark where the writer was lazy.
-            parts = [(_content(text, *part), part[1]) for part in before] + [(begin, min(end + 1, len(text)))]
+            parts = [(_content(text, *part), part[1]) for part in before] + [(begin, _behind(text, end))]
             index += 1
             while index < len(lines) and len(parts) < _MAX_LINES:
                 last = text[slice(*parts[-1])].rstrip()
                 start, end = lines[index]
                 if not last.endswith("\\") and not _OPTION_LINE.match(text[_content(text, start, end) : end]):
                     break
-                parts.append((_content(text, start, end), min(end + 1, len(text))))
+                parts.append((_content(text, start, end), _behind(text, end)))
                 index += 1
             found.append(Block(source.joined(parts), "command"))
         else:
             found += _spans(source, start, end)
-            rest.append((start, min(end + 1, len(text))))
+            rest.append((start, _behind(text, end)))
             index += 1
     if rest:
         found.append(Block(source.joined(rest), "prose"))
@@ -425,7 +469,7 @@ def _part_end(text: str, lines: Sequence[tuple[int, int]], index: int) -> int:
     """Index behind a loop, a function, a list or the like that begins on a line, with what uses it; 0: none does."""
     start, end = lines[index]
     head = _OPENS.match(text, start, min(end, start + 200))
-    if not head or formats.sort(text[start:end]) not in {"structure", "command"}:
+    if not head or formats.kind_of_line(text[start:end]) not in {"structure", "command"}:
         return 0
     sign = head[0].split()[0] if head[0].split()[0] in _CLOSES else "(" if head[0].endswith("=(") else "{"
     closing = _CLOSES[sign]
@@ -433,7 +477,7 @@ def _part_end(text: str, lines: Sequence[tuple[int, int]], index: int) -> int:
     while stop <= len(lines) and stop - index < _MAX_PART:
         first, last = lines[stop - 1]
         line = text[first:last]
-        if line.strip() and stop > index + 1 and formats.sort(line) == "sentence":
+        if line.strip() and stop > index + 1 and formats.kind_of_line(line) == "sentence":
             return 0
         if closing.match(line) and (stop > index + 1 or sign == "("):
             break
@@ -445,8 +489,11 @@ def _part_end(text: str, lines: Sequence[tuple[int, int]], index: int) -> int:
     if "vllm" in text[start : lines[stop - 1][1]] and sign != "(":
         return stop
     # What is set, or defined, is of interest with the command that uses it.
-    while stop < len(lines) and stop - index < _MAX_PART and formats.sort(text[slice(*lines[stop])]) != "sentence":
-        is_used = _mentions(text[slice(*lines[stop])])
+    while stop < len(lines) and stop - index < _MAX_PART:
+        line = text[slice(*lines[stop])]
+        if formats.kind_of_line(line) == "sentence":
+            break
+        is_used = _mentions(line)
         stop += 1
         while is_used and stop < len(lines) and text[slice(*lines[stop - 1])].rstrip().endswith("\\"):
             stop += 1
@@ -464,7 +511,7 @@ def _continued(text: str, lines: Sequence[tuple[int, int]], index: int) -> str:
 
 
 def _mentions(line: str) -> bool:
-    return ("vllm" in line or "run_cluster" in line) and starts.may_start(line)
+    return ("vllm" in line or "run_cluster" in line) and programs.may_start(line)
 
 
 def _content(text: str, start: int, end: int) -> int:

@@ -12,9 +12,10 @@ from bisect import bisect_left
 from dataclasses import replace
 from typing import Any
 
-from vllm_runbooks.documents import starts
+from vllm_runbooks.documents import escapes, gpus, placeholders, programs
 from vllm_runbooks.documents.starts import Around, Found, Keyword, Reading, Setting, Within
 from vllm_runbooks.excerpt import Excerpt
+from vllm_runbooks.options import CALLS
 from vllm_runbooks.shell import Trouble, Word
 
 _MAX_LENGTH = 400_000
@@ -25,24 +26,10 @@ _MAX_WORK = 500_000
 """Values of one text that are worked out, and characters that are joined: names in lists of names multiply."""
 _MAX_BITS = 1024
 """Of a whole number that is taken: more makes even its printing an error."""
-_CALLS = {"LLM", "EngineArgs", "AsyncEngineArgs"}
 _SUBPROCESS = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
 _SHELL_CALLS = {"system", "popen", "create_subprocess_shell", "getoutput", "getstatusoutput"}
 _PREFIX = re.compile(r"[A-Za-z]{0,2}('''|\"\"\"|'|\")")
-_SIMPLE = {
-    "\\": "\\",
-    "'": "'",
-    '"': '"',
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
-    "\n": "",
-}
-_CODED = {"x": 2, "u": 4, "U": 8}
+_SIMPLE = {**escapes.SIMPLE, "\n": ""}
 
 
 class _UnknownError(Exception):
@@ -207,6 +194,11 @@ class _Program:
                     raise _UnknownError("nested too deep")
                 return left + right
             return _calculated(node.op, left, right)
+        if isinstance(node, ast.JoinedStr):
+            return "".join(
+                str(part.value) if isinstance(part, ast.Constant) else self._filled_in(part, depth)
+                for part in node.values
+            )
         raise _UnknownError(_why(node))
 
     def _key(self, key: ast.expr, depth: int) -> str | int | float | bool | None:
@@ -242,12 +234,48 @@ class _Program:
         last = self.source.at[found[-1][1]] + 1 if found else self.source.at[start]
         return Excerpt(value, [*(self.source.at[place] for _, place in found), last])
 
+    def _text(self, node: ast.expr) -> Excerpt | None:
+        """A text, formatted or not, with places; what cannot be known in it as something that is to be filled in."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return self._characters(node)
+        if not isinstance(node, ast.JoinedStr):
+            return None
+        pieces: list[str] = []
+        for part in node.values:
+            if isinstance(part, ast.Constant):
+                pieces.append(str(part.value))
+                continue
+            try:
+                pieces.append(self._filled_in(part))
+            except _UnknownError:
+                pieces.append(placeholders.UNKNOWN)
+        start, end = self._span(node)
+        places = _formatted_places(_string_characters(self.source.text, start, end), node, pieces)
+        value = "".join(pieces)
+        if len(places) != len(value):
+            places = [start] * len(value)
+        return Excerpt(value, [*(self.source.at[place] for place in places), self._places(node)[1]])
+
+    def _filled_in(self, part: ast.expr, depth: int = 0) -> str:
+        """What a formatted text has in place of an expression.
+
+        Raises:
+            _UnknownError: It cannot be known.
+        """
+        if not isinstance(part, ast.FormattedValue) or part.conversion not in {-1, ord("s")} or part.format_spec:
+            raise _UnknownError("formatted text")
+        value = self._value(part.value, depth + 1)
+        if not isinstance(value, (str, int)):
+            raise _UnknownError("formatted text")
+        self.work += len(str(value))
+        return str(value)
+
     # Calls
 
     def _call(self, node: ast.Call) -> None:
         name = _last_name(node.func)
         called = self._called(node.func)
-        if called in _CALLS:
+        if called in CALLS:
             self._engine(node, called)
         elif name in {"setdefault", "putenv", "setenv"} and len(node.args) >= 2 and _is_environ(node.func, name):
             self._set(node.args[0], node.args[1], node)
@@ -268,7 +296,7 @@ class _Program:
             if origin is None:
                 return "" if function.id in self.names or function.id in self.own else function.id
             last = origin.rsplit(".", 1)[-1]
-            return last if origin.split(".")[0] == "vllm" and last in _CALLS else ""
+            return last if origin.split(".")[0] == "vllm" and last in CALLS else ""
         if isinstance(function, ast.Attribute):
             base = function.value
             while isinstance(base, ast.Attribute):
@@ -300,7 +328,8 @@ class _Program:
                 start=start,
                 end=end,
                 environment=environment,
-                gpus=starts.visible(environment),
+                gpus=gpus.seen(environment, self.around.gpus),
+                given=self.around.gpus,
                 keywords=tuple(keywords),
                 within=self.around.within,
                 is_certain=bool(self.imported) or self.around.is_page,
@@ -371,18 +400,18 @@ class _Program:
         if isinstance(command, ast.Name) and command.id in self.names:
             command = self.names[command.id]
         around = replace(self.around, environment={**self.around.environment, **environment}, kind="python")
-        if isinstance(command, ast.Constant) and isinstance(command.value, str):
+        text = self._text(command)
+        if text is not None:
             is_shell = name in _SHELL_CALLS or any(
                 one.arg == "shell" and isinstance(one.value, ast.Constant) and one.value.value for one in node.keywords
             )
-            if is_shell or starts.may_start(command.value):
-                text = self._characters(command)
+            if is_shell or programs.may_start(text.text):
                 within = (*around.within, Within("python", *self._places(command)))
-                starts.read_script(text, replace(around, within=within, is_certain=is_shell), self.reading)
+                programs.read_script(text, replace(around, within=within, is_certain=is_shell), self.reading)
         elif isinstance(command, (ast.List, ast.Tuple)):
             self._list(command, around)
         elif self._split_words(command):
-            starts.read_command(tuple(self._split_words(command)), around, self.reading)
+            programs.read_command(tuple(self._split_words(command)), around, self.reading)
 
     def _given_environment(self, node: ast.expr) -> dict[str, Setting]:
         if isinstance(node, ast.Name) and node.id in self.names:
@@ -407,10 +436,12 @@ class _Program:
             inner: ast.expr = node.args[0]
         else:
             inner = node.func.value if isinstance(node.func, ast.Attribute) else node.func
-        if not isinstance(inner, ast.Constant) or not isinstance(inner.value, str):
+        if isinstance(inner, ast.Name) and inner.id in self.names:
+            inner = self.names[inner.id]
+        text = self._text(inner)
+        if text is None:
             return []
-        text = self._characters(inner)
-        return [
+        words = [
             Word(
                 match[0],
                 text.at[match.start()],
@@ -421,6 +452,7 @@ class _Program:
             )
             for match in re.finditer(r"\S+", text.text)
         ]
+        return [placeholders.filled(word) for word in words]
 
     def _list(self, node: ast.List | ast.Tuple, around: Around | None = None) -> None:
         """A list of a command's words, wherever it is then used."""
@@ -435,7 +467,7 @@ class _Program:
             words = (replace(words[0], value="python", why=""), *words[1:])
         environment = {**self.around.environment, **self.environment}
         count = len(self.reading.starts)
-        starts.read_command(
+        programs.read_command(
             words, around or replace(self.around, environment=environment, is_certain=False), self.reading
         )
         if len(self.reading.starts) > count and id(node) in self.assigned:
@@ -451,7 +483,7 @@ class _Program:
         else:
             return
         if isinstance(target, ast.Name) and target.id in self.commands and isinstance(value, (ast.List, ast.Tuple)):
-            self.reading.loose += starts.options_of([self._word(one) for one in value.elts], "bare")
+            self.reading.loose += programs.options_of([self._word(one) for one in value.elts], "bare")
 
 
 def _line_starts(text: str) -> list[int]:
@@ -539,6 +571,36 @@ def _string_characters(text: str, start: int, end: int) -> list[tuple[str, int]]
     return found
 
 
+def _formatted_places(characters: list[tuple[str, int]], node: ast.JoinedStr, pieces: list[str]) -> list[int]:
+    """Where each character of a formatted text stands, by what is written; fewer where that cannot be told.
+
+    What an expression stands for begins where the expression does.
+    """
+    found: list[int] = []
+    index = 0
+    for part, piece in zip(node.values, pieces, strict=True):
+        if not isinstance(part, ast.Constant):
+            if index >= len(characters) or characters[index][0] != "{":
+                return []
+            found += [characters[index][1]] * len(piece)
+            depth = 0
+            while index < len(characters):
+                depth += {"{": 1, "}": -1}.get(characters[index][0], 0)
+                index += 1
+                if depth == 0:
+                    break
+            continue
+        for character in piece:
+            if index >= len(characters) or characters[index][0] != character:
+                return []
+            found.append(characters[index][1])
+            is_brace = character in "{}"
+            index += 1
+            if is_brace and characters[index : index + 1] == [(character, found[-1] + 1)]:
+                index += 1  # written twice
+    return found if index == len(characters) else []
+
+
 def _one(text: str, index: int, end: int, found: list[tuple[str, int]], *, is_raw: bool) -> int:
     """Append the character written at an index; the index behind it."""
     character = text[index]
@@ -563,7 +625,7 @@ def _one(text: str, index: int, end: int, found: list[tuple[str, int]], *, is_ra
             stop += 1
         found.append((chr(int(text[index + 1 : stop], 8)), index))
         return stop
-    digits = _CODED.get(code, 0)
+    digits = escapes.DIGITS.get(code, 0)
     if digits:
         try:
             found.append((chr(int(text[index + 2 : index + 2 + digits], 16)), index))

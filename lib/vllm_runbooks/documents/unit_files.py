@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import replace
 
-from vllm_runbooks.documents import starts
+from vllm_runbooks.documents import escapes, programs
 from vllm_runbooks.documents.starts import Around, Reading, Setting
 from vllm_runbooks.excerpt import Excerpt, Replacement
 from vllm_runbooks.shell import Trouble, Word
@@ -17,20 +17,7 @@ _COMMANDS = {"ExecStart", "ExecStartPre", "ExecStartPost"}
 _PREFIXES = "@-:+!|"
 _OPERATOR = re.compile(r"(?:\d?>{1,2}&?\d?|&>{1,2}|<{1,3}|\|{1,2}|&{1,2})\Z|\d?&?>{1,2}(?=[/$%\w.~&])|(?:\$\(|`)")
 """A word that means something to a shell, and nothing to systemd."""
-_ESCAPES = {
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
-    "s": " ",
-    "\\": "\\",
-    '"': '"',
-    "'": "'",
-}
-_CODED = {"x": (2, 16), "u": (4, 16), "U": (8, 16)}
+_ESCAPES = {**escapes.SIMPLE, "s": " "}
 _GIVEN = {"PATH", "LANG", "USER", "LOGNAME", "HOME", "SHELL", "MAINPID", "INVOCATION_ID", "XDG_RUNTIME_DIR", "TERM"}
 """Variables that systemd itself sets."""
 _UNKNOWN = "\ufffc"
@@ -73,7 +60,7 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
     around = replace(around, kind="systemd", environment=environment, language="systemd")
     for _, value in commands:
         for words in _command_lines(value, environment, reading.troubles, has_file=has_file):
-            starts.read_command(_without_operators(words, reading.troubles), around, reading)
+            programs.read_command(_without_operators(words, reading.troubles), around, reading)
     if container:
         _read_container(container, around, reading, has_file=has_file)
 
@@ -88,7 +75,7 @@ def _read_container(container: Mapping[str, Excerpt], around: Around, reading: R
     if image is not None:
         reading.images.append(image)
     around = replace(around, image=image)
-    starts.run_image(found.get("Entrypoint"), found.get("Exec", ()), image, around, reading)
+    programs.run_image(found.get("Entrypoint"), found.get("Exec", ()), image, around, reading)
 
 
 def _without_operators(words: list[Word], troubles: list[Trouble]) -> tuple[Word, ...]:
@@ -233,8 +220,7 @@ def _escape(text: str, index: int) -> tuple[str | None, int]:
     code = text[index + 1]
     if code in _ESCAPES:
         return _ESCAPES[code], 2
-    digits, base = _CODED.get(code, (0, 0))
-    offset = 2
+    digits, base, offset = escapes.DIGITS.get(code, 0), 16, 2
     if code in "01234567":
         digits, base, offset = 3, 8, 1
     if digits:

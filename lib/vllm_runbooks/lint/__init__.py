@@ -5,31 +5,25 @@ from __future__ import annotations
 import difflib
 import re
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Protocol
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from vllm_runbooks import arguments, deployment, documents, options, support
+from vllm_runbooks import documents, options
 from vllm_runbooks.arguments import Parsed
 from vllm_runbooks.arguments.conditions import UNKNOWN
-from vllm_runbooks.arguments.words import config_words
-from vllm_runbooks.catalog import RulesById
 from vllm_runbooks.deployment import editing
-from vllm_runbooks.documents.starts import Found, Loose
-from vllm_runbooks.excerpt import Changed, Places, Replacement, applied
-from vllm_runbooks.lint import calls, config_files, environment_rules, meaning, moves, option_rules
-from vllm_runbooks.lint.hidden import Reading, Secrets
+from vllm_runbooks.documents.starts import Found
+from vllm_runbooks.excerpt import Places, Replacement, applied
+from vllm_runbooks.lint import calls, config_files, moves
 from vllm_runbooks.lint.hits import Hit
-from vllm_runbooks.lint.moves import CALLS
+from vllm_runbooks.lint.judged import Ask, Asked, Judged, Knowledge, Opinion, parsed_by, severity
+from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.options import ReleaseData
 from vllm_runbooks.printed import masked
 from vllm_runbooks.records import (
     Case,
     ChangedDefault,
-    CommandRelease,
-    Edit,
     Fix,
     Issue,
     IssueSeverity,
@@ -40,9 +34,11 @@ from vllm_runbooks.records import (
     Rule,
     Verdict,
 )
-from vllm_runbooks.shell import Word
-from vllm_runbooks.specs import Specs
 
+__all__ = [
+    "MAX_ISSUES", "Ask", "Asked", "Knowledge", "Opinion", "config_names", "hidden", "judge", "lint", "mended",
+    "message", "migrate", "secrets_of",
+]  # fmt: skip
 MAX_ISSUES = 500
 """Issues of one file; what follows is not told: nobody reads it."""
 _MAX_ROUNDS = 8
@@ -54,57 +50,7 @@ _MAX_REPLACED, _LONGEST_MOVED = 20, 200_000
 """Changes that are tried to replace variables, each by reading a text of at most so many characters again."""
 _MAX_BITS = 1024
 _TOO_MUCH = "file.too-much"
-_IDLE = "option.without-effect"
-_IN_ARGUMENTS = "safety.secret-in-arguments"
 _HOLE = re.compile(r"\{(\w+)\}")
-
-
-class Opinion(Protocol):
-    """What an installed vLLM makes of one command."""
-
-    @property
-    def vllm(self) -> str:
-        """The release that was asked."""
-
-    @property
-    def stage(self) -> str | None:
-        """Where it refuses the command; None: it does not."""
-
-    @property
-    def says(self) -> str:
-        """Its message."""
-
-
-Ask = Callable[[str, Sequence[Sequence[str]]], Sequence[Opinion]]
-"""Asks an installed vLLM: the entry, and commands as the words its parser gets."""
-
-
-@dataclass(frozen=True)
-class Knowledge:
-    """What commands are judged by, beside the data of the releases."""
-
-    rules: Mapping[str, Rule]
-    specs: Specs
-
-    @cached_property
-    def tables(self) -> dict[str, Mapping[str, Any]]:
-        """The tables of the rules, by rule."""
-        if isinstance(self.rules, RulesById):
-            return self.rules.tables
-        return {name: rule.values for name, rule in self.rules.items()}
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked about a text."""
-
-    name: str = ""
-    """Of the file: it tells the format where the text does not."""
-    vllm: str | None = None
-    """The release to judge by; None: the one that an image's tag names, else the newest that is known."""
-    gpus: str | None = None
-    files: Mapping[str, str] = field(default_factory=dict)
-    """Texts of the configuration files that the commands name, as far as the caller has them; see `config_names`."""
 
 
 def config_names(text: str, name: str = "") -> list[str]:
@@ -118,7 +64,7 @@ def lint(text: str, knowledge: Knowledge, asked: Asked, *, fix: bool = False, as
     Raises:
         InputError: the release or a GPU is not known, or the installed vLLM does not answer.
     """
-    judged = _Judged(text, knowledge, asked, ask)
+    judged = Judged(text, knowledge, asked, ask)
     mended = _mended(judged) if fix else judged
     secrets = Secrets(*judged.readings, *(mended.readings if fix else ()))
     fixed = secrets.hidden(mended.text) if fix else None
@@ -150,16 +96,16 @@ def mended(text: str, knowledge: Knowledge, asked: Asked) -> str:
     Raises:
         InputError: as `lint`.
     """
-    return _mended(_Judged(text, knowledge, asked)).text
+    return _mended(Judged(text, knowledge, asked)).text
 
 
-def _mended(judged: _Judged) -> _Judged:
+def _mended(judged: Judged) -> Judged:
     """The text with every fix made, judged as far as that was needed."""
     for _ in range(_MAX_ROUNDS):
         changed = applied(judged.text, _apart(judged.hits))
         if changed == judged.text:
             break
-        judged = _Judged(changed, judged.knowledge, judged.asked)
+        judged = Judged(changed, judged.knowledge, judged.asked)
     return judged
 
 
@@ -174,14 +120,14 @@ def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tup
         InputError: as `lint`.
     """
     before = options.load(from_)
-    judged = _Judged(text, knowledge, asked)
+    judged = Judged(text, knowledge, asked)
     moved = _replaced(_mended(judged))
     changes: dict[str, ChangedDefault] = {}
     edits: list[Replacement] = []
     for number, (start, parsed) in enumerate(moved.parsed):
         data = moved.data(start)
         was = judged.parsed[number : number + 1] if len(judged.parsed) == len(moved.parsed) else ()
-        given = {dest for one, _ in was for dest in _parse(one, before).flags}
+        given = {dest for one, _ in was for dest in parsed_by(one, before).flags}
         found = list(_changed_defaults(moved, start, parsed, before, given))
         wanted = [each.edit for each in found if each.edit is not None]
         made: tuple[Replacement, ...] = ()
@@ -193,7 +139,7 @@ def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tup
             explicit = (each.edit is not None and bool(made)) or (name in changes and changes[name].explicit)
             changes[name] = replace(each.told, explicit=explicit)
     rewritten = applied(moved.text, sorted(set(edits)))
-    secrets = Secrets(*judged.readings, *moved.readings, *_Judged(rewritten, knowledge, asked).readings)
+    secrets = Secrets(*judged.readings, *moved.readings, *Judged(rewritten, knowledge, asked).readings)
     shown = secrets.hidden(rewritten)
     diff = "".join(
         difflib.unified_diff(
@@ -214,7 +160,7 @@ def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tup
     return told, rewritten
 
 
-def _replaced(judged: _Judged) -> _Judged:
+def _replaced(judged: Judged) -> Judged:
     """The text with variables as the options that replaced them, where nothing is wrong then that was not before."""
     left = _MAX_REPLACED if len(judged.text) <= _LONGEST_MOVED else 0
     refused: set[tuple[Replacement, ...]] = set()
@@ -225,7 +171,7 @@ def _replaced(judged: _Judged) -> _Judged:
         if made is None:
             break
         left -= 1
-        tried = _Judged(applied(judged.text, made), judged.knowledge, judged.asked)
+        tried = Judged(applied(judged.text, made), judged.knowledge, judged.asked)
         if tried.faults <= judged.faults:
             judged, refused = tried, set()
         else:
@@ -234,7 +180,7 @@ def _replaced(judged: _Judged) -> _Judged:
 
 
 def _changed_defaults(
-    judged: _Judged, start: Found, parsed: Parsed, before: ReleaseData, given: Collection[str]
+    judged: Judged, start: Found, parsed: Parsed, before: ReleaseData, given: Collection[str]
 ) -> Iterator[moves.Moved]:
     cards = {card.gpu for card in judged.cards or ()}
     return moves.changed_defaults(
@@ -243,7 +189,7 @@ def _changed_defaults(
         (before, judged.data(start)),
         judged.knowledge.specs.defaults,
         given=given,
-        is_idle=lambda option: judged.idle(option, judged.data(start)) is not None,
+        is_idle=lambda option: judged.row_of_idle(option, judged.data(start)) is not None,
         card=judged.cards[0] if judged.cards and len(cards) == 1 else None,
     )
 
@@ -255,7 +201,7 @@ def hidden(text: str, knowledge: Knowledge, asked: Asked) -> str:
 
 def secrets_of(text: str, knowledge: Knowledge, asked: Asked) -> Secrets:
     """The secrets of a text, for showing parts of it."""
-    return Secrets(*_Judged(text, knowledge, asked).readings)
+    return Secrets(*Judged(text, knowledge, asked).readings)
 
 
 def _apart(hits: Iterable[Hit]) -> Iterator[Replacement]:
@@ -276,14 +222,14 @@ def _span(edits: Sequence[Replacement]) -> tuple[int, int]:
     return min(edit.start for edit in edits), max(edit.end for edit in edits)
 
 
-def _issues(judged: _Judged, secrets: Secrets) -> Iterator[Issue]:
+def _issues(judged: Judged, secrets: Secrets) -> Iterator[Issue]:
     places = Places(judged.text)
     for hit in _most_serious(judged):
         rule = judged.knowledge.rules[hit.rule]
         line, column = places(hit.start)
         yield Issue(
             rule=rule.id,
-            severity=_severity(rule, hit),
+            severity=severity(rule, hit),
             line=line,
             column=column,
             text=secrets.part(hit.start, min(hit.end, hit.start + _MAX_TEXT))[:_MAX_TEXT],
@@ -298,17 +244,13 @@ def _told(rule: Rule, hit: Hit, secrets: Secrets) -> str:
     return hit.where + (calls.spoken(said) if hit.is_call else said)
 
 
-def _severity(rule: Rule, hit: Hit) -> IssueSeverity:
-    return IssueSeverity.WARNING if hit.is_loose and rule.severity is IssueSeverity.ERROR else rule.severity
-
-
-def _most_serious(judged: _Judged) -> list[Hit]:
+def _most_serious(judged: Judged) -> list[Hit]:
     """The hits that are told, in the order of the text: of very many the most serious ones, and that there are more."""
     if len(judged.hits) <= MAX_ISSUES:
         return judged.hits
     order = list(IssueSeverity)
     rules = judged.knowledge.rules
-    kept = sorted(judged.hits, key=lambda hit: order.index(_severity(rules[hit.rule], hit)))[:MAX_ISSUES]
+    kept = sorted(judged.hits, key=lambda hit: order.index(severity(rules[hit.rule], hit)))[:MAX_ISSUES]
     more = Hit(_TOO_MUCH, 0, 0, {"what": f"{len(judged.hits) - MAX_ISSUES} more issues"})
     told = [more] if _TOO_MUCH in rules else []
     return [*told, *sorted(kept, key=lambda hit: (hit.start, hit.end, hit.rule))]
@@ -331,7 +273,7 @@ def _fix(text: str, edits: Sequence[Replacement], places: Places, secrets: Secre
     return Fix(*places(start), *places(end), new_text) if secrets.hidden(new_text) == new_text else None
 
 
-def _launches(judged: _Judged, secrets: Secrets) -> Iterator[Launch]:
+def _launches(judged: Judged, secrets: Secrets) -> Iterator[Launch]:
     for start, parsed in judged.parsed:
         flags = {
             dest: _shown(masked(_known(value), dest), secrets)
@@ -363,391 +305,3 @@ def _known(value: Any) -> Any:
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         return None
     return value if value is None or isinstance(value, (str, int, float)) else None
-
-
-_ENDS = re.compile(r"(?:^|[\s;&|(])(?:wait|fuser|\w{0,40}(?:stop|kill|cleanup)\w{0,40})(?=[\s;&|)]|\Z)", re.ASCII)
-"""A command that ends a program, or waits for its end."""
-_LOOP = re.compile(r"(?:^|[\s;])(do|done)(?=[\s;&|)]|\Z)", re.ASCII)
-_BODY = 4096
-"""Characters behind a start within which the loop around it ends."""
-_ELSEWHERE = frozenset(
-    ("docker", "flux", "ip", "jsrun", "kubectl", "lxc", "mpirun", "nerdctl", "podman", "srun", "ssh")
-)
-"""Programs that run a command on another host, in a container or with GPUs of its own."""
-
-
-class _Judged:
-    """A text with all that is wrong in it."""
-
-    def __init__(self, text: str, knowledge: Knowledge, asked: Asked, ask: Ask | None = None) -> None:
-        self.text, self.knowledge, self.asked, self.ask = text, knowledge, asked, ask
-        self.cards = knowledge.specs.gpus(asked.gpus) if asked.gpus else None
-        self.page = documents.read(text, asked.name)
-        self._data: dict[str, ReleaseData] = {}
-
-    @cached_property
-    def meant(self) -> tuple[_Judged, Changed] | None:
-        """The script as it was meant, where the shell cuts a command: what stands behind the cut is judged as well."""
-        edits = [edit for trouble in self.page.troubles if trouble.kind in _CUTS for edit in trouble.edits]
-        changed = Changed(self.text, edits)
-        if changed.text == self.text:
-            return None
-        return _Judged(changed.text, self.knowledge, self.asked, self.ask), changed
-
-    @cached_property
-    def readings(self) -> list[Reading]:
-        """The text as it is read, and as it was meant where the shell cuts a command."""
-        own = Reading(self.page, self.parsed)
-        return [own, *self.meant[0].readings] if self.meant is not None else [own]
-
-    @cached_property
-    def release(self) -> CommandRelease:
-        """The release that the file as a whole is judged by."""
-        if self.asked.vllm is not None:
-            version, source = self.asked.vllm, "given"
-        else:
-            tagged = next((start.release for start in self.page.starts if start.release), None)
-            version, source = (tagged, "image") if tagged else (options.known_releases()[-1], "newest")
-        return CommandRelease(version, source, self._loaded(version).version)
-
-    def data(self, start: Found | None = None) -> ReleaseData:
-        """The data that a start is judged by: an image of its own tells its own release."""
-        own = start.release if start and self.asked.vllm is None else None
-        return self._loaded(own or self.release.version)
-
-    def _loaded(self, version: str) -> ReleaseData:
-        if version not in self._data:
-            self._data[version] = options.load(version)
-        return self._data[version]
-
-    @cached_property
-    def parsed(self) -> list[tuple[Found, Parsed]]:
-        """The starts, as their release's parser understands them."""
-        return [
-            (start, _parse(start, self.data(start), self._config(start)))
-            for start in self.page.starts
-            if start.entry in _STARTS
-        ]
-
-    @cached_property
-    def configs(self) -> dict[str, config_files.Config | None]:
-        """What the configuration files say that the caller has, by name; None for one that is no YAML mapping."""
-        return {name: config_files.read(text) for name, text in self.asked.files.items()}
-
-    def has_unknown_file(self, start: Found) -> bool:
-        """Whether a configuration file may set more than is seen, which an option of the command would override."""
-        return config_files.word_of(start) is not None and self._config(start) is None
-
-    def _config(self, start: Found) -> config_files.Config | None:
-        """What the configuration file of a start says, where that is known."""
-        word = config_files.word_of(start) if self.asked.files else None
-        return self.configs.get(word.value or "") if word is not None else None
-
-    @cached_property
-    def faults(self) -> Counter[str]:
-        """How often each rule is broken that makes a start wrong."""
-        rules = self.knowledge.rules
-        told = [hit.rule for hit in self.hits if _severity(rules[hit.rule], hit) is not IssueSeverity.INFO]
-        return Counter(told)
-
-    def idle(self, option: str, data: ReleaseData) -> Mapping[str, Any] | None:
-        """What is known of an option that a release takes and does nothing with; None for any other."""
-        told: Mapping[str, Any] | None = self.knowledge.tables.get(_IDLE, {}).get("options", {}).get(option.lstrip("-"))
-        key = options.version_key(data.version) or ()
-        if told is None or key < (options.version_key(told["first"]) or ()):
-            return None
-        return told if "last" not in told or key <= (options.version_key(told["last"]) or ()) else None
-
-    @cached_property
-    def hits(self) -> list[Hit]:
-        """Every broken rule, in the order of the text; of the same rule at the same place one."""
-        found: dict[tuple[str, int, int, str], Hit] = {}
-        for hit in self._all():
-            if hit.rule in self.knowledge.rules:
-                found.setdefault((hit.rule, hit.start, hit.end, hit.where), hit)
-        return sorted(found.values(), key=lambda hit: (hit.start, hit.end, hit.rule))
-
-    def _all(self) -> Iterator[Hit]:
-        for trouble in self.page.troubles:
-            rule = trouble.kind if "." in trouble.kind else f"shell.{trouble.kind}"
-            yield Hit(rule, trouble.start, trouble.end, trouble.says, trouble.edits)
-        if self.meant is None:
-            yield from self._of_starts()
-            return
-        judged, changed = self.meant
-        for hit in judged.hits:
-            if not hit.rule.startswith("shell."):
-                keeps = all(changed.keeps(edit.start, edit.end) for edit in hit.edits)
-                edits = tuple(
-                    Replacement(changed.back(edit.start), changed.back(edit.end), edit.new_text)
-                    for edit in hit.edits
-                    if keeps
-                )
-                yield replace(hit, start=changed.back(hit.start), end=changed.back(hit.end), edits=edits)
-
-    def _of_starts(self) -> Iterator[Hit]:
-        tables = self.knowledge.tables
-        cut = [(trouble.start, trouble.end) for trouble in self.page.troubles if trouble.edits]
-        for start, parsed in self.parsed:
-            data = self.data(start)
-            if start.entry in CALLS:
-                problems = arguments.parse_call(_literals(start), data, start.entry)
-                for hit in option_rules.of_call(start, problems, data, tables):
-                    made = hit.edits or calls.edits(self.page, start, hit, data, tables)
-                    yield replace(hit, edits=made, is_call=True)
-            else:
-                for hit in option_rules.of_start(self.page, start, parsed, data, tables):
-                    # What the shell makes of a fault in the script is told as that fault: nobody meant those words.
-                    if not any(hit.start < end and begin < hit.end for begin, end in cut):
-                        yield hit
-                yield from self._of_config(start, data)
-            yield from self._of_idle(start, parsed)
-        for loose in self.page.loose:
-            yield from option_rules.of_loose(loose, self.data(), tables)
-        hosts = Counter(card.node for card in self.cards) if self.cards is not None else None
-        yield from environment_rules.of_page(self.page, self.data, tables, max(hosts.values()) if hosts else None)
-        yield from self._of_meaning()
-        if self.ask is not None:
-            yield from self._of_opinion(self.ask)
-
-    def _of_config(self, start: Found, data: ReleaseData) -> Iterator[Hit]:
-        """What is wrong in the configuration file of a start, told at the word that names it."""
-        word = config_files.word_of(start)
-        if word is None:
-            return
-        config, name = self._config(start), word.value or word.raw
-        if config is None and word.value is not None and not word.value.endswith(config_files.SUFFIXES):
-            return  # refused for its name
-        if config is None:
-            note = "It is no YAML mapping." if name in self.configs else ""
-            yield Hit("option.config-unknown", word.start, word.end, {"value": name, "note": note})
-            return
-        entry = deployment.parser_entry(start.entry, [each.value for each in start.words], data)
-        known = {text for option in data.entries[entry] for text in option.strings}
-        for key, value in config.values.items():
-            texts = config_words({key: value}, data.features, known.__contains__)
-            loose = Loose(tuple(Word(text, word.start, word.end, "") for text in texts), "bare", word.start, word.end)
-            for hit in option_rules.of_loose(loose, data, self.knowledge.tables):
-                yield replace(hit, where=f"{name}, line {config.lines[key]}: ", edits=())
-
-    def _of_idle(self, start: Found, parsed: Parsed) -> Iterator[Hit]:
-        """Options that the release takes and does nothing with."""
-        data = self.data(start)
-        for dest in parsed.flags:
-            option = data.by_dest.get(dest)
-            told = self.idle(option.name, data) if option else None
-            if option is not None and told is not None and parsed.given.get(dest):
-                says = {"option": option.name, "note": told.get("note", ""), "first": told["first"]}
-                yield self._placed(start, parsed, meaning.Judgement(_IDLE, (dest,), says))
-
-    def _of_meaning(self) -> Iterator[Hit]:
-        commands = [self._command(start, parsed) for start, parsed in self.parsed]
-        for (start, parsed), command in zip(self.parsed, commands, strict=True):
-            for judgement in meaning.judge(command):
-                if not self._is_private(start, parsed, judgement):
-                    yield self._placed(start, parsed, judgement)
-        for loose in self.page.loose:
-            yield from self._of_option(loose)
-        for together in self._together():
-            for index, judgement in meaning.judge_together([commands[index] for index in together]):
-                yield self._placed(*self.parsed[together[index]], judgement)
-
-    def _of_option(self, loose: Loose) -> Iterator[Hit]:
-        """What an option that stands on a line of its own means by itself: of its command nothing is known."""
-        if loose.where != "bare":
-            return
-        data = self.data()
-        parsed = arguments.parse([word.value for word in loose.words], data)
-        command = meaning.Command(parsed.flags, support.load(data.version), cards=self.cards, entry="")
-        for judgement in meaning.judge(command):
-            if judgement.rule in meaning.OF_ONE_OPTION:
-                yield Hit(judgement.rule, loose.start, loose.end, {**judgement.says, "vllm": data.asked})
-
-    def _together(self) -> Iterator[list[int]]:
-        """The starts, by number, that run at the same time: a page may hold alternatives, or one after the other."""
-        group: list[int] = []
-        for index, (start, _) in enumerate(self.parsed):
-            if self._runs_beside_others(start):
-                if group and self._is_ended(self.parsed[group[-1]][0], start):
-                    yield group
-                    group = []
-                group.append(index)
-        yield group
-
-    def _runs_beside_others(self, start: Found) -> bool:
-        """Whether a start runs beside whatever else the page starts."""
-        if self.page.kind == "yaml":  # a pod's GPUs are numbered for it alone
-            return start.kind == "compose" and "profiles" not in start.keys
-        run = start.invocation
-        if self.page.kind != "shell" or run is None or not run.is_background or run.is_conditional:
-            return False
-        return not any(word.value in _ELSEWHERE for word in (*run.words[:1], *start.prefix))
-
-    def _is_ended(self, earlier: Found, later: Found) -> bool:
-        """Whether the script ends or awaits a start before the later one; of a loop, before its next round."""
-        if later.start > earlier.end:
-            return _ENDS.search(self.text, earlier.end, later.start) is not None
-        end, depth = earlier.end + _BODY, 1
-        for word in _LOOP.finditer(self.text, earlier.end, end):
-            depth += 1 if word[1] == "do" else -1
-            if not depth:
-                end = word.start()
-                break
-        return _ENDS.search(self.text, earlier.end, end) is not None
-
-    def _command(self, start: Found, parsed: Parsed) -> meaning.Command:
-        data = self.data(start)
-        return meaning.Command(
-            flags=parsed.flags,
-            support=support.load(data.version),
-            model=self.knowledge.specs.model(parsed.model) if parsed.model else None,
-            name=parsed.model,
-            has_own_network=start.kind != "shell",
-            cards=self.cards,
-            devices=start.gpus.devices if start.gpus else None,
-            device_count=start.gpus.count if start.gpus else None,
-            environment={name: setting.value.value for name, setting in start.environment.items()},
-            entry=start.entry,
-            is_elided=start.is_elided or any(role.option == "--config" for role in parsed.roles),
-            unknown=frozenset(
-                problem.option.lstrip("-").replace("-", "_")
-                for problem in parsed.problems
-                if problem.kind == "unknown" and problem.option
-            ),
-            defaults=_Defaults(data),
-            fits=self.knowledge.specs.fits,
-        )
-
-    def _placed(self, start: Found, parsed: Parsed, judgement: meaning.Judgement) -> Hit:
-        """A judgement at the option, else the variable, that it is about, else at the start itself."""
-        from_, to = start.start, start.end
-        if start.prefix:
-            from_, to = start.prefix[0].start, start.prefix[-1].end
-        given = next((parsed.given[dest][-1] for dest in judgement.dests if parsed.given.get(dest)), None)
-        variable = next((start.environment[name] for name in judgement.variables if name in start.environment), None)
-        if given is not None and start.entry in CALLS:
-            from_, to = start.keywords[given].name_start, start.keywords[given].end
-        elif given is not None:
-            from_, to = start.words[given].start, start.words[deployment.behind(parsed, given) - 1].end
-        elif variable is not None:
-            from_, to = variable.start, variable.end
-        edits: tuple[Replacement, ...] = ()
-        if given is not None and self.knowledge.tables.get(judgement.rule, {}).get("removes"):
-            edits = editing.edits(self.page, start, [Edit("remove", judgement.dests[0])], self.data(start))
-        where = self._where(start, given, judgement) if given is not None else ""
-        says = {**judgement.says, "vllm": self.data(start).asked}
-        return Hit(judgement.rule, from_, to, says, edits, where=where, is_call=start.entry in CALLS)
-
-    def _is_private(self, start: Found, parsed: Parsed, judgement: meaning.Judgement) -> bool:
-        """Whether a secret on the command line in truth stands in the configuration file."""
-        if judgement.rule != _IN_ARGUMENTS:
-            return False
-        given = [index for dest in judgement.dests for index in parsed.given.get(dest, ())]
-        return bool(given) and all(self._in_config(start, index) for index in given)
-
-    def _in_config(self, start: Found, index: int) -> bool:
-        """Whether a word of a start stands for what its configuration file says."""
-        word = config_files.word_of(start)
-        return self._config(start) is not None and word is not None and start.words[index] is word
-
-    def _where(self, start: Found, given: int, judgement: meaning.Judgement) -> str:
-        """The place in the configuration file of what a judgement is about; empty where that is not in the file."""
-        config = self._config(start)
-        if config is None or start.entry in CALLS or not self._in_config(start, given):
-            return ""
-        lines = {key.replace("-", "_"): line for key, line in config.lines.items()}
-        line = next((lines[dest] for dest in judgement.dests if dest in lines), None)
-        return f"{start.words[given].value}, line {line}: " if line is not None else ""
-
-    def _of_opinion(self, ask: Ask) -> Iterator[Hit]:
-        """What an installed vLLM says of the starts whose words are all known."""
-        for entry in ("serve", "api_server"):
-            known = [
-                (start, parsed)
-                for start, parsed in self.parsed
-                if start.entry not in CALLS and _is_for(entry, start, self.data(start))
-            ]
-            if not known:
-                continue
-            said = ask(entry, [[word.value or "" for word in start.words] for start, _ in known])
-            for (start, parsed), opinion in zip(known, said, strict=True):
-                says = {"asked": opinion.vllm, "says": opinion.says, "vllm": self.data(start).asked}
-                if opinion.stage is not None:
-                    yield Hit("parser.refuses", start.start, start.end, says)
-                is_comparable = options.load(opinion.vllm).version == self.data(start).version
-                if is_comparable and parsed.is_refused != (opinion.stage in ("parse", "validate")):
-                    ours = "refused" if parsed.is_refused else "accepted"
-                    yield Hit("parser.disagrees", start.start, start.end, says | {"ours": ours})
-
-
-class _Defaults(Mapping[str, Any]):
-    """The defaults of a release, looked up when asked for."""
-
-    def __init__(self, data: ReleaseData) -> None:
-        self._data = data
-
-    def __getitem__(self, dest: str) -> Any:
-        found = self._data.default(dest)
-        if not found.is_known:
-            raise KeyError(dest)
-        return found.value
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._data.by_dest)
-
-    def __len__(self) -> int:
-        return len(self._data.by_dest)
-
-
-_CUTS = (
-    "comment-after-continuation",
-    "blank-after-continuation",
-    "empty-line-after-continuation",
-    "comment-line-after-continuation",
-    "missing-continuation",
-    "carriage-returns",
-)
-"""Faults by which the shell ends a command before it was meant to end."""
-_STARTS = ("serve", "api_server", "image", *CALLS)
-"""Starts whose arguments are judged; others, as a benchmark, take options of their own."""
-
-
-def _literals(start: Found) -> dict[str, Any]:
-    """Values of a call's arguments; UNKNOWN where they cannot be known."""
-    return {keyword.name: keyword.value if keyword.is_known else UNKNOWN for keyword in start.keywords}
-
-
-def _parse(start: Found, data: ReleaseData, config: config_files.Config | None = None) -> Parsed:
-    """A start's arguments as a release's parser understands them, those of its configuration file among them.
-
-    What is wrong in that file is told apart, by its own lines.
-    """
-    if start.entry in CALLS:
-        return _called(start)
-    words = [word.value for word in start.words]
-    environment = {name: setting.value.value for name, setting in start.environment.items()}
-    entry = deployment.parser_entry(start.entry, words, data)
-    parsed = arguments.parse(words, data, entry, config.values if config else None, environment)
-    if config is None:
-        return parsed
-    at = words.index("--config") + 1
-    own = tuple(
-        problem
-        for problem in parsed.problems
-        if problem.option == "--config" or (problem.word != at and problem.says.get("first") != str(at))
-    )
-    return replace(parsed, problems=own)
-
-
-def _called(start: Found) -> Parsed:
-    """A Python call as its arguments are: nothing is converted there."""
-    values = _literals(start)
-    model = values.get("model")
-    given = {keyword.name: (index,) for index, keyword in enumerate(start.keywords)}
-    return Parsed(values, model if isinstance(model, str) else None, (), (), given)
-
-
-def _is_for(entry: str, start: Found, data: ReleaseData) -> bool:
-    """Whether a parser gets a start's words, and all of them are known."""
-    words = [word.value for word in start.words]
-    return None not in words and deployment.parser_entry(start.entry, words, data) == entry

@@ -46,7 +46,7 @@ def edits(page: Page, start: Found, hit: Hit, data: ReleaseData, tables: Tables)
     keyword = next((one for one in start.keywords if one.name_start == hit.start), None)
     if keyword is None or keyword.name_start == keyword.start or len(page.text) > _LONGEST:
         return ()
-    taken = _taken(data, start.entry)
+    taken = data.taken_by(start.entry)
     if hit.rule == "option.removed":
         rows = tables["option.removed"].get("replacements", {})
         return _replaced(page, start, keyword, rows, data)
@@ -68,12 +68,6 @@ def _is_meant(value: Any, says: Mapping[str, str]) -> bool:
     return alike.get(near, 0.0) >= max([_CLEAR - _CLEARER, *(ratio + _CLEARER for ratio in others)])
 
 
-def _taken(data: ReleaseData, entry: str) -> Mapping[str, Any]:
-    """The arguments that a call takes."""
-    own = data.parameters.get(entry, {})
-    return {**(data.parameters.get("EngineArgs", {}) if "kwargs" in own else {}), **own}
-
-
 def _is_alike(name: str, other: str) -> bool:
     return SequenceMatcher(None, name, other, autojunk=False).ratio() >= _CLEAR
 
@@ -93,7 +87,7 @@ def _replaced(
     given = {one.name for one in start.keywords}
     if row["instead"] is None:
         return editing.edits(page, start, [Edit("remove", keyword.name)], data)
-    if new not in _taken(data, start.entry) or value is None:
+    if new not in data.taken_by(start.entry) or value is None:
         return ()
     if isinstance(value, Mapping) and "key" in value:
         return _merged(page, start, new, rows, data) if new not in given else ()

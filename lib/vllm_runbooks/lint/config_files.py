@@ -13,7 +13,7 @@ from vllm_runbooks.excerpt import Excerpt, Places
 from vllm_runbooks.shell import Word
 
 MAX_SIZE = 1_000_000
-"""Bytes of a configuration file that is read; no such file is written by hand."""
+"""Characters of a configuration file that is read; no such file is written by hand."""
 _MAX_DEPTH = 20
 _MAX_KEYS = 300
 """Keys of one file that are judged."""

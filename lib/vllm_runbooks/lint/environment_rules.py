@@ -287,19 +287,20 @@ class _Page:
         owner = self.owners.get(setting.start)
         if owner is None or owner.kind not in _IN_CONTAINERS:
             return self.gpus
-        given = owner.gpus
-        is_given = given is not None and given.start != setting.start
-        return given.count if given is not None and is_given and given.count is not None else self.gpus
+        given = owner.given
+        return given.count if given is not None and given.count is not None else self.gpus
 
     def _judged(self, setting: Setting, value: str, data: ReleaseData) -> _Judged | None:
         """What is wrong with a value; None for one that is right, or of which nothing is known."""
         for row in self.tables["environment.refused-value"].get("variables", {}).get(setting.name, ()):
-            if _is_within(data.version, row) and not any(self._is_set(name, setting) for name in row.get("unless", ())):
+            if options.is_within(data.version, row) and not any(
+                self._is_set(name, setting) for name in row.get("unless", ())
+            ):
                 judged = _by_row(value, row) if value else None
                 return judged and judged._replace(rule="environment.refused-value")
         table = self.tables["environment.wrong-value"]
         for row in table.get("releases", ()):
-            if row["name"] == setting.name and row["value"] == value and _is_within(data.version, row):
+            if row["name"] == setting.name and row["value"] == value and options.is_within(data.version, row):
                 return _Judged(note=row["then"], meant=row.get("instead"))
         told = table.get("variables", {}).get(setting.name)
         if told is not None:
@@ -398,13 +399,6 @@ def _as_option(option: str, how: Any, data: ReleaseData) -> dict[str, str]:
         is_there = keys is None or how["key"].partition(".")[0] in keys
         return {"instead": f"{option}.{how['key']}"} if is_there else {}
     return {"instead": option}
-
-
-def _is_within(version: str, row: Mapping[str, Any]) -> bool:
-    """Whether a row is about a release; it may be open at either end."""
-    key = options.version_key(version) or ()
-    first, last = (options.version_key(row.get(end, version)) or () for end in ("first", "last"))
-    return first <= key <= last
 
 
 def _by_row(value: str, told: Mapping[str, Any]) -> _Judged | None:

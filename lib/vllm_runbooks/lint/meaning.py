@@ -12,61 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vllm_runbooks.options import ENTRIES, SERVERS
 from vllm_runbooks.specs import Capability, Card, Fits, Gpu, Model, ParserFit
 from vllm_runbooks.support import Support
 
-RULES = frozenset(
-    {
-        "meaning.heads-not-divisible",
-        "meaning.kv-heads-not-divisible",
-        "meaning.kv-heads-replicated",
-        "meaning.vocabulary-not-divisible",
-        "meaning.encoder-heads-not-divisible",
-        "meaning.quantization-groups-cut",
-        "meaning.more-gpus-than-given",
-        "meaning.gpus-unused",
-        "meaning.unequal-gpus",
-        "meaning.bfloat16-unsupported",
-        "meaning.bfloat16-cast",
-        "meaning.cache-type-unsupported",
-        "meaning.fp8-cache-without-hardware",
-        "meaning.quantization-unsupported",
-        "meaning.fp8-weights-without-hardware",
-        "meaning.backend-unsupported",
-        "meaning.backend-unknown",
-        "meaning.backend-variable-unknown",
-        "meaning.architecture-unknown",
-        "meaning.modality-unlimited",
-        "meaning.processor-argument-ignored",
-        "meaning.eager-costs",
-        "meaning.ray-on-one-host",
-        "meaning.encoder-on-every-gpu",
-        "meaning.context-beyond-model",
-        "meaning.context-odd",
-        "meaning.tool-parser-unused",
-        "meaning.tool-parser-unknown",
-        "meaning.reasoning-parser-unknown",
-        "meaning.tool-parser-of-others",
-        "meaning.reasoning-parser-of-others",
-        "meaning.chat-template-of-others",
-        "meaning.template-and-parser-differ",
-        "meaning.gpu-overcommitted",
-        "meaning.gpu-shared",
-        "meaning.port-shared",
-        "meaning.float16-unsupported",
-        "meaning.quantization-differs",
-        "meaning.quantization-absent",
-        "meaning.slower-kernel",
-        "meaning.lora-not-enabled",
-        "meaning.type-unsupported",
-        "safety.remote-code-needless",
-        "safety.remote-code",
-        "safety.whole-file-system",
-        "safety.open-port",
-        "safety.secret-in-arguments",
-    }
-)
-"""Every rule that is judged here."""
 OF_ONE_OPTION = frozenset(
     {
         "meaning.bfloat16-unsupported", "meaning.cache-type-unsupported", "meaning.fp8-cache-without-hardware",
@@ -77,7 +26,6 @@ OF_ONE_OPTION = frozenset(
 """Rules that one option breaks, whatever else its command says."""
 FP8_HARDWARE: Capability = (8, 9)
 """From this compute capability on a card computes in FP8."""
-_FP8_WEIGHTS = ("fp8", "fbgemm_fp8", "ptpc_fp8", "fp8_per_tensor", "fp8_per_block", "fp8_per_channel", "modelopt")
 _BF16_HARDWARE: Capability = (8, 0)
 _BF16_FORMATS = ("bfloat16", "torch.bfloat16")
 _FP16_FORMATS = ("half", "float16", "torch.float16")
@@ -86,15 +34,6 @@ _TYPES = {
     **dict.fromkeys(("float", "float32", "torch.float32"), "float32"),
 }  # fmt: skip
 """The type that each way of writing it means."""
-_READS = {
-    "awq": "awq", "awq_marlin": "awq", "auto_awq": "awq",
-    "gptq": "gptq", "gptq_marlin": "gptq", "auto_gptq": "gptq",
-    "fp8": "fp8", "mxfp4": "mxfp4", "compressed-tensors": "compressed-tensors", "bitsandbytes": "bitsandbytes",
-}  # fmt: skip
-"""The format of checkpoints that a method reads, of those that read one alone."""
-_READS_ONLY = ("awq", "gptq", "mxfp4", "compressed-tensors")
-"""Formats that no method makes of other weights when it loads them."""
-_SERVERS = ("serve", "api_server", "image")
 _EVERYWHERE = ("0.0.0.0", "::", "*", "")  # noqa: S104 - what is judged, not what is bound
 _VOCABULARY_STEP = 64
 """The vocabulary is padded to a multiple of this before it is split."""
@@ -141,6 +80,10 @@ class Command:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Of the release, by `dest`."""
     fits: Fits | None = None
+    methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What is known of methods of quantisation, by name, as the rule meaning.quantization-differs describes them."""
+    formats: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Likewise of the formats of checkpoints."""
 
     def size(self, dest: str) -> int | None:
         """A number of ranks or hosts: 1 where it is not given, None where it is not known or beyond all reason."""
@@ -432,9 +375,10 @@ def _number_format(command: Command) -> Iterator[Judgement]:
     if command.word("dtype") in _BF16_FORMATS:
         yield _judged("meaning.bfloat16-unsupported", "dtype", **says)
     elif command.flags.get("dtype", "auto") == "auto" and command.model and command.model.dtype in _BF16_FORMATS:
-        rule = "cast" if command.support.facts.get("casts_bfloat16") else "unsupported"
+        is_cast = command.support.facts.get("casts_bfloat16")
         says["type"] = "float32" if refuses_half else "float16"
-        yield _judged(f"meaning.bfloat16-{rule}", "model", model=command.model.id, **says)
+        rule = "meaning.bfloat16-cast" if is_cast else "meaning.bfloat16-unsupported"
+        yield _judged(rule, "model", model=command.model.id, **says)
 
 
 def _cache_type(command: Command) -> Iterator[Judgement]:
@@ -503,21 +447,21 @@ def _quantization(command: Command) -> Iterator[Judgement]:
     dest = "quantization" if asked else "model"
     if least is not None and capability[0] * 10 + capability[1] < least:
         yield _judged("meaning.quantization-unsupported", dest, least=f"{least // 10}.{least % 10}", **says)
-    elif method in _FP8_WEIGHTS and capability < FP8_HARDWARE:
+    elif command.methods.get(method, {}).get("computes") == "fp8" and capability < FP8_HARDWARE:
         yield _judged("meaning.fp8-weights-without-hardware", dest, **says)
 
 
 def _other_quantization(command: Command) -> Iterator[Judgement]:
     """A method that is asked for and is not the one that the weights are stored in, where those are the Hub's."""
     asked, stored = command.word("quantization"), _stored(command)
-    reads = _READS.get(asked or "")
+    reads = command.methods.get(asked or "", {}).get("reads")
     if stored is None or reads is None:
         return
     says: dict[str, Any] = {"asked": asked, "stored": stored, "model": command.name}
-    if stored == "none" and reads in _READS_ONLY:
+    if stored == "none" and command.formats.get(reads, {}).get("is_made") is False:
         yield _judged("meaning.quantization-absent", "quantization", **says)
-    is_overruled = stored == "mxfp4" and "gpt_oss_mxfp4" in command.support.quantizations
-    if stored in _READS.values() and reads != stored and not is_overruled:
+    is_overruled = command.formats.get(stored, {}).get("overrules") in command.support.quantizations
+    if stored in command.formats and reads != stored and not is_overruled:
         yield _judged("meaning.quantization-differs", "quantization", **says)
 
 
@@ -534,7 +478,8 @@ def _activations(command: Command) -> Iterator[Judgement]:
     method = command.word("quantization")
     if method is None and "quantization" not in command.flags:
         stored = _stored(command)
-        method = None if stored in ("awq", "gptq") else stored  # vLLM chooses among several methods for those
+        # For some formats vLLM chooses among several methods.
+        method = None if "faster" in command.methods.get(stored or "", {}) else stored
     takes = command.support.activations.get(method or "")
     if given and takes and given not in takes:
         yield _judged("meaning.type-unsupported", "dtype", given=given, method=method, takes=" or ".join(takes))
@@ -542,9 +487,10 @@ def _activations(command: Command) -> Iterator[Judgement]:
 
 def _slower_kernel(command: Command) -> Iterator[Judgement]:
     asked, known, capability = command.word("quantization"), command.support.quantizations, command.capability
-    if asked not in ("awq", "gptq") or f"auto_{asked}" in known or capability is None:
+    told = command.methods.get(asked or "", {})
+    faster = told.get("faster")
+    if faster is None or told.get("chooses") in known or capability is None:
         return
-    faster = f"{asked}_marlin"
     least = known.get(faster)
     is_stored = command.model is None or command.model.quantization in (None, asked)
     if least is not None and capability[0] * 10 + capability[1] >= least and is_stored:
@@ -649,7 +595,7 @@ def _parsers(command: Command) -> Iterator[Judgement]:
     automatic = command.is_on("enable_auto_tool_choice")
     parser = command.word("tool_call_parser")
     is_idle = parser is not None and parser not in _ALWAYS_ON and "enable_auto_tool_choice" not in command.flags
-    if is_idle and command.entry in _SERVERS and not command.is_elided:
+    if is_idle and command.entry in SERVERS and not command.is_elided:
         yield _judged("meaning.tool-parser-unused", "tool_call_parser", parser=parser)
     for dest, plugin, table, rule in (
         ("tool_call_parser", "tool_parser_plugin", command.support.tool_parsers, "meaning.tool-parser-unknown"),
@@ -690,13 +636,19 @@ def _belonging(command: Command) -> Iterator[Judgement]:
     base = None if template is None or "{" in template else posixpath.basename(template.replace("\\", "/"))
     parser = command.word("tool_call_parser")
     reasoning, known = command.word("reasoning_parser"), command.support
-    for kind, dest, table, name, there in (
-        ("tool-parser", "tool_call_parser", fits.tool_parsers, parser, known.tool_parsers),
-        ("reasoning-parser", "reasoning_parser", fits.reasoning_parsers, reasoning, known.reasoning_parsers),
-        ("chat-template", "chat_template", fits.chat_templates, base, frozenset()),
+    for rule, dest, table, name, there in (
+        ("meaning.tool-parser-of-others", "tool_call_parser", fits.tool_parsers, parser, known.tool_parsers),
+        (
+            "meaning.reasoning-parser-of-others",
+            "reasoning_parser",
+            fits.reasoning_parsers,
+            reasoning,
+            known.reasoning_parsers,
+        ),
+        ("meaning.chat-template-of-others", "chat_template", fits.chat_templates, base, frozenset()),
     ):
         if own := _others(table, name, model, there):
-            yield _judged(f"meaning.{kind}-of-others", dest, given=name, fitting=own, model=model)
+            yield _judged(rule, dest, given=name, fitting=own, model=model)
     fit = fits.chat_templates.get(base or "")
     if fit is not None and fit.tool_parsers and parser is not None and parser not in fit.tool_parsers:
         yield _judged(
@@ -728,7 +680,7 @@ def _local_media(command: Command) -> Iterator[Judgement]:
 
 
 def _open_port(command: Command) -> Iterator[Judgement]:
-    if command.is_elided or command.entry not in _SERVERS or "uds" in command.flags:
+    if command.is_elided or command.entry not in SERVERS or "uds" in command.flags:
         return
     if command.flags.get("headless") is True:
         return
@@ -805,7 +757,7 @@ def _ports(commands: Sequence[Command]) -> Iterator[tuple[int, Judgement]]:
     taken: dict[int, list[str | None]] = {}
     for index, command in enumerate(commands):
         elsewhere = {"headless", "uds", "nnodes", "data_parallel_address"} & command.flags.keys()
-        if command.entry not in ("serve", "api_server") or command.has_own_network or command.is_elided or elsewhere:
+        if command.entry not in ENTRIES or command.has_own_network or command.is_elided or elsewhere:
             continue
         port, host = (command.flags.get(dest, command.defaults.get(dest)) for dest in ("port", "host"))
         if type(port) is not int or not 0 < port < _MAX_PORT or not (host is None or isinstance(host, str)):

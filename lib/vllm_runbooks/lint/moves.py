@@ -14,12 +14,11 @@ from vllm_runbooks.documents import Page
 from vllm_runbooks.documents.starts import Found, Setting
 from vllm_runbooks.excerpt import Replacement
 from vllm_runbooks.lint.option_rules import Tables
-from vllm_runbooks.options import Default, Option, ReleaseData, past, standing
+from vllm_runbooks.options import CALLS, Default, Option, ReleaseData, inner_type, past, standing
 from vllm_runbooks.records import ChangedDefault, Edit
-from vllm_runbooks.specs import Card, DefaultReview, DefaultReviews
+from vllm_runbooks.specs import Card, DefaultReview, DefaultReviews, Matter
 
-CALLS = ("LLM", "EngineArgs", "AsyncEngineArgs")
-_UNREVIEWED = DefaultReview("api", "", "", writes=True)
+_UNREVIEWED = DefaultReview(Matter.UNKNOWN, "Nobody has looked at this change yet.", "", writes=False)
 _IMAGE = re.compile(r"(?:docker\.io/)?vllm/vllm-openai:v(\d[\w.]*)\Z", re.ASCII)
 _KEYWORDS = ("None", "True", "False")
 """Python's words, which no option means as a value."""
@@ -67,26 +66,25 @@ def changed_defaults(
         )
         if not old.is_known or (not new.is_known and (old.value is None or new.depends_on != ("the GPU",))):
             continue
-        if (new.is_known and old.value == new.value) or _is_nothing(old.value, new.value):
+        is_same = new.is_known and _meant(old.value, review) == _meant(new.value, review)
+        if is_same or _is_nothing(old.value, new.value):
             continue
         edit = _kept(dest, old.value, new, review=review, after=after, entry=start.entry, is_idle=is_idle)
-        yield Moved(ChangedDefault(dest, old.value, new.value, explicit=edit is not None, note=review.why), edit)
+        told = ChangedDefault(dest, _shown(old.value), _shown(new.value), explicit=edit is not None, note=review.why)
+        yield Moved(told, edit)
     yield from _changed_variables(start, parsed, before, after, reviews)
 
 
 def _counts(review: DefaultReview, parsed: Parsed) -> bool:
     """Whether a default matters to a start."""
-    return review.matters != "nothing" and (
+    return review.matters is not Matter.NOTHING and (
         not review.only_with or any(one in parsed.flags for one in review.only_with)
     )
 
 
 def _arguments(data: ReleaseData, entry: str) -> Mapping[str, Any]:
     """What a start can be given, by name."""
-    if entry not in CALLS:
-        return data.by_dest
-    own = data.parameters.get(entry, {})
-    return {**data.parameters.get("EngineArgs", {}), **own} if "kwargs" in own or not own else own
+    return data.taken_by(entry) if entry in CALLS else data.by_dest
 
 
 def _default(data: ReleaseData, entry: str, dest: str, card: Card | None) -> Default:
@@ -106,6 +104,17 @@ def _is_nothing(*values: Any) -> bool:
     return all(value is None or value in ("", {}, [], "None") for value in values)
 
 
+def _meant(value: Any, review: DefaultReview) -> Any:
+    """A default as the value of the same option that stands for it."""
+    former = review.former
+    return former.value if former is not None and former.option is None and former.of == value else value
+
+
+def _shown(value: Any) -> Any:
+    """A default as it is told: an object of Python's as its text."""
+    return value["repr"] if isinstance(value, Mapping) and value.keys() == {"repr"} else value
+
+
 def _kept(
     dest: str,
     old: Any,
@@ -123,7 +132,7 @@ def _kept(
     option = after.by_dest.get(name)
     if not review.writes or option is None or option.deprecated or is_idle(option.name):
         return None
-    if entry in CALLS and name not in _arguments(after, entry):
+    if name not in _arguments(after, entry):
         return None
     # A text without choices names a class or a path of its own release, and what the new release leaves open is no
     # value: where nobody asked for it, it must not become a demand.
@@ -131,10 +140,10 @@ def _kept(
     is_open = new.is_known and new.value is None
     if not is_reviewed and (not is_plain or is_open):
         return None
-    return Edit("set", name, value) if is_accepted(option, value) else None
+    return Edit("set", name, value) if _is_accepted(option, value) else None
 
 
-def is_accepted(option: Option, value: Any) -> bool:
+def _is_accepted(option: Option, value: Any) -> bool:
     """Whether an option can be given a value."""
     if isinstance(value, bool):
         return value in option.flag_values.values()
@@ -202,7 +211,7 @@ def _as_option(setting: Setting, row: Mapping[str, Any], parsed: Parsed, data: R
     """The option that says what a variable said; None where that is not certain."""
     text, how = setting.value.value, row.get("value")
     named = (row.get("instead") or {}).get("option")
-    option = next((one for one in data.by_dest.values() if named in one.strings), None)
+    option = data.by_string.get(named or "")
     if option is None or text is None or how is None or option.deprecated:
         return None
     if isinstance(how, Mapping) and "key" in how:
@@ -210,15 +219,12 @@ def _as_option(setting: Setting, row: Mapping[str, Any], parsed: Parsed, data: R
     value: Any = text if how == "same" else how.get("map", {}).get(text)
     if value is None or option.dest in parsed.flags:
         return None
-    return Edit("set", option.dest, value) if is_accepted(option, value) else None
+    return Edit("set", option.dest, value) if _is_accepted(option, value) else None
 
 
 def _as_key(option: Option, text: str, how: Mapping[str, Any], parsed: Parsed, data: ReleaseData) -> Edit | None:
     """A variable as a key of an option's JSON object, beside the keys that are given."""
-    kind = option.type
-    while isinstance(kind, Mapping) and "optional" in kind:
-        kind = kind["optional"]
-    keys = data.objects.get(kind.get("dataclass", ""), {}).get("keys", {}) if isinstance(kind, Mapping) else {}
+    keys = data.keys(option.strings[0]) or {}
     whole = parsed.flags.get(option.dest, {})
     key = how["key"]
     if key not in keys or not isinstance(whole, Mapping) or key in whole:
@@ -231,8 +237,7 @@ def _as_key(option: Option, text: str, how: Mapping[str, Any], parsed: Parsed, d
 
 def _typed(text: str, kind: Any) -> Any:
     """A variable's text as the value of a key; None where its type is another one."""
-    while isinstance(kind, Mapping) and "optional" in kind:
-        kind = kind["optional"]
+    kind = inner_type(kind)
     if kind == "bool":
         return _SWITCHES.get(text)
     if isinstance(kind, Mapping) and "enum" in kind:

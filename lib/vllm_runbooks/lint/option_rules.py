@@ -241,9 +241,8 @@ class _Names:
 
     def has_key(self, option: str, value: Mapping[str, Any]) -> bool:
         """Whether the JSON object of an option has a key; true where neither the data nor the table tells."""
-        last = value.get("last")
-        if last is not None:
-            return (options.version_key(self.data.version) or ()) <= (options.version_key(last) or ())
+        if "last" in value:
+            return options.is_within(self.data.version, value)
         keys = self.data.keys(option)
         return keys is None or value["key"].partition(".")[0] in keys
 

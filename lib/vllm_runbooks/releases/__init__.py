@@ -311,12 +311,12 @@ def records_of(dump: Mapping[str, Any], package: Path, dockerfile: str | None = 
         if name in conditions and f"object {name}" in records:
             records[f"object {name}"] |= {"conditions": conditions[name]}
     records |= {f"check {_digest(check['when'])}": check for check in serve_checks(package)}
-    records |= bound_records(package)
+    records |= _bound_records(package)
     records |= {f"default {name}": told for name, told in moving_defaults(package, dump).items()}
     return records
 
 
-def bound_records(package: Path) -> dict[str, Any]:
+def _bound_records(package: Path) -> dict[str, Any]:
     """The records of what the sources refuse of the engine's arguments; places change more often than bounds."""
     bounds, places = argument_bounds(package)
     records: dict[str, Any] = {f"bound {name}": told for name, told in bounds.items()}

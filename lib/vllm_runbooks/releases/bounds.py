@@ -11,19 +11,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from vllm_runbooks.arguments.conditions import names
+from vllm_runbooks.options import LIMITS
 from vllm_runbooks.releases.serve_checks import Reader, UnreadableError, joined, parsed
 
-_LIMITS = ("ge", "gt", "le", "lt")
 _ARGUMENTS = ("EngineArgs", "AsyncEngineArgs")
 _MAKING = ("__init__", "__post_init__", "create_engine_config")
 """Methods that are called whenever an object is made, or the configuration of it."""
 _MAX_METHODS = 8
 """Methods within methods that are followed."""
-_MANY = 1000
 
 
 def argument_bounds(package: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
@@ -60,7 +60,8 @@ def argument_bounds(package: Path) -> tuple[dict[str, dict[str, Any]], dict[str,
 
 
 def _free(name: str, taken: Mapping[str, Any]) -> str:
-    return next(each for each in (name, *(f"{name} {number}" for number in range(2, _MANY))) if each not in taken)
+    """The name, where it is taken with the first number from 2 that is not."""
+    return next(each for each in chain((name,), (f"{name} {number}" for number in count(2))) if each not in taken)
 
 
 class _Bound(NamedTuple):
@@ -117,10 +118,10 @@ def _take(call: ast.Call, guards: tuple[Any, ...], found: dict[str, dict[str, _H
         return
     for keyword in call.keywords:
         value = keyword.value
-        is_own = isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name) and value.value.id == "self"
-        if keyword.arg and is_own and not value.attr.startswith("_"):  # type: ignore[attr-defined]
-            handed = _Handed(value.attr, guards)  # type: ignore[attr-defined]
-            found.setdefault(call.func.id, {}).setdefault(keyword.arg, handed)
+        if not keyword.arg or not isinstance(value, ast.Attribute) or not isinstance(value.value, ast.Name):
+            continue
+        if value.value.id == "self" and not value.attr.startswith("_"):
+            found.setdefault(call.func.id, {}).setdefault(keyword.arg, _Handed(value.attr, guards))
 
 
 def _calls(node: ast.AST, reader: Reader, guards: tuple[Any, ...]) -> Iterator[tuple[ast.Call, tuple[Any, ...]]]:
@@ -167,7 +168,7 @@ def _limits(owner: ast.ClassDef) -> Iterator[tuple[str, dict[str, float], int]]:
             continue
         for call in ast.walk(node):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Field":
-                told = {word.arg: _number(word.value) for word in call.keywords if word.arg in _LIMITS}
+                told = {word.arg: _number(word.value) for word in call.keywords if word.arg in LIMITS}
                 limits = {name: limit for name, limit in told.items() if name and limit is not None}
                 if limits:
                     yield node.target.id, limits, node.lineno
@@ -254,7 +255,7 @@ class _ConfigReader(Reader):
 
     def _block(self, body: list[ast.stmt], guards: list[Any]) -> Iterator[dict[str, Any]]:
         for at, statement in enumerate(body):
-            if isinstance(statement, (ast.Return, ast.Continue, ast.Break)):
+            if _is_leave(statement):
                 return
             if isinstance(statement, (ast.With, ast.Try, ast.While, ast.Match)):
                 # Whatever may run in there may have changed what it names.

@@ -18,12 +18,14 @@ from vllm_runbooks.shell.values import (
     Word,
     as_element,
     cut_value,
+    doubt_of,
     is_outside,
     is_several,
     is_unset,
     places_of,
     plain,
     reason,
+    supposed,
     text_value,
     unknowable,
     without_start,
@@ -127,17 +129,18 @@ def unary(shell: Shell, operator: str, value: Value) -> tuple[bool | None, bool]
     return None, outside
 
 
-def _holds(shell: Shell, fields: Sequence[Field]) -> tuple[bool | None, bool]:
-    """Whether `test` or `[` holds for its arguments."""
+def _tested(shell: Shell, fields: Sequence[Field]) -> Status:
+    """What `test` or `[` finds of its arguments."""
     values = [tuple(item.pieces) for item in fields if not (item.is_absent)]
     outside = any(is_outside(item.pieces) for item in fields)
+    unknown = next((piece.why for item in fields for piece in item.pieces if piece.text is None), "a file")
     if any(item.is_many for item in fields):
-        return None, outside
+        return as_status(None, outside, unknown)
     texts = [plain(value) for value in values]
     try:
-        return _test_words(shell, list(zip(texts, values, strict=True)), 0), outside
+        return as_status(_test_words(shell, list(zip(texts, values, strict=True)), 0), outside, unknown)
     except Unreadable:
-        return False, outside
+        return Status(2, "given" if outside else "certain")
 
 
 def _test_words(shell: Shell, words: list[tuple[str | None, Value]], depth: int) -> bool | None:
@@ -255,8 +258,7 @@ def _test(shell: Shell, fields: Sequence[Field], words: Sequence[Word], _: synta
             shell.status = Status(2)
             return
         arguments.pop()
-    unknown = next((piece.why for item in arguments for piece in item.pieces if piece.text is None), "a file")
-    shell.status = as_status(*_holds(shell, arguments), unknown)
+    shell.status = _tested(shell, arguments)
 
 
 def _exit(shell: Shell, fields: Sequence[Field], *_: object) -> Signal:
@@ -291,6 +293,8 @@ def _eval(shell: Shell, fields: Sequence[Field], *_: object) -> Signal | None:
         if index:
             pieces.append(Piece(" ", None))
         pieces += item.pieces
+    if (text := plain(tuple(pieces))) is not None and not text.strip():
+        shell.status = SUCCESS
     return shell.nested_script(tuple(pieces), shell.place)
 
 
@@ -342,7 +346,13 @@ def _shift(shell: Shell, fields: Sequence[Field], *_: object) -> None:
     if positional is None:
         shell.status = Status(1, "given")
         return
-    if text is None or not text.isdecimal() or any(is_several(value) for value in positional):
+    doubt = next((value for value in positional if is_several(value)), None)
+    if doubt and text and text.isdecimal() and len(text) < 8 and (left := supposed(positional)) is not None:
+        shell.status = Status(int(int(text) > len(left)), "given")
+        if int(text) <= len(left):
+            shell.state.positional = [*left[int(text) :], (Piece("", None, reason(doubt), outside=True), doubt[-1])]
+        return
+    if text is None or not text.isdecimal() or doubt:
         given = unknowable("a condition") if text is not None else fields[1].pieces
         why = reason(next((value for value in positional if is_several(value)), given))
         shell.state.positional = [(*unknowable(why), Piece("", None, "\0many"))]
@@ -407,6 +417,7 @@ def _read(shell: Shell, _fields: Sequence[Field], words: Sequence[Word], _: synt
     names = [name for word in rest if (name := shell.meant(word.value or ""))]
     source = shell.input if given.get("u", "0") == "0" else Input(None)
     line, is_whole = source.taken((given.get("d", "\n") or "\0")[0], _count(given.get("n", given.get("N"))))
+    mark = doubt_of(line or ())
     escaped: set[int] = set()
     while line is not None and "r" not in given:
         line, is_cut = _unescaped(line, escaped)
@@ -423,17 +434,17 @@ def _read(shell: Shell, _fields: Sequence[Field], words: Sequence[Word], _: synt
         for name in names or (["REPLY"] if "a" not in given else []):
             shell.assign(name, value)
         return
-    shell.status = SUCCESS if is_whole else FAILURE
+    shell.status = Status(int(not is_whole), "given" if mark else "certain")
     text = plain(line) or ""
     shell.spend(4 * len(text))
     if "a" in given:
-        shell.set_list(given["a"], [cut_value(line, *part) for part in stretches(text, escaped, ifs, None)])
+        shell.set_list(given["a"], [(*cut_value(line, *part), *mark) for part in stretches(text, escaped, ifs, None)])
     elif not names:
         shell.assign("REPLY", line)
     else:
         parts = stretches(text, escaped, ifs if "N" not in given else "", len(names))
         for name, part in zip(names, parts, strict=True):
-            shell.assign(name, cut_value(line, *part))
+            shell.assign(name, (*cut_value(line, *part), *mark))
 
 
 def _unescaped(line: Value, escaped: set[int]) -> tuple[Value, bool]:
@@ -462,7 +473,7 @@ def _mapfile(shell: Shell, _fields: Sequence[Field], words: Sequence[Word], _: s
         shell.spend(1 + len(plain(line or ()) or ""))
         if line is None:
             elements = [(*unknowable(source.why), Piece("", None, "\0many"))]
-        elif line or is_whole:
+        elif plain(line) or is_whole:
             elements.append((*line, Piece(delimiter)) if is_whole and "t" not in given else line)
     if count := _count(given.get("s")):
         elements = elements[count:]
@@ -621,10 +632,12 @@ def _formatted(shell: Shell, values: list[Value]) -> Value:
     text, is_sound = formatted(texts[0], texts[1:])
     if not is_sound:
         shell.status = FAILURE
-    return text_value(text)
+    return (*text_value(text), *doubt_of(piece for value in values for piece in value))
 
 
 def _cat(shell: Shell, values: list[Value]) -> Value:
+    if values and all(plain(value) == "/dev/null" for value in values):
+        return ()
     if values and [plain(value) for value in values] != ["-"]:
         raise Unreadable
     value = shell.input.rest()
@@ -669,6 +682,8 @@ def _seq(shell: Shell, values: list[Value]) -> Value:
     return text_value("".join(f"{number}\n" for number in found))
 
 
+_PASSING = frozenset({"echo", "printf"})
+"""Those that print what they are given, whatever it rests on."""
 _PRINTS: dict[str | None, Callable[[Shell, list[Value]], Value]] = {
     "echo": _echo,
     "printf": _formatted,
@@ -682,7 +697,7 @@ _PRINTS: dict[str | None, Callable[[Shell, list[Value]], Value]] = {
 def printed(shell: Shell, name: str | None, fields: Sequence[Field]) -> Value:
     """What a program prints that does nothing else."""
     values = [tuple(item.pieces) for item in fields]
-    if name not in _PRINTS or any(reason(v) if name != "echo" else plain(v) is None for v in values):
+    if name not in _PRINTS or any((reason(v) if name not in _PASSING else "") or plain(v) is None for v in values):
         return unknowable("command substitution")
     try:
         return _PRINTS[name](shell, values)
@@ -717,8 +732,8 @@ def _wait(shell: Shell, *_: object) -> None:
 def _trap(shell: Shell, fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
     shell.status = SUCCESS
     shell.is_trapped = True
-    if len(words) > 2 and any(word.value in ("EXIT", "0") for word in words[2:]):
-        shell.traps = [] if words[1].value in ("-", "") else [tuple(fields[1].pieces)]
+    if any(word.value in ("EXIT", "0") for word in words[2:]) and (shell.reached or not shell.traps):
+        shell.traps = [] if words[1].value in ("-", "") else [(tuple(fields[1].pieces), shell.reached)]
     if len(words) > 2 and any(word.value == "ERR" for word in words[2:]):
         shell.error_trap = () if words[1].value in ("-", "") else tuple(fields[1].pieces)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
@@ -102,6 +102,7 @@ _ANSWERS = frozenset(
     ]
 )
 """Programs whose exit status answers a question: neither answer is assumed."""
+_SHELLS = frozenset({"bash", "sh", "dash", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"})
 _NOT_FOUND = 127
 _WANTING = Status(1, "given")
 """How a script ends for want of something from outside."""
@@ -120,7 +121,7 @@ def run(tree: syntax.Syntax, known: Mapping[str, str]) -> Result:
         runner.result.too_much = ("steps", runner.place)
     except RecursionError:
         runner.result.too_much = ("nesting", runner.place)
-    return runner.result
+    return _without_signs(runner.result, runner.signs) if runner.signs else runner.result
 
 
 class _Turn(NamedTuple):
@@ -132,6 +133,23 @@ class _Turn(NamedTuple):
     """What it then is for those around the loop."""
     may_be_over: bool
     """Whether it may have ended the loop."""
+
+
+@dataclass
+class _Ends:
+    """What those branches of an `if` come to that may be taken or not."""
+
+    states: list[State] = field(default_factory=list)
+    signals: list[Signal] = field(default_factory=list)
+    doubt: str = "the result of a command"
+    likely: Status | None = None
+    """The status behind the branch that is taken where programs succeed."""
+    left: Status | None = None
+    """The status with which that branch ends the script or the function."""
+    is_sure: bool = True
+    """Whether which branch is taken depends on nothing but that programs succeed."""
+    is_lost: bool = False
+    """Whether bash gives up within the `if`."""
 
 
 class _Runner(Shell):
@@ -148,8 +166,8 @@ class _Runner(Shell):
 
     def _run_traps(self, *, reached: bool) -> None:
         """What a shell does at its end, however it comes to it."""
-        for trap in self.traps[-1:]:
-            self.traps, self.reached = [], reached
+        for trap, is_set in self.traps[-1:]:
+            self.traps, self.reached = [], reached and is_set
             self._caught(partial(self.nested_script, trap, self.place))
 
     def _lines(self, lines: Sequence[Sequence[syntax.Item]]) -> Signal | None:
@@ -237,13 +255,12 @@ class _Runner(Shell):
 
     def substituted(self, items: Sequence[syntax.Item]) -> Value:
         """Run the commands of a substitution: what they print, without the line ends behind it."""
-        conditional, self._sure = self._sure, self.conditional
         self._nested += 1
         printed = self._printed(lambda: self.items(items))
         self._nested -= 1
         if not items:
             self.status = SUCCESS
-        self._sure, self._answer = conditional, self.status
+        self._answer = self.status
         if plain(printed) is None:
             return unknowable("command substitution")
         pieces = list(printed)
@@ -258,15 +275,16 @@ class _Runner(Shell):
     def _printed(self, go: Callable[[], Signal | None]) -> Value:
         """Run something in a subshell: what it prints."""
         outer, self._output = self._output, []
+        sure, self._sure = self._sure, (self.conditional, self._background)
         self._subshell(go)
-        printed, self._output = self._output, outer
+        printed, self._output, self._sure = self._output, outer, sure
         return tuple(printed)
 
     def write(self, value: Value) -> None:
         """Print something; what may not be printed cannot be known."""
         if self._output is not None:
             self.spend(len(value) + sum(len(piece.text or "") for piece in value) // 8)
-            is_sure = self.conditional == self._sure and not self._background
+            is_sure = (self.conditional, self._background) == self._sure
             self._output += value if is_sure else unknowable("the result of a command")
 
     def untaken(self, go: Callable[[], Signal | None]) -> None:
@@ -322,7 +340,9 @@ class _Runner(Shell):
         self.traps = []
         self._left = _WANTING
         calls, self.calls = self.calls, [dict(saved) for saved in self.calls]
+        assigning, lost = self._assigning, self._lost
         self._caught(go)
+        self._assigning, self._lost = assigning, lost
         if self.traps:
             left, was_reached = self.status, self.reached
             self._run_traps(reached=reached)
@@ -350,6 +370,9 @@ class _Runner(Shell):
         else:
             self.status = SUCCESS
         self._tested -= tested or pipeline.is_negated
+        if self._assigning:
+            self._hide_assigned()
+            self._assigning = {}
         if signal:
             return signal
         status = self.status
@@ -428,6 +451,7 @@ class _Runner(Shell):
     def _redirected(self, redirections: Iterable[syntax.Redirection], go: Callable[[], Signal | None]) -> Signal | None:
         """Run something with its input and output redirected."""
         outer = self.input, self._output
+        hidden = self._hide_assigned()
         for redirection in redirections:
             if redirection.operator in ("<", "<<", "<<-", "<<<"):
                 given = self._given(redirection)
@@ -437,10 +461,24 @@ class _Runner(Shell):
             self._commands_in(redirection.target.parts)
             if redirection.descriptor in ("", "1") and redirection.operator not in ("<&", "<>"):
                 self._output = None
+        for name, variable in hidden.items():
+            self._restore(name, variable)
         try:
             return go()
         finally:
             self.input, self._output = outer
+
+    def _hide_assigned(self) -> dict[str, Variable | None]:
+        """Take away what is assigned before the command whose assignments are worked out.
+
+        Only the first command of a substitution there sees it, and no redirection does.
+        """
+        hidden: dict[str, Variable | None] = {}
+        for name, (before, assigned) in self._assigning.items():
+            if self.state.variables.get(name) is assigned:
+                hidden[name] = assigned
+                self._restore(name, before)
+        return hidden
 
     def _given(self, redirection: syntax.Redirection) -> Input:
         """What a redirection gives to read."""
@@ -461,37 +499,27 @@ class _Runner(Shell):
     def document(self, body: Excerpt, *, is_literal: bool) -> Value:
         """The text of a here-document."""
         if is_literal:
-            return (Piece(body.text, body.at[: len(body.text)]),)
+            return self.one((syntax.Literal(body.text, body.at[: len(body.text)], quoted=True),))
         return self.one(syntax.read_document(body))
 
     def _if(self, command: syntax.If) -> Signal | None:
-        ends: list[State] = []
-        signals: list[Signal] = []
-        doubt = "the result of a command"
+        ends = _Ends()
         reached, conditional = self.reached, self.conditional
         signal: Signal | None = None
-        for condition, body in command.clauses:
+        for index, (condition, body) in enumerate(command.clauses):
+            now = self.reached
             self._tested += 1
             signal = self.items(condition)
             self._tested -= 1
+            ends.is_lost |= now and not self.reached
             if signal:
                 break
-            status = self.status
+            status, now = self.status, self.reached
             if status.code is None or status.origin == "assumed":
-                before, doubt = self.copied(), status.why
-                self.conditional += 1
-                now = self.reached
-                self.reached = now and not status.code
-                signal = self.items(body)
-                self.reached = now and status.code != 0
-                (signals if signal else ends).append(signal or self.state)  # type: ignore[arg-type]
-                self.state, signal = before, None
-                self.status = Status(None)
+                self._perhaps(body, status, ends)
             elif status.code == 0:
-                later = command.clauses[command.clauses.index((condition, body)) + 1 :]
                 if status.origin == "given":
-                    others = [after for _, after in later] + [command.otherwise]
-                    for other in others:
+                    for other in (*(after for _, after in command.clauses[index + 1 :]), command.otherwise):
                         if other:
                             self.untaken(partial(self.items, other))
                 signal = self._taken(partial(self.items, body), status)
@@ -500,26 +528,59 @@ class _Runner(Shell):
                 self.untaken(partial(self.items, body))
                 self.conditional += 1
         else:
-            self.status = SUCCESS
+            now = self.reached
             if command.otherwise:
                 signal = self.items(command.otherwise)
-        if (self.conditional > conditional and ends) or signals:
-            self.reached = reached
+            else:
+                self.status = SUCCESS
+        ends.is_lost |= ends.is_sure and now and not self.reached
+        if (self.conditional > conditional and ends.states) or ends.signals:
+            self.reached = reached and not ends.is_lost
+        if ends.left:
+            self.reached, self._left = False, ends.left
         self.conditional = conditional
-        if not ends and not signals:
+        return self._joined(ends, signal)
+
+    def _perhaps(self, body: Sequence[syntax.Item], status: Status, ends: _Ends) -> None:
+        """Run a branch that is taken if the status is right, of which that cannot be known for certain."""
+        before, ends.doubt, ends.is_sure = self.copied(), status.why, ends.is_sure and status.code is not None
+        reached, is_likely = self.reached, self.reached and not status.code
+        self.conditional += 1
+        self.reached = is_likely
+        signal = self.items(body)
+        if signal:
+            ends.signals.append(signal)
+        else:
+            ends.states.append(self.state)
+            ends.is_lost |= ends.is_sure and is_likely and not self.reached
+        if status.code == 0 and not signal:
+            ends.likely = ends.likely or self.status
+        elif status.code == 0 and signal and signal.kind in ("exit", "return") and self.reached:
+            ends.left = self.status._replace(origin="assumed")
+            self._returned = ends.left if signal.kind == "return" else self._returned
+        self.reached = reached and status.code != 0
+        self.state, self.status = before, Status(None)
+
+    def _joined(self, ends: _Ends, signal: Signal | None) -> Signal | None:
+        """Go on behind an `if`, whose last branch has ended in the present state or with a signal."""
+        states, signals = ends.states, ends.signals
+        if not states and not signals:
             return signal
+        likely = ends.likely or self.status
         if signal:
             signals.append(signal)
-            if not ends:
+            if not states:
                 return signals[0] if len({s.kind for s in signals}) == 1 else Signal("exit")
-            self.state = ends.pop()
+            self.state = states.pop()
         self._may_break |= any(s.kind in ("break", "continue") for s in signals)
-        for end in ends:
-            self._merge(end, doubt)
-        self.status = Status(None, why=doubt)
+        for state in states:
+            self._merge(state, ends.doubt)
+        is_sure = ends.is_sure and likely.code is not None
+        self.status = Status(likely.code, "assumed", likely.why) if is_sure else Status(None, why=ends.doubt)
         return None
 
     def _while(self, command: syntax.While) -> Signal | None:
+        ended = SUCCESS
         for turn in range(MOST_ROUNDS + 1):
             before, unread, cluster = self.copied(), self.input.place, self.cluster
             self._tested += 1
@@ -543,6 +604,7 @@ class _Runner(Shell):
             if done.may_be_over:
                 self._merge(before, status.why)
                 break
+            ended = self.status
             if (
                 status.origin == "certain"
                 and self.state.variables == before.variables
@@ -553,7 +615,7 @@ class _Runner(Shell):
                 return Signal("skip" if self._lost else "exit")
         else:
             raise TooMuch
-        self.status = SUCCESS
+        self.status = ended
         return None
 
     def _turn(self, go: Callable[[], Signal | None]) -> _Turn:
@@ -577,7 +639,9 @@ class _Runner(Shell):
                 self.untaken(lambda: self._round(command.name, unknowable("unset variable @"), command.body))
         else:
             fields = [f for word in command.words for f in self._fields(word)[0]]
-        self.status, conditional = SUCCESS, self.conditional
+        conditional = self.conditional
+        if not fields:
+            self.status = SUCCESS
         if command.is_select:
             self._maybe(lambda: self._round(command.name, unknowable("input"), command.body), "input")
             return None
@@ -606,6 +670,7 @@ class _Runner(Shell):
 
     def _for_arithmetic(self, command: syntax.ForArithmetic) -> Signal | None:
         begin, test, step = command.steps
+        ended = SUCCESS
         self._step(begin)
         is_endless = not "".join(part.text if isinstance(part, syntax.Literal) else "x" for part in test).strip()
         for _ in range(MOST_ROUNDS + 1):
@@ -626,10 +691,11 @@ class _Runner(Shell):
             if done.may_be_over:
                 self._merge(before, "the result of a command")
                 break
+            ended = self.status
             self._step(step)
         else:
             raise TooMuch
-        self.status = SUCCESS
+        self.status = ended
         return None
 
     def _step(self, parts: syntax.Parts) -> tuple[int | None, bool]:
@@ -645,7 +711,6 @@ class _Runner(Shell):
     def _case(self, command: syntax.Case) -> Signal | None:
         word = self.one(command.word.parts)
         text, outside = plain(word), is_outside(word)
-        self.status = SUCCESS
         if text is None:
             before, ends = self.copied(), []
             for _, body, _ in command.branches:
@@ -659,10 +724,12 @@ class _Runner(Shell):
             return None
         goes_on = False
         done = False
+        is_run = False
         for patterns, body, end in command.branches:
             matched = goes_on or (not done and self._matches_any(patterns, text))
             if matched is None:
                 self._maybe(partial(self.items, body), "a pattern")
+                is_run = True
                 continue
             if not matched:
                 if outside:
@@ -672,6 +739,9 @@ class _Runner(Shell):
             if signal:
                 return signal
             goes_on, done = end == ";&", end == ";;"
+            is_run = bool(body)
+        if not is_run:
+            self.status = SUCCESS
         return None
 
     def _matches_any(self, patterns: Iterable[syntax.WordNode], text: str) -> bool | None:
@@ -808,9 +878,8 @@ class _Runner(Shell):
         if name == "exec" and len(words) > 1:
             self.traps = []
             return Signal("exit")
-        if name in ("bash", "sh", "dash", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"):
-            self._shell(fields)
-        self.status = _outcome(name)
+        if name not in _SHELLS or not self._shell(fields):
+            self.status = _outcome(name)
         self.write(printed(self, name, fields[1:]))
         return None
 
@@ -843,6 +912,7 @@ class _Runner(Shell):
         if command.assignments:
             given: dict[str, str | None] = {}
             saved: dict[str, Variable | None] = {}
+            outer, self._assigning = self._assigning, dict(self._assigning)
             try:
                 for node in self._assignable(command.assignments):
                     saved.setdefault(node.name, self.state.variables.get(node.name))
@@ -851,13 +921,16 @@ class _Runner(Shell):
                         value = self.appended(node.name, value, is_integer=False)
                     word = as_whole_word(value, node.value)
                     assigned.append(Assignment(node.name, word, node.start, node.end, exported=True))
-                    self.state.variables[node.name] = Variable(value, is_exported=True)
+                    new = Variable(value, is_exported=True)
+                    self.state.variables[node.name] = new
+                    self._assigning[node.name] = saved[node.name], new
                     self.state.environment = None
                 # Read at the end: `${A:=x}` in one of them may set another.
                 for name in saved:
                     value = self.state.variables[name].value or ()
                     given[name] = None if reason(value) else plain(value)
             finally:
+                self._assigning = outer
                 for variable_name, variable in saved.items():
                     self._restore(variable_name, variable)
                 if self._lost:
@@ -912,8 +985,8 @@ class _Runner(Shell):
         self._returned = returned
         return signal
 
-    def _shell(self, fields: Sequence[Field]) -> None:
-        """`bash -c 'script'`, or `bash` that reads what it is given."""
+    def _shell(self, fields: Sequence[Field]) -> bool:
+        """`bash -c 'script'`, or `bash` that reads what it is given; whether the script is known."""
         texts = [plain(tuple(item.pieces)) or "" for item in fields]
         index = 1
         while index < len(texts) and re.fullmatch(r"[-+](?!-\Z)(?![A-Za-z]*c)\S*", texts[index]):
@@ -924,30 +997,58 @@ class _Runner(Shell):
         elif (index == len(texts) or any(text[:2] == "-s" for text in texts[1:index])) and (rest := self.input.rest()):
             script, name, arguments = rest, values[0], values[index:]
         else:
-            return
+            return False
 
         def go() -> Signal | None:
             state = self.state
-            state.variables = {name: v for name, v in state.variables.items() if v.is_exported}
+            state.variables = {
+                name: Variable(unknowable(v.export_doubt), is_exported=True) if v.export_doubt else v
+                for name, v in state.variables.items()
+                if v.is_exported
+            }
             state.functions, state.options, state.environment = {}, frozenset(), None
             state.positional, state.name = arguments, name
+            self.status = SUCCESS
             return self.nested_script(script, self.place)
 
         tested, self._tested = self._tested, 0
         self._subshell(go)
         self._tested = tested
+        return not reason(script) and plain(script) is not None
 
     def nested_script(self, value: Value, place: int) -> Signal | None:
-        text = plain(value)
-        if text is None or not text.strip():
+        if not any(not piece.why and (piece.text or "").strip() for piece in value):
             return None
+        value = self._signed(value)
+        text = plain(value) or ""
         self.spend(len(text) * 4)
         at: list[int] = []
         for piece in value:
             last = at[-1] + 1 if at else place
             at.extend(piece.at if piece.at is not None else [last] * len(piece.text or ""))
         tree = syntax.read(Excerpt(text, [*at, at[-1] + 1]), takes_groups="extglob" in self.state.options)
-        return self._lines(tree.lines)
+        signal = self._lines(tree.lines)
+        if tree.faults and not signal:
+            self.status = Status(2)
+        return signal
+
+
+def _without_signs(result: Result, meant: Mapping[str, Piece]) -> Result:
+    """The result in which words say for what the signs in them stand that were made up."""
+    variable = re.compile(r"unset variable (\w+)\Z")
+    table = {
+        ord(sign): f"${{{found[1]}}}" if (found := variable.match(piece.why)) else "$(...)"
+        for sign, piece in meant.items()
+    }
+
+    def readable(word: Word) -> Word:
+        return word if word.raw.isascii() else replace(word, raw=word.raw.translate(table))
+
+    for index, run in enumerate(result.invocations):
+        result.invocations[index] = replace(run, words=tuple(map(readable, run.words)))
+    for index, made in enumerate(result.assignments):
+        result.assignments[index] = replace(made, value=readable(made.value))
+    return result
 
 
 def _outcome(name: str | None) -> Status:

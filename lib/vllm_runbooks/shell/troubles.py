@@ -59,8 +59,23 @@ _PROMPT = re.compile(
     r"[ \t]{0,16}((?:\([\w.-]{1,40}\)[ \t]*)?"
     r"(?:[$%]|\[?[\w.-]{1,40}@[\w.-]{1,60}(?:[: ][^\s$#%\]]{0,120})?\]?[$#%]|>>>)[ \t]+)(?=[^\s=])"
 )
-_MORE_PROMPT = re.compile(r"[ \t]{0,16}(>[ \t]+)(?=-)")
+_MORE_PROMPT = re.compile(r"[ \t]{0,16}(>[ \t])(?=[ \t]*-)")
 """Of a continued line, in front of an option: in front of anything else it may send the output to a file."""
+_START = (
+    r"(?:(?:[\w.~$/-]{0,200}/)?vllm[ \t]+(?:serve|run-batch|bench)\b"
+    r"|(?:[\w.~$/-]{0,200}/)?python[\d.]{0,5}[ \t]+-m[ \t]+vllm\b|(?:docker|podman|nerdctl)[ \t]+run[ \t])"
+)
+_FIRST_MORE_PROMPT = re.compile(
+    rf"[ \t]{{0,16}}(>[ \t])"
+    rf"(?=[ \t]*(?:(?:[A-Za-z_]\w{{0,80}}=[^\s\"'`]{{0,200}}|sudo|nohup|exec|env|time)[ \t]+){{0,20}}{_START})"
+)
+"""In front of a command that no redirection would be followed by: as a file's name, `vllm` leaves `serve` to be run."""
+_BESIDE_MORE_PROMPT = re.compile(
+    r"[ \t]{0,16}(>[ \t]+)(?=(?:export|cd|source|pip3?|conda|unset|ulimit|mkdir)[ \t]|[A-Za-z_]\w{0,80}=|#)"
+)
+"""In front of what is typed before such a command, in the same session."""
+_ANY_MORE_PROMPT = re.compile(r"[ \t]{0,16}(>(?:[ \t]|$))", re.MULTILINE)
+_SWALLOWED = re.compile(rf"(?:sudo|nohup|exec|env|time)\b|{_START}")
 _OPTION = re.compile(r"--?[A-Za-z]")
 _OPERATOR_END = re.compile(r"(?:&&|\||;|&|\(|\{|\bdo|\bthen|\belse)[ \t]*\Z")
 _NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
@@ -72,6 +87,28 @@ _LONGEST_JSON = 20_000
 """Characters of a value that are tried as JSON."""
 _MOST_PIECES = 32
 """Words that together are tried as one JSON value."""
+_BESIDE = frozenset(
+    (
+        *(
+            "cd",
+            "pushd",
+            "popd",
+            "mkdir",
+            "rm",
+            "touch",
+            "chmod",
+            "ulimit",
+            "echo",
+            "printf",
+            "date",
+            "sleep",
+            "true",
+            ":",
+        ),
+        *("cat", "tee", "grep", "egrep", "sed", "awk", "cut", "tr", "head", "tail", "sort", "ts", "less", "logger"),
+    )
+)
+"""Programs that prepare a start or take what it prints: nobody waits for them."""
 _SHOWN = 120
 """Characters of the script that a detail repeats."""
 
@@ -224,17 +261,26 @@ def _quote_signs(text: str, literal: _Spans, quotes: _Spans) -> Iterator[_Found]
 
 
 def _prompts(text: str, literal: _Spans) -> Iterator[_Found]:
-    start, continued = 0, False
+    lines: list[tuple[int, int]] = []
+    start = 0
     while start < len(text):
-        end = _line_end(text, start)
+        lines.append((start, _line_end(text, start)))
+        start = lines[-1][1] + 1
+    is_session = any(_FIRST_MORE_PROMPT.match(text, *line) and not literal.around(line[0]) for line in lines)
+    continued = is_marked = False
+    for start, end in lines:
         found = None
         if not literal.around(start):
-            found = _PROMPT.match(text, start, end) or (_MORE_PROMPT.match(text, start, end) if continued else None)
+            found = _PROMPT.match(text, start, end)
+            if not found and is_session and not continued:
+                found = _FIRST_MORE_PROMPT.match(text, start, end) or _BESIDE_MORE_PROMPT.match(text, start, end)
+            if not found and continued:
+                found = (_ANY_MORE_PROMPT if is_marked else _MORE_PROMPT).match(text, start, end)
         if found:
             edit = Replacement(*found.span(1), "")
             yield _Found("prompt", *found.span(1), {"prompt": found[1].strip()}, (edit,))
+        is_marked = is_marked if continued else found is not None and found[1].startswith(">")
         continued = text[start:end].rstrip().endswith("\\")
-        start = end + 1
 
 
 # Lines
@@ -456,6 +502,16 @@ def _assignments(
 ) -> Iterator[_Found]:
     """Words that only look like assignments."""
     first = 1 if words[0].raw in _DECLARES else 0
+    swallowed = next((word for word in command.words[first:] if isinstance(word, syntax.WordNode)), None)
+    if first and swallowed is not None and isinstance(command.words[first], syntax.AssignmentNode):
+        begin = places.index(swallowed.start)
+        if _SWALLOWED.match(text, begin):
+            start, stop = places.index(words[0].start), places.index(command.words[first].start)
+            end = places.index(words[-1].end)
+            says = {"declares": words[0].raw, "lost": text[begin:end][:_SHOWN]}
+            edit = Replacement(start, stop, "")
+            yield _Found("command-as-names", start, places.index(words[0].end), says, (edit,))
+            return
     rest = words[first:]
     if not rest or len(rest) < len(command.words) - first:
         return
@@ -578,7 +634,9 @@ def _unwatched(done: Result) -> Iterator[Trouble]:
     for invocation in done.invocations:
         # Options that are run as a program are the rest of a command that was cut: it is that one which is started.
         head = invocation if head is None or not (invocation.words[0].value or "").startswith("-") else head
+        program = head.words[0].value or "?"
+        if program.rpartition("/")[2] in _BESIDE:
+            continue
         if invocation.is_background and not invocation.is_waited and invocation.start not in seen:
             seen.add(invocation.start)
-            program = head.words[0].value or "?"
             yield Trouble("background-unwatched", head.start, head.end, {"program": program})

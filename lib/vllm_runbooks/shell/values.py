@@ -99,6 +99,8 @@ class Variable:
     elements: dict[int | str, Value] | None = None
     is_map: bool = False
     is_exported: bool = False
+    export_doubt: str = ""
+    """Why it cannot be known whether it is exported, where it cannot."""
     is_integer: bool = False
     is_readonly: bool = False
     case: str = ""
@@ -147,6 +149,12 @@ def reason(value: Iterable[Piece]) -> str:
     return next((piece.why for piece in value if piece.why), "")
 
 
+def doubt_of(value: Iterable[Piece]) -> Value:
+    """Nothing, but resting on what a value rests on that is not set; what has been cut out of the value is given it."""
+    why = reason(value)
+    return (Piece("", None, why, outside=True),) if why else ()
+
+
 def unknowable(why: str) -> Value:
     return (Piece(None, None, why),)
 
@@ -187,7 +195,8 @@ class Input:
     def __init__(self, value: Value | None) -> None:
         self.why = "input" if value is None else reason(value)
         self._value = value or ()
-        self._text = None if value is None or self.why else plain(value)
+        self._text = None if value is None else plain(value)
+        self._mark = doubt_of(self._value)
         self.place = 0
         """How many characters have been taken."""
 
@@ -199,14 +208,14 @@ class Input:
         if most is not None and (end < 0 or end > start + most) and len(self._text) >= start + most:
             end, size = start + most, 0
         self.place = end + size if end >= 0 else len(self._text)
-        return cut_value(self._value, start, end if end >= 0 else len(self._text)), end >= 0
+        return (*cut_value(self._value, start, end if end >= 0 else len(self._text)), *self._mark), end >= 0
 
     def rest(self) -> Value | None:
         """All that is left; None: it cannot be known."""
         if self._text is None:
             return None
         start, self.place = self.place, len(self._text)
-        return cut_value(self._value, start, self.place)
+        return (*cut_value(self._value, start, self.place), *self._mark)
 
 
 class Field:
@@ -326,6 +335,14 @@ def assignment_word(node: syntax.AssignmentNode) -> syntax.WordNode:
 
 
 def merged(one: Variable, two: Variable, why: str) -> Variable:
+    """What two states of a variable have in common."""
+    common = _common(one, two, why)
+    if one.is_exported == two.is_exported and one.export_doubt == two.export_doubt:
+        return common
+    return replace(common, is_exported=True, export_doubt=why)
+
+
+def _common(one: Variable, two: Variable, why: str) -> Variable:
     """What two values of a variable have in common, from the beginning."""
     if one == two:
         return one
@@ -362,6 +379,18 @@ def is_unset(value: Value) -> bool:
 def is_several(value: Value) -> bool:
     """Whether this element stands for an unknown number of elements."""
     return bool(value) and value[-1].why == "\0many"
+
+
+def supposed(elements: Sequence[Value]) -> list[Value] | None:
+    """The elements of a list as they are where nothing is set from outside, each marked as resting on that.
+
+    None where any of them cannot be known even then.
+    """
+    doubts = [element for element in elements if is_several(element)]
+    if any(plain(doubt) != "" for doubt in doubts):
+        return None
+    mark = [Piece("", None, reason(doubts[0]), outside=True)] if doubts else []
+    return [(*element, *mark) for element in elements if not is_several(element)]
 
 
 def list_sign(subscript: syntax.Parts | None) -> str:
@@ -435,7 +464,7 @@ def places_of(value: Iterable[Piece]) -> Sequence[int] | None:
 
 def as_word(item: Field, node: syntax.WordNode, expands: frozenset[str]) -> Word:
     why = reason(piece for piece in item.pieces if piece.why != "\0many")
-    if item.is_many:
+    if item.is_many or item.is_absent:
         expands = expands | {"parameter"} if "command" not in expands else expands
     if why:
         return Word(None, node.start, node.end, node.raw, why, None, expands)

@@ -42,6 +42,7 @@ from vllm_runbooks.shell.values import (
     list_sign,
     plain,
     reason,
+    supposed,
     text_value,
     unknowable,
 )
@@ -52,6 +53,8 @@ _MOST_TEXT = 1 << 20
 """Characters of one value."""
 _MOST_WORK = 20_000_000
 """Characters and variables copied, and signs matched, in all: some seconds."""
+_FIRST_SIGN, _MOST_SIGNS = 0xF0000, 0xFFF0
+"""Characters for private use, and how many there are."""
 MOST_NESTED = 40
 """Calls and compound commands in each other that are followed."""
 _MACHINE = frozenset(
@@ -149,12 +152,15 @@ class Expander:
         self._words = 0
         self._work = self._steps = 0
         self._tested = 0
+        self._assigning: dict[str, tuple[Variable | None, Variable]] = {}
+        """Variables that are assigned before the command that is worked out: what they were, and are."""
         self._background = 0
         self._nested = 0
         self._rounds: list[tuple[str, str]] = []
         self._may_break = False
         self.calls: list[dict[str, Variable | None]] = []
-        self.traps: list[Value] = []
+        self.traps: list[tuple[Value, bool]] = []
+        """What is done at the end, and whether bash comes to where that is said."""
         self.error_trap: Value = ()
         self._waiting: list[int] = []
         self.is_trapped = False
@@ -163,9 +169,11 @@ class Expander:
         self._left = Status(1, "given")
         self.input = Input(None)
         self._output: list[Piece] | None = None
-        self._sure = 0
+        self._sure = 0, 0
         self.cluster = 0, 1
         """Of `getopts`: the argument and the place in it that come next."""
+        self.signs: dict[str, Piece] = {}
+        """Signs that stand in a nested script for what cannot be known of it."""
         self._answer: Status | None = None
         self._returned: Status | None = None
         self._doubt = ""
@@ -201,7 +209,7 @@ class Expander:
                     hidden = [saved for call in self.calls if (saved := call.get(name)) and saved.value is not None]
                     variable = hidden[-1] if hidden else variable  # noqa: PLW2901
                 if variable.is_exported and variable.elements is None and variable.value is not None:
-                    found[name] = None if reason(variable.value) else plain(variable.value)
+                    found[name] = None if variable.export_doubt or reason(variable.value) else plain(variable.value)
             self.state.environment = MappingProxyType(found)
         return self.state.environment
 
@@ -363,7 +371,7 @@ class Expander:
 
     def _set_element(self, node: syntax.AssignmentNode, value: Value) -> None:
         old = self.state.variables.get(node.name) or Variable()
-        key = self._key(node.subscript or (), is_map=old.is_map)
+        key, why = self._key(node.subscript or (), is_map=old.is_map), self._doubt
         elements: dict[int | str, Value] = {}
         if old.elements is not None:
             elements = dict(old.elements)
@@ -372,8 +380,10 @@ class Expander:
         self.spend(len(elements))
         if isinstance(key, int) and key < 0:
             key += max((k for k in elements if isinstance(k, int)), default=-1) + 1
+        if _counts(node) and any(is_several(value) for value in elements.values()):
+            key = max((k for k in elements if isinstance(k, int)), default=-1) + 1
         if key is None:
-            elements = {0: (*unknowable("an index"), Piece("", None, "\0many"))}
+            elements = {0: (*unknowable(why or "an index"), Piece("", None, "\0many"))}
         else:
             elements[key] = (*elements.get(key, ()), *value) if node.is_appended else value
         self.state.variables[node.name] = replace(old, value=None, elements=elements)
@@ -390,8 +400,8 @@ class Expander:
 
     def export(self, name: str) -> None:
         old = self.state.variables.get(name) or Variable()
-        if not old.is_exported:
-            self.state.variables[name] = replace(old, is_exported=True)
+        if not old.is_exported or old.export_doubt:
+            self.state.variables[name] = replace(old, is_exported=True, export_doubt="")
             self.state.environment = None
 
     def make_local(self, name: str) -> None:
@@ -476,7 +486,7 @@ class Expander:
         positional = self.state.positional
         if name == "#":
             if positional and (many := next((value for value in positional if is_several(value)), None)):
-                return unknowable(reason(many))
+                return _counted(positional, many)
             return text_value(str(len(positional or ())), outside=positional is None)
         if name == "0":
             return self.state.name or unknowable("the name of the script")
@@ -485,7 +495,10 @@ class Expander:
             if positional is None:
                 return (Piece("", None, f"unset variable {name}", True),)
             if many := next((value for value in positional[:number] if is_several(value)), None):
-                return unknowable(reason(many))
+                left = supposed(positional)
+                if left is None:
+                    return unknowable(reason(many))
+                return left[number - 1] if number <= len(left) else (Piece("", None, reason(many), True),)
             return positional[number - 1] if number <= len(positional) else None
         if name == "?":
             if self.status.code is None:
@@ -570,7 +583,9 @@ class Expander:
         for index, part in enumerate(parts):
             match part:
                 case syntax.Literal(text, at, quoted):
-                    if not quoted and "~" in text:
+                    if self.signs and not text.isascii() and not self.signs.keys().isdisjoint(text):
+                        self._put_signs(part, out)
+                    elif not quoted and "~" in text:
                         self._tilde(part, parts, index, out, expands, assigns=assigns, is_named=is_named)
                     else:
                         out.literal(Piece(text, at, quoted=quoted))
@@ -597,6 +612,33 @@ class Expander:
                     number, outside = self._calculate(part.parts)
                     piece = Piece(None if number is None else str(number), None, self._arithmetic_why, outside)
                     self._put_value((piece,), out, quoted=part.quoted, splits=splits)
+
+    def _signed(self, value: Value) -> Value:
+        """The text of a script, with a sign for each part of it that cannot be known."""
+        pieces: list[Piece] = []
+        for piece in value:
+            if piece.why == "\0many":
+                continue
+            if piece.text is None or piece.why:
+                sign = chr(_FIRST_SIGN + len(self.signs) % _MOST_SIGNS)
+                self.signs[sign] = piece
+                pieces.append(Piece(sign))
+            else:
+                pieces.append(piece)
+        return tuple(pieces)
+
+    def _put_signs(self, part: syntax.Literal, out: Splitter) -> None:
+        """Text of a nested script in which signs stand for what cannot be known."""
+        place = 0
+        for index, sign in enumerate(part.text):
+            if sign not in self.signs:
+                continue
+            if place < index:
+                out.literal(Piece(part.text[place:index], part.at[place:index], quoted=part.quoted))
+            self._put_value((self.signs[sign],), out, quoted=part.quoted, splits=True)
+            place = index + 1
+        if place < len(part.text):
+            out.literal(Piece(part.text[place:], part.at[place:], quoted=part.quoted))
 
     def _put_value(self, value: Value, out: Splitter, *, quoted: bool, splits: bool) -> None:
         """What an expansion gives: split, unless it is quoted or an assignment."""
@@ -683,9 +725,12 @@ class Expander:
         self.spend(sum(len(piece.text or "") for piece in value) // 8 + len(value))
         many = is_several(value)
         if part.quoted or not splits:
+            # Nothing is no argument beside a list, nor where it stands for elements that vanish.
+            vanishes = is_unset(value) if part.is_beside_list else many and plain(value) == ""
+            quoted = part.quoted and not vanishes
             for piece in value:
                 if piece.why != "\0many":
-                    out.literal(piece._replace(quoted=part.quoted), many=many)
+                    out.literal(piece._replace(quoted=quoted), many=many)
             if part.quoted and not value and not part.is_beside_list:
                 out.literal(Piece("", quoted=True))
             return
@@ -704,7 +749,7 @@ class Expander:
             if elements:
                 value = tuple(piece for element in elements for piece in element)
                 sure = sum(not is_several(element) for element in elements)
-                if not plain(value) and (sure > 1 or (sure and not splits)):
+                if not plain(value) and (sure > 1 or (sure and not splits and not part.quoted)):
                     value = (Piece(" "),)  # several empty ones are something
             elif part.subscript is None and self.state.positional is None:
                 value = (Piece("", None, f"unset variable {part.name}", True),)
@@ -714,11 +759,10 @@ class Expander:
             elements = self._sliced(part, elements)
         elif part.operator:
             elements = [self._applied(part, element) for element in elements]
-        if doubt := next((element for element in elements if is_several(element)), None):
+        if any(is_several(element) for element in elements):
             expands.add("parameter")
             if not self._is_alone:
-                # What stands beside the list in the word may be glued to any of its elements.
-                elements = [(*unknowable(reason(doubt)), Piece("", None, "\0many"))]
+                elements = _with_doubtful_ends(elements)
         ifs = self.state.ifs
         if (is_star and part.quoted) or not splits:
             # In an assignment only what is cut or replaced in it makes a quoted `[@]` join as `[*]` does.
@@ -746,13 +790,17 @@ class Expander:
         numbers = [self._calculate(argument)[0] for argument in part.arguments]
         if None in numbers:
             return [(*unknowable("an index"), Piece("", None, "\0many"))]
-        if doubt := next((element for element in elements if is_several(element)), None):
-            return [(*unknowable(reason(doubt)), Piece("", None, "\0many"))]
-        start = numbers[0] or 0
+        doubt = next((element for element in elements if is_several(element)), None)
+        left = supposed(elements)
+        if left is None:
+            return [(*unknowable(reason(doubt or ())), Piece("", None, "\0many"))]
+        start, elements = numbers[0] or 0, left
         keys: Sequence[int | str] = range(len(elements))
         if part.subscript is None:
             elements = [self._special("0") or (), *elements]
             keys = range(len(elements))
+        elif doubt:
+            pass
         elif (variable := self.state.variables.get(part.name)) and variable.elements and not variable.is_map:
             keys = sorted(variable.elements, key=lambda key: (isinstance(key, str), key))
         last = keys[-1] if keys else -1
@@ -770,8 +818,8 @@ class Expander:
 
     def _length(self, part: syntax.Parameter, elements: list[Value] | None) -> Value:
         if elements is not None:
-            if any(is_several(element) for element in elements):
-                return unknowable(reason(piece for element in elements for piece in element))
+            if many := next((element for element in elements if is_several(element)), None):
+                return _counted(elements, many)
             outside = part.subscript is None and self.state.positional is None
             return text_value(str(len(elements)), outside=outside)
         subscript = None
@@ -805,7 +853,8 @@ class Expander:
             and (operator[0] == ":" or is_several(value or ()))
         ):
             self._untaken_argument(part)
-            self._put(unknowable(reason(value or ())), part, out, splits=splits)
+            many = [piece for piece in value or () if piece.why == "\0many"]
+            self._put((*unknowable(reason(value or ())), *many[:1]), part, out, splits=splits)
             return True
         is_missing = is_absent or (operator[0] == ":" and text == "")
         if operator[-1] == "+":
@@ -817,7 +866,7 @@ class Expander:
                 if (
                     part.quoted and not part.is_beside_list and not list_sign(part.subscript) and part.name != "@"
                 ) or outside:
-                    piece = Piece("", None, "", outside, quoted=part.quoted)
+                    piece = Piece("", None, "", outside, quoted=part.quoted and not part.is_beside_list)
                     out.literal(piece) if part.quoted else out.expansion(piece)
                 return True
             return False
@@ -846,17 +895,26 @@ class Expander:
     ) -> None:  # fmt: skip
         """The word of `${X:-word}`: its literal text is split as well, where the whole is not quoted."""
         if outside:
-            out.expansion(Piece("", None, "", True)) if not part.quoted else out.literal(
-                Piece("", None, "", True, quoted=True)
-            )
+            absent = Piece("", None, "", True, quoted=part.quoted and not part.is_beside_list)
+            out.literal(absent) if part.quoted else out.expansion(absent)
+        is_beside = part.quoted and part.is_beside_list
         for index, piece in enumerate(argument):
-            if isinstance(piece, syntax.Literal) and not piece.quoted and not part.quoted and splits:
-                if index == 0 and piece.text.startswith("~"):
-                    self._tilde(piece, argument, 0, out, expands, assigns=False)
-                else:
-                    out.expansion(Piece(piece.text, piece.at, "", outside))
+            if not isinstance(piece, syntax.Literal) or not splits or not self.signs.keys().isdisjoint(piece.text):
+                inner = (
+                    piece._replace(is_beside_list=True) if is_beside and isinstance(piece, syntax.Parameter) else piece
+                )
+                self._expand((inner,), out, expands, splits=splits)
+            elif piece.quoted or part.quoted:
+                # In the same quotes as a list bash cuts a default at escaped separators.
+                cuts = is_beside and _is_escape(argument, index - 1) and piece.text[:1] in (self.state.ifs or " ")
+                if cuts:
+                    out.close()
+                if piece.text[cuts:]:
+                    out.literal(Piece(piece.text[cuts:], piece.at[cuts:], quoted=True))
+            elif index == 0 and piece.text.startswith("~"):
+                self._tilde(piece, argument, 0, out, expands, assigns=False)
             else:
-                self._expand((piece,), out, expands, splits=splits)
+                out.expansion(Piece(piece.text, piece.at, "", outside))
 
     def _commands_in(self, parts: syntax.Parts) -> None:
         """Run the commands that stand in a word."""
@@ -879,13 +937,22 @@ class Expander:
             self.reached = False
         if not operator or operator in DEFAULTS:
             return value
-        text = plain(value)
-        if text is None or reason(value):
+        text, why = plain(value), reason(value)
+        if text is None or is_unset(value) or is_several(value):
             for argument in part.arguments:
                 self._commands_in(argument)
-            if text is not None and is_unset(value):
+            if is_unset(value):
                 return value
-            return (*unknowable(reason(value)), *(value[-1:] if is_several(value) else ()))
+            return (*unknowable(why), *(value[-1:] if is_several(value) else ()))
+        if why:
+            # It rests on a variable that nothing sets: what it then is serves conditions.
+            known = tuple(piece._replace(why="") for piece in value)
+            return (*self._operated(part, known, text), Piece("", None, why, True))
+        return self._operated(part, value, text)
+
+    def _operated(self, part: syntax.Parameter, value: Value, text: str) -> Value:
+        """A value that is known after an operator."""
+        operator = part.operator
         if operator == ":":
             return self._substring(part, value, text)
         if operator in ("^", "^^", ",", ",,"):
@@ -1103,3 +1170,51 @@ class Expander:
             self._lost, self.reached = self._lost or self.copied(), False
         self._arithmetic_why = self._arithmetic_why or reason(value)
         return number, outside or self.arithmetic_outside
+
+
+def _counted(elements: Sequence[Value], doubt: Value) -> Value:
+    """The number of elements of a list that may be shorter or longer than it looks."""
+    left = supposed(elements)
+    return unknowable(reason(doubt)) if left is None else (Piece(str(len(left)), None, reason(doubt), True),)
+
+
+def _counts(node: syntax.AssignmentNode) -> bool:
+    """Whether the place in a list that is assigned is the number of its elements: `L[${#L[@]}]=x` adds one."""
+    (part,) = node.subscript if node.subscript and len(node.subscript) == 1 else (None,)
+    if not isinstance(part, syntax.Parameter) or not part.is_length:
+        return False
+    return part.name == node.name and bool(list_sign(part.subscript))
+
+
+def _is_escape(parts: syntax.Parts, index: int) -> bool:
+    """Whether a backslash stands here in double quotes that escapes what follows, though it is kept."""
+    part = parts[index] if index >= 0 else None
+    before = parts[index - 1] if index > 0 else None
+    is_escaped = (
+        isinstance(part, syntax.Literal)
+        and isinstance(before, syntax.Literal)
+        and (bool(before.at) and before.at[-1] + 1 != part.at[0])
+    )
+    return isinstance(part, syntax.Literal) and part.quoted and part.text == "\\" and not is_escaped
+
+
+def _with_doubtful_ends(elements: Sequence[Value]) -> list[Value]:
+    """The elements of a list, where something else is glued to the first and to the last one, whichever these are.
+
+    What vanishes for want of a variable is neither, but it makes its neighbour doubtful, as what cannot be known does.
+    """
+    made = list(elements)
+    for end in (0, -1):
+        kept: list[Value] = []
+        doubt: Value = ()
+        while made:
+            element = made.pop(end)
+            if is_several(element):
+                doubt = (*doubt, *element[:-1])
+                kept += [element] if plain(element) != "" else []
+                continue
+            kept.append((*element, *doubt))
+            if plain(element) != "":
+                break
+        made = [*kept, *made] if end == 0 else [*made, *reversed(kept)]
+    return made or [(*unknowable(reason(elements[0])), Piece("", None, "\0many"))]

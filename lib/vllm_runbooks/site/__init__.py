@@ -36,6 +36,7 @@ from vllm_runbooks.site.myst import (
     badge,
     code,
     contents,
+    grouped,
     last_verified,
     listed,
     literal,
@@ -72,14 +73,13 @@ _STEPS = {
     "share": "Set {} to {}, rounded down",
 }
 _GROUPS = {
-    "api": "Requests", "attn": "Attention", "cli": "Command line", "cuda": "CUDA and driver",
-    "dist": "Several GPUs and hosts", "edge10": "Edge10", "engine": "Engine", "flashinfer": "FlashInfer",
-    "host": "Host", "install": "Installation", "kv": "KV cache", "lora": "LoRA", "mem": "GPU memory",
-    "mm": "Multimodal input", "model": "Model files", "oom": "Out of memory", "other": "Other", "platform": "Platform",
-    "port": "Network ports", "quant": "Quantisation", "ray": "Ray", "storage": "Storage",
-    "torch_compile": "torch.compile", "triton": "Triton",
+    "attn": "Attention", "cli": "Command line", "cuda": "CUDA and driver", "edge10": "Edge10", "engine": "Engine",
+    "flashinfer": "FlashInfer", "mem": "GPU memory", "host": "Host", "install": "Installation", "kv": "KV cache",
+    "lora": "LoRA", "model": "Model files", "mm": "Multimodal input", "port": "Network ports", "other": "Other",
+    "oom": "Out of memory", "platform": "Platform", "quant": "Quantisation", "ray": "Ray", "api": "Requests",
+    "dist": "Several GPUs and hosts", "storage": "Storage", "torch_compile": "torch.compile", "triton": "Triton",
 }  # fmt: skip
-"""Groups of symptoms as headings; one that is missing here is called by its word."""
+"""First words of ids as headings, in the order of the index; one that is missing here comes last, as its word."""
 
 _IMAGES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff"}
 
@@ -325,20 +325,13 @@ def _edit(edit: Edit) -> str:
 
 def symptom_index(symptoms: Sequence[Symptom]) -> str:
     """The list of all symptoms by group, with the tables of contents that fill the sidebar."""
-    groups: dict[str, list[Symptom]] = {}
-    for symptom in symptoms:
-        groups.setdefault(symptom.id.partition(".")[0], []).append(symptom)
     count = f"{len(symptoms)} faults" if len(symptoms) != 1 else "One fault"
     said = (
         f"{count} that the catalog knows, by the first word of the id. [What a diagnosis means](../reading.md) "
         "explains the badges; [adding a symptom](../authoring.md) takes ten minutes."
     )
-    parts = ["# Symptoms", said]
-    for group, members in sorted(groups.items(), key=lambda item: _GROUPS.get(item[0], item[0]).lower()):
-        name = _GROUPS.get(group, group)
-        entries = (f"{badge(s.severity.value)} [{prose(s.title)}]({s.id}.md)" for s in members)
-        parts += [f"## {prose(name)}", listed(entries), contents((s.id for s in members), name)]
-    return "\n\n".join(parts) + "\n"
+    entries = {s.id: f"{badge(s.severity.value)} [{prose(s.title)}]({s.id}.md)" for s in symptoms}
+    return "\n\n".join(["# Symptoms", said, *grouped(entries, _GROUPS)]) + "\n"
 
 
 def runbook_table(pages: Sequence[Page], prefix: str = "") -> str:

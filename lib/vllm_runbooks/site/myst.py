@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vllm_runbooks.diagnosis import PLACEHOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
@@ -129,6 +129,22 @@ def contents(names: Iterable[str], caption: str = "") -> str:
     """A table of contents that fills the sidebar and is not shown."""
     lines = [":::{toctree}", ":hidden:", *([f":caption: {caption}"] if caption else []), "", *names, ":::"]
     return "\n".join(lines)
+
+
+def grouped(entries: Mapping[str, str], headings: Mapping[str, str]) -> list[str]:
+    """Pages listed by the first word of their ids, each with its entry (Markdown), and the contents for the sidebar.
+
+    The groups come in the order of their `headings`; one that has none comes last, as its word.
+    """
+    groups: dict[str, list[str]] = {group: [] for group in headings}
+    for name in entries:
+        groups.setdefault(name.partition(".")[0], []).append(name)
+    parts = []
+    for group, members in groups.items():
+        if members:
+            heading = headings.get(group, group)
+            parts += [f"## {prose(heading)}", listed(entries[name] for name in members), contents(members, heading)]
+    return parts
 
 
 def sentence(text: str) -> str:

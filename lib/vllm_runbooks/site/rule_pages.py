@@ -14,7 +14,7 @@ from vllm_runbooks.site.myst import (
     assembled,
     badge,
     code,
-    contents,
+    grouped,
     last_verified,
     listed,
     literal,
@@ -81,21 +81,13 @@ def rule_page(
 
 def rule_index(rules: Sequence[Rule]) -> str:
     """The list of all rules by group, with the tables of contents that fill the sidebar."""
-    groups: dict[str, list[Rule]] = {group: [] for group in GROUPS}
-    for rule in rules:
-        groups.setdefault(rule.id.partition(".")[0], []).append(rule)
     count = f"{len(rules)} things" if len(rules) != 1 else "One thing"
     said = (
         f"{count} that `vllm-runbooks lint` finds wrong in scripts, manifests, programs and pages that start vLLM. "
         "[Checking a command](../linting.md) says how they are asked for."
     )
-    parts = ["# Rules", said]
-    for group, members in groups.items():
-        if members:
-            name = GROUPS.get(group, group)
-            entries = (f"{badge(r.severity.value)} [{prose(r.title)}]({r.id}.md) {aside(code(r.id))}" for r in members)
-            parts += [f"## {prose(name)}", listed(entries), contents((r.id for r in members), name)]
-    return "\n\n".join(parts) + "\n"
+    entries = {r.id: f"{badge(r.severity.value)} [{prose(r.title)}]({r.id}.md) {aside(code(r.id))}" for r in rules}
+    return "\n\n".join(["# Rules", said, *grouped(entries, GROUPS)]) + "\n"
 
 
 def tell_by_linting(rule: str, example: RuleExample) -> str:

@@ -1,0 +1,44 @@
+"""Container images of vLLM: the release that a tag names, and which of them start a server by themselves."""
+
+from __future__ import annotations
+
+import re
+
+_IMAGE = re.compile(
+    r"(?:docker://|docker\.io/)?((?:[\w.-]{1,100}(?::\d{1,5})?/){0,6})([\w.-]{1,100})(?::([\w.-]{1,128}))?(?:@sha256:\w{1,64})?\Z",
+    re.ASCII,
+)
+_RELEASE = re.compile(r"v?(\d\.\d{1,3}\.\d{1,3}(?:\.?(?:post|rc|dev)\d{1,4}|(?:a|b)\d{1,3})?)(?![\d.])", re.ASCII)
+_TAGGED = re.compile(r"vllm[_-]v?(\d\.\d{1,3}\.\d{1,3}(?:\.?post\d{1,3}|\.?rc\d{1,3})?)(?![\d.])", re.ASCII)
+_OTHERS = {"lmcache"}
+"""Who publishes images named as vLLM's with a numbering of their own."""
+
+
+def has_entry_point(image: str | None) -> bool:
+    """Whether an image starts vLLM's server by itself: those that vLLM publishes as `vllm-openai…`, and copies."""
+    match = _IMAGE.match(image or "")
+    return match is not None and match[2].startswith("vllm-openai")
+
+
+def release_of(image: str | None) -> str | None:
+    """The release that an image's tag names; None where the tag names none, or counts in another way."""
+    match = _IMAGE.match(image or "")
+    if not match or "vllm" not in (image or "").lower():
+        return None
+    owner, name, tag = match[1].rstrip("/").rsplit("/", 1)[-1], match[2], match[3] or ""
+    inner = _TAGGED.search(tag)
+    if inner:
+        return inner[1]
+    if owner in _OTHERS or not (name.startswith("vllm-openai") or owner == "vllm"):
+        return None
+    release = _RELEASE.match(tag)
+    return release[1] if release else None
+
+
+def published_tag(image: str | None) -> str | None:
+    """The tag of vLLM's own image for one of its releases, or for the newest; None for any other image."""
+    match = _IMAGE.match(image or "")
+    if match is None or (match[1], match[2]) != ("vllm/", "vllm-openai") or "@" in match[0] or "://" in match[0]:
+        return None
+    tag = match[3] or "latest"
+    return tag if tag == "latest" or re.fullmatch(r"v\d[\w.]*", tag, re.ASCII) else None
