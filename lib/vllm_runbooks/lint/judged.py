@@ -190,7 +190,8 @@ class Judged:
 
     def _of_starts(self) -> Iterator[Hit]:
         tables = self.knowledge.tables
-        cut = [(trouble.start, trouble.end) for trouble in self.page.troubles if trouble.edits]
+        cut = [trouble for trouble in self.page.troubles if trouble.edits]
+        told: set[int] = set()
         for start, parsed in self.parsed:
             data = self.data(start)
             if start.entry in CALLS:
@@ -201,8 +202,13 @@ class Judged:
             else:
                 for hit in option_rules.of_start(self.page, start, parsed, data, tables):
                     # What the shell makes of a fault in the script is told as that fault: nobody meant those words.
-                    if not any(hit.start < end and begin < hit.end for begin, end in cut):
+                    # Where a command may run with the fault, it is told once that this one does not.
+                    by = next((each for each in cut if hit.start < each.end and each.start < hit.end), None)
+                    if by is None:
                         yield hit
+                    elif by.start not in told and self._is_graver(hit, by.kind):
+                        told.add(by.start)
+                        yield replace(hit, edits=())
                 yield from self._of_config(start, data)
             yield from self._of_idle(start, parsed)
         for loose in self.page.loose:
@@ -212,6 +218,14 @@ class Judged:
         yield from self._of_meaning()
         if self.ask is not None:
             yield from self._of_opinion(self.ask)
+
+    def _is_graver(self, hit: Hit, trouble: str) -> bool:
+        """Whether a start ends where the trouble that is the reason for it is only a warning."""
+        rules = self.knowledge.rules
+        name = trouble if "." in trouble else f"shell.{trouble}"
+        if hit.rule not in rules or name not in rules:
+            return False
+        return rules[hit.rule].severity is IssueSeverity.ERROR and rules[name].severity is not IssueSeverity.ERROR
 
     def _of_config(self, start: Found, data: ReleaseData) -> Iterator[Hit]:
         """What is wrong in the configuration file of a start, told at the word that names it."""

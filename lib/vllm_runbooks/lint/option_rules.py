@@ -27,6 +27,8 @@ from vllm_runbooks.options import Option, Past, ReleaseData, Standing, past, sta
 from vllm_runbooks.records import Edit
 from vllm_runbooks.shell import Word
 
+_STRAY = ("extra-positional", "model-ignored")
+"""Problems of words that belong to nothing the parser knows."""
 _RULES = {
     "ambiguous": "option.ambiguous",
     "missing-value": "option.missing-value",
@@ -293,7 +295,7 @@ class _Judge:
             told = self.told.get(-1 if problem.option_word is None else problem.option_word)
             if told is not None and problem.word == problem.option_word:
                 yield self._named(problem, told)
-            elif told is None and not (problem.kind == "extra-positional" and problem.word in self.covered):
+            elif told is None and not (problem.kind in _STRAY and problem.word in self.covered):
                 yield self._hit(problem)
         yield from self._senseless()
 
