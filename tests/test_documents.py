@@ -1200,3 +1200,12 @@ def test_formatted_texts_are_filled_in_as_far_as_they_are_known(call: str, expec
     for word in found.words:
         if word.value and word.value.startswith("--"):
             assert text[word.start :].startswith(("--", 'f"--'))
+
+
+def test_a_file_of_very_many_starts_is_read_up_to_a_limit() -> None:
+    """What is not looked at is said, at its place, and the file costs no more than the limit."""
+    line = "vllm serve a/b --port 1\n"
+    page = documents.read(line * (documents.MAX_STARTS + 5), "a.sh")
+
+    assert len(page.starts) == documents.MAX_STARTS
+    assert [(one.kind, one.start) for one in page.troubles] == [("file.too-much", len(line) * documents.MAX_STARTS)]

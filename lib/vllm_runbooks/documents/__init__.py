@@ -29,6 +29,8 @@ from vllm_runbooks.documents.starts import Around, Found, Loose, Reading, Settin
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.shell import Trouble, Word
 
+MAX_STARTS = 1000
+"""Starts of one file that are looked at: a file of more was made to keep its reader busy."""
 MAX_LENGTH = 8_000_000
 """Characters of a file that are read."""
 _HEREDOC = re.compile(r"(?<!<)<<(-?)[ \t]*(['\"\\]?)([A-Za-z_]\w{0,60})['\"]?([^\n]*)\n")
@@ -81,6 +83,10 @@ def read(text: str, name: str = "", kind: str | None = None) -> Page:
     if len(text) > MAX_LENGTH:
         reading.troubles.append(_too_much(MAX_LENGTH, f"more than {MAX_LENGTH} characters"))
     _read(source, kind, Around(is_page=is_page and kind == "shell"), reading)
+    if len(reading.starts) > MAX_STARTS:
+        reading.starts.sort(key=lambda start: start.start)
+        reading.troubles.append(_too_much(reading.starts[MAX_STARTS].start, f"more than {MAX_STARTS} starts"))
+        del reading.starts[MAX_STARTS:]
     return _page(kind, text, reading)
 
 
