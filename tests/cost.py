@@ -21,9 +21,9 @@ def seconds(function: Callable[[str], object], text: str, *, rounds: int = 3) ->
 
 
 def growth(function: Callable[[str], object], text: str) -> float:
-    """What twice a text costs compared with the text; the least of three tries, 2 where the clock cannot tell."""
+    """What twice a text costs compared with the text; the least of six tries, 2 where the clock cannot tell."""
     least = float("inf")
-    for _ in range(3):
+    for _ in range(6):
         once, twice = seconds(function, text), seconds(function, text * 2)
         if twice < _NOISE_SECONDS:
             return 2.0

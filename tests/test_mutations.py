@@ -122,7 +122,7 @@ MUTATIONS: list[Mutation] = [cut, splice, interleave, prefix, flip, swell, glue,
 @pytest.mark.parametrize(
     "count",
     [
-        120,
+        60,
         pytest.param(1500, marks=pytest.mark.slow),
         pytest.param(10_000, marks=pytest.mark.full),
     ],
