@@ -66,8 +66,13 @@ def test_what_bash_refuses_is_refused(count: int, tmp_path: Path) -> None:
         assert len(differ) <= count // 100
 
 
-STRICTER = (b"must follow a name", b"must be followed by a literal", b"array element values must be words")
-"""What shfmt refuses and bash does not: some assignments in arithmetic, words glued to a list."""
+STRICTER = (
+    b"must follow a name",
+    b"must be followed by a literal",
+    b"array element values must be words",
+    b"not a valid arithmetic operator",
+)
+"""What shfmt refuses and bash does not: some assignments in arithmetic, words glued to a list, keys with a blank."""
 
 
 SHFMT = shutil.which("shfmt", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
