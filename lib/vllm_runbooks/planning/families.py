@@ -1,0 +1,418 @@
+"""Families of models as data: what their classes do that no field of `config.json` says.
+
+Keys are `model_type`s of the text part. `defaults` are those of the class in transformers 5.19.0
+(`models/<model_type>/configuration_*.py`), filled in for fields that a whole `config.json` leaves out. The other fields
+describe the modules of `models/<model_type>/modeling_*.py` and of the class of the same name in vLLM 0.33.0
+(`vllm/model_executor/models/`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Where a family keeps the sizes of its experts."""
+
+    count: tuple[str, ...] = ("num_experts", "num_local_experts", "n_routed_experts")
+    per_token: tuple[str, ...] = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts")
+    size: tuple[str, ...] = ("moe_intermediate_size",)
+    shared_count: str = ""
+    """Field that counts shared experts of the experts' own size."""
+    shared_size: tuple[str, ...] = ()
+    """Fields that give the size of the shared experts together."""
+    shared_gate: bool = False
+    correction: bool | str = False
+    """A field: where it is true, or names a method that has a correction."""
+    router_bias: bool = False
+    bias: bool = False
+    dense_size: str = "intermediate_size"
+    """Of the layers without experts."""
+    experts_name: str = "mlp.experts"
+    expert_names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
+    router_name: str = "mlp.gate"
+    shared_name: str = "mlp.shared_experts"
+
+
+@dataclass(frozen=True)
+class Family:
+    """What all models of a `model_type` have in common."""
+
+    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    head_dim: bool = False
+    """The class has a field `head_dim`; without one a head's size is always the hidden size over the heads."""
+    qkv_bias: bool | str = False
+    """True, False or the field that decides; so are the next."""
+    output_bias: bool | str = False
+    mlp_bias: bool | str = False
+    query_key_norm: str = ""
+    norm_field: str = ""
+    """Field that must be true for `query_key_norm`."""
+    norm_bias: bool = False
+    """Norms have a bias of their own."""
+    norms: int = 2
+    is_gated: bool = True
+    attention_gate: bool | str = False
+    has_sinks: bool = False
+    head_bias: bool | str = False
+    mixture: Mixture | None = None
+    window: str = ""
+    """"all": `sliding_window` holds for every layer; "used": where `use_sliding_window` is true as well."""
+    layer_types: str = ""
+    """How kinds of layers are found: see the readers in `shape`."""
+    partial_rotary: float = 1.0
+    has_rope: bool = True
+    is_multimodal_rope: bool = False
+    """Rotated by place in a picture, whatever the configuration's copy shows of `mrope_section`."""
+    encoder: str | None = None
+    """Family of the tower beside the text part; "unknown": there is one whose sizes are not known."""
+    mtp: str = ""
+    """What surrounds the layers for speculative decoding: see `weights`."""
+    mixer_name: str = "self_attn"
+    network_name: str = "mlp"
+
+
+_LLAMA = Family(
+    defaults={"num_key_value_heads": None, "head_dim": None, "attention_bias": False, "mlp_bias": False,
+              "max_position_embeddings": 2048, "tie_word_embeddings": False, "vocab_size": 32000, "hidden_size": 4096,
+              "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32},
+    head_dim=True, qkv_bias="attention_bias", output_bias="attention_bias", mlp_bias="mlp_bias",
+)  # fmt: skip
+_MISTRAL = Family(
+    defaults={"num_key_value_heads": 8, "head_dim": None, "tie_word_embeddings": False, "sliding_window": 4096,
+              "max_position_embeddings": 131072, "vocab_size": 32000},
+    head_dim=True, window="all",
+)  # fmt: skip
+_MINISTRAL3 = Family(
+    defaults={"num_key_value_heads": 8, "head_dim": 128, "tie_word_embeddings": False, "sliding_window": None,
+              "max_position_embeddings": 262144, "vocab_size": 131072},
+    head_dim=True, window="all",
+)  # fmt: skip
+_QWEN2 = Family(
+    defaults={"num_key_value_heads": 32, "tie_word_embeddings": False, "use_sliding_window": False,
+              "max_position_embeddings": 32768, "sliding_window": 4096, "max_window_layers": 28},
+    qkv_bias=True, window="used", layer_types="listed",
+)  # fmt: skip
+_QWEN2_VL = replace(
+    _QWEN2,
+    defaults={"num_key_value_heads": 8, "tie_word_embeddings": False, "use_sliding_window": False,
+              "max_position_embeddings": 32768, "vocab_size": 152064},
+)  # fmt: skip
+_QWEN3 = Family(
+    defaults={"num_key_value_heads": 32, "head_dim": 128, "tie_word_embeddings": False, "attention_bias": False,
+              "use_sliding_window": False, "max_position_embeddings": 32768, "max_window_layers": 28},
+    head_dim=True, qkv_bias="attention_bias", output_bias="attention_bias", query_key_norm="head", window="used",
+    layer_types="listed",
+)  # fmt: skip
+_QWEN3_MOE = replace(
+    _QWEN3,
+    defaults={"num_key_value_heads": 4, "head_dim": None, "tie_word_embeddings": False, "attention_bias": False,
+              "use_sliding_window": False, "max_position_embeddings": 32768, "decoder_sparse_step": 1,
+              "mlp_only_layers": None, "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8},
+    mixture=Mixture(count=("num_experts",)),
+    layer_types="",
+)  # fmt: skip
+_QWEN3_NEXT = Family(
+    defaults={"num_key_value_heads": 2, "head_dim": 256, "tie_word_embeddings": False, "attention_bias": False,
+              "max_position_embeddings": 32768, "decoder_sparse_step": 1, "mlp_only_layers": None,
+              "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
+              "linear_num_key_heads": 16, "linear_num_value_heads": 32, "full_attention_interval": 4,
+              "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512, "num_experts": 512,
+              "num_experts_per_tok": 10, "partial_rotary_factor": 0.25, "num_nextn_predict_layers": 1},
+    head_dim=True, qkv_bias="attention_bias", output_bias="attention_bias", query_key_norm="head", attention_gate=True,
+    layer_types="linear", partial_rotary=0.25, mtp="qwen",
+    mixture=Mixture(count=("num_experts",), shared_size=("shared_expert_intermediate_size",), shared_gate=True,
+                    shared_name="mlp.shared_expert"),
+)  # fmt: skip
+_QWEN3_5 = replace(
+    _QWEN3_NEXT,
+    defaults={"num_key_value_heads": 4, "head_dim": 256, "tie_word_embeddings": False, "attention_bias": False,
+              "max_position_embeddings": 32768, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128,
+              "linear_value_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 32,
+              "full_attention_interval": 4, "partial_rotary_factor": 0.25},
+    mixture=None, encoder="qwen3_vl", is_multimodal_rope=True,
+)  # fmt: skip
+_QWEN3_5_MOE = replace(
+    _QWEN3_NEXT,
+    defaults={**_QWEN3_5.defaults, "num_key_value_heads": 2, "moe_intermediate_size": 512, "num_experts": 256,
+              "shared_expert_intermediate_size": 512, "num_experts_per_tok": 8},
+    encoder="qwen3_vl", is_multimodal_rope=True,
+)  # fmt: skip
+_GEMMA = Family(
+    defaults={"num_key_value_heads": 16, "head_dim": 256, "tie_word_embeddings": True, "attention_bias": False,
+              "max_position_embeddings": 8192, "vocab_size": 256000},
+    head_dim=True, qkv_bias="attention_bias", output_bias="attention_bias",
+)  # fmt: skip
+_GEMMA2 = replace(
+    _GEMMA,
+    defaults={"num_key_value_heads": 4, "head_dim": 256, "tie_word_embeddings": True, "attention_bias": False,
+              "max_position_embeddings": 8192, "vocab_size": 256000, "sliding_window": 4096,
+              "sliding_window_pattern": 2},
+    norms=4, layer_types="sliding",
+)  # fmt: skip
+_GEMMA3 = replace(
+    _GEMMA2,
+    defaults={"num_key_value_heads": 4, "num_attention_heads": 8, "head_dim": 256, "tie_word_embeddings": True,
+              "attention_bias": False, "max_position_embeddings": 131072, "vocab_size": 262208,
+              "sliding_window": 4096, "sliding_window_pattern": 6, "rope_local_base_freq": 10000.0},
+    query_key_norm="head",
+)  # fmt: skip
+_GEMMA4 = replace(
+    _GEMMA3,
+    defaults={"num_key_value_heads": 4, "head_dim": 256, "tie_word_embeddings": True, "attention_bias": False,
+              "max_position_embeddings": 131072, "vocab_size": 262144, "sliding_window": 512,
+              "sliding_window_pattern": 6, "attention_k_eq_v": False, "global_head_dim": 512, "num_kv_shared_layers": 0,
+              "enable_moe_block": False, "use_double_wide_mlp": False, "hidden_size_per_layer_input": 256,
+              "vocab_size_per_layer_input": 262144},
+    layer_types="gemma4", encoder="gemma4",
+    mixture=Mixture(count=("num_experts",), per_token=("top_k_experts",), experts_name="experts", router_name="router"),
+)  # fmt: skip
+_GEMMA3N = replace(
+    _GEMMA3,
+    defaults={"num_key_value_heads": 2, "num_attention_heads": 8, "head_dim": 256, "tie_word_embeddings": True,
+              "attention_bias": False, "max_position_embeddings": 32768, "vocab_size": 262400, "sliding_window": 512,
+              "sliding_window_pattern": 5, "num_kv_shared_layers": 15, "hidden_size_per_layer_input": 256,
+              "vocab_size_per_layer_input": 262144, "altup_num_inputs": 4, "laurel_rank": 64},
+    layer_types="gemma4",
+)  # fmt: skip
+_DEEPSEEK = Family(
+    defaults={"tie_word_embeddings": False, "attention_bias": False, "first_k_dense_replace": 3, "moe_layer_freq": 1,
+              "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128,
+              "v_head_dim": 128, "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8,
+              "moe_intermediate_size": 2048, "topk_method": "noaux_tc", "max_position_embeddings": 4096,
+              "num_nextn_predict_layers": 0},
+    layer_types="latent", mtp="deepseek",
+    mixture=Mixture(count=("n_routed_experts",), shared_count="n_shared_experts", correction="topk_method"),
+)  # fmt: skip
+_DEEPSEEK2 = replace(
+    _DEEPSEEK,
+    defaults={**_DEEPSEEK.defaults, "first_k_dense_replace": 0, "n_routed_experts": 64, "n_shared_experts": 2,
+              "moe_intermediate_size": 1407, "topk_method": "greedy", "max_position_embeddings": 2048},
+)  # fmt: skip
+_GLM_DSA = replace(
+    _DEEPSEEK,
+    mtp="glm",
+    defaults={**_DEEPSEEK.defaults, "q_lora_rank": 2048, "qk_nope_head_dim": 192, "v_head_dim": 256,
+              "max_position_embeddings": 202752, "index_head_dim": 128, "index_n_heads": 32},
+)  # fmt: skip
+_LLAMA4 = Family(
+    defaults={"num_key_value_heads": 8, "head_dim": 128, "tie_word_embeddings": False, "attention_bias": False,
+              "max_position_embeddings": 131072, "attention_chunk_size": 8192, "interleave_moe_layer_step": 1,
+              "no_rope_layer_interval": 4, "intermediate_size_mlp": 16384, "num_experts_per_tok": 1,
+              "num_local_experts": 16, "vocab_size": 202048},
+    head_dim=True, qkv_bias="attention_bias", output_bias="attention_bias", layer_types="llama4", encoder="llama4",
+    mixture=Mixture(count=("num_local_experts",), size=("intermediate_size",), shared_size=("intermediate_size",),
+                    dense_size="intermediate_size_mlp", experts_name="feed_forward.experts",
+                    router_name="feed_forward.router", shared_name="feed_forward.shared_expert"),
+)  # fmt: skip
+_GPT_OSS = Family(
+    defaults={"num_key_value_heads": 8, "head_dim": 64, "tie_word_embeddings": False, "attention_bias": True,
+              "max_position_embeddings": 131072, "sliding_window": 128, "sliding_window_pattern": 2,
+              "num_local_experts": 128, "num_experts_per_tok": 4, "intermediate_size": 2880},
+    head_dim=True, qkv_bias="attention_bias", output_bias="attention_bias", has_sinks=True, layer_types="sliding",
+    mixture=Mixture(count=("num_local_experts",), size=("intermediate_size",), router_bias=True, bias=True,
+                    router_name="mlp.router"),
+)  # fmt: skip
+_NEMOTRON_H = Family(
+    defaults={"num_key_value_heads": 8, "head_dim": 128, "tie_word_embeddings": False, "attention_bias": False,
+              "mlp_bias": False, "ssm_state_size": 128, "mamba_num_heads": 128, "mamba_head_dim": 64, "n_groups": 8,
+              "conv_kernel": 4, "use_conv_bias": True, "use_bias": False, "n_routed_experts": 8,
+              "n_shared_experts": 1, "moe_intermediate_size": 7688, "moe_shared_expert_intermediate_size": 7688,
+              "moe_latent_size": None, "num_experts_per_tok": 2, "max_position_embeddings": 4096,
+              "num_nextn_predict_layers": 0},
+    head_dim=True, qkv_bias="attention_bias", output_bias="attention_bias", mlp_bias="mlp_bias", is_gated=False,
+    norms=1, layer_types="nemotron_h", has_rope=False, mtp="nemotron", mixer_name="mixer", network_name="mixer",
+    mixture=Mixture(count=("n_routed_experts",), shared_size=("moe_shared_expert_intermediate_size",), correction=True,
+                    experts_name="mixer.experts", router_name="mixer.gate", shared_name="mixer.shared_experts"),
+)  # fmt: skip
+
+_VISION_LLAMA = replace(_LLAMA, encoder="unknown")
+
+_ERNIE = Family(
+    defaults={"num_key_value_heads": 2, "head_dim": 128, "tie_word_embeddings": True, "use_bias": False,
+              "max_position_embeddings": 131072},
+    head_dim=True, qkv_bias="use_bias", output_bias="use_bias", mlp_bias="use_bias",
+)  # fmt: skip
+_OLMO2 = Family(
+    defaults={"num_key_value_heads": None, "tie_word_embeddings": False, "attention_bias": False,
+              "max_position_embeddings": 2048},
+    qkv_bias="attention_bias", output_bias="attention_bias", query_key_norm="flat",
+)  # fmt: skip
+
+FAMILIES: Mapping[str, Family] = {
+    "llama": _LLAMA,
+    "mistral": _MISTRAL,
+    "ministral3": _MINISTRAL3,
+    "mixtral": replace(
+        _MISTRAL,
+        defaults={**_MISTRAL.defaults, "sliding_window": None, "num_local_experts": 8, "num_experts_per_tok": 2},
+        mixture=Mixture(count=("num_local_experts",), size=("intermediate_size",), router_name="block_sparse_moe.gate",
+                        experts_name="block_sparse_moe.experts", expert_names=("w1", "w3", "w2")),
+    ),
+    "qwen2": _QWEN2,
+    "qwen2_vl": replace(_QWEN2_VL, encoder="qwen2_vl", is_multimodal_rope=True),
+    "qwen2_5_vl": replace(_QWEN2_VL, encoder="qwen2_5_vl", is_multimodal_rope=True),
+    "qwen2_moe": replace(
+        _QWEN2,
+        defaults={"num_key_value_heads": 16, "tie_word_embeddings": False, "use_sliding_window": False,
+                  "max_position_embeddings": 32768, "decoder_sparse_step": 1, "mlp_only_layers": None,
+                  "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632, "num_experts": 60,
+                  "num_experts_per_tok": 4, "qkv_bias": True},
+        qkv_bias="qkv_bias", layer_types="",
+        mixture=Mixture(count=("num_experts",), shared_size=("shared_expert_intermediate_size",), shared_gate=True,
+                        shared_name="mlp.shared_expert"),
+    ),
+    "qwen3": _QWEN3,
+    "qwen3_moe": _QWEN3_MOE,
+    "qwen3_vl": replace(
+        _QWEN3,
+        defaults={"num_key_value_heads": 32, "head_dim": 128, "tie_word_embeddings": False, "attention_bias": False,
+                  "max_position_embeddings": 128000},
+        window="", layer_types="", encoder="qwen3_vl", is_multimodal_rope=True,
+    ),
+    "qwen3_vl_moe": replace(_QWEN3_MOE, window="", encoder="qwen3_vl", is_multimodal_rope=True),
+    "qwen3_next": _QWEN3_NEXT,
+    "qwen3_5": _QWEN3_5,
+    "qwen3_5_moe": _QWEN3_5_MOE,
+    "gemma": _GEMMA,
+    "gemma2": _GEMMA2,
+    "gemma3_text": _GEMMA3,
+    "gemma3": replace(_GEMMA3, encoder="gemma3"),
+    "gemma3n_text": _GEMMA3N,
+    "gemma3n": replace(_GEMMA3N, encoder="unknown"),
+    "gemma4_text": replace(_GEMMA4, encoder=None),
+    "gemma4": _GEMMA4,
+    "phi": Family(
+        defaults={"num_key_value_heads": None, "tie_word_embeddings": False, "max_position_embeddings": 2048,
+                  "partial_rotary_factor": 0.5},
+        qkv_bias=True, output_bias=True, mlp_bias=True, norm_bias=True, norms=1, is_gated=False, head_bias=True,
+        partial_rotary=0.5,
+    ),
+    "phi3": Family(
+        defaults={"num_key_value_heads": None, "tie_word_embeddings": False, "max_position_embeddings": 4096,
+                  "sliding_window": None, "original_max_position_embeddings": 4096},
+        window="all",
+    ),
+    "starcoder2": Family(
+        defaults={"num_key_value_heads": 2, "tie_word_embeddings": True, "max_position_embeddings": 4096,
+                  "sliding_window": None, "use_bias": True},
+        qkv_bias="use_bias", output_bias="use_bias", mlp_bias="use_bias", norm_bias=True, is_gated=False, window="all",
+    ),
+    "glm4v": Family(
+        defaults={"num_key_value_heads": 2, "tie_word_embeddings": False, "vocab_size": 151552, "hidden_size": 4096,
+                  "intermediate_size": 13696, "num_hidden_layers": 40, "num_attention_heads": 32,
+                  "max_position_embeddings": 32768, "partial_rotary_factor": 0.5},
+        qkv_bias=True, norms=4, encoder="glm4v", partial_rotary=0.5, is_multimodal_rope=True,
+    ),
+    "glm4_moe": Family(
+        defaults={"num_key_value_heads": 8, "head_dim": None, "tie_word_embeddings": False, "attention_bias": False,
+                  "use_qk_norm": False, "max_position_embeddings": 131072, "moe_intermediate_size": 1408,
+                  "num_experts_per_tok": 8, "n_shared_experts": 1, "n_routed_experts": 128,
+                  "first_k_dense_replace": 1, "partial_rotary_factor": 0.5, "num_nextn_predict_layers": 1},
+        head_dim=True, mtp="glm", qkv_bias="attention_bias", query_key_norm="head", norm_field="use_qk_norm",
+        partial_rotary=0.5,
+        mixture=Mixture(count=("n_routed_experts",), shared_count="n_shared_experts", correction=True),
+    ),
+    "chatglm": Family(
+        defaults={"add_qkv_bias": False, "tie_word_embeddings": False},
+        qkv_bias="add_qkv_bias", partial_rotary=0.5,
+    ),
+    "mimo": replace(_QWEN2, defaults={**_QWEN2.defaults, "num_nextn_predict_layers": 0}, head_dim=True, mtp="mimo"),
+    "olmo2": _OLMO2,
+    "olmo3": replace(
+        _OLMO2,
+        defaults={**_OLMO2.defaults, "sliding_window": 4096, "sliding_window_pattern": 4}, layer_types="sliding",
+    ),
+    "seed_oss": Family(
+        defaults={"num_key_value_heads": 8, "head_dim": 128, "tie_word_embeddings": False, "attention_bias": True,
+                  "attention_out_bias": False, "mlp_bias": False, "max_position_embeddings": 524288},
+        head_dim=True, qkv_bias="attention_bias", output_bias="attention_out_bias", mlp_bias="mlp_bias",
+    ),
+    "smollm3": Family(
+        defaults={"num_key_value_heads": 4, "tie_word_embeddings": True, "attention_bias": False, "mlp_bias": False,
+                  "max_position_embeddings": 32768, "use_sliding_window": False},
+        qkv_bias="attention_bias", output_bias="attention_bias", mlp_bias="mlp_bias", window="used",
+        layer_types="listed",
+    ),
+    "ernie4_5": _ERNIE,
+    "ernie4_5_moe": replace(
+        _ERNIE,
+        defaults={"num_key_value_heads": 4, "tie_word_embeddings": True, "use_bias": False,
+                  "max_position_embeddings": 131072, "moe_intermediate_size": 1536, "moe_k": 6, "moe_num_experts": 64,
+                  "moe_num_shared_experts": 2, "moe_layer_start_index": 1, "moe_layer_interval": 1},
+        head_dim=False,
+        mixture=Mixture(count=("moe_num_experts",), per_token=("moe_k",), shared_count="moe_num_shared_experts",
+                        correction=True),
+    ),
+    "phimoe": Family(
+        defaults={"num_key_value_heads": 8, "tie_word_embeddings": False, "attention_bias": False,
+                  "max_position_embeddings": 131072, "sliding_window": None, "num_local_experts": 16,
+                  "num_experts_per_tok": 2, "lm_head_bias": False},
+        qkv_bias="attention_bias", output_bias="attention_bias", norm_bias=True, head_bias="lm_head_bias",
+        window="all",
+        mixture=Mixture(count=("num_local_experts",), size=("intermediate_size",), router_name="block_sparse_moe.gate",
+                        experts_name="block_sparse_moe.experts", expert_names=("w1", "w3", "w2")),
+    ),
+    "granite": replace(_LLAMA, head_dim=False),
+    "exaone4": Family(
+        defaults={"num_key_value_heads": 32, "head_dim": None, "tie_word_embeddings": False,
+                  "max_position_embeddings": 2048, "sliding_window": 4096, "sliding_window_pattern": 4},
+        head_dim=True, query_key_norm="head", layer_types="sliding",
+    ),
+    "glm4": Family(
+        defaults={"num_key_value_heads": 2, "head_dim": 128, "tie_word_embeddings": False, "attention_bias": False,
+                  "max_position_embeddings": 131072, "partial_rotary_factor": 0.5},
+        head_dim=True, qkv_bias="attention_bias", norms=4, partial_rotary=0.5,
+    ),
+    "hunyuan_v1_dense": Family(
+        defaults={"num_key_value_heads": None, "head_dim": None, "tie_word_embeddings": False, "attention_bias": False,
+                  "max_position_embeddings": 2048},
+        head_dim=True, qkv_bias="attention_bias", output_bias="attention_bias", query_key_norm="head",
+    ),
+    "kimi_linear": Family(
+        defaults={"tie_word_embeddings": False, "attention_bias": False, "first_k_dense_replace": 1,
+                  "moe_layer_freq": 1, "kv_lora_rank": 512, "q_lora_rank": None, "qk_rope_head_dim": 64,
+                  "qk_nope_head_dim": 128, "v_head_dim": 128, "num_shared_experts": 1, "n_shared_experts": 1,
+                  "num_experts_per_token": 8, "num_experts": 256, "moe_intermediate_size": 1024},
+        layer_types="kimi_linear", has_rope=False,
+        mixture=Mixture(count=("num_experts", "n_routed_experts"), shared_count="num_shared_experts", correction=True,
+                        experts_name="block_sparse_moe.experts", expert_names=("w1", "w3", "w2"),
+                        router_name="block_sparse_moe.gate", shared_name="block_sparse_moe.shared_experts"),
+    ),
+    "mimo_v2_flash": Family(
+        defaults={"tie_word_embeddings": False, "attention_bias": False, "partial_rotary_factor": 1.0},
+        head_dim=True, qkv_bias="attention_bias", layer_types="mimo_v2",
+        mixture=Mixture(count=("n_routed_experts",), correction="topk_method"),
+    ),
+    "minimax_m2": Family(
+        defaults={"tie_word_embeddings": False, "attention_bias": False, "use_qk_norm": True, "num_local_experts": 256,
+                  "num_experts_per_tok": 8},
+        head_dim=True, query_key_norm="flat", norm_field="use_qk_norm",
+        mixture=Mixture(count=("num_local_experts",), size=("intermediate_size",), correction=True,
+                        experts_name="block_sparse_moe.experts", expert_names=("w1", "w3", "w2"),
+                        router_name="block_sparse_moe.gate"),
+    ),
+    "gpt_oss": _GPT_OSS,
+    "deepseek_v2": _DEEPSEEK2,
+    "deepseek_v3": _DEEPSEEK,
+    "deepseek_v32": _DEEPSEEK,
+    "kimi_k2": _DEEPSEEK,
+    "glm_moe_dsa": _GLM_DSA,
+    "llama4": _LLAMA4,
+    "nemotron_h": _NEMOTRON_H,
+    "nemotron-nas": replace(_LLAMA, layer_types="blocks"),
+    "mllama": replace(
+        _LLAMA,
+        defaults={"num_key_value_heads": 8, "tie_word_embeddings": False, "attention_bias": False, "mlp_bias": False,
+                  "head_dim": None, "max_position_embeddings": 131072, "cross_attention_layers": None},
+        layer_types="mllama", encoder="mllama",
+    ),
+    "llava": replace(_VISION_LLAMA, encoder="llava"),
+    "mistral3": replace(_MISTRAL, encoder="pixtral"),
+    "internvl_chat": replace(_QWEN2, encoder="internvit"),
+    "kimi_k25": replace(_DEEPSEEK, encoder="moonvit"),
+}  # fmt: skip
+"""By `model_type`; of a model with an encoder that of the whole model."""

@@ -1,0 +1,54 @@
+"""Blocks, tokens and concurrency are those of the releases' own planning code, recorded or asked."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from kv_specifications import Answer, Specification, ask, drawn, ours, recorded, same
+
+_PYTHON = os.environ.get("VLLM_RUNBOOKS_TEST_PYTHON")
+_SPECIFICATIONS, _ANSWERS = recorded()
+
+
+def _differences(
+    version: str, specifications: list[Specification], real: list[Answer]
+) -> list[tuple[str, Answer, Answer]]:
+    """Specifications that the release has forms for and answers otherwise than we do: what was drawn, ours, its own."""
+    found = []
+    for specification, answer in zip(specifications, real, strict=True):
+        if "unknown" in answer:
+            continue
+        mine = ours(specification, version)
+        if not same(mine, answer, specification):
+            found.append((specification["kind"], mine, answer))
+    return found
+
+
+def test_two_hundred_specifications_are_recorded_for_twelve_releases() -> None:
+    """The record holds at least 200 mixes and models, and what at least twelve releases make of them."""
+    assert (len(_SPECIFICATIONS) >= 200, len(_ANSWERS) >= 12) == (True, True)
+
+
+@pytest.mark.parametrize("version", sorted(_ANSWERS))
+def test_most_answers_are_plans(version: str) -> None:
+    """Of what a release was asked it planned at least three in ten, so that equal answers are equal numbers."""
+    plans = sum("blocks" in answer for answer in _ANSWERS[version])
+    assert plans >= 0.3 * len(_SPECIFICATIONS)
+
+
+@pytest.mark.parametrize("version", sorted(_ANSWERS))
+def test_recorded_plans_are_ours(version: str) -> None:
+    """Groups, blocks, tokens, concurrency, shortages and refusals are those of the release, exactly."""
+    assert _differences(version, _SPECIFICATIONS, _ANSWERS[version]) == []
+
+
+@pytest.mark.slow
+def test_an_installed_release_plans_what_we_plan() -> None:
+    """On fresh specifications the vLLM of VLLM_RUNBOOKS_TEST_PYTHON plans what we plan."""
+    if not _PYTHON:
+        pytest.skip("VLLM_RUNBOOKS_TEST_PYTHON names no Python with vLLM")
+    specifications = drawn(int.from_bytes(os.urandom(4)))
+    version, answers = ask(_PYTHON, specifications)
+    assert _differences(version, specifications, answers) == []

@@ -1,0 +1,827 @@
+"""A model's weights are counted to the last parameter, and laid out as vLLM prints them."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cost import seconds
+from vllm_runbooks import specs
+from vllm_runbooks.authoring import spec_files
+from vllm_runbooks.planning.shape import shape
+from vllm_runbooks.planning.weights import Inventory, Loaded, Ranks, inventory, load, mxfp4_kernel, stages, table_bytes
+
+GIB = 2**30
+
+PARAMETERS = """
+HuggingFaceTB/SmolLM-1.7B-Instruct 1711376384
+HuggingFaceTB/SmolLM2-135M-Instruct 134515008
+HuggingFaceTB/SmolLM2-360M-Instruct 361821120
+MiniMaxAI/MiniMax-M2.5 228703644928
+MiniMaxAI/MiniMax-M2.7 228689764864 s
+OpenGVLab/InternVL3-8B 7944373760
+Qwen/Qwen1.5-MoE-A2.7B-Chat 14315784192
+Qwen/Qwen2-0.5B-Instruct 494032768
+Qwen/Qwen2-1.5B-Instruct 1543714304
+Qwen/Qwen2-7B-Instruct 7615616512
+Qwen/Qwen2.5-0.5B 494032768
+Qwen/Qwen2.5-0.5B-Instruct 494032768
+Qwen/Qwen2.5-1.5B 1543714304
+Qwen/Qwen2.5-1.5B-Instruct 1543714304
+Qwen/Qwen2.5-14B 14770033664
+Qwen/Qwen2.5-14B-Instruct 14770033664
+Qwen/Qwen2.5-14B-Instruct-AWQ 14770033664
+Qwen/Qwen2.5-32B 32763876352
+Qwen/Qwen2.5-32B-Instruct 32763876352
+Qwen/Qwen2.5-3B 3085938688
+Qwen/Qwen2.5-3B-Instruct 3085938688
+Qwen/Qwen2.5-72B 72706203648
+Qwen/Qwen2.5-7B 7615616512
+Qwen/Qwen2.5-7B-Instruct 7615616512
+Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4 7615616512
+Qwen/Qwen2.5-VL-3B-Instruct 3754622976
+Qwen/Qwen2.5-VL-7B-Instruct 8292166656
+Qwen/Qwen3-14B 14768307200
+Qwen/Qwen3-235B-A22B 235093634560
+Qwen/Qwen3-235B-A22B-FP8 235107904512
+Qwen/Qwen3-235B-A22B-Thinking-2507 235093634560
+Qwen/Qwen3-30B-A3B 30532122624
+Qwen/Qwen3-30B-A3B-Base 30532122624
+Qwen/Qwen3-30B-A3B-FP8 30533947392
+Qwen/Qwen3-30B-A3B-Instruct-2507 30532122624
+Qwen/Qwen3-30B-A3B-Thinking-2507 30532122624
+Qwen/Qwen3-32B 32762123264
+Qwen/Qwen3-32B-FP8 32764027904
+Qwen/Qwen3-4B 4022468096
+Qwen/Qwen3-4B-Instruct-2507 4022468096
+Qwen/Qwen3-4B-Thinking-2507 4022468096
+Qwen/Qwen3-8B 8190735360
+Qwen/Qwen3-Coder-30B-A3B-Instruct 30532122624
+Qwen/Qwen3-Coder-30B-A3B-Instruct-FP8 30533947392
+Qwen/Qwen3-Coder-480B-A35B-Instruct 480154875392
+Qwen/Qwen3-Embedding-0.6B 595776512
+Qwen/Qwen3-Embedding-4B 4021774336
+Qwen/Qwen3-Next-80B-A3B-Instruct 81324862720
+Qwen/Qwen3-VL-235B-A22B-Instruct 235670022896
+Qwen/Qwen3-VL-2B-Instruct 2127532032
+Qwen/Qwen3-VL-30B-A3B-Instruct 31070754032
+Qwen/Qwen3-VL-32B-Instruct 33357390064
+Qwen/Qwen3-VL-32B-Thinking 33357390064
+Qwen/Qwen3-VL-4B-Instruct 4437815808
+Qwen/Qwen3-VL-8B-Instruct 8767123696
+Qwen/Qwen3.5-122B-A10B 125086497008
+Qwen/Qwen3.5-27B 27781427952
+Qwen/Qwen3.5-35B-A3B 35951822704
+Qwen/Qwen3.5-397B-A17B 403397928944
+Qwen/Qwen3.5-9B 9653104368
+Qwen/Qwen3.6-35B-A3B 35951822704
+TinyLlama/TinyLlama-1.1B-Chat-v1.0 1100048384
+XiaomiMiMo/MiMo-7B-Base 7833409536
+bigcode/starcoder2-7b 7173923840
+codellama/CodeLlama-13b-hf 13016028160
+codellama/CodeLlama-7b-hf 6738546688
+deepseek-ai/DeepSeek-R1 684489845504 s
+deepseek-ai/DeepSeek-R1-Distill-Llama-8B 8030261248
+deepseek-ai/DeepSeek-V3 684531386000
+deepseek-ai/DeepSeek-V3.2 685355329792 s
+google/gemma-2-27b-it 27227128320
+google/gemma-2-2b-it 2614341888
+google/gemma-2-9b 9241705984
+google/gemma-2-9b-it 9241705984
+google/gemma-2b-it 2506172416
+google/gemma-3-1b-it 999885952
+google/gemma-3-27b-it 27432406640
+google/gemma-4-E4B-it 7996156490
+llava-hf/llava-1.5-7b-hf 7063427072
+meta-llama/Llama-3.1-70B-Instruct 70553706496
+meta-llama/Llama-3.1-8B-Instruct 8030261248
+meta-llama/Llama-3.2-11B-Vision-Instruct 10670220835
+meta-llama/Llama-3.2-1B-Instruct 1235814400
+meta-llama/Llama-3.2-3B 3212749824
+meta-llama/Llama-3.2-3B-Instruct 3212749824
+meta-llama/Llama-3.2-90B-Vision-Instruct 88593355323
+meta-llama/Meta-Llama-3-70B 70553706496
+meta-llama/Meta-Llama-3-8B 8030261248
+meta-llama/Meta-Llama-3-8B-Instruct 8030261248
+microsoft/Phi-3-mini-128k-instruct 3821079552
+microsoft/Phi-3-mini-4k-instruct 3821079552
+microsoft/Phi-3.5-mini-instruct 3821079552
+microsoft/Phi-4-mini-instruct 3836021760
+microsoft/phi-2 2779683840
+microsoft/phi-4 14659507200
+mistralai/Devstral-Small-2-24B-Instruct-2512 24011361840
+mistralai/Mistral-7B-Instruct-v0.3 7248023552
+mistralai/Mistral-7B-v0.1 7241732096
+moonshotai/Kimi-K2.5 1026879376368
+nvidia/DeepSeek-V3.1-NVFP4 393632819968
+nvidia/DeepSeek-V3.2-NVFP4 394498304256
+nvidia/GLM-5-NVFP4 435238854912
+nvidia/GLM-5.1-NVFP4 381523333632 scm
+nvidia/GLM-5.3-NVFP4 390942074880 s
+nvidia/Llama-3.1-70B-Instruct-FP8 70553706496
+nvidia/Llama-3_3-Nemotron-Super-49B-v1 49867145216
+nvidia/MiniMax-M2.5-NVFP4 116349510656 sc
+nvidia/MiniMax-M2.7-NVFP4 116349510656 sc
+nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16 31577937344 c
+nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8 123611012096 c
+nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16 560524578816 c
+nvidia/Nemotron-H-56B-Base-8K 56324350464
+nvidia/Qwen3-235B-A22B-NVFP4 132806618624
+nvidia/Qwen3.5-122B-A10B-NVFP4 64580759280 sm
+nvidia/Qwen3.6-27B-NVFP4 18164649200 sm
+nvidia/Qwen3.6-35B-A3B-NVFP4 18683860336 sm
+openai/gpt-oss-120b 116829156672
+openai/gpt-oss-20b 20914757184
+zai-org/GLM-5 753864139008
+zai-org/GLM-5-FP8 753910024032
+zai-org/GLM-5.1 753864139008
+zai-org/GLM-5.1-FP8 753910024032
+zai-org/GLM-5.2 753329940480
+zai-org/GLM-5.2-FP8 753329940480 s
+zai-org/GLM-5.3 753329940480
+"""
+"""Published counts (PyPI llmfit 1.1.17, hf_models.json, parameters_raw: what the Hub counts in the files); a last word
+tells what the count leaves out: s scales, c biases of the choice of experts, m layers for speculative decoding."""
+
+EXPLAINED = {
+    "Qwen/Qwen3-0.6B": (155_582_464, "the files hold a head beside the tied embedding"),
+    "Qwen/Qwen3-1.7B": (311_164_928, "the files hold a head beside the tied embedding"),
+    "google/medgemma-27b-it": (1_409_630_208, "the files hold a head beside the tied embedding"),
+    "Qwen/Qwen3-Embedding-8B": (-621_219_840, "the files of an embedding model hold no head"),
+    "google/gemma-4-26B-A4B-it": (2_304, "`standardize` is not in the configuration's copy"),
+    "google/gemma-4-31B-it": (2_304, "`standardize` is not in the configuration's copy"),
+    "meta-llama/Llama-2-13b-hf": (2_560, "the files hold inverse frequencies"),
+    "meta-llama/Llama-2-7b-hf": (2_048, "the files hold inverse frequencies"),
+    "zai-org/glm-4-9b": (32, "the files hold inverse frequencies"),
+}
+"""Counts that differ by what the files hold and the configuration does not say."""
+
+KEPT: list[tuple[str, str, str, float, dict[str, Any]]] = [
+    # what, model, release, GiB printed, how it was started
+    ("gpt-oss-and-gemma-on-a100 1", "openai/gpt-oss-20b", "0.19.0", 13.72, {"capability": (8, 0)}),
+    ("gpt-oss-and-gemma-on-a100 2", "google/gemma-4-26B-A4B-it", "0.19.0", 48.5, {}),
+    ("gpt-oss-and-gemma-on-a100 3", "google/gemma-4-26B-A4B-it", "0.19.0", 25.7, {"quantization": "fp8"}),
+    ("gpt-oss-and-gemma-on-a100 4", "google/gemma-4-31B-it", "0.19.0", 58.9, {}),
+    ("qwen-a100-relogged-by-wrapper", "Qwen/Qwen2.5-0.5B-Instruct", "0.11.0", 0.93, {}),
+    ("qwen-2x24gb-mp-glued", "Qwen/Qwen2.5-1.5B-Instruct", "0.7.2", 1.4495, {"tp": 2}),
+    ("github 2215860382/VedioSifter", "Qwen/Qwen3-30B-A3B-Instruct-2507", "0.12.0", 56.9342, {}),
+    ("github GiakyLi/llm-app-framework", "Qwen/Qwen3-4B-Instruct-2507", "0.10.0", 7.6065, {}),
+    ("github Kelsidavis/rusteze", "Qwen/Qwen2.5-7B-Instruct", "0.13.0", 14.1931, {}),
+    ("github LzyFischer/MemSuit", "meta-llama/Llama-3.1-8B-Instruct", "0.17.1", 14.99, {}),
+    (
+        "github NnamdiOdozi/mlops-assignment",
+        "Qwen/Qwen3-30B-A3B-Instruct-2507",
+        "0.22.1",
+        29.08,
+        {"quantization": "fp8"},
+    ),
+    ("github StellaLee/vllm-experiment", "Qwen/Qwen2.5-7B-Instruct", "0.23.0", 14.29, {}),
+    ("github amdgoose/arno_vllm_chat (ROCm)", "Qwen/Qwen2.5-7B-Instruct", "0.17.0", 14.37, {}),
+    ("github faradawn/bench3", "meta-llama/Meta-Llama-3-8B-Instruct", "0.11.2", 14.9596, {}),
+    ("github fpolica91/triton-example (ROCm)", "MiniMaxAI/MiniMax-M2.5", "0.16.0", 54.97, {"tp": 4}),
+    (
+        "github giyushino/ModelMerging",
+        "Qwen/Qwen2.5-1.5B",
+        "0.9.2",
+        2.8798,
+        {"config": {"max_position_embeddings": 4096}},
+    ),
+    (
+        "github jayashan10/Deepseek-qwen-deployment",
+        "Qwen/Qwen2.5-14B",
+        "0.8.5",
+        27.5916,
+        {"config": {"tie_word_embeddings": False}},
+    ),
+    ("github kumaxxp/duo-talk", "Qwen/Qwen2.5-14B-Instruct-AWQ", "0.13.0", 9.3795, {}),
+    ("llm-d-planner log, tp 4", "meta-llama/Llama-3.1-8B-Instruct", "0.19.0", 3.77, {"tp": 4}),
+    ("llm-d-planner log, gpt-oss tp 2", "openai/gpt-oss-20b", "0.19.0", 7.01, {"tp": 2, "capability": (9, 0)}),
+    ("github parallelworks/activate-rag-vllm", "openai/gpt-oss-120b", "0.15.1", 32.98, {"tp": 2, "capability": (9, 0)}),
+    ("github sridhar1804/local-ai", "microsoft/Phi-3-mini-4k-instruct", "0.19.1", 7.12, {}),
+    ("vllm#13258", "meta-llama/Llama-2-70b-hf", "0.6.3", 16.0698, {"tp": 8}),
+    ("vllm#16378", "google/gemma-3-27b-it", "0.8.0", 13.1664, {"tp": 4}),
+    ("vllm#16692", "deepseek-ai/DeepSeek-R1", "0.8.4", 40.3174, {"tp": 16}),
+    (
+        "github zjpzhao/vllm-qwen3vl-cu118-t4",
+        "Qwen/Qwen3-VL-2B-Instruct",
+        "0.11.0",
+        3.4554,
+        {"encoder_off": True, "tokens": 8192},
+    ),
+    ("llm-d-planner 0.19.0 report tp1", "meta-llama/Llama-3.1-8B-Instruct", "0.19.0", 14.99, {}),
+    ("llm-d-planner 0.19.0 report tp2", "meta-llama/Llama-3.1-8B-Instruct", "0.19.0", 7.51, {"tp": 2}),
+    ("llm-d-planner 0.19.0 report q7 tp1", "Qwen/Qwen2.5-7B-Instruct", "0.19.0", 14.25, {}),
+    ("llm-d-planner 0.19.0 report q7 tp2", "Qwen/Qwen2.5-7B-Instruct", "0.19.0", 7.12, {"tp": 2}),
+    ("llm-d-planner 0.19.0 report q7 tp4", "Qwen/Qwen2.5-7B-Instruct", "0.19.0", 3.55, {"tp": 4}),
+    ("llm-d-planner 0.19.0 report 8b pp2", "meta-llama/Llama-3.1-8B-Instruct", "0.19.0", 7.51, {"pp": 2}),
+    ("llm-d-planner 0.19.0 report 8b pp4", "meta-llama/Llama-3.1-8B-Instruct", "0.19.0", 4.26, {"pp": 4}),
+    ("llm-d-planner 0.19.0 report q3-8b pp3", "Qwen/Qwen3-8B", "0.19.0", 5.48, {"pp": 3}),
+    ("llm-d-planner 0.19.0 report moe a2.7", "Qwen/Qwen1.5-MoE-A2.7B-Chat", "0.19.0", 26.67, {}),
+    ("llm-d-planner 0.19.0 report q3-8b", "Qwen/Qwen3-8B", "0.19.0", 15.27, {}),
+    ("llm-d-benchmark table 20b", "openai/gpt-oss-20b", "0.15.0", 13.47, {"capability": (9, 0)}),
+    ("llm-d-benchmark table 120b", "openai/gpt-oss-120b", "0.15.0", 64.38, {"capability": (9, 0)}),
+    ("llm-d-benchmark table 70b fp8 tp2", "nvidia/Llama-3.1-70B-Instruct-FP8", "0.15.0", 33.88, {"tp": 2}),
+    ("llm-d-benchmark table q3 .6", "Qwen/Qwen3-0.6B", "0.15.0", 1.12, {}),
+    ("printed by worker.py, 1.5b", "Qwen/Qwen2.5-1.5B-Instruct", "0.7.3", 2.89, {}),
+    (
+        "printed by worker.py, q3-8b tp4",
+        "Qwen/Qwen3-8B",
+        "0.8.5",
+        3.85,
+        {"tp": 4, "config": {"max_position_embeddings": 131072}},
+    ),
+    ("printed by worker.py, llama6", "meta-llama/Llama-3.1-8B-Instruct", "0.6.6", 14.99, {}),
+    ("printed by worker.py, 7b", "Qwen/Qwen2.5-7B-Instruct", "0.7.3", 14.27, {}),
+    ("printed by worker.py, 32b tp2", "Qwen/Qwen2.5-32B", "0.7.3", 30.73, {"tp": 2}),
+    ("printed by worker.py, .5b", "Qwen/Qwen2.5-0.5B", "0.6.6", 0.93, {}),
+    (
+        "printed by worker.py, math1.5",
+        "Qwen/Qwen2.5-1.5B",
+        "0.7.2",
+        2.88,
+        {"config": {"max_position_embeddings": 4096}},
+    ),
+    ("printed by worker.py, vl3b", "Qwen/Qwen2.5-VL-3B-Instruct", "0.7.3", 7.16, {}),
+    ("printed by worker.py, 7b 085", "Qwen/Qwen2.5-7B-Instruct", "0.8.5", 14.25, {}),
+    ("vllm#12126", "meta-llama/Llama-3.2-11B-Vision-Instruct", "0.7.0", 19.86, {}),
+    ("vllm#10511", "meta-llama/Meta-Llama-3-8B", "0.6.5", 14.96, {}),
+    ("vllm#10511, tp 2", "meta-llama/Meta-Llama-3-8B", "0.6.5", 7.48, {"tp": 2}),
+    ("gateway-api-inference-extension#550", "meta-llama/Llama-2-7b-hf", "0.8.1", 12.55, {}),
+    ("dsv2lite tp8", "deepseek-ai/DeepSeek-V2-Lite", "0.7.2", 3.97, {"tp": 8, "config": {"q_lora_rank": None}}),
+    ("qwen3next tp4", "Qwen/Qwen3-Next-80B-A3B-Instruct", "0.10.2", 37.99, {"tp": 4, "with_mtp": True}),
+    ("q3 8b 4090", "Qwen/Qwen3-8B", "0.15.0", 15.27, {}),
+    ("q3vl8b b200", "Qwen/Qwen3-VL-8B-Instruct", "0.15.0", 16.97, {"tokens": 16384}),
+    (".5b", "Qwen/Qwen2.5-0.5B", "0.26.0", 0.93, {}),
+    ("l8b a100", "meta-llama/Llama-3.1-8B-Instruct", "0.31.0", 15.0, {}),
+    ("vllm#17122", "meta-llama/Llama-3.1-8B-Instruct", "0.8.5", 14.9889, {}),
+]
+"""Starts whose "Model loading took" was printed and whose configuration is known."""
+
+
+@cache
+def files() -> dict[str, specs.ModelFile]:
+    return {file.id: file for file in specs.load(spec_files.compile_specs).files}
+
+
+@pytest.fixture(scope="module")
+def shelf() -> dict[str, specs.ModelFile]:
+    return files()
+
+
+def stock(file: specs.ModelFile, **changes: Any) -> Inventory:
+    return inventory(shape({**file.config, **changes}, is_partial=file.is_partial))
+
+
+def started(stock_: Inventory, release: str, options: dict[str, Any]) -> Loaded:
+    """The fullest stage of a start."""
+    options = dict(options)
+    ranks = Ranks(options.pop("tp", 1), options.pop("pp", 1))
+    loaded = load(stock_, ranks, release=tuple(map(int, release.split("."))), **options)
+    assert loaded is not None, stock_.missing
+    return max(loaded, key=lambda stage: stage.expected)
+
+
+def measured(shelf: dict[str, specs.ModelFile]) -> list[tuple[str, float, Loaded]]:
+    found = []
+    for what, model, release, gib, told in KEPT:
+        if model in shelf and not shelf[model].is_partial:
+            options = dict(told)
+            changes = options.pop("config", {})
+            found.append((what, gib, started(stock(shelf[model], **changes), release, options)))
+    return found
+
+
+def test_parameters_are_exact(shelf: dict[str, specs.ModelFile]) -> None:
+    """Every published count of a model of the catalog is met to the last parameter."""
+    wrong = {}
+    counted = 0
+    for line in PARAMETERS.split("\n"):
+        name, number, *left = line.split() or ("", "0")
+        if name in shelf and not shelf[name].is_partial:
+            out = left[0] if left else ""
+            count = stock(shelf[name]).parameters(
+                with_scales="s" not in out, with_corrections="c" not in out, with_mtp="m" not in out
+            )
+            counted += 1
+            if count != int(number):
+                wrong[name] = (count, int(number))
+    assert wrong == {}
+    assert counted >= 25
+
+
+CLASS_DEFAULTS: list[tuple[str, int, dict[str, Any]]] = [
+    (
+        "olmo2",
+        6888624128,
+        {
+            "vocab_size": 50304,
+            "hidden_size": 4096,
+            "intermediate_size": 11008,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+        },
+    ),
+    (
+        "olmo3",
+        6888624128,
+        {
+            "vocab_size": 50304,
+            "hidden_size": 4096,
+            "intermediate_size": 11008,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+        },
+    ),
+    (
+        "seed_oss",
+        28921040896,
+        {
+            "vocab_size": 155136,
+            "hidden_size": 4096,
+            "intermediate_size": 27648,
+            "num_hidden_layers": 64,
+            "num_attention_heads": 80,
+        },
+    ),
+    (
+        "smollm3",
+        3075098624,
+        {
+            "vocab_size": 128256,
+            "hidden_size": 2048,
+            "intermediate_size": 11008,
+            "num_hidden_layers": 36,
+            "num_attention_heads": 16,
+        },
+    ),
+    (
+        "ernie4_5",
+        360748032,
+        {
+            "vocab_size": 103424,
+            "hidden_size": 1024,
+            "intermediate_size": 3072,
+            "num_hidden_layers": 18,
+            "num_attention_heads": 16,
+        },
+    ),
+    (
+        "ernie4_5_moe",
+        21825437888,
+        {
+            "vocab_size": 103424,
+            "hidden_size": 2560,
+            "intermediate_size": 12288,
+            "num_hidden_layers": 28,
+            "num_attention_heads": 20,
+        },
+    ),
+    (
+        "phimoe",
+        41872793600,
+        {
+            "vocab_size": 32064,
+            "hidden_size": 4096,
+            "intermediate_size": 6400,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+        },
+    ),
+    ("granite", 6738415616, {}),
+    (
+        "exaone4",
+        9429069824,
+        {
+            "vocab_size": 102400,
+            "hidden_size": 4096,
+            "intermediate_size": 16384,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+        },
+    ),
+    (
+        "glm4",
+        9400279040,
+        {
+            "vocab_size": 151552,
+            "hidden_size": 4096,
+            "intermediate_size": 13696,
+            "num_hidden_layers": 40,
+            "num_attention_heads": 32,
+            "attention_bias": True,
+        },
+    ),
+    (
+        "glm4_moe",
+        103481200640,
+        {
+            "vocab_size": 151552,
+            "hidden_size": 4096,
+            "intermediate_size": 10944,
+            "num_hidden_layers": 46,
+            "num_attention_heads": 96,
+        },
+    ),
+    (
+        "kimi_linear",
+        49133074464,
+        {
+            "vocab_size": 163840,
+            "hidden_size": 2304,
+            "intermediate_size": 9216,
+            "num_hidden_layers": 27,
+            "num_attention_heads": 32,
+            "linear_head_dim": 128,
+            "linear_num_heads": 32,
+            "linear_conv_kernel_dim": 4,
+            "layer_types": [*["linear_attention"] * 4, *["full_attention", *["linear_attention"] * 3] * 5]
+            + ["full_attention"]
+            + ["linear_attention"] * 2,
+        },
+    ),
+    (
+        "phi",
+        1418270720,
+        {
+            "vocab_size": 51200,
+            "hidden_size": 2048,
+            "intermediate_size": 8192,
+            "num_hidden_layers": 24,
+            "num_attention_heads": 32,
+        },
+    ),
+    (
+        "mixtral",
+        46702792704,
+        {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32},
+    ),
+    (
+        "starcoder2",
+        3030371328,
+        {
+            "vocab_size": 49152,
+            "hidden_size": 3072,
+            "intermediate_size": 12288,
+            "num_hidden_layers": 30,
+            "num_attention_heads": 24,
+        },
+    ),
+    ("gemma3n_text", 6866696688, {"hidden_size": 2048, "intermediate_size": [16384] * 35, "num_hidden_layers": 35}),
+    ("glm4v", 10292777472, {"vision_config": {}}),
+    (
+        "qwen2_vl",
+        73381962752,
+        {
+            "text_config": {
+                "hidden_size": 8192,
+                "intermediate_size": 29568,
+                "num_hidden_layers": 80,
+                "num_attention_heads": 64,
+            },
+            "vision_config": {"hidden_size": 3584},
+        },
+    ),
+    (
+        "qwen2_5_vl",
+        75789228800,
+        {
+            "text_config": {
+                "hidden_size": 8192,
+                "intermediate_size": 29568,
+                "num_hidden_layers": 80,
+                "num_attention_heads": 64,
+            },
+            "vision_config": {"out_hidden_size": 3584},
+        },
+    ),
+    (
+        "qwen3_vl",
+        12616410352,
+        {
+            "text_config": {
+                "vocab_size": 151936,
+                "hidden_size": 4096,
+                "intermediate_size": 22016,
+                "num_hidden_layers": 32,
+                "num_attention_heads": 32,
+            },
+            "vision_config": {"out_hidden_size": 3584},
+        },
+    ),
+    (
+        "llava",
+        7062902784,
+        {
+            "vision_config": {
+                "hidden_size": 1024,
+                "intermediate_size": 4096,
+                "num_hidden_layers": 24,
+                "image_size": 336,
+                "patch_size": 14,
+            }
+        },
+    ),
+    (
+        "mistral3",
+        23340272640,
+        {
+            "vision_config": {"patch_size": 14},
+            "text_config": {
+                "vocab_size": 131072,
+                "hidden_size": 5120,
+                "intermediate_size": 32768,
+                "num_hidden_layers": 40,
+                "num_attention_heads": 32,
+                "head_dim": 128,
+            },
+            "tie_word_embeddings": True,
+        },
+    ),
+    (
+        "gemma3",
+        2723312896,
+        {"text_config": {"hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26}, "vision_config": {}},
+    ),
+    (
+        "llama4",
+        108225039360,
+        {
+            "vision_config": {},
+            "text_config": {
+                "hidden_size": 5120,
+                "intermediate_size": 8192,
+                "num_hidden_layers": 48,
+                "num_attention_heads": 40,
+            },
+        },
+    ),
+]
+"""Parameters of a class with its own defaults (transformers 5.19.0, built without memory), and which defaults matter.
+Gemma 3n's has projections of the layers that share a cache beside, which its checkpoints and vLLM have."""
+
+
+@pytest.mark.parametrize(("model_type", "count", "config"), CLASS_DEFAULTS, ids=[row[0] for row in CLASS_DEFAULTS])
+def test_classes(model_type: str, count: int, config: dict[str, Any]) -> None:
+    """A family has as many parameters as its class in transformers builds."""
+    found = inventory(shape({"model_type": model_type, "architectures": ["X"], **config}))
+    assert count in {found.parameters(with_corrections=choice, with_mtp=False) for choice in (True, False)}
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_components_add_up(shelf: dict[str, specs.ModelFile], name: str) -> None:
+    """The components of an unquantised model sum to its parameters, also where the files hold more than the model."""
+    if name not in shelf:
+        pytest.skip("not in the catalog")
+    found = stock(shelf[name])
+    assert sum(found.by_component.values()) == found.parameters()
+
+
+def test_measured_starts(shelf: dict[str, specs.ModelFile]) -> None:
+    """Nine of ten starts that were measured print what is added up within 1 %, and lie between low and high."""
+    found = measured(shelf)
+    print_rounding = 0.005
+    near = [abs(load_.expected / GIB - gib) <= gib / 100 + print_rounding for _, gib, load_ in found]
+    inside = [load_.low / GIB - print_rounding <= gib <= load_.high / GIB + print_rounding for _, gib, load_ in found]
+    assert len(found) >= 20
+    assert sum(near) >= 0.95 * len(found)
+    assert sum(inside) >= 0.9 * len(found)
+
+
+@pytest.mark.parametrize("start", KEPT[:6])
+def test_documents_starts(
+    shelf: dict[str, specs.ModelFile], start: tuple[str, str, str, float, dict[str, Any]]
+) -> None:
+    """The starts of the documents are met within half a percent, what their lines round to counted."""
+    _, model, release, gib, told = start
+    decimals = len(str(gib).partition(".")[2])
+    away = abs(started(stock(shelf[model]), release, told).expected / GIB - gib)
+    assert away <= 0.005 * gib + 0.5 * 10**-decimals
+
+
+@pytest.mark.parametrize(
+    ("layers", "ranks", "release", "expected"),
+    [
+        (32, Ranks(pipeline=4), None, (8, 8, 8, 8)),
+        (36, Ranks(pipeline=8), (0, 19), (4, 4, 4, 5, 5, 5, 5, 4)),
+        (30, Ranks(pipeline=4), (0, 8, 5), (7, 8, 8, 7)),
+        (30, Ranks(pipeline=4), (0, 7, 3), (7, 7, 7, 9)),
+        (30, Ranks(pipeline=2, partition=(20, 10)), (0, 19), (20, 10)),
+    ],
+)
+def test_stages(layers: int, ranks: Ranks, release: tuple[int, ...] | None, expected: tuple[int, ...]) -> None:
+    """Pipeline stages get layers as the release divides them, or as they are told to."""
+    assert stages(layers, ranks, release) == expected
+
+
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096,
+    "num_hidden_layers": 8, "num_attention_heads": 16, "num_key_value_heads": 2, "vocab_size": 32001,
+    "max_position_embeddings": 4096, "tie_word_embeddings": False, "torch_dtype": "bfloat16", "rope_theta": 10000.0,
+}  # fmt: skip
+
+
+def one(config: dict[str, Any], ranks: Ranks | None = None, **told: Any) -> dict[str, int]:
+    loaded = load(inventory(shape(config)), ranks or Ranks(), **told)
+    assert loaded is not None
+    return dict(loaded[0].components)
+
+
+def test_vocabulary_is_padded_and_split() -> None:
+    """A vocabulary is padded to 64 rows for each rank, then divided."""
+    rows = (32064, 32128 // 2, 32256 // 4)
+    found = tuple(one(LLAMA, Ranks(tp))["embedding"] for tp in (1, 2, 4))
+    assert found == tuple(row * 1024 * 2 for row in rows)
+
+
+def test_kv_heads_are_repeated() -> None:
+    """Where ranks are more than heads of keys, each rank has one head."""
+    projections = [2 * 1024 * (16 // tp * 64 * 2 + 2 * max(1, 2 // tp) * 64) * 8 for tp in (1, 2, 4, 8)]
+    assert [one(LLAMA, Ranks(tp))["attention"] for tp in (1, 2, 4, 8)] == projections
+
+
+def test_norms_are_on_each_rank() -> None:
+    """Norms are not divided."""
+    assert one(LLAMA, Ranks(8))["norms"] == one(LLAMA)["norms"] == (2 * 8 + 1) * 1024 * 2
+
+
+def test_tied_embedding_serves_both_ends() -> None:
+    """A tied embedding is there once on one card, and on the first and the last stage of a pipeline."""
+    tied = {**LLAMA, "tie_word_embeddings": True}
+    assert "head" not in one(tied)
+    stages_ = load(inventory(shape(tied)), Ranks(pipeline=4))
+    assert stages_ is not None
+    assert ["embedding" in stage.components for stage in stages_] == [True, False, False, True]
+
+
+MOE = {
+    "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 1024, "intermediate_size": 4096,
+    "moe_intermediate_size": 768, "num_experts": 60, "num_experts_per_tok": 4, "num_hidden_layers": 4, "head_dim": 64,
+    "num_attention_heads": 16, "num_key_value_heads": 4, "vocab_size": 32000, "max_position_embeddings": 4096,
+    "tie_word_embeddings": False, "torch_dtype": "bfloat16", "rope_theta": 10000.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ranks", "experts", "size"),
+    [
+        (Ranks(), 60, 768),
+        (Ranks(4), 60, 192),
+        (Ranks(4, splits_experts=True), 15, 768),
+        (Ranks(2, data=4), 60, 96),
+        (Ranks(2, data=4, splits_experts=True), 8, 768),
+    ],
+)
+def test_experts_are_divided(ranks: Ranks, experts: int, size: int) -> None:
+    """Experts are cut over all cards of tensor and data parallelism, or given out whole with expert parallelism."""
+    assert one(MOE, ranks)["experts"] == experts * 3 * size * 1024 * 2 * 4
+
+
+def test_runtime_fp8_leaves_the_rest() -> None:
+    """Quantised at start, linear layers and experts take a byte a weight; embedding, head, router and norms stay."""
+    plain, small = one(MOE), one(MOE, quantization="fp8")
+    assert plain["experts"] / small["experts"] == pytest.approx(2, rel=1e-4)
+    assert plain["attention"] > 1.9 * small["attention"]
+    kept = ("embedding", "head", "router", "norms", "rotary")
+    assert {name: small[name] for name in kept} == {name: plain[name] for name in kept}
+
+
+@pytest.mark.parametrize(
+    ("told", "bits"),
+    [
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, 4 + 16 / 128 + 4 / 128),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True, "desc_act": False}, 4 + 16 / 128),
+        ({"quant_method": "gptq", "bits": 8, "group_size": 64, "sym": False}, 8 + 16 / 64 + 8 / 64),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, 8 + 32 / 128**2),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, 4 + 8 / 16),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, 4 + 32 / 64),
+    ],
+)
+def test_quantised_layers(told: dict[str, Any], bits: float) -> None:
+    """A quantised network takes its bits, scales and zeros; the head stays in the model's dtype."""
+    found = one({**LLAMA, "quantization_config": told})
+    assert found["mlp"] == pytest.approx(8 * 3 * 1024 * 4096 * bits / 8, rel=1e-5)
+    assert found["head"] == one(LLAMA)["head"]
+
+
+def test_compressed_tensors_groups() -> None:
+    """Each group of compressed-tensors has its own form, and what is ignored has none."""
+    weights = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": True}
+    told = {
+        "quant_method": "compressed-tensors",
+        "config_groups": {
+            "group_0": {"targets": ["re:.*mlp.*"], "weights": weights},
+            "group_1": {"targets": ["re:.*self_attn.*"], "weights": {"num_bits": 8, "type": "float"}},
+        },
+        "ignore": ["lm_head", "re:model.layers.[01].mlp.*"],
+    }
+    found = one({**LLAMA, "quantization_config": told})
+    layer = 3 * 1024 * 4096
+    assert found["mlp"] == 2 * layer * 2 + 6 * layer * (4 + 16 / 32) / 8
+    assert found["attention"] == pytest.approx(one(LLAMA)["attention"] / 2, rel=1e-4)
+
+
+def test_shared_projections_follow_the_release(shelf: dict[str, specs.ModelFile]) -> None:
+    """Layers of gemma 4 that use another layer's cache lose their projections of keys and values from 0.30 on."""
+    if "google/gemma-4-E4B-it" not in shelf:
+        pytest.skip("not in the catalog")
+    sizes = [
+        started(stock(shelf["google/gemma-4-E4B-it"]), release, {"tokens": 2048}).components["attention"]
+        for release in ("0.29.0", "0.30.0")
+    ]
+    assert sizes[0] - sizes[1] == 2 * (15 * 2 * 512 * 2560 + 3 * 2 * 1024 * 2560)
+
+
+def test_tables_of_cosines() -> None:
+    """Scaled tables are as long as the stretched context, multimodal ones four times, and every stage has its own."""
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
+    assert one(LLAMA)["rotary"] == 4096 * 64 * 2
+    assert one({**LLAMA, "rope_scaling": yarn})["rotary"] == 4 * 4096 * 64 * 2
+    assert one({**LLAMA, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}})["rotary"] == 4096 * 64 * 2
+    dynamic = shape({**LLAMA, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}).kinds[0].mixer
+    assert dynamic is not None
+    table = getattr(dynamic, "rope", None)
+    assert table is not None
+    assert [table_bytes(table, release, 2) for release in ((0, 21), (0, 22, 1))] == [2 * 4096 * 64 * 2, 4096 * 64 * 2]
+    assert table_bytes(replace(table, kind="default", is_multimodal=True), None, 2) == 4 * 4096 * 64 * 2
+
+
+@pytest.mark.parametrize(
+    ("capability", "kernel"),
+    [((8, 0), "marlin"), ((9, 0), "triton"), ((10, 0), "trtllm"), ((12, 0), "marlin"), (None, None)],
+)
+def test_kernel_of_experts(capability: tuple[int, int] | None, kernel: str | None) -> None:
+    """The kernel of MXFP4 experts follows from the card; of an unknown card none is named."""
+    assert mxfp4_kernel(capability) == kernel
+
+
+def test_unknown_card_widens_the_band(shelf: dict[str, specs.ModelFile]) -> None:
+    """Of an unknown card the band of gpt-oss covers what each kernel pads, and the reason is named."""
+    file = stock(shelf["openai/gpt-oss-20b"])
+    loaded = started(file, "0.19.0", {})
+    for capability in ((8, 0), (9, 0), (10, 0)):
+        known = started(file, "0.19.0", {"capability": capability})
+        assert loaded.low <= known.expected <= loaded.high
+    assert any("kernel" in reason for reason in loaded.reasons)
+
+
+@pytest.mark.parametrize(
+    ("config", "told", "missing"),
+    [
+        ({"model_type": "mamba9", "architectures": ["Mamba9"]}, {}, "architecture Mamba9"),
+        ({**LLAMA, "quantization_config": {"quant_method": "magic"}}, {}, "quantization_config: magic"),
+        (LLAMA, {"quantization": "magic"}, None),
+    ],
+)
+def test_unknown_is_none(config: dict[str, Any], told: dict[str, Any], missing: str | None) -> None:
+    """What is not known is named, and no size is guessed."""
+    found = inventory(shape(config))
+    assert load(found, Ranks(), **told) is None
+    assert missing is None or missing in found.missing
+
+
+def test_plain_json(shelf: dict[str, specs.ModelFile]) -> None:
+    """A configuration read from JSON gives the same as the catalog's."""
+    file = shelf["openai/gpt-oss-20b"]
+    assert inventory(shape(json.loads(json.dumps(file.config)))).parameters() == stock(file).parameters()
+
+
+JUNK = st.sampled_from([None, "", "x", -1, 0, 3, 1.5, True, [], ["a"], {}, {"a": 1}, [1, 2], 10**9])
+
+
+@given(seed=st.integers(0, 10**6), junk=JUNK)
+@settings(max_examples=200, deadline=None)
+def test_load_never_raises(seed: int, junk: Any) -> None:
+    """Whatever a field of a part holds, sizes come back with a band around them, or what is missing."""
+    chance = random.Random(seed)  # noqa: S311 - what is drawn is a test case
+    config: dict[str, Any] = dict(files()[chance.choice(sorted(files()))].config)
+    parts = [name for name, value in config.items() if isinstance(value, dict) and value]
+    if parts and chance.random() < 0.8:
+        name = chance.choice(parts)
+        part = config[name] = dict(config[name])
+    else:
+        part = config
+    part[chance.choice(sorted(part))] = junk
+    found = inventory(shape(config))
+    loaded = load(found, Ranks(chance.choice([1, 2, 8]), chance.choice([1, 2])), release=(0, 19, 0))
+    assert (loaded is None) == bool(found.missing)
+    assert all(stage.low <= stage.expected <= stage.high for stage in loaded or ())
+
+
+@pytest.mark.benchmark
+def test_speed(shelf: dict[str, specs.ModelFile]) -> None:
+    """A layout's weights take less than 300 microseconds once the model's shape is known."""
+    found = stock(shelf["google/gemma-4-26B-A4B-it"])
+
+    def layouts(_: str) -> None:
+        for tp in (1, 2, 4, 8):
+            for pp in (1, 2, 4):
+                load(found, Ranks(tp, pp), release=(0, 19, 0))
+
+    assert seconds(layouts, "") / 12 < 300e-6
