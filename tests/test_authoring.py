@@ -485,3 +485,11 @@ def test_shared_files_are_read_anew_when_they_change(tmp_path: Path) -> None:
     assert compiled == ["my port (?P<port>\\d{1,5}) is taken", "my port (?P<port>\\d{1,4}) is taken"]
     assert "port.own" in before
     assert {"port.own", "port.other"} & {*authoring.words("classes", tmp_path)} == {"port.other"}
+
+
+@pytest.mark.parametrize(
+    "name", ["models/Qwen/Qwen3-4B.yaml", "gpus.yaml", "fits.yaml", "architectures.yaml", "defaults.yaml"]
+)
+def test_a_file_of_specifications_is_checked_alone(name: str) -> None:
+    """A model or a table of facts is judged as what its place says it is, not as a symptom."""
+    authoring.check_file(catalog.catalog_dir() / name)

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from vllm_runbooks import catalog, claims, evidence, scan, startup_log
 from vllm_runbooks.answer import STEPS
-from vllm_runbooks.authoring import rule_files
+from vllm_runbooks.authoring import rule_files, spec_files
 from vllm_runbooks.authoring.rule_files import compile_rules, read_rule
 from vllm_runbooks.authoring.yaml_files import (
     Location,
@@ -545,7 +545,8 @@ def check_file(path: Path) -> None:
         raise InputError(f"{path}: is a folder; name a file, or use --dir for a catalog folder")
     readers = {**_TABLES, "case.yaml": read_case, "claims.yaml": read_claims}
     kinds = {"rules": read_rule, "policies": read_policy}
-    readers.get(path.name, kinds.get(path.absolute().parent.name, check_symptom))(path, str(path))
+    other = spec_files.check if spec_files.kind_of(path) else check_symptom
+    readers.get(path.name, kinds.get(path.absolute().parent.name, other))(path, str(path))
 
 
 def compile_index(root: Path) -> tuple[dict[str, Any], list[str]]:

@@ -95,6 +95,18 @@ def _read(kind: str, path: Path, where: str) -> Any:
     return read_record(path, where, ADAPTERS[kind], problems_of)
 
 
+def kind_of(path: Path) -> str | None:
+    """What kind of specification a file is by its place and name; None: none at all."""
+    if path.absolute().parents[1].name == "models":
+        return "model"
+    return path.stem if path.stem in ADAPTERS and path.absolute().parent.name != "symptoms" else None
+
+
+def check(path: Path, where: str) -> None:
+    """Read a file of specifications as what its place says it is; CatalogError names every problem, one a line."""
+    _read(kind_of(path) or "model", path, where)
+
+
 def compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:
     """Compile a catalog folder's specifications; returns the index of what is good, and the problems, one line each."""
     problems: list[str] = []
