@@ -545,8 +545,11 @@ def check_file(path: Path) -> None:
         raise InputError(f"{path}: is a folder; name a file, or use --dir for a catalog folder")
     readers = {**_TABLES, "case.yaml": read_case, "claims.yaml": read_claims}
     kinds = {"rules": read_rule, "policies": read_policy}
-    other = spec_files.check if spec_files.kind_of(path) else check_symptom
-    readers.get(path.name, kinds.get(path.absolute().parent.name, other))(path, str(path))
+    reader = readers.get(path.name, kinds.get(path.absolute().parent.name))
+    if reader is None and (kind := spec_files.kind_of(path)):
+        spec_files.read_spec(path, str(path), kind)
+    else:
+        (reader or check_symptom)(path, str(path))
 
 
 def compile_index(root: Path) -> tuple[dict[str, Any], list[str]]:

@@ -82,7 +82,9 @@ def _default_problems(table: DefaultReviews, known: options.Names) -> Iterator[P
                 yield (*at, "why"), "is empty; say what the change does"
 
 
-def _read(kind: str, path: Path, where: str) -> Any:
+def read_spec(path: Path, where: str, kind: str) -> Any:
+    """Read a file of specifications as a kind of ADAPTERS; CatalogError names every problem, one a line."""
+
     def problems_of(value: Any) -> Iterable[Problem]:
         if isinstance(value, GpuTable):
             return _gpu_problems(value)
@@ -102,11 +104,6 @@ def kind_of(path: Path) -> str | None:
     return path.stem if path.stem in ADAPTERS and path.absolute().parent.name != "symptoms" else None
 
 
-def check(path: Path, where: str) -> None:
-    """Read a file of specifications as what its place says it is; CatalogError names every problem, one a line."""
-    _read(kind_of(path) or "model", path, where)
-
-
 def compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:
     """Compile a catalog folder's specifications; returns the index of what is good, and the problems, one line each."""
     problems: list[str] = []
@@ -121,9 +118,9 @@ def compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:
         where = str(path.relative_to(root))
         try:
             if path.parent == root:
-                index[path.stem] = document(_read(path.stem, path, where))
+                index[path.stem] = document(read_spec(path, where, path.stem))
             else:
-                index["models"].append(document(_read("model", path, where)))
+                index["models"].append(document(read_spec(path, where, "model")))
         except CatalogError as error:
             problems += str(error).splitlines()
     return {"key": specs.key(root), **index}, problems

@@ -22,7 +22,7 @@ from vllm_runbooks.lint.secrecy import Reading
 from vllm_runbooks.lint.together import together
 from vllm_runbooks.options import CALLS, ENTRIES, SERVERS, ReleaseData
 from vllm_runbooks.records import CommandRelease, Edit, IssueSeverity, Rule
-from vllm_runbooks.shell import Word
+from vllm_runbooks.shell import Trouble, Word
 from vllm_runbooks.specs import Specs
 
 _IDLE = "option.without-effect"
@@ -172,8 +172,7 @@ class Judged:
 
     def _all(self) -> Iterator[Hit]:
         for trouble in self.page.troubles:
-            rule = trouble.kind if "." in trouble.kind else f"shell.{trouble.kind}"
-            yield Hit(rule, trouble.start, trouble.end, trouble.says, trouble.edits)
+            yield Hit(_rule_of(trouble), trouble.start, trouble.end, trouble.says, trouble.edits)
         if self.meant is None:
             yield from self._of_starts()
             return
@@ -206,7 +205,7 @@ class Judged:
                     by = next((each for each in cut if hit.start < each.end and each.start < hit.end), None)
                     if by is None:
                         yield hit
-                    elif by.start not in told and self._is_graver(hit, by.kind):
+                    elif by.start not in told and self._is_graver(hit, by):
                         told.add(by.start)
                         yield replace(hit, edits=())
                 yield from self._of_config(start, data)
@@ -219,13 +218,12 @@ class Judged:
         if self.ask is not None:
             yield from self._of_opinion(self.ask)
 
-    def _is_graver(self, hit: Hit, trouble: str) -> bool:
+    def _is_graver(self, hit: Hit, trouble: Trouble) -> bool:
         """Whether a start ends where the trouble that is the reason for it is only a warning."""
-        rules = self.knowledge.rules
-        name = trouble if "." in trouble else f"shell.{trouble}"
-        if hit.rule not in rules or name not in rules:
+        told, reason = (self.knowledge.rules.get(name) for name in (hit.rule, _rule_of(trouble)))
+        if told is None or reason is None:
             return False
-        return rules[hit.rule].severity is IssueSeverity.ERROR and rules[name].severity is not IssueSeverity.ERROR
+        return told.severity is IssueSeverity.ERROR and reason.severity is not IssueSeverity.ERROR
 
     def _of_config(self, start: Found, data: ReleaseData) -> Iterator[Hit]:
         """What is wrong in the configuration file of a start, told at the word that names it."""
@@ -410,6 +408,11 @@ _CUTS = (
 """Faults by which the shell ends a command before it was meant to end."""
 _STARTS = (*SERVERS, *CALLS)
 """Starts whose arguments are judged; others, as a benchmark, take options of their own."""
+
+
+def _rule_of(trouble: Trouble) -> str:
+    """The rule that a trouble breaks: a shell script's are named without their group."""
+    return trouble.kind if "." in trouble.kind else f"shell.{trouble.kind}"
 
 
 def _literals(start: Found) -> dict[str, Any]:

@@ -27,6 +27,18 @@ def _tower(count: int, tensors: Iterable[Tensor]) -> Iterator[Tensor]:
     return (replace(tensor, count=tensor.count * count) for tensor in tensors)
 
 
+def _block(size: int, wide: int, *names: str) -> tuple[Tensor, ...]:
+    """A layer as most towers have it, all with biases; named are query-key-value, output, and the MLP's two."""
+    qkv, out, up, down = names
+    return (
+        Tensor("vision", "norms", size, bias=True, count=2),
+        _affine("vision", qkv, 3 * size, size, "column"),
+        _affine("vision", out, size, size, "row"),
+        _affine("vision", up, wide, size, "column"),
+        _affine("vision", down, size, wide, "row"),
+    )
+
+
 def _gated(component: str, rows: int, hidden: int, *, bias: bool) -> Iterator[Tensor]:
     yield linear(component, "mlp.gate_proj", rows, hidden, "column", bias=bias, fused="vision_gate_up")
     yield linear(component, "mlp.up_proj", rows, hidden, "column", bias=bias, fused="vision_gate_up")
@@ -38,13 +50,7 @@ def _qwen2_vl(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     patch = _size(told, 14, "patch_size") ** 2 * _size(told, 2, "temporal_patch_size")
     wide = size * _size(told, 4, "mlp_ratio")
     yield Tensor("vision", "patch_embed.proj", size, _size(told, 3, "in_channels", "in_chans") * patch)
-    yield from _tower(_size(told, 32, "depth"), (
-        Tensor("vision", "norms", size, bias=True, count=2),
-        _affine("vision", "attn.qkv", 3 * size, size, "column"),
-        _affine("vision", "attn.proj", size, size, "row"),
-        _affine("vision", "mlp.fc1", wide, size, "column"),
-        _affine("vision", "mlp.fc2", size, wide, "row"),
-    ))  # fmt: skip
+    yield from _tower(_size(told, 32, "depth"), _block(size, wide, "attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2"))
     yield Tensor("vision", "merger.ln_q", size, bias=True)
     yield _affine("vision", "merger.mlp.0", size * merge, size * merge, "column")
     yield _affine("vision", "merger.mlp.2", _size(told, hidden, "hidden_size"), size * merge, "row")
@@ -79,13 +85,9 @@ def _qwen3_vl(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     out = _size(told, hidden, "out_hidden_size")
     yield Tensor("vision", "patch_embed.proj", size, _size(told, 3, "in_channels") * patch, bias=True)
     yield Tensor("vision", "pos_embed", _size(told, 2304, "num_position_embeddings"), size)
-    yield from _tower(_size(told, 27, "depth"), (
-        Tensor("vision", "norms", size, bias=True, count=2),
-        _affine("vision", "attn.qkv", 3 * size, size, "column"),
-        _affine("vision", "attn.proj", size, size, "row"),
-        _affine("vision", "mlp.linear_fc1", wide, size, "column"),
-        _affine("vision", "mlp.linear_fc2", size, wide, "row"),
-    ))  # fmt: skip
+    yield from _tower(
+        _size(told, 27, "depth"), _block(size, wide, "attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2")
+    )
     tapped = taps(told)
     yield Tensor("vision", "merger.norm", size, bias=True)
     if tapped:
@@ -122,13 +124,10 @@ def _siglip(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     positions = (_size(told, 224, "image_size") // patch) ** 2
     yield Tensor("vision", "patch_embedding", size, _size(told, 3, "num_channels") * patch**2, bias=True)
     yield Tensor("vision", "position_embedding", positions, size)
-    yield from _tower(_size(told, 12, "num_hidden_layers"), (
-        Tensor("vision", "norms", size, bias=True, count=2),
-        _affine("vision", "self_attn.qkv_proj", 3 * size, size, "column"),
-        _affine("vision", "self_attn.out_proj", size, size, "row"),
-        _affine("vision", "mlp.fc1", wide, size, "column"),
-        _affine("vision", "mlp.fc2", size, wide, "row"),
-    ))  # fmt: skip
+    yield from _tower(
+        _size(told, 12, "num_hidden_layers"),
+        _block(size, wide, "self_attn.qkv_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2"),
+    )
     yield Tensor("vision", "post_layernorm", size, bias=True)
     if told.get("vision_use_head", True):
         yield Tensor("vision", "head.probe", size)
@@ -192,13 +191,10 @@ def _clip(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     yield Tensor("vision", "class_embedding", size)
     yield Tensor("vision", "patch_embedding", size, 3 * patch**2)
     yield Tensor("vision", "position_embedding", positions, size)
-    yield from _tower(_size(told, 12, "num_hidden_layers"), (
-        Tensor("vision", "norms", size, bias=True, count=2),
-        _affine("vision", "self_attn.qkv_proj", 3 * size, size, "column"),
-        _affine("vision", "self_attn.out_proj", size, size, "row"),
-        _affine("vision", "mlp.fc1", wide, size, "column"),
-        _affine("vision", "mlp.fc2", size, wide, "row"),
-    ))  # fmt: skip
+    yield from _tower(
+        _size(told, 12, "num_hidden_layers"),
+        _block(size, wide, "self_attn.qkv_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2"),
+    )
     yield Tensor("vision", "pre_post_layernorm", size, bias=True, count=2)
     yield _affine("vision", "multi_modal_projector.linear_1", hidden, size, "column")
     yield _affine("vision", "multi_modal_projector.linear_2", hidden, hidden, "row")
@@ -272,13 +268,10 @@ def _moonvit(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     merged = 4 * size
     yield Tensor("vision", "patch_embed.proj", size, 3 * patch**2, bias=True)
     yield Tensor("vision", "patch_embed.pos_emb", positions, size)
-    yield from _tower(_size(told, 27, "num_hidden_layers", "vt_num_hidden_layers"), (
-        Tensor("vision", "norms", size, bias=True, count=2),
-        _affine("vision", "wqkv", 3 * size, size, "column"),
-        _affine("vision", "wo", size, size, "row"),
-        _affine("vision", "mlp.fc0", wide, size, "column"),
-        _affine("vision", "mlp.fc1", size, wide, "row"),
-    ))  # fmt: skip
+    yield from _tower(
+        _size(told, 27, "num_hidden_layers", "vt_num_hidden_layers"),
+        _block(size, wide, "wqkv", "wo", "mlp.fc0", "mlp.fc1"),
+    )
     yield Tensor("vision", "norms", size, bias=True, count=2)
     yield Tensor("vision", "mm_projector.linear_1", merged, merged, bias=True)
     yield Tensor("vision", "mm_projector.linear_2", hidden, merged, bias=True)
@@ -294,13 +287,10 @@ def _llama4(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     yield Tensor("vision", "positional_embedding_vlm", positions, size)
     yield Tensor("vision", "patch_embedding", size, _size(told, 3, "num_channels") * patch**2)
     yield Tensor("vision", "layernorms", size, bias=True, count=2)
-    yield from _tower(_size(told, 34, "num_hidden_layers"), (
-        Tensor("vision", "norms", size, bias=True, count=2),
-        _affine("vision", "self_attn.qkv_proj", 3 * size, size, "column"),
-        _affine("vision", "self_attn.o_proj", size, size, "row"),
-        _affine("vision", "mlp.fc1", wide, size, "column"),
-        _affine("vision", "mlp.fc2", size, wide, "row"),
-    ))  # fmt: skip
+    yield from _tower(
+        _size(told, 34, "num_hidden_layers"),
+        _block(size, wide, "self_attn.qkv_proj", "self_attn.o_proj", "mlp.fc1", "mlp.fc2"),
+    )
     yield linear("vision", "vision_adapter.mlp.fc1", first, wide, "column")
     yield linear("vision", "vision_adapter.mlp.fc2", second, first, "row")
     yield Tensor("vision", "multi_modal_projector", hidden, _size(told, 7680, "vision_output_dim"))
