@@ -5,12 +5,22 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import combinations, pairwise
 from typing import Any
 
 import pytest
 
-from vllm_runbooks import catalog, display, pictures, render, session
-from vllm_runbooks.records import Answer, Evidence, Facts, Phase, Quote, Start, Throughput
+from vllm_runbooks import catalog, display, markup, pictures, render, session
+from vllm_runbooks.plan_records import (
+    Calibration,
+    ComparedTerm,
+    Layout,
+    Plan,
+    PlannedCache,
+    PlannedRank,
+    PlannedTerm,
+)
+from vllm_runbooks.records import Answer, CommandRelease, Evidence, Facts, Phase, Quote, Start, Throughput
 
 HOSTILE = "</text><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
 # What the site lets through, so that a picture looks the same there: `site._ATTRIBUTES`.
@@ -228,3 +238,286 @@ def test_further_logs_are_set_beside_the_first() -> None:
     beside = session.load("qwen-a100-shared-gpu-race", more=first)
     assert (beside.case, len(session.read(beside))) == (None, 2)
     assert session.judge_claims(beside) == ()
+
+
+def term(name: str, expected: float | None, low: float | None = None, high: float | None = None) -> PlannedTerm:
+    return PlannedTerm(name, expected if low is None else low, expected, expected if high is None else high, "measured")
+
+
+# gpt-oss-20b on an A100 with 0.19.0, which does not subtract the CUDA graphs, at utilisation 0.65.
+GPT_OSS = PlannedRank(
+    "A100-80GB", 0, None, 79.25, 36.56, True,
+    (term("weights", 13.72, 13.69, 13.75), term("activation", 0.77, 0.73, 0.86), term("non_torch", 0.46, 0.2, 0.5),
+     term("cuda_graphs", 0.69, 0.5, 1.1), term("kv_cache", 36.56)),
+)  # fmt: skip
+# Two ranks of 23.69 GiB at 0.5 that differ: the first one samples.
+FIRST = PlannedRank(
+    "RTX3090", 0, "node1", 23.69, 8.6, True,
+    (term("weights", 1.45), term("activation", 1.39), term("non_torch", 0.4), term("kv_cache", 8.6)),
+)  # fmt: skip
+SECOND = replace(FIRST, rank=1, available_gib=9.93, terms=(term("weights", 1.45), term("activation", 0.09)))
+# GLM-4.1V-9B on 23.56 GiB: profiling a video takes more than there is.
+FULL = PlannedRank(
+    "RTX3090", 0, None, 23.56, None, False,
+    (term("weights", 19.17), term("activation", 1.1), term("encoder", 3.5, 2.5, 4.5), term("communication", 0.9),
+     term("cuda_graphs", 0.5), term("kv_cache", None)),
+)  # fmt: skip
+UNKNOWN = replace(FULL, fits=None, terms=(term("weights", 19.17), term("encoder", None), term("kv_cache", None)))
+CAPACITY = {
+    "utilisation 0.65": [(1024 * 2**n, 99_828 / (64 * 2**n + 137)) for n in range(8)],
+    "FP8 KV cache": [(1024 * 2**n, 2 * 99_828 / (64 * 2**n + 137)) for n in range(7)],
+    "a very long name of a setting that nobody can read": [(131_072, 11.99)],
+}
+
+
+def planned(layout: Layout | None, gib: float | None, context: int | None, at_once: float | None, **more: Any) -> Plan:
+    cache = PlannedCache(gib, gib, gib, None, None, None, None, at_once, None, None, None, context)
+    whole: dict[str, Any] = {"fits": True, "legal": True, **more}
+    release = CommandRelease("0.19.0", "given", "0.19.0")
+    return Plan(
+        "m", release, (), whole.pop("fits"), (), cache, (), None, Calibration(used=False), layout=layout, **whole
+    )
+
+
+LAID = [
+    planned(Layout(4, 2, 1, 1), 8.6, 131_072, 3.2, total_concurrency=12.8),
+    planned(Layout(1, 8, 1, 1), 17.9, 262_144, 13.6),
+    planned(Layout(2, 2, 2, 1), 13.9, 131_072, None),
+    planned(Layout(1, 1, 1, 8), None, None, None, fits=None),
+    planned(Layout(8, 1, 1, 1), 0.1, 512, 0.1, fits=False),
+    planned(Layout(1, 3, 1, 1), 99.0, 999_999, 99.0, legal=False),
+    planned(None, 8.6, 131_072, 3.2),
+]
+COMPARED = (
+    ComparedTerm("weights", 13.69, 13.69, 13.72, 13.72, ""),
+    ComparedTerm("activation", 0.77, 0.73, 0.86, 0.96, ""),
+    ComparedTerm("non_torch", 0.26, None, None, 0.26, ""),
+    ComparedTerm("kv_cache", 36.79, None, None, None, ""),
+)
+
+
+def plans() -> list[str]:
+    """Every picture of a plan, of what fits, what does not and what is not known."""
+    wide = replace(GPT_OSS, gpu="an accelerator with a name that is far too long", node="in a rack far away")
+    sizeless = replace(GPT_OSS, total_gib=None, available_gib=None, terms=(*GPT_OSS.terms, term("x", 1)))
+    return [
+        pictures.budgets([GPT_OSS], 0.65),
+        pictures.budgets([FIRST, SECOND], 0.5),
+        pictures.budgets([FULL], 0.9),
+        pictures.budgets([UNKNOWN, wide], None),
+        pictures.budgets([sizeless], 0.9),
+        pictures.capacities(CAPACITY),
+        pictures.capacities({"one": [(3000, 0.02)]}),
+        pictures.capacities({"one": [(500, 1.0)]}),
+        pictures.capacities({str(n): [(4096, 10.0 + n / 9), (8192, 5.0)] for n in range(6)}),
+        pictures.layouts(LAID),
+        pictures.differences(COMPARED),
+        pictures.differences([ComparedTerm("odd", 1.0, 1.0, 1.0, 1.0, "")]),
+    ]  # fmt: skip
+
+
+def coordinates(svg: str) -> list[tuple[float, float]]:
+    """Where something is drawn: corners of rectangles, ends of lines, absolute points of paths, and texts."""
+    number = r"([-\d.]+)"
+    spots = [(float(x), float(y)) for x, y in re.findall(rf"[ML]{number} {number}", svg)]
+    spots += [(float(x), float(y)) for x, y in re.findall(rf'x[12]="{number}" y[12]="{number}"', svg)]
+    for x, y, wide, high in re.findall(rf'<rect x="{number}" y="{number}" width="{number}" height="{number}"', svg):
+        spots += [(float(x), float(y)), (float(x) + float(wide), float(y) + float(high))]
+    spots += [(float(x), float(y)) for x, y in re.findall(rf'<text x="{number}" y="{number}"', svg)]
+    return spots
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_pictures_of_plans_stay_inside_their_frame(number: int) -> None:
+    """Bars, hatches, whiskers and texts, of whatever does not fit on its card; half a pixel is a rounding."""
+    svg = plans()[number]
+    width, height = (float(v) for v in re.findall(r'viewBox="0 0 (\d+) (\d+)"', svg)[0])
+
+    assert width == pictures.NARROW
+    for x, y in coordinates(svg):
+        assert -0.5 <= x <= width + 0.5
+        assert -0.5 <= y <= height + 0.5
+    texts = re.findall(r'<text x="([\d.]+)"[^>]*? font-size="(\d+)" text-anchor="(\w+)"[^>]*>([^<]*)<', svg)
+    assert texts
+    for x, size, anchor, said in texts:
+        long = float(size) * 0.52 * len(said)
+        left = float(x) - {"start": 0.0, "middle": long / 2, "end": long}[anchor]
+        assert left >= -2, said
+        assert left + long <= width + 2, said
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_pictures_of_plans_pass_the_sites_cleaning(number: int) -> None:
+    """They hold only what pages let through, so that nothing of them is lost there."""
+    svg = plans()[number]
+    root = ET.fromstring(svg)  # noqa: S314 - our own text, of a known size
+
+    for element in root.iter():
+        assert element.tag in ALLOWED
+        assert set(element.attrib) <= ALLOWED[element.tag], element.tag
+    kept = markup.clean_html(svg)
+    for attribute in (" x=", " fill=", " d=", " x1=", " opacity=", " viewBox=", " text-anchor=", "max-width"):
+        assert kept.count(attribute) == svg.count(attribute), attribute
+
+
+def test_names_in_pictures_of_plans_are_no_markup() -> None:
+    """Cards, settings and terms are called as the user calls them."""
+    odd = replace(GPT_OSS, gpu=HOSTILE, node=HOSTILE, terms=(*GPT_OSS.terms, term(HOSTILE, 1.0)))
+    for svg in (
+        pictures.budgets([odd], 0.65),
+        pictures.capacities({HOSTILE: [(4096, 2.0)]}),
+        pictures.differences([ComparedTerm(HOSTILE, 1.0, 1.0, 1.0, 2.0, HOSTILE)]),
+    ):
+        root = ET.fromstring(display.visible(svg))  # noqa: S314 - our own text, of a known size
+        assert {element.tag for element in root.iter()} <= set(ALLOWED)
+
+
+def widths(svg: str) -> dict[str, float]:
+    """Widths of a budget's segments, by their titles' first words."""
+    return {
+        name: float(wide)
+        for wide, name in re.findall(r'width="([\d.]+)" height="28.0" fill="[^"]*"><title>([^:<]*):', svg)
+    }
+
+
+def test_a_budget_is_drawn_to_scale() -> None:
+    """The weights take 13.72 of 79.25 GiB of the bar, the KV cache 36.56, and the limit stands at 0.65 of it."""
+    svg = plans()[0]
+    whole = pictures.NARROW - 2
+
+    assert widths(svg)["weights"] == pytest.approx(whole * 13.72 / 79.25, abs=1)
+    assert widths(svg)["KV cache"] == pytest.approx(whole * 36.56 / 79.25, abs=1)
+    (outline,) = re.findall(r'width="([\d.]+)" height="30.0" fill="none"', svg)
+    assert float(outline) == pytest.approx(whole)
+    (limit,) = re.findall(r'<line x1="([\d.]+)"[^>]*stroke="currentColor"', svg)
+    assert float(limit) == pytest.approx(1 + whole * 0.65, abs=0.1)
+    assert "limit 51.51 (utilisation 0.65)" in svg
+    assert "KV cache 36.6</text>" in svg
+    assert "activation peak 0.77" in svg
+
+
+def test_uncertainty_is_a_whisker_before_the_kv_cache() -> None:
+    """From the least to the most that the other terms take; none where a term is unknown or all are exact."""
+    (ends,) = re.findall(r'd="M([\d.]+) [\d.]+v8M[\d.]+ [\d.]+H([\d.]+)M', plans()[0])
+    scale = (pictures.NARROW - 2) / 79.25
+
+    assert [float(end) for end in ends] == pytest.approx([1 + 14.62 * scale, 1 + 15.11 * scale], abs=2.5)
+    assert "before the KV cache 14.6 to 15.1" in plans()[0]
+    assert "before the KV cache" not in pictures.budgets([FIRST], 0.5)
+    assert "before the KV cache" not in pictures.budgets([UNKNOWN], 0.9)
+
+
+def test_cuda_graphs_stand_where_the_release_takes_them() -> None:
+    """Behind the limit where they are not subtracted from the budget, else before the KV cache."""
+    later = replace(GPT_OSS, available_gib=35.87)
+
+    assert [term.name for term in pictures.stacked(GPT_OSS, 51.51)[2]] == ["cuda_graphs"]
+    assert pictures.stacked(later, 51.51)[2] == []
+    assert pictures.stacked(GPT_OSS, None)[2] == []
+    assert "on top: CUDA graphs 0.69" in pictures.budgets([GPT_OSS], 0.65)
+    assert "on top" not in pictures.budgets([later], 0.65)
+
+
+def test_what_does_not_fit_goes_beyond_its_card() -> None:
+    """By how much is said, and what is unknown stands in words instead of a bar."""
+    svg = plans()[2]
+
+    assert "3.97 too much" in svg
+    assert "KV cache: unknown" in svg
+    assert "encoder profile: unknown" in pictures.budgets([UNKNOWN], 0.9)
+    assert "memory unknown" in plans()[4]
+    nothing = pictures.budgets([replace(FULL, terms=(*FULL.terms[:1], term("kv_cache", 0.0)))], 0.9)
+    assert ">KV cache" not in nothing
+    assert "too much" not in nothing
+    assert pictures.budgets([], 0.9) == pictures.budgets([replace(UNKNOWN, terms=UNKNOWN.terms[1:])], 0.9) == ""
+
+
+def test_equal_cards_are_one_bar() -> None:
+    """Eight cards that are planned alike need one; two that differ need two."""
+    eight = [replace(GPT_OSS, rank=rank) for rank in range(8)]
+
+    assert pictures.budgets(eight, 0.65).count('height="30.0" fill="none"') == 1
+    assert ">cards 0 to 7, each · A100-80GB</text>" in pictures.budgets(eight, 0.65)
+    assert pictures.budgets([FIRST, SECOND], 0.5).count('height="30.0" fill="none"') == 2
+
+
+def luminance(colour: str) -> float:
+    """Of sRGB, from 0 to 1."""
+    parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    return sum(
+        share * (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)
+        for share, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True)
+    )
+
+
+def contrast(one: str, other: str) -> float:
+    """As the guidelines for accessible pages reckon it: 1 is none."""
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_terms_are_told_apart_without_colour() -> None:
+    """In grey each has a lightness or a hatch of its own, and figures stand out from the bars that they stand on."""
+    looks = {}
+    for name in pictures.TERM_NAMES:
+        swatch = pictures.term_swatch(name)
+        (fill,) = re.findall(r'fill="(#\w{6})"', swatch)
+        looks[name] = (fill, re.findall(r' d="([^"]*)"', swatch))
+
+    for (one, (fill, hatch)), (other, (next_fill, next_hatch)) in combinations(looks.items(), 2):
+        assert hatch != next_hatch or contrast(fill, next_fill) >= 1.2, (one, other)
+    for (fill, _), (next_fill, _) in pairwise(looks.values()):
+        assert contrast(fill, next_fill) >= 1.2
+    assert contrast(looks["weights"][0], "#ffffff") >= 4.5
+    assert contrast(looks["kv_cache"][0], "#111111") >= 4.5
+
+
+def test_capacity_has_a_line_for_each_setting() -> None:
+    """Each with its own mark and its name beside its end; one request is the line that counts."""
+    svg = pictures.capacities(CAPACITY)
+
+    assert svg.count('stroke-width="2" />') == 3
+    assert ">FP8 KV cache</text>" in svg
+    assert ">a very long name</text>" in svg
+    assert len(re.findall(r'stroke="currentColor" stroke-width="1.4"', svg)) == 1
+    assert "utilisation 0.65: 11.99 requests of 131,072 tokens" in svg
+    assert [said in svg for said in (">1k<", ">4k<", ">128k<", ">100<", ">1<")] == [False, False, True, True, True]
+    assert pictures.capacities({}) == pictures.capacities({"none": [(0, 1.0), (10, 0.0)]}) == ""
+
+
+def test_names_at_the_ends_of_lines_do_not_touch() -> None:
+    """Six lines that end in one point have six names, a line's height apart."""
+    svg = plans()[8]
+    place = r'<text x="3\d\d\.\d" y="([\d.]+)" font-size="12" text-anchor="start"'
+    heights = sorted(float(y) for y in re.findall(place, svg))
+
+    assert len(heights) == 6
+    assert min(b - a for a, b in pairwise(heights)) >= 14
+
+
+def test_layouts_are_compared_column_by_column() -> None:
+    """The best of each column is solid, what does not fit is said, and what is not legal has no row."""
+    svg = pictures.layouts(LAID)
+
+    for name in ("4 x TP 2", "TP 8", "2 x TP 2 · PP 2", "DP 8", "8 x 1 card", "as asked"):
+        assert f">{name}</text>" in svg
+    assert ">TP 3</text>" not in svg
+    assert re.findall(r'fill="#3f7fc1"><title>([^<]*)<', svg) == [
+        "KV cache, GiB a card 17.9", "longest context 262,144", "requests at once 13.6",
+    ]  # fmt: skip
+    assert svg.count(">does not fit</text>") == 1
+    assert svg.count(">unknown</text>") == 4
+    assert pictures.layouts(LAID[5:6]) == ""
+    assert pictures.layouts([LAID[4]]).count("<rect") == 0
+
+
+def test_differences_lie_within_the_band_or_outside() -> None:
+    """Filled within, hollow outside; a term that was not printed has no row."""
+    svg = pictures.differences(COMPARED)
+
+    assert "weights +0.03, within the plan&#x27;s band of +0.00 to +0.03" in svg
+    assert "activation peak +0.19, outside the plan&#x27;s band of -0.04 to +0.09" in svg
+    assert svg.count(f'fill="{pictures.FREE}"') == 2
+    assert svg.count(f'stroke="{pictures.RISEN}"') == 1
+    assert ">KV cache</text>" not in svg
+    assert pictures.differences(COMPARED[3:]) == ""

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import seconds
-from vllm_runbooks import catalog, options, specs
+from vllm_runbooks import authoring, catalog, options, specs
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.specs import Model, Specs
@@ -33,8 +33,8 @@ def test_the_shipped_files_are_good() -> None:
     """No file of the catalog has a problem."""
     index, problems = spec_files.compile_specs(catalog.catalog_dir())
     assert problems == []
-    assert len(index["gpus"]["gpus"]) >= 25
-    assert len(index["models"]) >= 40
+    assert len(index["gpus"]["gpus"]) >= 75
+    assert len(index["models"]) >= 320
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_cards_are_found_by_the_names_people_use(shelf: Specs, spec: str, expect
         ("2×48G A100", "no such card: A100 comes with 40 or 80 GB"),  # noqa: RUF001 - the sign that people type
         ("A100-48GB", "no such card: A100 comes with 40 or 80 GB"),
         ("RTX3090-48GB", "no such card: RTX3090 comes with 24 GB"),
-        ("RTX 4090 Ti", "the nearest are RTX3090Ti, RTX4090"),
+        ("RTX 4090 Ti", "the nearest are RTX4070Ti, RTX3090Ti or RTX4090"),
         ("local", "not read yet"),
         ("inventory.json", "not read yet"),
         ("./hosts.yaml", "not read yet"),
@@ -107,7 +107,7 @@ def test_every_name_of_a_card_finds_it(shelf: Specs) -> None:
         ("RTX3090", 24, (23.56, 23.69), (8, 6)),
         ("A100-80GB", 80, (79.14, 79.25), (8, 0)),
         ("H800", 80, (79.10, 79.10), (9, 0)),
-        ("L4", 24, None, (8, 9)),
+        ("A6000", 48, None, (8, 6)),
         ("L20", 48, (44.53, 44.53), None),
     ],
 )
@@ -117,6 +117,76 @@ def test_what_the_box_says_and_what_the_driver_reports_are_kept_apart(
     """Memory as sold, and as printed lines show it; what no source says is None."""
     gpu = shelf.gpu(name)
     assert (gpu.memory_gib, gpu.reported_gib, gpu.version) == (memory, reported, capability)
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "expected", "most"),
+    [
+        ("A100-80GB", 79.14, 79.25, 79.25),
+        ("A100-SXM4-80GB", 79.14, 79.25, 79.25),
+        ("H100-80GB", 79.10, 79.19, 79.22),
+        ("NVIDIA H100 80GB HBM3", 79.10, 79.19, 79.22),
+        ("RTX3090", 23.56, 23.69, 23.69),
+    ],
+)
+def test_a_start_finds_what_most_starts_found(
+    shelf: Specs, name: str, least: float, expected: float, most: float
+) -> None:
+    """Of a card with several printed lines the total is their median, between the least and the most of them."""
+    total = shelf.gpu(name).total
+    assert total is not None
+    assert (total.low, total.expected, total.high) == (least, expected, most)
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("L40S", (44.39,)),
+        ("A10G", (22.04, 22.06, 22.07)),
+        ("GB10", (121.63,)),
+        ("V100-32GB", (31.74,)),
+        ("RTX5090", (31.36,)),
+    ],
+)
+def test_a_card_that_is_known_less_has_a_wider_band(shelf: Specs, name: str, printed: tuple[float, ...]) -> None:
+    """Of a card with fewer than three printed lines the band holds what other starts of vLLM printed on such cards."""
+    total = shelf.gpu(name).total
+    assert total is not None
+    assert total.high - total.low > 0.01 * total.expected
+    for gib in printed:
+        assert total.low <= gib <= total.high
+
+
+def test_every_total_says_what_it_follows_from(shelf: Specs) -> None:
+    """A total has a source and lies below the card's size; of other vendors' drivers nothing is known."""
+    for gpu in shelf.table.gpus:
+        if gpu.vendor == "nvidia":
+            assert gpu.total is not None
+            assert gpu.total.source
+            assert gpu.reported or gpu.form_of or gpu.total.high - gpu.total.low > 0.02 * gpu.total.expected
+            assert 0.85 * gpu.memory_gib < gpu.total.low <= gpu.total.expected <= gpu.total.high
+        else:
+            assert gpu.total is None
+
+
+@pytest.mark.parametrize(
+    ("name", "bandwidth", "formats"),
+    [
+        ("A100-80GB-SXM", 2039, ("bf16",)),
+        ("H100-80GB-SXM", 3350, ("bf16", "fp8")),
+        ("RTX5090", 1792, ("bf16", "fp8", "mxfp4")),
+        ("T4", 320, ()),
+        ("RTX 6000 Ada", None, ("bf16", "fp8")),
+        ("L20", 864, None),
+        ("MI300X", 5300, None),
+    ],
+)
+def test_what_a_card_computes_with_and_how_fast_it_reads(
+    shelf: Specs, name: str, bandwidth: float | None, formats: tuple[str, ...] | None
+) -> None:
+    """Bandwidth and native formats are known or None; formats follow from the compute capability."""
+    gpu = shelf.gpu(name)
+    assert (gpu.memory_bandwidth_gb_s, gpu.formats) == (bandwidth, formats)
 
 
 def test_recorded_logs_show_the_memory_they_are_cited_for(shelf: Specs) -> None:
@@ -284,6 +354,34 @@ def test_a_hostile_request_costs_nothing(shelf: Specs, text: str) -> None:
         ),
         ("gpus.yaml", "sources: {}\ngpus:\n  - {name: A, memory_gib: 8, sources: []}\n", "needs a source"),
         ("gpus.yaml", "sources: {}\ngpus: [{name: A, sources: []}]\n", "memory_gib: is missing"),
+        (
+            "gpus.yaml",
+            "sources: {s: t}\ngpus:\n  - {name: A, memory_gib: 8, sources: [s], form_of: B}\n",
+            "gpus.0.form_of: 'B' is no card of 8 GiB",
+        ),
+        (
+            "gpus.yaml",
+            "sources: {s: t}\ngpus:\n- {name: A, memory_gib: 8, sources: [s], nvidia_smi: [{mib: 16376, source: u}]}\n",
+            "16376 MiB does not belong to a card of 8",
+        ),
+        (
+            "gpus.yaml",
+            "sources: {s: t}\ngpus:\n  - {name: A, memory_gib: 8, sources: [s], memory_bandwidth_gb_s: 0.9}\n",
+            "0.9 is no card's bandwidth",
+        ),
+        (
+            "gpus.yaml",
+            "sources: {s: t}\ngpus:\n  - {name: A, memory_gib: 8, sources: [s], vendor: intel}\n",
+            "'intel' is none of nvidia, amd",
+        ),
+        (
+            "gpus.yaml",
+            (
+                "sources: {}\ngpus:\n"
+                "- {name: A, memory_gib: 8, sources: [], total: {low: 7, expected: 7, high: 8, source: s}}\n"
+            ),
+            "is computed from the table",
+        ),
         ("fits.yaml", "tool_parsers: {x: {models: []}}\n", "source: is missing"),
         ("architectures.yaml", "x: {sauce: y}\n", "is not a known field"),
         ("models/o/r.yaml", "id: o/other\nsource: s\nconfig: {architectures: [X]}\n", "the file's place says 'o/r'"),
@@ -331,6 +429,27 @@ def test_a_broken_file_is_named_by_file_line_and_field(tmp_path: Path, name: str
     assert any(said in problem for problem in problems), problems
 
 
+def test_a_whole_folder_is_checked_with_its_specifications(tmp_path: Path) -> None:
+    """Models, GPUs and defaults of a folder are counted and checked with the rest; a table may be left out."""
+    good = "id: o/r\nsource: s\nconfig: {architectures: [X]}\n"
+    (tmp_path / "models" / "o").mkdir(parents=True)
+    (tmp_path / "models" / "o" / "r.yaml").write_text(good, encoding="utf-8")
+    assert authoring.check_folder(tmp_path) == (1, [])
+
+    (tmp_path / "models" / "o" / "r.yaml").write_text(good.replace("o/r", "o/q"), encoding="utf-8")
+    (tmp_path / "gpus.yaml").write_text(
+        "sources: {}\ngpus: [{name: A, memory_gib: 8, sources: []}]\n", encoding="utf-8"
+    )
+    (tmp_path / "defaults.yaml").write_text("options: {a: {matters: taste, why: w, source: s}}\n", encoding="utf-8")
+    count, problems = authoring.check_folder(tmp_path)
+    assert count == 3
+    assert sorted(problem.partition(":")[0] for problem in problems) == [
+        "defaults.yaml",
+        "gpus.yaml",
+        "models/o/r.yaml",
+    ]
+
+
 def test_every_reviewed_default_is_one_and_says_where_it_changed(shelf: Specs) -> None:
     """Each name is one of some release, and each source names a release, a file and a line."""
     known = options.names(options.releases_dir())
@@ -349,6 +468,7 @@ def test_sources_can_be_opened(shelf: Specs) -> None:
     fits = (shelf.fits.tool_parsers, shelf.fits.reasoning_parsers, shelf.fits.chat_templates)
     told = [file.source for file in shelf.files] + list(shelf.table.sources.values())
     told += [line.source for gpu in shelf.table.gpus for line in gpu.reported]
+    told += [line.source for gpu in shelf.table.gpus for line in gpu.nvidia_smi]
     told += [fit.source for table in fits for fit in table.values()]
     told += [known.source for known in shelf.architectures.values()]
     for source in told:

@@ -31,6 +31,7 @@ Qwen/Qwen1.5-MoE-A2.7B-Chat 14315784192
 Qwen/Qwen2-0.5B-Instruct 494032768
 Qwen/Qwen2-1.5B-Instruct 1543714304
 Qwen/Qwen2-7B-Instruct 7615616512
+Qwen/Qwen2-VL-72B-Instruct 73405560320
 Qwen/Qwen2.5-0.5B 494032768
 Qwen/Qwen2.5-0.5B-Instruct 494032768
 Qwen/Qwen2.5-1.5B 1543714304
@@ -47,6 +48,7 @@ Qwen/Qwen2.5-7B 7615616512
 Qwen/Qwen2.5-7B-Instruct 7615616512
 Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4 7615616512
 Qwen/Qwen2.5-VL-3B-Instruct 3754622976
+Qwen/Qwen2.5-VL-72B-Instruct 73410777344
 Qwen/Qwen2.5-VL-7B-Instruct 8292166656
 Qwen/Qwen3-14B 14768307200
 Qwen/Qwen3-235B-A22B 235093634560
@@ -98,6 +100,7 @@ google/gemma-2-9b-it 9241705984
 google/gemma-2b-it 2506172416
 google/gemma-3-1b-it 999885952
 google/gemma-3-27b-it 27432406640
+google/gemma-4-E2B-it 5123178051
 google/gemma-4-E4B-it 7996156490
 llava-hf/llava-1.5-7b-hf 7063427072
 meta-llama/Llama-3.1-70B-Instruct 70553706496
@@ -119,6 +122,7 @@ microsoft/phi-4 14659507200
 mistralai/Devstral-Small-2-24B-Instruct-2512 24011361840
 mistralai/Mistral-7B-Instruct-v0.3 7248023552
 mistralai/Mistral-7B-v0.1 7241732096
+mistralai/Mistral-Small-3.1-24B-Instruct-2503 24011361280
 moonshotai/Kimi-K2.5 1026879376368
 nvidia/DeepSeek-V3.1-NVFP4 393632819968
 nvidia/DeepSeek-V3.2-NVFP4 394498304256
@@ -304,7 +308,7 @@ def test_parameters_are_exact(shelf: dict[str, specs.ModelFile]) -> None:
     counted = 0
     for line in PARAMETERS.split("\n"):
         name, number, *left = line.split() or ("", "0")
-        if name in shelf and not shelf[name].is_partial:
+        if name in shelf:
             out = left[0] if left else ""
             count = stock(shelf[name]).parameters(
                 with_scales="s" not in out, with_corrections="c" not in out, with_mtp="m" not in out
@@ -313,7 +317,7 @@ def test_parameters_are_exact(shelf: dict[str, specs.ModelFile]) -> None:
             if count != int(number):
                 wrong[name] = (count, int(number))
     assert wrong == {}
-    assert counted >= 25
+    assert counted >= 129
 
 
 CLASS_DEFAULTS: list[tuple[str, int, dict[str, Any]]] = [
@@ -577,8 +581,6 @@ def test_classes(model_type: str, count: int, config: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", EXPLAINED)
 def test_components_add_up(shelf: dict[str, specs.ModelFile], name: str) -> None:
     """The components of an unquantised model sum to its parameters, also where the files hold more than the model."""
-    if name not in shelf:
-        pytest.skip("not in the catalog")
     found = stock(shelf[name])
     assert sum(found.by_component.values()) == found.parameters()
 
@@ -589,7 +591,7 @@ def test_measured_starts(shelf: dict[str, specs.ModelFile]) -> None:
     print_rounding = 0.005
     near = [abs(load_.expected / GIB - gib) <= gib / 100 + print_rounding for _, gib, load_ in found]
     inside = [load_.low / GIB - print_rounding <= gib <= load_.high / GIB + print_rounding for _, gib, load_ in found]
-    assert len(found) >= 20
+    assert len(found) >= 60
     assert sum(near) >= 0.95 * len(found)
     assert sum(inside) >= 0.9 * len(found)
 
@@ -729,8 +731,6 @@ def test_compressed_tensors_groups() -> None:
 
 def test_shared_projections_follow_the_release(shelf: dict[str, specs.ModelFile]) -> None:
     """Layers of gemma 4 that use another layer's cache lose their projections of keys and values from 0.30 on."""
-    if "google/gemma-4-E4B-it" not in shelf:
-        pytest.skip("not in the catalog")
     sizes = [
         started(stock(shelf["google/gemma-4-E4B-it"]), release, {"tokens": 2048}).components["attention"]
         for release in ("0.29.0", "0.30.0")

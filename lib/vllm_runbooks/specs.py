@@ -5,14 +5,15 @@ What no source says is unknown, and left so.
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,6 +27,9 @@ MAX_GPUS = 4096
 _AUTHORED: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True}
 _BRANDS = ("nvidia", "geforce", "tesla", "rtx")
 """Words before a card's name that people leave out."""
+_FORMATS = (("bf16", (8, 0)), ("fp8", (8, 9)), ("mxfp4", (10, 0)))
+"""Formats of numbers with the least compute capability whose tensor cores multiply them: PTX ISA, `mma`, `tcgen05.mma`;
+vLLM asks for the first two likewise (vllm 0.33.0 platforms/cuda.py:258 and :588)."""
 _COUNT = re.compile(r"(\d{1,9})\s*[x\u00d7*]\s*(?=\S)", re.ASCII | re.IGNORECASE)
 _MEMORY_FIRST = re.compile(r"(?P<gib>\d{1,4})\s?g(?:i?b)?[\s_-]+(?P<name>\S.{0,80})", re.ASCII | re.IGNORECASE)
 _MEMORY_LAST = re.compile(r"(?P<name>.{0,80}\S)[\s_-]+(?P<gib>\d{1,4})\s?(?:g(?:i?b)?)?", re.ASCII | re.IGNORECASE)
@@ -50,6 +54,28 @@ class Reported:
 
 
 @dataclass(frozen=True)
+class NvidiaSmi:
+    """A card's memory as nvidia-smi prints it: what the driver keeps for itself is still in it."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    mib: int
+    source: str
+    """Where the line can be read."""
+
+
+@dataclass(frozen=True)
+class Total:
+    """Memory that a start will find on a card, what the driver keeps taken off, in GiB."""
+
+    low: float
+    expected: float
+    high: float
+    source: str
+    """What it follows from, in a sentence."""
+
+
+@dataclass(frozen=True)
 class Gpu:
     """A graphics card; what no source says is None."""
 
@@ -62,7 +88,16 @@ class Gpu:
     """Keys of the table `sources` in the same file."""
     aliases: tuple[str, ...] = ()
     """Other names, the driver's among them."""
+    vendor: str = "nvidia"
+    """"nvidia" or "amd"."""
+    form_of: str | None = None
+    """Card whose board or socket alone is another here: lines that show its memory count for both."""
     reported: tuple[Reported, ...] = ()
+    nvidia_smi: tuple[NvidiaSmi, ...] = ()
+    total: Total | None = None
+    """Computed from the whole table when it is compiled, never written; None: nothing that it follows from."""
+    memory_bandwidth_gb_s: float | None = None
+    """Peak of the card's own memory, in 10^9 bytes a second."""
     capability: str | None = None
     """Compute capability, as "8.6"."""
     architecture: str | None = None
@@ -82,6 +117,12 @@ class Gpu:
         """The compute capability as numbers that can be compared."""
         major, _, minor = (self.capability or "").partition(".")
         return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
+
+    @cached_property
+    def formats(self) -> tuple[str, ...] | None:
+        """Formats beside fp16 that its tensor cores multiply: "bf16", "fp8", "mxfp4"; None: not known."""
+        known = self.version
+        return None if known is None else tuple(name for name, least in _FORMATS if known >= least)
 
 
 @dataclass(frozen=True)
@@ -453,7 +494,8 @@ class Specs:
     """The catalog's GPUs and models, found by name."""
 
     table: GpuTable
-    files: tuple[ModelFile, ...]
+    texts: Mapping[str, str]
+    """Model files by Hub id, each as JSON: a command asks for one of hundreds."""
     architectures: Mapping[str, Architecture]
     fits: Fits
     problems: tuple[str, ...] = ()
@@ -531,33 +573,50 @@ class Specs:
         return tuple(cards)
 
     @cached_property
+    def files(self) -> tuple[ModelFile, ...]:
+        """All model files, in the order of their ids' paths."""
+        return tuple(map(self.file, self.texts))
+
+    def file(self, name: str) -> ModelFile:
+        """The file of a Hub id; KeyError: there is none."""
+        return ModelFile(**json.loads(self.texts[name]))
+
+    @cached_property
     def models(self) -> Mapping[str, Model]:
         """All models by their Hub id."""
-        found = {}
-        for file in self.files:
+        return {name: self._made(name) for name in self.texts}
+
+    def _made(self, name: str) -> Model:
+        if name not in self._kept:
+            file = self.file(name)
             model = model_from_config(file.config, self.architectures, name=file.id, is_partial=file.is_partial)
             needs = model.needs_remote_code if file.needs_remote_code is None else file.needs_remote_code
-            found[file.id] = replace(model, needs_remote_code=needs, sources=(file.source,))
-        return found
+            self._kept[name] = replace(model, needs_remote_code=needs, sources=(file.source,))
+        return self._kept[name]
 
     @cached_property
-    def _by_id(self) -> dict[str, Model]:
-        return {name.casefold(): model for name, model in self.models.items()}
+    def _kept(self) -> dict[str, Model]:
+        return {}
 
     @cached_property
-    def _by_last(self) -> dict[str, Model]:
-        """Models by the last part of their id, where it is no other's."""
-        ordered = sorted(self.models.items(), key=lambda item: item[0].rpartition("/")[2].casefold())
-        groups = groupby(ordered, key=lambda item: item[0].rpartition("/")[2].casefold())
-        return {last: same[0][1] for last, group in groups if len(same := list(group)) == 1}
+    def _by_id(self) -> dict[str, str]:
+        """Ids as they are written, by their small letters."""
+        return {name.casefold(): name for name in self.texts}
+
+    @cached_property
+    def _by_last(self) -> dict[str, str]:
+        """Ids by their last part, where it is no other's."""
+        lasts = Counter(key.rpartition("/")[2] for key in self._by_id)
+        return {last: name for key, name in self._by_id.items() if lasts[last := key.rpartition("/")[2]] == 1}
 
     def model(self, name: str) -> Model | None:
         """The model of a Hub id, or of a local folder that carries its name; None: not known."""
         key = _hub_id(name).casefold()
         if found := self._by_id.get(key):
-            return found
+            return self._made(found)
         parts = _parts(key)
-        return self._by_last.get(parts[-1]) if parts and not _is_hub_id(key) else None
+        last = self._by_last.get(parts[-1]) if parts and not _is_hub_id(key) else None
+        return self._made(last) if last else None
 
 
 def sources(root: Path) -> list[Path]:
@@ -580,7 +639,7 @@ def _decoded(index: Any) -> Specs:
     )
     return Specs(
         record(GpuTable, index["gpus"]),
-        tuple(ModelFile(**data) for data in index["models"]),
+        index["models"],
         {name: record(Architecture, data) for name, data in index["architectures"].items()},
         fits,
         tuple(index.get("problems", ())),

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks import catalog, claims, evidence, scan, startup_log
+from vllm_runbooks import catalog, claims, evidence, scan, specs, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.authoring import rule_files, spec_files
 from vllm_runbooks.authoring.rule_files import compile_rules, read_rule
@@ -623,7 +623,8 @@ def check_folder(root: Path) -> tuple[int, list[str]]:
     authored = [
         path for kind in ("symptoms", "policies", "rules") for path in (root / kind).glob("*.yaml") if path.is_file()
     ]
-    checked = len(tables) + len(authored) + len(cases)
+    specifications = [path for path in specs.sources(root) if path.is_file()]
+    checked = len(tables) + len(authored) + len(specifications) + len(cases)
     if not checked:
         raise InputError(f"{root}: holds no symptoms/*.yaml and no cases; name a catalog folder")
     problems: list[str] = []
@@ -634,6 +635,7 @@ def check_folder(root: Path) -> tuple[int, list[str]]:
             problems += str(error).splitlines()
     if not problems:
         problems = [*compile_index(root)[1], *compile_rules(root)[1], *cross_check(root)]
+    problems += spec_files.compile_specs(root)[1]
     for case in cases:
         problems += _case_folder_problems(case)
     return checked, list(dict.fromkeys(problems))

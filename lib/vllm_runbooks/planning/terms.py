@@ -1,0 +1,40 @@
+"""Amounts of memory that are not known to the byte: low, expected and high, each with its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+GIB = 2**30
+
+
+class Band(NamedTuple):
+    """Bytes: as little as it may be, as much as is expected, as much as it may be."""
+
+    low: int
+    expected: int
+    high: int
+
+    def plus(self, other: Band) -> Band:
+        """The band of a sum: the least of both together, the most of both together."""
+        return Band(self.low + other.low, self.expected + other.expected, self.high + other.high)
+
+    def less(self, other: Band) -> Band:
+        """The band of a difference: the least that is left, the most that is left."""
+        return Band(self.low - other.high, self.expected - other.expected, self.high - other.low)
+
+
+NOTHING = Band(0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Term:
+    """One part of a card's memory."""
+
+    name: str
+    """"weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication" or "kv_cache"."""
+    band: Band | None
+    """None: not known."""
+    source: str
+    """Where the amount comes from: what of the configuration, which release's source lines, which measurements; where it
+    is not known, what is missing."""

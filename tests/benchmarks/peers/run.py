@@ -1,0 +1,269 @@
+"""Ask every peer about every case, record the answers, and write the tables of docs/peers.md.
+
+    python tests/benchmarks/peers/run.py --venv-python PATH   asks the peers installed beside PATH, writes rows.json
+    python tests/benchmarks/peers/run.py --tables             prints the tables from what is recorded
+    python tests/benchmarks/peers/run.py --docs               writes them into docs/peers.md
+
+The environment needs the packages of `requirements.txt`. Nothing is downloaded: the hub is switched off. Rows of this
+project's own planner may lie in `ours.json`, as a list of rows like those of `rows.json`; they become the first column.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parents[2] / "docs" / "peers.md"
+PEERS = (
+    "aiconfigurator",
+    "llm-d-planner",
+    "hf-mem",
+    "accelerate",
+    "gpustack",
+    "ml-memguard",
+    "llm-mem",
+    "llm-mem-planner",
+)
+_BEGIN, _END = "<!-- tables: written by run.py --docs -->", "<!-- end of tables -->"
+
+Row = Mapping[str, Any]
+Case = Mapping[str, Any]
+
+
+def ask(python: str) -> list[Row]:
+    """The rows of all peers, each asked by its own script."""
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    rows: list[Row] = []
+    for peer in PEERS:
+        script = HERE / f"peer_{peer.replace('-', '_')}.py"
+        done = subprocess.run([python, str(script)], check=True, stdout=subprocess.PIPE, text=True, env=environment)
+        rows += [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"peer"')]
+    return rows
+
+
+def recorded() -> list[Row]:
+    """What is recorded, our own rows first."""
+    ours = HERE / "ours.json"
+    own: list[Row] = json.loads(ours.read_text(encoding="utf-8")) if ours.exists() else []
+    rows: list[Row] = json.loads((HERE / "rows.json").read_text(encoding="utf-8"))["rows"]
+    return own + rows
+
+
+def _cases() -> list[Case]:
+    found: list[Case] = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))["cases"]
+    return found
+
+
+def _full_length(case: Case) -> float | None:
+    concurrency = case["printed"]["max_concurrency"]
+    return None if concurrency is None else concurrency * case["max_model_len"]
+
+
+def _one_request(case: Case) -> float | None:
+    printed = case["printed"]
+    if printed["kv_gib"] is None or printed["max_concurrency"] is None:
+        return None
+    gib: float = printed["kv_gib"] * case["tensor_parallel_size"] / printed["max_concurrency"]
+    return gib
+
+
+def printed(case: Case, figure: str) -> list[float]:
+    """What the start printed of a figure, in every meaning that it has."""
+    if figure == "request_gib":
+        found = [_one_request(case)]
+    elif figure == "kv_tokens":
+        found = [case["printed"]["kv_tokens"], _full_length(case)]
+    else:
+        found = [case["printed"][figure]]
+    return [value for value in found if value is not None]
+
+
+def error(row: Row, case: Case, figure: str) -> float | None:
+    """By how much of the printed figure a peer is off, the nearer meaning taken; None: one of the two is not known."""
+    said, real = row.get(figure), printed(case, figure)
+    if said is None or not real:
+        return None
+    off: float = min((said / value - 1 for value in real), key=abs)
+    return off
+
+
+def _percent(part: float) -> str:
+    if part >= 1:
+        return f"x{part + 1:.1f}"
+    return f"{round(100 * part, 1) + 0.0:+.1f} %"
+
+
+def _number(value: float, figure: str) -> str:
+    if figure == "kv_tokens":
+        return f"{value:,.0f}"
+    if figure == "max_concurrency":
+        return f"{value:.2f}".rstrip("0").rstrip(".")
+    return f"{value:.4f}" if 0 < value < 0.1 else f"{value:.2f}"
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _figure_table(rows: Sequence[Row], figure: str, real: Callable[[Case], str]) -> str:
+    whole = "model_gib" if figure == "weights_gib" else figure
+    peers = [
+        p
+        for p in dict.fromkeys(r["peer"] for r in rows)
+        if any(r["peer"] == p and (r.get(figure) is not None or r.get(whole) is not None) for r in rows)
+    ]
+    by = {(row["peer"], row["case"]): row for row in rows}
+
+    def cell(peer: str, case: Case) -> str:
+        row = by.get((peer, case["id"]))
+        if row is None:
+            return ""
+        said = row.get(figure)
+        if said is None:
+            of_all = row.get(whole)
+            return "-" if of_all is None else f"{_number(of_all, figure)} in all"
+        off = error(row, case, figure)
+        return _number(said, figure) + ("" if off is None else f" ({_percent(off)})")
+
+    lines = [
+        [case["id"], real(case), *(cell(peer, case) for peer in peers)]
+        for case in _cases()
+        if any(by.get((p, case["id"]), {}).get(key) is not None for p in peers for key in (figure, whole))
+    ]
+    return _table(["", "printed", *peers], lines)
+
+
+def _printed_cell(case: Case, figure: str) -> str:
+    values = printed(case, figure)
+    if not values:
+        return "-"
+    words = [_number(value, figure) for value in values]
+    return words[0] if len(words) == 1 or case["printed"][figure] is None else f"{words[0]}; {words[1]}"
+
+
+def _case_table() -> str:
+    def line(case: Case) -> list[str]:
+        share = case["gpu_memory_utilization"]
+        cards = case["tensor_parallel_size"]
+        return [
+            case["id"],
+            case["title"],
+            case["release"],
+            f"{cards} x {case['gpu_total_gib']:.2f}" if cards > 1 else f"{case['gpu_total_gib']:.2f}",
+            "-" if share is None else f"{share:g}",
+            f"{case['max_model_len']:,}",
+        ]
+
+    return _table(["", "start", "vLLM", "GiB of the card", "share", "context"], map(line, _cases()))
+
+
+def _verdict_table(rows: Sequence[Row]) -> str:
+    asked = [case for case in _cases() if case["printed"]["verdict"] is not None]
+    by = {(row["peer"], row["case"]): row["verdict"] for row in rows}
+    peers = [
+        p
+        for p in dict.fromkeys(r["peer"] for r in rows)
+        if any(by.get((p, c["id"])) in {"fits", "does not fit"} for c in asked)
+    ]
+
+    def words(peer: str, case: Case) -> str:
+        said = by.get((peer, case["id"]), "")
+        return f"**{said}**" if said and said != case["printed"]["verdict"] else said
+
+    lines = [[case["id"], case["printed"]["verdict"], *(words(peer, case) for peer in peers)] for case in asked]
+    return _table(["", "what happened", *peers], lines)
+
+
+def _summary(rows: Sequence[Row]) -> str:
+    cases = {case["id"]: case for case in _cases()}
+    figures = ("weights_gib", "kv_gib", "kv_tokens", "max_concurrency", "request_gib")
+    lines = []
+    for peer in dict.fromkeys(row["peer"] for row in rows):
+        own = [row for row in rows if row["peer"] == peer]
+        cells = [peer, own[0]["version"]]
+        for figure in figures:
+            off = [abs(e) for row in own if (e := error(row, cases[row["case"]], figure)) is not None]
+            cells.append(f"{100 * median(off):.1f} % of {len(off)}" if off else "-")
+        judged = [
+            row["verdict"] == real
+            for row in own
+            if (real := cases[row["case"]]["printed"]["verdict"]) and row["verdict"] in {"fits", "does not fit"}
+        ]
+        cells.append(f"{sum(judged)} of {len(judged)}" if judged else "-")
+        lines.append(cells)
+    head = ["", "version", "weights", "KV GiB", "KV tokens", "concurrency", "one request", "verdicts right"]
+    return _table(head, lines)
+
+
+def tables() -> str:
+    """The generated part of the page."""
+    rows = recorded()
+    parts = [
+        ("## In short", "Median of the absolute error, and of how many starts it is the median.", _summary(rows)),
+        ("## The starts", "", _case_table()),
+        (
+            "## Weights, GiB on each card",
+            "",
+            _figure_table(rows, "weights_gib", lambda case: _printed_cell(case, "weights_gib")),
+        ),
+        (
+            "## Memory for the KV cache, GiB on each card",
+            "",
+            _figure_table(rows, "kv_gib", lambda case: _printed_cell(case, "kv_gib")),
+        ),
+        (
+            "## Tokens in the KV cache",
+            "Printed are the tokens, then the printed concurrency times the context. An error is against the nearer.",
+            _figure_table(rows, "kv_tokens", lambda case: _printed_cell(case, "kv_tokens")),
+        ),
+        (
+            "## Requests of the full context",
+            "The peers count whole requests.",
+            _figure_table(rows, "max_concurrency", lambda case: _printed_cell(case, "max_concurrency")),
+        ),
+        (
+            "## Cache of one request of the full context, GiB of all cards together",
+            "Printed is the memory for the cache divided by the concurrency.",
+            _figure_table(rows, "request_gib", lambda case: _printed_cell(case, "request_gib")),
+        ),
+        ("## Does it start?", "A verdict that did not come true is bold.", _verdict_table(rows)),
+    ]
+    return "\n\n".join(part for group in parts for part in group if part)
+
+
+def write_page() -> None:
+    """Put the tables where the page has them."""
+    text = PAGE.read_text(encoding="utf-8")
+    made = f"{_BEGIN}\n\n{tables()}\n\n{_END}"
+    PAGE.write_text(re.sub(f"{_BEGIN}.*{_END}", lambda _: made, text, flags=re.DOTALL), encoding="utf-8")
+
+
+def main() -> None:
+    """Read the command line and do what it says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--venv-python", help="the interpreter that the peers are installed for")
+    what.add_argument("--tables", action="store_true")
+    what.add_argument("--docs", action="store_true")
+    given = parser.parse_args()
+    if given.venv_python:
+        rows = ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in ask(given.venv_python))
+        (HERE / "rows.json").write_text(f'{{"rows": [\n{rows}\n]}}\n', encoding="utf-8")
+    elif given.tables:
+        sys.stdout.write(tables() + "\n")
+    else:
+        write_page()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,533 @@
+"""Plans say their answer first, name what is unknown, keep to a terminal's width, and let no name become markup."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any, cast
+
+import pytest
+
+from vllm_runbooks import markup, plan_views
+from vllm_runbooks.plan_records import (
+    Calibration,
+    Compared,
+    ComparedTerm,
+    Find,
+    Found,
+    Layout,
+    Layouts,
+    Plan,
+    PlannedCache,
+    PlannedDeployment,
+    PlannedGpu,
+    PlannedRank,
+    PlannedTerm,
+    Residual,
+    Speed,
+)
+from vllm_runbooks.records import CommandRelease
+
+HOSTILE = "</td></pre><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
+RELEASE = CommandRelease("0.19.0", "given", "0.19.0")
+A100 = PlannedGpu("A100-80GB", 1, None, 79.25, "as the driver reports it")
+
+# gpt-oss-20b of a start of 0.19.0 at utilisation 0.65: what the log prints, and bands as a plan has them.
+CACHE = PlannedCache(
+    36.56, 36.26, 36.66, 798_624, 792_000, 800_800, "slots", 11.99, 99_828, 16, 3.0501, 131_072
+)  # fmt: skip
+TERMS = (
+    PlannedTerm("weights", 13.69, 13.69, 13.72, "vLLM's layout of config.json; Marlin pads the hidden size to 3072"),
+    PlannedTerm("activation", 0.73, 0.77, 0.86, "logits of 256 sequences"),
+    PlannedTerm("non_torch", 0.2, 0.26, 0.35, "measured with 0.19 on one card"),
+    PlannedTerm("cuda_graphs", 0.5, 0.69, 1.1, "measured with 0.19; not subtracted by it"),
+    PlannedTerm("kv_cache", 36.26, 36.56, 36.66, "what the budget leaves"),
+)
+START = PlannedDeployment(
+    "openai/gpt-oss-20b",
+    {"gpu_memory_utilization": 0.65},
+    {},
+    "vllm serve openai/gpt-oss-20b \\\n  --gpu-memory-utilization 0.65",
+)
+
+
+@pytest.fixture(scope="module")
+def fits() -> Plan:
+    rank = PlannedRank("A100-80GB", 0, None, 79.25, 36.56, True, TERMS)
+    limits = ("The KV cache, not the context, limits the requests at once.",)
+    options = {"max_model_len": 131_072, "max_num_seqs": 256, "max_num_batched_tokens": 2048}
+    return Plan(
+        "openai/gpt-oss-20b", RELEASE, (A100,), True, (rank,), CACHE, limits, START, Calibration(False), options=options
+    )
+
+
+@pytest.fixture(scope="module")
+def too_big(fits: Plan) -> Plan:
+    """gemma-4-31B-it, which has 15.18 GiB at utilisation 0.95, at 0.9: one request of 131,072 tokens takes 12.36."""
+    terms = (
+        PlannedTerm("weights", 58.83, 58.83, 58.9, "vLLM's layout of config.json"),
+        PlannedTerm("activation", 0.9, 1.02, 1.2, "logits of 256 sequences"),
+        PlannedTerm("non_torch", 0.2, 0.26, 0.35, "measured with 0.19 on one card"),
+        PlannedTerm("kv_cache", 10.88, 11.22, 11.4, "what the budget leaves"),
+    )
+    rank = PlannedRank("A100-80GB", 0, None, 79.25, 11.22, False, terms)
+    cache = PlannedCache(11.22, 10.88, 11.4, 12_240, 11_870, 12_448, "slots", 0.91, 4_595, 16, 12.36, 108_768)
+    model = "google/gemma-4-31B-it"
+    start = PlannedDeployment(model, {"gpu_memory_utilization": 0.9}, {}, f"vllm serve {model}")
+    return replace(fits, model=model, fits=False, per_gpu=(rank,), kv_cache=cache, deployment=start, limits=())
+
+
+@pytest.fixture(scope="module")
+def unknown(fits: Plan) -> Plan:
+    """A vision model of a family without a rule for its encoder."""
+    missing = PlannedTerm("encoder", None, None, None, "no rule for the pictures of this family")
+    follows = PlannedTerm("kv_cache", None, None, None, "the encoder profile is not known")
+    rank = replace(fits.per_gpu[0], fits=None, available_gib=None, terms=(*TERMS[:3], missing, follows))
+    cache = PlannedCache(None, None, None, None, None, None, None, None, None, None, 3.05, None)
+    return replace(fits, fits=None, per_gpu=(rank,), kv_cache=cache)
+
+
+def pair_rank(rank: int, activation: float, non_torch: float, cache: float) -> PlannedRank:
+    terms = (
+        PlannedTerm("weights", 1.44, 1.45, 1.46, "vLLM's layout of config.json"),
+        PlannedTerm("activation", activation, activation, activation, "the sampler runs on the first card"),
+        PlannedTerm("non_torch", non_torch, non_torch, non_torch, "measured with 0.7.2"),
+        PlannedTerm("kv_cache", cache, cache, cache, "what the budget leaves"),
+    )
+    return PlannedRank("RTX3090", rank, "node1", 23.69, cache, True, terms)
+
+
+@pytest.fixture(scope="module")
+def pair(fits: Plan, unknown: Plan) -> Layouts:
+    """Qwen2.5-1.5B-Instruct on two cards with 0.7.2: the ranks differ, and the smaller one decides."""
+    gpus = (PlannedGpu("RTX3090", 2, "node1", 23.69, "printed"),)
+    cache = PlannedCache(8.6, 8.6, 8.6, 644_304, 644_304, 644_304, "slots", 5033.62, 40_269, 16, 0.0017, 32_768)
+    model = "Qwen/Qwen2.5-1.5B-Instruct"
+    ranks = (pair_rank(0, 1.39, 0.4, 8.6), pair_rank(1, 0.09, 0.37, 9.93))
+    speed = Speed(95.2, "the weights are read once for each token")
+    base = replace(fits, model=model, gpus=gpus, per_gpu=ranks, kv_cache=cache, legal=True, options={})
+    half = replace(base, layout=Layout(1, 2, 1, 1), reasons=("one answer uses both cards",), speed=speed)
+    each = replace(half, layout=Layout(2, 1, 1, 1), total_concurrency=10_067.24, per_gpu=ranks[:1])
+    full = replace(base, layout=Layout(1, 1, 1, 2), fits=False, kv_cache=replace(cache, longest_context=None))
+    dark = replace(unknown, layout=Layout(1, 1, 2, 1), legal=True, reasons=("the split is not known",))
+    refused = replace(base, layout=Layout(1, 3, 1, 1), legal=False, reasons=("12 heads on 3 cards", "2 cards"))
+    return Layouts(model, RELEASE, gpus, True, (each, half, dark, full, refused))
+
+
+@pytest.fixture(scope="module")
+def compared() -> Compared:
+    terms = (
+        ComparedTerm("weights", 13.69, 13.69, 13.72, 13.72, "within the plan's band"),
+        ComparedTerm("activation", 0.77, 0.73, 0.86, 0.96, "the forward pass takes more than the sampler"),
+        ComparedTerm("communication", 0.0, None, None, None, ""),
+    )
+    kept = Residual("0.19.0", "A100-80GB", "GptOssForCausalLM", "activation", 0.77, 0.96, "a start")
+    return Compared(terms, "activation", ("the card's memory is not printed",), (kept,))
+
+
+FOUND = Found(Find.CONTEXT, 131_072, "tokens", 120_000, 131_072, ("The model takes no more.",))
+
+
+def every(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Compared) -> list[plan_views.Viewed]:
+    return [fits, too_big, unknown, pair, compared, FOUND, replace(fits, found=FOUND), replace(pair, found=FOUND)]
+
+
+@pytest.fixture
+def views(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Compared) -> list[plan_views.Viewed]:
+    return every(fits, too_big, unknown, pair, compared)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, "fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of 131,072 tokens"),
+        ({"total_concurrency": 47.96}, "fits: 36.6 GiB KV cache, 798,624 tokens, 47.96 requests of 131,072 tokens"),
+        ({"options": {}}, "fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of the whole context"),
+        ({"kv_cache": replace(CACHE, gib=None, tokens=None, max_concurrency=None)},
+         "fits: the memory of the KV cache is not known"),
+        ({"fits": False}, "does not fit: The KV cache, not the context, limits the requests at once."),
+        ({"fits": False, "limits": ()}, "does not fit: the cards are full before the KV cache"),
+        ({"fits": None, "kv_cache": replace(CACHE, low=-0.5, high=3.4)},
+         ("not certain: 0.00 to 3.40 GiB are left for the KV cache of each card, "
+          "one request of 131,072 tokens needs 3.05")),
+        ({"fits": None, "kv_cache": replace(CACHE, low=None)},
+         "not certain: The KV cache, not the context, limits the requests at once."),
+        ({"fits": None, "kv_cache": replace(CACHE, needed_gib=None), "limits": ()},
+         "not certain: it depends on what is not known"),
+        ({"legal": False, "reasons": ("12 heads on 5 cards",)}, "not legal: 12 heads on 5 cards"),
+        ({"legal": False}, "not legal: this release refuses it"),
+    ],
+)  # fmt: skip
+def test_the_answer_comes_in_one_line(fits: Plan, change: dict[str, Any], said: str) -> None:
+    """What is gained where it fits, the reason where it does not, what is missing where neither is certain."""
+    plan = replace(fits, **change)
+
+    assert plan_views.headline(plan) == said
+    assert " ".join(plan_views.text(plan).split()).startswith(said)
+
+
+def test_what_does_not_fit_says_by_how_much(too_big: Plan) -> None:
+    """The memory that one request needs beside the memory that is left."""
+    said = "does not fit: one request of 131,072 tokens needs 12.4 GiB of KV cache on each card, 11.2 are left"
+
+    assert plan_views.headline(too_big) == said
+
+
+def test_the_whole_text(fits: Plan) -> None:
+    """Answer, cards with their terms, KV cache, limits, command, calibration."""
+    assert plan_views.text(fits) == WHOLE
+
+
+WHOLE = """\
+fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of 131,072 tokens
+openai/gpt-oss-20b on 1 x A100-80GB (79.25 GiB), vLLM 0.19.0
+
+Card 0 · A100-80GB: 79.25 GiB, 36.56 for the KV cache, fits
+  GiB                  low  expected    high  source
+  weights            13.69     13.69   13.72  vLLM's layout of config.json;
+                                              Marlin pads the hidden size to …
+  activation peak     0.73      0.77    0.86  logits of 256 sequences
+  outside PyTorch     0.20      0.26    0.35  measured with 0.19 on one card
+  CUDA graphs         0.50      0.69    1.10  measured with 0.19; not subtracted
+                                              by it
+  KV cache           36.26     36.56   36.66  what the budget leaves
+
+KV CACHE
+  on each card          36.56 GiB (36.26 to 36.66)
+  tokens                798,624 (792,000 to 800,800), slots of one layer group
+  requests at once      11.99 of 131,072 tokens
+  longest context       131,072 tokens
+  one request needs     3.05 GiB of each card
+  blocks                99,828 of 16 tokens
+
+LIMITS
+  - The KV cache, not the context, limits the requests at once.
+
+NOT GIVEN, SO SETTLED BY THIS RELEASE
+  max_model_len 131072, max_num_seqs 256, max_num_batched_tokens 2048
+
+COMMAND, linted for vLLM 0.19.0
+  vllm serve openai/gpt-oss-20b \\
+    --gpu-memory-utilization 0.65
+
+CALIBRATION
+  - none: from the configuration and this release's rules and constants
+"""
+
+
+def test_text_keeps_to_the_width_of_a_terminal(views: list[plan_views.Viewed]) -> None:
+    """80 columns, and no blanks at the ends of lines; a command is left as it is, to be copied."""
+    for view in views:
+        lines = plan_views.shown(view).plain.split("\n")
+        assert max(map(len, lines)) <= 80
+        assert [line for line in lines if line != line.rstrip()] == []
+    long = replace(START, command=f"vllm serve {'m' * 100}")
+    assert f"  {long.command}" in plan_views.text(replace(cast("Plan", views[0]), deployment=long)).split("\n")
+
+
+def test_the_unknown_is_named(unknown: Plan) -> None:
+    """In the answer, beside the term, and where the KV cache would stand; no figure takes its place."""
+    said = plan_views.text(unknown)
+
+    assert said.startswith("not certain: encoder profile unknown: no rule for the pictures of this family\n")
+    assert "  encoder profile unknown: no rule for the pictures of this family\n" in said
+    assert "  on each card          unknown: encoder profile\n" in said
+    assert "  one request needs     3.05 GiB of each card\n" in said
+    assert "tokens                " not in said
+    bare = replace(unknown, per_gpu=(), limits=(), gpus=(replace(A100, total_gib=None),))
+    assert "on each card          unknown: see the limits" in plan_views.text(bare)
+    assert "1 x A100-80GB (memory unknown)" in plan_views.text(bare)
+    sizeless = replace(unknown, per_gpu=(replace(unknown.per_gpu[0], total_gib=None),))
+    assert "Card 0 · A100-80GB: its memory is unknown\n" in plan_views.text(sizeless)
+    cloudy = replace(unknown, kv_cache=replace(unknown.kv_cache, needed_gib=None), options={"max_num_seqs": None})
+    assert "one request needs" not in plan_views.text(cloudy)
+    assert "max_num_seqs unknown" in plan_views.text(cloudy)
+
+
+def test_what_is_partly_known_of_the_cache_is_shown(fits: Plan) -> None:
+    """Rows without a value are left out, blocks of an unknown size counted, an exact amount without a band."""
+    bare = PlannedCache(36.56, None, None, None, None, None, None, None, 99_828, None, None, None)
+    said = plan_views.text(replace(fits, kv_cache=bare, gpus=(), deployment=None, limits=()))
+
+    assert "KV CACHE\n  on each card          36.56 GiB\n  blocks                99,828\n\n" in said
+    assert "on no card, vLLM 0.19.0" in said
+    assert "COMMAND" not in said
+    assert "LIMITS" not in said
+    plain = plan_views.text(replace(fits, kv_cache=replace(CACHE, tokens_meaning=None, tokens_low=None, blocks=None)))
+    assert "  tokens                798,624\n" in plain
+    assert "blocks" not in plain
+
+
+def test_the_release_says_how_it_was_chosen() -> None:
+    """The newest known where none was named, and whose rules stand in for an unknown release's."""
+    assert plan_views.release(CommandRelease("0.32.0", "newest", "0.32.0")) == "vLLM 0.32.0, the newest known"
+    assert plan_views.release(CommandRelease("0.19.1", "log", "0.19.0")) == "vLLM 0.19.1, by the rules of 0.19.0"
+
+
+def test_cards_that_are_planned_alike_stand_together(fits: Plan, pair: Layouts) -> None:
+    """Four equal ranks are one table; two that differ are two, and each says what it has for the KV cache."""
+    four = replace(fits, per_gpu=tuple(replace(fits.per_gpu[0], rank=rank) for rank in range(4)))
+
+    assert plan_views.text(four).count("source\n") == 1
+    assert "Cards 0 to 3, each · A100-80GB: 79.25 GiB" in plan_views.text(four)
+    two = plan_views.text(pair.layouts[1])
+    assert "Card 0 · RTX3090 · node1: 23.69 GiB, 8.60 for the KV cache, fits" in two
+    assert "Card 1 · RTX3090 · node1: 23.69 GiB, 9.93 for the KV cache, fits" in two
+
+
+def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
+    """The best first and in full; what is not known, does not fit or is not legal is said, with why."""
+    said = plan_views.text_layouts(pair)
+
+    assert said.startswith("fits: best as 2 x 1 card, 8.60 GiB KV cache, 644,304 tokens, 10,067.24 requests\n")
+    assert (
+        "  LAYOUT                FITS       CONTEXT     AT ONCE   KV GiB A CARD\n"
+        "  2 x 1 card            yes         32,768   10,067.24            8.60\n"
+        "      one answer uses both cards\n"
+        "  TP 2                  yes         32,768    5,033.62            8.60\n"
+        "      one answer uses both cards\n"
+        "  PP 2                  ?          unknown     unknown         unknown\n"
+        "      the split is not known\n"
+        "  DP 2                  no               -    5,033.62            8.60\n"
+        "\n"
+        "THE FIRST: 2 x 1 card\n"
+    ) in said
+    assert "  one request needs     1.7 MiB of each card\n" in said
+    assert "5,033.62 of the whole context in each replica, 10,067.24 in all" in " ".join(said.split())
+    assert "SPEED, AN ESTIMATE\n  At most 95 tokens/s of one request while decoding: the weights are read" in said
+    assert said.endswith("NOT LEGAL\n  - TP 3: 12 heads on 3 cards; 2 cards\n")
+
+
+@pytest.mark.parametrize(
+    ("fits_any", "kept", "said"),
+    [
+        (False, slice(3, 5), "does not fit: none of 1 legal layout"),
+        (False, slice(2, 5), "does not fit: none of 2 legal layouts"),
+        (
+            None,
+            slice(2, 5),
+            "not certain: best as PP 2, encoder profile unknown: no rule for the pictures of this family",
+        ),
+        (False, slice(4, 5), "does not fit: no layout of these cards is legal"),
+    ],
+)
+def test_layouts_have_one_answer(pair: Layouts, fits_any: bool | None, kept: slice, said: str) -> None:  # noqa: FBT001
+    """One that fits, what is missing, or that there is none."""
+    some = replace(pair, fits=fits_any, layouts=pair.layouts[kept])
+
+    assert plan_views.layouts_headline(some) == said
+    assert " ".join(plan_views.text_layouts(some).split()).startswith(said)
+
+
+def test_a_refusal_without_a_reason_is_the_releases(pair: Layouts) -> None:
+    """And a ranking without reasons has none."""
+    refused = replace(pair.layouts[4], reasons=())
+
+    assert "- TP 3: this release refuses it" in plan_views.text_layouts(replace(pair, layouts=(refused,)))
+    assert "NOT LEGAL" not in plan_views.text_layouts(replace(pair, layouts=pair.layouts[:2]))
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (FOUND, "longest context: 131,072 tokens (120,000 to 131,072)\n  - The model takes no more.\n"),
+        (Found(Find.UTILIZATION, 0.675, "", 0.675, 0.675, ()), "lowest utilisation: 0.675\n"),
+        (Found(Find.CONCURRENCY, 11.99, "requests", None, None, ()), "requests at once: 11.99 requests\n"),
+        (Found(Find.GPUS, "2 x RTX3090", "", "2 x RTX3090", "4 x RTX3090", ()),
+         "cards needed: 2 x RTX3090 (2 x RTX3090 to 4 x RTX3090)\n"),
+        (Found(Find.GPUS, 0.0, "cards", None, None, ()), "cards needed: 0 cards\n"),
+        (Found(Find.GPUS, None, "", None, None, ("No card is large enough.", "The largest known has 268 GiB.")),
+         "cards needed: unknown: No card is large enough.\n  - The largest known has 268 GiB.\n"),
+        (Found(Find.CONTEXT, None, "tokens", None, None, ()),
+         "longest context: unknown: it depends on what is not known\n"),
+    ],
+)  # fmt: skip
+def test_inverse_questions_have_an_answer_with_its_band(found: Found, said: str) -> None:
+    """Value, unit, band and reasons; and first of all where it comes with a plan."""
+    assert plan_views.text_found(found) == said
+
+
+def test_a_plans_own_answer_stands_before_it(fits: Plan, pair: Layouts) -> None:
+    """Who asked for the longest context reads it first."""
+    assert plan_views.text(replace(fits, found=FOUND)).startswith("longest context: 131,072 tokens")
+    assert plan_views.text_layouts(replace(pair, found=FOUND)).startswith("longest context: 131,072 tokens")
+    page = plan_views.html(replace(fits, found=FOUND))
+    assert page.index(">longest context<") < page.index(">fits<")
+
+
+def test_plan_against_actual_names_what_is_off(compared: Compared) -> None:
+    """Term by term, with what is missing and what is kept."""
+    said = plan_views.text_compared(compared)
+
+    assert said.startswith("off: activation peak, 0.96 GiB printed where 0.77 were planned\n")
+    assert (
+        "  weights             13.69  13.69 to 13.72        13.72         +0.03\n"
+        "      within the plan's band\n"
+        "  activation peak      0.77  0.73 to 0.86           0.96         +0.19\n"
+    ) in said
+    assert "  communication        0.00                      unknown\n" in said
+    assert "  - unknown: the card's memory is not printed\n" in said
+    assert "activation peak: 0.96 GiB where 0.77 were planned, vLLM 0.19.0, A100-80GB," in said
+
+
+def test_plan_against_actual_without_a_difference(compared: Compared) -> None:
+    """As planned, or nothing to compare, or off by a term without figures."""
+    weights, _, none = compared.terms
+    bare = Compared((), None)
+    anonymous = replace(compared.residuals[0], gpu=None, architecture=None)
+
+    assert plan_views.compared_headline(Compared((weights,), None)) == (
+        "as planned: 1 printed term within the plan's own band"
+    )
+    assert plan_views.compared_headline(Compared((weights, weights), None)).startswith("as planned: 2 printed terms")
+    assert plan_views.text_compared(bare) == "not compared: the log prints no term of the plan\n"
+    assert plan_views.compared_headline(replace(bare, missing=("no memory lines",))) == "not compared: no memory lines"
+    assert plan_views.compared_headline(Compared((none,), "communication")) == "off: communication"
+    assert plan_views.compared_headline(Compared((), "kv_cache")) == "off: KV cache"
+    unplanned = replace(weights, planned_gib=None, low_gib=None)
+    assert "  weights           unknown                        13.72\n" in plan_views.text_compared(
+        Compared((unplanned,), None, (), (anonymous,))
+    )
+    assert "card unknown, architecture unknown" in " ".join(
+        plan_views.text_compared(Compared((), None, (), (anonymous,))).split()
+    )
+    assert "KEPT" not in plan_views.html(bare)
+
+
+@pytest.mark.parametrize(
+    ("calibration", "said"),
+    [
+        (Calibration(True, ("Activation: 4 starts.",)), "CALIBRATION\n  - Activation: 4 starts.\n"),
+        (Calibration(True), "CALIBRATION\n  - used; no recorded start corrects these terms\n"),
+    ],
+)
+def test_what_corrected_the_plan_is_named(fits: Plan, calibration: Calibration, said: str) -> None:
+    """A sentence for each correction, or that there was none to make."""
+    assert plan_views.text(replace(fits, calibration=calibration)).endswith(said)
+
+
+ORDINARY = ["schema", "model", "vllm", "gpus", "fits", "per_gpu", "kv_cache", "limits", "deployment", "calibration"]
+
+
+def test_json_has_the_contracts_keys(fits: Plan, pair: Layouts) -> None:
+    """An ordinary plan has no key of a layout or of a question; nulls stay."""
+    plain = replace(fits, options={}, deployment=None)
+
+    assert list(json.loads(plan_views.to_json(plain))) == ORDINARY
+    assert json.loads(plan_views.to_json(plain))["deployment"] is None
+    assert list(json.loads(plan_views.to_json(fits))) == [*ORDINARY, "options"]
+    assert list(json.loads(plan_views.to_json(replace(plain, found=FOUND)))) == [*ORDINARY, "found"]
+    assert json.loads(plan_views.to_json(replace(plain, found=FOUND)))["found"]["what"] == "context"
+    every = json.loads(plan_views.to_json(pair))
+    assert list(every) == ["schema", "model", "vllm", "gpus", "fits", "layouts"]
+    assert list(every["layouts"][0]) == [
+        *ORDINARY[1:], "layout", "legal", "reasons", "speed", "total_concurrency",
+    ]  # fmt: skip
+    assert every["layouts"][3]["reasons"] == []
+    assert [plan["legal"] for plan in every["layouts"]] == [True, True, True, True, False]
+
+
+def test_json_is_rounded_in_one_place(fits: Plan, compared: Compared) -> None:
+    """Four decimals, whatever the planner reckoned with."""
+    third = replace(fits, kv_cache=replace(CACHE, gib=110 / 3))
+
+    assert json.loads(plan_views.to_json(third))["kv_cache"]["gib"] == 36.6667
+    assert json.loads(plan_views.to_json(compared))["terms"][2] == {
+        "name": "communication", "planned_gib": 0.0, "low_gib": None, "high_gib": None, "actual_gib": None,
+        "explained": "",
+    }  # fmt: skip
+    assert json.loads(plan_views.to_json(FOUND))["value"] == 131_072
+
+
+class Tags(HTMLParser):
+    """Names of the elements of a page, and its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.open: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        assert not [name for name, _ in attrs if name.startswith("on")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def read(page: str) -> Tags:
+    tags = Tags()
+    tags.feed(page)
+    return tags
+
+
+def test_the_site_lets_through_all_of_it(views: list[plan_views.Viewed]) -> None:
+    """A plan looks on the published pages as it looks in a notebook: cleaning takes nothing away."""
+    for view in views:
+        page = plan_views.html(view)
+        kept = read(markup.clean_html(page))
+        assert (kept.names, kept.text) == (read(page).names, read(page).text)
+        for attribute in ("fill=", " d=", "x1=", "font-size=", "opacity="):
+            assert markup.clean_html(page).count(attribute) == page.count(attribute)
+
+
+def hostile(plan: Plan) -> Plan:
+    terms = tuple(replace(term, source=HOSTILE) for term in plan.per_gpu[0].terms)
+    odd = PlannedTerm(HOSTILE, 1.0, 1.0, 1.0, HOSTILE)
+    rank = replace(plan.per_gpu[0], gpu=HOSTILE, node=HOSTILE, terms=(*terms, odd))
+    return replace(
+        plan, model=HOSTILE, vllm=CommandRelease(HOSTILE, "given", HOSTILE), gpus=(replace(A100, name=HOSTILE),),
+        per_gpu=(rank,), limits=(HOSTILE,), deployment=replace(START, command=HOSTILE), reasons=(HOSTILE,),
+        calibration=Calibration(True, (HOSTILE,)), options={HOSTILE: HOSTILE}, speed=Speed(1.0, HOSTILE),
+        found=replace(FOUND, reasons=(HOSTILE,), unit=HOSTILE),
+    )  # fmt: skip
+
+
+def test_no_name_becomes_markup(views: list[plan_views.Viewed], compared: Compared, pair: Layouts) -> None:
+    """Models, cards, sources and reasons are the user's words: they are escaped, and move no cursor."""
+    bad = [hostile(view) for view in views if isinstance(view, Plan)]
+    odd = ComparedTerm(HOSTILE, 1.0, 1.0, 1.0, 2.0, HOSTILE)
+    kept = replace(compared.residuals[0], release=HOSTILE, gpu=HOSTILE, architecture=HOSTILE, term=HOSTILE)
+    laid = tuple(replace(hostile(plan), layout=plan.layout, legal=plan.legal) for plan in pair.layouts)
+    layouts = replace(pair, model=HOSTILE, layouts=laid, found=replace(FOUND, value=HOSTILE))
+    every_view: list[plan_views.Viewed] = [*bad, layouts, Compared((odd,), HOSTILE, (HOSTILE,), (kept,))]
+    for view in every_view:
+        shown = plan_views.shown(view)
+        assert set(read(shown.html).names) <= {
+            "div", "span", "b", "p", "br", "pre", "table", "thead", "tbody", "tr", "th", "td",
+            "svg", "title", "rect", "line", "path", "text",
+        }  # fmt: skip
+        assert "alert(1)" in read(shown.html).text
+        assert "\x1b" not in shown.html + shown.plain + plan_views.html(view)
+        assert "\u202e" not in shown.html + shown.plain + plan_views.text_found(FOUND)
+        assert json.loads(plan_views.to_json(view))["schema"] == 1
+
+
+def test_the_page_shows_what_the_text_says(fits: Plan, pair: Layouts, compared: Compared) -> None:
+    """Verdict, picture, table and command; a refused layout has its verdict's colour."""
+    page = plan_views.html(fits)
+
+    assert page.count("<svg") == 1 + len(TERMS)
+    for said in ("36.6 GiB KV cache", "13.69", "--gpu-memory-utilization 0.65", "slots of one layer group"):
+        assert said in page
+    assert "12 heads on 3 cards; 2 cards" in plan_views.html(pair)
+    assert "#cf222e" in plan_views.html(pair.layouts[4])
+    assert "the forward pass takes more than the sampler" in plan_views.html(compared)
+    assert "#9a6700" in plan_views.html(Found(Find.GPUS, None, "", None, None, ("none is known",)))
+    assert "#9a6700" in plan_views.html(Compared((), None))
+    assert "#1a7f37" in plan_views.html(Compared(compared.terms[:1], None))
+    assert "<svg" not in plan_views.html(replace(fits, per_gpu=(), deployment=None, limits=(), options={}))
+    assert "The first" not in plan_views.html(replace(pair, layouts=pair.layouts[4:]))
+    assert "Not legal" not in plan_views.html(replace(pair, layouts=pair.layouts[:1]))
+
+
+def test_what_is_given_holds_before_what_the_release_settles(fits: Plan) -> None:
+    """Options of the command first, then the release's own; and without either nothing is assumed."""
+    given = replace(START, flags={"gpu_memory_utilization": 0.65, "max_model_len": 4096})
+
+    assert plan_views.option(replace(fits, deployment=given), "max_model_len") == 4096
+    assert plan_views.option(fits, "max_model_len") == 131_072
+    assert plan_views.utilization(fits) == 0.65
+    assert plan_views.utilization(replace(fits, deployment=None)) is None
