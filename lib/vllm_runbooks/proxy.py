@@ -39,20 +39,24 @@ class Server:
         if type(self.port) is not int or not 0 < self.port <= _MAX_PORT:
             raise InputError(f"{str(self.port)[:40]!r} is no port; give a number from 1 to {_MAX_PORT}")
         if not self.is_address and not self.is_name:
-            raise InputError(f"{self.host[:80]!r} is no host; give a name or an IP address, without scheme, port or path")
+            raise InputError(
+                f"{self.host[:80]!r} is no host; give a name or an IP address, without scheme, port or path"
+            )
 
     @property
     def is_address(self) -> bool:
         """Whether the host is an IP address."""
         try:
-            return "%" not in self.host and bool(ipaddress.ip_address(self.host))
+            ipaddress.ip_address(self.host)
         except ValueError:
             return False
+        return "%" not in self.host
 
     @property
     def is_name(self) -> bool:
-        """Whether the host is a name, of one of a few characters, not only digits and dots."""
-        return len(self.host) <= _MAX_NAME and bool(_NAME.match(self.host)) and bool(re.search(r"[A-Za-z]", self.host))
+        """Whether the host is a name; digits and dots alone are none, and with `unix:` nginx begins a path."""
+        is_word = self.host.lower() != "unix" and re.search(r"[A-Za-z]", self.host) is not None
+        return is_word and len(self.host) <= _MAX_NAME and _NAME.match(self.host) is not None
 
     def __str__(self) -> str:
         """As nginx writes it."""
@@ -112,20 +116,20 @@ def nginx(
 
 
 def _head(servers: Sequence[Server], listen: Server, *, retries_posts: bool) -> list[str]:
-    said = [f"{len(servers)} servers of one model behind {listen}. Check it with `nginx -t -c FILE`."]
+    said = [f"{len(servers)} server{'s' * (len(servers) > 1)} of one model behind {listen}."]
     if retries_posts:
-        said += [
+        said.append(
             "A server dies: a request that was sent to it and got no answer yet is sent to another one. THE RISK: the "
             "same request may run twice, and more often with more servers. What it caused outside of vLLM may then "
             "have happened twice, and a request that makes servers fail is carried from one to the next. An answer "
             "that has begun (its header counts) is never sent again: it is cut off."
-        ]
+        )
     else:
-        said += [
+        said.append(
             "A server dies: every request that it holds at that moment is lost, and no other. One without an answer "
             "gets status 502; an answer that has begun is cut off. Requests that come later go to the others, those "
             "included that were offered to the dead server first and could not connect. The client may ask again."
-        ]
+        )
     if any(not one.is_address for one in servers):
         said.append("Names are looked up once, when nginx starts or reloads.")
     if listen.host not in _PROTECTED:
@@ -192,12 +196,15 @@ def _server(listen: Server, *, retries_posts: bool, timeout_s: int, upload_mib: 
         "proxy_ignore_client_abort off;",
         f"proxy_next_upstream {retried};",
         "",
-        *_comment("200 as long as one server is well; an engine that died answers 503, and the next one is asked."),
+        *_comment(
+            "200 as long as one server is well. One whose engine died answers 503: the next is asked, and the "
+            "failed one is left out for a while. Asked every few seconds, this finds such a server before requests do."
+        ),
         "location = /health {",
         *_indented(
             [
                 "access_log off;",
-                "proxy_read_timeout 5s;",
+                "proxy_read_timeout 10s;",
                 "proxy_next_upstream error timeout http_500 http_502 http_503 http_504;",
                 "proxy_pass http://vllm;",
             ]

@@ -1,4 +1,4 @@
-"""A start's memory, card by card: what each part takes, what is left for the KV cache, and what the cache then holds."""
+"""A start's memory, card by card: what each part takes, what is left for the KV cache, and what that holds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_runbooks.planning import costs
 from vllm_runbooks.planning.encoder_profile import EncoderProfile, profile
@@ -120,12 +120,6 @@ class Budget:
         return Band(low, expected, high)
 
 
-def _device_wide(total: Band, settings: Settings) -> Band:
-    """What the utilisation allows of a card."""
-    low, expected, high = (ceil(side * settings.utilization) for side in total)
-    return Band(low, expected, high)
-
-
 def _summed(terms: Sequence[Term]) -> Band | None:
     total = NOTHING
     for term in terms:
@@ -186,74 +180,84 @@ def _cache(model: Subject, settings: Settings, device: Device) -> tuple[KvPool |
     return _pool(model, asked, demand, settings.version, mixes_groups=settings.mixes_groups)
 
 
+class _Loading(NamedTuple):
+    """What decides how the weights lie."""
+
+    ranks: Ranks
+    release: tuple[int, ...]
+    dtype: str
+    quantization: str | None
+    capability: tuple[int, int] | None
+    tokens: int
+    with_mtp: bool
+    encoder_off: bool
+    offloaded: int
+    """Bytes on the host instead."""
+
+
 @lru_cache(maxsize=_KEPT_POOLS)
-def _weights(
-    model: Subject,
-    ranks: Ranks,
-    release: tuple[int, ...],
-    dtype: str,
-    quantization: str | None,
-    capability: tuple[int, int] | None,
-    tokens: int,
-    draft_layers: int,
-    encoder_off: bool,  # noqa: FBT001 - a key of the cache
-    offloaded: int,
-) -> tuple[Term, ...]:
+def _weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
     """What each stage loads."""
     loaded = load(
         model.stock,
-        ranks,
-        release=release,
-        dtype=dtype,
-        quantization=quantization,
-        capability=capability,
-        tokens=tokens,
-        with_mtp=draft_layers > 0,
-        encoder_off=encoder_off,
+        how.ranks,
+        release=how.release,
+        dtype=how.dtype,
+        quantization=how.quantization,
+        capability=how.capability,
+        tokens=how.tokens,
+        with_mtp=how.with_mtp,
+        encoder_off=how.encoder_off,
     )
     if loaded is None:
-        missing = ", ".join(model.stock.missing) or f"how {quantization} stores its weights"
-        return (Term("weights", None, f"not known: {missing}"),) * ranks.pipeline
+        missing = ", ".join(model.stock.missing) or f"how {how.quantization} stores its weights"
+        return (Term("weights", None, f"not known: {missing}"),) * how.ranks.pipeline
     said = f"configuration ({model.source})" if model.source else "configuration"
     terms = []
     for stage in loaded:
-        sides = Band(*(max(0, side - offloaded) for side in (stage.low, stage.expected, stage.high)))
+        sides = Band(*(max(0, side - how.offloaded) for side in (stage.low, stage.expected, stage.high)))
         terms.append(Term("weights", sides, "; ".join((said, *stage.reasons))))
     return tuple(terms)
 
 
-def _beyond(text: Term, profiled: EncoderProfile | None, reason: str) -> Term:
+def _beyond(text: Term, profiled: EncoderProfile) -> Term:
     """What the encoder's profiling adds to the peak of the text: its own is past by then, what it put out is kept."""
-    if profiled is None:
-        return Term("encoder", None, reason)
     if text.band is None:
         return Term("encoder", None, "not known, as the activation is not")
-    added = [
-        max(peak - words, kept)
-        for peak, words, kept in zip(profiled.peak, reversed(text.band), (profiled.kept,) * 3, strict=True)
-    ]
+    low, expected, high = (
+        max(peak - words, profiled.kept) for peak, words in zip(profiled.peak, reversed(text.band), strict=True)
+    )
     middle = max(profiled.peak.expected - text.band.expected, profiled.kept)
-    return Term("encoder", Band(max(added[0], 0), max(middle, 0), max(added[2], 0)), profiled.source)
+    del expected
+    said = f"{profiled.items} {profiled.modality} of {profiled.tokens:,} tokens; {profiled.source}"
+    return Term("encoder", Band(min(low, middle), middle, max(high, middle)), said)
 
 
 def _terms(
-    model: Subject, settings: Settings, device: Device, stage: int, *, is_first: bool, nodes: int, estimates: bool | None
+    model: Subject,
+    settings: Settings,
+    device: Device,
+    stage: int,
+    *,
+    is_first: bool,
+    nodes: int,
+    estimates: bool | None,
 ) -> tuple[tuple[Term, ...], Term, EncoderProfile | None]:
-    """The parts of one card in the order in which a start takes them, what capturing takes, and the encoder's profile."""
+    """One card's parts in the order in which a start takes them, what capturing takes, and the encoder's profile."""
     ranks = settings.ranks
     is_last = stage == ranks.pipeline - 1
-    weights = _weights(
-        model,
+    how = _Loading(
         ranks,
         settings.key,
         settings.dtype,
         settings.quantization,
         device.capability,
         settings.batched_tokens,
-        settings.draft_layers,
+        settings.draft_layers > 0,
         settings.language_only or _is_off(settings),
         settings.cpu_offload_bytes,
-    )[stage]
+    )
+    weights = _weights(model, how)[stage]
     text = costs.activation(
         model.shape,
         settings,
@@ -263,16 +267,17 @@ def _terms(
         capability=device.capability,
     )
     terms = [weights, text]
-    found: EncoderProfile | None = None
-    if model.shape.encoders is None or model.shape.encoders:
-        profiled = profile(model.shape, settings, config=model.config)
-        found = profiled if isinstance(profiled, EncoderProfile) else None
-        terms.append(_beyond(text, found, "" if isinstance(profiled, EncoderProfile) else profiled))
-    terms.append(costs.non_torch(settings, capability=device.capability))
-    if ranks.tensor * ranks.pipeline > 1:
-        terms.append(costs.communication(settings, interconnect=device.interconnect, nodes=nodes))
+    found = profile(model.shape, settings, config=model.config, is_first=stage == 0)
+    if isinstance(found, EncoderProfile):
+        terms.append(_beyond(text, found))
+    elif model.shape.encoders != ():
+        terms.append(Term("encoder", NOTHING if found.is_known else None, found.reason))
+    terms.append(costs.non_torch(settings))
+    if ranks.tensor * ranks.pipeline * ranks.data > 1:
+        terms.append(costs.communication(settings, device.interconnect, nodes, capability=device.capability))
     terms.append(costs.graphs_reserved(model.shape, settings, is_estimated=estimates))
-    return tuple(terms), costs.graphs_captured(model.shape, settings), found
+    captured = costs.graphs_captured(model.shape, settings)
+    return tuple(terms), captured, found if isinstance(found, EncoderProfile) else None
 
 
 def _is_off(settings: Settings) -> bool:
@@ -295,33 +300,182 @@ def budget(
     nodes = len({device.node for device in devices})
     estimates = _estimates(environment or {})
     groups, refused, why = _cache(model, settings, devices[0])
-    limits = [*settings.limits, *([why] if why else []), *(f"not known: {name}" for name in settings.missing)]
-    made: dict[tuple[int, Device, bool], tuple[tuple[Term, ...], Term, EncoderProfile | None]] = {}
+    problems = _Problems()
+    for said in settings.limits:
+        problems.add(False, said)
+    for name in settings.missing:
+        problems.add(None, f"not known: {name}")
+    if why:
+        problems.add(refused, why)
+    made: dict[tuple[int, Device, bool], _Card] = {}
     found: list[RankBudget] = []
     encoder: EncoderProfile | None = None
     for rank, device in enumerate(devices):
         stage = rank // ranks.tensor % ranks.pipeline
         key = (stage, device, rank % ranks.tensor == 0)
         if key not in made:
-            made[key] = _terms(
-                model, settings, device, stage, is_first=key[2], nodes=nodes, estimates=estimates
-            )
-        terms, captured, profiled = made[key]
-        encoder = encoder or profiled
-        requested = _allowed(device.total, settings.utilization)
-        used = _summed(terms)
-        available = requested.less(used) if requested is not None and used is not None else None
+            parts = _terms(model, settings, device, stage, is_first=key[2], nodes=nodes, estimates=estimates)
+            made[key] = _Card(settings, device, stage, parts, groups)
+            made[key].judge(problems)
+        card = made[key]
+        encoder = encoder or card.encoder
+        found.append(
+            RankBudget(rank, stage, device, card.terms, card.requested, card.available, card.captured, card.fits)
+        )
+    fits: bool | None = problems.verdict
+    return Budget(settings, tuple(found), groups, encoder, fits, problems.said)
+
+
+class _Problems:
+    """What keeps a start from being sure to succeed, what is certain to stop it first."""
+
+    def __init__(self) -> None:
+        self.fatal: dict[str, None] = {}
+        self.open: dict[str, None] = {}
+
+    def add(self, fits: bool | None, said: str) -> None:  # noqa: FBT001 - the verdict that the sentence explains
+        """Add a sentence: of a refusal (False), or of what is not sure (None)."""
+        (self.fatal if fits is False else self.open)[said] = None
+
+    @property
+    def verdict(self) -> bool | None:
+        return False if self.fatal else None if self.open else True
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        return (*self.fatal, *self.open)
+
+
+class _Card:
+    """One card with its terms, and what follows from them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        device: Device,
+        stage: int,
+        made: tuple[tuple[Term, ...], Term, EncoderProfile | None],
+        groups: KvPool | None,
+    ) -> None:
+        self.settings, self.device, self.stage, self.groups = settings, device, stage, groups
+        self.terms, self.captured, self.encoder = made
+        self.requested = _allowed(device.total, settings.utilization)
+        used = _summed(self.terms)
+        self.available = self.requested.less(used) if self.requested is not None and used is not None else None
         if settings.cache_bytes is not None:
-            available = Band(*(settings.cache_bytes,) * 3)
-        fits = _fits(groups, stage, available)
-        found.append(RankBudget(rank, stage, device, terms, requested, available, captured, fits))
-        if rank < ranks.tensor * ranks.pipeline:
-            limits += [said for said in _overruns(found[-1], encoder) if said not in limits]
-    judged = [rank.fits for rank in found]
-    fits: bool | None = False if refused is False or settings.limits or False in judged or any(map(_bursts, found)) else True
-    if fits and (None in judged or groups is None or settings.missing):
-        fits = None
-    return Budget(settings, tuple(found), groups, encoder, fits, tuple(dict.fromkeys(limits)))
+            self.available = Band(*(settings.cache_bytes,) * 3)
+        self.fits: bool | None = None
+
+    def judge(self, problems: _Problems) -> None:
+        """Whether the card goes through the start; says what stops it."""
+        mine = _Problems()
+        for term in self.terms:
+            if term.band is None:
+                mine.add(None, f"{term.name.replace('_', ' ')}: {term.source}")
+        if self.device.total is None:
+            mine.add(None, f"the memory of {self.device.name} is not known: {self.device.total_source}")
+        else:
+            self._judge_profile(mine, self.device.total)
+        self._judge_cache(mine)
+        self.fits = mine.verdict
+        for said in mine.fatal:
+            problems.add(False, said)
+        for said in mine.open:
+            problems.add(None, said)
+
+    def _band(self, name: str) -> Band:
+        return next((term.band for term in self.terms if term.name == name and term.band is not None), NOTHING)
+
+    def _judge_profile(self, mine: _Problems, total: Band) -> None:
+        """Whether loading and profiling stay within the whole card: no utilisation bounds them."""
+        context = costs.context(total.expected).band or NOTHING
+        left = total.less(context).less(self._band("weights")).less(self._band("communication"))
+        name = self.device.name
+        if left.expected < 0:
+            mine.add(
+                False,
+                f"the weights do not fit: {_gib(self._band('weights').expected)} of {_gib(total.expected)} on {name}",
+            )
+            return
+        if self.requested is not None and costs.checks_free(self.settings) and self.settings.cache_bytes is None:
+            free = total.less(context)
+            if self.requested.expected > free.expected:
+                mine.add(
+                    False,
+                    f"utilisation {self.settings.utilization:g} asks for {_gib(self.requested.expected)}, an idle "
+                    f"{name} has about {_gib(free.expected)} free: the start ends at its check of free memory",
+                )
+        text = self._band("activation")
+        if text.expected > left.expected:
+            mine.add(
+                False,
+                f"profiling runs out of memory: it takes {_gib(text.expected)} beside the weights, "
+                f"{_gib(left.expected)} are left on {name}; lower max_num_seqs or max_num_batched_tokens",
+            )
+        if self.encoder is not None:
+            self._judge_encoder(mine, self.encoder, left)
+        reach = (self.requested or NOTHING).plus(self.captured.band or NOTHING)
+        if self.available is not None and self.available.expected > 0 and self.settings.cache_bytes is None:
+            over = reach.expected + context.expected - total.expected
+            if over > 0:
+                mine.add(
+                    None,
+                    f"capturing CUDA graphs takes {_gib((self.captured.band or NOTHING).expected)} beyond what "
+                    f"utilisation {self.settings.utilization:g} counts: {_gib(over)} more than {name} has left",
+                )
+
+    def _judge_encoder(self, mine: _Problems, encoder: EncoderProfile, left: Band) -> None:
+        """Whether the allocator finds room for every tensor of the encoder's profile, gaps between blocks counted."""
+        shares = costs.FRAGMENTED
+        worst, middle = (
+            encoder.refused(int(room / (1 + share))) for room, share in zip(left[:2], shares[:0:-1], strict=True)
+        )
+        step = middle or worst
+        if step is None:
+            return
+        size = -(-step.size // _MIB_ROUNDED) * _MIB_ROUNDED if step.size > _MIB_ROUNDED else step.size
+        mine.add(
+            False if middle is not None else None,
+            f"profiling {encoder.items} {encoder.modality} of {encoder.tokens:,} tokens "
+            f"{'runs' if middle is not None else 'may run'} out of memory before the cache is sized, whatever the "
+            f"utilisation: its {step.what} takes {size / 2**20:.2f} MiB, {_gib(step.live)} in all "
+            f"beside {_gib(self._band('weights').expected)} of weights on {self.device.name} "
+            f"({_gib(left.expected)} left); limit {encoder.modality}s: --limit-mm-per-prompt "
+            f"'{{\"{encoder.modality}\": 0}}'",
+        )
+
+    def _judge_cache(self, mine: _Problems) -> None:
+        """Whether one request of the longest length finds room in what is left for the cache."""
+        if self.groups is None or self.available is None:
+            return
+        size = self.groups.bytes_per_block[self.stage] if self.groups.rules.sets_aside else 0
+        need = self.groups.needed_bytes()[self.stage] + size
+        low, expected, high = self.available
+        if low >= need or (self.settings.is_length_fitted and low > size):
+            return
+        length = self.settings.max_model_len
+        if expected < need:
+            may = f"; on the favourable side there are {_gib(high)}" if high >= need else ""
+            said = (
+                f"nothing is left for the KV cache ({_gib(expected)})"
+                if expected <= 0
+                else f"the KV cache is too small: {_gib(expected)} left, {_gib(need)} needed"
+            )
+            mine.add(False, f"{said} for one request of {length:,} tokens on {self.device.name}{may}")
+        else:
+            mine.add(
+                None,
+                f"too close to be sure: one request of {length:,} tokens needs {_gib(need)}, {_gib(expected)} are "
+                f"expected on {self.device.name}, {_gib(low)} at least",
+            )
+
+
+_MIB_ROUNDED = 2 * 2**20
+"""What PyTorch's allocator rounds a large block up to (c10/cuda/CUDACachingAllocator.cpp, kRoundLarge)."""
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.2f} GiB"
 
 
 def _estimates(environment: Mapping[str, str]) -> bool | None:
@@ -332,13 +486,3 @@ def _estimates(environment: Mapping[str, str]) -> bool | None:
 
 def _allowed(total: Band | None, utilization: float) -> Band | None:
     return None if total is None else Band(*(ceil(side * utilization) for side in total))
-
-
-def _fits(groups: KvPool | None, stage: int, available: Band | None) -> bool | None:
-    """Whether one request of the longest length has room on a card of a stage; None: not known, or too close."""
-    if groups is None or available is None:
-        return None
-    size = groups.bytes_per_block[stage] if groups.rules.sets_aside else 0
-    need = groups.needed_bytes()[stage]
-    low, _, high = (side - size >= need for side in available)
-    return low if low == high else None

@@ -1,0 +1,379 @@
+"""A layout of cards as servers that can be started: one deployment per instance, and files for all of a host.
+
+Every instance is complete in itself: its command names its cards, its port and its sizes. So each can be checked alone,
+and what is written for a host is nothing but its instances beside each other.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vllm_runbooks.deployment import (
+    Deployment,
+    RefusedError,
+    references,
+    to_compose,
+    to_shell,
+    to_systemd,
+    yaml_quoted,
+)
+from vllm_runbooks.documents import gpus
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.options import Option, ReleaseData, inner_type
+from vllm_runbooks.records import Edit
+
+FIRST_PORT = 8000
+_LAST_PORT = 65535
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what is told, not what is bound
+_DEVICE = re.compile(r"\d{1,4}\Z|(?:GPU|MIG)-[0-9a-fA-F-]{8,80}\Z", re.ASCII)
+"""A card's number, or its UUID as nvidia-smi prints it."""
+_PLACED = frozenset(
+    {
+        *("model", "model_tag", "host", "port", "tensor_parallel_size", "pipeline_parallel_size"),
+        *("data_parallel_size", "nnodes", "node_rank", "master_addr", "master_port", "headless"),
+    }
+)
+"""Arguments that follow from the layout and the place."""
+_HOSTNAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?\Z", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Host:
+    """Cards of one host."""
+
+    devices: tuple[str, ...]
+    """Numbers as nvidia-smi counts them, or UUIDs."""
+    node: str | None = None
+    """Its name, by which the other hosts reach it; None: the only one."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """How one instance is split over cards."""
+
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    """Copies of the weights within one server."""
+
+    @property
+    def cards(self) -> int:
+        """Cards of one instance."""
+        return self.tp * self.pp * self.dp
+
+    @property
+    def flags(self) -> dict[str, int]:
+        """The arguments that say it, without those that every release has as default."""
+        sizes = {"tensor_parallel_size": self.tp, "pipeline_parallel_size": self.pp, "data_parallel_size": self.dp}
+        return {dest: size for dest, size in sizes.items() if size > 1}
+
+
+@dataclass(frozen=True)
+class Part:
+    """What runs on one host for one instance."""
+
+    instance: int
+    """From 0."""
+    node: str | None
+    port: int
+    """Where the instance serves, on its first host."""
+    deployment: Deployment
+    """With CUDA_VISIBLE_DEVICES, for a start outside of a container."""
+    serves: bool
+    """Whether requests go here: the other hosts of an instance only compute."""
+    unwritten: tuple[str, ...] = ()
+    """What has to be done besides, a sentence each."""
+
+    @property
+    def name(self) -> str:
+        """Of its service, unit and log file."""
+        return self.deployment.name
+
+
+def instances(
+    model: str,
+    release: ReleaseData,
+    hosts: Sequence[Host],
+    *,
+    replicas: int = 1,
+    split: Split = Split(),
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str | None] | None = None,
+    first_port: int = FIRST_PORT,
+    address: str | None = None,
+) -> tuple[Part, ...]:
+    """The servers of a layout, host by host in the order in which cards are taken.
+
+    An instance stays on one host where it fits on one; the others take cards of several, in order. With one host a
+    server listens to this machine alone, behind a proxy there; with several by the host's name, and needs a key.
+
+    Args:
+        model: Name or path.
+        release: Whose options are used; nothing is written that it does not know.
+        hosts: The cards that there are.
+        replicas: Instances.
+        split: Of each of them.
+        flags: Further arguments, by argparse destination; what follows from the layout is not taken from here.
+        environment: Further variables; None stands for one that is set where it is started.
+        first_port: The first instance's; the others have those after it.
+        address: Where servers listen, instead.
+
+    Raises:
+        InputError: The cards do not suffice, a card or port is none, or the release has no such option.
+    """
+    _check(hosts, replicas, split, first_port)
+    is_local = len(hosts) == 1
+    variables = {**({} if is_local else {"VLLM_API_KEY": None}), **(environment or {})}
+    common = {dest: value for dest, value in (flags or {}).items() if dest not in _PLACED}
+    made: list[Part] = []
+    for number, taken in enumerate(_taken(hosts, replicas, split)):
+        port = first_port + number
+        spread, unwritten = _spread(taken, split, release, number)
+        for at, host in enumerate(taken):
+            if at and not spread:
+                break
+            listens = address or ("127.0.0.1" if is_local else host.node)
+            own = {"host": listens, "port": port} if not at else {}
+            placed = {**own, **split.flags, **(spread[at] if spread else {}), **common}
+            is_joined = len(taken) > 1 and not spread
+            if is_joined:
+                placed["distributed_executor_backend"] = "ray"
+            # Ray hands out the cards that each host of its cluster was started with.
+            devices = None if is_joined else host.devices
+            one = _deployment(model, release, placed, variables, devices=devices, name=f"vllm-{port}")
+            said = unwritten if is_local or address else (*unwritten, _resolves(str(host.node)))
+            made.append(Part(number, host.node, port, one, serves=at == 0, unwritten=said))
+    return tuple(made)
+
+
+def _check(hosts: Sequence[Host], replicas: int, split: Split, first_port: int) -> None:
+    """Refuse what cannot be laid out.
+
+    Raises:
+        InputError: as `instances`.
+    """
+    if min(replicas, split.tp, split.pp, split.dp) < 1:
+        raise InputError("replicas and parallel sizes are 1 at least")
+    if not 0 < first_port <= first_port + replicas - 1 <= _LAST_PORT:
+        raise InputError(f"{replicas} ports from {first_port} are not there; the last is {_LAST_PORT}")
+    for host in hosts:
+        wrong = next((one for one in host.devices if not _DEVICE.match(one)), None)
+        if wrong is not None:
+            raise InputError(f"{wrong[:80]!r} is no card; give its number or UUID as nvidia-smi prints them")
+        if len(set(host.devices)) < len(host.devices):
+            raise InputError(f"a card of {host.node or 'the host'} is given twice")
+        if host.node is not None and not _HOSTNAME.match(host.node):
+            raise InputError(f"{host.node[:80]!r} is no name of a host")
+    nodes = [host.node for host in hosts]
+    if len(nodes) > 1 and (None in nodes or len(set(nodes)) < len(nodes)):
+        raise InputError("several hosts need a name each")
+
+
+def _taken(hosts: Sequence[Host], replicas: int, split: Split) -> list[list[Host]]:
+    """The cards of each instance, by host.
+
+    Raises:
+        InputError: There are too few.
+    """
+    left = [list(host.devices) for host in hosts]
+    found: list[list[Host]] = []
+    for _ in range(replicas):
+        need = split.cards
+        one = next((at for at, devices in enumerate(left) if len(devices) >= need), None)
+        order = range(len(hosts)) if one is None else [one]
+        if sum(len(left[at]) for at in order) < need:
+            total = sum(len(host.devices) for host in hosts)
+            raise InputError(f"{replicas} x {split.cards} cards are needed, and {total} are there")
+        taken: list[Host] = []
+        for at in order:
+            own, left[at] = left[at][:need], left[at][need:]
+            need -= len(own)
+            if own:
+                taken.append(Host(tuple(own), hosts[at].node))
+        found.append(taken)
+    return found
+
+
+def _spread(
+    taken: Sequence[Host], split: Split, release: ReleaseData, number: int
+) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """The arguments of each host of an instance, and what is not written; no arguments where Ray has to join them."""
+    if len(taken) == 1:
+        return [], ()
+    names = ", ".join(str(host.node) for host in taken)
+    is_even = len({len(host.devices) for host in taken}) == 1
+    if split.dp == 1 and is_even and {"nnodes", "headless"} <= release.by_dest.keys():
+        first = str(taken[0].node)
+        many = {"nnodes": len(taken), "master_addr": first}
+        if number:
+            default = release.by_dest["master_port"].default
+            many["master_port"] = (default if isinstance(default, int) else 29501) + number
+        said = (
+            f"Start the parts of this instance on {names} at about the same time: each waits for the others.",
+            "Where hosts have several networks, set VLLM_HOST_IP and NCCL_SOCKET_IFNAME on each.",
+        )
+        heads: list[dict[str, Any]] = [{**many, "node_rank": at} for at in range(len(taken))]
+        return [heads[0], *({**one, "headless": True} for one in heads[1:])], said
+    why = "" if split.dp == 1 else " with data parallelism"
+    joined = (
+        f"This instance{why} takes cards of {names}: join these hosts to one Ray cluster before it is started, with "
+        "as many cards of each as stand here; how Ray is started is not written."
+    )
+    return [], (joined, *(f"{host.node}: cards {', '.join(host.devices)}." for host in taken))
+
+
+def _resolves(node: str) -> str:
+    return f"{node} has to resolve, on every host and on itself, to the address by which the others reach it."
+
+
+def _deployment(
+    model: str,
+    release: ReleaseData,
+    flags: Mapping[str, Any],
+    environment: Mapping[str, str | None],
+    *,
+    devices: tuple[str, ...] | None,
+    name: str,
+) -> Deployment:
+    """A server as this release takes it.
+
+    Raises:
+        InputError: The release has no such option.
+    """
+    # In this order CUDA counts as nvidia-smi does.
+    seen = {} if devices is None else {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(devices)}
+    made = Deployment(
+        entry="serve",
+        words=(),
+        environment=tuple({**environment, **seen}.items()),
+        gpus=devices,
+        name=name,
+        release=release.asked,
+    )
+    for dest, value in [("model", model), *flags.items()]:
+        try:
+            made = made.edited([Edit("set", dest, _as_read(value, release.by_dest.get(dest)))], release)
+        except RefusedError:
+            raise InputError(f"vLLM {release.asked} has no --{dest.replace('_', '-')}") from None
+    return made
+
+
+def _as_read(value: Any, option: Option | None) -> Any:
+    """A value in the form that this release's option reads where that is not JSON."""
+    if option is not None and isinstance(value, Mapping) and inner_type(option.type) == "int_pairs":
+        return ",".join(f"{key}={number}" for key, number in value.items())
+    return value
+
+
+# Writing: each file holds the instances of one host
+
+
+def shell(parts: Sequence[Part]) -> str:
+    """A script that starts the instances of one host, waits for all of them and ends them when it is ended."""
+    _check_one_host(parts)
+    lines = [
+        "#!/usr/bin/env bash",
+        f"# {_title(parts)}. Each writes a log of its own; ending this script ends them all.",
+        "set -u",
+    ]
+    needed = list(dict.fromkeys(name for part in parts for name in references(part.deployment)))
+    if needed:
+        lines.append(f"# To be set before: {', '.join(needed)}.")
+    for part in parts:
+        lines += ["", *(f"# {one}" for one in part.unwritten), *_started(part)]
+    lines += [
+        "",
+        "trap 'kill $(jobs -p) 2>/dev/null; wait' INT TERM",
+        "wait",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _started(part: Part) -> list[str]:
+    """One instance in the background: what it alone has of the environment stands in front of its command."""
+    handed = [name for name, value in part.deployment.environment if value is None]
+    set_here = tuple(pair for pair in part.deployment.environment if pair[1] is not None)
+    own = [f"{name}={shlex.quote(value)} \\" for name, value in set_here if value is not None]
+    command = to_shell(replace(part.deployment, environment=())).rstrip("\n")
+    exports = [f'export {name}="${{{name}:?}}"' for name in handed]
+    return [*exports, *own, f"{command} >{shlex.quote(f'{part.name}.log')} 2>&1 &"]
+
+
+def compose(parts: Sequence[Part]) -> str:
+    """A compose file with a service for each instance of one host.
+
+    They share the host's network: a server listens exactly where it does outside of a container, and a proxy on the
+    host reaches it without a published port. The image's Python asks for the health, since it is there for certain.
+
+    Raises:
+        InputError: No image of this release is published.
+    """
+    _check_one_host(parts)
+    lines = [f"# {_title(parts)}."]
+    lines += [f"# {one}" for part in parts for one in part.unwritten]
+    lines.append("services:")
+    for part in parts:
+        kept = tuple(pair for pair in part.deployment.environment if pair[0] not in _OF_CARDS)
+        text = to_compose(replace(part.deployment, environment=kept))
+        port = str(part.port if part.serves else FIRST_PORT)
+        published = f'    ports:\n      - "{port}:{port}"\n'
+        lines += text.removeprefix("services:\n").replace(published, "    network_mode: host\n", 1).rstrip().split("\n")
+        lines += ["    restart: on-failure", *(_health(part) if part.serves else ())]
+    return "\n".join(lines) + "\n"
+
+
+_OF_CARDS = frozenset({*gpus.VARIABLES, "CUDA_DEVICE_ORDER"})
+"""Variables that a container which is given cards does not need: it counts them anew."""
+
+
+def _health(part: Part) -> list[str]:
+    asked = f"http://{_asked_at(part)}:{part.port}/health"
+    program = f"import urllib.request; urllib.request.urlopen('{asked}', timeout=10)"
+    test = ", ".join(yaml_quoted(word) for word in ("CMD", "python3", "-c", program))
+    return [
+        "    healthcheck:",
+        f"      test: [{test}]",
+        "      interval: 15s",
+        "      timeout: 15s",
+        "      retries: 4",
+        "      # Loading, compiling and capturing: a failure counts only afterwards.",
+        "      start_period: 30m",
+    ]
+
+
+def _asked_at(part: Part) -> str:
+    """Where the host itself reaches a server."""
+    words = part.deployment.words
+    host = words[words.index("--host") + 1] if "--host" in words else None
+    if host in (None, *_EVERYWHERE):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in str(host) else str(host)
+
+
+def systemd(parts: Sequence[Part]) -> dict[str, str]:
+    """A unit for each instance of one host, by file name.
+
+    Not a template unit with a file of variables for each: there the command would be complete in no file, and nothing
+    could be said about it before it runs.
+    """
+    _check_one_host(parts)
+    return {
+        f"{part.name}.service": "".join(f"# {one}\n" for one in part.unwritten) + to_systemd(part.deployment)
+        for part in parts
+    }
+
+
+def _check_one_host(parts: Sequence[Part]) -> None:
+    if not parts or len({part.node for part in parts}) > 1:
+        raise InputError("a file is for the instances of one host; give those of one")
+
+
+def _title(parts: Sequence[Part]) -> str:
+    node = f" on {parts[0].node}" if parts[0].node else ""
+    ports = [str(part.port) for part in parts if part.serves]
+    served = f", port{'s' * (len(ports) > 1)} {', '.join(ports)}" if ports else ""
+    return f"{len(parts)} instance{'s' * (len(parts) > 1)} of vLLM{node}{served}"
