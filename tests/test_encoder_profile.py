@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from vllm_runbooks.planning.terms import GIB
 from vllm_runbooks.planning.weights import Ranks
 
 MIB = 2**20
+CATALOG = Path(__file__).parents[1] / "catalog" / "models"
 
 QWEN2_5_VISION: dict[str, Any] = {
     "depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16, "in_chans": 3,
@@ -110,8 +112,8 @@ def test_the_failed_start_of_autoglm_phone_is_reproduced_to_the_byte() -> None:
     failed = found.refused(found.peak.expected - 1)
     assert failed is not None
     assert (failed.what, failed.size) == ("SiluAndMul's output", 698 * MIB)
-    # 22.08 GiB were allocated by then: 19.17 of weights, 0.1 of buffers, and the encoder's.
-    assert (failed.live - 89304 * 4096 * 2) / GIB == pytest.approx(22.08 - 19.17 - 0.1, abs=0.05)
+    # 22.08 GiB were allocated by then: 19.23 of weights in vLLM's layout, buffers, and the encoder's.
+    assert (failed.live - 89304 * 4096 * 2) / GIB == pytest.approx(22.08 - 19.23, abs=0.1)
 
 
 def test_without_videos_the_same_start_needs_a_sixth() -> None:
@@ -224,25 +226,27 @@ def test_the_older_engine_stays_within_the_band(row: str) -> None:
 
 
 PEAKS = """
-qwen2.5-vl-7b True  15372
-qwen2.5-vl-7b False 17932
-qwen2-vl-7b   True  20312
+qwen2.5-vl-7b True  15276
+qwen2.5-vl-7b False 17836
+qwen2-vl-7b   True  20376
+qwen3-vl-8b   True  18432
 glm-4.1v-9b   False 19608
 gemma-3-27b   True  13804
 """
 """Model, whether norms are fused, values for each patch at the peak of a layer.
 
-Traced in vLLM 0.16.0's towers on a CPU: the sum of all tensors of 200 values or more for each patch that are alive.
+Traced in vLLM 0.16.0's towers: the sum of all tensors of 200 values or more for each patch that are alive, with the
+outputs of all three taps of Qwen 3.
 """
 
 
 @pytest.mark.parametrize("row", PEAKS.strip().splitlines())
 def test_the_tensors_of_a_layer_add_up_to_what_its_code_holds(row: str) -> None:
-    """Expected peaks are those of the towers' own code within 3 %."""
+    """Expected peaks are those of the towers' own code."""
     name, fused, values = row.split()
     settings = start("0.16.0", 32768, 4096, items={"video": 0}, is_eager=fused == "True")
     found = profiled(name, settings)
-    assert found.peak.expected / (found.items * found.patches * 2) == pytest.approx(int(values), rel=0.03)
+    assert found.peak.expected / (found.items * found.patches * 2) == pytest.approx(int(values), rel=1e-4)
 
 
 def test_cards_that_share_a_layer_hold_less_than_with_the_tower_whole() -> None:
@@ -319,20 +323,38 @@ def test_sizes_are_rounded_as_the_allocator_does(size: int, asked: int) -> None:
     assert rounded(size) == asked
 
 
-def test_the_models_of_the_catalog_have_their_sizes() -> None:
-    """Every Qwen-VL, GLM-V and Gemma of the catalog whose file has its tower gets a profile."""
-    wanted = ("AutoGLM-Phone-9B", "Qwen2.5-VL-7B-Instruct", "Qwen3-VL-8B-Instruct", "gemma-3-27b-it", "gemma-4-31B-it")
-    found = {}
-    for model in spec_files.models():
-        name = model.id.rpartition("/")[2]
-        if name in wanted:
-            told = model.config
-            found[name] = type(profile(shape(told), start("0.19.0", 8192, 8192), config=told))
-    assert found == dict.fromkeys(wanted, EncoderProfile)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "zai-org/AutoGLM-Phone-9B", "Qwen/Qwen2-VL-7B-Instruct", "Qwen/Qwen2.5-VL-7B-Instruct",
+        "Qwen/Qwen3-VL-8B-Instruct", "google/gemma-3-27b-it", "google/gemma-4-31B-it",
+    ],
+)  # fmt: skip
+def test_the_models_of_the_catalog_have_their_sizes(name: str) -> None:
+    """A family's models in the catalog have a file that says enough of their tower."""
+    file = spec_files.read_spec(CATALOG / f"{name}.yaml", name, "model")
+    found = profile(shape(file.config), start("0.19.0", 8192, 8192), config=file.config)
+    assert isinstance(found, EncoderProfile)
 
 
+@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize("junk", [None, 0, -1, True, 1.5, "14", [14], {}, 10**12])
+def test_a_damaged_tower_never_raises(name: str, junk: Any) -> None:
+    """Whatever a field of the tower holds, a profile comes back or what is missing."""
+    for field in config(name)["vision_config"]:
+        told = config(name) | {"vision_config": config(name)["vision_config"] | {field: junk}}
+        for settings in (PHONE, start("0.32.0", 4096, 2048, processor={"max_pixels": junk, "size": junk})):
+            found = profile(shape(told), settings, config=told)
+            assert isinstance(found, Unprofiled) or found.peak.low <= found.peak.expected <= found.peak.high
+
+
+@pytest.mark.benchmark
 def test_asking_again_takes_no_time() -> None:
     """A plan asks for many settings of one model."""
     model, settings = shape(config("qwen2.5-vl-7b")), start("0.16.0", 128000, 8192)
-    profile(model, settings, config=config("qwen2.5-vl-7b"))
-    assert seconds(lambda: profile(model, settings, config=config("qwen2.5-vl-7b"))) < 50e-6
+
+    def ask(_: str) -> None:
+        for _each in range(100):
+            profile(model, settings, config=config("qwen2.5-vl-7b"))
+
+    assert seconds(ask, "") / 100 < 50e-6

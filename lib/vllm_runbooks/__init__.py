@@ -15,10 +15,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vllm_runbooks import issue_views, render
+    from vllm_runbooks import issue_views, plan_views, render
     from vllm_runbooks.checking import judge_commands, lint_commands, migrate_commands, shown
     from vllm_runbooks.errors import InputError, RunbooksError, VerdictFailed
     from vllm_runbooks.notebook import conclude
+    from vllm_runbooks.planner import find_plan, plan_layouts, plan_model
     from vllm_runbooks.session import diagnose, judge, judge_claims, load, paste, read
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "VerdictFailed",
     "conclude",
     "diagnose",
+    "find_plan",
     "issue_views",
     "judge",
     "judge_claims",
@@ -35,6 +37,9 @@ __all__ = [
     "load",
     "migrate_commands",
     "paste",
+    "plan_layouts",
+    "plan_model",
+    "plan_views",
     "read",
     "render",
     "shown",
@@ -42,15 +47,16 @@ __all__ = [
 
 _HOME = {
     "InputError": "errors", "RunbooksError": "errors", "VerdictFailed": "errors", "conclude": "notebook",
-    "diagnose": "session", "judge": "session", "judge_claims": "session", "judge_commands": "checking",
+    "diagnose": "session", "find_plan": "planner", "judge": "session", "judge_claims": "session", "judge_commands": "checking",
     "lint_commands": "checking", "load": "session", "migrate_commands": "checking", "paste": "session",
+    "plan_layouts": "planner", "plan_model": "planner",
     "read": "session", "shown": "checking",
 }  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name's module when it is first used: starting up stays a matter of milliseconds."""
-    if name in ("issue_views", "render"):
+    if name in ("issue_views", "plan_views", "render"):
         return importlib.import_module(f"vllm_runbooks.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(f"vllm_runbooks.{_HOME[name]}"), name)

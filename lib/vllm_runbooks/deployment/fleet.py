@@ -31,6 +31,7 @@ _LAST_PORT = 65535
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what is told, not what is bound
 _DEVICE = re.compile(r"\d{1,4}\Z|(?:GPU|MIG)-[0-9a-fA-F-]{8,80}\Z", re.ASCII)
 """A card's number, or its UUID as nvidia-smi prints it."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}\Z", re.ASCII)
 _PLACED = frozenset(
     {
         *("model", "model_tag", "host", "port", "tensor_parallel_size", "pipeline_parallel_size"),
@@ -93,6 +94,15 @@ class Part:
         """Of its service, unit and log file."""
         return self.deployment.name
 
+    @property
+    def asked_at(self) -> str:
+        """Where the host itself reaches the server, as a URL has it."""
+        words = self.deployment.words
+        host = words[words.index("--host") + 1] if "--host" in words else None
+        if host is None or host in _EVERYWHERE:
+            return "127.0.0.1"
+        return f"[{host}]" if ":" in host else host
+
 
 def instances(
     model: str,
@@ -128,6 +138,9 @@ def instances(
     _check(hosts, replicas, split, first_port)
     is_local = len(hosts) == 1
     variables = {**({} if is_local else {"VLLM_API_KEY": None}), **(environment or {})}
+    wrong = next((name for name in variables if not _VARIABLE.match(name)), None)
+    if wrong is not None:
+        raise InputError(f"{wrong[:80]!r} is no name of an environment variable")
     common = {dest: value for dest, value in (flags or {}).items() if dest not in _PLACED}
     made: list[Part] = []
     for number, taken in enumerate(_taken(hosts, replicas, split)):
@@ -331,7 +344,7 @@ _OF_CARDS = frozenset({*gpus.VARIABLES, "CUDA_DEVICE_ORDER"})
 
 
 def _health(part: Part) -> list[str]:
-    asked = f"http://{_asked_at(part)}:{part.port}/health"
+    asked = f"http://{part.asked_at}:{part.port}/health"
     program = f"import urllib.request; urllib.request.urlopen('{asked}', timeout=10)"
     test = ", ".join(yaml_quoted(word) for word in ("CMD", "python3", "-c", program))
     return [
@@ -343,15 +356,6 @@ def _health(part: Part) -> list[str]:
         "      # Loading, compiling and capturing: a failure counts only afterwards.",
         "      start_period: 30m",
     ]
-
-
-def _asked_at(part: Part) -> str:
-    """Where the host itself reaches a server."""
-    words = part.deployment.words
-    host = words[words.index("--host") + 1] if "--host" in words else None
-    if host in (None, *_EVERYWHERE):
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in str(host) else str(host)
 
 
 def systemd(parts: Sequence[Part]) -> dict[str, str]:

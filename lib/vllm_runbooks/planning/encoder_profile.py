@@ -24,6 +24,8 @@ _MIB = 2**20
 _SMALL, _LARGE = _MIB, 10 * _MIB
 _WHOLE = (9_999_999, 9_999_999)
 """The picture that vLLM asks a processor to shrink to find its largest picture."""
+_MOST_PIXELS = 2**40
+"""More of a picture are not searched for its sides: no context holds them."""
 _FLOAT = 4
 """Bytes of a float32."""
 _BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "half": 2, "float": 4, "float32": 4}
@@ -59,7 +61,7 @@ class EncoderProfile:
     frames: int
     """Of an item; 1 for a picture."""
     width: int
-    """Pixels of a frame after the processor's resizing."""
+    """Pixels of a frame after the processor's resizing; 0 where patches are counted without sides."""
     height: int
     outputs: int
     """What the encoder puts out, kept while the text part is profiled."""
@@ -197,6 +199,8 @@ _PROCESSORS: Mapping[str, _Processor] = {
         "GLM-4.1V's published preprocessor_config.json, and the video size that vLLM's source has",
     ),
 }  # fmt: skip
+"""By family, as the files of the published models have them (huggingface.co, Qwen/Qwen2.5-VL-7B-Instruct,
+Qwen/Qwen3-VL-8B-Instruct, zai-org/GLM-4.1V-9B-Thinking); a derived model's own files may differ."""
 
 
 # ---- rules by release
@@ -603,8 +607,14 @@ _FAMILIES: Mapping[str, _Family] = {
 
 
 def _number(told: Mapping[str, Any], *names: str) -> int | None:
+    """The first of the fields that is a size."""
     values = (told.get(name) for name in names)
-    return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
+    return next((each for each in values if isinstance(each, int) and not isinstance(each, bool) and each > 0), None)
+
+
+def _pixels(given: Mapping[str, Any], edges: Mapping[str, Any], name: str, edge: str) -> int | None:
+    told = _number(given, name) or _number(edges, edge)
+    return told if told is None else min(told, _MOST_PIXELS)
 
 
 def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audio: bool) -> _Sizes | str:
@@ -646,7 +656,7 @@ def _ask(settings: Settings, most_videos: int | None) -> _Ask:
     usual = 1 if settings.is_v0 else _UNLIMITED
     videos = told.get("video", usual)
     size = given.get("size")
-    edges: Mapping[str, object] = size if isinstance(size, Mapping) else {}
+    edges: Mapping[str, Any] = size if isinstance(size, Mapping) else {}
     length = settings.max_model_len
     return _Ask(
         settings.key,
@@ -663,8 +673,8 @@ def _ask(settings: Settings, most_videos: int | None) -> _Ask:
         settings.encoder_data,
         settings.is_compiled and not settings.is_eager and not settings.is_v0,
         _BYTES.get(settings.dtype, 2),
-        _number(given, "min_pixels") or _number(edges, "shortest_edge"),
-        _number(given, "max_pixels") or _number(edges, "longest_edge"),
+        _pixels(given, edges, "min_pixels", "shortest_edge"),
+        _pixels(given, edges, "max_pixels", "longest_edge"),
         _number(given, "max_soft_tokens"),
     )
 
@@ -690,6 +700,8 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
         return Unprofiled("every modality is limited to 0 items", is_known=True)
     limits = {"image": ask.images, "video": ask.videos, "audio": ask.audios}
     most = max(item.tokens for item in found.values())
+    if not most:
+        return Unprofiled("the tower's sizes give a picture without tokens", is_known=False)
     modality = _value(_TIE, ask.key)(name for name, item in found.items() if item.tokens == most)
     budget = max(ask.batched, most)
     if ask.is_v0:

@@ -17,7 +17,7 @@ def _affine(component: str, name: str, rows: int, columns: int, split: str = "",
 def _size(told: Mapping[str, Any], default: int, *names: str) -> int:
     for name in names:
         value = told.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
     return default
 

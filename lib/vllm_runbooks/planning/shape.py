@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 from vllm_runbooks.planning.families import FAMILIES, Family, Mixture
 
@@ -839,6 +839,10 @@ def _modelopt(told: Mapping[str, Any]) -> Format | None:
     return None
 
 
+def _is_size(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
 def _quantization(told: Mapping[str, Any], missing: dict[str, None]) -> Quantization | None:
     """The checkpoint's own quantisation; an unknown method is named as missing."""
     if not told:
@@ -852,7 +856,7 @@ def _quantization(told: Mapping[str, Any], missing: dict[str, None]) -> Quantiza
     if _part(told, "kv_cache_scheme") or str(told.get("kv_cache_scheme")).lower() == "fp8":
         cache = "fp8"
     forms: tuple[tuple[tuple[str, ...], Format], ...] = ()
-    if method in ("awq", "awq_marlin", "gptq", "gptq_marlin") and isinstance(bits, int) and isinstance(group, int):
+    if method in ("awq", "awq_marlin", "gptq", "gptq_marlin") and _is_size(bits) and isinstance(group, int):
         is_awq = method.startswith("awq")
         form = Format(
             bits=bits,

@@ -1,0 +1,109 @@
+"""`vllm-runbooks plan`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vllm_runbooks import plan_views, planner
+from vllm_runbooks.cli import output
+from vllm_runbooks.plan_records import Find
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True})
+@click.argument("model", metavar="[MODEL]", required=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ENGINE OPTIONS…]")
+@click.option("--gpus", metavar="SPEC", help="The cards, as in 8xRTX3090 or A100-80GB@node1,A100-80GB@node2.")
+@click.option("--vllm", metavar="VERSION", help="Release to plan for (default: the newest that is known).")
+@click.option("--tp", type=int, help="Tensor parallel size. Any of --tp, --pp, --dp given: the others are 1.")
+@click.option("--pp", type=int, help="Pipeline parallel size.")
+@click.option("--dp", type=int, help="Data parallel size.")
+@click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable of the start; repeatable.")
+@click.option("--find", "what", type=click.Choice([each.value for each in Find]), help="Ask the other way round.")
+@click.option("--from-log", metavar="LOG", help="Compare the plan with what a start printed.")
+@click.option("--calibration", type=click.Path(path_type=Path), help="Correct by a file that --from-log … -o wrote.")
+@click.option("--no-calibration", is_flag=True, help="Reckon from the configuration alone.")
+@click.option("--deploy", type=click.Path(path_type=Path), metavar="DIR", help="Write scripts, compose, units, nginx.")
+@click.option("--port", type=int, default=8000, show_default=True, help="With --deploy: the first instance's port.")
+@click.option("--retry-posts", is_flag=True, help="With --deploy: nginx sends a failed POST to another instance.")
+@click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="With --from-log: keep what was learnt.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def plan(
+    *,
+    model: str | None,
+    arguments: tuple[str, ...],
+    gpus: str | None,
+    vllm: str | None,
+    tp: int | None,
+    pp: int | None,
+    dp: int | None,
+    environment: tuple[str, ...],
+    what: str | None,
+    from_log: str | None,
+    calibration: Path | None,
+    no_calibration: bool,
+    deploy: Path | None,
+    port: int,
+    retry_posts: bool,
+    out: Path | None,
+    form: str,
+) -> int:
+    """Reckon what a model needs on GPUs, before anything is launched.
+
+    MODEL is a name of the catalog or a folder with config.json; engine options are written as for vllm serve. Without
+    --tp, --pp or --dp every layout is judged and ranked. Exit status: 0 it fits, 1 it does not or that is not sure,
+    2 nothing can be planned.
+    """
+    if from_log is not None:
+        return _from_log(from_log, gpus=gpus, vllm=vllm, calibration=calibration, out=out, form=form)
+    if model is None or gpus is None:
+        raise click.UsageError("give a model and --gpus, or --from-log and a log.")
+    if out is not None:
+        raise click.UsageError("-o keeps what a log teaches; give --from-log as well.")
+    asked = planner.request(
+        model,
+        gpus,
+        vllm=vllm,
+        tp=tp,
+        pp=pp,
+        dp=dp,
+        arguments=arguments,
+        environment=dict(_variable(each) for each in environment),
+        calibration=calibration,
+        is_calibrated=not no_calibration,
+    )
+    if what is not None:
+        found = planner.find(asked, what)
+    else:
+        found = planner.plan(asked) if planner.has_sizes(asked) else planner.layouts(asked)
+    if deploy is not None:
+        for path in planner.deploy(asked, found, deploy, first_port=port, retries_posts=retry_posts):
+            click.echo(f"vllm-runbooks: wrote {path}", err=True)
+    if form == "json":
+        output.write_json(plan_views.to_json(found))
+    else:
+        output.write(plan_views.shown(found).text)
+    return int(found.fits is not True)
+
+
+def _variable(given: str) -> tuple[str, str]:
+    name, is_set, value = given.partition("=")
+    if not is_set or not name:
+        raise click.UsageError(f"--env {given}: write NAME=VALUE.")
+    return name, value
+
+
+def _from_log(
+    log: str, *, gpus: str | None, vllm: str | None, calibration: Path | None, out: Path | None, form: str
+) -> int:
+    """What a start printed, beside what is planned for it."""
+    found = planner.from_log(log, gpus=gpus, vllm=vllm, calibration=calibration)
+    if out is not None:
+        planner.keep(found, out)
+        click.echo(f"vllm-runbooks: wrote {out}", err=True)
+    if form == "json":
+        output.write_json(plan_views.to_json(found))
+    else:
+        output.write(plan_views.text_compared(found))
+    return int(found.off is not None or not found.terms)

@@ -1,0 +1,203 @@
+"""What shows, after the start, that a layout took effect: lines that this release prints, and commands that only look.
+
+Which release prints which line was read in the sources of 31 releases, from 0.6.6 to 0.33.0; a table's row holds from
+its release on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from vllm_runbooks.deployment.fleet import Part, Split
+from vllm_runbooks.options import ReleaseData, version_key
+
+
+@dataclass(frozen=True)
+class PrintedLine:
+    """A line of a server's log."""
+
+    what: str
+    """What it shows."""
+    text: str
+    """Part of the line, to the letter."""
+    times: int | None
+    """How often it is there, in the logs of all hosts of the instance together; None: once at least."""
+    source: str
+    """Where the release prints it: file and line of the row's first release."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """A command that changes nothing."""
+
+    what: str
+    words: tuple[str, ...]
+    expected: str
+    """What it says where all is well."""
+    effect: str = "none: it only reads"
+    undo: str = "nothing to undo"
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """How one instance is checked."""
+
+    lines: tuple[PrintedLine, ...]
+    looks: tuple[Look, ...]
+    """On the instance's first host."""
+    unknown: tuple[str, ...] = ()
+    """What cannot be told from the log of this release, and why."""
+
+
+class _Row(NamedTuple):
+    since: str
+    text: str
+    by: str
+    """"rank": every rank prints it; "host": the first one of each host; else "engine" or "server"."""
+    source: str
+
+
+_CONFIG = (
+    _Row("0.6.6", "tensor_parallel_size={tp}, pipeline_parallel_size={pp},", "engine", "vllm 0.6.6 config.py:3242"),
+    _Row(
+        "0.10.2",
+        "tensor_parallel_size={tp}, pipeline_parallel_size={pp}, data_parallel_size={dp},",
+        "engine",
+        "vllm 0.10.2 config/__init__.py:3723",
+    ),
+)
+"""Part of the engine's configuration, which is printed in one line."""
+_GIVEN = (
+    _Row("0.8.5", "data_parallel_size={dp},", "server", "vllm 0.8.5 entrypoints/openai/api_server.py:1044"),
+    _Row("0.9.2", "'data_parallel_size': {dp}", "server", "vllm 0.9.2 entrypoints/openai/cli_args.py:325"),
+)
+"""Part of the arguments, which the server prints first."""
+_RANK = (
+    _Row(
+        "0.8.5",
+        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, TP rank {in_tp}",
+        "rank",
+        "vllm 0.8.5 distributed/parallel_state.py:1005",
+    ),
+    _Row(
+        "0.9.2",
+        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, TP rank {in_tp},",
+        "rank",
+        "vllm 0.9.2 distributed/parallel_state.py:1077",
+    ),
+    _Row(
+        "0.12.0",
+        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, PCP rank 0, "
+        "TP rank {in_tp},",
+        "rank",
+        "vllm 0.12.0 distributed/parallel_state.py:1409",
+    ),
+    _Row(
+        "0.19.0",
+        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, PCP rank 0, "
+        "TP rank {in_tp},",
+        "host",
+        "vllm 0.19.0 distributed/parallel_state.py:1717; logger.py: info_once is for the first rank of a host",
+    ),
+)
+_WEIGHTS = (
+    _Row("0.6.6", "Loading model weights took", "rank", "vllm 0.6.6 worker/model_runner.py:1099"),
+    _Row("0.8.5", "Model loading took", "rank", "vllm 0.8.5 v1/worker/gpu_model_runner.py:1347"),
+    _Row(
+        "0.11.2",
+        "Model loading took",
+        "host",
+        "vllm 0.11.2 v1/worker/gpu_model_runner.py:3339; another model runner, v1/worker/gpu, prints it for every rank",
+    ),
+)
+_INDEPENDENT_SINCE = "0.14.1"
+"""From then on, copies of a model without experts do not know of each other (v1/engine/core.py:916)."""
+
+
+def confirmation(
+    part: Part, split: Split, release: ReleaseData, *, hosts: int = 1, has_experts: bool | None = None
+) -> Confirmation:
+    """What shows that an instance runs as it was split.
+
+    Args:
+        part: Of the instance, that which serves.
+        split: Its sizes.
+        release: Whose lines are meant.
+        hosts: Over how many hosts the instance goes; each has as many cards of it.
+        has_experts: Whether the model is a mixture of experts: copies of another one run apart in newer releases.
+    """
+    unknown: list[str] = []
+    is_apart: bool | None = False
+    if split.dp > 1 and not _is_before(release, _INDEPENDENT_SINCE):
+        is_apart = None if has_experts is None else not has_experts
+    if is_apart is None:
+        unknown.append("Which ranks are printed depends on whether the model has experts, and that is not known.")
+    lines = [*_sizes(split, release, is_apart), *_ranks(split, release, hosts, is_apart)]
+    if split.cards > 1 and _row(_RANK, release) is None:
+        unknown.append(f"vLLM {release.asked} does not print which rank a process is.")
+    lines += _weights(split, release, hosts)
+    return Confirmation(tuple(lines), tuple(_looks(part)), tuple(unknown))
+
+
+def _is_before(release: ReleaseData, version: str) -> bool:
+    return (version_key(release.version) or ()) < (version_key(version) or ())
+
+
+def _row(rows: Sequence[_Row], release: ReleaseData) -> _Row | None:
+    """The last row that holds; None where the release is before all."""
+    return next((row for row in reversed(rows) if not _is_before(release, row.since)), None)
+
+
+def _sizes(split: Split, release: ReleaseData, is_apart: bool | None) -> Iterator[PrintedLine]:  # noqa: FBT001
+    row = _row(_CONFIG if is_apart is not None else _CONFIG[:1], release)
+    if row is None:
+        return
+    text = row.text.format(tp=split.tp, pp=split.pp, dp=1 if is_apart else split.dp)
+    what = "the sizes, in the engine's configuration"
+    if is_apart:
+        what += "; each copy of the model is an engine of its own, so that it says 1 for data parallelism"
+    yield PrintedLine(what, text, None, row.source)
+    given = _row(_GIVEN, release)
+    if split.dp > 1 and given is not None:
+        yield PrintedLine("the copies, in the server's arguments", given.text.format(dp=split.dp), None, given.source)
+
+
+def _ranks(split: Split, release: ReleaseData, hosts: int, is_apart: bool | None) -> Iterator[PrintedLine]:  # noqa: FBT001
+    row = _row(_RANK, release)
+    if row is None or is_apart is None:
+        return
+    copies = 1 if is_apart else split.dp
+    world = split.tp * split.pp * copies
+    # Which copy's first rank counts as the first one of a host differs: only the very first is certain.
+    step = 1 if row.by == "rank" else world if split.dp > 1 else world // hosts
+    for rank in range(0, world, step):
+        in_pp, in_tp = divmod(rank % (split.tp * split.pp), split.tp)
+        in_dp = rank // (split.tp * split.pp)
+        text = row.text.format(rank=rank, world=world, in_dp=in_dp, in_pp=in_pp, in_tp=in_tp)
+        is_counted = split.dp == 1 or (row.by == "rank" and not is_apart)
+        times = 1 if is_counted else split.dp if row.by == "rank" else None
+        yield PrintedLine(f"the place of rank {rank}", text, times, row.source)
+
+
+def _weights(split: Split, release: ReleaseData, hosts: int) -> Iterator[PrintedLine]:
+    row = _row(_WEIGHTS, release)
+    if row is None:
+        return
+    times = split.cards if row.by == "rank" else None
+    whose = "of each rank" if row.by == "rank" else "of the first rank of each host" if hosts > 1 else "of one rank"
+    yield PrintedLine(f"GiB of the weights {whose}: a part of the model, not the whole", row.text, times, row.source)
+
+
+def _looks(part: Part) -> Iterator[Look]:
+    gpus = part.deployment.gpus
+    if isinstance(gpus, tuple):
+        query = "--query-gpu=index,uuid,memory.used,memory.total"
+        yield Look(
+            "memory in use on each card of the instance",
+            ("nvidia-smi", f"--id={','.join(gpus)}", query, "--format=csv"),
+            "all of them hold about as much, near the share that --gpu-memory-utilization gives",
+        )
+    url = f"http://{part.asked_at}:{part.port}/health"
+    yield Look("whether the server answers", ("curl", "-fsS", "-m", "10", url), "it ends with status 0")

@@ -1,0 +1,199 @@
+"""The front door for plans: a model and cards by name, options as vLLM takes them, the data found."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vllm_runbooks import options as releases
+from vllm_runbooks import plans, session
+from vllm_runbooks.arguments import parse
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.plan_records import Find, Layouts, Plan
+from vllm_runbooks.planning.budget import Subject, subject
+
+if TYPE_CHECKING:
+    from vllm_runbooks.specs import Specs
+
+_MAX_CONFIG = 8_000_000
+"""Bytes of a config.json; the largest that are published have some 200,000."""
+_SIZES = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
+
+
+def model(name: str) -> Subject:
+    """A model by its catalog name, or by the folder that holds its config.json.
+
+    Raises:
+        InputError: There is no such model or folder, or its configuration cannot be read.
+    """
+    folder = Path(name)
+    if folder.is_dir() or folder.name == "config.json":
+        return _local(folder if folder.is_dir() else folder.parent)
+    specs = session.knowledge().specs
+    found = specs.model(name)
+    if found is None or found.id is None:
+        raise InputError(f"{name}: is no model of the catalog{_near(name, specs)}; give a folder with its config.json")
+    file = specs.file(found.id)
+    return subject(file.id, file.config, is_partial=file.is_partial, source=file.source)
+
+
+def _near(name: str, specs: Specs) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - only where a name is unknown
+
+    lasts = {each.rpartition("/")[2].casefold(): each for each in specs.texts}
+    near = get_close_matches(name.rpartition("/")[2].casefold(), list(lasts), n=3, cutoff=0.6)
+    return f" (near: {', '.join(lasts[each] for each in near)})" if near else ""
+
+
+def _local(folder: Path) -> Subject:
+    path = folder / "config.json"
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(_MAX_CONFIG + 1)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; give a folder with the model's config.json") from None
+    if len(text) > _MAX_CONFIG:
+        raise InputError(f"{path}: is larger than {_MAX_CONFIG} bytes, so no model's configuration")
+    try:
+        config = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        said = error if isinstance(error, json.JSONDecodeError) else "not readable as text"
+        raise InputError(f"{path}: is no JSON: {said}") from None
+    if not isinstance(config, Mapping):
+        raise InputError(f"{path}: holds no JSON object, so no model's configuration")
+    return subject(str(folder), config, source=str(path))
+
+
+def request(
+    name: str,
+    gpus: str,
+    *,
+    vllm: str | None = None,
+    tp: int | None = None,
+    pp: int | None = None,
+    dp: int | None = None,
+    arguments: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    calibration: str | Path | None = None,
+    is_calibrated: bool = True,
+) -> plans.Request:
+    """What is asked, read and checked.
+
+    Args:
+        name: The model.
+        gpus: The cards, as in `8xRTX3090` or `A100-80GB@node1,A100-80GB@node2`.
+        vllm: The release; the newest that is known by default.
+        tp: Tensor parallel size. So are the next two their own sizes; any of them given, the others are 1.
+        pp: Pipeline parallel size.
+        dp: Data parallel size.
+        arguments: Further engine options as words of a command.
+        options: The same by argparse destination.
+        environment: Variables of the start.
+        calibration: A file with what the user's own starts printed.
+        is_calibrated: Whether earlier starts correct the plan at all.
+
+    Raises:
+        InputError: Something of it is not known, or the release refuses an option.
+    """
+    release = plans.release_of(vllm)
+    asked = model(name)
+    sizes = {_SIZES[key]: size for key, size in (("tp", tp), ("pp", pp), ("dp", dp)) if size is not None}
+    wrong = next((f"{key} {size}" for key, size in sizes.items() if size < 1), None)
+    if wrong is not None:
+        raise InputError(f"{wrong}: parallel sizes are 1 at least")
+    given = {**_parsed(name, arguments, release.version), **(options or {}), **sizes}
+    return plans.Request(
+        asked,
+        session.knowledge().specs.gpus(gpus),
+        release,
+        given,
+        dict(environment or {}),
+        _calibrate(calibration) if is_calibrated else None,
+    )
+
+
+def _parsed(name: str, words: Sequence[str], version: str) -> Mapping[str, Any]:
+    """Engine options by argparse destination.
+
+    Raises:
+        InputError: The release refuses them.
+    """
+    if not words:
+        return {}
+    found = parse([name, *words], releases.load(version))
+    if found.is_refused:
+        from vllm_runbooks import checking  # noqa: PLC0415 - only for the words of a refusal
+
+        command = shlex.join(["vllm", "serve", name, *words])
+        said = [issue.message for issue in checking.lint_text(command, vllm=version).issues if issue.severity == "error"]
+        raise InputError(said[0] if said else f"vLLM {version} refuses {shlex.join(words)}")
+    return dict(found.flags)
+
+
+def _calibrate(own: str | Path | None) -> Any:
+    from vllm_runbooks.planning import calibration  # noqa: PLC0415 - not for plans without it
+
+    return calibration.load(own)
+
+
+def has_sizes(asked: plans.Request) -> bool:
+    """Whether the layout is given."""
+    return not set(_SIZES.values()).isdisjoint(asked.options)
+
+
+def plan_model(name: str, gpus: str, **more: Any) -> Plan:
+    """One start on cards, its command linted; `more` is what `request` takes.
+
+    Raises:
+        InputError: as `request` and `plan`.
+    """
+    return plan(request(name, gpus, **more))
+
+
+def plan_layouts(name: str, gpus: str, **more: Any) -> Layouts:
+    """Every way to use the cards, the best first; `more` is what `request` takes.
+
+    Raises:
+        InputError: as `request` and `layouts`.
+    """
+    return layouts(request(name, gpus, **more))
+
+
+def find_plan(name: str, gpus: str, what: str, **more: Any) -> Plan | Layouts:
+    """The longest "context", highest "concurrency", fewest "gpus" or lowest "utilization", with its plan.
+
+    Raises:
+        InputError: as `request` and `find`.
+    """
+    return find(request(name, gpus, **more), what)
+
+
+def plan(asked: plans.Request) -> Plan:
+    """One start as it is asked for, its command linted.
+
+    Raises:
+        InputError: Nothing about it can be planned.
+    """
+    return plans.checked(plans.plan(asked), session.knowledge(), asked)
+
+
+def layouts(asked: plans.Request) -> Layouts:
+    """Every way to use the cards, the commands of those that fit linted.
+
+    Raises:
+        InputError: Nothing about it can be planned.
+    """
+    return plans.layouts(asked, session.knowledge())
+
+
+def find(asked: plans.Request, what: Find | str) -> Plan | Layouts:
+    """The answer to a question asked the other way round, with the plan that it leads to.
+
+    Raises:
+        InputError: There is no such question, or nothing can be planned.
+    """
+    return plans.find(asked, Find(what), session.knowledge())

@@ -1,0 +1,306 @@
+"""A layout becomes servers that this release starts, in files that the linter passes, and lines that it then prints."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from vllm_runbooks import catalog, checking, documents, options
+from vllm_runbooks.deployment import confirmation, fleet
+from vllm_runbooks.deployment.fleet import Host, Part, Split
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.issue_views import wrong
+
+RELEASES = ("0.7.2", "0.8.5", "0.11.0", "0.16.0", "0.19.0", "0.32.0")
+EIGHT = (Host(tuple("01234567")),)
+FOUR_AND_FOUR = (Host(tuple("0123"), "gpu-a"), Host(tuple("0123"), "gpu-b"))
+MODEL = "Qwen/Qwen2.5-32B-Instruct"
+FLAGS = {"max_model_len": 16384, "gpu_memory_utilization": 0.92, "limit_mm_per_prompt": {"image": 0}, "seed": None}
+LAYOUTS = {
+    "8 x 1": (EIGHT, 8, Split()),
+    "4 x tp2": (EIGHT, 4, Split(tp=2)),
+    "1 x tp4 pp2": (EIGHT, 1, Split(tp=4, pp=2)),
+    "2 x tp2 dp2": (EIGHT, 2, Split(tp=2, dp=2)),
+    "two hosts, 4 x tp2": (FOUR_AND_FOUR, 4, Split(tp=2)),
+    "two hosts, 1 x tp4 pp2": (FOUR_AND_FOUR, 1, Split(tp=4, pp=2)),
+}
+LOGS = catalog.cases_dir()
+
+
+CASES = [(version, layout) for version in RELEASES for layout in LAYOUTS if "dp" not in layout or version != "0.7.2"]
+"""All but what a release has no option for."""
+
+
+def laid_out(version: str, layout: str) -> tuple[Part, ...]:
+    hosts, replicas, split = LAYOUTS[layout]
+    return fleet.instances(MODEL, options.load(version), hosts, replicas=replicas, split=split, flags=FLAGS)
+
+
+def on_hosts(parts: tuple[Part, ...]) -> list[list[Part]]:
+    return [[part for part in parts if part.node == node] for node in dict.fromkeys(part.node for part in parts)]
+
+
+def issues(text: str, name: str, version: str) -> list[tuple[str, str]]:
+    return [(issue.rule, issue.message) for issue in wrong(checking.lint_text(text, name=name, vllm=version).issues)]
+
+
+def words(part: Part) -> str:
+    return " ".join(word or "?" for word in part.deployment.words)
+
+
+@pytest.mark.parametrize(("version", "layout"), CASES)
+def test_every_file_passes_the_linter(version: str, layout: str) -> None:
+    """As a script, compose file and units, for each host: no error, no warning, and as many servers as were asked."""
+    parts = laid_out(version, layout)
+    for own in on_hosts(parts):
+        files = {"serve.sh": fleet.shell(own), "compose.yaml": fleet.compose(own)}
+        for name, text in files.items():
+            assert issues(text, name, version) == [], name
+            assert len(documents.read(text, name).starts) == len(own)
+        for name, text in fleet.systemd(own).items():
+            assert issues(text, name, version) == [], name
+
+
+@pytest.mark.parametrize("form", ["shell", "compose"])
+def test_each_instance_has_cards_and_a_port_of_its_own(form: str) -> None:
+    """And the same model and sizes, read back from what was written."""
+    own = list(laid_out("0.19.0", "4 x tp2"))
+    text = fleet.shell(own) if form == "shell" else fleet.compose(own)
+    starts = documents.read(text, "a.sh" if form == "shell" else "compose.yaml").starts
+    seen = [(start.gpus.devices if start.gpus else None, [word.value for word in start.words]) for start in starts]
+
+    assert [devices for devices, _ in seen] == [("0", "1"), ("2", "3"), ("4", "5"), ("6", "7")]
+    for number, (_, given) in enumerate(seen):
+        assert given[:7] == [MODEL, "--host", "127.0.0.1", "--port", str(8000 + number), "--tensor-parallel-size", "2"]
+
+
+def test_copies_within_one_server_are_one_instance() -> None:
+    """With all their cards; sizes that are the default are not written."""
+    parts = laid_out("0.19.0", "2 x tp2 dp2")
+
+    assert [part.deployment.gpus for part in parts] == [tuple("0123"), tuple("4567")]
+    assert all("--tensor-parallel-size 2 --data-parallel-size 2 " in words(part) for part in parts)
+    assert not any("pipeline" in words(part) for part in parts)
+
+
+def test_what_follows_from_the_layout_is_not_taken_from_the_flags() -> None:
+    """Arguments of the start that was planned may have other sizes, another port and address."""
+    flags = {"tensor_parallel_size": 8, "port": 9, "host": "10.0.0.1", "model": "a", "seed": 3}
+    (part,) = fleet.instances(MODEL, options.load("0.19.0"), EIGHT, split=Split(tp=2), flags=flags, first_port=7000)
+
+    assert words(part) == f"{MODEL} --host 127.0.0.1 --port 7000 --tensor-parallel-size 2 --seed 3"
+
+
+@pytest.mark.parametrize(
+    ("version", "limit"), [("0.7.2", "--limit-mm-per-prompt image=0"), ("0.8.5", '--limit-mm-per-prompt {"image": 0}')]
+)
+def test_values_are_written_as_the_release_reads_them(version: str, limit: str) -> None:
+    """Pairs were read before JSON was."""
+    assert limit in words(laid_out(version, "8 x 1")[0])
+
+
+def test_an_option_that_the_release_does_not_have_is_refused() -> None:
+    """Never left out silently, never written all the same."""
+    with pytest.raises(InputError, match=r"vLLM 0\.7\.2 has no --data-parallel-size"):
+        laid_out("0.7.2", "2 x tp2 dp2")
+    with pytest.raises(InputError, match="has no --max-modle-len"):
+        fleet.instances(MODEL, options.load("0.19.0"), EIGHT, flags={"max_modle_len": 1})
+
+
+def test_one_instance_over_two_hosts_is_a_command_on_each_where_the_release_joins_them_itself() -> None:
+    """The first one serves, the other one has no port; what is to be seen to besides is said."""
+    first, second = laid_out("0.16.0", "two hosts, 1 x tp4 pp2")
+    joined = "--tensor-parallel-size 4 --pipeline-parallel-size 2 --nnodes 2 --master-addr gpu-a"
+
+    assert f"--host gpu-a --port 8000 {joined} --node-rank 0 " in words(first)
+    assert f"{joined} --node-rank 1 --headless " in words(second)
+    assert "--port" not in words(second)
+    assert (first.node, first.serves, second.node, second.serves) == ("gpu-a", True, "gpu-b", False)
+    assert any("NCCL_SOCKET_IFNAME" in one for one in first.unwritten)
+
+
+def test_where_ray_has_to_join_hosts_that_is_said_and_no_card_is_chosen() -> None:
+    """Ray hands out the cards with which it was started on each host."""
+    (part,) = laid_out("0.8.5", "two hosts, 1 x tp4 pp2")
+
+    assert "--distributed-executor-backend ray" in words(part)
+    assert part.deployment.gpus is None
+    assert "CUDA_VISIBLE_DEVICES" not in dict(part.deployment.environment)
+    assert "join these hosts to one Ray cluster" in part.unwritten[0]
+    assert all(f"# {one}\n" in fleet.shell([part]) for one in part.unwritten)
+
+
+def test_servers_that_other_hosts_reach_ask_for_a_key() -> None:
+    """It is set where they are started, and stands in no file."""
+    own = on_hosts(laid_out("0.19.0", "two hosts, 4 x tp2"))[1]
+
+    assert [part.port for part in own] == [8002, 8003]
+    assert 'export VLLM_API_KEY="${VLLM_API_KEY:?}"' in fleet.shell(own)
+    assert 'VLLM_API_KEY: "${VLLM_API_KEY:?}"' in fleet.compose(own)
+    assert all("EnvironmentFile=" in text for text in fleet.systemd(own).values())
+
+
+def test_a_compose_file_asks_each_service_for_its_health() -> None:
+    """Its own port, by a program that the image has for certain; the host's memory and network, and named cards."""
+    services = YAML(typ="safe").load(fleet.compose(list(laid_out("0.19.0", "4 x tp2"))))["services"]
+
+    assert list(services) == ["vllm-8000", "vllm-8001", "vllm-8002", "vllm-8003"]
+    for number, service in enumerate(services.values()):
+        (device,) = service["deploy"]["resources"]["reservations"]["devices"]
+        assert device["device_ids"] == [str(2 * number), str(2 * number + 1)]
+        assert (service["ipc"], service["network_mode"]) == ("host", "host")
+        assert "ports" not in service
+        assert service["healthcheck"]["test"][1] == "python3"
+        assert f"http://127.0.0.1:{8000 + number}/health" in service["healthcheck"]["test"][3]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "replicas", "split", "message"),
+    [
+        (EIGHT, 5, Split(tp=2), "5 x 2 cards are needed, and 8 are there"),
+        ((Host(("0", "0")),), 1, Split(), "given twice"),
+        ((Host(("0; reboot",)),), 1, Split(), "is no card"),
+        ((Host(("0",), "a\nb"),), 1, Split(), "is no name of a host"),
+        ((Host(("0",)), Host(("0",), "b")), 1, Split(), "need a name each"),
+        (EIGHT, 0, Split(), "1 at least"),
+    ],
+)
+def test_what_cannot_be_laid_out_is_refused(hosts: tuple[Host, ...], replicas: int, split: Split, message: str) -> None:
+    """Too few cards, a card twice, a name that is none."""
+    with pytest.raises(InputError, match=message):
+        fleet.instances(MODEL, options.load("0.19.0"), hosts, replicas=replicas, split=split)
+
+
+def test_a_file_is_for_one_host() -> None:
+    """Instances of two would be started where their cards are not."""
+    with pytest.raises(InputError, match="one host"):
+        fleet.shell(laid_out("0.19.0", "two hosts, 4 x tp2"))
+
+
+def test_a_script_starts_all_and_ends_all(tmp_path: Path) -> None:
+    """Run with a program in place of vLLM's: each sees its own cards, and ending the script ends them."""
+    program = tmp_path / "bin" / "vllm"
+    program.parent.mkdir()
+    program.write_text(
+        "#!/bin/sh\ntrap 'echo ended; exit 0' TERM\necho \"$CUDA_VISIBLE_DEVICES $6\"\nwhile :; do sleep 0.05; done\n"
+    )
+    program.chmod(0o755)
+    script = tmp_path / "serve.sh"
+    script.write_text(fleet.shell(laid_out("0.19.0", "4 x tp2")))
+    are_up = '[ "$(cat vllm-*.log 2>/dev/null | wc -l)" -ge 4 ]'
+    stop = f"bash serve.sh & pid=$!; until {are_up}; do sleep 0.05; done; kill $pid; wait $pid"
+    environment = {"PATH": f"{program.parent}:/usr/bin:/bin"}
+    subprocess.run(["bash", "-c", stop], cwd=tmp_path, env=environment, timeout=30, check=False)
+    written = [path.read_text() for path in sorted(tmp_path.glob("vllm-*.log"))]
+
+    assert written == [f"{2 * number},{2 * number + 1} {8000 + number}\nended\n" for number in range(4)]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    """Without a word."""
+    for name, text in fleet.systemd(laid_out("0.19.0", "4 x tp2")).items():
+        path = tmp_path / name
+        path.write_text(text)
+        said = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, check=False)
+        assert [line for line in said.stderr.splitlines() if name in line] == []
+
+
+# What a release prints of a split
+
+
+def confirmed(
+    version: str, split: Split, *, hosts: int = 1, has_experts: bool | None = None
+) -> confirmation.Confirmation:
+    release = options.load(version)
+    part = fleet.instances(MODEL, release, EIGHT, split=split)[0]
+    return confirmation.confirmation(part, split, release, hosts=hosts, has_experts=has_experts)
+
+
+@pytest.mark.parametrize(
+    ("path", "version", "split", "is_on_gpu"),
+    [
+        ("tiny-cpu-tp2-served/startup.log", "0.32.0", Split(tp=2), False),
+        ("qwen-2x24gb-mp-glued/startup.log", "0.7.2", Split(tp=2), True),
+        ("../../tests/logs/data-parallel-served.log", "0.32.0", Split(dp=2), False),
+        ("gpt-oss-gemma-a100-four-starts/startup.log", "0.19.0", Split(), True),
+    ],
+)
+def test_a_real_log_has_the_lines(path: str, version: str, split: Split, is_on_gpu: bool) -> None:  # noqa: FBT001
+    """Each as often as is said; a CPU's worker does not print what its weights take."""
+    log = re.sub(r"\s+", "", (LOGS / path).read_text("utf-8"))
+    found = confirmed(version, split, has_experts=False)
+
+    assert found.unknown == (() if version != "0.7.2" else ("vLLM 0.7.2 does not print which rank a process is.",))
+    for line in found.lines:
+        if "weights" in line.what and not is_on_gpu:
+            continue
+        count = log.count(re.sub(r"\s+", "", line.text))
+        starts = 4 if "four-starts" in path else 1
+        assert count >= 1 if line.times is None else count == line.times * starts, line
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("0.8.5", "rank 5 in world size 8 is assigned as DP rank 0, PP rank 1, TP rank 1"),
+        ("0.11.0", "rank 5 in world size 8 is assigned as DP rank 0, PP rank 1, TP rank 1,"),
+        ("0.16.0", "rank 5 in world size 8 is assigned as DP rank 0, PP rank 1, PCP rank 0, TP rank 1,"),
+    ],
+)
+def test_every_rank_tells_its_place(version: str, expected: str) -> None:
+    """In the words of the release: vllm/distributed/parallel_state.py, lines 1005, 1209 and 1446."""
+    places = [line for line in confirmed(version, Split(tp=4, pp=2)).lines if line.what.startswith("the place")]
+
+    assert [line.text for line in places][5] == expected
+    assert len(places) == 8
+    assert {line.times for line in places} == {1}
+
+
+def test_newer_releases_tell_the_place_of_the_first_rank_of_each_host() -> None:
+    """From 0.19.0 on `info_once` is for these alone (vllm/logger.py)."""
+    places = [
+        line.text.partition(" in ")[0]
+        for line in confirmed("0.19.0", Split(tp=4, pp=2), hosts=2).lines
+        if "place" in line.what
+    ]
+
+    assert places == ["rank 0", "rank 4"]
+
+
+@pytest.mark.parametrize(
+    ("version", "has_experts", "world"),
+    [("0.11.0", None, 4), ("0.13.0", False, 4), ("0.16.0", True, 4), ("0.16.0", False, 2), ("0.16.0", None, None)],
+)
+def test_copies_count_together_only_where_they_know_of_each_other(
+    *,
+    version: str,
+    has_experts: bool | None,
+    world: int | None,
+) -> None:
+    """From 0.14.1 on those of a model without experts do not (vllm/v1/engine/core.py); unknown stays unknown."""
+    found = confirmed(version, Split(tp=2, dp=2), has_experts=has_experts)
+    worlds = {match[1] for line in found.lines if (match := re.search(r"world size (\d+)", line.text))}
+
+    assert worlds == ({str(world)} if world else set())
+    assert bool(found.unknown) == (world is None)
+
+
+def test_looking_changes_nothing() -> None:
+    """The cards of the instance and its own port, by commands with their effect beside them."""
+    looks = confirmed("0.19.0", Split(tp=2)).looks
+
+    assert json.dumps([look.words for look in looks]) == json.dumps(
+        [
+            ["nvidia-smi", "--id=0,1", "--query-gpu=index,uuid,memory.used,memory.total", "--format=csv"],
+            ["curl", "-fsS", "-m", "10", "http://127.0.0.1:8000/health"],
+        ]
+    )
+    assert {look.effect for look in looks} == {"none: it only reads"}
