@@ -8,6 +8,9 @@ from enum import StrEnum
 from typing import Any
 
 from vllm_runbooks.records import CommandRelease
+from vllm_runbooks.records import Compared as Compared
+from vllm_runbooks.records import ComparedTerm as ComparedTerm
+from vllm_runbooks.records import Residual as Residual
 
 
 class Find(StrEnum):
@@ -182,42 +185,3 @@ class Layouts:
     fits: bool | None
     layouts: tuple[Plan, ...]
     found: Found | None = None
-
-
-@dataclass(frozen=True)
-class ComparedTerm:
-    """A term as it was planned and as the log prints it."""
-
-    name: str
-    planned_gib: float | None
-    low_gib: float | None
-    high_gib: float | None
-    actual_gib: float | None
-    explained: str
-    """Whether the difference lies within the plan's own band, or what it means."""
-
-
-@dataclass(frozen=True)
-class Residual:
-    """What a start's own figures say of a term; kept, it corrects later plans."""
-
-    release: str
-    gpu: str | None
-    architecture: str | None
-    term: str
-    planned_gib: float
-    actual_gib: float
-    source: str
-    tensor_parallel_size: int = 1
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Plan against actual."""
-
-    terms: tuple[ComparedTerm, ...]
-    off: str | None
-    """Name of the term that differs most beyond its band; None: none does."""
-    missing: tuple[str, ...] = ()
-    """What would have to be known for more."""
-    residuals: tuple[Residual, ...] = ()

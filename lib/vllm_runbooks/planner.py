@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from vllm_runbooks import options as releases
 from vllm_runbooks import plans, session
 from vllm_runbooks.arguments import parse
+from vllm_runbooks.checkpoints import tensor_bytes
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.files import store
 from vllm_runbooks.plan_records import Find, Layouts, Plan
 from vllm_runbooks.planning.budget import Subject, subject
 
@@ -64,7 +66,7 @@ def _local(folder: Path) -> Subject:
         raise InputError(f"{path}: is no JSON: {said}") from None
     if not isinstance(config, Mapping):
         raise InputError(f"{path}: holds no JSON object, so no model's configuration")
-    return subject(str(folder), config, source=str(path))
+    return subject(str(folder), config, source=str(path), checkpoint_bytes=tensor_bytes(folder))
 
 
 def request(
@@ -129,7 +131,9 @@ def _parsed(name: str, words: Sequence[str], version: str) -> Mapping[str, Any]:
         from vllm_runbooks import checking  # noqa: PLC0415 - only for the words of a refusal
 
         command = shlex.join(["vllm", "serve", name, *words])
-        said = [issue.message for issue in checking.lint_text(command, vllm=version).issues if issue.severity == "error"]
+        said = [
+            issue.message for issue in checking.lint_text(command, vllm=version).issues if issue.severity == "error"
+        ]
         raise InputError(said[0] if said else f"vLLM {version} refuses {shlex.join(words)}")
     return dict(found.flags)
 
@@ -197,3 +201,53 @@ def find(asked: plans.Request, what: Find | str) -> Plan | Layouts:
         InputError: There is no such question, or nothing can be planned.
     """
     return plans.find(asked, Find(what), session.knowledge())
+
+
+def chosen(found: Plan | Layouts) -> Plan:
+    """The plan itself, or the best of the layouts.
+
+    Raises:
+        InputError: None of them starts.
+    """
+    if isinstance(found, Plan):
+        return found
+    best = next((one for one in found.layouts if one.legal and one.fits is not False), None)
+    if best is None:
+        raise InputError("no layout fits, so there is nothing to deploy")
+    return best
+
+
+def deployed(
+    asked: plans.Request, found: Plan | Layouts, *, first_port: int = 8000, retries_posts: bool = False
+) -> Mapping[str, str]:
+    """A plan as files by name: script, compose file and units for each host, nginx where there are several servers.
+
+    Every command in them is linted for the release.
+
+    Raises:
+        InputError: The release has no option for the layout, or the linter finds an error in what was written.
+    """
+    made = plans.deployed(asked, chosen(found), first_port=first_port, retries_posts=retries_posts)
+    for name, text in made.items():
+        if name.endswith((".sh", ".yaml", ".service")):
+            errors, _ = plans.faults(text, session.knowledge(), asked, name)
+            if errors:
+                raise InputError(f"{name}: is not written: {errors[0]}")
+    return made
+
+
+def deploy(
+    asked: plans.Request, found: Plan | Layouts, folder: Path, *, first_port: int = 8000, retries_posts: bool = False
+) -> list[Path]:
+    """Write a plan's files into a folder; none is overwritten.
+
+    Raises:
+        InputError: as `deployed`; or a file is there already.
+    """
+    made = deployed(asked, found, first_port=first_port, retries_posts=retries_posts)
+    there = next((name for name in made if (folder / name).exists()), None)
+    if there is not None:
+        raise InputError(f"{folder / there}: is there already; give another folder, or remove it first")
+    for name, text in made.items():
+        store(folder / name, text)
+    return [folder / name for name in made]

@@ -1,14 +1,15 @@
-"""Plans for a model on cards: budgets, layouts and questions the other way round, as records, their commands checked."""
+"""Plans for a model on cards, as records: budgets, layouts, questions the other way round, commands checked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
-from vllm_runbooks import deployment, lint, options
-from vllm_runbooks.deployment import fleet
+from vllm_runbooks import deployment, lint, options, proxy
+from vllm_runbooks.deployment import confirmation, fleet
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.options import ReleaseData
 from vllm_runbooks.plan_records import (
@@ -29,6 +30,7 @@ from vllm_runbooks.planning import inverse
 from vllm_runbooks.planning import layouts as _layouts
 from vllm_runbooks.planning.budget import Budget, Calibrate, Device, RankBudget, Subject, budget
 from vllm_runbooks.planning.settings import Settings, settle
+from vllm_runbooks.planning.shape import Experts
 from vllm_runbooks.planning.terms import GIB, Band, Term
 from vllm_runbooks.planning.weights import Ranks
 from vllm_runbooks.records import CommandRelease, IssueSeverity
@@ -260,9 +262,7 @@ def _rank(one: RankBudget, made: Budget) -> PlannedRank:
         terms.append(PlannedTerm("kv_cache", None, None, None, "not known, as another term is not"))
     total = one.device.total.expected if one.device.total else None
     available = one.available.expected if one.available else None
-    return PlannedRank(
-        one.device.name, one.rank, one.device.node, _gib(total), _gib(available), one.fits, tuple(terms)
-    )
+    return PlannedRank(one.device.name, one.rank, one.device.node, _gib(total), _gib(available), one.fits, tuple(terms))
 
 
 def _cache(made: Budget | None) -> PlannedCache:
@@ -292,14 +292,6 @@ def _cache(made: Budget | None) -> PlannedCache:
 # ---- commands
 
 
-class Written(NamedTuple):
-    """The start of each instance, and what the linter says of it."""
-
-    parts: tuple[fleet.Part, ...]
-    wrong: tuple[str, ...]
-    """Errors, a sentence each; none: every command was checked."""
-
-
 def hosts(cards: Sequence[Card]) -> tuple[fleet.Host, ...]:
     """The hosts of cards, each card by its number there."""
     found: dict[str | None, list[str]] = {}
@@ -309,24 +301,28 @@ def hosts(cards: Sequence[Card]) -> tuple[fleet.Host, ...]:
     return tuple(fleet.Host(tuple(devices), node) for node, devices in found.items())
 
 
-def written(request: Request, asked: Settings, cards: Sequence[Card], replicas: int, first_port: int) -> Written:
-    """The commands of all instances of a layout.
+def parts(
+    request: Request, ranks: Ranks, cards: Sequence[Card], replicas: int, first_port: int = fleet.FIRST_PORT
+) -> tuple[fleet.Part, ...]:
+    """The servers of a layout.
 
     Raises:
         InputError: The release has no option for it.
     """
-    ranks = asked.ranks
-    parts = fleet.instances(
+    return fleet.instances(
         request.model.name,
         request.data,
         hosts(cards),
         replicas=replicas,
         split=fleet.Split(ranks.tensor, ranks.pipeline, ranks.data),
-        flags={dest: value for dest, value in request.options.items() if dest not in _SIZES.values()},
+        flags=_without_sizes(request.options),
         environment=request.environment,
         first_port=first_port,
     )
-    return Written(parts, ())
+
+
+def _without_sizes(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {dest: value for dest, value in given.items() if dest not in _SIZES.values()}
 
 
 def _deployment(
@@ -335,34 +331,100 @@ def _deployment(
     """The first instance's start; None where this release has no option for it."""
     cards = request.cards[: len(devices) * replicas]
     try:
-        parts = written(request, asked, cards, replicas, fleet.FIRST_PORT).parts
+        first = parts(request, asked.ranks, cards, replicas)[0].deployment
     except InputError:
         return None
-    first = parts[0].deployment
     sizes = {dest: size for dest, size in _flags(asked.ranks).items() if size > 1}
     return PlannedDeployment(
         request.model.name,
-        {**{dest: value for dest, value in request.options.items() if dest not in _SIZES.values()}, **sizes},
+        {**_without_sizes(request.options), **sizes},
         dict(first.environment),
         deployment.to_shell(first),
     )
 
 
-def faults(command: str, knowledge: lint.Knowledge, request: Request) -> tuple[str, ...]:
-    """What is wrong with a command on the release and these cards, a sentence each."""
+def _servers(request: Request, one: Plan, first_port: int) -> tuple[fleet.Split, tuple[fleet.Part, ...]]:
+    layout = one.layout or Layout(request.replicas, *(int(request.options.get(dest, 1)) for dest in _SIZES.values()))
+    ranks = Ranks(layout.tp, layout.pp, layout.dp)
+    split = fleet.Split(layout.tp, layout.pp, layout.dp)
+    cards = request.cards[: layout.replicas * split.cards]
+    return split, parts(request, ranks, cards, layout.replicas, first_port)
+
+
+def confirmations(
+    request: Request, one: Plan, *, first_port: int = fleet.FIRST_PORT
+) -> dict[str, confirmation.Confirmation]:
+    """How to see after the start that each instance runs as it was split, by the instance's name.
+
+    Raises:
+        InputError: The release has no option for the layout.
+    """
+    split, made = _servers(request, one, first_port)
+    has_experts = any(isinstance(kind.feed_forward, Experts) for kind in request.model.shape.kinds)
+    found = {}
+    for part in made:
+        if part.serves:
+            over = sum(other.instance == part.instance for other in made)
+            found[part.name] = confirmation.confirmation(part, split, request.data, hosts=over, has_experts=has_experts)
+    return found
+
+
+def _told(found: Mapping[str, confirmation.Confirmation]) -> str:
+    """Confirmations as a text."""
+    lines = []
+    for name, one in found.items():
+        lines.append(f"{name}: its log must hold")
+        lines += [
+            f"  {line.what}: {line.text}" + (f" ({line.times} times)" if line.times else "") for line in one.lines
+        ]
+        lines += [f"  {look.what}: {shlex.join(look.words)}: {look.expected}" for look in one.looks]
+        lines += [f"  not known: {said}" for said in one.unknown]
+    return "\n".join(lines) + "\n"
+
+
+def deployed(
+    request: Request, one: Plan, *, first_port: int = fleet.FIRST_PORT, retries_posts: bool = False
+) -> dict[str, str]:
+    """The files that start a plan's servers and share requests among them, by name; several hosts have their own.
+
+    Raises:
+        InputError: The release has no option for it, or no image.
+    """
+    _, made = _servers(request, one, first_port)
+    found: dict[str, str] = {}
+    nodes = list(dict.fromkeys(part.node for part in made))
+    for node in nodes:
+        mine = [part for part in made if part.node == node]
+        behind = f"-{node}" if len(nodes) > 1 else ""
+        found[f"start{behind}.sh"] = fleet.shell(mine)
+        found[f"compose{behind}.yaml"] = fleet.compose(mine)
+        found.update({f"systemd{behind}/{name}": text for name, text in fleet.systemd(mine).items()})
+    serving = [part for part in made if part.serves]
+    if len(serving) > 1:
+        servers = [proxy.Server(part.node or "127.0.0.1", part.port) for part in serving]
+        found["nginx.conf"] = proxy.nginx(servers, retries_posts=retries_posts)
+    found["verify.txt"] = _told(confirmations(request, one, first_port=first_port))
+    return found
+
+
+def faults(
+    text: str, knowledge: lint.Knowledge, request: Request, name: str = "command.sh"
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Errors and warnings of a command or file on the release and these cards, a sentence each."""
     spec = ",".join(f"{one.count}x{one.name}" + (f"@{one.node}" if one.node else "") for one in _gpus(request.cards))
-    found = lint.lint(command, knowledge, lint.Asked("command.sh", request.release.version, spec))
-    return tuple(issue.message for issue in found.issues if issue.severity is not IssueSeverity.INFO)
+    issues = lint.lint(text, knowledge, lint.Asked(name, request.release.version, spec)).issues
+    errors = tuple(issue.message for issue in issues if issue.severity is IssueSeverity.ERROR)
+    return errors, tuple(issue.message for issue in issues if issue.severity is IssueSeverity.WARNING)
 
 
 def checked(found: Plan, knowledge: lint.Knowledge, request: Request) -> Plan:
-    """The plan with its command linted: a command that is wrong is not shown, and why is said."""
+    """The plan with its command linted: one that the release refuses is not shown, and why is said."""
     if found.deployment is None:
         return found
-    said = faults(found.deployment.command, knowledge, request)
-    if not said:
-        return found
-    return replace(found, deployment=None, limits=(*found.limits, *(f"the command: {one}" for one in said)))
+    errors, warnings = faults(found.deployment.command, knowledge, request)
+    said = tuple(f"the command: {one}" for one in (*errors, *warnings))
+    shown = None if errors else found.deployment
+    return replace(found, deployment=shown, limits=(*found.limits, *said))
 
 
 # ---- the other way round

@@ -816,6 +816,45 @@ class Remedy:
 
 
 @dataclass(frozen=True)
+class ComparedTerm:
+    """A term as it was planned and as the log prints it."""
+
+    name: str
+    planned_gib: float | None
+    low_gib: float | None
+    high_gib: float | None
+    actual_gib: float | None
+    explained: str
+    """Whether the difference lies within the plan's own band, or what it means."""
+
+
+@dataclass(frozen=True)
+class Residual:
+    """What a start's own figures say of a term; kept, it corrects later plans."""
+
+    release: str
+    gpu: str | None
+    architecture: str | None
+    term: str
+    planned_gib: float
+    actual_gib: float
+    source: str
+    tensor_parallel_size: int = 1
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Plan against actual."""
+
+    terms: tuple[ComparedTerm, ...]
+    off: str | None
+    """Name of the term that differs most beyond its band; None: none does."""
+    missing: tuple[str, ...] = ()
+    """What would have to be known for more."""
+    residuals: tuple[Residual, ...] = ()
+
+
+@dataclass(frozen=True)
 class Answer:
     """The whole diagnosis: what `diagnose --format json` prints."""
 
@@ -826,7 +865,8 @@ class Answer:
     findings: tuple[Finding, ...]
     starts: tuple[StartSummary, ...]
     remedies: tuple[Remedy, ...]
-    plan: None
+    plan: Compared | None
+    """The start's printed memory against its plan; None: the log prints no memory."""
     hidden: Mapping[str, int]
     facts: Facts
     ranks: tuple[RankFacts, ...]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from math import ceil
 from typing import Any, NamedTuple
@@ -29,6 +29,8 @@ class Subject:
     shape: Shape
     source: str | None = None
     """Where the configuration can be opened."""
+    checkpoint_bytes: int | None = None
+    """Of all tensors in the model's files, as their headers say; None: the files are not at hand."""
 
     @cached_property
     def stock(self) -> Inventory:
@@ -36,9 +38,16 @@ class Subject:
         return inventory(self.shape)
 
 
-def subject(name: str, config: Mapping[str, Any], *, is_partial: bool = False, source: str | None = None) -> Subject:
+def subject(
+    name: str,
+    config: Mapping[str, Any],
+    *,
+    is_partial: bool = False,
+    source: str | None = None,
+    checkpoint_bytes: int | None = None,
+) -> Subject:
     """A model from its configuration; with `is_partial` what the configuration leaves out is unknown."""
-    return Subject(name, config, shape(config, is_partial=is_partial), source)
+    return Subject(name, config, shape(config, is_partial=is_partial), source, checkpoint_bytes)
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,7 @@ class RankBudget:
     available: Band | None
     """Of it for the cache; may be below zero. None: a term is not known."""
     captured: Term
-    """What capturing CUDA graphs takes beyond that, when the cache is made."""
+    """What capturing CUDA graphs takes beyond that, when the cache is made: "cuda_graphs_captured"."""
     fits: bool | None
     """Whether this card has room for its share of one request, None: not known or too close."""
 
@@ -87,6 +96,8 @@ class Budget:
     fits: bool | None
     limits: tuple[str, ...]
     """What decides, a sentence each; what is missing is named."""
+    calibrated: tuple[str, ...] = ()
+    """What corrected the terms, a sentence each."""
 
     def _available(self, side: int) -> tuple[int, ...] | None:
         """Bytes for the cache on the poorest card of each stage, by the low (0), expected (1) or high (2) reckoning."""
@@ -118,6 +129,10 @@ class Budget:
             return None
         low, expected, high = (self.pool.longest_context(side) for side in self.available)
         return Band(low, expected, high)
+
+
+Calibrate = Callable[[Subject, tuple[Term, ...], Device, Settings], tuple[tuple[Term, ...], tuple[str, ...]]]
+"""Corrects a card's terms by what earlier starts printed: the terms in their order, and what was corrected by what."""
 
 
 def _summed(terms: Sequence[Term]) -> Band | None:
@@ -180,6 +195,11 @@ def _cache(model: Subject, settings: Settings, device: Device) -> tuple[KvPool |
     return _pool(model, asked, demand, settings.version, mixes_groups=settings.mixes_groups)
 
 
+_FROM_FILES = (0.98, 1.0, 1.25)
+"""Of a checkpoint's bytes what a start may hold: padding of quantised experts took up to 1.07 (gpt-oss-20b), an encoder
+or an embedding that every rank holds more."""
+
+
 class _Loading(NamedTuple):
     """What decides how the weights lie."""
 
@@ -209,6 +229,11 @@ def _weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
         with_mtp=how.with_mtp,
         encoder_off=how.encoder_off,
     )
+    if loaded is None and model.checkpoint_bytes is not None and how.quantization is None:
+        share = model.checkpoint_bytes / (how.ranks.tensor * how.ranks.pipeline)
+        sides = Band(*(max(0, int(share * factor) - how.offloaded) for factor in _FROM_FILES))
+        said = "headers of the model's files, split evenly; how vLLM lays them out is not known"
+        return (Term("weights", sides, said),) * how.ranks.pipeline
     if loaded is None:
         missing = ", ".join(model.stock.missing) or f"how {how.quantization} stores its weights"
         return (Term("weights", None, f"not known: {missing}"),) * how.ranks.pipeline
@@ -276,7 +301,7 @@ def _terms(
     if ranks.tensor * ranks.pipeline * ranks.data > 1:
         terms.append(costs.communication(settings, device.interconnect, nodes, capability=device.capability))
     terms.append(costs.graphs_reserved(model.shape, settings, is_estimated=estimates))
-    captured = costs.graphs_captured(model.shape, settings)
+    captured = replace(costs.graphs_captured(model.shape, settings), name="cuda_graphs_captured")
     return tuple(terms), captured, found if isinstance(found, EncoderProfile) else None
 
 
@@ -286,7 +311,12 @@ def _is_off(settings: Settings) -> bool:
 
 
 def budget(
-    model: Subject, settings: Settings, devices: Sequence[Device], *, environment: Mapping[str, str] | None = None
+    model: Subject,
+    settings: Settings,
+    devices: Sequence[Device],
+    *,
+    environment: Mapping[str, str] | None = None,
+    calibrate: Calibrate | None = None,
 ) -> Budget:
     """What a start takes of each card, and what the cache then holds.
 
@@ -295,6 +325,7 @@ def budget(
         settings: Everything that the start asks.
         devices: The cards of one replica, rank by rank: those of the first pipeline stage come first.
         environment: Variables of the start that decide what is reserved.
+        calibrate: What corrects the terms; None: they are as the rules have them.
     """
     ranks = settings.ranks
     nodes = len({device.node for device in devices})
@@ -309,12 +340,17 @@ def budget(
         problems.add(refused, why)
     made: dict[tuple[int, Device, bool], _Card] = {}
     found: list[RankBudget] = []
+    corrected: dict[str, None] = {}
     encoder: EncoderProfile | None = None
     for rank, device in enumerate(devices):
         stage = rank // ranks.tensor % ranks.pipeline
         key = (stage, device, rank % ranks.tensor == 0)
         if key not in made:
             parts = _terms(model, settings, device, stage, is_first=key[2], nodes=nodes, estimates=estimates)
+            if calibrate is not None:
+                (*terms, captured), told = calibrate(model, (*parts[0], parts[1]), device, settings)
+                parts = (tuple(terms), captured, parts[2])
+                corrected.update(dict.fromkeys(told))
             made[key] = _Card(settings, device, stage, parts, groups)
             made[key].judge(problems)
         card = made[key]
@@ -323,7 +359,7 @@ def budget(
             RankBudget(rank, stage, device, card.terms, card.requested, card.available, card.captured, card.fits)
         )
     fits: bool | None = problems.verdict
-    return Budget(settings, tuple(found), groups, encoder, fits, problems.said)
+    return Budget(settings, tuple(found), groups, encoder, fits, problems.said, tuple(corrected))
 
 
 class _Problems:

@@ -145,6 +145,8 @@ _MODES = {"NONE": (0, 0), "PIECEWISE": (1, 0), "FULL": (0, 2), "FULL_DECODE_ONLY
 """By `cudagraph_mode`: whether pieces are captured; whole steps: 0 none, 1 of decoding, 2 of any batch."""
 _MODE_NUMBERS = {0: "NONE", 1: "PIECEWISE", 2: "FULL"}
 _TRUE = ("1", "true")
+_SHARING = ((12, 1),)
+"""Capability of cards without memory of their own, of which NVML tells none (GB10: nvidia-smi shows [N/A])."""
 _NOT_YET = "the release has nothing to choose"
 _POOLING_TASKS = ("embed", "embedding", "classify", "score", "reward", "pooling")
 
@@ -175,6 +177,8 @@ def _known(
     key = (releases.version_key(version) or ())[:3]
     by, written = start_rules(key)
     number = None if capability is None else f"{capability[0]}.{capability[1]}"
+    if capability in _SHARING and not by.asks_shared:
+        memory = 0.0
 
     def default(dest: str) -> releases.Default:
         return data.default(dest, context=context, gpu=gpu, memory_gib=memory, capability=number)

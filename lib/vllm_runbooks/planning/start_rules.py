@@ -126,6 +126,8 @@ class StartRules:
     """What a KV connector does to groups of several kinds: "" nothing, "off", "some" connectors switch them off."""
     events_off: bool = False
     """`--kv-events-config` switches them off."""
+    asks_shared: bool = False
+    """The memory of a card that shares its host's is found out where NVML has none to tell."""
 
 
 _Change = Mapping[str, tuple[Any, str]]
@@ -383,6 +385,7 @@ _CHANGES: tuple[tuple[str, _Change], ...] = (
         "0.33",
         {
             "newer_speculates": (True, "0.33.0 config/vllm.py:1652"),
+            "asks_shared": (True, "0.33.0 platforms/cuda.py:809"),
             "runner_speculation": (
                 _DRAFTS_29 | {"draft_model", "ngram", "ngram_gpu", "medusa", "mlp_speculator"},
                 "0.33.0 config/vllm.py:3053",

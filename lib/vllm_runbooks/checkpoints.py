@@ -1,0 +1,77 @@
+"""What a model's weight files say of their size: the headers of safetensors, or the index beside them.
+
+A header is eight bytes, its length as a little-endian number, and JSON of that length: by tensor its dtype, shape and
+place (https://github.com/huggingface/safetensors, README.md, "Format"). No weight is read.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks.errors import InputError
+
+_MAX_HEADER = 100_000_000
+"""Bytes of a header; the format itself refuses longer ones (safetensors/src/tensor.rs, MAX_HEADER_SIZE)."""
+_INDEX = "model.safetensors.index.json"
+_MAX_INDEX = 100_000_000
+
+
+def tensor_bytes(folder: Path) -> int | None:
+    """Bytes of all tensors of a checkpoint; None: the folder holds no safetensors and no index of them.
+
+    The files themselves are asked where all of them are there, else the index.
+
+    Raises:
+        InputError: A header or the index is damaged.
+    """
+    index = _index(folder)
+    if index is not None:
+        names = sorted(set(index.get("weight_map", {}).values()))
+        if names and all((folder / name).is_file() for name in names):
+            return sum(_header_bytes(folder / name) for name in names)
+        total = index.get("metadata", {}).get("total_size")
+        return int(total) if isinstance(total, (int, float)) and total > 0 else None
+    files = sorted(folder.glob("*.safetensors"))
+    return sum(map(_header_bytes, files)) if files else None
+
+
+def _index(folder: Path) -> dict[str, Any] | None:
+    path = folder / _INDEX
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(_MAX_INDEX)
+    except FileNotFoundError:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(f"{path}: is no JSON; fetch the index again") from None
+    parts = (found, found.get("weight_map", {}), found.get("metadata", {})) if isinstance(found, dict) else (None,)
+    if not all(isinstance(part, dict) for part in parts) or not all(
+        isinstance(name, str) and Path(name).name == name for name in found.get("weight_map", {}).values()
+    ):
+        raise InputError(f"{path}: is no index of safetensors; fetch it again")
+    return dict(found)
+
+
+def _header_bytes(path: Path) -> int:
+    damaged = InputError(f"{path}: its header is damaged; fetch the file again")
+    with path.open("rb") as stream:
+        start = stream.read(8)
+        if len(start) < 8:
+            raise damaged
+        (length,) = struct.unpack("<Q", start)
+        if length > _MAX_HEADER:
+            raise damaged
+        try:
+            header = json.loads(stream.read(length))
+            places = [told["data_offsets"] for name, told in header.items() if name != "__metadata__"]
+            sizes = [int(end) - int(begin) for begin, end in places]
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise damaged from None
+    if any(size < 0 for size in sizes):
+        raise damaged
+    return sum(sizes)
