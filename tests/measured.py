@@ -1,7 +1,7 @@
 """Starts that printed their memory (`measured_starts.yaml`), planned: by how much the planner is off.
 
-    python tests/measured.py          prints the tables
-    python tests/measured.py --docs   writes them into docs/planning.md
+python tests/measured.py          prints the tables
+python tests/measured.py --docs   writes them into docs/planning.md
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
 
@@ -67,9 +68,7 @@ def settled(
     if card is not None:
         gpu = catalog().gpu(card)
         told = {"gpu_name": (gpu.aliases or (gpu.name,))[0], "memory_gib": gpu.memory_gib, "capability": gpu.version}
-    return settle(
-        of.shape, options, release, environment=environment, config=of.config, context=context, **told
-    )
+    return settle(of.shape, options, release, environment=environment, config=of.config, context=context, **told)
 
 
 @dataclass(frozen=True)
@@ -120,6 +119,27 @@ class Start:
         return max(known, key=lambda band: band.expected) if len(known) == len(bands) else None
 
     @property
+    def cache(self) -> Band | None:
+        """What is left for the cache on the poorest card."""
+        found = self.budget.available
+        return None if found is None else Band(*(min(side) for side in found))
+
+    @property
+    def cards(self) -> int:
+        """Of the replica."""
+        return len(self.budget.ranks)
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether its log is a case of the catalog."""
+        return self.source.startswith("catalog/cases/")
+
+    @property
+    def counted(self) -> str:
+        """The printed figure that the blocks are counted from."""
+        return next((figure for figure in ("kv_gib", "blocks", "tokens") if figure in self.printed), "")
+
+    @property
     def pool(self) -> KvPool | None:
         """Its cache."""
         return self.budget.pool
@@ -127,14 +147,12 @@ class Start:
     @property
     def blocks(self) -> int | None:
         """Blocks that the printed memory holds, or that are printed where it is not."""
-        if self.pool is None:
+        if self.pool is None or not self.counted:
             return None
-        if "kv_gib" in self.printed:
+        if self.counted == "kv_gib":
             return self.pool.blocks([int(self.printed["kv_gib"] * GIB)] * len(self.pool.stages))
-        if "blocks" in self.printed:
+        if self.counted == "blocks":
             return int(self.printed["blocks"])
-        if "tokens" not in self.printed:
-            return None
         many = 10**6
         return round(self.printed["tokens"] / self.pool.tokens(many) * many)
 
@@ -150,3 +168,156 @@ def starts() -> tuple[Start, ...]:
         return Start(**{("called" if key == "as" else key): value for key, value in {**row, **named}.items()})
 
     return tuple(map(made, told["starts"]))
+
+
+# ---- by how much the planner is off
+
+
+class Off(NamedTuple):
+    """A printed figure and the planned one."""
+
+    start: Start
+    figure: str
+    printed: float
+    planned: float
+    low: float
+    high: float
+
+    @property
+    def error(self) -> float:
+        """As a share of the printed figure."""
+        return self.planned / self.printed - 1
+
+    @property
+    def holds(self) -> bool:
+        """Whether the printed figure lies between low and high, its rounding counted."""
+        decimals = len(f"{self.printed:g}".partition(".")[2])
+        half = 0.5 * 10.0**-decimals
+        return self.low - half <= self.printed <= self.high + half
+
+
+def _memory(start: Start, figure: str, band: Band | None) -> Iterator[Off]:
+    if figure in start.printed and figure not in start.skip and band is not None:
+        low, expected, high = (side / GIB for side in band)
+        yield Off(start, figure, start.printed[figure], expected, low, high)
+
+
+def weights() -> list[Off]:
+    """ "Model loading took", from the configuration."""
+    return [off for start in starts() for off in _memory(start, "weights_gib", start.weights)]
+
+
+def caches() -> list[Off]:
+    """Memory for the cache, from the configuration and the card's total, where that is printed or a seed's."""
+    known = [start for start in starts() if start.total_gib is not None or start.is_recorded]
+    return [off for start in known for off in _memory(start, "kv_gib", start.cache)]
+
+
+def counts() -> list[Off]:
+    """Tokens, blocks and requests that the printed memory holds; requests of the printed tokens where it is not."""
+    found = []
+    for start in starts():
+        if start.pool is None or start.blocks is None:
+            continue
+        told = {"tokens": start.pool.tokens, "concurrency": start.pool.concurrency, "blocks": lambda blocks: blocks}
+        for figure, count in told.items():
+            from_itself = figure == start.counted
+            if figure in start.printed and not from_itself:
+                planned = float(count(start.blocks))
+                found.append(Off(start, figure, start.printed[figure], planned, planned, planned))
+    return found
+
+
+# ---- tables
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *lines))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share + 0.0:+.2f} %".replace("-0.00", "+0.00")
+
+
+def _row(name: str, offs: Sequence[Off]) -> list[str]:
+    far = max(offs, key=lambda off: abs(off.error))
+    within = [str(sum(abs(off.error) <= step for off in offs)) for step in _STEPS]
+    middle = median(abs(off.error) for off in offs)
+    return [name, str(len(offs)), *within, f"{100 * middle:.2f} %", f"{_percent(far.error)} ({far.start.id})"]
+
+
+def _summary() -> str:
+    rows = [_row("weights on a card, GiB", weights()), _row("memory for the KV cache, GiB", caches())]
+    names = {
+        "tokens": "tokens in the printed memory",
+        "blocks": "blocks in the printed memory",
+        "concurrency": "requests in the printed memory",
+    }
+    rows += [_row(name, [off for off in counts() if off.figure == figure]) for figure, name in names.items()]
+    return _table(["", "starts", *(f"within {100 * step:g} %" for step in _STEPS), "median", "worst"], rows)
+
+
+def _called(start: Start) -> str:
+    return start.model if start.called is None else f"{start.called}, as {start.model}"
+
+
+def _caches() -> str:
+    lines = [
+        [
+            off.start.id,
+            off.start.release,
+            "1" if off.start.cards == 1 else f"{off.start.cards} x",
+            f"{off.printed:.2f}",
+            f"{off.planned:.2f}",
+            f"{off.low:.2f} to {off.high:.2f}",
+            _percent(off.error),
+        ]
+        for off in caches()
+    ]
+    return _table(["start", "vLLM", "cards", "printed", "planned", "from low to high", "off"], lines)
+
+
+def _sources() -> str:
+    lines = [
+        [
+            start.id,
+            _called(start),
+            start.release,
+            start.card or "not known",
+            "-" if start.total_gib is None else f"{start.total_gib:.2f}",
+            start.note or "",
+            f"<{start.source}>" if start.source.startswith("https:") else start.source,
+        ]
+        for start in starts()
+    ]
+    return _table(["start", "model", "vLLM", "card", "GiB printed", "what is assumed", "source"], lines)
+
+
+def tables() -> str:
+    """The generated part of the page."""
+    inside = [sum(off.holds for off in each) for each in (weights(), caches())]
+    parts = (
+        "### In short",
+        _summary(),
+        f"Between its own low and high the planner has {inside[0]} of {len(weights())} printed weights and"
+        f" {inside[1]} of {len(caches())} printed sizes of the cache.",
+        "### Memory for the KV cache, GiB on the poorest card",
+        _caches(),
+        "### The starts",
+        _sources(),
+    )
+    return "\n\n".join(parts)
+
+
+def main() -> None:
+    """Print the tables, or write them into the page."""
+    if sys.argv[1:] != ["--docs"]:
+        sys.stdout.write(tables() + "\n")
+        return
+    made = f"{_BEGIN}\n\n{tables()}\n\n{_END}"
+    text = re.sub(f"{_BEGIN}.*{_END}", lambda _: made, PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

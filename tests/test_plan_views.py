@@ -407,24 +407,22 @@ def test_what_corrected_the_plan_is_named(fits: Plan, calibration: Calibration, 
     assert plan_views.text(replace(fits, calibration=calibration)).endswith(said)
 
 
-ORDINARY = ["schema", "model", "vllm", "gpus", "fits", "per_gpu", "kv_cache", "limits", "deployment", "calibration"]
+KEYS = [
+    "model", "vllm", "gpus", "fits", "per_gpu", "kv_cache", "limits", "deployment", "calibration", "layout", "legal",
+    "reasons", "speed", "total_concurrency", "found", "options",
+]  # fmt: skip
 
 
 def test_json_has_the_contracts_keys(fits: Plan, pair: Layouts) -> None:
-    """An ordinary plan has no key of a layout or of a question; nulls stay."""
-    plain = replace(fits, options={}, deployment=None)
-
-    assert list(json.loads(plan_views.to_json(plain))) == ORDINARY
-    assert json.loads(plan_views.to_json(plain))["deployment"] is None
-    assert list(json.loads(plan_views.to_json(fits))) == [*ORDINARY, "options"]
-    assert list(json.loads(plan_views.to_json(replace(plain, found=FOUND)))) == [*ORDINARY, "found"]
-    assert json.loads(plan_views.to_json(replace(plain, found=FOUND)))["found"]["what"] == "context"
+    """Every plan has every key; what a question has no use for is null."""
+    plain = json.loads(plan_views.to_json(replace(fits, options={}, deployment=None)))
     every = json.loads(plan_views.to_json(pair))
-    assert list(every) == ["schema", "model", "vllm", "gpus", "fits", "layouts"]
-    assert list(every["layouts"][0]) == [
-        *ORDINARY[1:], "layout", "legal", "reasons", "speed", "total_concurrency",
-    ]  # fmt: skip
-    assert every["layouts"][3]["reasons"] == []
+
+    assert list(plain) == ["schema", *KEYS]
+    assert (plain["deployment"], plain["layout"], plain["found"]) == (None, None, None)
+    assert json.loads(plan_views.to_json(replace(fits, found=FOUND)))["found"]["what"] == "context"
+    assert list(every) == ["schema", "model", "vllm", "gpus", "fits", "layouts", "found"]
+    assert list(every["layouts"][0]) == KEYS
     assert [plan["legal"] for plan in every["layouts"]] == [True, True, True, True, False]
 
 

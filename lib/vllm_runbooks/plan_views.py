@@ -37,24 +37,11 @@ _FOUND = {
     Find.GPUS: "cards needed",
     Find.UTILIZATION: "lowest utilisation",
 }
-# Keys that an ordinary plan does not have: those of a layout, and of a question asked the other way round.
-_OF_LAYOUTS = ("layout", "legal", "reasons")
-_WHERE_KNOWN = ("speed", "total_concurrency", "found", "options")
 
 
 def to_json(record: Viewed) -> str:
-    """The contract's JSON document."""
-    return json.dumps({"schema": SCHEMA, **_document(record)}, ensure_ascii=False, indent=2)
-
-
-def _document(record: Viewed) -> dict[str, Any]:
-    keys: dict[str, Any] = document(record)
-    unused = [name for name in _WHERE_KNOWN if name in keys and not keys[name]]
-    if isinstance(record, Plan) and record.layout is None:
-        unused += _OF_LAYOUTS
-    if isinstance(record, Layouts):
-        keys["layouts"] = [_document(plan) for plan in record.layouts]
-    return {name: value for name, value in keys.items() if name not in unused}
+    """The contract's JSON document; what a question has no use for is null."""
+    return json.dumps({"schema": SCHEMA, **document(record)}, ensure_ascii=False, indent=2)
 
 
 def headline(plan: Plan) -> str:

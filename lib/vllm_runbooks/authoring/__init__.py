@@ -33,6 +33,7 @@ from vllm_runbooks.authoring.yaml_files import (
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.diagnosis import PLACEHOLDER, diagnose, filled_or_plain
 from vllm_runbooks.errors import CatalogError, InputError
+from vllm_runbooks.plan_records import Compared, Layouts, Plan
 from vllm_runbooks.records import (
     Answer,
     Case,
@@ -83,7 +84,14 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "rule": rule_files.ADAPTER,
     "policy": TypeAdapter(Policy),
 }
-_PRINTED: dict[str, type] = {"diagnose": Answer, "lint": Linted, "migrate": Migrated}
+_PRINTED: dict[str, type] = {
+    "diagnose": Answer,
+    "lint": Linted,
+    "migrate": Migrated,
+    "plan": Plan,
+    "layouts": Layouts,
+    "compared": Compared,
+}
 """Records that commands print as JSON."""
 _SIGNATURES = ("signatures", "companions")
 _TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first")
