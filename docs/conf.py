@@ -39,6 +39,8 @@ html_sidebars = {
     "linting": [],
     "redaction": [],
     "releases": [],
+    "planning": [],
+    "peers": [],
     "runbooks/*": ["sidebar-nav-bs"],
     "symptoms/*": ["sidebar-nav-bs"],
     "rules/*": ["sidebar-nav-bs"],

@@ -23,6 +23,7 @@ from vllm_runbooks.planning.budget import Budget, Device, Subject, budget, subje
 from vllm_runbooks.planning.kv_cache import KvPool
 from vllm_runbooks.planning.settings import Settings, settle
 from vllm_runbooks.planning.terms import GIB, Band
+from vllm_runbooks.planning.weights import Key
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "planning.md"
@@ -203,7 +204,7 @@ def _memory(start: Start, figure: str, band: Band | None) -> Iterator[Off]:
 
 
 def weights() -> list[Off]:
-    """ "Model loading took", from the configuration."""
+    """What "Model loading took" prints, from the configuration."""
     return [off for start in starts() for off in _memory(start, "weights_gib", start.weights)]
 
 
@@ -219,11 +220,13 @@ def counts() -> list[Off]:
     for start in starts():
         if start.pool is None or start.blocks is None:
             continue
-        told = {"tokens": start.pool.tokens, "concurrency": start.pool.concurrency, "blocks": lambda blocks: blocks}
-        for figure, count in told.items():
-            from_itself = figure == start.counted
-            if figure in start.printed and not from_itself:
-                planned = float(count(start.blocks))
+        told = {
+            "tokens": start.pool.tokens(start.blocks),
+            "concurrency": start.pool.concurrency(start.blocks),
+            "blocks": start.blocks,
+        }
+        for figure, planned in told.items():
+            if figure in start.printed and figure != start.counted:
                 found.append(Off(start, figure, start.printed[figure], planned, planned, planned))
     return found
 
@@ -255,6 +258,50 @@ def _summary() -> str:
     }
     rows += [_row(name, [off for off in counts() if off.figure == figure]) for figure, name in names.items()]
     return _table(["", "starts", *(f"within {100 * step:g} %" for step in _STEPS), "median", "worst"], rows)
+
+
+class _Era(NamedTuple):
+    name: str
+    is_v0: bool
+    since: Key
+    until: Key
+
+    def cell(self, offs: Sequence[Off]) -> str:
+        """How many figures are of it, and the furthest off."""
+        told = [(off.error, off.start.budget.settings) for off in offs]
+        errors = [error for error, each in told if each.is_v0 == self.is_v0 and self.since <= each.key < self.until]
+        return f"{len(errors)}, {_percent(max(errors, key=abs))}" if errors else "none"
+
+
+_ERAS = (
+    _Era("the older engine, to 0.8", True, (), (1,)),
+    _Era("0.8 to 0.16", False, (), (0, 17)),
+    _Era("0.17 to 0.20", False, (0, 17), (0, 21)),
+    _Era("0.21 and later", False, (0, 21), (1,)),
+)
+
+
+def _eras() -> str:
+    kinds = {"weights": weights(), "cache": caches(), "tokens, blocks, requests": counts()}
+    return _table(["vLLM", *kinds], [[era.name, *map(era.cell, kinds.values())] for era in _ERAS])
+
+
+def _unknown() -> str:
+    """Which models of the catalog have a term that is not known."""
+    whole = [name for name in catalog().texts if not catalog().file(name).is_partial]
+    card = device("H100-80GB")
+    why: dict[str, set[str]] = {}
+    for name in whole:
+        told = settled(model(name), "0.25.1", {}, "H100-80GB")
+        found = budget(model(name), told, [card])
+        if any(term.band is None for term in found.ranks[0].terms) or found.pool is None:
+            architecture = model(name).shape.architecture or "an architecture that is not named"
+            why.setdefault(f"`{architecture}`", set()).add(name)
+    many = sum(map(len, why.values()))
+    return (
+        f"Of {len(whole)} models whose whole configuration the catalog has, {len(whole) - many} have every term on"
+        f" vLLM 0.25.1. The others are of {', '.join(sorted(why))}."
+    )
 
 
 def _called(start: Start) -> str:
@@ -296,11 +343,19 @@ def _sources() -> str:
 def tables() -> str:
     """The generated part of the page."""
     inside = [sum(off.holds for off in each) for each in (weights(), caches())]
+    said = (
+        f"Between its own low and high the planner has {inside[0]} of {len(weights())} printed weights and"
+        f" {inside[1]} of {len(caches())} printed sizes of the cache."
+    )
     parts = (
         "### In short",
         _summary(),
-        f"Between its own low and high the planner has {inside[0]} of {len(weights())} printed weights and"
-        f" {inside[1]} of {len(caches())} printed sizes of the cache.",
+        said,
+        "### By release",
+        "How many figures were compared, and the one that is furthest off.",
+        _eras(),
+        "### Models",
+        _unknown(),
         "### Memory for the KV cache, GiB on the poorest card",
         _caches(),
         "### The starts",

@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vllm_runbooks import issue_views, plan_views, render
+    from vllm_runbooks import issue_views, plan_evidence, plan_views, render
     from vllm_runbooks.checking import judge_commands, lint_commands, migrate_commands, shown
     from vllm_runbooks.errors import InputError, RunbooksError, VerdictFailed
     from vllm_runbooks.notebook import conclude
@@ -37,6 +37,7 @@ __all__ = [
     "load",
     "migrate_commands",
     "paste",
+    "plan_evidence",
     "plan_layouts",
     "plan_model",
     "plan_views",
@@ -56,7 +57,7 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name's module when it is first used: starting up stays a matter of milliseconds."""
-    if name in ("issue_views", "plan_views", "render"):
+    if name in ("issue_views", "plan_evidence", "plan_views", "render"):
         return importlib.import_module(f"vllm_runbooks.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(f"vllm_runbooks.{_HOME[name]}"), name)

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_runbooks import startup_log
@@ -17,6 +18,7 @@ from vllm_runbooks.records import (
     Case,
     CauseRef,
     Checks,
+    Compared,
     Conditions,
     Edit,
     Evidence,
@@ -41,12 +43,15 @@ from vllm_runbooks.records import (
 from vllm_runbooks.redact import redact_name, redact_text
 
 if TYPE_CHECKING:
-    from vllm_runbooks.commands import Difference
+    from vllm_runbooks.commands import Base, Difference
     from vllm_runbooks.lint import Knowledge
+    from vllm_runbooks.planning.actual import Place
+    from vllm_runbooks.planning.budget import Budget, Calibrate, Device, Subject
+    from vllm_runbooks.specs import Card, Specs
 
 _UNCHECKED = Checks(
     lint="unknown: no command is changed",
-    plan="unknown: no planner",
+    plan="unknown: no command is changed",
     parser="unknown: no vLLM was asked",
 )
 _SETTINGS = (
@@ -68,24 +73,34 @@ def answer(
     *,
     start: int | None = None,
     policy: Policy | None = None,
+    cards: Sequence[Card] = (),
+    specs: Callable[[], Specs] | None = None,
 ) -> Answer:
     """Diagnose the evidence; `start` chooses one of several starts by its number, from 1 (default: the last).
 
     Several files are logs of one start (its nodes, its ranks): the last start of each is judged together. `knowledge`
-    gives what commands are judged by, and is asked for it only where there is a command. The steps of `policy` stand
-    behind the remedies, or a note says why they do not.
+    gives what commands are judged by, and is asked for it only where there is a command; `specs` its part of models and
+    cards, where memory is printed. The steps of `policy` stand behind the remedies, or a note says why they do not.
+    `cards` are those of the start, where they are known.
 
     Raises:
         InputError: there is no start of that number.
     """
-    asked = _Asked(evidence, catalog, knowledge, policy)
+    asked = _Asked(evidence, catalog, knowledge, policy, tuple(cards), specs)
     return _answer(asked, *read_starts(evidence, catalog, start))
 
 
-def follow(evidence: Evidence, catalog: Catalog, knowledge: Callable[[], Knowledge]) -> Iterator[Answer]:
+def follow(
+    evidence: Evidence,
+    catalog: Catalog,
+    knowledge: Callable[[], Knowledge],
+    *,
+    cards: Sequence[Card] = (),
+    specs: Callable[[], Specs] | None = None,
+) -> Iterator[Answer]:
     """Diagnose a log that is still being written, whenever it pauses, and at its end."""
     for starts in startup_log.follow(evidence, catalog):
-        yield _answer(_Asked(evidence, catalog, knowledge), starts, starts[-1:])
+        yield _answer(_Asked(evidence, catalog, knowledge, None, tuple(cards), specs), starts, starts[-1:])
 
 
 class _Asked(NamedTuple):
@@ -95,6 +110,8 @@ class _Asked(NamedTuple):
     catalog: Catalog
     knowledge: Callable[[], Knowledge]
     policy: Policy | None = None
+    cards: tuple[Card, ...] = ()
+    specs: Callable[[], Specs] | None = None
 
 
 def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
@@ -105,7 +122,7 @@ def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
     facts = _facts([_with_settings(s, starts) for s in chosen])
     left_out = sum(s.left_out for s in starts)
     vllm = next((s.release for s in chosen if s.release.version), _given(evidence))
-    ways = _checked_remedies(asked, merged.root_cause, facts, _arguments(chosen), vllm.version)
+    ways = _checked_remedies(asked, _Told(chosen, merged.root_cause, facts, _arguments(chosen), vllm.version))
     return Answer(
         files=tuple(redact_name(d.name) for d in evidence.documents),
         outcome=outcome,
@@ -124,13 +141,23 @@ def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
             for s in starts
         ),
         remedies=(*ways.remedies, *ways.steps),
-        plan=None,
+        plan=ways.plan,
         hidden={**merged.hidden, **({"earlier_start": left_out} if left_out else {})},
         facts=facts,
         ranks=tuple(rank for s in chosen for rank in s.ranks),
         first_error=merged.first_error,
         notes=ways.notes,
     )
+
+
+class _Told(NamedTuple):
+    """What the logs of the start say that the answer is about."""
+
+    starts: Sequence[Start]
+    cause: Finding | None
+    facts: Facts
+    arguments: Mapping[str, Any]
+    vllm: str | None
 
 
 class _Ways(NamedTuple):
@@ -141,22 +168,22 @@ class _Ways(NamedTuple):
     """Those of the policy that was asked for."""
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    plan: Compared | None = None
 
 
-def _checked_remedies(
-    asked: _Asked, cause: Finding | None, facts: Facts, logged: Mapping[str, Any], vllm: str | None
-) -> _Ways:
+def _checked_remedies(asked: _Asked, told: _Told) -> _Ways:
     """The remedies as checked edits of the command, and the finding that this is not the command of the log."""
     command = asked.evidence.command
     if command is None:
-        ways = _ways(asked, cause, facts, logged)
+        ways = _ways(asked, told.cause, told.facts, told.arguments)
         if not any(remedy.edits for remedy in (*ways.remedies, *ways.steps)):
-            return ways
+            return ways._replace(plan=_Memory(asked, told).compared)
     from vllm_runbooks.commands import Base  # noqa: PLC0415 - of no use where there is no command
 
-    base = Base(command, logged, vllm, asked.knowledge)
+    base = Base(command, told.arguments, told.vllm, asked.knowledge)
     if command is not None:
-        ways = _ways(asked, cause, facts, {**base.flags, **logged})
+        ways = _ways(asked, told.cause, told.facts, {**base.flags, **told.arguments})
+    memory = _Memory(asked, told, base)
     steps = base.offered(ways.steps)
     titles = {step.title for step in steps}
     refused = (
@@ -164,7 +191,251 @@ def _checked_remedies(
     )
     differing = _differing(base.differences(), asked.catalog)
     chosen = [base.choice] if base.choice is not None else []
-    return _Ways(base.offered(ways.remedies), steps, (*chosen, *ways.notes, *refused), differing)
+    said = (*chosen, *ways.notes, *refused)
+    remedies, left_out = memory.fitting(ways.remedies, is_completed=True)
+    steps, steps_left_out = memory.fitting(steps)
+    return _Ways(base.offered(remedies), steps, (*said, *left_out, *steps_left_out), differing, memory.compared)
+
+
+_OF_MEMORY = frozenset({
+    "block_size", "compilation_config", "cpu_offload_gb", "cudagraph_capture_sizes", "data_parallel_size", "dtype",
+    "enable_expert_parallel", "enable_lora", "enforce_eager", "gpu_memory_utilization", "kv_cache_dtype",
+    "kv_cache_memory_bytes", "language_model_only", "limit_mm_per_prompt", "max_loras", "max_lora_rank",
+    "max_model_len", "max_num_batched_tokens", "max_num_seqs", "max_seq_len_to_capture", "mm_encoder_tp_mode",
+    "mm_processor_kwargs", "num_gpu_blocks_override", "pipeline_parallel_size", "quantization", "skip_mm_profiling",
+    "speculative_config", "tensor_parallel_size",
+})  # fmt: skip
+"""Options that a plan reckons with."""
+_MEMORY_FACTS = ("weights_gib", "kv_cache_gib", "activation_gib", "non_torch_gib", "kv_cache_tokens")
+
+
+class _Memory:
+    """The start's memory as it is planned: what it printed beside it, and whether a changed start fits."""
+
+    def __init__(self, asked: _Asked, told: _Told, base: Base | None = None) -> None:
+        self.asked, self.facts, self.starts = asked, told.facts, told.starts
+        self.vllm = told.vllm or (base.vllm if base is not None else None)
+        self.captures: Mapping[str, str] = told.cause.captures if told.cause is not None else {}
+        given = base.flags if base is not None and not told.arguments else {}
+        self.arguments: Mapping[str, Any] = told.arguments or given
+        environment = base.found.environment if base is not None and base.found is not None else {}
+        known = {name: one.value.value for name, one in environment.items()}
+        self.environment = {name: value for name, value in known.items() if value is not None}
+
+    @cached_property
+    def _specs(self) -> Specs:
+        return self.asked.specs() if self.asked.specs is not None else self.asked.knowledge().specs
+
+    @cached_property
+    def model(self) -> Subject | str:
+        """The model; else what is missing."""
+        from vllm_runbooks.planning.budget import subject  # noqa: PLC0415 - of no use where nothing is planned
+
+        name = self.facts.model or self.arguments.get("model") or self.arguments.get("model_tag")
+        if not isinstance(name, str) or not name:
+            return "the model: the log does not name it; give the command with --command"
+        known = self._specs.model(name)
+        if known is None or known.id is None:
+            return f"the configuration of {redact_name(name)}: it is no model of the catalog"
+        file = self._specs.file(known.id)
+        return subject(file.id, file.config, is_partial=file.is_partial, source=file.source)
+
+    @cached_property
+    def options(self) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+        """What the start asks for, and what of it cannot be read."""
+        from vllm_runbooks.planning import actual  # noqa: PLC0415
+
+        return actual.options_of(self.arguments, self.facts)
+
+    @cached_property
+    def devices(self) -> tuple[Device, ...]:
+        """Its cards; where they are not given one, of which no more is known than the log prints."""
+        from vllm_runbooks.planning import actual  # noqa: PLC0415
+
+        printed = self.facts.gpu_total_gib
+        if printed is None and "total_gib" in self.captures:
+            printed = float(self.captures["total_gib"])
+        found = [actual.device_of(card, printed) for card in self.asked.cards or (None,)]
+        return tuple(device or actual.UNKNOWN for device in found)
+
+    @cached_property
+    def place(self) -> Place:
+        """Release, cards and variables of the start."""
+        from vllm_runbooks.planning import actual  # noqa: PLC0415
+
+        gpu = self.asked.cards[0].gpu if self.asked.cards else None
+        return actual.Place(self.vllm or "", self.devices, gpu, self.environment)
+
+    @cached_property
+    def planned(self) -> tuple[Subject, Budget] | str:
+        """The model and the plan of the start as it was made; else what is missing."""
+        if self.vllm is None:
+            return "the release: name it with --vllm"
+        if isinstance(self.model, str):
+            return self.model
+        from vllm_runbooks.planning import actual  # noqa: PLC0415
+
+        try:
+            model = actual.overridden(self.model, self.options[0])
+            return model, self.place.budget(model, self.options[0])
+        except _UNREADABLE:
+            return "the start's options: one of them has a form that no plan takes"
+
+    @cached_property
+    def compared(self) -> Compared | None:
+        """What the start printed beside its plan; None: it printed nothing of its memory."""
+        if all(getattr(self.facts, name) is None for name in _MEMORY_FACTS):
+            return None
+        if isinstance(self.planned, str):
+            return Compared((), None, (self.planned,))
+        from vllm_runbooks.planning import actual  # noqa: PLC0415
+
+        model, budget = self.planned
+        whole = replace(
+            self.starts[0],
+            facts=self.facts,
+            ranks=tuple(rank for start in self.starts for rank in start.ranks),
+            readings=tuple(reading for start in self.starts for reading in start.readings),
+        )
+        found = actual.compare(
+            whole,
+            model,
+            budget,
+            gpu=self.asked.cards[0].gpu.name if self.asked.cards else None,
+            source=self._source,
+            is_told=bool(self.arguments),
+        )
+        return replace(found, missing=(*found.missing, *self.options[1]))
+
+    @property
+    def _source(self) -> str:
+        """What the start's figures are named by."""
+        case = self.asked.evidence.case
+        names = ", ".join(dict.fromkeys(redact_name(self.asked.evidence.documents[s.file].name) for s in self.starts))
+        return f"{f'case {case.id}' if case else names}, start in line {self.starts[0].first_line}"
+
+    @cached_property
+    def _calibrate(self) -> Calibrate:
+        """What corrects a changed start: what recorded ones printed, and first of all what this one did."""
+        from vllm_runbooks.planning import calibration  # noqa: PLC0415
+
+        own = self.compared.residuals if self.compared is not None else ()
+        name = self.devices[0].name
+        return calibration.calibrator(calibration.shipped().rows, tuple(replace(row, gpu=name) for row in own))
+
+    def fitting(
+        self, remedies: Sequence[Remedy], *, is_completed: bool = False
+    ) -> tuple[tuple[Remedy, ...], tuple[str, ...]]:
+        """The remedies that fit by the plan, or of which it does not know; and why others are left out.
+
+        With `is_completed` one that does not help alone gets what it lacks.
+        """
+        found, notes = [], []
+        for remedy in remedies:
+            fits, said = self._judged(remedy)
+            longer = self._completed(remedy) if is_completed and fits is False else None
+            if longer is not None:
+                found.append(longer)
+            elif fits is False:
+                notes.append(f"Left out, since by the plan the start would fail all the same: {remedy.title}: {said}.")
+            elif fits:
+                found.append(_passed(remedy, said))
+            else:
+                found.append(replace(remedy, checks=replace(remedy.checks, plan=f"unknown: {said}")))
+        return tuple(found), tuple(notes)
+
+    def _edited(self, remedy: Remedy) -> Mapping[str, Any]:
+        options = dict(self.options[0])
+        for edit in remedy.edits:
+            if edit.op == "set":
+                options[edit.name] = edit.value
+            elif edit.op == "remove":
+                options.pop(edit.name, None)
+        return options
+
+    def _judged(self, remedy: Remedy) -> tuple[bool | None, str]:
+        """Whether the changed start fits, with its margin, or why it does not, or why that is not known."""
+        if not remedy.edits:
+            return None, "no command is changed"
+        if not any(edit.name in _OF_MEMORY for edit in remedy.edits):
+            return None, "the change is none that a plan reckons with"
+        if isinstance(self.planned, str):
+            return None, f"not known: {self.planned}"
+        if not self.arguments:
+            return None, "the log does not show the arguments; give the command with --command"
+        model, before = self.planned
+        try:
+            made = self.place.budget(model, self._edited(remedy), self._calibrate)
+        except _UNREADABLE:
+            return None, "the change has a form that no plan takes"
+        return self._verdict(made, before)
+
+    def _verdict(self, made: Budget, before: Budget) -> tuple[bool | None, str]:
+        from vllm_runbooks.planning import actual, inverse  # noqa: PLC0415
+
+        count, there = len(made.ranks), len(self.asked.cards)
+        if there and count > there:
+            return False, f"it takes {count} cards, and the start has {there}"
+        free = self.captures.get("free_gib")
+        requested = made.ranks[0].requested
+        if free is not None and requested is not None and actual.in_gib(requested.low) > float(free):
+            return False, f"it asks for {actual.in_gib(requested.low):.2f} GiB of which {free} were free"
+        if made.fits is not True:
+            return made.fits, made.limits[0].rstrip(".")
+        if not there and count > len(before.ranks):
+            return None, f"it would fit on {count} cards alike; name those that are there with --gpus"
+        margin = inverse.margin(made)
+        return True, "" if margin is None else _left(actual.in_gib(margin.expected), actual.in_gib(margin.low))
+
+    def _completed(self, remedy: Remedy) -> Remedy | None:
+        """A remedy that does not suffice, with the smallest further change that it needs; None: there is none."""
+        from vllm_runbooks.planning import actual, inverse  # noqa: PLC0415
+
+        if isinstance(self.planned, str):
+            return None
+        model, place, options = self.planned[0], self.place, self._edited(remedy)
+        try:
+            if len(place.cards(place.settings(model, options))) > len(place.devices):
+                return None
+            ways = inverse.ways_out(
+                model,
+                lambda more: place.settings(model, {**options, **more}),
+                place.devices,
+                options,
+                environment=place.environment,
+                calibrate=self._calibrate,
+            )
+            way = next((way for way in ways if way.fits), None)
+            if way is None or place.budget(model, {**self.options[0], **way.changes}, self._calibrate).fits:
+                return None  # where the further change helps without it, this one is of no use
+        except _UNREADABLE:
+            return None
+        told = " and ".join(f"{name} {json.dumps(value)}" for name, value in way.changes.items())
+        longer = replace(
+            remedy,
+            title=f"{remedy.title}, with {told}",
+            cost=f"{remedy.cost}; {way.cost}",
+            edits=(*remedy.edits, *(Edit("set", name, value) for name, value in way.changes.items())),
+        )
+        margin = way.margin
+        said = "" if margin is None else _left(actual.in_gib(margin.expected), actual.in_gib(margin.low))
+        return _passed(longer, said)
+
+
+def _passed(remedy: Remedy, said: str) -> Remedy:
+    return replace(
+        remedy,
+        cost=f"{remedy.cost}; {said}" if said else remedy.cost,
+        checks=replace(remedy.checks, plan="passed"),
+    )
+
+
+def _left(expected: float, low: float) -> str:
+    return f"by the plan it leaves {expected:.2f} GiB ({low:.2f} at least) beside one request of the whole context"
+
+
+_UNREADABLE = (ArithmeticError, AttributeError, InputError, LookupError, TypeError, ValueError)
+"""What an argument of a form that nobody foresaw may lead to: a plan must never cost a diagnosis."""
 
 
 def _ways(asked: _Asked, cause: Finding | None, facts: Facts, arguments: Mapping[str, Any]) -> _Ways:

@@ -1,7 +1,7 @@
-"""What a document says about a recorded case, judged on the case's own record; and what starts have in common.
+"""What a document says about a recorded case, judged on its record, on plans and lookups; what starts have in common.
 
-A claim is data: expressions over names that are looked up in the record. What is not known makes the verdict unknown,
-never a guess.
+A claim is data: expressions over names that are looked up in the record, in a plan, among the cards or among the lines
+that a release prints. What is not known makes the verdict unknown, never a guess.
 """
 
 from __future__ import annotations
@@ -9,24 +9,37 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import combinations
+from types import MappingProxyType
 from typing import Any, cast
 
+from vllm_runbooks import options, sites
 from vllm_runbooks.diagnosis import fill
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.plan_records import Layout, Layouts, Plan, PlannedRank
 from vllm_runbooks.records import (
     Answer,
+    BestLayout,
+    Case,
     Claim,
     Claims,
     Comparison,
     Credit,
     Evidence,
+    Expectation,
+    Facts,
     JudgedClaim,
+    Judgement,
+    PlanAsked,
     Quote,
     Start,
     Throughput,
     Truth,
+    Verdict,
 )
 from vllm_runbooks.redact import redact_text
+from vllm_runbooks.specs import Gpu
 from vllm_runbooks.startup_log import log_lines
 
 MAX_EXPRESSION = 300
@@ -43,19 +56,44 @@ FRONT_SETTINGS = frozenset({
 })  # fmt: skip
 """Settings of the server in front of the engine: they change neither memory nor speed."""
 
-Lookup = Callable[[str, "int | None"], Any]
-"""Value of a name, of a start by number or (None) of none in particular; None where it is not known."""
+TERMS = ("weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication")
+"""Parts of a card's memory that a plan has a figure of."""
+PLAN_FIGURES = frozenset(
+    {
+        *(f"{least}{name}_gib" for name in TERMS for least in ("", "least_")),
+        "available_gib", "most_available_gib", "total_gib", "most_total_gib", "fits", "kv_cache_gib", "kv_cache_tokens",
+        "kv_cache_blocks", "max_concurrency", "needed_gib", "longest_context", "replicas", "tp", "pp", "dp", "cards",
+        "total_concurrency",
+    }
+)  # fmt: skip
+CARD_FIGURES = frozenset({"exists", "why", "memory_gib", "capability", "has_fp8"})
+LINE_FIGURES = frozenset({"printed"})
+
+Lookup = Callable[[str, "int | str | None"], Any]
+"""Value of a name: of a start by number, of a plan, card or line by name, or (None) of none in particular; None where
+it is not known."""
+Figures = Mapping[str, frozenset[str]]
+"""By the name of a plan, card or line the figures that it has."""
+Planned = Callable[[PlanAsked], "Plan | Layouts"]
+"""Answers a question to the planner; InputError where nothing can be planned."""
+_LOW, _EXPECTED, _HIGH = range(3)
 
 
 class _UnknownError(Exception):
-    """A name of an expression has no value."""
+    """A name of an expression has no value; says why."""
 
 
-def faults(expression: str) -> list[str]:
+def figures(authored: Claims) -> Figures:
+    """What expressions of a file of claims may ask of its plans, cards and lines."""
+    tables = ((authored.plans, PLAN_FIGURES), (authored.cards, CARD_FIGURES), (authored.lines, LINE_FIGURES))
+    return {name: known for table, known in tables for name in table}
+
+
+def faults(expression: str, known: Figures = MappingProxyType({})) -> list[str]:
     """Why an expression cannot be computed, in words; empty where it can."""
     try:
         tree = _parsed(expression)
-        list(_checked(tree))
+        list(_checked(tree, known))
     except ValueError as error:
         return [str(error)]
     return []
@@ -70,7 +108,7 @@ def _parsed(expression: str) -> ast.expr:
         raise ValueError("is no expression; write one such as 0.9 * gpu_total_gib <= initial_gib") from None
 
 
-def _checked(node: ast.expr) -> Iterator[ast.expr]:
+def _checked(node: ast.expr, known: Figures) -> Iterator[ast.expr]:
     """Every part of an expression; ValueError for one that is not among the few that are computed."""
     yield node
     parts: list[ast.expr]
@@ -78,6 +116,10 @@ def _checked(node: ast.expr) -> Iterator[ast.expr]:
         case ast.Name() | ast.Constant(value=bool() | int() | float() | str()):
             parts = []
         case ast.Attribute(value=ast.Name(id=name)) if _start_number(name):
+            parts = []
+        case ast.Attribute(value=ast.Name(id=name), attr=figure) if name in known:
+            if figure not in known[name]:
+                raise ValueError(f"asks {name} for {figure}; it has {', '.join(sorted(known[name]))}")
             parts = []
         case ast.BoolOp(values=parts):
             pass
@@ -91,11 +133,11 @@ def _checked(node: ast.expr) -> Iterator[ast.expr]:
             parts = [argument]
         case _:
             raise ValueError(
-                f"holds {ast.unparse(node)!r}; use numbers, words, names, start2.name, + - * /, comparisons, and, or, "
-                "not, abs(…), known(…)"
+                f"holds {ast.unparse(node)!r}; use numbers, words, names, start2.name, figures of what the file names, "
+                "+ - * /, comparisons, and, or, not, abs(…), known(…)"
             )
     for part in parts:
-        yield from _checked(part)
+        yield from _checked(part, known)
 
 
 def _start_number(name: str) -> int | None:
@@ -103,7 +145,7 @@ def _start_number(name: str) -> int | None:
     return int(number) if name.startswith(_START) and number.isdecimal() and number.isascii() else None
 
 
-def compute(expression: str, lookup: Lookup) -> Any:
+def compute(expression: str, lookup: Lookup, known: Figures = MappingProxyType({})) -> Any:
     """The value of an expression.
 
     Raises:
@@ -111,10 +153,10 @@ def compute(expression: str, lookup: Lookup) -> Any:
     """
     try:
         tree = _parsed(expression)
-        list(_checked(tree))
+        list(_checked(tree, known))
         return _value(tree, lookup)
     except _UnknownError as unknown:
-        raise LookupError(f"{unknown} is not in this log") from None
+        raise LookupError(str(unknown)) from None
     except (TypeError, ValueError, ArithmeticError):
         raise LookupError(f"{expression} cannot be computed from this log") from None
 
@@ -124,9 +166,11 @@ def _value(node: ast.expr, lookup: Lookup) -> Any:
         case ast.Constant(value=value):
             return value
         case ast.Name(id=name):
-            return _known(lookup(name, None), name)
-        case ast.Attribute(value=ast.Name(id=start), attr=name):
-            return _known(lookup(name, _start_number(start)), f"{name} of {start}")
+            return _known(lookup(name, None), f"{name} is not in this log")
+        case ast.Attribute(value=ast.Name(id=of), attr=name):
+            number = _start_number(of)
+            said = f"{name} of {of} is not in this log" if number else f"{name} of {of} is not known"
+            return _known(lookup(name, number or of), said)
         case ast.BoolOp(op=op, values=values):
             truths = (bool(_value(value, lookup)) for value in values)
             return all(truths) if isinstance(op, ast.And) else any(truths)
@@ -145,9 +189,9 @@ def _value(node: ast.expr, lookup: Lookup) -> Any:
             return abs(_value(cast("ast.Call", node).args[0], lookup))
 
 
-def _known(value: Any, name: str) -> Any:
+def _known(value: Any, said: str) -> Any:
     if value is None:
-        raise _UnknownError(name)
+        raise _UnknownError(said)
     return value
 
 
@@ -159,66 +203,238 @@ def _is_known(node: ast.expr, lookup: Lookup) -> bool:
     return True
 
 
-def judge(authored: Claims, found: Answer, starts: Sequence[Start], evidence: Evidence) -> tuple[JudgedClaim, ...]:
-    """Judge every claim on the starts of the case it belongs to."""
+class _Asked:
+    """What the plans, cards and lines of a file of claims say; each is asked once, when an expression needs it."""
+
+    def __init__(self, authored: Claims, planned: Planned | None, card: Callable[[str], Gpu] | None) -> None:
+        self.figures = figures(authored)
+        self._authored, self._planned, self._card = authored, planned, card
+        self._found: dict[str, Plan | Layouts | Gpu | InputError] = {}
+
+    def names(self, claim: Claim) -> list[str]:
+        """What a claim's expressions ask, in their order."""
+        said = [*claim.figures.values(), claim.right_if, claim.only_if or ""]
+        parts = (node for text in said if text for node in ast.walk(_parsed(text)))
+        words = dict.fromkeys(part.id for part in parts if isinstance(part, ast.Name))
+        return [name for name in words if name in self.figures]
+
+    def has_sides(self, names: Sequence[str]) -> bool:
+        """Whether one of them is a plan, whose figures have a low and a high side."""
+        return not self._authored.plans.keys().isdisjoint(names)
+
+    def basis(self, name: str) -> str:
+        """What is asked under a name, in words."""
+        if name in self._authored.plans:
+            return f"planned: {in_words(self._authored.plans[name])}"
+        if name in self._authored.cards:
+            return f"looked up: {self._authored.cards[name].card}"
+        line = self._authored.lines[name]
+        return f"searched in the messages of vLLM {line.vllm}: {line.text}"
+
+    def value(self, figure: str, name: str, side: int) -> Any:
+        """A figure; None where it is not known.
+
+        Raises:
+            _UnknownError: nothing can be planned, in the planner's own words.
+        """
+        if name in self._authored.lines:
+            line = self._authored.lines[name]
+            wordings = sites.read_wordings(sites.data_folder() / sites.WORDINGS)
+            return wordings.has(sites.wording(line.text), options.load(line.vllm).version)
+        if name in self._authored.cards:
+            return _card_figure(figure, self._looked_up(name, self._card, self._authored.cards[name].card))
+        found = self._looked_up(name, self._planned, self._authored.plans[name])
+        if isinstance(found, InputError):
+            raise _UnknownError(f"{name} cannot be planned: {found}")
+        return plan_figures(found, self._authored.plans[name], side).get(figure)
+
+    def _looked_up(self, name: str, answer: Callable[[Any], Any] | None, asked: Any) -> Any:
+        if name not in self._found:
+            try:
+                self._found[name] = InputError("nobody is there to ask") if answer is None else answer(asked)
+            except InputError as error:
+                self._found[name] = error
+        return self._found[name]
+
+
+def _card_figure(figure: str, found: Gpu | InputError) -> Any:
+    if isinstance(found, InputError):
+        return {"exists": False, "why": str(found)}.get(figure)
+    fp8 = None if found.formats is None else "fp8" in found.formats
+    capability = float(found.capability) if found.version and found.capability else None
+    return {"exists": True, "memory_gib": found.memory_gib, "capability": capability, "has_fp8": fp8}.get(figure)
+
+
+def in_words(asked: PlanAsked) -> str:
+    """A question to the planner in one line."""
+    sizes = ((asked.tp, "tensor"), (asked.pp, "pipeline"), (asked.dp, "data"))
+    said = [f"{name} parallel {size}" for size, name in sizes if size is not None] or ["every layout"]
+    given = [f"{name} {value}" for name, value in asked.options.items()]
+    return ", ".join((f"{asked.model} on {asked.gpus}", *said, f"vLLM {asked.vllm}", *given))
+
+
+def plan_figures(found: Plan | Layouts, asked: PlanAsked, side: int = _EXPECTED) -> dict[str, Any]:
+    """What a plan says by the names that expressions use; of several layouts what the best says.
+
+    Args:
+        found: The plan.
+        asked: What was asked.
+        side: By the low (0), expected (1) or high (2) reckoning, where the plan has these.
+    """
+    one = _first(found) if isinstance(found, Layouts) else found
+    if one is None:
+        return {"fits": found.fits}
+    cache = one.kv_cache
+    layout = one.layout or Layout(1, asked.tp or 1, asked.pp or 1, asked.dp or 1)
+    return {
+        **_card_figures(one.per_gpu, side),
+        "fits": found.fits,
+        "kv_cache_gib": (cache.low, cache.gib, cache.high)[side],
+        "kv_cache_tokens": (cache.tokens_low, cache.tokens, cache.tokens_high)[side],
+        "kv_cache_blocks": cache.blocks,
+        "max_concurrency": cache.max_concurrency,
+        "needed_gib": cache.needed_gib,
+        "longest_context": cache.longest_context,
+        "replicas": layout.replicas,
+        "tp": layout.tp,
+        "pp": layout.pp,
+        "dp": layout.dp,
+        "cards": sum(gpu.count for gpu in one.gpus),
+        "total_concurrency": one.total_concurrency,
+    }
+
+
+def _first(found: Layouts) -> Plan | None:
+    """The best layout that starts, else the one that stands first."""
+    starting = [one for one in found.layouts if one.legal and one.fits is not False]
+    return next(iter([*starting, *found.layouts]), None)
+
+
+def _card_figures(ranks: Sequence[PlannedRank], side: int) -> dict[str, float | None]:
+    """Amounts of all cards, the most and the least of each; a part that no card has takes nothing."""
+    found: dict[str, float | None] = {}
+    for name in TERMS if ranks else ():
+        terms = [term for rank in ranks for term in rank.terms if term.name == name]
+        sizes = [(term.low_gib, term.expected_gib, term.high_gib)[side] for term in terms]
+        known = [size for size in sizes if size is not None]
+        is_known = len(known) == len(sizes)
+        found[f"{name}_gib"] = max(known, default=0.0) if is_known else None
+        found[f"least_{name}_gib"] = min(known, default=0.0) if is_known else None
+    for name in ("available", "total") if ranks else ():
+        sizes = [getattr(rank, f"{name}_gib") for rank in ranks]
+        known = [size for size in sizes if size is not None]
+        is_known = len(known) == len(sizes)
+        found[f"{name}_gib"] = min(known) if is_known else None
+        found[f"most_{name}_gib"] = max(known) if is_known else None
+    return found
+
+
+def judge(
+    authored: Claims,
+    found: Answer | None,
+    starts: Sequence[Start],
+    evidence: Evidence,
+    *,
+    planned: Planned | None = None,
+    card: Callable[[str], Gpu] | None = None,
+) -> tuple[JudgedClaim, ...]:
+    """Judge every claim on the starts of the case it belongs to.
+
+    Args:
+        authored: The claims.
+        found: The diagnosis of the case's log; None: it has none.
+        starts: Those of the log.
+        evidence: The case.
+        planned: Answers questions to the planner.
+        card: Finds a graphics card by its name; InputError where there is none.
+    """
     quotes = _quotes({words for claim in authored.claims for words in claim.quotes}, evidence)
-    return tuple(_judged(claim, authored, found, starts, quotes) for claim in authored.claims)
+    asked = _Asked(authored, planned, card)
+    return tuple(_Judged(claim, authored, found, starts, asked).record(quotes) for claim in authored.claims)
 
 
-def _judged(
-    claim: Claim, authored: Claims, found: Answer, starts: Sequence[Start], quotes: Mapping[str, Quote]
-) -> JudgedClaim:
-    own: dict[str, Any] = {given.name: given.value for given in authored.given}
+class _Judged:
+    """One claim on its way to a verdict."""
 
-    def lookup(name: str, number: int | None) -> Any:
-        if number is None and name in own:
-            return own[name]
-        index = (number or len(starts)) - 1
-        return _recorded(name, starts[index], found, index) if 0 <= index < len(starts) else None
+    def __init__(
+        self, claim: Claim, authored: Claims, found: Answer | None, starts: Sequence[Start], asked: _Asked
+    ) -> None:
+        self._claim, self._authored, self._found, self._starts, self._asked = claim, authored, found, starts, asked
 
-    for name, expression in claim.figures.items():
+    @cached_property
+    def _names(self) -> list[str]:
+        return self._asked.names(self._claim)
+
+    def record(self, quotes: Mapping[str, Quote]) -> JudgedClaim:
+        """The claim as it is judged; by a plan's figures only where its low and its high side say the same."""
+        claim, found = self._claim, self._found
+        verdict, undecided, own = self._by(_EXPECTED)
+        if verdict is not Truth.UNKNOWN and self._asked.has_sides(self._names):
+            for side in (_LOW, _HIGH):
+                other, why, _ = self._by(side)
+                if other is not verdict:
+                    verdict, undecided = Truth.UNKNOWN, why or "it is too close for what the plan does not know exactly"
+                    break
+        captures = dict(found.root_cause.captures) if found and found.root_cause else {}
+        shown = {name: _shown(value) for name, value in own.items() if value is not None}
+        facts = self._starts[-1].facts if self._starts else found.facts if found else Facts()
+        sentences = (fill(sentence, {**captures, **shown}, facts) for sentence in claim.because)
+        return JudgedClaim(
+            id=claim.id,
+            says=claim.says,
+            expected=claim.verdict,
+            verdict=verdict,
+            figures={name: shown[name] for name in claim.figures if name in shown},
+            because=" ".join(sentence for sentence in sentences if sentence),
+            undecided=undecided,
+            quotes=tuple(quotes[words] for words in claim.quotes if words in quotes),
+            basis=tuple(self._asked.basis(name) for name in self._names),
+        )
+
+    def _by(self, side: int) -> tuple[Truth, str, dict[str, Any]]:
+        """The verdict by one side of the plans, why it is unknown where it is, and the figures."""
+        own: dict[str, Any] = {given.name: given.value for given in self._authored.given}
+
+        def lookup(name: str, of: int | str | None) -> Any:
+            if isinstance(of, str):
+                return self._asked.value(name, of, side)
+            if of is None and name in own:
+                return own[name]
+            index = (of or len(self._starts)) - 1
+            return _recorded(name, self._starts[index], self._found, index) if 0 <= index < len(self._starts) else None
+
+        for name, expression in self._claim.figures.items():
+            try:
+                own[name] = self._computed(expression, lookup)
+            except LookupError:
+                own[name] = None
+        return *self._verdict(own, lookup), own
+
+    def _computed(self, expression: str, lookup: Lookup) -> Any:
+        return compute(expression, lookup, self._asked.figures)
+
+    def _verdict(self, own: dict[str, Any], lookup: Lookup) -> tuple[Truth, str]:
+        """The verdict, and why it is unknown where it is."""
+        claim = self._claim
+        choices = [(name, value) for name, values in claim.at.items() for value in values]
         try:
-            own[name] = compute(expression, lookup)
-        except LookupError:
-            own[name] = None
-    verdict, undecided = _verdict(claim, own, lookup, starts)
-    captures = dict(found.root_cause.captures) if found.root_cause else {}
-    shown = {name: _shown(value) for name, value in own.items() if value is not None}
-    facts = starts[-1].facts if starts else found.facts
-    sentences = (fill(sentence, {**captures, **shown}, facts) for sentence in claim.because)
-    return JudgedClaim(
-        id=claim.id,
-        says=claim.says,
-        expected=claim.verdict,
-        verdict=verdict,
-        figures={name: shown[name] for name in claim.figures if name in shown},
-        because=" ".join(sentence for sentence in sentences if sentence),
-        undecided=undecided,
-        quotes=tuple(quotes[words] for words in claim.quotes if words in quotes),
-    )
-
-
-def _verdict(claim: Claim, own: dict[str, Any], lookup: Lookup, starts: Sequence[Start]) -> tuple[Truth, str]:
-    """The verdict, and why it is unknown where it is."""
-    choices = [(name, value) for name, values in claim.at.items() for value in values]
-    try:
-        if claim.only_if and not compute(claim.only_if, lookup):
-            return Truth.UNKNOWN, "the log does not hold what would decide it"
-        if not choices:
-            is_right = bool(compute(claim.right_if, lookup))
-        else:
-            outcomes = []
-            for name, value in choices:
-                own[name] = value
-                outcomes.append(bool(compute(claim.right_if, lookup)))
-                del own[name]
-            is_right = any(outcomes)
-    except LookupError as error:
-        return Truth.UNKNOWN, str(error)
-    if claim.credit and (others := _others(claim.credit, starts)) != []:
-        said = "are not in this log" if others is None else f"differ in {', '.join(others)} as well"
-        return Truth.UNKNOWN, f"starts {' and '.join(map(str, claim.credit.starts))} {said}"
-    return Truth.RIGHT if is_right else Truth.WRONG, ""
+            if claim.only_if and not self._computed(claim.only_if, lookup):
+                return Truth.UNKNOWN, "the log does not hold what would decide it"
+            if not choices:
+                is_right = bool(self._computed(claim.right_if, lookup))
+            else:
+                outcomes = []
+                for name, value in choices:
+                    own[name] = value
+                    outcomes.append(bool(self._computed(claim.right_if, lookup)))
+                    del own[name]
+                is_right = any(outcomes)
+        except LookupError as error:
+            return Truth.UNKNOWN, str(error)
+        if claim.credit and (others := _others(claim.credit, self._starts)) != []:
+            said = "are not in this log" if others is None else f"differ in {', '.join(others)} as well"
+            return Truth.UNKNOWN, f"starts {' and '.join(map(str, claim.credit.starts))} {said}"
+        return Truth.RIGHT if is_right else Truth.WRONG, ""
 
 
 def _others(credit: Credit, starts: Sequence[Start]) -> list[str] | None:
@@ -230,9 +446,9 @@ def _others(credit: Credit, starts: Sequence[Start]) -> list[str] | None:
     return [name for name in differing(chosen) if name not in apart]
 
 
-def _recorded(name: str, start: Start, found: Answer, index: int) -> Any:
+def _recorded(name: str, start: Start, found: Answer | None, index: int) -> Any:
     """What the record of a start says under a name."""
-    cause = found.starts[index].root_cause if index < len(found.starts) else None
+    cause = found.starts[index].root_cause if found and index < len(found.starts) else None
     if cause and name in cause.captures:
         return _number(cause.captures[name])
     fact = getattr(start.facts, name, None)
@@ -251,9 +467,11 @@ def _number(printed: str) -> float | str:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float) and not value.is_integer():
         return f"{value:,.2f}".rstrip("0").rstrip(".")
-    return f"{int(value):,}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    return f"{int(value):,}" if isinstance(value, (int, float)) else str(value)
 
 
 def _quotes(wanted: set[str], evidence: Evidence) -> dict[str, Quote]:
@@ -266,6 +484,60 @@ def _quotes(wanted: set[str], evidence: Evidence) -> dict[str, Quote]:
                 said = shown[max(shown.find(words), 0) :].rstrip()
                 found[words] = Quote(index, number, line.index(words) + 1, said[: log_lines.MAX_QUOTE])
     return found
+
+
+def other_verdicts(case: Case, judged: Sequence[JudgedClaim]) -> list[str]:
+    """The case's claims that did not come out as written, a sentence each."""
+    verdicts = {claim.id: claim for claim in judged}
+    return [
+        f"claim {name}: expected {verdicts[name].expected}, got {verdicts[name].verdict}"
+        if name in verdicts
+        else f"claim {name}: not judged"
+        for name in case.expect.claims or ()
+        if name not in verdicts or verdicts[name].verdict is not verdicts[name].expected
+    ]
+
+
+def judge_plan(found: Plan | Layouts, case: Case | None, judged: Sequence[JudgedClaim] = ()) -> Judgement:
+    """The verdict on a plan: against the case whose question it answers and its claims, else on whether it fits."""
+    if case is not None and case.plan is not None:
+        differences = [*_planned_otherwise(found, case.plan, case.expect), *other_verdicts(case, judged)]
+        verdict = Verdict.FAIL if differences else Verdict.PASS
+        reason = "; ".join(differences) or f"as expected: {_told(found.fits)}"
+        return Judgement(verdict, reason, case.id, None, None, ())
+    limits = found.limits[:1] if isinstance(found, Plan) and not found.fits else ()
+    return Judgement(
+        Verdict.PASS if found.fits else Verdict.FAIL, "; ".join((_told(found.fits), *limits)), None, None, None, ()
+    )
+
+
+_FITS = {True: "it fits", False: "it does not fit", None: "whether it fits is not known"}
+
+
+def _told(fits: bool | None) -> str:  # noqa: FBT001 - three values, one sentence each
+    return _FITS[fits]
+
+
+def _planned_otherwise(found: Plan | Layouts, asked: PlanAsked, expect: Expectation) -> Iterator[str]:
+    if expect.fits is not None and found.fits is not expect.fits:
+        yield f"expected: {_told(expect.fits)}, got: {_told(found.fits)}"
+    values = plan_figures(found, asked)
+    if expect.best is not None:
+        best = BestLayout(*(values.get(name, 0) for name in ("replicas", "tp", "pp", "dp")))
+        if best != expect.best:
+            yield f"best layout: expected {_layout(expect.best)}, got {_layout(best)}"
+    for name, wanted in expect.per_gpu.items():
+        got = values.get(name)
+        if got is None or round(got, _decimals(wanted)) != wanted:
+            yield f"{name}: expected {wanted:,}, got {'unknown' if got is None else _shown(float(got))}"
+
+
+def _layout(layout: BestLayout) -> str:
+    return f"{layout.replicas} x (tensor {layout.tp}, pipeline {layout.pp}, data {layout.dp})"
+
+
+def _decimals(number: float) -> int:
+    return 0 if number.is_integer() else len(str(number).partition(".")[2])
 
 
 def differing(starts: Sequence[Start]) -> dict[str, list[Any]]:

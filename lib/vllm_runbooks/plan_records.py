@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any
 
 from vllm_runbooks.records import CommandRelease
-from vllm_runbooks.records import Compared as Compared
-from vllm_runbooks.records import ComparedTerm as ComparedTerm
-from vllm_runbooks.records import Residual as Residual
+from vllm_runbooks.records import Compared as Compared  # noqa: PLC0414 - a diagnosis holds it as well
+from vllm_runbooks.records import ComparedTerm as ComparedTerm  # noqa: PLC0414 - a diagnosis holds it as well
+from vllm_runbooks.records import Residual as Residual  # noqa: PLC0414 - a diagnosis holds it as well
 
 
 class Find(StrEnum):
@@ -70,25 +70,25 @@ class PlannedRank:
 class PlannedCache:
     """The KV cache of one replica: the smallest rank decides."""
 
-    gib: float | None
+    gib: float | None = None
     """Of each card, as the log prints it."""
-    low: float | None
+    low: float | None = None
     """GiB."""
-    high: float | None
+    high: float | None = None
     """GiB."""
-    tokens: int | None
+    tokens: int | None = None
     """As this release counts them."""
-    tokens_low: int | None
-    tokens_high: int | None
-    tokens_meaning: str | None
+    tokens_low: int | None = None
+    tokens_high: int | None = None
+    tokens_meaning: str | None = None
     """What they mean: "slots" or "full-length", as in a diagnosis' facts."""
-    max_concurrency: float | None
+    max_concurrency: float | None = None
     """Requests of `max_model_len` tokens."""
-    blocks: int | None
-    block_tokens: int | None
-    needed_gib: float | None
+    blocks: int | None = None
+    block_tokens: int | None = None
+    needed_gib: float | None = None
     """For one request of `max_model_len` tokens, of each card."""
-    longest_context: int | None
+    longest_context: int | None = None
     """Tokens of the longest request that this memory serves, at most what the model takes."""
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_runbooks import pictures
 from vllm_runbooks.display import SCHEMA, Shown, visible
@@ -22,7 +25,14 @@ from vllm_runbooks.plan_records import (
     PlannedTerm,
     Speed,
 )
-from vllm_runbooks.records import CommandRelease, document
+from vllm_runbooks.planning.terms import GIB, NOTHING
+from vllm_runbooks.records import CommandRelease, Start, document
+
+if TYPE_CHECKING:
+    from vllm_runbooks.deployment.confirmation import Confirmation
+    from vllm_runbooks.planning.budget import Budget
+    from vllm_runbooks.planning.inverse import WayOut
+    from vllm_runbooks.plans import Request
 
 Viewed = Plan | Layouts | Compared | Found
 """What the planner says, and these views show."""
@@ -137,10 +147,12 @@ def text_layouts(found: Layouts) -> str:
     if legal:
         parts.append(_ranking(legal))
         parts += [f"THE FIRST: {pictures.layout_name(legal[0])}\n{_wrap(headline(legal[0]))}", *_details(legal[0])]
+    return _joined([*parts, *_illegal_text(found)])
+
+
+def _illegal_text(found: Layouts) -> list[str]:
     illegal = [plan for plan in found.layouts if plan.legal is False]
-    if illegal:
-        parts.append("\n".join(["NOT LEGAL", *(_item(_refusal(plan)) for plan in illegal)]))
-    return _joined(parts)
+    return ["\n".join(["NOT LEGAL", *(_item(_refusal(plan)) for plan in illegal)])] if illegal else []
 
 
 def text_found(found: Found) -> str:
@@ -173,7 +185,9 @@ def _joined(parts: Iterable[str]) -> str:
 
 def _wrap(body: str, indent: str = "  ", first: str | None = None) -> str:
     lead = indent if first is None else first
-    return "\n".join(textwrap.wrap(" ".join(body.split()), _WIDTH, initial_indent=lead, subsequent_indent=indent))
+    words = " ".join(body.split())
+    lines = textwrap.wrap(words, _WIDTH, initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def _item(said: str) -> str:
@@ -195,12 +209,17 @@ def release(vllm: CommandRelease) -> str:
     return f"vLLM {vllm.version}{newest}{'' if vllm.data == vllm.version else f', by the rules of {vllm.data}'}"
 
 
-def _details(plan: Plan) -> list[str]:
+def _memory_text(plan: Plan) -> list[str]:
     parts = [_card(group) for group in pictures.cards(plan.per_gpu)]
     rows = _cache_rows(plan)
     parts.append("\n".join(["KV CACHE", *(_wrap(value, " " * 24, f"  {name:<22}") for name, value in rows)]))
     if plan.limits:
         parts.append("\n".join(["LIMITS", *(_item(said) for said in plan.limits)]))
+    return parts
+
+
+def _details(plan: Plan) -> list[str]:
+    parts = _memory_text(plan)
     if plan.options:
         parts.append(f"NOT GIVEN, SO SETTLED BY THIS RELEASE\n{_wrap(_settled(plan.options))}")
     if plan.speed:
@@ -464,12 +483,7 @@ def _plan_html(plan: Plan) -> str:
 
 
 def _details_html(plan: Plan) -> str:
-    parts = [pictures.budgets(plan.per_gpu, utilization(plan))]
-    parts += [_card_html(group) for group in pictures.cards(plan.per_gpu)]
-    cache = [[escape(name), escape(value)] for name, value in _cache_rows(plan)]
-    parts += [_head("KV cache"), _table(["", ""], cache)]
-    if plan.limits:
-        parts += [_head("Limits"), *(_tag("p", escape(said), "max-width:80ch;margin:4px 0") for said in plan.limits)]
+    parts = [_memory_html(plan)]
     if plan.speed:
         parts += [_head("Speed, an estimate"), _note(_speed(plan.speed))]
     if plan.deployment:
@@ -478,6 +492,16 @@ def _details_html(plan: Plan) -> str:
     if plan.options:
         parts.append(_note(f"Not given, so settled by this release: {_settled(plan.options)}."))
     parts += [_note(f"Calibration: {said}") for said in _calibrated(plan)]
+    return "".join(parts)
+
+
+def _memory_html(plan: Plan) -> str:
+    parts = [pictures.budgets(plan.per_gpu, utilization(plan))]
+    parts += [_card_html(group) for group in pictures.cards(plan.per_gpu)]
+    cache = [[escape(name), escape(value)] for name, value in _cache_rows(plan)]
+    parts += [_head("KV cache"), _table(["", ""], cache)]
+    if plan.limits:
+        parts += [_head("Limits"), *(_tag("p", escape(said), "max-width:80ch;margin:4px 0") for said in plan.limits)]
     return "".join(parts)
 
 
@@ -495,17 +519,24 @@ def _card_html(group: Sequence[PlannedRank]) -> str:
 
 def _layouts_html(found: Layouts) -> str:
     legal = [plan for plan in found.layouts if plan.legal is not False]
-    parts = [_verdict(layouts_headline(found), _TONES[found.fits]), _note(_subject(found))]
+    parts = [_verdict(layouts_headline(found), _TONES[found.fits]), _note(_subject(found)), _ranking_html(legal)]
     if legal:
-        rows = [[*map(escape, _layout_cells(plan))] for plan in legal]
-        head = ["layout", "fits", "context", "at once", "KV GiB a card"]
-        why = ["; ".join(plan.reasons) for plan in legal]
-        parts += [pictures.layouts(legal), _table(head, rows, numeric=(2, 3, 4), below=why)]
         parts += [_head(f"The first: {pictures.layout_name(legal[0])}"), _details_html(legal[0])]
+    return "".join([*parts, *_illegal_html(found)])
+
+
+def _ranking_html(legal: Sequence[Plan]) -> str:
+    if not legal:
+        return ""
+    rows = [[*map(escape, _layout_cells(plan))] for plan in legal]
+    head = ["layout", "fits", "context", "at once", "KV GiB a card"]
+    why = ["; ".join(plan.reasons) for plan in legal]
+    return pictures.layouts(legal) + _table(head, rows, numeric=(2, 3, 4), below=why)
+
+
+def _illegal_html(found: Layouts) -> list[str]:
     illegal = [plan for plan in found.layouts if plan.legal is False]
-    if illegal:
-        parts += [_head("Not legal"), *(_note(_refusal(plan)) for plan in illegal)]
-    return "".join(parts)
+    return [_head("Not legal"), *(_note(_refusal(plan)) for plan in illegal)] if illegal else []
 
 
 def _found_html(found: Found | None) -> str:
@@ -531,3 +562,274 @@ def _compared_html(compared: Compared) -> str:
     if compared.residuals:
         parts += [_head("Kept for calibration"), *(_note(said) for said in _residuals(compared))]
     return "".join(parts)
+
+
+# In steps, as runbooks show them.
+
+
+def _unplanned(why: str) -> Shown:
+    """In place of a plan."""
+    said = f"not planned: {why}"
+    return Shown(_wrap(said, ""), _verdict(said, _TONES[None]))
+
+
+def asked(request: Request) -> Shown:
+    """What is asked of the planner."""
+    cards = Counter(f"{card.gpu.name}{f' on {card.node}' if card.node else ''}" for card in request.cards)
+    options = {name: value for name, value in request.options.items() if name not in ("model", "model_tag")}
+    rows = [
+        ["model", request.model.name],
+        ["its configuration", request.model.source or "not known"],
+        ["cards", " + ".join(f"{count} x {name}" for name, count in cards.items()) or "none"],
+        ["release", release(request.release)],
+        ["options", ", ".join(f"{name} {json.dumps(value)}" for name, value in options.items()) or "none"],
+    ]
+    plain = "\n".join(_wrap(value, " " * 20, f"{name:<20}") for name, value in rows)
+    cells = [[escape(name), f'<span style="overflow-wrap:anywhere">{escape(value)}</span>'] for name, value in rows]
+    return Shown(plain, _table(["", ""], cells))
+
+
+def memory(plan: Plan | str) -> Shown:
+    """What each card is planned to hold: answer, picture and figures, without the command."""
+    if isinstance(plan, str):
+        return _unplanned(plan)
+    plain = [f"{_wrap(headline(plan), '')}\n{_wrap(_subject(plan), '')}", *_memory_text(plan)]
+    body = _verdict(headline(plan), _TONES[plan.fits]) + _note(_subject(plan)) + _memory_html(plan)
+    return Shown(_joined(plain), body)
+
+
+def ranking(found: Layouts | str) -> Shown:
+    """Every layout with its reasons, the best first, and those that the release refuses."""
+    if isinstance(found, str):
+        return _unplanned(found)
+    legal = [plan for plan in found.layouts if plan.legal is not False]
+    lead = f"{_wrap(layouts_headline(found), '')}\n{_wrap(_subject(found), '')}"
+    plain = [lead, *([_ranking(legal)] if legal else []), *_illegal_text(found)]
+    parts = [_verdict(layouts_headline(found), _TONES[found.fits]), _note(_subject(found)), _ranking_html(legal)]
+    return Shown(_joined(plain), "".join([*parts, *_illegal_html(found)]))
+
+
+def files(made: Mapping[str, str], pattern: str) -> Shown:
+    """Files of a deployment by a pattern of their names: the first in full, the others, which are like it, by name."""
+    names = [name for name in made if fnmatchcase(name, pattern)]
+    if not names:
+        said = "None is written: there is one server, and nothing to share requests among."
+        return Shown(said, _note(said))
+    first, others = names[0], names[1:]
+    more = f"Like it, each with its own cards and port: {', '.join(others)}." if others else ""
+    indented = "\n".join(f"  {line}".rstrip() for line in made[first].splitlines())
+    plain = _joined([f"{first}\n{indented}", *([_wrap(more, "")] if more else [])])
+    text_of = _tag("pre", escape(made[first]), f"{_PRE};max-height:36em;overflow:auto")
+    return Shown(plain, _head(first) + text_of + (_note(more) if more else ""))
+
+
+_PRE = "white-space:pre-wrap;overflow-wrap:anywhere;text-align:left;font-size:13px;line-height:1.45"
+
+
+def confirmations(found: Mapping[str, Confirmation]) -> Shown:
+    """How to see that each instance runs as it was split; what holds of several alike is said once."""
+    plain, parts = [], []
+    for lines in dict.fromkeys(one.lines for one in found.values()):
+        alike = [name for name, one in found.items() if one.lines == lines]
+        title = f"In the log of {'each of ' if len(alike) > 1 else ''}{', '.join(alike)}"
+        counts = [f"{line.times} times" if (line.times or 0) > 1 else "" for line in lines]
+        rows = [
+            [f"<code>{escape(line.text)}</code>{f' ({count})' if count else ''}"]
+            for line, count in zip(lines, counts, strict=True)
+        ]
+        said = [
+            f"{_wrap(line.text, '      ', '  - ')}{f' ({count})' if count else ''}\n{_wrap(line.what, '      ')}"
+            for line, count in zip(lines, counts, strict=True)
+        ]
+        plain.append("\n".join([title, *said]))
+        parts += [_head(title), _table(["part of a line"], rows, below=[line.what for line in lines])]
+    looks = [look for one in found.values() for look in one.looks]
+    plain.append("\n".join(["COMMANDS THAT ONLY LOOK", *(f"  {shlex.join(look.words)}" for look in looks)]))
+    rows = [[f"<code>{escape(shlex.join(look.words))}</code>"] for look in looks]
+    parts += [_head("Commands that only look"), _table(["command"], rows, below=[look.expected for look in looks])]
+    unknown = list(dict.fromkeys(said for one in found.values() for said in one.unknown))
+    plain += [_wrap(f"Not known: {said}", "") for said in unknown]
+    return Shown(_joined(plain), "".join([*parts, *(_note(f"Not known: {said}") for said in unknown)]))
+
+
+class _Beside(NamedTuple):
+    """A figure of a start, as planned and as printed."""
+
+    name: str
+    planned: float
+    low: float | None
+    high: float | None
+    printed: float
+    style: str
+
+    @property
+    def off(self) -> float:
+        """Share by which the plan is above what was printed."""
+        return self.planned / self.printed - 1
+
+    @property
+    def band(self) -> str:
+        if self.low is None or self.high is None:
+            return ""
+        return f"{format(self.low, self.style)} to {format(self.high, self.style)}"
+
+    @property
+    def cells(self) -> list[str]:
+        return [self.name, format(self.planned, self.style), format(self.printed, self.style), f"{self.off:+.1%}"]
+
+
+def beside(starts: Sequence[Start], planned: Sequence[Plan | str]) -> Shown:
+    """Every start's plan beside what it printed; a text in place of a plan says why there is none."""
+    found = [
+        _figures(start, plan) if isinstance(plan, Plan) else [] for start, plan in zip(starts, planned, strict=True)
+    ]
+    every = [figure for figures in found for figure in figures]
+    if not every:
+        said = next((plan for plan in planned if isinstance(plan, str)), "The log prints no figure that is planned.")
+        return Shown(said, _tag("p", escape(said)))
+    farthest = max(every, key=lambda figure: abs(figure.off))
+    number = next(at for at, figures in enumerate(found, 1) if farthest in figures)
+    lead = (
+        f"planned: {len(every)} printed figures; the farthest is {abs(farthest.off):.1%} off "
+        f"({farthest.name} of start {number})"
+    )
+    plain, parts = [_wrap(lead, "")], [_verdict(lead, _PLANNED_TONE)]
+    for at, (start, plan, figures) in enumerate(zip(starts, planned, found, strict=True), 1):
+        title = (
+            f"{pictures.label(start, at)}{f' · {pictures.distinction(start)}' if pictures.distinction(start) else ''}"
+        )
+        if isinstance(plan, str):
+            plain.append(f"{title}\n{_wrap(f'not planned: {plan}')}")
+            parts += [_head(title), _note(f"Not planned: {plan}")]
+            continue
+        rows = [f"  {'':<20}{'planned':>12}  {'band':<22}{'printed':>10}{'off by':>10}"]
+        for figure in figures:
+            name, expected, printed, off = figure.cells
+            rows.append(f"  {name:<20}{expected:>12}  {figure.band:<22}{printed:>10}{off:>10}")
+        plain.append("\n".join([title, *rows]))
+        cells = [[escape(cell) for cell in figure.cells] for figure in figures]
+        bands = [f"planned {figure.band}" if figure.band else "" for figure in figures]
+        parts += [_head(title), _table(["", "planned", "printed", "off by"], cells, numeric=(1, 2, 3), below=bands)]
+    return Shown(_joined(plain), "".join(parts))
+
+
+_PLANNED_TONE = "#57606a"
+
+
+def _figures(start: Start, plan: Plan) -> list[_Beside]:
+    """What a start printed of what is planned; requests only where they are counted for the same context."""
+    facts, cache = start.facts, plan.kv_cache
+    weights = [term for rank in plan.per_gpu for term in rank.terms if term.name == "weights" and term.expected_gib]
+    most = max(weights, key=lambda term: term.expected_gib or 0.0, default=None)
+    sides = (None, None, None) if most is None else (most.expected_gib, most.low_gib, most.high_gib)
+    is_same = facts.max_concurrency_tokens in (None, option(plan, "max_model_len"))
+    rows = [
+        ("weights GiB", *sides, facts.weights_gib, ".2f"),
+        ("KV cache GiB", cache.gib, cache.low, cache.high, facts.kv_cache_gib, ".2f"),
+        ("KV cache tokens", cache.tokens, cache.tokens_low, cache.tokens_high, facts.kv_cache_tokens, ",.0f"),
+        ("requests at once", cache.max_concurrency, None, None, facts.max_concurrency if is_same else None, ".2f"),
+    ]  # fmt: skip
+    return [
+        _Beside(name, planned, low, high, printed, style)
+        for name, planned, low, high, printed, style in rows
+        if planned is not None and printed
+    ]
+
+
+def encoder(planned: Budget | str, printed: Mapping[str, str]) -> Shown:
+    """The encoder's part of the profiling run, step by step, beside the allocation that a log says failed.
+
+    Args:
+        planned: The start; else why it is not planned.
+        printed: Captures of the failure: its modality, the MiB that were tried, the GiB that were allocated.
+    """
+    if isinstance(planned, str):
+        return _unplanned(planned)
+    if planned.encoder is None:
+        return _unplanned("this start profiles no encoder, or what its profile takes is not known")
+    profile, weights = planned.encoder, _weights(planned)
+    sizes = [f"{_allocated(step.size) / _MIB:.2f}" for step in profile.steps]
+    tried = printed.get("tried_mib") if printed.get("modality") == profile.modality else None
+    at = sizes.index(tried) if tried in sizes else None
+    rows = [
+        ["profiled", f"{profile.items} {profile.modality}", _printed_items(printed)],
+        ["tokens of the encoder's cache", str(profile.budget), printed.get("encoder_budget_tokens", "")],
+    ]
+    if at is not None:
+        step = profile.steps[at]
+        before = f"{(weights + step.live - step.size) / GIB:.2f}"
+        rows.append(["allocation that failed, MiB", sizes[at], tried or ""])
+        rows.append(["allocated before it, GiB", before, printed.get("allocated_gib", "")])
+        lead = f"reproduced: {sizes[at]} MiB, {step.what} in a layer of the encoder"
+    else:
+        lead = f"planned: {profile.items} {profile.modality}; the log names no step of it"
+    steps = [
+        [step.what, size, f"{(weights + step.live) / GIB:.2f}", "failed" if at == number else ""]
+        for number, (step, size) in enumerate(zip(profile.steps, sizes, strict=True))
+    ]
+    note = f"Held: weights and the encoder's tensors, once the step has its own. {profile.source}."
+    figures = [f"  {'':<32}{'planned':>12}{'printed':>12}", *(f"  {a:<32}{b:>12}{c:>12}".rstrip() for a, b, c in rows)]
+    ladder = [f"  {'STEP':<32}{'asks MiB':>12}{'held GiB':>12}"]
+    ladder += [f"  {a:<32}{b:>12}{c:>12}  {d}".rstrip() for a, b, c, d in steps]
+    plain = _joined([_wrap(lead, ""), "\n".join(figures), "\n".join(ladder), _wrap(note, "")])
+    body = _verdict(lead, _TONES[True if at is not None else None])
+    body += _table(["", "planned", "printed"], _cells(rows), numeric=(1, 2))
+    body += _head("What the encoder asks for, one after the other")
+    body += _table(["step", "asks for MiB", "then held GiB", ""], _cells(steps), numeric=(1, 2))
+    return Shown(plain, body + _note(note))
+
+
+def _weights(planned: Budget) -> int:
+    return next((t.band.expected for t in planned.ranks[0].terms if t.name == "weights" and t.band), 0)
+
+
+def _printed_items(printed: Mapping[str, str]) -> str:
+    items = (printed.get("encoder_items"), printed.get("modality"))
+    return " ".join(word for word in items if word)
+
+
+def ways_out(found: Sequence[WayOut] | str) -> Shown:
+    """Changes with which a start fits, those that take least from the user first, with the room that they leave."""
+    if isinstance(found, str):
+        return _unplanned(found)
+    if not found:
+        said = "No change of one or two options makes it fit, or it fits as it is."
+        return Shown(said, _note(said))
+    rows, plain = [], []
+    for way in found:
+        options = " ".join(_as_option(name, value) for name, value in way.changes.items())
+        low, expected, _ = (side / GIB for side in way.margin or NOTHING)
+        left = "" if way.margin is None else f"{expected:.2f}"
+        room = "" if way.margin is None else f"leaves {expected:.2f} GiB, {low:.2f} at least; "
+        rows.append([f'<code style="overflow-wrap:anywhere">{escape(options)}</code>', _ANSWERS[way.fits], left])
+        plain.append(f"  - {options}\n{_wrap(f'{_SURE[way.fits]}, {room}{way.cost}', '    ')}")
+    below = [
+        f"{way.cost}; " + ("" if way.margin is None else f"at least {way.margin.low / GIB:.2f} GiB are left")
+        for way in found
+    ]
+    table = _table(["change", "fits", "GiB left"], rows, numeric=(2,), below=below)
+    note = "GiB left: of the KV cache on the card that has least, beyond one request of the longest length."
+    return Shown(_joined(["\n".join(plain), _wrap(note, "")]), table + _note(note))
+
+
+_SURE = {True: "fits", None: "is expected to fit", False: "does not fit"}
+
+
+def _as_option(name: str, value: Any) -> str:
+    dashed = name.replace("_", "-")
+    if value is True:
+        return f"--{dashed}"
+    return f"--{dashed} {shlex.quote(json.dumps(value)) if isinstance(value, (dict, list)) else value}"
+
+
+_MIB = 2**20
+_ROUNDED = 2 * _MIB
+"""What PyTorch's allocator rounds a large tensor up to, and what its message of a failure states."""
+
+
+def _allocated(size: int) -> int:
+    return -(-size // _ROUNDED) * _ROUNDED if size > 10 * _MIB else size
+
+
+def _cells(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    return [[escape(cell) for cell in row] for row in rows]

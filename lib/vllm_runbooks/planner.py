@@ -12,10 +12,12 @@ from vllm_runbooks import options as releases
 from vllm_runbooks import plans, session
 from vllm_runbooks.arguments import parse
 from vllm_runbooks.checkpoints import tensor_bytes
+from vllm_runbooks.claims import judge_plan as judged
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
-from vllm_runbooks.plan_records import Find, Layouts, Plan
+from vllm_runbooks.plan_records import Compared, Find, Layouts, Plan
 from vllm_runbooks.planning.budget import Subject, subject
+from vllm_runbooks.records import Evidence, Judgement
 
 if TYPE_CHECKING:
     from vllm_runbooks.specs import Specs
@@ -34,7 +36,7 @@ def model(name: str) -> Subject:
     folder = Path(name)
     if folder.is_dir() or folder.name == "config.json":
         return _local(folder if folder.is_dir() else folder.parent)
-    specs = session.knowledge().specs
+    specs = session.specs()
     found = specs.model(name)
     if found is None or found.id is None:
         raise InputError(f"{name}: is no model of the catalog{_near(name, specs)}; give a folder with its config.json")
@@ -110,7 +112,7 @@ def request(
     given = {**_parsed(name, arguments, release.version), **(options or {}), **sizes}
     return plans.Request(
         asked,
-        session.knowledge().specs.gpus(gpus),
+        session.specs().gpus(gpus),
         release,
         given,
         dict(environment or {}),
@@ -167,7 +169,7 @@ def plan_layouts(name: str, gpus: str, **more: Any) -> Layouts:
     return layouts(request(name, gpus, **more))
 
 
-def find_plan(name: str, gpus: str, what: str, **more: Any) -> Plan | Layouts:
+def find_plan(name: str, gpus: str, what: str, **more: Any) -> Plan:
     """The longest "context", highest "concurrency", fewest "gpus" or lowest "utilization", with its plan.
 
     Raises:
@@ -194,13 +196,15 @@ def layouts(asked: plans.Request) -> Layouts:
     return plans.layouts(asked, session.knowledge())
 
 
-def find(asked: plans.Request, what: Find | str) -> Plan | Layouts:
+def find(asked: plans.Request, what: Find | str) -> Plan:
     """The answer to a question asked the other way round, with the plan that it leads to.
 
     Raises:
         InputError: There is no such question, or nothing can be planned.
     """
-    return plans.find(asked, Find(what), session.knowledge())
+    smaller = [gpu for gpu in session.specs().table.gpus if gpu.total is not None and gpu.version is not None]
+    smaller.sort(key=lambda gpu: (gpu.memory_gib, gpu.name))
+    return plans.find(asked, Find(what), session.knowledge(), smaller)
 
 
 def chosen(found: Plan | Layouts) -> Plan:
@@ -251,3 +255,46 @@ def deploy(
     for name, text in made.items():
         store(folder / name, text)
     return [folder / name for name in made]
+
+
+def judge_plan(found: Plan | Layouts, asked: plans.Request, evidence: Evidence) -> Judgement:
+    """The verdict on a plan: against the evidence's case where that asks the same, else on whether it fits.
+
+    Raises:
+        InputError: the recorded question cannot be read.
+    """
+    case = evidence.case
+    recorded = session.question(case.plan) if case and case.plan else None
+    is_same = recorded is not None and _essence(recorded) == _essence(asked)
+    return judged(found, case, session.judge_claims(evidence)) if is_same else judged(found, None)
+
+
+def _essence(asked: plans.Request) -> tuple[Any, ...]:
+    return asked.model.name, asked.cards, asked.release.version, asked.options, asked.environment, asked.replicas
+
+
+def from_log(log: str, *, gpus: str | None = None, vllm: str | None = None) -> Compared:
+    """What a start printed beside what is planned for it: the `plan` part of its diagnosis.
+
+    Raises:
+        InputError: The log cannot be read, or nothing in it can be compared.
+    """
+    cards = session.specs().gpus(gpus) if gpus else None
+    found = session.diagnose(session.load_files([log], vllm=vllm), cards=cards).plan
+    if found is None:
+        raise InputError(f"{log}: prints no memory of a start that could be compared; give the log of a start")
+    return found
+
+
+def keep(found: Compared, path: Path) -> int:
+    """Write what a start taught into a calibration file, beside what is there; how many rows it then holds.
+
+    Raises:
+        InputError: The file is there and is no calibration.
+    """
+    from vllm_runbooks.planning import calibration  # noqa: PLC0415 - not for plans without it
+
+    there = calibration.read(session.read_text(str(path)), str(path)) if path.exists() else ()
+    rows = tuple(dict.fromkeys((*there, *found.residuals)))
+    store(path, calibration.written(rows))
+    return len(rows)

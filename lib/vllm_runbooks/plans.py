@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -60,6 +60,8 @@ class Request:
     calibrate: Calibrate | None = None
     """Corrects the terms by what earlier starts printed."""
     replicas: int = 1
+    numbers: tuple[int, ...] = ()
+    """Of each card its place among those of its host; none: they are counted as they stand."""
 
     @property
     def data(self) -> ReleaseData:
@@ -152,37 +154,43 @@ def _check(request: Request) -> None:
         raise InputError("no card is given; name some, as in --gpus 8xRTX3090")
 
 
-def layouts(request: Request) -> Layouts:
-    """Every way to use the cards, the best first.
+def layouts(request: Request, knowledge: lint.Knowledge | None = None) -> Layouts:
+    """Every way to use the cards, the best first; with knowledge the commands of those that fit are linted.
 
     Raises:
         InputError: Nothing about it can be planned.
     """
     _check(request)
-    devices = [device(card) for card in request.cards]
-    plans = []
-    for way in _ways(request, devices):
-        asked = way.budget.settings if way.budget is not None else settings(request, _flags(way.ranks))
-        one = _plan(request, asked, way.devices, way.budget, replicas=way.replicas)
-        speed = Speed(way.speed.tokens_per_s, way.speed.basis) if way.speed is not None else None
-        concurrency = one.kv_cache.max_concurrency
-        plans.append(
-            replace(
-                one,
-                fits=one.fits if way.legal else False,
-                layout=Layout(way.replicas, way.ranks.tensor, way.ranks.pipeline, way.ranks.data),
-                legal=way.legal,
-                reasons=(*way.why_not, *way.reasons),
-                limits=one.limits if way.legal else way.why_not,
-                speed=speed,
-                total_concurrency=None
-                if concurrency is None or not way.legal
-                else concurrency * way.replicas * way.ranks.data,
-            )
-        )
+    plans = [_way(request, way) for way in _ways(request)]
+    if knowledge is not None:
+        plans = [checked(one, knowledge, request) if one.legal and one.fits is not False else one for one in plans]
     fits = [one.fits for one in plans if one.legal]
     verdict = True if True in fits else None if None in fits else False
     return Layouts(request.model.name, request.release, _gpus(request.cards), verdict, tuple(plans))
+
+
+def _way(request: Request, way: _layouts.Way) -> Plan:
+    """A way to use the cards, as a plan of one of its copies."""
+    places = [place for copy in way.places for place in copy]
+    numbers = _numbers(request)
+    taken = replace(
+        request,
+        cards=tuple(request.cards[place] for place in places),
+        numbers=tuple(numbers[place] for place in places),
+    )
+    asked = way.budget.settings if way.budget is not None else settings(request, _flags(way.ranks))
+    one = _plan(taken, asked, way.devices, way.budget, replicas=way.replicas)
+    return replace(
+        one,
+        fits=one.fits if way.legal else False,
+        layout=Layout(way.replicas, way.ranks.tensor, way.ranks.pipeline, way.ranks.data),
+        legal=way.legal,
+        reasons=(*way.why_not, *way.reasons),
+        limits=one.limits if way.legal else way.why_not,
+        deployment=one.deployment if way.legal else None,
+        speed=Speed(way.speed.tokens_per_s, way.speed.basis) if way.speed is not None else None,
+        total_concurrency=way.concurrency_total,
+    )
 
 
 def _flags(ranks: Ranks) -> dict[str, Any]:
@@ -193,11 +201,26 @@ def _flags(ranks: Ranks) -> dict[str, Any]:
     }
 
 
-def _ways(request: Request, devices: Sequence[Device]) -> Sequence[_layouts.Way]:
-    def make(ranks: Ranks) -> Settings:
-        return settings(request, _flags(ranks))
+def _maker(request: Request, gpus: Iterable[Gpu] = ()) -> _layouts.Make:
+    """What the start comes to, split otherwise, on other cards."""
+    by_name = {gpu.name: gpu for gpu in (*gpus, *(card.gpu for card in request.cards))}
 
-    return _layouts.ways(request.model, make, devices, calibrate=request.calibrate, environment=request.environment)
+    def make(ranks: Ranks, first: Device) -> Settings:
+        return settings(request, _flags(ranks), gpu=by_name[first.name])
+
+    return make
+
+
+def _ways(request: Request) -> tuple[_layouts.Way, ...]:
+    devices = [device(card) for card in request.cards]
+    return _layouts.ways(
+        request.model,
+        _maker(request),
+        devices,
+        like=settings(request).ranks,
+        environment=request.environment,
+        calibrate=request.calibrate,
+    )
 
 
 # ---- records
@@ -217,7 +240,7 @@ def _plan(
         per_gpu=tuple(_rank(one, made) for one in ranks if made is not None),
         kv_cache=_cache(made),
         limits=made.limits if made is not None else (),
-        deployment=_deployment(request, asked, devices, count),
+        deployment=_deployment(request, asked, count),
         calibration=Calibration(request.calibrate is not None, made.calibrated if made is not None else ()),
         options=_settled(request, asked),
     )
@@ -267,11 +290,11 @@ def _rank(one: RankBudget, made: Budget) -> PlannedRank:
 
 def _cache(made: Budget | None) -> PlannedCache:
     if made is None or made.available is None:
-        return PlannedCache(*(None,) * 13)
+        return PlannedCache()
     low, expected, high = (min(side) for side in made.available)
     pool, blocks = made.pool, made.blocks
     if pool is None or blocks is None:
-        return PlannedCache(_gib(expected), _gib(low), _gib(high), *(None,) * 10)
+        return PlannedCache(_gib(expected), _gib(low), _gib(high))
     need = max(pool.needed_bytes())
     return PlannedCache(
         gib=_gib(max(0, expected)),
@@ -292,19 +315,27 @@ def _cache(made: Budget | None) -> PlannedCache:
 # ---- commands
 
 
-def hosts(cards: Sequence[Card]) -> tuple[fleet.Host, ...]:
-    """The hosts of cards, each card by its number there."""
+def _numbers(request: Request) -> tuple[int, ...]:
+    if request.numbers:
+        return request.numbers
+    seen: dict[str | None, int] = {}
+    found = []
+    for card in request.cards:
+        found.append(seen.get(card.node, 0))
+        seen[card.node] = found[-1] + 1
+    return tuple(found)
+
+
+def hosts(request: Request, count: int) -> tuple[fleet.Host, ...]:
+    """The hosts of the first cards, each card by its number there."""
     found: dict[str | None, list[str]] = {}
-    for card in cards:
-        of = found.setdefault(card.node, [])
-        of.append(str(len(of)))
+    for card, number in zip(request.cards[:count], _numbers(request), strict=False):
+        found.setdefault(card.node, []).append(str(number))
     return tuple(fleet.Host(tuple(devices), node) for node, devices in found.items())
 
 
-def parts(
-    request: Request, ranks: Ranks, cards: Sequence[Card], replicas: int, first_port: int = fleet.FIRST_PORT
-) -> tuple[fleet.Part, ...]:
-    """The servers of a layout.
+def parts(request: Request, ranks: Ranks, replicas: int, first_port: int = fleet.FIRST_PORT) -> tuple[fleet.Part, ...]:
+    """The servers of a layout, on the first cards.
 
     Raises:
         InputError: The release has no option for it.
@@ -312,7 +343,7 @@ def parts(
     return fleet.instances(
         request.model.name,
         request.data,
-        hosts(cards),
+        hosts(request, replicas * ranks.tensor * ranks.pipeline * ranks.data),
         replicas=replicas,
         split=fleet.Split(ranks.tensor, ranks.pipeline, ranks.data),
         flags=_without_sizes(request.options),
@@ -325,13 +356,10 @@ def _without_sizes(given: Mapping[str, Any]) -> dict[str, Any]:
     return {dest: value for dest, value in given.items() if dest not in _SIZES.values()}
 
 
-def _deployment(
-    request: Request, asked: Settings, devices: Sequence[Device], replicas: int
-) -> PlannedDeployment | None:
+def _deployment(request: Request, asked: Settings, replicas: int) -> PlannedDeployment | None:
     """The first instance's start; None where this release has no option for it."""
-    cards = request.cards[: len(devices) * replicas]
     try:
-        first = parts(request, asked.ranks, cards, replicas)[0].deployment
+        first = parts(request, asked.ranks, replicas)[0].deployment
     except InputError:
         return None
     sizes = {dest: size for dest, size in _flags(asked.ranks).items() if size > 1}
@@ -347,8 +375,7 @@ def _servers(request: Request, one: Plan, first_port: int) -> tuple[fleet.Split,
     layout = one.layout or Layout(request.replicas, *(int(request.options.get(dest, 1)) for dest in _SIZES.values()))
     ranks = Ranks(layout.tp, layout.pp, layout.dp)
     split = fleet.Split(layout.tp, layout.pp, layout.dp)
-    cards = request.cards[: layout.replicas * split.cards]
-    return split, parts(request, ranks, cards, layout.replicas, first_port)
+    return split, parts(request, ranks, layout.replicas, first_port)
 
 
 def confirmations(
@@ -430,9 +457,123 @@ def checked(found: Plan, knowledge: lint.Knowledge, request: Request) -> Plan:
 # ---- the other way round
 
 
-def find(request: Request, what: Find, cards: Callable[[], Sequence[Gpu]]) -> Found:
-    """The answer to a question asked the other way round; `cards` are those that may be proposed."""
-    raise NotImplementedError
+_UNITS = {
+    Find.CONTEXT: "tokens",
+    Find.CONCURRENCY: "requests",
+    Find.GPUS: "cards",
+    Find.UTILIZATION: "of the card's memory",
+}
 
 
-_INVERSE = inverse
+def find(request: Request, what: Find, knowledge: lint.Knowledge, smaller: Sequence[Gpu] = ()) -> Plan:
+    """The answer to a question asked the other way round, with the plan that the careful side of it leads to.
+
+    Where no layout is given the best one of all is taken. For the fewest cards, `smaller` are other kinds of which one
+    alone may suffice, the smallest first.
+
+    Raises:
+        InputError: Nothing about it can be planned.
+    """
+    _check(request)
+    if what is Find.GPUS:
+        return _fewest(request, knowledge, smaller)
+    if any(dest in request.options for dest in _SIZES.values()):
+        return _found_for(request, what, knowledge, request.replicas)
+    best: Plan | None = None
+    for way in _ways(request):
+        if not way.legal:
+            continue
+        split = _split(request, way.ranks, way.replicas)
+        one = replace(
+            _found_for(split, what, knowledge, way.replicas, is_checked=False),
+            layout=Layout(way.replicas, way.ranks.tensor, way.ranks.pipeline, way.ranks.data),
+            legal=True,
+            reasons=way.reasons,
+        )
+        if best is None or _is_better(what, one, best):
+            best = one
+    if best is None:
+        raise InputError("this release starts the model in no layout on these cards; see the plan without --find")
+    return checked(best, knowledge, request)
+
+
+def _split(request: Request, ranks: Ranks, replicas: int) -> Request:
+    return replace(request, options={**request.options, **_flags(ranks)}, replicas=replicas)
+
+
+def _is_better(what: Find, one: Plan, other: Plan) -> bool:
+    """Whether an answer is more than another; of equal ones the layout that was ranked first stays."""
+    sign = -1 if what is Find.UTILIZATION else 1
+
+    def worth(plan: Plan) -> tuple[bool, float]:
+        value = plan.found.value if plan.found is not None else None
+        return (value is not None, sign * float(value or 0))
+
+    return worth(one) > worth(other)
+
+
+def _found_for(
+    request: Request, what: Find, knowledge: lint.Knowledge, replicas: int, *, is_checked: bool = True
+) -> Plan:
+    """The answer for the layout that the request gives."""
+    ranks = settings(request).ranks
+    need = ranks.tensor * ranks.pipeline * ranks.data
+    devices = [device(card) for card in request.cards[:need]]
+    environment, calibrate = request.environment, request.calibrate
+
+    def make(changes: Mapping[str, Any]) -> Settings:
+        given = {**request.options, **changes}
+        return settings(replace(request, options={name: value for name, value in given.items() if value is not None}))
+
+    changes: dict[str, Any] = {}
+    times = 1
+    if what is Find.CONTEXT:
+        answer = inverse.longest_context(request.model, make, devices, environment=environment, calibrate=calibrate)
+        changes = {"max_model_len": answer.low or answer.expected}
+    elif what is Find.UTILIZATION:
+        answer = inverse.lowest_utilization(request.model, make, devices, environment=environment, calibrate=calibrate)
+        changes = {"gpu_memory_utilization": answer.low or answer.expected}
+    else:
+        answer = inverse.highest_concurrency(
+            request.model, make, devices, make({}).max_model_len, environment=environment, calibrate=calibrate
+        )
+        times = replicas * ranks.data
+    given = {**request.options, **{name: value for name, value in changes.items() if value is not None}}
+    made = plan(replace(request, options=given))
+    low, expected, high = (
+        None if side is None else int(side * times) if what is Find.CONTEXT else side * times
+        for side in (answer.low, answer.expected, answer.high)
+    )
+    made = replace(made, found=Found(what, expected, _UNITS[what], low, high, answer.reasons))
+    return checked(made, knowledge, request) if is_checked else made
+
+
+def _fewest(request: Request, knowledge: lint.Knowledge, smaller: Sequence[Gpu]) -> Plan:
+    """The fewest cards of the first kind, and the smallest card of which one suffices."""
+    first = request.cards[0]
+    environment, calibrate = request.environment, request.calibrate
+    answer = inverse.fewest_cards(
+        request.model,
+        _maker(request),
+        device(first),
+        like=settings(request).ranks,
+        environment=environment,
+        calibrate=calibrate,
+    )
+    reasons = list(answer.reasons)
+    if smaller:
+        one = inverse.smallest_card(
+            request.model,
+            _maker(request, smaller),
+            [device(Card(gpu)) for gpu in smaller],
+            environment=environment,
+            calibrate=calibrate,
+        )
+        if one.expected is not None:
+            reasons.append("; ".join((f"one card alone: {one.expected.name} is the smallest", *one.reasons)))
+    count = int(answer.expected or 1)
+    ranks = answer.budget.settings.ranks if answer.budget is not None else Ranks()
+    made = plan(replace(_split(request, ranks, 1), cards=(first,) * count))
+    unit = f"cards of {first.gpu.name}"
+    found = Found(Find.GPUS, answer.expected, unit, answer.low, answer.high, tuple(reasons))
+    return checked(replace(made, found=found), knowledge, request)

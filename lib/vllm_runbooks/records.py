@@ -129,6 +129,18 @@ class IssueRef:
 
 
 @dataclass(frozen=True)
+class BestLayout:
+    """How cards are used."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    replicas: int = 1
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+
+
+@dataclass(frozen=True)
 class Expectation:
     """What a case's answer must equal; what is left out is not compared."""
 
@@ -149,6 +161,56 @@ class Expectation:
     """Ids of claims of `claims.yaml` whose verdict must be the one that stands there."""
     issues: list[IssueRef] | None = None
     """Of a script: every error and warning that must be found, and no others."""
+    fits: bool | None = None
+    """Of a plan: whether it fits, or one of the layouts does."""
+    best: BestLayout | None = None
+    """Of layouts: the one that must come first."""
+    per_gpu: dict[str, float] = field(default_factory=dict)
+    """Of a plan: its figures by the names that claims use, `weights_gib`, to as many decimals as are written."""
+
+
+@dataclass(frozen=True)
+class PlanAsked:
+    """A question to the planner; none of the three sizes given asks for every layout, one given makes the others 1."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    model: str
+    """Name in the catalog."""
+    gpus: str
+    """As in `8xRTX3090` or `A100-80GB@node1,A100-80GB@node2`."""
+    vllm: str
+    """Release."""
+    tp: int | None = None
+    """Tensor parallel size."""
+    pp: int | None = None
+    """Pipeline parallel size."""
+    dp: int | None = None
+    """Data parallel size."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Further engine options by argparse destination."""
+
+
+@dataclass(frozen=True)
+class CardAsked:
+    """A graphics card by name."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    card: str
+    """As in A100-48GB."""
+
+
+@dataclass(frozen=True)
+class LineAsked:
+    """A line that a release is said to print."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    vllm: str
+    """Release."""
+    text: str
+    """The line, or part of it; a number stands for any number, `…` for anything."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +245,7 @@ class Claim:
 
     Expressions hold numbers, words in quotes, names, + - * /, comparisons, and, or, not, abs(…), known(…). A name is a
     figure, a given, a capture of the root cause, a fact, a setting or a reading; of the last start, or `start2.name`.
+    A figure of a plan, a card or a line that the file names is `name.figure`.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
@@ -219,11 +282,15 @@ class Claims:
     """The document, in a few words."""
     claims: list[Claim]
     given: list[Given] = field(default_factory=list)
+    plans: dict[str, PlanAsked] = field(default_factory=dict)
+    """By the name that expressions use; so are the next two."""
+    cards: dict[str, CardAsked] = field(default_factory=dict)
+    lines: dict[str, LineAsked] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class CaseFile:
-    """A recorded case as its `case.yaml` describes it."""
+    """A recorded case as its `case.yaml` describes it: a log, a script, or a question to the planner."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
@@ -231,11 +298,14 @@ class CaseFile:
     title: str
     source: str
     files: list[str]
+    """Empty where it is a question."""
     expect: Expectation
     vllm: str | None = None
     command: str | None = None
     """File with the script or manifest that the log belongs to."""
     runbooks: list[str] = field(default_factory=list)
+    plan: PlanAsked | None = None
+    """The question."""
 
 
 @dataclass(frozen=True)
@@ -1005,6 +1075,8 @@ class JudgedClaim:
     undecided: str
     """Why it is unknown; empty where it is not."""
     quotes: tuple[Quote, ...]
+    basis: tuple[str, ...] = ()
+    """What was planned or looked up for it, in words."""
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,13 @@ from vllm_runbooks import catalog as _catalog
 from vllm_runbooks import evidence as _evidence
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import Answer, Case, Evidence, JudgedClaim, Judgement, Start
+from vllm_runbooks.records import Answer, Case, Evidence, JudgedClaim, Judgement, PlanAsked, Start
 
 if TYPE_CHECKING:
     from vllm_runbooks.lint import Knowledge
+    from vllm_runbooks.plan_records import Layouts, Plan
+    from vllm_runbooks.plans import Request
+    from vllm_runbooks.specs import Specs
 
 
 MAX_SCRIPT = 8_000_000
@@ -180,15 +183,23 @@ def diagnose(
 
     shelf = catalog or load_catalog()
     asked = shelf.policy(policy) if policy.strip() else None
-    return _answer.answer(evidence, shelf, knowledge, start=start or None, policy=asked)
+    return _answer.answer(evidence, shelf, knowledge, start=start or None, policy=asked, specs=specs)
 
 
 @cache
 def knowledge() -> Knowledge:
     """The rules, GPUs and models that commands are judged by."""
-    from vllm_runbooks import lint, specs
+    from vllm_runbooks import lint
 
-    return lint.Knowledge(_catalog.load_rules(_compile_rules).by_id, specs.load(_compile_specs))
+    return lint.Knowledge(_catalog.load_rules(_compile_rules).by_id, specs())
+
+
+@cache
+def specs() -> Specs:
+    """The GPUs and models alone."""
+    from vllm_runbooks import specs as _specs
+
+    return _specs.load(_compile_specs)
 
 
 def _compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:
@@ -217,7 +228,7 @@ def follow(
 
     with _evidence.opened(name) as descriptor:
         document = _evidence.growing(descriptor, Path(name), interrupts)
-        yield from _answer.follow(Evidence((document,), vllm=vllm), catalog or load_catalog(), knowledge)
+        yield from _answer.follow(Evidence((document,), vllm=vllm), catalog or load_catalog(), knowledge, specs=specs)
 
 
 def read(evidence: Evidence) -> list[Start]:
@@ -234,7 +245,37 @@ def judge_claims(evidence: Evidence) -> tuple[JudgedClaim, ...]:
     authored = evidence.case.claims if evidence.case else None
     if authored is None:
         return ()
-    return _claims.judge(authored, diagnose(evidence), read(evidence), evidence)
+    found, starts = (diagnose(evidence), read(evidence)) if evidence.documents else (None, [])
+    return _claims.judge(authored, found, starts, evidence, planned=_planned, card=lambda name: specs().gpu(name))
+
+
+def question(asked: PlanAsked) -> Request:
+    """What a recorded question or a claim asks the planner, read and checked; nothing corrects the plan.
+
+    Raises:
+        InputError: the model, a card or the release is not known.
+    """
+    from vllm_runbooks import plans
+    from vllm_runbooks.planning.budget import subject
+
+    found = specs().model(asked.model)
+    if found is None or found.id is None:
+        raise InputError(f"{asked.model}: is no model of the catalog; a recorded question names one that is")
+    file = specs().file(found.id)
+    sizes = {"tensor_parallel_size": asked.tp, "pipeline_parallel_size": asked.pp, "data_parallel_size": asked.dp}
+    return plans.Request(
+        subject(file.id, file.config, is_partial=file.is_partial, source=file.source),
+        specs().gpus(asked.gpus),
+        plans.release_of(asked.vllm),
+        {**asked.options, **{name: size for name, size in sizes.items() if size is not None}},
+    )
+
+
+def _planned(asked: PlanAsked) -> Plan | Layouts:
+    from vllm_runbooks import plans
+
+    is_split = any(size is not None for size in (asked.tp, asked.pp, asked.dp))
+    return plans.plan(question(asked)) if is_split else plans.layouts(question(asked))
 
 
 def judge(found: Answer, evidence: Evidence) -> Judgement:

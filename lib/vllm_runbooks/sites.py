@@ -47,6 +47,8 @@ _NEAR = 0.2
 """Share of the sites and frames from which on a release is called the closest."""
 _SOURCE = re.compile(r"\[?(?P<path>[\w./\\-]{1,120}):(?P<line>\d{1,6})\]?", re.ASCII)
 _NUMBER = re.compile(r"\d{1,9}")
+_ANY = re.compile(r"(…|\d[\d.,]{0,18}\d|\d)", re.ASCII)
+"""What is filled into a line when it is printed."""
 
 
 class Site(NamedTuple):
@@ -313,6 +315,19 @@ def _common(alike: Sequence[str]) -> str | None:
         if all(other == name or other.startswith(f"{name}.post") for other in alike):
             return name
     return None
+
+
+def wording(line: str) -> str:
+    """The pattern of a line as it is said to be printed: a number stands for any number, `…` for anything."""
+    signs = []
+    for part in _ANY.split(line.strip()):
+        if part == "…":
+            signs.append(".{0,80}")
+        elif part[:1].isdecimal():
+            signs.append(r"[\d.,]{1,20}")
+        else:
+            signs.append(" ".join(map(re.escape, part.split(" "))))
+    return "".join(signs)
 
 
 def digest(pattern: str) -> str:

@@ -494,20 +494,28 @@ def _claims_problems(judged: Claims, folder: Path) -> Iterator[Problem]:
     for index, given in enumerate(judged.given):
         if not given.name.isidentifier():
             yield ("given", index, "name"), f"{given.name!r} is no name; write one such as gpu_total_gib"
+    tables = {"plans": judged.plans, "cards": judged.cards, "lines": judged.lines}
+    asked = [(table, name) for table, rows in tables.items() for name in rows]
+    for table, name in asked:
+        if not re.fullmatch(r"(?!start\d+\Z)[a-z]\w{0,30}", name, re.ASCII):
+            yield (table, name), f"{name!r} is no name; write one such as two_cards, and none as start2"
+        elif sum(other == name for _, other in asked) > 1:
+            yield (table, name), f"{name!r} is taken; each name stands once in plans, cards and lines"
+    known = claims.figures(judged)
     for index, claim in enumerate(judged.claims):
         if names.index(claim.id) != index or not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+){0,8}", claim.id, re.ASCII):
             yield ("claims", index, "id"), f"{claim.id!r} is taken or no id; write small letters and dashes, once"
-        for location, said in _claim_problems(claim, files):
+        for location, said in _claim_problems(claim, files, known):
             yield ("claims", index, *location), said
 
 
-def _claim_problems(claim: Claim, files: list[str]) -> Iterator[Problem]:
+def _claim_problems(claim: Claim, files: list[str], known: claims.Figures) -> Iterator[Problem]:
     expressions: list[tuple[Location, str]] = [
         (("figures", name), expression) for name, expression in claim.figures.items()
     ]
     expressions += [((name,), said) for name in ("right_if", "only_if") if (said := getattr(claim, name)) is not None]
     for location, expression in expressions:
-        for fault in claims.faults(expression):
+        for fault in claims.faults(expression, known):
             yield location, fault
     if not claim.because:
         yield ("because",), "is empty; say with its numbers what was compared"
@@ -534,8 +542,23 @@ def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
             yield ("files", index), f"{name!r} is not a file beside case.yaml"
     if case.command is not None and (Path(case.command).name != case.command or not (folder / case.command).is_file()):
         yield ("command",), f"{case.command!r} is not a file beside case.yaml"
-    if not case.files:
+    yield from _plan_problems(case)
+
+
+def _plan_problems(case: CaseFile) -> Iterator[Problem]:
+    """What is wrong with a recorded question, or with a case that is none."""
+    asked, expect = case.plan, case.expect
+    if asked is None and not case.files:
         yield ("files",), "is empty; name the recorded files"
+    if asked is not None and case.files:
+        yield ("files",), "must be empty where a plan is asked for"
+    if asked is None and (expect.fits is not None or expect.best is not None or expect.per_gpu):
+        yield ("expect",), "compares a plan, and none is asked for; write plan as well"
+    if asked is not None and expect.best is not None and {asked.tp, asked.pp, asked.dp} != {None}:
+        yield ("expect", "best"), "needs a question without tp, pp and dp"
+    for name in expect.per_gpu:
+        if name not in claims.PLAN_FIGURES:
+            yield ("expect", "per_gpu", name), "is no figure of a plan; see docs/claims.md"
 
 
 _TABLES: dict[str, Callable[[Path, str], object]] = {

@@ -8,7 +8,7 @@ import click
 
 from vllm_runbooks import plan_views, planner
 from vllm_runbooks.cli import output
-from vllm_runbooks.plan_records import Find
+from vllm_runbooks.plan_records import Find, Layouts, Plan
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True})
@@ -56,7 +56,7 @@ def plan(
     2 nothing can be planned.
     """
     if from_log is not None:
-        return _from_log(from_log, gpus=gpus, vllm=vllm, calibration=calibration, out=out, form=form)
+        return _from_log(from_log, gpus=gpus, vllm=vllm, out=out, form=form)
     if model is None or gpus is None:
         raise click.UsageError("give a model and --gpus, or --from-log and a log.")
     if out is not None:
@@ -73,6 +73,7 @@ def plan(
         calibration=calibration,
         is_calibrated=not no_calibration,
     )
+    found: Plan | Layouts
     if what is not None:
         found = planner.find(asked, what)
     else:
@@ -83,7 +84,7 @@ def plan(
     if form == "json":
         output.write_json(plan_views.to_json(found))
     else:
-        output.write(plan_views.shown(found).text)
+        output.write(plan_views.text(found) if isinstance(found, Plan) else plan_views.text_layouts(found))
     return int(found.fits is not True)
 
 
@@ -94,14 +95,12 @@ def _variable(given: str) -> tuple[str, str]:
     return name, value
 
 
-def _from_log(
-    log: str, *, gpus: str | None, vllm: str | None, calibration: Path | None, out: Path | None, form: str
-) -> int:
+def _from_log(log: str, *, gpus: str | None, vllm: str | None, out: Path | None, form: str) -> int:
     """What a start printed, beside what is planned for it."""
-    found = planner.from_log(log, gpus=gpus, vllm=vllm, calibration=calibration)
+    found = planner.from_log(log, gpus=gpus, vllm=vllm)
     if out is not None:
-        planner.keep(found, out)
-        click.echo(f"vllm-runbooks: wrote {out}", err=True)
+        rows = planner.keep(found, out)
+        click.echo(f"vllm-runbooks: wrote {out}: {rows} rows", err=True)
     if form == "json":
         output.write_json(plan_views.to_json(found))
     else:

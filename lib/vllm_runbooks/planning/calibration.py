@@ -18,14 +18,12 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from vllm_runbooks import catalog
-from vllm_runbooks.documents import yaml_places
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.options import version_key
-from vllm_runbooks.plan_records import Residual
 from vllm_runbooks.planning.budget import Calibrate, Device, Subject
 from vllm_runbooks.planning.settings import Settings
 from vllm_runbooks.planning.terms import GIB, Band, Term
+from vllm_runbooks.records import Residual
 from vllm_runbooks.specs import name_key
 
 FILE = "calibration.json"
@@ -121,28 +119,34 @@ def _parsed(text: str, where: str) -> Mapping[str, Any]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        try:
-            node = yaml_places.read(Excerpt.whole(text))
-        except yaml_places.YamlError as error:
-            line = text.count("\n", 0, error.at) + 1
-            raise InputError(f"{where}: line {line}: is neither JSON nor YAML: {error}") from None
-        data = None if node is None else _value(node)
+        data = _yaml(text, where)
     if not isinstance(data, Mapping):
         raise InputError(f"{where}: holds no mapping with a list `rows`")
     return data
 
 
-def _value(node: yaml_places.Node) -> Any:
-    if isinstance(node, yaml_places.Sequence):
-        return [_value(item) for item in node.items]
-    if isinstance(node, yaml_places.Mapping):
-        return {key.value: _value(value) for key, value in node.items()}
-    if node.style != "plain":
-        return node.value
+def _yaml(text: str, where: str) -> Any:
+    """What a text says that is no JSON; numbers and `null` are read as JSON has them."""
+    from vllm_runbooks.documents import yaml_places  # noqa: PLC0415 - most files are JSON
+    from vllm_runbooks.excerpt import Excerpt  # noqa: PLC0415
+
+    def value(node: yaml_places.Node | None) -> Any:
+        if isinstance(node, yaml_places.Sequence):
+            return [value(item) for item in node.items]
+        if isinstance(node, yaml_places.Mapping):
+            return {key.value: value(inner) for key, inner in node.items()}
+        if node is None or node.style != "plain":
+            return None if node is None else node.value
+        try:
+            return json.loads(node.value)
+        except ValueError:
+            return None if node.value in ("", "~") else node.value
+
     try:
-        return json.loads(node.value)
-    except ValueError:
-        return None if node.value in ("", "~") else node.value
+        return value(yaml_places.read(Excerpt.whole(text)))
+    except yaml_places.YamlError as error:
+        line = text.count("\n", 0, error.at) + 1
+        raise InputError(f"{where}: line {line}: is neither JSON nor YAML: {error}") from None
 
 
 _TEXTS = ("release", "term", "source")

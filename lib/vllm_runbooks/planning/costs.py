@@ -578,10 +578,17 @@ _V0_RANKS = _row(
     _ALWAYS,
     _NEVER,
     (0.1, 0.33, 1.0),
-    "6 printed starts of the older engine with 2 to 16 ranks, 0.20 to 1.07 GiB in all (2 cards over PCIe: 0.37 to"
-    " 0.40), one with 8 ranks 2.1",
+    "4 printed starts of the older engine with 2 to 4 ranks, 0.20 to 0.74 GiB in all (2 cards over PCIe: 0.37 to 0.40)",
     is_v0=True,
 )
+_V0_MANY = _row(
+    _ALWAYS,
+    _NEVER,
+    (0.1, 0.98, 2.02),
+    "3 printed starts of the older engine with 8 and 16 ranks: 0.20, 1.07 and 2.10 GiB in all",
+    is_v0=True,
+)
+_MANY = 8
 _BETWEEN_PCIE: tuple[_Measured, ...] = (
     _V0_RANKS,
     _row(_ALWAYS, (0, 9), (0.1, 0.5, 2.0), "not measured: everything on the card counts"),
@@ -623,6 +630,8 @@ def communication(
             "stages pass hidden states alone; 3 printed starts show nothing of it; " + _H100,
         )
     near, far = _of(_BETWEEN_PCIE, settings), _of(_BETWEEN_NVLINK, settings)
+    if settings.is_v0 and ranks.tensor * ranks.pipeline >= _MANY:
+        near = far = _V0_MANY
     is_old = capability is not None and capability < _MULTICAST
     if interconnect == _PCIE or (interconnect == _BRIDGE and is_old):
         band, source = near.band, near.source

@@ -421,6 +421,9 @@ class KvPool:
     def longest_context(self, available: Sequence[int], limit: int | None = None) -> int:
         """The longest request that fits, at most `limit` tokens (by default the longest length); 0: none."""
         low, high = 0, limit or self.demand.max_model_len
+        if self.fits(available, high):
+            return high
+        high -= 1
         while low < high:
             middle = (low + high + 1) // 2
             if self.fits(available, middle):

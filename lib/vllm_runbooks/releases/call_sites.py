@@ -289,15 +289,24 @@ class Unworded(NamedTuple):
     pattern: str
 
 
-def write(packages: Mapping[str, Path], shelf: Catalog, folder: Path) -> list[Unworded]:
+def write(
+    packages: Mapping[str, Path], shelf: Catalog, folder: Path, claimed: Mapping[str, Sequence[str]] | None = None
+) -> list[Unworded]:
     """Read releases, each given by its folder `vllm`, into the catalog's data; what it holds of others is kept.
 
+    Args:
+        packages: The releases.
+        shelf: The catalog, whose patterns are looked for.
+        folder: Where the data lies.
+        claimed: Patterns of lines that documents say are printed, by who says so; they are looked for as well.
+
     Returns:
-        The patterns of vLLM's own words that no release has.
+        The patterns of vLLM's own words that no release has; of those that are claimed none.
     """
     kept = read_book(folder / SITES)
     book = {release: kept.modules(release) for release in kept.releases}
-    asked = patterns_of(shelf)
+    own = patterns_of(shelf)
+    asked = {**own, **{name: list(lines) for name, lines in (claimed or {}).items()}}
     patterns = sorted({pattern for asking in asked.values() for pattern in asking})
     worded = read_wordings(folder / WORDINGS)
     found = {release: {pattern: worded.has(pattern, release) for pattern in patterns} for release in worded.releases}
@@ -314,7 +323,7 @@ def write(packages: Mapping[str, Path], shelf: Catalog, folder: Path) -> list[Un
     read_wordings.cache_clear()
     return [
         Unworded(name, pattern)
-        for name, asking in asked.items()
+        for name, asking in own.items()
         for pattern in asking
         if not any(known[pattern] for known in found.values())
     ]

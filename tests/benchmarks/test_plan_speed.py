@@ -1,0 +1,84 @@
+"""How long a plan takes: budgets in processor time, the whole command against importing papermill."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_diagnose_speed import ROUNDS, seconds
+
+from vllm_runbooks import specs
+from vllm_runbooks.authoring import spec_files
+from vllm_runbooks.planning.budget import Device, budget, subject
+from vllm_runbooks.planning.settings import settle
+from vllm_runbooks.planning.terms import GIB, Band
+
+pytestmark = pytest.mark.benchmark
+
+BUDGETS = 2_000
+LIMIT_MS = 0.6
+"""100,000 budgets a minute on one core."""
+MODELS = ("openai/gpt-oss-20b", "google/gemma-4-31B-it", "Qwen/Qwen3-8B", "Qwen/Qwen2.5-VL-7B-Instruct")
+CARDS: tuple[dict[str, Any], ...] = (
+    {"gpu_name": "NVIDIA A100-SXM4-80GB", "memory_gib": 80.0, "capability": (8, 0)},
+    {"gpu_name": "NVIDIA H100 80GB HBM3", "memory_gib": 80.0, "capability": (9, 0)},
+    {"gpu_name": "NVIDIA GeForce RTX 3090", "memory_gib": 24.0, "capability": (8, 6)},
+)
+RELEASES = ("0.11.0", "0.19.0", "0.25.1", "0.33.0")
+
+
+def asked() -> Iterator[tuple[str, dict[str, Any], str, dict[str, Any]]]:
+    """Starts of which no two are alike."""
+    for number in range(BUDGETS):
+        options = {
+            "max_model_len": 2048 + 7 * number,
+            "gpu_memory_utilization": 0.5 + 0.45 * number / BUDGETS,
+            "max_num_seqs": 16 << number % 5,
+            "tensor_parallel_size": 1 << number % 3,
+        }
+        yield MODELS[number % 4], options, RELEASES[number // 4 % 4], CARDS[number % 3]
+
+
+def test_a_hundred_thousand_budgets_take_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    """Settings, terms, blocks and the longest context of starts that all differ: 0.6 ms each, median of five rounds."""
+    shelf = specs.load(spec_files.compile_specs)
+    models = {name: subject(name, shelf.file(name).config) for name in MODELS}
+    totals = {card["gpu_name"]: Band(*(int(card["memory_gib"] * 0.98 * GIB),) * 3) for card in CARDS}
+
+    def once() -> float:
+        begun = time.process_time()
+        for name, options, release, card in asked():
+            found = models[name]
+            settings = settle(found.shape, options, release, config=found.config, **card)
+            one = Device(card["gpu_name"], totals[card["gpu_name"]], "", None, card["capability"], "nvlink")
+            made = budget(found, settings, [one] * settings.ranks.tensor)
+            assert made.blocks is None or made.longest is not None
+        return (time.process_time() - begun) / BUDGETS * 1000
+
+    rounds = [once() for _ in range(ROUNDS)]
+
+    with capsys.disabled():
+        print(f"\nms a budget: median {statistics.median(rounds):.3f} of {', '.join(f'{r:.3f}' for r in rounds)}")
+    assert statistics.median(rounds) < LIMIT_MS
+
+
+def test_a_plan_of_eight_cards_takes_less_than_importing_papermill(capsys: pytest.CaptureFixture[str]) -> None:
+    """`plan --find context` with all layouts of eight cards takes less wall clock than `import papermill`."""
+    command = str(Path(sys.executable).with_name("vllm-runbooks"))
+    arguments = ("plan", "zai-org/AutoGLM-Phone-9B", "--vllm", "0.16.0", "--gpus", "8xRTX3090", "--find", "context")
+    first = subprocess.run([command, *arguments, "--format", "json"], check=False, capture_output=True, text=True)
+    assert json.loads(first.stdout)["schema"] == 1, first.stderr
+
+    ratios = [seconds(command, *arguments) / seconds(sys.executable, "-c", "import papermill") for _ in range(ROUNDS)]
+
+    with capsys.disabled():
+        each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"\nplan / import papermill: median {statistics.median(ratios):.2f} of {each}")
+    assert statistics.median(ratios) < 1.0
