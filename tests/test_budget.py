@@ -278,27 +278,34 @@ def test_a_budget_that_fits_serves_what_is_asked(ask: tuple[str, str, str, int, 
 
 
 def test_what_is_not_known_is_named() -> None:
-    """A card's memory, a cache's form, a quantisation and an architecture that are not known are named, not guessed."""
+    """A card's memory and an architecture that are not known are named, not guessed."""
     qwen = model("Qwen/Qwen3-8B")
-    card = device("A100-80GB")
     told = settled(qwen, "0.19.0", {}, "A100-80GB")
     nameless = budget(qwen, told, [Device("some card", None, "no source has it")])
     assert nameless.fits is None
     assert "the memory of some card is not known: no source has it" in nameless.limits
 
-    odd = budget(qwen, settled(qwen, "0.19.0", {"kv_cache_dtype": "int3"}, "A100-80GB"), [card])
-    assert odd.pool is None
-    assert odd.fits is not True
-    assert any("int3" in said for said in odd.limits)
-
-    packed = budget(qwen, settled(qwen, "0.19.0", {"quantization": "made_up"}, "A100-80GB"), [card])
-    assert packed.fits is not True
-    assert any("made_up" in said for said in packed.limits)
-
     strange = subject("strange", {"architectures": ["MadeUpForCausalLM"], "model_type": "made_up", "hidden_size": 64})
-    unknown = budget(strange, settled(strange, "0.19.0", {}, "A100-80GB"), [card])
+    unknown = budget(strange, settled(strange, "0.19.0", {}, "A100-80GB"), [device("A100-80GB")])
     assert unknown.fits is None
-    assert any("not known" in said for said in unknown.limits)
+    assert any("architecture MadeUpForCausalLM" in said for said in unknown.limits)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"dtype": "int4"}, "the dtype int4"),
+        ({"kv_cache_dtype": "int3"}, "int3"),
+        ({"quantization": "made_up"}, "made_up"),
+        ({"enable_lora": True, "max_lora_rank": 64}, "LoRA"),
+        ({"speculative_config": {"model": "some/drafter", "num_speculative_tokens": 3}}, "some/drafter"),
+    ],
+)
+def test_an_option_whose_memory_is_not_known_is_named(options: dict[str, Any], what: str) -> None:
+    """A plan with such an option is never sure to fit, and says which it is."""
+    found = planned("Qwen/Qwen3-8B", "0.19.0", options, "A100-80GB")
+    assert found.fits is None
+    assert any(what in said for said in found.limits)
 
 
 def test_a_card_that_settles_nothing_is_named() -> None:

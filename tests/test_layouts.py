@@ -256,6 +256,38 @@ def test_few_cards_that_suffice_are_shown() -> None:
     assert way.rank > few[0].rank
 
 
+def test_cards_stay_idle_only_where_no_way_uses_all() -> None:
+    """Of three cards two hold a model of two wide layers: three stages are too many, three ranks divide no heads."""
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "dtype": "bfloat16",
+        "hidden_size": 8192,
+        "intermediate_size": 327_680,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 8,
+        "vocab_size": 32_000,
+        "max_position_embeddings": 4096,
+    }
+    wide = subject("two wide layers", config)
+    devices = cards("3xRTX3090")
+
+    def make(ranks: Ranks, _: Device) -> Settings:
+        given = {
+            "tensor_parallel_size": ranks.tensor,
+            "pipeline_parallel_size": ranks.pipeline,
+            "data_parallel_size": ranks.data,
+        }
+        return settle(wide.shape, given, "0.16.0", gpu_name="RTX 3090", memory_gib=24, capability=(8, 6))
+
+    found = ways(wide, make, devices)
+    assert found[0].fits
+    assert found[0].name == "1 x TP 2"
+    assert found[0].idle == 1
+    assert all(way.fits is False for way in found if not way.idle)
+
+
 def test_stages_of_unequal_cards_get_layers_by_memory() -> None:
     """Of 64 layers the larger card has most: even stages do not fit the smaller one."""
     found = judged("Qwen/Qwen3-32B", "RTX3090,A100-80GB", given={"max_model_len": 8192})
@@ -270,6 +302,14 @@ def test_stages_of_unequal_cards_get_layers_by_memory() -> None:
     assert budget(model("Qwen/Qwen3-32B"), even, way.devices).fits is False
     assert any("VLLM_PP_LAYER_PARTITION" in said for said in way.reasons)
     assert found[0] is way
+
+
+def test_stages_that_the_environment_gives_bind_every_way() -> None:
+    """With VLLM_PP_LAYER_PARTITION set only ways with so many stages start (distributed/utils.py, 0.16.0 :118)."""
+    found = judged("Qwen/Qwen3-32B", "2xA100-80GB-SXM", given={"max_model_len": 8192}, like=Ranks(partition=(20, 44)))
+    assert [way.name for way in found if way.legal] == ["1 x PP 2"]
+    assert found[0].ranks.partition == (20, 44)
+    assert all("VLLM_PP_LAYER_PARTITION=20,44" in way.why_not[0] for way in found[1:])
 
 
 def test_copies_on_different_cards_each_have_their_own_budget() -> None:

@@ -38,11 +38,11 @@ def source(cell: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize(("path", "cell"), each_cell("code"))
 def test_code_cells_call_the_library_and_nothing_else(path: Path, cell: dict[str, Any]) -> None:
-    """A code cell has at most eight lines and neither defines, catches, loops nor matches anything."""
+    """A code cell has eight lines at most (parameters: ten) and neither defines, catches, loops nor matches anything."""
     code = source(cell)
     banned = (ast.FunctionDef, ast.ClassDef, ast.Try, ast.For, ast.While, ast.If, ast.Lambda, ast.ListComp)
 
-    assert len(code.splitlines()) <= 8, path
+    assert len(code.splitlines()) <= (10 if "parameters" in cell["metadata"].get("tags", []) else 8), path
     assert [type(node).__name__ for node in ast.walk(ast.parse(code)) if isinstance(node, banned)] == []
     assert re.search(r"\bre\.|subprocess|os\.system", code) is None
 

@@ -608,7 +608,7 @@ def test_without_a_card_what_depends_on_it_is_named() -> None:
     [
         (replace(_DENSE, max_positions=None), {}, "0.19.0", "max_position_embeddings"),
         (_DENSE, {"runner": "pooling"}, "0.19.0", "how the model pools (long prompts are read in parts or whole)"),
-        (_DENSE, {"speculative_config": {"method": "eagle", "model": "head"}}, "0.19.0", "num_speculative_tokens"),
+        (_DENSE, {"speculative_config": {"method": "ngram"}}, "0.19.0", "num_speculative_tokens"),
         (
             _SHAPES["hybrid"],
             {"kv_transfer_config": {"kv_connector": "Some"}},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
@@ -206,6 +207,8 @@ _OF_MEMORY = frozenset({
     "speculative_config", "tensor_parallel_size",
 })  # fmt: skip
 """Options that a plan reckons with."""
+_DEVICE = re.compile(r"device_name=([A-Za-z0-9_-]{1,80})", re.ASCII)
+"""A card's name in the name of a file of tuned kernels (model_executor/layers/fused_moe/fused_moe.py, 0.19.0 :1090)."""
 _MEMORY_FACTS = ("weights_gib", "kv_cache_gib", "activation_gib", "non_torch_gib", "kv_cache_tokens")
 
 
@@ -255,15 +258,29 @@ class _Memory:
         printed = self.facts.gpu_total_gib
         if printed is None and "total_gib" in self.captures:
             printed = float(self.captures["total_gib"])
-        found = [actual.device_of(card, printed) for card in self.asked.cards or (None,)]
+        found = [actual.device_of(card, printed) for card in self.asked.cards or (self._named,)]
         return tuple(device or actual.UNKNOWN for device in found)
+
+    @cached_property
+    def _named(self) -> Card | None:
+        """The card that is given first; else the one that a warning of the start names, as those of mixtures do."""
+        from vllm_runbooks.specs import Card  # noqa: PLC0415
+
+        if self.asked.cards:
+            return self.asked.cards[0]
+        quotes = (warned.quote.text for start in self.starts for warned in start.warnings)
+        name = next((match[1] for text in quotes if (match := _DEVICE.search(text))), None)
+        try:
+            return None if name is None else Card(self._specs.gpu(name))
+        except InputError:
+            return None
 
     @cached_property
     def place(self) -> Place:
         """Release, cards and variables of the start."""
         from vllm_runbooks.planning import actual  # noqa: PLC0415
 
-        gpu = self.asked.cards[0].gpu if self.asked.cards else None
+        gpu = self._named.gpu if self._named is not None else None
         return actual.Place(self.vllm or "", self.devices, gpu, self.environment)
 
     @cached_property
@@ -301,7 +318,7 @@ class _Memory:
             whole,
             model,
             budget,
-            gpu=self.asked.cards[0].gpu.name if self.asked.cards else None,
+            gpu=self._named.gpu.name if self._named is not None else None,
             source=self._source,
             is_told=bool(self.arguments),
         )

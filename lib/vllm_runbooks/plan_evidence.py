@@ -18,7 +18,7 @@ from vllm_runbooks.planning import actual, inverse
 from vllm_runbooks.planning.budget import Budget
 from vllm_runbooks.planning.inverse import WayOut
 from vllm_runbooks.plans import Request
-from vllm_runbooks.records import CommandRelease, Evidence, Judgement, Start
+from vllm_runbooks.records import CommandRelease, Evidence, Judgement, Start, Verdict
 from vllm_runbooks.specs import Card, Gpu, Total
 
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
@@ -76,8 +76,10 @@ def _spelled(cards: Sequence[Card]) -> str:
     return ",".join(f"{card.gpu.name}@{card.node}" if card.node else card.gpu.name for card in cards)
 
 
-def judge(asked: Request, found: Layouts, evidence: Evidence) -> Judgement:
+def judge(asked: Request, found: Layouts | str, evidence: Evidence) -> Judgement:
     """The verdict: against the recorded question and its claims where it is that question, else on whether it fits."""
+    if isinstance(found, str):
+        return Judgement(Verdict.FAIL, f"not planned: {found}", None, None, None, ())
     case = evidence.case
     if case is None or case.plan is None or not _is_recorded(asked, session.question(case.plan)):
         return claims.judge_plan(found, None)
@@ -126,8 +128,10 @@ def on_cards(asked: Request, count: int) -> Request:
     return replace(asked, cards=(asked.cards[0],) * count, options=options)
 
 
-def best(found: Layouts) -> Plan | str:
+def best(found: Layouts | str) -> Plan | str:
     """The layout to deploy; else why there is none."""
+    if isinstance(found, str):
+        return found
     try:
         return planner.chosen(found)
     except InputError as error:
@@ -135,7 +139,7 @@ def best(found: Layouts) -> Plan | str:
 
 
 def deployed(
-    asked: Request, found: Layouts, *, first_port: int = 8000, retries_posts: bool = False
+    asked: Request, found: Layouts | str, *, first_port: int = 8000, retries_posts: bool = False
 ) -> Mapping[str, str]:
     """The files of the best layout by name; none where none fits."""
     one = best(found)
@@ -144,7 +148,7 @@ def deployed(
     return planner.deployed(asked, one, first_port=first_port, retries_posts=retries_posts)
 
 
-def confirmations(asked: Request, found: Layouts, *, first_port: int = 8000) -> Mapping[str, Confirmation]:
+def confirmations(asked: Request, found: Layouts | str, *, first_port: int = 8000) -> Mapping[str, Confirmation]:
     """How to see that the best layout took effect, by instance; none where none fits."""
     one = best(found)
     return {} if isinstance(one, str) else plans.confirmations(asked, one, first_port=first_port)
@@ -152,7 +156,7 @@ def confirmations(asked: Request, found: Layouts, *, first_port: int = 8000) -> 
 
 def write(
     asked: Request,
-    found: Layouts,
+    found: Layouts | str,
     folder: str,
     *,
     apply: bool,
@@ -243,12 +247,12 @@ def ways_out(asked: Request | str) -> tuple[WayOut, ...] | str:
     )
 
 
-def layouts(asked: Request | str, count: int) -> Layouts | str:
-    """The start's model and options on so many of its cards, in every layout; else what is missing."""
+def layouts(asked: Request | str, count: int | None = None) -> Layouts | str:
+    """Every layout of the cards, or of so many like the first; else what is missing."""
     if isinstance(asked, str):
         return asked
     try:
-        return planner.layouts(on_cards(asked, count))
+        return planner.layouts(asked if count is None else on_cards(asked, count))
     except InputError as error:
         return str(error)
 

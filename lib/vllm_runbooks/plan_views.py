@@ -638,11 +638,13 @@ def confirmations(found: Mapping[str, Confirmation]) -> Shown:
             for line, count in zip(lines, counts, strict=True)
         ]
         said = [
-            f"{_wrap(line.text, '      ', '  - ')}{f' ({count})' if count else ''}\n{_wrap(line.what, '      ')}"
+            f"  - {line.text}{f' ({count})' if count else ''}\n{_wrap(line.what, '      ')}"
             for line, count in zip(lines, counts, strict=True)
         ]
         plain.append("\n".join([title, *said]))
         parts += [_head(title), _table(["part of a line"], rows, below=[line.what for line in lines])]
+    if not found:
+        return _unplanned("no layout fits, so there is nothing to see")
     looks = [look for one in found.values() for look in one.looks]
     plain.append("\n".join(["COMMANDS THAT ONLY LOOK", *(f"  {shlex.join(look.words)}" for look in looks)]))
     rows = [[f"<code>{escape(shlex.join(look.words))}</code>"] for look in looks]

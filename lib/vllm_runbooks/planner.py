@@ -13,6 +13,7 @@ from vllm_runbooks import plans, session
 from vllm_runbooks.arguments import parse
 from vllm_runbooks.checkpoints import tensor_bytes
 from vllm_runbooks.claims import judge_plan as judged
+from vllm_runbooks.deployment import is_secret
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.plan_records import Compared, Find, Layouts, Plan
@@ -115,7 +116,7 @@ def request(
         session.specs().gpus(gpus),
         release,
         given,
-        dict(environment or {}),
+        {each: None if is_secret(each, value) else value for each, value in (environment or {}).items()},
         _calibrate(calibration) if is_calibrated else None,
     )
 
@@ -137,7 +138,7 @@ def _parsed(name: str, words: Sequence[str], version: str) -> Mapping[str, Any]:
             issue.message for issue in checking.lint_text(command, vllm=version).issues if issue.severity == "error"
         ]
         raise InputError(said[0] if said else f"vLLM {version} refuses {shlex.join(words)}")
-    return dict(found.flags)
+    return {dest: value for dest, value in found.flags.items() if dest not in ("model", "model_tag")}
 
 
 def _calibrate(own: str | Path | None) -> Any:
@@ -253,6 +254,7 @@ def deploy(
     if there is not None:
         raise InputError(f"{folder / there}: is there already; give another folder, or remove it first")
     for name, text in made.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         store(folder / name, text)
     return [folder / name for name in made]
 

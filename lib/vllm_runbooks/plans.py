@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
-from vllm_runbooks import deployment, lint, options, proxy
+from vllm_runbooks import deployment, lint, options, proxy, redact
 from vllm_runbooks.deployment import confirmation, fleet
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.options import ReleaseData
@@ -56,7 +57,8 @@ class Request:
     release: CommandRelease
     options: Mapping[str, Any] = field(default_factory=dict)
     """Engine arguments that are given, by argparse destination, converted."""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str | None] = field(default_factory=dict)
+    """Variables of the start; None: set where it is started, as secrets are."""
     calibrate: Calibrate | None = None
     """Corrects the terms by what earlier starts printed."""
     replicas: int = 1
@@ -67,6 +69,11 @@ class Request:
     def data(self) -> ReleaseData:
         """The release's own."""
         return options.load(self.release.version)
+
+    @cached_property
+    def variables(self) -> Mapping[str, str]:
+        """The variables whose values are known."""
+        return {name: value for name, value in self.environment.items() if value is not None}
 
 
 def device(card: Card) -> Device:
@@ -103,7 +110,7 @@ def settings(request: Request, more: Mapping[str, Any] | None = None, *, gpu: Gp
         request.model.shape,
         {**request.options, **(more or {})},
         request.release.version,
-        environment=request.environment,
+        environment=request.variables,
         gpu_name=(first.aliases or (first.name,))[0] if first else None,
         memory_gib=first.memory_gib if first else None,
         capability=first.version if first else None,
@@ -113,7 +120,7 @@ def settings(request: Request, more: Mapping[str, Any] | None = None, *, gpu: Gp
 
 def budget_of(request: Request, asked: Settings, devices: Sequence[Device]) -> Budget:
     """The memory of one replica."""
-    return budget(request.model, asked, devices, environment=request.environment, calibrate=request.calibrate)
+    return budget(request.model, asked, devices, environment=request.variables, calibrate=request.calibrate)
 
 
 def plan(request: Request) -> Plan:
@@ -218,7 +225,7 @@ def _ways(request: Request) -> tuple[_layouts.Way, ...]:
         _maker(request),
         devices,
         like=settings(request).ranks,
-        environment=request.environment,
+        environment=request.variables,
         calibrate=request.calibrate,
     )
 
@@ -365,10 +372,17 @@ def _deployment(request: Request, asked: Settings, replicas: int) -> PlannedDepl
     sizes = {dest: size for dest, size in _flags(asked.ranks).items() if size > 1}
     return PlannedDeployment(
         request.model.name,
-        {**_without_sizes(request.options), **sizes},
-        dict(first.environment),
+        {dest: _open(dest, value) for dest, value in {**_without_sizes(request.options), **sizes}.items()},
+        {name: None if value and deployment.is_secret(name, value) else value for name, value in first.environment},
         deployment.to_shell(first),
     )
+
+
+def _open(dest: str, value: Any) -> Any:
+    """A value as it may be shown: in place of a secret, its placeholder."""
+    if isinstance(value, str):
+        return redact.redact_value(value) if deployment.is_secret(dest, value) else value
+    return [_open(dest, each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _servers(request: Request, one: Plan, first_port: int) -> tuple[fleet.Split, tuple[fleet.Part, ...]]:
@@ -519,7 +533,7 @@ def _found_for(
     ranks = settings(request).ranks
     need = ranks.tensor * ranks.pipeline * ranks.data
     devices = [device(card) for card in request.cards[:need]]
-    environment, calibrate = request.environment, request.calibrate
+    environment, calibrate = request.variables, request.calibrate
 
     def make(changes: Mapping[str, Any]) -> Settings:
         given = {**request.options, **changes}
@@ -551,7 +565,7 @@ def _found_for(
 def _fewest(request: Request, knowledge: lint.Knowledge, smaller: Sequence[Gpu]) -> Plan:
     """The fewest cards of the first kind, and the smallest card of which one suffices."""
     first = request.cards[0]
-    environment, calibrate = request.environment, request.calibrate
+    environment, calibrate = request.variables, request.calibrate
     answer = inverse.fewest_cards(
         request.model,
         _maker(request),

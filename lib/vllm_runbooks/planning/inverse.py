@@ -291,9 +291,9 @@ def fewest_cards(
         for split in candidates(count):
             if split.each != count or split.data > 1:
                 continue
-            ranks = replace(like or Ranks(), tensor=split.tensor, pipeline=split.pipeline, data=1, partition=None)
+            ranks = replace(like or Ranks(), tensor=split.tensor, pipeline=split.pipeline, data=1)
             settings = make(ranks, device)
-            if refused := illegal(model, ranks, settings.key, encoder_off=settings.language_only):
+            if refused := illegal(model, settings.ranks, settings.key, encoder_off=settings.language_only):
                 reasons[f"TP {split.tensor} PP {split.pipeline}: {refused[0]}"] = None
                 continue
             start = _start(model, _always(settings), [device] * count, environment, calibrate)

@@ -539,9 +539,7 @@ class _Judge:
 
     def way(self, split: Split) -> Way:
         """One split, judged."""
-        ranks = replace(
-            self.like, tensor=split.tensor, pipeline=split.pipeline, data=split.data, partition=self._given(split)
-        )
+        ranks = replace(self.like, tensor=split.tensor, pipeline=split.pipeline, data=split.data)
         places = placed(self.devices, split)
         copies = [tuple(self.devices[place] for place in copy) for copy in places]
         settings = self.make(ranks, copies[0][0])
@@ -576,16 +574,14 @@ class _Judge:
             is_twin=split.data > 1 and not _experts(self.model.shape),
         )
 
-    def _given(self, split: Split) -> tuple[int, ...] | None:
-        told = self.like.partition
-        return told if told is not None and len(told) == split.pipeline else None
-
     def _budget(self, settings: Settings, copy: Sequence[Device]) -> Budget:
         return budget(self.model, settings, copy, environment=self.environment, calibrate=self.calibrate)
 
     def _best(self, ranks: Ranks, copy: tuple[Device, ...]) -> Budget:
         """A copy's budget: of cards that differ with the layers where they fit best."""
         settings = self.make(ranks, copy[0])
+        if ranks.partition is not None:
+            settings = replace(settings, ranks=replace(settings.ranks, partition=ranks.partition))
         best = self._budget(settings, copy)
         room = _room(ranks, copy)
         if ranks.partition is not None or len(set(room)) < 2 or 0 in room:

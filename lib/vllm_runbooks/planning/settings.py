@@ -321,6 +321,8 @@ class _Start:
         asked = str(self.given("dtype", "dtype") or "auto").lower().removeprefix("torch.")
         if asked in _DTYPES:
             return _DTYPES[asked]
+        if asked != "auto":
+            self.missing[f"the dtype {asked}"] = None
         found = _DTYPES.get(self.shape.dtype or "")
         self.written("dtype", "fitting_dtype" if self.by.fitting_dtype else "wide_default")
         if not self.by.fitting_dtype:
@@ -402,6 +404,8 @@ class _Start:
             self.missing["num_speculative_tokens"] = None
         is_parallel = bool(told.get("parallel_drafting"))
         own = model if isinstance(model, str) and not method.startswith("ngram") else None
+        if own is not None:
+            self.missing[f"the memory that the draft model {own} takes"] = None
         return _Speculation(method, tokens if isinstance(tokens, int) else 0, 0, own, is_parallel)
 
     # -- engine and runner
@@ -852,6 +856,8 @@ class _Start:
         processor, caching = option("mm_processor_kwargs"), option("enable_prefix_caching")
         offload = option("cpu_offload_gb")
         has_lora = bool(option("enable_lora"))
+        if has_lora:
+            self.missing["the memory that LoRA's adapters take"] = None
         sampler = self.sampler(min(requests, batch), is_older=is_older, is_newer_runner=is_newer_runner)
         concurrent = self.batches(speculation, ranks, is_newer_runner=is_newer_runner) if not is_older else 1
         return Settings(

@@ -1,0 +1,224 @@
+"""`vllm-runbooks plan` as its users type it: answers, exit statuses, refusals in one line, files to start from."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vllm_runbooks import catalog, checking, cli, specs
+from vllm_runbooks.authoring import spec_files
+
+GPT = ("openai/gpt-oss-20b", "--gpus", "A100-80GB", "--vllm", "0.19.0", "--no-calibration")
+GLM = (
+    "zai-org/AutoGLM-Phone-9B", "--gpus", "8xRTX3090", "--vllm", "0.16.0", "--no-calibration",
+    "--max-model-len", "25480",
+)  # fmt: skip
+NO_VIDEO = ("--limit-mm-per-prompt", '{"image": 10, "video": 0}')
+
+
+def planned(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> Any:
+    """The document that the command prints."""
+    assert cli.run(["plan", *words, "--format", "json"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+def test_plan_of_a_measured_start(capsys: pytest.CaptureFixture[str]) -> None:
+    """A start whose log is known comes out as it was printed: 13.72 GiB, 36.56 GiB, 798,624 tokens, 11.99 requests."""
+    found = planned(capsys, *GPT, "--tp", "1", "--max-model-len", "131072", "--gpu-memory-utilization", "0.65")
+    card, cache = found["per_gpu"][0], found["kv_cache"]
+    terms = {term["name"]: term for term in card["terms"]}
+
+    assert found["fits"] is True
+    assert terms["weights"]["expected_gib"] == pytest.approx(13.72, rel=0.005)
+    assert cache["gib"] == pytest.approx(36.56, rel=0.015)
+    assert cache["tokens"] == pytest.approx(798_624, rel=0.015)
+    assert cache["max_concurrency"] == pytest.approx(11.99, rel=0.02)
+    assert cache["low"] <= cache["gib"] <= cache["high"]
+    assert all(term["low_gib"] <= term["expected_gib"] <= term["high_gib"] for term in terms.values())
+    assert found["deployment"]["flags"] == {"max_model_len": 131072, "gpu_memory_utilization": 0.65}
+
+
+def test_document_keeps_to_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the command prints is what `catalog/schema` says: a plan, and layouts."""
+    jsonschema = pytest.importorskip("jsonschema")
+    for name, words in (("plan", (*GPT, "--tp", "1")), ("layouts", GPT), ("plan", (*GPT, "--find", "context"))):
+        schema = json.loads((catalog.catalog_dir() / "schema" / f"{name}.json").read_text(encoding="utf-8"))
+        errors = jsonschema.Draft202012Validator(schema).iter_errors(planned(capsys, *words))
+        assert [error.message for error in errors] == []
+
+
+def test_layouts_are_ranked(capsys: pytest.CaptureFixture[str]) -> None:
+    """Eight cards of which one is too small: pairs come first, what the release refuses last and with its reason."""
+    found = planned(capsys, *GLM, *NO_VIDEO)
+    first, last = found["layouts"][0], found["layouts"][-1]
+
+    assert (found["fits"], first["layout"]) == (True, {"replicas": 4, "tp": 2, "pp": 1, "dp": 1})
+    assert first["total_concurrency"] == pytest.approx(4 * first["kv_cache"]["max_concurrency"], rel=1e-3)
+    single = next(one for one in found["layouts"] if one["layout"] == {"replicas": 8, "tp": 1, "pp": 1, "dp": 1})
+    assert (single["legal"], single["fits"]) == (True, False)
+    assert last["legal"] is False
+    assert "12 heads of the encoder cannot be split over 8 ranks" in last["reasons"][0]
+
+
+def test_one_size_given_makes_the_others_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--pp 2` is one start on two cards, not a table of layouts."""
+    found = planned(capsys, *GLM, *NO_VIDEO, "--pp", "2")
+
+    assert [card["rank"] for card in found["per_gpu"]] == [0, 1]
+    assert found["deployment"]["flags"]["pipeline_parallel_size"] == 2
+    assert "6 of the 8 cards stay idle" in found["limits"]
+
+
+def test_video_profile_is_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    """The start of the recorded failure does not fit, its failed allocation is named, and without videos it is gone."""
+    words = ("zai-org/AutoGLM-Phone-9B", "--gpus", "RTX3090", "--vllm", "0.16.0", "--no-calibration", "--tp", "1")
+    given = ("--max-model-len", "25480", "--limit-mm-per-prompt")
+    failed = planned(capsys, *words, *given, '{"image": 10}', status=1)
+    without = planned(capsys, *words, *given, '{"image": 10, "video": 0}', "--gpu-memory-utilization", "0.95")
+
+    assert failed["fits"] is False
+    assert "video" in failed["limits"][0]
+    assert "698.00 MiB" in failed["limits"][0]
+    assert without["fits"] is True
+
+
+@pytest.mark.parametrize(
+    ("what", "least", "most"),
+    [("context", 131_072, 131_072), ("concurrency", 11.7, 12.3), ("utilization", 0.2, 0.3), ("gpus", 1, 1)],
+)
+def test_questions_the_other_way_round(
+    capsys: pytest.CaptureFixture[str], what: str, least: float, most: float
+) -> None:
+    """The answer comes with its careful and its favourable side, and with the plan that it leads to."""
+    words = (*GPT, "--gpu-memory-utilization", "0.65", "--max-model-len", "131072", "--find", what)
+    found = planned(capsys, *words)
+
+    assert found["found"]["what"] == what
+    assert least <= found["found"]["value"] <= most
+    assert found["fits"] is True
+
+
+def test_unknown_term_is_no_guess(capsys: pytest.CaptureFixture[str]) -> None:
+    """A card whose memory no source tells: whether it fits is null, and what is missing is named."""
+    found = planned(capsys, "openai/gpt-oss-20b", "--gpus", "MI300X", "--tp", "1", "--no-calibration", status=1)
+
+    assert found["fits"] is None
+    assert any("MI300X is not known" in said for said in found["limits"])
+    assert found["per_gpu"][0]["total_gib"] is None
+
+
+def test_mixed_cards_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two unequal cards: each its own memory, and both get the blocks of the poorer one."""
+    words = ("Qwen/Qwen2.5-1.5B-Instruct", "--gpus", "RTX3090,A100-80GB", "--vllm", "0.19.0", "--tp", "2")
+    found = planned(capsys, *words, "--no-calibration")
+    poor, rich = found["per_gpu"]
+    caches = [next(term for term in card["terms"] if term["name"] == "kv_cache") for card in (poor, rich)]
+
+    assert poor["available_gib"] < rich["available_gib"]
+    assert caches[0]["expected_gib"] == caches[1]["expected_gib"] <= poor["available_gib"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("no/such", "--gpus", "A100-80GB"), "is no model of the catalog"),
+        (("openai/gpt-oss-20b", "--gpus", "A100"), "fits A100-40GB or A100-80GB"),
+        (("openai/gpt-oss-20b", "--gpus", "2xFOO"), "is no GPU that is known"),
+        (("openai/gpt-oss-20b",), "give a model and --gpus"),
+        ((*GPT, "--max-model-lenn", "4"), "The nearest name is --max-model-len"),
+        ((*GPT, "--swap-space", "4"), "--swap-space is gone from vLLM 0.19.0"),
+        ((*GPT, "--tp", "0"), "parallel sizes are 1 at least"),
+        ((*GPT, "--tp", "2"), "takes 2 cards"),
+        ((*GPT, "--vllm", "zero"), "is no version of vLLM"),
+        ((*GPT, "-o", "rows.json"), "--from-log"),
+        (("--from-log", "no-such.log"), "no-such.log"),
+    ],
+)
+def test_refusals_are_one_line(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str) -> None:
+    """What cannot be planned ends with 2, one line on standard error, and nothing on standard output."""
+    assert cli.run(["plan", *words]) == 2
+    printed = capsys.readouterr()
+
+    assert printed.out == ""
+    assert says in printed.err
+    assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "No such file"), ("{", "is no JSON"), ("[1]", "holds no JSON object"), ("{}", "nothing can be planned"),
+        ("[" * 100_000, "is no JSON"),
+    ],
+)  # fmt: skip
+def test_local_configuration_that_says_too_little(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, says: str
+) -> None:
+    """A folder without a usable config.json is refused in one line that names it."""
+    if content is not None:
+        (tmp_path / "config.json").write_text(content)
+    assert cli.run(["plan", str(tmp_path), "--gpus", "A100-80GB"]) == 2
+    printed = capsys.readouterr()
+
+    assert says in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_local_folder_is_planned_as_the_catalog_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same configuration in a folder gives the same figures."""
+    file = specs.load(spec_files.compile_specs).file("Qwen/Qwen2.5-7B-Instruct")
+    (tmp_path / "config.json").write_text(json.dumps(file.config))
+    words = ("--gpus", "A100-80GB", "--vllm", "0.19.0", "--tp", "1", "--no-calibration")
+    here, there = planned(capsys, str(tmp_path), *words), planned(capsys, "Qwen/Qwen2.5-7B-Instruct", *words)
+
+    assert here["kv_cache"] == there["kv_cache"]
+
+
+def test_no_secret_is_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A key among options or variables is in no output and no file."""
+    words = (
+        *GPT,
+        "--tp",
+        "1",
+        "--api-key",
+        "sk-abcdef1234567890",
+        "--env",
+        "HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz0123",
+    )
+    assert cli.run(["plan", *words, "--format", "json", "--deploy", str(tmp_path)]) == 0
+    assert cli.run(["plan", *words]) == 0
+    printed = capsys.readouterr()
+    written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+    for secret in ("sk-abcdef1234567890", "hf_abcdefghijklmnopqrstuvwxyz0123"):
+        assert secret not in printed.out + printed.err + written
+
+
+def test_deployment_is_written_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Script, compose file, units and proxy of the best layout pass the linter; a second time overwrites nothing."""
+    assert cli.run(["plan", *GLM, *NO_VIDEO, "--deploy", str(tmp_path)]) == 0
+    names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    units = [f"systemd/vllm-{port}.service" for port in range(8000, 8004)]
+
+    assert names == ["compose.yaml", "nginx.conf", "start.sh", *units, "verify.txt"]
+    found = checking.lint_text((tmp_path / "start.sh").read_text(), name="start.sh", vllm="0.16.0", gpus="8xRTX3090")
+    assert [issue.rule for issue in found.issues if issue.severity in ("error", "warning")] == []
+    assert [one.flags["tensor_parallel_size"] for one in found.deployments] == [2] * 4
+    assert [one.env["CUDA_VISIBLE_DEVICES"] for one in found.deployments] == ["0,1", "2,3", "4,5", "6,7"]
+    assert "rank 1 in world size 2 is assigned as DP rank 0, PP rank 0" in (tmp_path / "verify.txt").read_text()
+    (tmp_path / "start.sh").write_text("mine")
+    capsys.readouterr()
+    assert cli.run(["plan", *GLM, *NO_VIDEO, "--deploy", str(tmp_path)]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert (tmp_path / "start.sh").read_text() == "mine"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_written_script_is_bash(tmp_path: Path) -> None:
+    """The script is one that bash reads."""
+    assert cli.run(["plan", *GLM, *NO_VIDEO, "--deploy", str(tmp_path)]) == 0
+    assert subprocess.run(["bash", "-n", str(tmp_path / "start.sh")], check=False).returncode == 0
