@@ -38,7 +38,7 @@ def source(cell: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize(("path", "cell"), each_cell("code"))
 def test_code_cells_call_the_library_and_nothing_else(path: Path, cell: dict[str, Any]) -> None:
-    """A code cell has eight lines at most (parameters: ten) and neither defines, catches, loops nor matches anything."""
+    """A code cell has at most eight lines (parameters ten); it neither defines, catches, loops nor matches anything."""
     code = source(cell)
     banned = (ast.FunctionDef, ast.ClassDef, ast.Try, ast.For, ast.While, ast.If, ast.Lambda, ast.ListComp)
 

@@ -322,12 +322,35 @@ def layouts_headline(found: Layouts) -> str:
 def _ranking(plans: Sequence[Plan]) -> str:
     """The layouts, the best first, with why each stands where it stands."""
     rows = [f"  {'LAYOUT':<22}{'FITS':<6}{'CONTEXT':>12}{'AT ONCE':>12}{'KV GiB A CARD':>16}"]
-    for plan in plans:
+    shown, same = _folded(plans)
+    for plan in shown:
         name, fits, context, at_once, gib = _layout_cells(plan)
         rows.append(f"  {name:<22}{fits:<6}{context:>12}{at_once:>12}{gib:>16}")
         if plan.reasons:
             rows.append(_wrap("; ".join(plan.reasons), "      "))
-    return "\n".join(rows)
+    return "\n".join([*rows, *([_wrap(same)] if same else [])])
+
+
+def _folded(plans: Sequence[Plan]) -> tuple[list[Plan], str]:
+    """The layouts without those that are another one's copies inside one server, with the same figures; and which."""
+    shown: dict[tuple[object, ...], Plan] = {}
+    same: dict[tuple[object, ...], list[Plan]] = {}
+    for number, plan in enumerate(plans):
+        layout = plan.layout
+        if layout is None:
+            shown[(number,)] = plan
+            continue
+        key = (layout.replicas * layout.dp, layout.tp, layout.pp, plan.fits, plan.kv_cache)
+        if key in shown and layout.dp > 1:
+            same.setdefault(key, []).append(plan)
+        else:
+            shown[key if key not in shown else (number,)] = plan
+    said = [
+        f"{', '.join(map(pictures.layout_name, each))} as {pictures.layout_name(shown[key])}"
+        for key, each in same.items()
+    ]
+    note = f"The same with copies inside one server (DP) in place of servers: {'; '.join(said)}." if said else ""
+    return list(shown.values()), note
 
 
 def _layout_cells(plan: Plan) -> list[str]:
@@ -474,7 +497,7 @@ def _table(
             faint = "padding:0 14px 6px 0;text-align:left;opacity:.72;font-size:13px"
             lines.append(f'<tr><td colspan="{len(head)}" style="{faint}">{escape(below[number])}</td></tr>')
     whole = f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody>"
-    return _tag("table", whole, "border-collapse:collapse;font-size:14px")
+    return _tag("table", whole, "border-collapse:collapse;font-size:14px;max-width:52em")
 
 
 def _plan_html(plan: Plan) -> str:
@@ -487,7 +510,7 @@ def _details_html(plan: Plan) -> str:
     if plan.speed:
         parts += [_head("Speed, an estimate"), _note(_speed(plan.speed))]
     if plan.deployment:
-        command = _tag("pre", escape(plan.deployment.command), "white-space:pre-wrap;text-align:left")
+        command = _tag("pre", escape(plan.deployment.command), _PRE)
         parts += [_head(f"Command, linted for vLLM {plan.vllm.version}"), command]
     if plan.options:
         parts.append(_note(f"Not given, so settled by this release: {_settled(plan.options)}."))
@@ -528,10 +551,13 @@ def _layouts_html(found: Layouts) -> str:
 def _ranking_html(legal: Sequence[Plan]) -> str:
     if not legal:
         return ""
-    rows = [[*map(escape, _layout_cells(plan))] for plan in legal]
+    shown, same = _folded(legal)
+    rows = [[*map(escape, _layout_cells(plan))] for plan in shown]
+    rows[0][0] = _tag("b", rows[0][0])
     head = ["layout", "fits", "context", "at once", "KV GiB a card"]
-    why = ["; ".join(plan.reasons) for plan in legal]
-    return pictures.layouts(legal) + _table(head, rows, numeric=(2, 3, 4), below=why)
+    why = ["; ".join(plan.reasons) for plan in shown]
+    table = _table(head, rows, numeric=(2, 3, 4), below=why)
+    return pictures.layouts(shown) + table + (_note(same) if same else "")
 
 
 def _illegal_html(found: Layouts) -> list[str]:
@@ -619,11 +645,14 @@ def files(made: Mapping[str, str], pattern: str) -> Shown:
     more = f"Like it, each with its own cards and port: {', '.join(others)}." if others else ""
     indented = "\n".join(f"  {line}".rstrip() for line in made[first].splitlines())
     plain = _joined([f"{first}\n{indented}", *([_wrap(more, "")] if more else [])])
-    text_of = _tag("pre", escape(made[first]), f"{_PRE};max-height:36em;overflow:auto")
+    text_of = _tag("pre", escape(made[first]), _PRE)
     return Shown(plain, _head(first) + text_of + (_note(more) if more else ""))
 
 
-_PRE = "white-space:pre-wrap;overflow-wrap:anywhere;text-align:left;font-size:13px;line-height:1.45"
+_PRE = (
+    "white-space:pre-wrap;overflow-wrap:anywhere;text-align:left;font:13px/1.45 ui-monospace,SFMono-Regular,Menlo,"
+    "Consolas,monospace"
+)
 
 
 def confirmations(found: Mapping[str, Confirmation]) -> Shown:
@@ -645,10 +674,13 @@ def confirmations(found: Mapping[str, Confirmation]) -> Shown:
         parts += [_head(title), _table(["part of a line"], rows, below=[line.what for line in lines])]
     if not found:
         return _unplanned("no layout fits, so there is nothing to see")
-    looks = [look for one in found.values() for look in one.looks]
-    plain.append("\n".join(["COMMANDS THAT ONLY LOOK", *(f"  {shlex.join(look.words)}" for look in looks)]))
-    rows = [[f"<code>{escape(shlex.join(look.words))}</code>"] for look in looks]
-    parts += [_head("Commands that only look"), _table(["command"], rows, below=[look.expected for look in looks])]
+    looks: dict[tuple[str, str], list[str]] = {}
+    for look in (look for one in found.values() for look in one.looks):
+        looks.setdefault((look.what, look.expected), []).append(shlex.join(look.words))
+    for (what, expected), commands in looks.items():
+        title = f"Look, without changing anything: {what}"
+        plain.append("\n".join([title, *(f"  {command}" for command in commands), _wrap(f"Expect: {expected}.")]))
+        parts += [_head(title), _tag("pre", escape("\n".join(commands)), _PRE), _note(f"Expect: {expected}.")]
     unknown = list(dict.fromkeys(said for one in found.values() for said in one.unknown))
     plain += [_wrap(f"Not known: {said}", "") for said in unknown]
     return Shown(_joined(plain), "".join([*parts, *(_note(f"Not known: {said}") for said in unknown)]))

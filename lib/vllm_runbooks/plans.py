@@ -176,15 +176,21 @@ def layouts(request: Request, knowledge: lint.Knowledge | None = None) -> Layout
     return Layouts(request.model.name, request.release, _gpus(request.cards), verdict, tuple(plans))
 
 
-def _way(request: Request, way: _layouts.Way) -> Plan:
-    """A way to use the cards, as a plan of one of its copies."""
+def _taken(request: Request, way: _layouts.Way) -> Request:
+    """The request with the cards of a way, copy by copy, and what the way sets."""
     places = [place for copy in way.places for place in copy]
     numbers = _numbers(request)
-    taken = replace(
+    return replace(
         request,
         cards=tuple(request.cards[place] for place in places),
         numbers=tuple(numbers[place] for place in places),
+        environment={**request.environment, **way.environment},
     )
+
+
+def _way(request: Request, way: _layouts.Way) -> Plan:
+    """A way to use the cards, as a plan of one of its copies."""
+    taken = _taken(request, way)
     asked = way.budget.settings if way.budget is not None else settings(request, _flags(way.ranks))
     one = _plan(taken, asked, way.devices, way.budget, replicas=way.replicas)
     return replace(
@@ -497,7 +503,7 @@ def find(request: Request, what: Find, knowledge: lint.Knowledge, smaller: Seque
     for way in _ways(request):
         if not way.legal:
             continue
-        split = _split(request, way.ranks, way.replicas)
+        split = _split(_taken(request, way), way.ranks, way.replicas)
         one = replace(
             _found_for(split, what, knowledge, way.replicas, is_checked=False),
             layout=Layout(way.replicas, way.ranks.tensor, way.ranks.pipeline, way.ranks.data),

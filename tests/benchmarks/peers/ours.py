@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,13 @@ _RELEASES = {"0.8.0rc3.dev5": "0.8.0"}
 _VERDICTS = {True: "fits", False: "does not fit", None: "does not say"}
 
 
+@cache
+def _catalog() -> specs.Specs:
+    return specs.load(spec_files.compile_specs)
+
+
 def _budget(case: Mapping[str, Any]) -> Budget:
-    gpu = specs.load(spec_files.compile_specs).gpu(_CARDS.get(case["gpu"], case["gpu"]))
+    gpu = _catalog().gpu(_CARDS.get(case["gpu"], case["gpu"]))
     config = json.loads((HERE / "configs" / f"{case['config']}.json").read_text(encoding="utf-8"))
     found = subject(case["config"], config)
     told = {name: case[name] for name in ("max_model_len", "gpu_memory_utilization", "quantization") if case[name]}
