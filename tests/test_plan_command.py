@@ -77,7 +77,7 @@ def test_one_size_given_makes_the_others_one(capsys: pytest.CaptureFixture[str])
 def test_video_profile_is_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     """The start of the recorded failure does not fit, its failed allocation is named, and without videos it is gone."""
     words = ("zai-org/AutoGLM-Phone-9B", "--gpus", "RTX3090", "--vllm", "0.16.0", "--no-calibration", "--tp", "1")
-    given = ("--max-model-len", "25480", "--limit-mm-per-prompt")
+    given = ("--max-model-len", "25480", "--mm-encoder-tp-mode", "data", "--limit-mm-per-prompt")
     failed = planned(capsys, *words, *given, '{"image": 10}', status=1)
     without = planned(capsys, *words, *given, '{"image": 10, "video": 0}', "--gpu-memory-utilization", "0.95")
 

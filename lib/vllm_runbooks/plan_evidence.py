@@ -14,7 +14,7 @@ from vllm_runbooks.deployment.confirmation import Confirmation
 from vllm_runbooks.display import Shown
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.plan_records import Layouts, Plan
-from vllm_runbooks.planning import actual, inverse
+from vllm_runbooks.planning import actual, calibration, inverse
 from vllm_runbooks.planning.budget import Budget
 from vllm_runbooks.planning.inverse import WayOut
 from vllm_runbooks.plans import Request
@@ -22,6 +22,7 @@ from vllm_runbooks.records import CommandRelease, Evidence, Judgement, Start, Ve
 from vllm_runbooks.specs import Card, Gpu, Total
 
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+_UNNAMED = "the log's card"
 _ALIKE = 0.05
 """Share by which the memory that a log prints may differ from that of the card that is named."""
 
@@ -242,7 +243,7 @@ def ways_out(asked: Request | str) -> tuple[WayOut, ...] | str:
         lambda more: plans.settings(asked, more),
         [plans.device(card) for card in asked.cards],
         asked.options,
-        environment=asked.environment,
+        environment={name: value for name, value in asked.environment.items() if value is not None},
         calibrate=asked.calibrate,
     )
 
@@ -252,16 +253,22 @@ def layouts(asked: Request | str, count: int | None = None) -> Layouts | str:
     if isinstance(asked, str):
         return asked
     try:
-        return planner.layouts(asked if count is None else on_cards(asked, count))
+        asked = asked if count is None else on_cards(asked, count)
+        return plans.layouts(asked) if _is_unnamed(asked) else planner.layouts(asked)
     except InputError as error:
         return str(error)
 
 
 def _planned(asked: Request) -> Plan | str:
     try:
-        return planner.plan(asked)
+        return plans.plan(asked) if _is_unnamed(asked) else planner.plan(asked)
     except InputError as error:
         return str(error)
+
+
+def _is_unnamed(asked: Request) -> bool:
+    """Whether no more of the card is known than its memory: the linter, which wants its name, is not asked."""
+    return any(card.gpu.name == _UNNAMED for card in asked.cards)
 
 
 def _of(start: Start, evidence: Evidence, gpus: str, total_gib: float | None) -> Request | str:
@@ -275,7 +282,7 @@ def _of(start: Start, evidence: Evidence, gpus: str, total_gib: float | None) ->
     if not isinstance(name, str):
         return "the log does not name the model; give the script that started it with command"
     try:
-        cards = _cards(evidence, gpus, start.facts.gpu_total_gib or total_gib)
+        cards = _cards(evidence, gpus, start.facts.gpu_total_gib or total_gib or _given(evidence))
         release = CommandRelease(version, "log", releases.load(version).version)
         return Request(planner.model(name), cards, release, given)
     except InputError as error:
@@ -300,8 +307,8 @@ def _cards(evidence: Evidence, gpus: str, printed_gib: float | None) -> tuple[Ca
     if not named:
         if printed_gib is None:
             raise InputError("the card is not known: the log does not print its memory; name it with gpus")
-        return (Card(Gpu("the log's card", printed_gib, (), total=_total(printed_gib))),)
-    cards = session.knowledge().specs.gpus(named)
+        return (Card(Gpu(_UNNAMED, printed_gib, (), total=_total(printed_gib))),)
+    cards = session.specs().gpus(named)
     first = cards[0].gpu
     if printed_gib is None or first.total is None:
         return cards
@@ -313,13 +320,21 @@ def _cards(evidence: Evidence, gpus: str, printed_gib: float | None) -> tuple[Ca
 
 
 def _recorded(evidence: Evidence) -> str:
-    """The kind of card that what is said of a recorded case is planned for."""
+    """The card of a recorded case: as is told with it, else that of the first plan of what its document says."""
     case = evidence.case
     if case is None:
         return ""
+    told = next((one.gpus for one in calibration.shipped().cards if one.case == case.id), None)
     asked = [*([case.plan] if case.plan else []), *(case.claims.plans.values() if case.claims else ())]
-    return session.knowledge().specs.gpus(asked[0].gpus)[0].gpu.name if asked else ""
+    return told or (session.specs().gpus(asked[0].gpus)[0].gpu.name if asked else "")
+
+
+def _given(evidence: Evidence) -> float | None:
+    """The memory of the card that what is said of a recorded case rests on."""
+    judged = evidence.case.claims if evidence.case else None
+    found = next((one.value for one in judged.given if one.name == "gpu_total_gib"), None) if judged else None
+    return float(found) if isinstance(found, (int, float)) else None
 
 
 def _total(gib: float) -> Total:
-    return Total(gib, gib, gib, "printed in the log")
+    return Total(gib, gib, gib, "stated with the log")

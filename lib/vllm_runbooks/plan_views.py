@@ -510,7 +510,7 @@ def _details_html(plan: Plan) -> str:
     if plan.speed:
         parts += [_head("Speed, an estimate"), _note(_speed(plan.speed))]
     if plan.deployment:
-        command = _tag("pre", escape(plan.deployment.command), _PRE)
+        command = _code(plan.deployment.command)
         parts += [_head(f"Command, linted for vLLM {plan.vllm.version}"), command]
     if plan.options:
         parts.append(_note(f"Not given, so settled by this release: {_settled(plan.options)}."))
@@ -645,14 +645,16 @@ def files(made: Mapping[str, str], pattern: str) -> Shown:
     more = f"Like it, each with its own cards and port: {', '.join(others)}." if others else ""
     indented = "\n".join(f"  {line}".rstrip() for line in made[first].splitlines())
     plain = _joined([f"{first}\n{indented}", *([_wrap(more, "")] if more else [])])
-    text_of = _tag("pre", escape(made[first]), _PRE)
+    text_of = _code(made[first])
     return Shown(plain, _head(first) + text_of + (_note(more) if more else ""))
 
 
-_PRE = (
-    "white-space:pre-wrap;overflow-wrap:anywhere;text-align:left;font:13px/1.45 ui-monospace,SFMono-Regular,Menlo,"
-    "Consolas,monospace"
-)
+_PRE = "white-space:pre-wrap;overflow-wrap:anywhere;text-align:left;font-size:13px;line-height:1.45"
+
+
+def _code(said: str) -> str:
+    """A text to be copied, in letters of one width wherever it is shown."""
+    return _tag("pre", _tag("code", escape(said)), _PRE)
 
 
 def confirmations(found: Mapping[str, Confirmation]) -> Shown:
@@ -680,7 +682,7 @@ def confirmations(found: Mapping[str, Confirmation]) -> Shown:
     for (what, expected), commands in looks.items():
         title = f"Look, without changing anything: {what}"
         plain.append("\n".join([title, *(f"  {command}" for command in commands), _wrap(f"Expect: {expected}.")]))
-        parts += [_head(title), _tag("pre", escape("\n".join(commands)), _PRE), _note(f"Expect: {expected}.")]
+        parts += [_head(title), _code("\n".join(commands)), _note(f"Expect: {expected}.")]
     unknown = list(dict.fromkeys(said for one in found.values() for said in one.unknown))
     plain += [_wrap(f"Not known: {said}", "") for said in unknown]
     return Shown(_joined(plain), "".join([*parts, *(_note(f"Not known: {said}") for said in unknown)]))
@@ -709,7 +711,8 @@ class _Beside(NamedTuple):
 
     @property
     def cells(self) -> list[str]:
-        return [self.name, format(self.planned, self.style), format(self.printed, self.style), f"{self.off:+.1%}"]
+        off = f"{self.off:+.1%}" if abs(self.off) >= 0.0005 else "0.0%"
+        return [self.name, format(self.planned, self.style), format(self.printed, self.style), off]
 
 
 def beside(starts: Sequence[Start], planned: Sequence[Plan | str]) -> Shown:
