@@ -209,6 +209,9 @@ _OF_MEMORY = frozenset({
 """Options that a plan reckons with."""
 _DEVICE = re.compile(r"device_name=([A-Za-z0-9_-]{1,80})", re.ASCII)
 """A card's name in the name of a file of tuned kernels (model_executor/layers/fused_moe/fused_moe.py, 0.19.0 :1090)."""
+_FREE_BELOW = "mem.free_below_utilization"
+"""Symptoms that tell how much of the card was free when the start asked for its share."""
+_AFTER_THE_CACHE = frozenset({"capture", "warm_up", "serve"})
 _MEMORY_FACTS = ("weights_gib", "kv_cache_gib", "activation_gib", "non_torch_gib", "kv_cache_tokens")
 
 
@@ -219,6 +222,7 @@ class _Memory:
         self.asked, self.facts, self.starts = asked, told.facts, told.starts
         self.vllm = told.vllm or (base.vllm if base is not None else None)
         self.captures: Mapping[str, str] = told.cause.captures if told.cause is not None else {}
+        self.symptom = told.cause.symptom if told.cause is not None else ""
         given = base.flags if base is not None and not told.arguments else {}
         self.arguments: Mapping[str, Any] = told.arguments or given
         environment = base.found.environment if base is not None and base.found is not None else {}
@@ -248,7 +252,7 @@ class _Memory:
         """What the start asks for, and what of it cannot be read."""
         from vllm_runbooks.planning import actual  # noqa: PLC0415
 
-        return actual.options_of(self.arguments, self.facts)
+        return actual.options_of(self.arguments, self.facts, (r for start in self.starts for r in start.readings))
 
     @cached_property
     def devices(self) -> tuple[Device, ...]:
@@ -381,19 +385,31 @@ class _Memory:
         if not self.arguments:
             return None, "the log does not show the arguments; give the command with --command"
         model, before = self.planned
+        if self._is_refuted:
+            return None, "the plan says that this start fails before it gets as far as it got"
         try:
             made = self.place.budget(model, self._edited(remedy), self._calibrate)
         except _UNREADABLE:
             return None, "the change has a form that no plan takes"
         return self._verdict(made, before)
 
+    @cached_property
+    def _is_refuted(self) -> bool:
+        """Whether the start made its cache, and by the plan has no room for it."""
+        phases = {phase.name for start in self.starts for phase in start.timeline}
+        if isinstance(self.planned, str) or phases.isdisjoint(_AFTER_THE_CACHE):
+            return False
+        return self.place.budget(self.planned[0], self.options[0], self._calibrate).fits is False
+
     def _verdict(self, made: Budget, before: Budget) -> tuple[bool | None, str]:
         from vllm_runbooks.planning import actual, inverse  # noqa: PLC0415
 
+        if made.settings.missing:
+            return None, f"not known: {made.settings.missing[0]}"
         count, there = len(made.ranks), len(self.asked.cards)
         if there and count > there:
             return False, f"it takes {count} cards, and the start has {there}"
-        free = self.captures.get("free_gib")
+        free = self.captures.get("free_gib") if self.symptom.startswith(_FREE_BELOW) else None
         requested = made.ranks[0].requested
         if free is not None and requested is not None and actual.in_gib(requested.low) > float(free):
             return False, f"it asks for {actual.in_gib(requested.low):.2f} GiB of which {free} were free"

@@ -299,7 +299,11 @@ _TERMS = {
     "kv_cache": ("KV cache", "#6fc4b6", "", _DARK_INK),
 }
 """Name, fill, hatch and ink: neighbours differ in lightness, and the light ones in hatch, so that grey is enough."""
-TERM_NAMES = {name: look[0] for name, look in _TERMS.items()}
+TERM_NAMES = {name: look[0] for name, look in _TERMS.items()} | {
+    "cuda_graphs_estimated": "graphs, estimated",
+    "beside_weights": "beside weights",
+    "kv_cache_tokens": "KV cache tokens",
+}
 _THICK = 28
 """Height of a card's bar."""
 _SMALL = 12

@@ -275,14 +275,13 @@ def _essence(asked: plans.Request) -> tuple[Any, ...]:
     return asked.model.name, asked.cards, asked.release.version, asked.options, asked.environment, asked.replicas
 
 
-def from_log(log: str, *, gpus: str | None = None, vllm: str | None = None) -> Compared:
+def from_log(log: str, *, gpus: str | None = None, vllm: str | None = None, start: int | None = None) -> Compared:
     """What a start printed beside what is planned for it: the `plan` part of its diagnosis.
 
     Raises:
         InputError: The log cannot be read, or nothing in it can be compared.
     """
-    cards = session.specs().gpus(gpus) if gpus else None
-    found = session.diagnose(session.load_files([log], vllm=vllm), cards=cards).plan
+    found = session.diagnose(session.load_files([log], vllm=vllm), start=start, gpus=gpus).plan
     if found is None:
         raise InputError(f"{log}: prints no memory of a start that could be compared; give the log of a start")
     return found

@@ -170,20 +170,27 @@ def paste(text: str, *, vllm: str | None = None) -> Evidence:
 
 
 def diagnose(
-    evidence: Evidence, *, start: int | None = None, catalog: Catalog | None = None, policy: str = ""
+    evidence: Evidence,
+    *,
+    start: int | None = None,
+    catalog: Catalog | None = None,
+    policy: str = "",
+    gpus: str | None = None,
 ) -> Answer:
     """Read and diagnose the evidence; `start` chooses one of several starts by number, from 1 (None or 0: the last).
 
-    `policy` names a policy of the catalog, whose steps are added to the remedies where they can help.
+    `policy` names a policy of the catalog, whose steps are added to the remedies where they can help. `gpus` names the
+    cards of the start, as in `8xRTX3090`, where they are known: plans need them.
 
     Raises:
-        InputError: there is no such start or policy.
+        InputError: there is no such start, policy or card.
     """
     from vllm_runbooks import answer as _answer
 
     shelf = catalog or load_catalog()
     asked = shelf.policy(policy) if policy.strip() else None
-    return _answer.answer(evidence, shelf, knowledge, start=start or None, policy=asked, specs=specs)
+    cards = specs().gpus(gpus) if gpus else ()
+    return _answer.answer(evidence, shelf, knowledge, start=start or None, policy=asked, cards=cards, specs=specs)
 
 
 @cache

@@ -31,6 +31,7 @@ from vllm_runbooks.redact import redact_text
     help="lower-utilization, or another of `catalog list --policies`: offer its steps as well.",
 )
 @click.option("--vllm", metavar="VERSION", help="Release that wrote the log, where the log does not say.")
+@click.option("--gpus", metavar="SPEC", help="The cards of the start, as in 8xRTX3090: ways out are planned for them.")
 @click.option("--start", type=click.IntRange(min=1), help="Which of several starts in the text (default: the last).")
 @click.option(
     "--catalog",
@@ -48,6 +49,7 @@ def diagnose(
     command: str | None,
     policy: str | None,
     vllm: str | None,
+    gpus: str | None,
     start: int | None,
     own: tuple[str, ...],
     form: str,
@@ -61,7 +63,7 @@ def diagnose(
         raise click.UsageError("give either logs or --from, not both.")
     if not logs and source is None:
         raise click.UsageError("give a log file, a recorded case, or - for standard input.")
-    if follow and (len(logs) != 1 or (start, command, policy) != (None, None, None)):
+    if follow and (len(logs) != 1 or (start, command, policy, gpus) != (None,) * 4):
         raise click.UsageError("--follow takes one growing log alone, a file or -, and answers for its last start.")
     catalog = session.load_catalog((*session.own_catalogs(), *own))
     output.name_left_out(catalog)
@@ -73,11 +75,15 @@ def diagnose(
         evidence = session.load_files(logs, vllm=vllm) if source is None else _fetched(source, vllm)
         if command is not None:
             evidence = replace(evidence, command=_command(command))
-        answer = session.diagnose(evidence, start=start, catalog=catalog, policy=policy or "")
+        answer = session.diagnose(evidence, start=start, catalog=catalog, policy=policy or "", gpus=gpus)
     if form == "json":
         output.write_json(render.to_json(answer))
     else:
         output.write(render.text(answer))
+        if answer.plan is not None and answer.plan.terms:
+            from vllm_runbooks import plan_views  # noqa: PLC0415 - of no use where nothing is compared
+
+            output.write(f"\n{plan_views.text_compared(answer.plan)}")
     return int(answer.root_cause is not None or not answer.outcome.is_healthy)
 
 

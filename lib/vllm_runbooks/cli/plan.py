@@ -22,6 +22,9 @@ from vllm_runbooks.plan_records import Find, Layouts, Plan
 @click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable of the start; repeatable.")
 @click.option("--find", "what", type=click.Choice([each.value for each in Find]), help="Ask the other way round.")
 @click.option("--from-log", metavar="LOG", help="Compare the plan with what a start printed.")
+@click.option(
+    "--start", type=click.IntRange(min=1), help="With --from-log: which of several starts (default: the last)."
+)
 @click.option("--calibration", type=click.Path(path_type=Path), help="Correct by a file that --from-log … -o wrote.")
 @click.option("--no-calibration", is_flag=True, help="Reckon from the configuration alone.")
 @click.option("--deploy", type=click.Path(path_type=Path), metavar="DIR", help="Write scripts, compose, units, nginx.")
@@ -41,6 +44,7 @@ def plan(
     environment: tuple[str, ...],
     what: str | None,
     from_log: str | None,
+    start: int | None,
     calibration: Path | None,
     no_calibration: bool,
     deploy: Path | None,
@@ -56,7 +60,7 @@ def plan(
     2 nothing can be planned.
     """
     if from_log is not None:
-        return _from_log(from_log, gpus=gpus, vllm=vllm, out=out, form=form)
+        return _from_log(from_log, gpus=gpus, vllm=vllm, start=start, out=out, form=form)
     if model is None or gpus is None:
         raise click.UsageError("give a model and --gpus, or --from-log and a log.")
     if out is not None:
@@ -95,9 +99,9 @@ def _variable(given: str) -> tuple[str, str]:
     return name, value
 
 
-def _from_log(log: str, *, gpus: str | None, vllm: str | None, out: Path | None, form: str) -> int:
+def _from_log(log: str, *, gpus: str | None, vllm: str | None, start: int | None, out: Path | None, form: str) -> int:
     """What a start printed, beside what is planned for it."""
-    found = planner.from_log(log, gpus=gpus, vllm=vllm)
+    found = planner.from_log(log, gpus=gpus, vllm=vllm, start=start)
     if out is not None:
         rows = planner.keep(found, out)
         click.echo(f"vllm-runbooks: wrote {out}: {rows} rows", err=True)

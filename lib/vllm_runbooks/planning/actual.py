@@ -12,13 +12,14 @@ from vllm_runbooks.planning.budget import Budget, Calibrate, Device, RankBudget,
 from vllm_runbooks.planning.calibration import RULES
 from vllm_runbooks.planning.settings import Settings, settle
 from vllm_runbooks.planning.terms import GIB, NOTHING, Band
-from vllm_runbooks.records import Compared, ComparedTerm, Facts, Residual, Start
+from vllm_runbooks.records import Compared, ComparedTerm, Facts, Reading, Residual, Start
 from vllm_runbooks.specs import Card, Gpu
 
 _JSON_OPTIONS = (
     "limit_mm_per_prompt", "mm_processor_kwargs", "hf_overrides", "compilation_config", "speculative_config",
 )  # fmt: skip
 """Options whose value is an object, however a log prints it."""
+_BATCH = "max_num_batched_tokens"
 _PRINTED = 0.005
 """GiB by which a figure printed with two decimals may be off."""
 _NEWER_ENGINE = (0, 8)
@@ -33,7 +34,9 @@ _SET = "Explicitly set"
 # ---- the plan of a start that was made
 
 
-def options_of(arguments: Mapping[str, Any], facts: Facts) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+def options_of(
+    arguments: Mapping[str, Any], facts: Facts, readings: Iterable[Reading] = ()
+) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """A start's options as a plan takes them, from its arguments and what it printed; what cannot be read is named."""
     found: dict[str, Any] = {}
     missing: list[str] = []
@@ -50,6 +53,7 @@ def options_of(arguments: Mapping[str, Any], facts: Facts) -> tuple[Mapping[str,
     for name in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "max_model_len"):
         if getattr(facts, name) is not None:
             found[name] = getattr(facts, name)
+    found.update({reading.name: int(reading.value) for reading in readings if reading.name == _BATCH})
     return found, tuple(missing)
 
 
@@ -159,7 +163,8 @@ class _Figure:
         if self.planned is None or self.actual is None:
             return 0.0
         low, high = self.planned.low / GIB - self.margin, self.planned.high / GIB + self.margin
-        return min(0.0, self.actual - low) + max(0.0, self.actual - high)
+        by = min(0.0, self.actual - low) + max(0.0, self.actual - high)
+        return by if abs(by) >= _PRINTED else 0.0
 
     @property
     def explained(self) -> str:
@@ -257,7 +262,9 @@ def _figures(start: Start, model: Subject, planned: Budget, *, is_told: bool) ->
     facts, settings = start.facts, planned.settings
     largest = max(planned.ranks, key=lambda rank: _known(rank, ("weights",)).expected)
     weights = _sum(largest, ("weights",))
-    if facts.weights_gib is not None or weights is not None:
+    if settings.cpu_offload_bytes:
+        yield _Figure("weights", None, facts.weights_gib, note="whole parts of it lie on the host")
+    elif facts.weights_gib is not None or weights is not None:
         yield _Figure("weights", weights, facts.weights_gib)
     is_set = any(reading.name == "kv_cache_gib" and _SET in reading.quote.text for reading in start.readings)
     if not is_told or is_set:
