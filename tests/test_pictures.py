@@ -459,7 +459,7 @@ def contrast(one: str, other: str) -> float:
 def test_terms_are_told_apart_without_colour() -> None:
     """In grey each has a lightness or a hatch of its own, and figures stand out from the bars that they stand on."""
     looks = {}
-    for name in pictures.TERM_NAMES:
+    for name in pictures.DRAWN_TERMS:
         swatch = pictures.term_swatch(name)
         (fill,) = re.findall(r'fill="(#\w{6})"', swatch)
         looks[name] = (fill, re.findall(r' d="([^"]*)"', swatch))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any, cast
@@ -494,7 +495,7 @@ def test_no_name_becomes_markup(views: list[plan_views.Viewed], compared: Compar
     for view in every_view:
         shown = plan_views.shown(view)
         assert set(read(shown.html).names) <= {
-            "div", "span", "b", "p", "br", "pre", "table", "thead", "tbody", "tr", "th", "td",
+            "div", "span", "b", "p", "br", "pre", "code", "code", "table", "thead", "tbody", "tr", "th", "td",
             "svg", "title", "rect", "line", "path", "text",
         }  # fmt: skip
         assert "alert(1)" in read(shown.html).text
@@ -529,3 +530,43 @@ def test_what_is_given_holds_before_what_the_release_settles(fits: Plan) -> None
     assert plan_views.option(fits, "max_model_len") == 131_072
     assert plan_views.utilization(fits) == 0.65
     assert plan_views.utilization(replace(fits, deployment=None)) is None
+
+
+# In steps, as runbooks show them.
+
+
+def test_copies_inside_one_server_are_told_once(pair: Layouts) -> None:
+    """A layout of the same figures that only has its copies inside one server stands below the table."""
+    each, half, dark, full, refused = pair.layouts
+    same = replace(each, layout=Layout(1, 1, 1, 2))
+    found = replace(pair, layouts=(each, half, same, dark, full, refused))
+
+    for said in (str(plan_views.ranking(found)), plan_views.text_layouts(found)):
+        assert "The same with copies inside one server (DP) in place of servers: DP 2 as 2 x 1" in said
+        assert len(re.findall(r"^  DP 2 ", said, re.MULTILINE)) == 1  # the other one does not fit, so it is another
+    assert "THE FIRST" not in str(plan_views.ranking(found))
+    assert "NOT LEGAL\n  - TP 3" in str(plan_views.ranking(found))
+    bare = replace(pair, layouts=(replace(each, layout=None),))
+    assert "as asked" in str(plan_views.ranking(bare))
+    nothing = replace(pair, fits=False, layouts=(refused,))
+    assert str(plan_views.ranking(nothing)).startswith("does not fit: no layout of these cards is legal")
+
+
+def test_memory_is_shown_without_the_command(fits: Plan) -> None:
+    """Answer, cards, cache and limits, as in the whole view."""
+    shown = plan_views.memory(fits)
+
+    assert shown.plain == WHOLE.partition("NOT GIVEN")[0].rstrip() + "\n"
+    assert "--gpu-memory-utilization" not in shown.html
+
+
+def test_files_are_shown_whole_and_those_like_them_by_name() -> None:
+    """The first of a pattern in full, blanks kept; no text of a file becomes markup."""
+    made = {"systemd/a.service": f"[Unit]\n  {HOSTILE}\n", "systemd/b.service": "[Unit]\n", "nginx.conf": "events {}\n"}
+    shown = plan_views.files(made, "systemd/*")
+
+    assert "systemd/a.service\n  [Unit]\n    " in shown.plain
+    assert "Like it, each with its own cards and port: systemd/b.service." in shown.plain
+    assert "events" not in shown.plain
+    assert "<script" not in shown.html
+    assert "alert(1)" in read(shown.html).text

@@ -13,7 +13,7 @@ from vllm_runbooks import authoring, catalog, render, session
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = catalog.catalog_dir()
-CASES = sorted(path.parent.name for path in (ROOT / "cases").glob("*/case.yaml"))
+CASES = sorted(path.parent.name for path in (ROOT / "cases").glob("*/*.log"))
 FINDING = [
     "symptom", "class", "title", "severity", "level", "evidence", "captures", "conditions", "explanation", "do_first",
     "confirm", "refute", "look_in",

@@ -76,7 +76,7 @@ def test_folders_of_ones_own_come_from_the_environment(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("width", [80, 100, 133, 160])
-@pytest.mark.parametrize("case", sorted(path.parent.name for path in catalog.cases_dir().glob("*/case.yaml")))
+@pytest.mark.parametrize("case", sorted(path.parent.name for path in catalog.cases_dir().glob("*/*.log")))
 def test_a_terminal_s_rows_change_no_answer(case: str, width: int) -> None:
     """A log copied from a terminal that wrapped it, words cut in two, has the same outcome and cause."""
     [document] = session.load(case).documents

@@ -10,10 +10,11 @@ from dataclasses import fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vllm_runbooks import startup_log
+from vllm_runbooks import claims, startup_log
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.diagnosis import Diagnosis, diagnose, fill, holds, value_of
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.printed import number
 from vllm_runbooks.records import (
     Answer,
     Case,
@@ -260,8 +261,8 @@ class _Memory:
         from vllm_runbooks.planning import actual  # noqa: PLC0415
 
         printed = self.facts.gpu_total_gib
-        if printed is None and "total_gib" in self.captures:
-            printed = float(self.captures["total_gib"])
+        if printed is None:
+            printed = number(self.captures.get("total_gib", ""))
         found = [actual.device_of(card, printed) for card in self.asked.cards or (self._named,)]
         return tuple(device or actual.UNKNOWN for device in found)
 
@@ -409,10 +410,10 @@ class _Memory:
         count, there = len(made.ranks), len(self.asked.cards)
         if there and count > there:
             return False, f"it takes {count} cards, and the start has {there}"
-        free = self.captures.get("free_gib") if self.symptom.startswith(_FREE_BELOW) else None
+        free = number(self.captures.get("free_gib", "")) if self.symptom.startswith(_FREE_BELOW) else None
         requested = made.ranks[0].requested
-        if free is not None and requested is not None and actual.in_gib(requested.low) > float(free):
-            return False, f"it asks for {actual.in_gib(requested.low):.2f} GiB of which {free} were free"
+        if free is not None and requested is not None and actual.in_gib(requested.low) > free:
+            return False, f"it asks for {actual.in_gib(requested.low):.2f} GiB of which {free:g} were free"
         if made.fits is not True:
             return made.fits, made.limits[0].rstrip(".")
         if not there and count > len(before.ranks):
@@ -491,8 +492,8 @@ def _steps(
     if refused is not None:
         return (), (f"The policy {policy.id} is not offered for {cause.symptom}. {refused}",)
     steps, notes = [], []
-    for number, text in enumerate(policy.steps, 1):
-        name = f"Policy {policy.id}, step {number} of {len(policy.steps)}"
+    for place, text in enumerate(policy.steps, 1):
+        name = f"Policy {policy.id}, step {place} of {len(policy.steps)}"
         step = _remedy(text, cause.captures, facts, arguments)
         if step is not None:
             steps.append(replace(step, title=f"{name}: {step.title}"))
@@ -759,7 +760,7 @@ STEPS: Mapping[str, Step] = {
 
 def judge(found: Answer, case: Case | None, judged: Sequence[JudgedClaim] = ()) -> Judgement:
     """The verdict: against a case's expectation, its claims included, else on whether anything is wrong."""
-    differences = [*_differences(found, case), *_other_verdicts(case, judged)] if case else []
+    differences = [*_differences(found, case), *claims.other_verdicts(case, judged)] if case else []
     cause = found.root_cause
     if case:
         verdict = Verdict.FAIL if differences else Verdict.PASS
@@ -779,17 +780,6 @@ def judge(found: Answer, case: Case | None, judged: Sequence[JudgedClaim] = ()) 
         root_cause=CauseRef(cause.symptom, cause.class_) if cause else None,
         findings=tuple(FindingRef(f.symptom, f.class_, f.title, f.severity, f.level) for f in found.findings),
     )
-
-
-def _other_verdicts(case: Case, judged: Sequence[JudgedClaim]) -> list[str]:
-    verdicts = {claim.id: claim for claim in judged}
-    return [
-        f"claim {name}: expected {verdicts[name].expected}, got {verdicts[name].verdict}"
-        if name in verdicts
-        else f"claim {name}: not judged"
-        for name in case.expect.claims or ()
-        if name not in verdicts or verdicts[name].verdict is not verdicts[name].expected
-    ]
 
 
 def _differences(found: Answer, case: Case) -> list[str]:

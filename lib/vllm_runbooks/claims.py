@@ -7,6 +7,7 @@ that a release prints. What is not known makes the verdict unknown, never a gues
 from __future__ import annotations
 
 import ast
+import json
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -269,7 +270,7 @@ def in_words(asked: PlanAsked) -> str:
     """A question to the planner in one line."""
     sizes = ((asked.tp, "tensor"), (asked.pp, "pipeline"), (asked.dp, "data"))
     said = [f"{name} parallel {size}" for size, name in sizes if size is not None] or ["every layout"]
-    given = [f"{name} {value}" for name, value in asked.options.items()]
+    given = [f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in asked.options.items()]
     return ", ".join((f"{asked.model} on {asked.gpus}", *said, f"vLLM {asked.vllm}", *given))
 
 

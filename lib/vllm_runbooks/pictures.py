@@ -299,6 +299,8 @@ _TERMS = {
     "kv_cache": ("KV cache", "#6fc4b6", "", _DARK_INK),
 }
 """Name, fill, hatch and ink: neighbours differ in lightness, and the light ones in hatch, so that grey is enough."""
+DRAWN_TERMS = tuple(_TERMS)
+"""Terms that have a tone and a hatch of their own."""
 TERM_NAMES = {name: look[0] for name, look in _TERMS.items()} | {
     "cuda_graphs_estimated": "graphs, estimated",
     "beside_weights": "beside weights",

@@ -72,9 +72,8 @@ def _what_it_gives(plan: Plan) -> str:
 
 
 def _why_not(plan: Plan) -> str:
-    if (said := _too_small(plan)) is not None:
-        return said
-    return next(iter(plan.limits), "the cards are full before the KV cache")
+    """What ends the start first."""
+    return next(iter(plan.limits), None) or _too_small(plan) or "the cards are full before the KV cache"
 
 
 def _too_small(plan: Plan) -> str | None:
@@ -532,7 +531,7 @@ def _card_html(group: Sequence[PlannedRank]) -> str:
     rows = []
     for term in group[0].terms:
         name = pictures.TERM_NAMES.get(term.name, term.name)
-        swatch = f"{pictures.term_swatch(term.name)} " if term.name in pictures.TERM_NAMES else ""
+        swatch = f"{pictures.term_swatch(term.name)} " if term.name in pictures.DRAWN_TERMS else ""
         expected = "unknown" if term.expected_gib is None else _cell(term.expected_gib)
         rows.append([swatch + escape(name), _cell(term.low_gib), expected, _cell(term.high_gib)])
     sources = [term.source for term in group[0].terms]

@@ -12,13 +12,11 @@ from vllm_runbooks import options as releases
 from vllm_runbooks import plans, session
 from vllm_runbooks.arguments import parse
 from vllm_runbooks.checkpoints import tensor_bytes
-from vllm_runbooks.claims import judge_plan as judged
 from vllm_runbooks.deployment import is_secret
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.plan_records import Compared, Find, Layouts, Plan
 from vllm_runbooks.planning.budget import Subject, subject
-from vllm_runbooks.records import Evidence, Judgement
 
 if TYPE_CHECKING:
     from vllm_runbooks.specs import Specs
@@ -257,22 +255,6 @@ def deploy(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         store(folder / name, text)
     return [folder / name for name in made]
-
-
-def judge_plan(found: Plan | Layouts, asked: plans.Request, evidence: Evidence) -> Judgement:
-    """The verdict on a plan: against the evidence's case where that asks the same, else on whether it fits.
-
-    Raises:
-        InputError: the recorded question cannot be read.
-    """
-    case = evidence.case
-    recorded = session.question(case.plan) if case and case.plan else None
-    is_same = recorded is not None and _essence(recorded) == _essence(asked)
-    return judged(found, case, session.judge_claims(evidence)) if is_same else judged(found, None)
-
-
-def _essence(asked: plans.Request) -> tuple[Any, ...]:
-    return asked.model.name, asked.cards, asked.release.version, asked.options, asked.environment, asked.replicas
 
 
 def from_log(log: str, *, gpus: str | None = None, vllm: str | None = None, start: int | None = None) -> Compared:

@@ -707,11 +707,12 @@ def claims(judged: Sequence[JudgedClaim]) -> Shown:
         why = f"Not decided: {claim.undecided}." if claim.undecided else ""
         other = "" if claim.verdict is claim.expected else f"Expected: {claim.expected.value}."
         lines = [(f"line {quote.line}", quote.text) for quote in claim.quotes]
+        basis = [said[:1].upper() + said[1:] for said in claim.basis]
         plain.append(
             "\n".join(
                 [
                     f"{claim.verdict.value.upper()}  {claim.says}",
-                    *(_wrap(said, "    ") for said in (numbers, why, claim.because, other) if said),
+                    *(_wrap(said, "    ") for said in (numbers, why, claim.because, other, *basis) if said),
                     *(f"    {place}: {_cut(said)}" for place, said in lines),
                 ]
             )
@@ -721,6 +722,10 @@ def claims(judged: Sequence[JudgedClaim]) -> Shown:
             _tag("div", head, "font-size:15px;margin-top:18px;max-width:80ch")
             + (_tag("div", escape(numbers), "font-size:13px;opacity:.75;margin-top:4px") if numbers else "")
             + _tag("p", _prose(" ".join(filter(None, [why, claim.because, other]))), "max-width:80ch;margin:4px 0")
+            + "".join(
+                _tag("div", escape(said), "font-size:13px;opacity:.75;max-width:80ch;overflow-wrap:anywhere")
+                for said in basis
+            )
             + "".join(_quote_html(place, _cut(said), "#8886") for place, said in lines)
         )
     return Shown("\n\n".join(plain), "".join(blocks))

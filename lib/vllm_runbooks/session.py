@@ -183,10 +183,12 @@ def diagnose(
     cards of the start, as in `8xRTX3090`, where they are known: plans need them.
 
     Raises:
-        InputError: there is no such start, policy or card.
+        InputError: there is no such start, policy or card, or the evidence is a recorded question without a log.
     """
     from vllm_runbooks import answer as _answer
 
+    if evidence.case and evidence.case.plan:
+        raise InputError(f"{evidence.case.id}: is a recorded question and holds no log; vllm-runbooks plan answers it")
     shelf = catalog or load_catalog()
     asked = shelf.policy(policy) if policy.strip() else None
     cards = specs().gpus(gpus) if gpus else ()
@@ -253,7 +255,7 @@ def judge_claims(evidence: Evidence) -> tuple[JudgedClaim, ...]:
     if authored is None:
         return ()
     found, starts = (diagnose(evidence), read(evidence)) if evidence.documents else (None, [])
-    return _claims.judge(authored, found, starts, evidence, planned=_planned, card=lambda name: specs().gpu(name))
+    return _claims.judge(authored, found, starts, evidence, planned=planned, card=lambda name: specs().gpu(name))
 
 
 def question(asked: PlanAsked) -> Request:
@@ -278,7 +280,12 @@ def question(asked: PlanAsked) -> Request:
     )
 
 
-def _planned(asked: PlanAsked) -> Plan | Layouts:
+def planned(asked: PlanAsked) -> Plan | Layouts:
+    """The answer to such a question: a plan where sizes are given, else every layout.
+
+    Raises:
+        InputError: as `question`, or nothing can be planned.
+    """
     from vllm_runbooks import plans
 
     is_split = any(size is not None for size in (asked.tp, asked.pp, asked.dp))

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vllm_runbooks.errors import InputError
 from vllm_runbooks.planning import costs
 from vllm_runbooks.planning.budget import Budget, Calibrate, Device, RankBudget, Subject, budget, subject
 from vllm_runbooks.planning.calibration import RULES
 from vllm_runbooks.planning.settings import Settings, settle
 from vllm_runbooks.planning.terms import GIB, NOTHING, Band
 from vllm_runbooks.records import Compared, ComparedTerm, Facts, Reading, Residual, Start
-from vllm_runbooks.specs import Card, Gpu
+from vllm_runbooks.specs import MAX_GPUS, Card, Gpu
 
 _JSON_OPTIONS = (
     "limit_mm_per_prompt", "mm_processor_kwargs", "hf_overrides", "compilation_config", "speculative_config",
@@ -108,9 +109,15 @@ class Place:
         )
 
     def cards(self, settings: Settings) -> tuple[Device, ...]:
-        """The cards of one replica."""
+        """The cards of one replica.
+
+        Raises:
+            InputError: There are more of them than any request may name.
+        """
         ranks = settings.ranks
         need = ranks.tensor * ranks.pipeline * ranks.data
+        if need > MAX_GPUS:
+            raise InputError(f"the start takes {need} cards; correct its parallel sizes")
         return (*self.devices[:need], *(self.devices[-1],) * (need - len(self.devices)))
 
     def budget(self, model: Subject, options: Mapping[str, Any], calibrate: Calibrate | None = None) -> Budget:

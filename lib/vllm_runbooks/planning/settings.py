@@ -147,6 +147,8 @@ _MODE_NUMBERS = {0: "NONE", 1: "PIECEWISE", 2: "FULL"}
 _TRUE = ("1", "true")
 _SHARING = ((12, 1),)
 """Capability of cards without memory of their own, of which NVML tells none (GB10: nvidia-smi shows [N/A])."""
+_LARGEST_GRAPH = 65_536
+"""Tokens of a CUDA graph beyond which none is counted: a typing error must not take all time and memory."""
 _NOT_YET = "the release has nothing to choose"
 _POOLING_TASKS = ("embed", "embedding", "classify", "score", "reward", "pooling")
 
@@ -778,9 +780,9 @@ class _Start:
             top = min(2 * requests * (query if by.sizes_speculate else 1), top)
         more: list[int] = []
         if isinstance(largest, int):
-            top = largest
+            top = min(largest, _LARGEST_GRAPH)
         elif isinstance(old, (list, tuple)) and old:
-            top = old[0]
+            top = min(old[0], _LARGEST_GRAPH)
         elif is_gpt_oss and by.sizes_gpt_oss > 512:
             top, step = max(top, by.sizes_gpt_oss), 16
         elif query > 1 and by.sizes_verify:

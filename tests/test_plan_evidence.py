@@ -1,0 +1,270 @@
+"""Recorded questions and the starts of logs are planned; where that is not possible the reason stands in its place."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vllm_runbooks as rb
+from vllm_runbooks import plan_evidence, plan_views, session
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.plan_records import Layouts, Plan
+from vllm_runbooks.plans import Request
+from vllm_runbooks.records import Evidence, Verdict
+
+QUESTION = "plan-autoglm-8x3090"
+FOUR_STARTS = "gpt-oss-gemma-a100-four-starts"
+VIDEO = "autoglm-3090-video-oom"
+
+
+@cache
+def recorded() -> tuple[Evidence, Request, Layouts]:
+    """The question of the field notes on eight RTX 3090, and its layouts."""
+    case = session.load(QUESTION)
+    asked = plan_evidence.question(case)
+    found = plan_evidence.layouts(asked)
+    assert isinstance(found, Layouts)
+    return case, asked, found
+
+
+@cache
+def failed() -> tuple[Evidence, Request]:
+    """The start that ran out of memory over a video, as a question."""
+    case = session.load(VIDEO)
+    asked = plan_evidence.start(case)
+    assert isinstance(asked, Request)
+    return case, asked
+
+
+def planned(asked: Request | str) -> Plan:
+    found = plan_evidence.planned(asked)
+    assert isinstance(found, Plan), found
+    return found
+
+
+# ---- questions
+
+
+def test_what_is_given_is_asked_instead() -> None:
+    """Of the recorded question only what is given changes; another model takes none of its options or its release."""
+    case, asked, _ = recorded()
+    shorter = plan_evidence.question(case, max_model_len=8192, options='{"max_num_seqs": 16, "enforce_eager": true}')
+    other = plan_evidence.question(case, model="Qwen/Qwen2.5-7B-Instruct", gpus="2xRTX3090", vllm="0.11.0")
+
+    assert (asked.model.name, len(asked.cards), asked.release.version) == ("zai-org/AutoGLM-Phone-9B", 8, "0.16.0")
+    assert shorter.options == {
+        "max_model_len": 8192,
+        "limit_mm_per_prompt": {"image": 10, "video": 0},
+        "max_num_seqs": 16,
+        "enforce_eager": True,
+    }
+    assert shorter.cards == asked.cards
+    assert (other.model.name, len(other.cards), other.release.version, other.options) == (
+        "Qwen/Qwen2.5-7B-Instruct",
+        2,
+        "0.11.0",
+        {},
+    )
+
+
+def test_options_of_other_types_reach_the_parser() -> None:
+    """A switch that is off, an object, a number: each in the form that the release's parser takes."""
+    case, _, _ = recorded()
+    told = '{"enable-prefix-caching": false, "limit_mm_per_prompt": {"image": 2}, "gpu_memory_utilization": 0.8}'
+
+    assert plan_evidence.question(case, options=told).options == {
+        "max_model_len": 25480,
+        "enable_prefix_caching": False,
+        "limit_mm_per_prompt": {"image": 2},
+        "gpu_memory_utilization": 0.8,
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"options": "[1]"}, "options: is no JSON object"),
+        ({"options": "{"}, "options: is no JSON object"),
+        ({"options": '{"no_such_option": 1}'}, "no-such-option"),
+        ({"model": "nobody/nothing-1B"}, "nobody/nothing-1B: is no model of the catalog"),
+        ({"gpus": "8xNOCARD"}, "NOCARD"),
+        ({"vllm": "twelve"}, "twelve"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(given: dict[str, Any], said: str) -> None:
+    """In one line that says what to write."""
+    case, _, _ = recorded()
+
+    with pytest.raises(InputError, match=re.escape(said)):
+        plan_evidence.question(case, **given)
+
+
+def test_without_a_recorded_question_model_and_cards_are_wanted() -> None:
+    """Both given, the evidence is of no use; else that is said."""
+    log = session.load("tiny-cpu-served")
+
+    with pytest.raises(InputError, match="give model and gpus"):
+        plan_evidence.question(log, model="Qwen/Qwen2.5-7B-Instruct")
+    assert len(plan_evidence.question(log, model="Qwen/Qwen2.5-7B-Instruct", gpus="3xH100-80GB").cards) == 3
+
+
+# ---- what is made of a question
+
+
+def test_the_recorded_question_is_answered_as_written_down() -> None:
+    """One card does not suffice, four servers of two cards each do; and only that question is held to it."""
+    case, asked, found = recorded()
+    fewer = replace(asked, cards=asked.cards[:2])
+    of_two = plan_evidence.layouts(fewer)
+
+    assert planned(plan_evidence.on_cards(asked, 1)).fits is False
+    best = plan_evidence.best(found)
+    assert isinstance(best, Plan)
+    assert best.layout is not None
+    assert (best.layout.replicas, best.layout.tp) == (4, 2)
+    assert plan_evidence.judge(asked, found, case).reason.startswith("as expected")
+    assert plan_evidence.judge(asked, found, case).case == QUESTION
+    assert plan_evidence.judge(fewer, of_two, case).case is None
+    assert plan_evidence.judge(fewer, of_two, case).verdict is Verdict.PASS
+    assert plan_evidence.judge(asked, "no card", case).verdict is Verdict.FAIL
+
+
+def test_the_best_layout_becomes_files(tmp_path: Path) -> None:
+    """A script, services and a proxy, shown; written only where asked for, and never over what is there."""
+    _, asked, found = recorded()
+    files = plan_evidence.deployed(asked, found)
+    folder = tmp_path / "out"
+
+    assert {"start.sh", "compose.yaml", "nginx.conf", "systemd/vllm-8003.service"} <= set(files)
+    assert "Nothing is written" in str(plan_evidence.write(asked, found, str(folder), apply=False))
+    assert not folder.exists()
+    assert "start.sh" in str(plan_evidence.write(asked, found, str(folder), apply=True))
+    assert (folder / "nginx.conf").read_text(encoding="utf-8") == files["nginx.conf"]
+    with pytest.raises(InputError, match="is there already"):
+        plan_evidence.write(asked, found, str(folder), apply=True)
+    with pytest.raises(InputError, match="folder is empty"):
+        plan_evidence.write(asked, found, " ", apply=True)
+
+
+def test_where_nothing_fits_nothing_is_written(tmp_path: Path) -> None:
+    """A 31 B model on two small cards: no files, nothing to verify, and the reason everywhere else."""
+    case, _, _ = recorded()
+    asked = plan_evidence.question(case, model="google/gemma-4-31B-it", gpus="2xRTX3090")
+    found = plan_evidence.layouts(asked)
+
+    assert plan_evidence.best(found) == "no layout fits, so there is nothing to deploy"
+    assert plan_evidence.deployed(asked, found) == {}
+    assert plan_evidence.confirmations(asked, found) == {}
+    assert "no layout fits" in str(plan_evidence.write(asked, found, str(tmp_path), apply=True))
+    assert list(tmp_path.iterdir()) == []
+    assert plan_evidence.judge(asked, found, case).verdict is Verdict.FAIL
+    assert str(plan_views.memory(plan_evidence.best(found))).startswith("not planned: no layout fits")
+    assert str(plan_views.confirmations({})).startswith("not planned: no layout fits")
+    assert "one server" in str(plan_views.files({}, "nginx.conf"))
+
+
+# ---- starts of logs
+
+
+def test_the_starts_of_the_field_notes_are_planned_as_they_ran() -> None:
+    """From configuration, settings and card alone: weights, cache, tokens and requests of all four, within 2 %."""
+    case = session.load(FOUR_STARTS)
+    said = str(plan_views.beside(session.read(case), plan_evidence.starts(case)))
+    off = [abs(float(share)) for share in re.findall(r"([+-]?[\d.]+)%$", said, re.MULTILINE)]
+
+    assert said.startswith("planned: 16 printed figures")
+    assert len(off) == 16
+    assert max(off) < 2.0
+    for printed in ("13.72", "36.56", "798,624", "11.99", "106,800", "15.18", "1.23"):
+        assert printed in said
+
+
+def test_the_failed_allocation_is_reproduced() -> None:
+    """The log: 698.00 MiB for one video, 22.08 GiB allocated before. The plan has the step, and that sum within 1 %."""
+    case, asked = failed()
+    cause = rb.diagnose(case).root_cause
+    assert cause is not None
+    made = plan_evidence.budget(asked)
+    said = str(plan_views.encoder(made, cause.captures))
+
+    assert said.startswith("reproduced: 698.00 MiB, SiluAndMul's output in a layer of the encoder")
+    assert re.search(r"tokens of the encoder's cache +18605 +18605", said)
+    before = re.search(r"allocated before it, GiB +([\d.]+) +22\.08", said)
+    assert before is not None
+    assert float(before[1]) == pytest.approx(22.08, rel=0.01)
+    assert re.search(r"SiluAndMul's output +698\.00 +[\d.]+  failed", said)
+    other = plan_views.encoder(made, {**cause.captures, "tried_mib": "12.00"})
+    assert str(other).startswith("planned: 1 video; the log names no step of it")
+
+
+def test_what_would_fit_is_named() -> None:
+    """On one card with video off and more of it used; on two cards as one server."""
+    _, asked = failed()
+    ways = plan_evidence.ways_out(asked)
+    two = plan_evidence.layouts(asked, 2)
+
+    assert not isinstance(ways, str)
+    assert {"limit_mm_per_prompt", "gpu_memory_utilization"} in [set(way.changes) for way in ways]
+    assert '"video": 0' in str(plan_views.ways_out(ways))
+    assert isinstance(two, Layouts)
+    best = plan_evidence.best(two)
+    assert isinstance(best, Plan)
+    assert best.layout is not None
+    assert (best.layout.replicas, best.layout.tp) == (1, 2)
+
+
+def test_a_log_without_its_card_is_planned_by_the_memory_that_it_states() -> None:
+    """Where the card is not named, no more of it is taken to be known; a wrong name is refused."""
+    case, _ = failed()
+    bare = replace(case, case=None)
+
+    asked = plan_evidence.start(bare)
+    assert isinstance(asked, Request)
+    assert planned(asked).gpus[0].name == "the log's card"
+    assert planned(asked).gpus[0].total_gib == 23.56
+    assert isinstance(plan_evidence.layouts(asked, 2), Layouts)
+    wrong = plan_evidence.start(bare, gpus="A100-80GB")
+    assert wrong == "the log's card has 23.56 GiB, A100-80GB has 79.25; name the right one"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "said"),
+    [
+        (Evidence(()), "the text holds no start of vLLM"),
+        ("no-command", "the log does not name the model"),
+        ("no-card", "the card is not known"),
+    ],
+)
+def test_what_is_missing_stands_in_place_of_a_plan(evidence: Evidence | str, said: str) -> None:
+    """The same words in every view; no step of a runbook fails for it."""
+    if evidence == "no-command":
+        evidence = replace(session.load(VIDEO), command=None)
+    elif evidence == "no-card":
+        evidence = replace(session.load(FOUR_STARTS), case=None)
+    assert isinstance(evidence, Evidence)
+    asked = plan_evidence.start(evidence)
+
+    assert isinstance(asked, str)
+    assert said in asked
+    views = [
+        plan_views.memory(plan_evidence.planned(asked)),
+        plan_views.encoder(plan_evidence.budget(asked), {}),
+        plan_views.ways_out(plan_evidence.ways_out(asked)),
+        plan_views.ranking(plan_evidence.layouts(asked, 2)),
+    ]
+    assert [" ".join(str(view).split()).startswith(f"not planned: {asked[:40]}") for view in views] == [True] * 4
+
+
+def test_a_start_of_several_can_be_chosen() -> None:
+    """By its number, from 1; the last by default."""
+    case = session.load(FOUR_STARTS)
+
+    assert planned(plan_evidence.start(case, number=1)).model == "openai/gpt-oss-20b"
+    assert planned(plan_evidence.start(case)).model == "google/gemma-4-31B-it"
+    with pytest.raises(InputError):
+        plan_evidence.start(case, number=9)
