@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -269,7 +270,8 @@ VALUES = st.recursive(
 NAMES = st.sampled_from([
     "max_model_len", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "tensor_parallel_size",
     "limit_mm_per_prompt", "compilation_config", "hf_overrides", "kv_cache_dtype", "quantization", "dtype",
-    "speculative_config", "block_size", "cpu_offload_gb", "cudagraph_capture_sizes", "kv_cache_memory_bytes",
+    "speculative_config", "max_cudagraph_capture_size", "block_size", "cpu_offload_gb", "cudagraph_capture_sizes",
+    "kv_cache_memory_bytes",
     "mm_processor_kwargs", "num_gpu_blocks_override", "max_loras", "pipeline_parallel_size", "data_parallel_size",
 ])  # fmt: skip
 
@@ -290,6 +292,42 @@ def test_no_argument_costs_a_diagnosis(arguments: dict[str, Any], release: str) 
 
     assert found.plan is not None
     assert json.loads(render.to_json(found))["plan"] is not None
+
+
+@pytest.mark.parametrize("release", ["0.8.5", "0.19.0", "0.33.0"])
+def test_absurd_sizes_take_no_time(release: str) -> None:
+    """A typing error, or a log made to use up time and memory: 2 s for all of them, one after the other."""
+    many = 10**9
+    text = "INFO 04-17 14:03:50 [utils.py:233] non-default args: %r\nModel loading took 58.9 GiB and 265.6 seconds\n"
+    session.load_catalog(())
+    asked(session.paste(text))
+    begun = time.process_time()
+    for arguments in (
+        {"tensor_parallel_size": many},
+        {"pipeline_parallel_size": 4096},
+        {"max_cudagraph_capture_size": many},
+        {"cuda_graph_sizes": [many]},
+        {"compilation_config": {"max_cudagraph_capture_size": many}},
+        {"hf_overrides": {"num_hidden_layers": many}},
+        {"hf_overrides": {"text_config": {"num_hidden_layers": many}}},
+        {"speculative_config": {"method": "mtp", "num_speculative_tokens": many}},
+        {"gpu_memory_utilization": 1e300},
+        {"block_size": many},
+        {"max_model_len": many**2, "max_num_seqs": many, "max_num_batched_tokens": many},
+    ):
+        printed = {"model": "google/gemma-4-31B-it", **arguments}
+        found = asked(replace(session.paste(text % printed), vllm=release), gpus=A100)
+
+        assert found.plan is not None
+    assert time.process_time() - begun < 2
+
+
+def test_a_printed_batch_counts_more_than_a_default() -> None:
+    """Where a log tells max_num_batched_tokens, the plan takes it."""
+    start = session.read(session.load(FOUR))[0]
+    reading = Reading("max_num_batched_tokens", 8192.0, "tokens", None, start.processes[0], start.readings[0].quote)
+
+    assert actual.options_of(start.arguments, start.facts, [reading])[0]["max_num_batched_tokens"] == 8192
 
 
 # ---- remedies
@@ -370,6 +408,28 @@ def test_a_smaller_share_is_shown_where_the_model_still_fits(free: str, share: f
     assert found.root_cause.symptom.startswith("mem.free_below_utilization")
     assert shares == ([(share, plan)] if share is not None else [])
     assert bool([said for said in found.notes if said.startswith("Left out")]) == (share is None)
+
+
+def test_a_plan_that_the_start_refutes_judges_no_remedy() -> None:
+    """The start made its cache and graphs, by the plan it has no room for them: no remedy is dropped for that."""
+    example = session.load_catalog(()).symptoms["oom.sampler_warmup"].examples[0]
+    found = asked(
+        replace(
+            session.paste(
+                "INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model': 'Qwen/Qwen2.5-32B-Instruct', "
+                "'gpu_memory_utilization': 0.9}\n"
+                "INFO 11-20 08:00:30 [kv_cache_utils.py:1087] GPU KV cache size: 20,000 tokens\n"
+                "Capturing CUDA graphs (decode, FULL): 100%|##########\n" + example.text
+            ),
+            vllm=example.vllm,
+        ),
+        gpus="RTX3090",
+    )
+    plans = {remedy.checks.plan for remedy in found.remedies if remedy.edits}
+
+    assert found.root_cause is not None
+    assert found.root_cause.symptom == "oom.sampler_warmup"
+    assert plans == {"unknown: the plan says that this start fails before it gets as far as it got"}
 
 
 # ---- what it costs

@@ -83,6 +83,25 @@ def test_a_corrected_plan_is_what_the_recorded_start_printed() -> None:
     assert any(said in term.source for said in corrected.calibrated for term in corrected.ranks[0].terms)
 
 
+def test_starts_correct_each_other() -> None:
+    """Three starts of one model class, each planned with the rows of the other two: together they come nearer."""
+    rows = [
+        one
+        for one in calibration.shipped().rows
+        if one.architecture == "Gemma4ForConditionalGeneration" and one.term == "beside_weights"
+    ]
+    before = after = 0.0
+    for one in rows:
+        terms = (Term("non_torch", Band(0, round(one.planned_gib * GIB), 3 * GIB), "x"),)
+        others = [other for other in rows if other is not one]
+        corrected, _ = calibration.apply(terms, {"beside_weights": others})
+        before += abs(one.planned_gib - one.actual_gib)
+        after += abs(band(corrected, "non_torch").expected / GIB - one.actual_gib)
+
+    assert len(rows) == 3
+    assert after < before
+
+
 @pytest.mark.parametrize(
     ("differences", "wanted"),
     [

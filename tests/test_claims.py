@@ -556,6 +556,19 @@ def test_lines_answer_whether_a_release_prints_them() -> None:
     assert asked(claim(right_if="new.printed"), lines=lines).undecided == "printed of new is not known"
 
 
+def test_every_shipped_line_was_searched_for() -> None:
+    """In the sources of its release: a verdict never rests on a search that was not made."""
+    lines = [
+        line
+        for path in catalog.cases_dir().glob("*/claims.yaml")
+        for line in authoring.read_claims(path).lines.values()
+    ]
+    wordings = sites.read_wordings(sites.data_folder() / sites.WORDINGS)
+
+    assert lines
+    assert [line for line in lines if wordings.has(sites.wording(line.text), line.vllm) is None] == []
+
+
 @pytest.mark.parametrize(
     ("line", "pattern"),
     [

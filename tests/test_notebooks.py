@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import notebook, session
+from vllm_runbooks import claims, notebook, session
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNBOOKS = sorted((ROOT / "runbooks").glob("*.ipynb"))
@@ -114,8 +114,12 @@ def test_every_case_is_used_by_a_test_or_a_runbook() -> None:
 
 @pytest.mark.parametrize("folder", sorted((ROOT / "catalog" / "cases").iterdir()), ids=lambda p: p.name)
 def test_recorded_cases_are_answered_as_expected(folder: Path) -> None:
-    """The diagnosis of every recorded case is the one that was written down before it was first run."""
+    """The diagnosis of every recorded case, and the plan of every question, is the one that was written down."""
     evidence = session.load(str(folder))
-    judgement = session.judge(session.diagnose(evidence), evidence)
+    if evidence.case and evidence.case.plan:
+        planned = session.planned(evidence.case.plan)
+        judgement = claims.judge_plan(planned, evidence.case, session.judge_claims(evidence))
+    else:
+        judgement = session.judge(session.diagnose(evidence), evidence)
 
     assert (judgement.verdict.value, judgement.reason.startswith("as expected")) == ("pass", True), judgement.reason

@@ -495,7 +495,7 @@ def test_no_name_becomes_markup(views: list[plan_views.Viewed], compared: Compar
     for view in every_view:
         shown = plan_views.shown(view)
         assert set(read(shown.html).names) <= {
-            "div", "span", "b", "p", "br", "pre", "code", "code", "table", "thead", "tbody", "tr", "th", "td",
+            "div", "span", "b", "p", "br", "pre", "code", "table", "thead", "tbody", "tr", "th", "td",
             "svg", "title", "rect", "line", "path", "text",
         }  # fmt: skip
         assert "alert(1)" in read(shown.html).text

@@ -155,6 +155,17 @@ def test_releases_are_written_and_read_again(package: Path, tmp_path: Path) -> N
     assert "logger.py" not in both.modules("1.0.0")
 
 
+def test_lines_that_documents_claim_are_looked_for(package: Path, tmp_path: Path) -> None:
+    """Whether a release prints them is kept; one that none prints is an answer, not a fault of the catalog."""
+    printed = next(pattern for pattern, is_there in MESSAGES.items() if is_there)
+    claimed = {"claims:mine": [printed, sites.wording("World size: 2")]}
+    unworded = call_sites.write({"1.0.0": package}, shelf(), tmp_path / "logs", claimed)
+    wordings = sites.read_wordings(tmp_path / "logs" / sites.WORDINGS)
+
+    assert [wordings.has(pattern, "1.0.0") for pattern in claimed["claims:mine"]] == [True, False]
+    assert {asked.asked_by for asked in unworded} == {"a.b"}
+
+
 def test_a_wording_that_no_release_has_is_reported(package: Path, tmp_path: Path) -> None:
     """By the symptom that asks for it; words that are not vLLM's own are not looked for."""
     unworded = call_sites.write({"1.0.0": package}, shelf(), tmp_path / "logs")

@@ -19,6 +19,7 @@ from vllm_runbooks.planning.budget import Budget
 from vllm_runbooks.planning.inverse import WayOut
 from vllm_runbooks.plans import Request
 from vllm_runbooks.records import CommandRelease, Evidence, Judgement, Start, Verdict
+from vllm_runbooks.redact import redact_text
 from vllm_runbooks.specs import Card, Gpu, Total
 
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
@@ -286,7 +287,7 @@ def _of(start: Start, evidence: Evidence, gpus: str, total_gib: float | None) ->
         release = CommandRelease(version, "log", releases.load(version).version)
         return Request(planner.model(name), cards, release, given)
     except InputError as error:
-        return str(error)
+        return redact_text(str(error))
 
 
 def _commanded(evidence: Evidence, version: str) -> Mapping[str, Any]:
