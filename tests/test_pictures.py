@@ -11,16 +11,8 @@ from typing import Any
 import pytest
 
 from vllm_runbooks import catalog, display, markup, pictures, render, session
-from vllm_runbooks.plan_records import (
-    Calibration,
-    ComparedTerm,
-    Layout,
-    Plan,
-    PlannedCache,
-    PlannedRank,
-    PlannedTerm,
-)
-from vllm_runbooks.records import Answer, CommandRelease, Evidence, Facts, Phase, Quote, Start, Throughput
+from vllm_runbooks.plan_records import Calibration, Layout, Plan, PlannedCache, PlannedRank, PlannedTerm
+from vllm_runbooks.records import Answer, CommandRelease, ComparedTerm, Evidence, Facts, Phase, Quote, Start, Throughput
 
 HOSTILE = "</text><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
 # What the site lets through, so that a picture looks the same there: `site._ATTRIBUTES`.

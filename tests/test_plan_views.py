@@ -13,8 +13,6 @@ import pytest
 from vllm_runbooks import markup, plan_views
 from vllm_runbooks.plan_records import (
     Calibration,
-    Compared,
-    ComparedTerm,
     Find,
     Found,
     Layout,
@@ -25,10 +23,9 @@ from vllm_runbooks.plan_records import (
     PlannedGpu,
     PlannedRank,
     PlannedTerm,
-    Residual,
     Speed,
 )
-from vllm_runbooks.records import CommandRelease
+from vllm_runbooks.records import CommandRelease, Compared, ComparedTerm, Residual
 
 HOSTILE = "</td></pre><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
 RELEASE = CommandRelease("0.19.0", "given", "0.19.0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -151,8 +152,8 @@ def test_linear_attention(shelf: dict[str, specs.ModelFile]) -> None:
     """Qwen 3.5's linear layers keep states, its full layers have gated queries and rotate a quarter of a head."""
     found = read(shelf, "Qwen/Qwen3.5-35B-A3B")
     linear, full = (layer.mixer for layer in found.kinds)
-    sizes = {"key_heads": 16, "key_dim": 128, "value_heads": 32, "value_dim": 128}
-    assert linear == Recurrent("gdn", conv_kernel=4, state_dtype="float32", **sizes)
+    sizes = Recurrent("gdn", conv_kernel=4, key_heads=16, key_dim=128, value_heads=32, value_dim=128)
+    assert linear == replace(sizes, state_dtype="float32")
     assert isinstance(full, Attention)
     assert (full.is_gated, full.query_key_norm, full.rope and full.rope.dim) == (True, "head", 64)
     assert len(found.mtp) == 1

@@ -48,8 +48,9 @@ __all__ = [
 
 _HOME = {
     "InputError": "errors", "RunbooksError": "errors", "VerdictFailed": "errors", "conclude": "notebook",
-    "diagnose": "session", "find_plan": "planner", "judge": "session", "judge_claims": "session", "judge_commands": "checking",
-    "lint_commands": "checking", "load": "session", "migrate_commands": "checking", "paste": "session",
+    "diagnose": "session", "find_plan": "planner", "judge": "session", "judge_claims": "session",
+    "judge_commands": "checking", "lint_commands": "checking", "load": "session",
+    "migrate_commands": "checking", "paste": "session",
     "plan_layouts": "planner", "plan_model": "planner",
     "read": "session", "shown": "checking",
 }  # fmt: skip

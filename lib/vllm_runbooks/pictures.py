@@ -15,8 +15,8 @@ from html import escape
 from itertools import groupby
 
 from vllm_runbooks.claims import steady
-from vllm_runbooks.plan_records import ComparedTerm, Plan, PlannedRank, PlannedTerm
-from vllm_runbooks.records import Phase, Start
+from vllm_runbooks.plan_records import Plan, PlannedRank, PlannedTerm
+from vllm_runbooks.records import ComparedTerm, Phase, Start
 
 WIDTH = 720
 _GUTTER = 150

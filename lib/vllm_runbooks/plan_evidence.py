@@ -15,7 +15,7 @@ from vllm_runbooks.display import Shown
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.planning import actual, calibration, inverse
-from vllm_runbooks.planning.budget import Budget
+from vllm_runbooks.planning.budget import Budget, Device
 from vllm_runbooks.planning.inverse import WayOut
 from vllm_runbooks.plans import Request
 from vllm_runbooks.records import CommandRelease, Evidence, Judgement, Start, Verdict
@@ -232,7 +232,7 @@ def budget(asked: Request | str) -> Budget | str:
     need = settings.ranks.tensor * settings.ranks.pipeline * settings.ranks.data
     if need > len(asked.cards):
         return f"the start takes {need} cards, {len(asked.cards)} are given"
-    return plans.budget_of(asked, settings, [plans.device(card) for card in asked.cards[:need]])
+    return plans.budget_of(asked, settings, [Device.of(card) for card in asked.cards[:need]])
 
 
 def ways_out(asked: Request | str) -> tuple[WayOut, ...] | str:
@@ -242,7 +242,7 @@ def ways_out(asked: Request | str) -> tuple[WayOut, ...] | str:
     return inverse.ways_out(
         asked.model,
         lambda more: plans.settings(asked, more),
-        [plans.device(card) for card in asked.cards],
+        [Device.of(card) for card in asked.cards],
         asked.options,
         environment={name: value for name, value in asked.environment.items() if value is not None},
         calibrate=asked.calibrate,

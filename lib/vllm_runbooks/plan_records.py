@@ -8,9 +8,6 @@ from enum import StrEnum
 from typing import Any
 
 from vllm_runbooks.records import CommandRelease
-from vllm_runbooks.records import Compared as Compared  # noqa: PLC0414 - a diagnosis holds it as well
-from vllm_runbooks.records import ComparedTerm as ComparedTerm  # noqa: PLC0414 - a diagnosis holds it as well
-from vllm_runbooks.records import Residual as Residual  # noqa: PLC0414 - a diagnosis holds it as well
 
 
 class Find(StrEnum):

@@ -13,20 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_runbooks import pictures
 from vllm_runbooks.display import SCHEMA, Shown, visible
-from vllm_runbooks.plan_records import (
-    Compared,
-    ComparedTerm,
-    Find,
-    Found,
-    Layouts,
-    Plan,
-    PlannedCache,
-    PlannedRank,
-    PlannedTerm,
-    Speed,
-)
+from vllm_runbooks.plan_records import Find, Found, Layouts, Plan, PlannedCache, PlannedRank, PlannedTerm, Speed
 from vllm_runbooks.planning.terms import GIB, NOTHING
-from vllm_runbooks.records import CommandRelease, Start, document
+from vllm_runbooks.records import CommandRelease, Compared, ComparedTerm, Start, document
 
 if TYPE_CHECKING:
     from vllm_runbooks.deployment.confirmation import Confirmation

@@ -15,8 +15,9 @@ from vllm_runbooks.checkpoints import tensor_bytes
 from vllm_runbooks.deployment import is_secret
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
-from vllm_runbooks.plan_records import Compared, Find, Layouts, Plan
+from vllm_runbooks.plan_records import Find, Layouts, Plan
 from vllm_runbooks.planning.budget import Subject, subject
+from vllm_runbooks.records import Compared
 
 if TYPE_CHECKING:
     from vllm_runbooks.specs import Specs

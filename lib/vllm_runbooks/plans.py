@@ -32,7 +32,7 @@ from vllm_runbooks.planning import layouts as _layouts
 from vllm_runbooks.planning.budget import Budget, Calibrate, Device, RankBudget, Subject, budget
 from vllm_runbooks.planning.settings import Settings, settle
 from vllm_runbooks.planning.shape import Experts
-from vllm_runbooks.planning.terms import GIB, Band, Term
+from vllm_runbooks.planning.terms import GIB, Term
 from vllm_runbooks.planning.weights import Ranks
 from vllm_runbooks.records import CommandRelease, IssueSeverity
 from vllm_runbooks.specs import Card, Gpu
@@ -76,20 +76,6 @@ class Request:
         return {name: value for name, value in self.environment.items() if value is not None}
 
 
-def device(card: Card) -> Device:
-    """A card as budgets need it."""
-    gpu, total = card.gpu, card.gpu.total
-    return Device(
-        gpu.name,
-        Band(*(int(side * GIB) for side in (total.low, total.expected, total.high))) if total else None,
-        total.source if total else "no source says what its driver leaves",
-        card.node,
-        gpu.version,
-        gpu.interconnect,
-        gpu.memory_bandwidth_gb_s,
-    )
-
-
 def release_of(version: str | None) -> CommandRelease:
     """The release to plan for: the one that is given, else the newest that is known.
 
@@ -131,7 +117,7 @@ def plan(request: Request) -> Plan:
     """
     _check(request)
     asked = settings(request)
-    devices = [device(card) for card in request.cards]
+    devices = [Device.of(card) for card in request.cards]
     need = asked.ranks.tensor * asked.ranks.pipeline * asked.ranks.data
     if need > len(devices):
         raise InputError(
@@ -225,7 +211,7 @@ def _maker(request: Request, gpus: Iterable[Gpu] = ()) -> _layouts.Make:
 
 
 def _ways(request: Request) -> tuple[_layouts.Way, ...]:
-    devices = [device(card) for card in request.cards]
+    devices = [Device.of(card) for card in request.cards]
     return _layouts.ways(
         request.model,
         _maker(request),
@@ -538,7 +524,7 @@ def _found_for(
     """The answer for the layout that the request gives."""
     ranks = settings(request).ranks
     need = ranks.tensor * ranks.pipeline * ranks.data
-    devices = [device(card) for card in request.cards[:need]]
+    devices = [Device.of(card) for card in request.cards[:need]]
     environment, calibrate = request.variables, request.calibrate
 
     def make(changes: Mapping[str, Any]) -> Settings:
@@ -575,7 +561,7 @@ def _fewest(request: Request, knowledge: lint.Knowledge, smaller: Sequence[Gpu])
     answer = inverse.fewest_cards(
         request.model,
         _maker(request),
-        device(first),
+        Device.of(first),
         like=settings(request).ranks,
         environment=environment,
         calibrate=calibrate,
@@ -585,7 +571,7 @@ def _fewest(request: Request, knowledge: lint.Knowledge, smaller: Sequence[Gpu])
         one = inverse.smallest_card(
             request.model,
             _maker(request, smaller),
-            [device(Card(gpu)) for gpu in smaller],
+            [Device.of(Card(gpu)) for gpu in smaller],
             environment=environment,
             calibrate=calibrate,
         )

@@ -33,13 +33,14 @@ from vllm_runbooks.authoring.yaml_files import (
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.diagnosis import PLACEHOLDER, diagnose, filled_or_plain
 from vllm_runbooks.errors import CatalogError, InputError
-from vllm_runbooks.plan_records import Compared, Layouts, Plan
+from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.records import (
     Answer,
     Case,
     CaseFile,
     Claim,
     Claims,
+    Compared,
     Condition,
     Document,
     Edit,
@@ -494,7 +495,7 @@ def _claims_problems(judged: Claims, folder: Path) -> Iterator[Problem]:
     for index, given in enumerate(judged.given):
         if not given.name.isidentifier():
             yield ("given", index, "name"), f"{given.name!r} is no name; write one such as gpu_total_gib"
-    tables = {"plans": judged.plans, "cards": judged.cards, "lines": judged.lines}
+    tables: dict[str, Mapping[str, Any]] = {"plans": judged.plans, "cards": judged.cards, "lines": judged.lines}
     asked = [(table, name) for table, rows in tables.items() for name in rows]
     for table, name in asked:
         if not re.fullmatch(r"(?!start\d+\Z)[a-z]\w{0,30}", name, re.ASCII):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vllm_runbooks.errors import InputError
@@ -60,18 +60,11 @@ def options_of(
 
 def device_of(card: Card | None, printed_gib: float | None) -> Device | None:
     """The card of a start: its memory as the log prints it, else as the catalog has it; None: neither is known."""
-    if card is None and printed_gib is None:
-        return None
-    gpu = card.gpu if card is not None else None
-    total, source = None, "no source says what its driver leaves"
-    if printed_gib is not None:
-        total, source = _around(printed_gib), "printed in the log"
-    elif gpu is not None and gpu.total is not None:
-        total = Band(*(int(side * GIB) for side in (gpu.total.low, gpu.total.expected, gpu.total.high)))
-        source = gpu.total.source
-    if gpu is None or card is None:
-        return Device("the log's card", total, source)
-    return Device(gpu.name, total, source, card.node, gpu.version, gpu.interconnect, gpu.memory_bandwidth_gb_s)
+    told = None if printed_gib is None else _around(printed_gib)
+    if card is None:
+        return None if told is None else Device("the log's card", told, "printed in the log")
+    known = Device.of(card)
+    return known if told is None else replace(known, total=told, total_source="printed in the log")
 
 
 UNKNOWN = Device("the card", None, "the log does not name it; name it with --gpus")

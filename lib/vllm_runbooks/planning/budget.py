@@ -16,6 +16,7 @@ from vllm_runbooks.planning.settings import Settings
 from vllm_runbooks.planning.shape import Shape, shape
 from vllm_runbooks.planning.terms import GIB, NOTHING, Band, Term
 from vllm_runbooks.planning.weights import Inventory, Ranks, inventory, load, stages
+from vllm_runbooks.specs import Card
 
 _KEPT_POOLS = 4096
 
@@ -64,6 +65,14 @@ class Device:
     """Between the cards of one host: "nvlink", "nvlink-bridge" or "pcie"; None: not known."""
     bandwidth_gb_s: float | None = None
     """Of its memory, 10^9 bytes a second."""
+
+    @classmethod
+    def of(cls, card: Card) -> Device:
+        """A card as the catalog has it."""
+        gpu, total = card.gpu, card.gpu.total
+        sides = Band(*(int(side * GIB) for side in (total.low, total.expected, total.high))) if total else None
+        source = total.source if total else "no source says what its driver leaves"
+        return cls(gpu.name, sides, source, card.node, gpu.version, gpu.interconnect, gpu.memory_bandwidth_gb_s)
 
 
 @dataclass(frozen=True)

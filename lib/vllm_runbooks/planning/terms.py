@@ -36,5 +36,7 @@ class Term:
     band: Band | None
     """None: not known."""
     source: str
-    """Where the amount comes from: what of the configuration, which release's source lines, which measurements; where it
-    is not known, what is missing."""
+    """Where the amount comes from: the configuration, a release's source lines, measurements.
+
+    Of one that is not known: what is missing.
+    """
