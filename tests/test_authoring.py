@@ -373,6 +373,7 @@ def test_a_folder_is_checked_as_a_whole(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_shipped_catalog_has_no_problem() -> None:
     """Neither a file by itself nor several together."""
     root = catalog.catalog_dir()
