@@ -129,7 +129,8 @@ def test_mixed_cards_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) 
         (("no/such", "--gpus", "A100-80GB"), "is no model of the catalog"),
         (("openai/gpt-oss-20b", "--gpus", "A100"), "fits A100-40GB or A100-80GB"),
         (("openai/gpt-oss-20b", "--gpus", "2xFOO"), "is no GPU that is known"),
-        (("openai/gpt-oss-20b",), "give a model and --gpus"),
+        (("openai/gpt-oss-20b",), "give the cards"),
+        ((), "give a model and --gpus"),
         ((*GPT, "--max-model-lenn", "4"), "The nearest name is --max-model-len"),
         ((*GPT, "--swap-space", "4"), "--swap-space is gone from vLLM 0.19.0"),
         ((*GPT, "--tp", "0"), "parallel sizes are 1 at least"),
@@ -222,3 +223,92 @@ def test_written_script_is_bash(tmp_path: Path) -> None:
     """The script is one that bash reads."""
     assert cli.run(["plan", *GLM, *NO_VIDEO, "--deploy", str(tmp_path)]) == 0
     assert subprocess.run(["bash", "-n", str(tmp_path / "start.sh")], check=False).returncode == 0
+
+
+SHARE = ("--gpu-memory-utilization", "0.75")
+QWEN = ("Qwen/Qwen3-8B", "--gpus", "A100-80GB", "--vllm", "0.33.0", "--no-calibration", "--tp", "1")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((*QWEN, "--kv-cache-memory-bytes", "500G"), "the cache that is asked for takes 500.00 GiB"),
+        ((*QWEN, "--num-gpu-blocks-override", "1000000"), "the cache that is asked for takes"),
+        ((*QWEN, "--num-gpu-blocks-override", "100"), "0.04 of one request of 40,960 tokens"),
+        (("Qwen/Qwen3-30B-A3B", "--gpus", "2xA100-80GB", "--vllm", "0.7.2", "--tp", "2"), "implements no Qwen3Moe"),
+        (
+            ("nvidia/Qwen3.6-27B-NVFP4", "--gpus", "A100-80GB", "--vllm", "0.16.0", "--tp", "1"),
+            "too old for modelopt, which needs 8.9",
+        ),
+        (
+            ("google/gemma-3-27b-it", "--gpus", "A100-80GB", "--vllm", "0.16.0", "--tp", "1", *SHARE),
+            "the start passes its own check",
+        ),
+    ],
+)
+def test_what_the_release_refuses_does_not_fit(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
+) -> None:
+    """A start that ends, or never serves what it is asked for, is no fit, and the reason comes first."""
+    found = planned(capsys, *words, status=1)
+
+    assert found["fits"] is False
+    assert says in found["limits"][0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--max-model-len", "-5"), ("--max-model-len", "0"), ("--gpu-memory-utilization", "nan"),
+        ("--cpu-offload-gb", "inf"), ("--num-gpu-blocks-override", "-5"), ("--max-num-batched-tokens", "-7"),
+        ("--block-size", "-16"), ("--max-num-seqs", "9" * 23), ("--pipeline-parallel-size", "0"),
+        ("--tensor-parallel-size", "2"), ("--tensor-parallel-size", "-1"),
+    ],
+)  # fmt: skip
+def test_numbers_that_no_start_takes(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    """They are refused in one line, not planned."""
+    assert cli.run(["plan", *QWEN, *words]) == 2
+    printed = capsys.readouterr()
+
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    ("what", "option"), [("context", "--max-model-len"), ("utilization", "--gpu-memory-utilization")]
+)
+def test_what_is_deployed_is_what_was_planned(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, what: str, option: str
+) -> None:
+    """The script of a question's answer carries the answer."""
+    words = ("Qwen/Qwen3-32B", "--gpus", "A100-80GB", "--vllm", "0.19.0", "--no-calibration", "--tp", "1")
+    found = planned(capsys, *words, "--find", what, "--deploy", str(tmp_path))
+
+    assert f"{option} {found['found']['value']:g}" in (tmp_path / "start.sh").read_text()
+
+
+def test_uneven_stages_are_deployed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Two unequal cards fit by uneven stages alone: the script sets them."""
+    words = ("Qwen/Qwen3-32B", "--gpus", "RTX3090,A100-80GB", "--vllm", "0.19.0", "--no-calibration")
+    found = planned(capsys, *words, "--deploy", str(tmp_path))
+    split = found["layouts"][0]["deployment"]["env"]["VLLM_PP_LAYER_PARTITION"]
+
+    assert f"VLLM_PP_LAYER_PARTITION={split}" in (tmp_path / "start.sh").read_text()
+
+
+def test_an_answer_is_one_that_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    """The lowest utilisation that is told, asked for, fits."""
+    words = ("Qwen/Qwen2.5-14B-Instruct", "--gpus", "A100-40GB", "--vllm", "0.19.0", "--no-calibration", "--tp", "1")
+    found = planned(capsys, *words, "--find", "utilization")["found"]
+
+    assert found["low"] <= found["value"] <= found["high"]
+    assert planned(capsys, *words, "--gpu-memory-utilization", str(found["value"]))["fits"] is True
+
+
+def test_one_log_teaches_once(tmp_path: Path) -> None:
+    """A log that is read twice leaves the rows that it left the first time."""
+    rows = tmp_path / "rows.json"
+    words = ["plan", "--from-log", "gpt-oss-gemma-a100-four-starts", "--gpus", "A100-80GB", "-o", str(rows)]
+    assert cli.run(words) == 0
+    first = rows.read_text()
+    assert cli.run(words) == 0
+    assert rows.read_text() == first

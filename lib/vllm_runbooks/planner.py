@@ -12,16 +12,18 @@ from vllm_runbooks import options as releases
 from vllm_runbooks import plans, session
 from vllm_runbooks.arguments import parse
 from vllm_runbooks.checkpoints import tensor_bytes
-from vllm_runbooks.deployment import is_secret
+from vllm_runbooks.deployment import fleet, is_secret
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.plan_records import Find, Layouts, Plan
+from vllm_runbooks.planning import actual
 from vllm_runbooks.planning.budget import Subject, subject
 from vllm_runbooks.records import Compared
 
 if TYPE_CHECKING:
     from vllm_runbooks.specs import Specs
 
+_DTYPES = frozenset({"bfloat16", "float16", "float32", "half", "float", "auto"})
 _MAX_CONFIG = 8_000_000
 """Bytes of a config.json; the largest that are published have some 200,000."""
 _SIZES = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
@@ -55,6 +57,8 @@ def _near(name: str, specs: Specs) -> str:
 def _local(folder: Path) -> Subject:
     path = folder / "config.json"
     try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: is no plain file; give a folder with the model's config.json")
         with path.open("rb") as stream:
             text = stream.read(_MAX_CONFIG + 1)
     except OSError as error:
@@ -68,6 +72,10 @@ def _local(folder: Path) -> Subject:
         raise InputError(f"{path}: is no JSON: {said}") from None
     if not isinstance(config, Mapping):
         raise InputError(f"{path}: holds no JSON object, so no model's configuration")
+    for key in ("torch_dtype", "dtype"):
+        told = config.get(key)
+        if told is not None and not (isinstance(told, str) and told.removeprefix("torch.") in _DTYPES):
+            raise InputError(f"{path}: {key} is {str(told)[:40]}, no type of weights that vLLM runs; correct it")
     return subject(str(folder), config, source=str(path), checkpoint_bytes=tensor_bytes(folder))
 
 
@@ -109,15 +117,54 @@ def request(
     wrong = next((f"{key} {size}" for key, size in sizes.items() if size < 1), None)
     if wrong is not None:
         raise InputError(f"{wrong}: parallel sizes are 1 at least")
-    given = {**_parsed(name, arguments, release.version), **(options or {}), **sizes}
+    cards = session.specs().gpus(gpus)
+    for node in dict.fromkeys(card.node for card in cards):
+        fleet.check_host(node)
+    parsed = _parsed(name, arguments, release.version)
+    twice = next((dest for dest, size in sizes.items() if parsed.get(dest, size) != size), None)
+    if twice is not None:
+        raise InputError(f"{twice} is given twice: {parsed[twice]} and {sizes[twice]}; give it once")
+    given = {**parsed, **(options or {}), **sizes}
+    _check_numbers(given)
+    overrides = given.get("hf_overrides")
     return plans.Request(
-        asked,
-        session.specs().gpus(gpus),
+        actual.overridden(asked, given) if overrides else asked,
+        cards,
         release,
         given,
         {each: None if is_secret(each, value) else value for each, value in (environment or {}).items()},
         _calibrate(calibration) if is_calibrated else None,
     )
+
+
+_AT_LEAST = {
+    "tensor_parallel_size": 1, "pipeline_parallel_size": 1, "data_parallel_size": 1, "max_num_batched_tokens": 1,
+    "max_num_seqs": 1, "block_size": 1, "num_gpu_blocks_override": 1, "kv_cache_memory_bytes": 1, "cpu_offload_gb": 0,
+}  # fmt: skip
+_MOST = 2**48
+"""No size that a start takes is larger: a typing error, or an attempt to use up time."""
+
+
+def _check_numbers(given: Mapping[str, Any]) -> None:
+    """Refuse numbers that no release starts with.
+
+    Raises:
+        InputError: One of them is out of range, or no number.
+    """
+    for dest, least in _AT_LEAST.items():
+        value = given.get(dest)
+        if value is not None and not (_is_number(value) and least <= value <= _MOST):
+            raise InputError(f"{dest} {str(value)[:40]}: must be a number of {least} at least")
+    length = given.get("max_model_len")
+    if length is not None and length != "auto" and not (_is_number(length) and (length == -1 or 1 <= length <= _MOST)):
+        raise InputError(f"max_model_len {str(length)[:40]}: must be a number of 1 at least, or auto")
+    share = given.get("gpu_memory_utilization")
+    if share is not None and not (_is_number(share) and 0 < share <= 1):
+        raise InputError(f"gpu_memory_utilization {str(share)[:40]}: must be a number above 0, at most 1")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value  # noqa: PLR0124 - NaN
 
 
 def _parsed(name: str, words: Sequence[str], version: str) -> Mapping[str, Any]:
@@ -129,7 +176,7 @@ def _parsed(name: str, words: Sequence[str], version: str) -> Mapping[str, Any]:
     if not words:
         return {}
     found = parse([name, *words], releases.load(version))
-    if found.is_refused:
+    if found.is_refused or any(problem.kind == "out-of-bounds" for problem in found.problems):
         from vllm_runbooks import checking  # noqa: PLC0415 - only for the words of a refusal
 
         command = shlex.join(["vllm", "serve", name, *words])
@@ -279,6 +326,10 @@ def keep(found: Compared, path: Path) -> int:
     from vllm_runbooks.planning import calibration  # noqa: PLC0415 - not for plans without it
 
     there = calibration.read(session.read_text(str(path)), str(path)) if path.exists() else ()
-    rows = tuple(dict.fromkeys((*there, *found.residuals)))
-    store(path, calibration.written(rows))
+    # The same start read again replaces its rows: it is no second measurement.
+    rows = {
+        (row.source, row.release, row.gpu, row.architecture, row.term, row.tensor_parallel_size): row
+        for row in (*there, *found.residuals)
+    }
+    store(path, calibration.written(rows.values()))
     return len(rows)

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
-from vllm_runbooks import deployment, lint, options, proxy, redact
+from vllm_runbooks import deployment, lint, options, proxy, redact, support
 from vllm_runbooks.deployment import confirmation, fleet
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.options import ReleaseData
@@ -230,19 +230,29 @@ def _plan(
 ) -> Plan:
     count = request.replicas if replicas is None else replicas
     ranks = () if made is None else made.ranks
+    refused = _not_implemented(request)
     cards = request.cards[: len(devices) * count]
     return Plan(
         model=request.model.name,
         vllm=request.release,
         gpus=_gpus(cards),
-        fits=made.fits if made is not None else False,
+        fits=made.fits if made is not None and not refused else False,
         per_gpu=tuple(_rank(one, made) for one in ranks if made is not None),
         kv_cache=_cache(made),
-        limits=made.limits if made is not None else (),
+        limits=(*refused, *(made.limits if made is not None else ())),
         deployment=_deployment(request, asked, count),
         calibration=Calibration(request.calibrate is not None, made.calibrated if made is not None else ()),
         options=_settled(request, asked),
     )
+
+
+def _not_implemented(request: Request) -> tuple[str, ...]:
+    """Why the release does not know the model at all; a plugin may bring what it lacks."""
+    known, architecture = support.load(request.release.version).modalities, request.model.shape.architecture
+    if not known or (architecture is not None and architecture in known):
+        return ()
+    named = f"implements no {architecture}" if architecture else "cannot tell: the configuration names no architecture"
+    return (f"vLLM {request.release.version} {named}; without a plugin the start is refused",)
 
 
 def _settled(request: Request, asked: Settings) -> dict[str, Any]:
@@ -293,7 +303,7 @@ def _cache(made: Budget | None) -> PlannedCache:
     low, expected, high = (min(side) for side in made.available)
     pool, blocks = made.pool, made.blocks
     if pool is None or blocks is None:
-        return PlannedCache(_gib(expected), _gib(low), _gib(high))
+        return PlannedCache(_gib(max(0, expected)), _gib(max(0, low)), _gib(max(0, high)))
     need = max(pool.needed_bytes())
     return PlannedCache(
         gib=_gib(max(0, expected)),
@@ -360,7 +370,7 @@ def _deployment(request: Request, asked: Settings, replicas: int) -> PlannedDepl
     try:
         first = parts(request, asked.ranks, replicas)[0].deployment
     except InputError:
-        return None
+        return None  # `plan` refuses what was given; of a layout its reasons say why
     sizes = {dest: size for dest, size in _flags(asked.ranks).items() if size > 1}
     return PlannedDeployment(
         request.model.name,
@@ -377,11 +387,32 @@ def _open(dest: str, value: Any) -> Any:
     return [_open(dest, each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
+_ANSWERED = {Find.CONTEXT: "max_model_len", Find.UTILIZATION: "gpu_memory_utilization"}
+"""By question the option that its plan sets."""
+
+
+def _effective(request: Request, one: Plan) -> tuple[Request, Layout]:
+    """The request as a plan of it came out: its cards in their order, its stages, and what a question answered."""
+    flags = one.deployment.flags if one.deployment is not None else {}
+    layout = one.layout or Layout(request.replicas, *(int(flags.get(dest, 1)) for dest in _SIZES.values()))
+    dest = _ANSWERED.get(one.found.what) if one.found is not None else None
+    if dest is not None and dest in flags:
+        request = replace(request, options={**request.options, dest: flags[dest]})
+    if one.found is not None and one.found.what is Find.GPUS:
+        return replace(request, cards=request.cards[:1] * len(one.per_gpu), replicas=1), layout
+    if one.layout is not None:
+        sizes = (layout.replicas, layout.tp, layout.pp, layout.dp)
+        for way in _ways(request):
+            if (way.replicas, way.ranks.tensor, way.ranks.pipeline, way.ranks.data) == sizes:
+                return _taken(request, way), layout
+    return request, layout
+
+
 def _servers(request: Request, one: Plan, first_port: int) -> tuple[fleet.Split, tuple[fleet.Part, ...]]:
-    layout = one.layout or Layout(request.replicas, *(int(request.options.get(dest, 1)) for dest in _SIZES.values()))
+    taken, layout = _effective(request, one)
     ranks = Ranks(layout.tp, layout.pp, layout.dp)
     split = fleet.Split(layout.tp, layout.pp, layout.dp)
-    return split, parts(request, ranks, layout.replicas, first_port)
+    return split, parts(taken, ranks, layout.replicas, first_port)
 
 
 def confirmations(
@@ -440,24 +471,30 @@ def deployed(
     return found
 
 
+_SAID = frozenset({"meaning.architecture-unknown"})
+"""Rules whose finding a plan says by itself."""
+
+
 def faults(
     text: str, knowledge: lint.Knowledge, request: Request, name: str = "command.sh"
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Errors and warnings of a command or file on the release and these cards, a sentence each."""
+    """What the release refuses of a command or file on these cards, and what else is wrong, a sentence each."""
     spec = ",".join(f"{one.count}x{one.name}" + (f"@{one.node}" if one.node else "") for one in _gpus(request.cards))
     issues = lint.lint(text, knowledge, lint.Asked(name, request.release.version, spec)).issues
-    errors = tuple(issue.message for issue in issues if issue.severity is IssueSeverity.ERROR)
-    return errors, tuple(issue.message for issue in issues if issue.severity is IssueSeverity.WARNING)
+    wrong = [issue for issue in issues if issue.rule not in _SAID]
+    errors = tuple(issue.message for issue in wrong if issue.severity is IssueSeverity.ERROR)
+    return errors, tuple(issue.message for issue in wrong if issue.severity is IssueSeverity.WARNING)
 
 
 def checked(found: Plan, knowledge: lint.Knowledge, request: Request) -> Plan:
-    """The plan with its command linted: one that the release refuses is not shown, and why is said."""
+    """The plan with its command linted: one that the release refuses does not fit and is not shown."""
     if found.deployment is None:
         return found
-    errors, warnings = faults(found.deployment.command, knowledge, request)
-    said = tuple(f"the command: {one}" for one in (*errors, *warnings))
-    shown = None if errors else found.deployment
-    return replace(found, deployment=shown, limits=(*found.limits, *said))
+    refusals, others = faults(found.deployment.command, knowledge, request)
+    limits = (*refusals, *found.limits, *(f"the command: {one}" for one in others))
+    if refusals:
+        return replace(found, fits=False, deployment=None, limits=limits)
+    return replace(found, limits=limits)
 
 
 # ---- the other way round
@@ -546,11 +583,11 @@ def _found_for(
         times = replicas * ranks.data
     given = {**request.options, **{name: value for name, value in changes.items() if value is not None}}
     made = plan(replace(request, options=given))
-    low, expected, high = (
+    sides = (
         None if side is None else int(side * times) if what is Find.CONTEXT else side * times
         for side in (answer.low, answer.expected, answer.high)
     )
-    made = replace(made, found=Found(what, expected, _UNITS[what], low, high, answer.reasons))
+    made = replace(made, found=_found(what, _UNITS[what], tuple(sides), answer.reasons))
     return checked(made, knowledge, request) if is_checked else made
 
 
@@ -577,9 +614,19 @@ def _fewest(request: Request, knowledge: lint.Knowledge, smaller: Sequence[Gpu])
         )
         if one.expected is not None:
             reasons.append("; ".join((f"one card alone: {one.expected.name} is the smallest", *one.reasons)))
-    count = int(answer.expected or 1)
     ranks = answer.budget.settings.ranks if answer.budget is not None else Ranks()
+    if answer.low is not None and answer.low != answer.expected:
+        wider = _ways(replace(request, cards=(first,) * int(answer.low)))
+        ranks = next((way.ranks for way in wider if way.legal and way.fits and way.replicas == 1), ranks)
+    count = ranks.tensor * ranks.pipeline * ranks.data
     made = plan(replace(_split(request, ranks, 1), cards=(first,) * count))
-    unit = f"cards of {first.gpu.name}"
-    found = Found(Find.GPUS, answer.expected, unit, answer.low, answer.high, tuple(reasons))
+    found = _found(Find.GPUS, f"cards of {first.gpu.name}", (answer.low, answer.expected, answer.high), tuple(reasons))
     return checked(replace(made, found=found), knowledge, request)
+
+
+def _found(what: Find, unit: str, sides: tuple[float | None, ...], reasons: tuple[str, ...]) -> Found:
+    """An answer that is sure to hold where there is one, else the one that is expected; least and most beside it."""
+    careful, expected, _ = sides
+    known = [side for side in sides if side is not None]
+    value = expected if careful is None else careful
+    return Found(what, value, unit, min(known, default=None), max(known, default=None), reasons)

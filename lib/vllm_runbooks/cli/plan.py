@@ -60,9 +60,19 @@ def plan(
     2 nothing can be planned.
     """
     if from_log is not None:
+        others = (model, arguments, tp, pp, dp, environment, what, calibration, no_calibration, deploy)
+        if any(others):
+            raise click.UsageError(
+                "--from-log plans what its log says; give with it --gpus, --vllm, --start and -o alone."
+            )
         return _from_log(from_log, gpus=gpus, vllm=vllm, start=start, out=out, form=form)
-    if model is None or gpus is None:
+    if model is None and gpus is None:
         raise click.UsageError("give a model and --gpus, or --from-log and a log.")
+    if model is None or gpus is None:
+        missing = "a model" if model is None else "the cards, as in --gpus 8xRTX3090"
+        raise click.UsageError(f"give {missing} as well.")
+    if calibration is not None and no_calibration:
+        raise click.UsageError("give either --calibration or --no-calibration.")
     if out is not None:
         raise click.UsageError("-o keeps what a log teaches; give --from-log as well.")
     asked = planner.request(
@@ -82,7 +92,9 @@ def plan(
         found = planner.find(asked, what)
     else:
         found = planner.plan(asked) if planner.has_sizes(asked) else planner.layouts(asked)
-    if deploy is not None:
+    if deploy is not None and found.fits is False:
+        click.echo(f"vllm-runbooks: nothing is written to {deploy}: it does not fit", err=True)
+    elif deploy is not None:
         for path in planner.deploy(asked, found, deploy, first_port=port, retries_posts=retry_posts):
             click.echo(f"vllm-runbooks: wrote {path}", err=True)
     if form == "json":

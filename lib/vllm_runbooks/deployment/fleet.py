@@ -163,6 +163,16 @@ def instances(
     return tuple(made)
 
 
+def check_host(name: str | None) -> None:
+    """Refuse what is no name of a host; None is the only one there is.
+
+    Raises:
+        InputError: The name holds what no host name does.
+    """
+    if name is not None and not _HOSTNAME.match(name):
+        raise InputError(f"{name[:80]!r} is no name of a host")
+
+
 def _check(hosts: Sequence[Host], replicas: int, split: Split, first_port: int) -> None:
     """Refuse what cannot be laid out.
 
@@ -179,8 +189,7 @@ def _check(hosts: Sequence[Host], replicas: int, split: Split, first_port: int) 
             raise InputError(f"{wrong[:80]!r} is no card; give its number or UUID as nvidia-smi prints them")
         if len(set(host.devices)) < len(host.devices):
             raise InputError(f"a card of {host.node or 'the host'} is given twice")
-        if host.node is not None and not _HOSTNAME.match(host.node):
-            raise InputError(f"{host.node[:80]!r} is no name of a host")
+        check_host(host.node)
     nodes = [host.node for host in hosts]
     if len(nodes) > 1 and (None in nodes or len(set(nodes)) < len(nodes)):
         raise InputError("several hosts need a name each")

@@ -32,6 +32,8 @@ class Subject:
     """Where the configuration can be opened."""
     checkpoint_bytes: int | None = None
     """Of all tensors in the model's files, as their headers say; None: the files are not at hand."""
+    is_partial: bool = False
+    """Whether what the configuration leaves out is unknown."""
 
     @cached_property
     def stock(self) -> Inventory:
@@ -48,7 +50,7 @@ def subject(
     checkpoint_bytes: int | None = None,
 ) -> Subject:
     """A model from its configuration; with `is_partial` what the configuration leaves out is unknown."""
-    return Subject(name, config, shape(config, is_partial=is_partial), source, checkpoint_bytes)
+    return Subject(name, config, shape(config, is_partial=is_partial), source, checkpoint_bytes, is_partial)
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,8 @@ def _pool(
 
 def _cache(model: Subject, settings: Settings, device: Device) -> tuple[KvPool | None, bool | None, str]:
     ranks = settings.ranks
+    if settings.max_model_len < 1 or settings.batched_tokens < 1:
+        return None, None, "what a request needs of the cache is not known, as its length or the batch is not"
     asked = CacheOptions(
         max_model_len=settings.max_model_len,
         tensor_parallel=ranks.tensor,
@@ -367,8 +371,17 @@ def budget(
         found.append(
             RankBudget(rank, stage, device, card.terms, card.requested, card.available, card.captured, card.fits)
         )
-    fits: bool | None = problems.verdict
-    return Budget(settings, tuple(found), groups, encoder, fits, problems.said, tuple(corrected))
+    whole = Budget(settings, tuple(found), groups, encoder, None, (), tuple(corrected))
+    if problems.verdict and not settings.is_length_fitted and groups is not None and whole.blocks is not None:
+        served = groups.concurrency(whole.blocks.expected)
+        if served < 1:
+            # The check of some releases counts one group alone; an override of the blocks is believed by all of them.
+            problems.add(
+                False,
+                f"the start passes its own check, but the cache holds {served:.2f} of one request of "
+                f"{settings.max_model_len:,} tokens: such a request is never served",
+            )
+    return replace(whole, fits=problems.verdict, limits=problems.said)
 
 
 class _Problems:
@@ -459,6 +472,15 @@ class _Card:
             )
         if self.encoder is not None:
             self._judge_encoder(mine, self.encoder, left)
+        cache = self._given_cache()
+        if cache is not None:
+            rest = left.less(self._band("non_torch")).less(self.captured.band or NOTHING)
+            if cache > rest.expected:
+                mine.add(
+                    False,
+                    f"the cache that is asked for takes {_gib(cache)}, and beside the weights "
+                    f"{_gib(max(0, rest.expected))} are left on {name}",
+                )
         reach = (self.requested or NOTHING).plus(self.captured.band or NOTHING)
         if self.available is not None and self.available.expected > 0 and self.settings.cache_bytes is None:
             over = reach.expected + context.expected - total.expected
@@ -468,6 +490,13 @@ class _Card:
                     f"capturing CUDA graphs takes {_gib((self.captured.band or NOTHING).expected)} beyond what "
                     f"utilisation {self.settings.utilization:g} counts: {_gib(over)} more than {name} has left",
                 )
+
+    def _given_cache(self) -> int | None:
+        """Bytes of a cache whose size is an option; None: it follows from what is left."""
+        blocks = self.settings.blocks_override
+        if blocks is not None and self.groups is not None:
+            return blocks * self.groups.bytes_per_block[self.stage]
+        return self.settings.cache_bytes
 
     def _judge_encoder(self, mine: _Problems, encoder: EncoderProfile, left: Band) -> None:
         """Whether the allocator finds room for every tensor of the encoder's profile, gaps between blocks counted."""
@@ -502,7 +531,7 @@ class _Card:
         if expected < need:
             may = f"; on the favourable side there are {_gib(high)}" if high >= need else ""
             said = (
-                f"nothing is left for the KV cache ({_gib(expected)})"
+                f"nothing is left for the KV cache, {_gib(-expected)} are missing,"
                 if expected <= 0
                 else f"the KV cache is too small: {_gib(expected)} left, {_gib(need)} needed"
             )
