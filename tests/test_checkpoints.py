@@ -64,3 +64,29 @@ def test_index_names_no_file_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(told))
     with pytest.raises(InputError, match="no index of safetensors"):
         tensor_bytes(tmp_path)
+
+
+@pytest.mark.parametrize("side", ["Infinity", "NaN", "1e999", "8.5", "true", '"8"', "null", "-1"])
+def test_place_that_is_no_number_of_bytes_is_damage(tmp_path: Path, side: str) -> None:
+    """Python reads more as JSON than JSON has; none of it becomes a size or another error."""
+    header = f'{{"x": {{"dtype": "U8", "shape": [8], "data_offsets": [0, {side}]}}}}'.encode()
+    (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+    with pytest.raises(InputError, match="header is damaged; fetch the file again"):
+        tensor_bytes(tmp_path)
+
+
+@pytest.mark.parametrize("total", ["Infinity", "-Infinity", "NaN", "1e999", "8.5", "true", '"8"', "-1"])
+def test_total_that_is_no_number_of_bytes_is_damage(tmp_path: Path, total: str) -> None:
+    """The index's total is a whole number of bytes or the index is none."""
+    text = f'{{"metadata": {{"total_size": {total}}}, "weight_map": {{"x": "a.safetensors"}}}}'
+    (tmp_path / "model.safetensors.index.json").write_text(text)
+    with pytest.raises(InputError, match="no index of safetensors; fetch it again"):
+        tensor_bytes(tmp_path)
+
+
+@pytest.mark.parametrize("metadata", ["{}", '{"total_size": null}', '{"total_size": 0}'])
+def test_index_without_a_total_says_nothing(tmp_path: Path, metadata: str) -> None:
+    """An index that states no total leaves the size unknown."""
+    text = f'{{"metadata": {metadata}, "weight_map": {{"x": "a.safetensors"}}}}'
+    (tmp_path / "model.safetensors.index.json").write_text(text)
+    assert tensor_bytes(tmp_path) is None

@@ -272,6 +272,8 @@ def test_one_card_talks_to_no_other() -> None:
     """Replicas and a card alone take nothing to communicate."""
     assert costs.communication(_settings("0.19.0", 8192, 1024), "nvlink").band == NOTHING
     assert costs.communication(_settings("0.19.0", 8192, 1024, ranks=Ranks(data=4)), "nvlink").band == NOTHING
+    alone = costs.communication(_settings("0.19.0", 8192, 1024), "nvlink", has_experts=True)
+    assert alone.band == NOTHING
 
 
 _RESERVING = [
@@ -454,7 +456,46 @@ def test_data_parallel_ranks_see_each_others_tokens() -> None:
     shared = replace(alone, ranks=Ranks(data=4, splits_experts=True))
     one, four = (_gib(costs.activation(model, each, is_last=True, capability=_HOPPER)) for each in (alone, shared))
     assert four[1] > one[1] + 1
-    assert _gib(costs.communication(shared, "nvlink", capability=_HOPPER))[1] > 1
+    assert _gib(costs.communication(shared, "nvlink", capability=_HOPPER, has_experts=True))[1] > 1
+
+
+@pytest.mark.parametrize(("tensor", "data"), [(1, 4), (2, 2), (4, 1)])
+def test_data_parallel_ranks_cut_experts_like_tensor_ranks(tensor: int, data: int) -> None:
+    """Without expert parallelism four ranks hold a quarter of each expert and talk to each other, however counted."""
+    model = _model("Qwen/Qwen3-30B-A3B")
+    shared = _settings("0.19.0", 8192, 256, ranks=Ranks(tensor=tensor, data=data))
+    alone = replace(shared, ranks=Ranks(tensor=tensor))
+    found, one = (
+        _gib(costs.activation_kept(model, each, is_last=True, capability=_HOPPER))[1] for each in (shared, alone)
+    )
+    # Values for a token and each of its 8 experts: the gate and up halves of a card's part of 768, at least the hidden
+    # size of 2048, and again the larger of part and hidden size; for the tokens of every data rank.
+    assert max(2 * 768 // 4, 2048) + 2048 == 4096
+    assert (found - one) * GIB == pytest.approx(2 * 8192 * 8 * 4096 * (data - 1), abs=2**20)
+    assert _gib(costs.communication(shared, "nvlink", capability=_HOPPER, has_experts=True))[1] > 1
+
+
+def test_parts_of_wide_experts_take_less_of_the_workspace() -> None:
+    """Mixtral's experts of 14,336 values, cut by two data ranks, leave results of 14,336 and 7,168 for each token."""
+    shared = _settings("0.19.0", 8192, 256, ranks=Ranks(data=2))
+    whole = replace(shared, ranks=Ranks(data=2, splits_experts=True))
+    model = _model("mistralai/Mixtral-8x7B-Instruct-v0.1")
+    cut, full = (
+        _gib(costs.activation_kept(model, each, is_last=True, capability=_HOPPER))[1] for each in (shared, whole)
+    )
+    # Both have the tokens of two ranks, two experts each; whole ones leave twice 14,336 and 14,336 values.
+    assert (full - cut) * GIB == pytest.approx(2 * 2 * 8192 * 2 * (3 * 14_336 - (14_336 + 7_168)), rel=0.001)
+
+
+def test_older_releases_gather_the_tokens_of_data_parallel_ranks() -> None:
+    """On a stage of 0.13.0 the freed results of cut experts are for the tokens of all ranks, 16,384 at a time."""
+    model = _model("mistralai/Mixtral-8x7B-Instruct-v0.1")
+    settings = _settings("0.13.0", 8192, 256, ranks=Ranks(pipeline=2, data=4))
+    found = _gib(costs.activation(model, settings, is_last=False, capability=_HOPPER))[1]
+    # fused_moe.py, 0.13.0 :1838-1847: the halves of 3,584 values and their product, for 2 experts.
+    results = 2 * 16384 * 2 * (7_168 + 3_584)
+    states = (3.75 + 2) * 2 * 8192 * 4096
+    assert found * GIB == pytest.approx(results + states + 32 * 2**20, rel=0.001)
 
 
 def test_names_what_stays_allocated() -> None:

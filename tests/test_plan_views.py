@@ -25,6 +25,8 @@ from vllm_runbooks.plan_records import (
     PlannedTerm,
     Speed,
 )
+from vllm_runbooks.planning.budget import subject
+from vllm_runbooks.plans import Request
 from vllm_runbooks.records import CommandRelease, Compared, ComparedTerm, Residual
 
 HOSTILE = "</td></pre><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
@@ -140,7 +142,9 @@ def views(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Com
     ("change", "said"),
     [
         ({}, "fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of 131,072 tokens"),
-        ({"total_concurrency": 47.96}, "fits: 36.6 GiB KV cache, 798,624 tokens, 47.96 requests of 131,072 tokens"),
+        ({"total_concurrency": 47.96},
+         ("fits: 36.6 GiB KV cache on each card, 798,624 tokens in each replica, "
+          "47.96 requests of 131,072 tokens in all")),
         ({"options": {}}, "fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of the whole context"),
         ({"kv_cache": replace(CACHE, gib=None, tokens=None, max_concurrency=None)},
          "fits: the memory of the KV cache is not known"),
@@ -278,7 +282,11 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
     """The best first and in full; what is not known, does not fit or is not legal is said, with why."""
     said = plan_views.text_layouts(pair)
 
-    assert said.startswith("fits: best as 2 x 1 card, 8.60 GiB KV cache, 644,304 tokens, 10,067.24 requests\n")
+    first = (
+        "fits: best as 2 x 1 card, 8.60 GiB KV cache on each card, 644,304 tokens in each replica, "
+        "10,067.24 requests of the whole context in all "
+    )
+    assert " ".join(said.split()).startswith(first)
     assert (
         "  LAYOUT                FITS       CONTEXT     AT ONCE   KV GiB A CARD\n"
         "  2 x 1 card            yes         32,768   10,067.24            8.60\n"
@@ -300,8 +308,8 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
 @pytest.mark.parametrize(
     ("fits_any", "kept", "said"),
     [
-        (False, slice(3, 5), "does not fit: none of 1 legal layout"),
-        (False, slice(2, 5), "does not fit: none of 2 legal layouts"),
+        (False, slice(3, 5), "does not fit: none of 1 legal layout; DP 2: The KV cache, not the context,"),
+        (False, slice(2, 5), "does not fit: none of 2 legal layouts; PP 2: The KV cache, not the context,"),
         (
             None,
             slice(2, 5),
@@ -314,7 +322,7 @@ def test_layouts_have_one_answer(pair: Layouts, fits_any: bool | None, kept: sli
     """One that fits, what is missing, or that there is none."""
     some = replace(pair, fits=fits_any, layouts=pair.layouts[kept])
 
-    assert plan_views.layouts_headline(some) == said
+    assert plan_views.layouts_headline(some).startswith(said)
     assert " ".join(plan_views.text_layouts(some).split()).startswith(said)
 
 
@@ -344,6 +352,43 @@ def test_a_refusal_without_a_reason_is_the_releases(pair: Layouts) -> None:
 def test_inverse_questions_have_an_answer_with_its_band(found: Found, said: str) -> None:
     """Value, unit, band and reasons; and first of all where it comes with a plan."""
     assert plan_views.text_found(found) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "said"),
+    [
+        (1, "cards of RTX3090", "cards needed: 1 card of RTX3090"),
+        (2, "cards of RTX3090", "cards needed: 2 cards of RTX3090"),
+        (1, "requests", "cards needed: 1 request"),
+    ],
+)
+def test_one_is_counted_in_the_singular(value: int, unit: str, said: str) -> None:
+    """One card is no "1 cards"."""
+    assert plan_views.found_headline(Found(Find.GPUS, value, unit, value, value, ())) == said
+
+
+def test_cards_of_one_replica_have_their_cache_each(pair: Layouts) -> None:
+    """Two cards of one tensor-parallel group: the memory is each card's, the tokens are the group's."""
+    said = "fits: 8.60 GiB KV cache on each card, 644,304 tokens, 5,033.62 requests of the whole context"
+
+    assert plan_views.headline(pair.layouts[1]) == said
+
+
+def test_what_is_asked_shows_no_secret() -> None:
+    """A key stays unseen as a value, inside a list, and inside an object; every other option is shown as it is."""
+    keys = ["aaa-first-of-ours", "bbb-second-of-ours"]
+    options = {
+        "api_key": keys, "hf_token": "ccc-third-of-ours", "hf_overrides": {"api_key": "ddd-fourth-of-ours"},
+        "max_model_len": 4096, "enforce_eager": True, "served_model_name": ["ours"],
+    }  # fmt: skip
+    config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}
+    shown = plan_views.asked(Request(subject("ours", config), (), RELEASE, options))
+
+    for said in (shown.plain, shown.html):
+        assert not [word for word in ("first", "second", "third", "fourth") if f"{word}-of-ours" in said]
+        assert "[secret-" in said
+        assert "max_model_len 4096" in " ".join(said.split())
+    assert 'enforce_eager true, served_model_name ["ours"]' in " ".join(shown.plain.split())
 
 
 def test_a_plans_own_answer_stands_before_it(fits: Plan, pair: Layouts) -> None:

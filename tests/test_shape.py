@@ -222,15 +222,23 @@ def test_towers(shelf: dict[str, specs.ModelFile]) -> None:
     """A tower's family is known, its absence too; a tower that only the class knows of is unknown."""
     found = {
         name: shape(shelf[name].config).encoders
-        for name in ("Qwen/Qwen2.5-VL-7B-Instruct", "meta-llama/Meta-Llama-3.1-8B", "google/gemma-4-26B-A4B")
+        for name in (
+            "Qwen/Qwen2.5-VL-7B-Instruct",
+            "meta-llama/Meta-Llama-3.1-8B",
+            "google/gemma-4-26B-A4B",
+            "meta-llama/Llama-4-Scout-17B-16E-Instruct",
+        )
     }
     families = {name: None if each is None else [tower.family for tower in each] for name, each in found.items()}
     assert families == {
         "Qwen/Qwen2.5-VL-7B-Instruct": ["qwen2_5_vl"],
         "meta-llama/Meta-Llama-3.1-8B": [],
         "google/gemma-4-26B-A4B": ["gemma4"],
+        "meta-llama/Llama-4-Scout-17B-16E-Instruct": ["llama4"],
     }
-    assert read(shelf, "meta-llama/Llama-4-Scout-17B-16E-Instruct").encoders is None
+    scout = dict(shelf["meta-llama/Llama-4-Scout-17B-16E-Instruct"].config)
+    del scout["vision_config"]
+    assert shape(scout).encoders is None
 
 
 def test_quantisations(shelf: dict[str, specs.ModelFile]) -> None:

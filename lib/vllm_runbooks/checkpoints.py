@@ -33,9 +33,22 @@ def tensor_bytes(folder: Path) -> int | None:
         if names and all((folder / name).is_file() for name in names):
             return sum(_header_bytes(folder / name) for name in names)
         total = index.get("metadata", {}).get("total_size")
-        return int(total) if isinstance(total, (int, float)) and total > 0 else None
+        if isinstance(total, float) and total.is_integer():
+            total = int(total)  # as some tools write it
+        if total is not None and not _is_size(total):
+            raise _no_index(folder / _INDEX)
+        return total or None
     files = sorted(folder.glob("*.safetensors"))
     return sum(map(_header_bytes, files)) if files else None
+
+
+def _is_size(value: object) -> bool:
+    """Whether it is a number of bytes: JSON as Python reads it has Infinity, NaN and fractions too."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _no_index(path: Path) -> InputError:
+    return InputError(f"{path}: is no index of safetensors; fetch it again")
 
 
 def _index(folder: Path) -> dict[str, Any] | None:
@@ -53,7 +66,7 @@ def _index(folder: Path) -> dict[str, Any] | None:
     if not all(isinstance(part, dict) for part in parts) or not all(
         isinstance(name, str) and Path(name).name == name for name in found.get("weight_map", {}).values()
     ):
-        raise InputError(f"{path}: is no index of safetensors; fetch it again")
+        raise _no_index(path)
     return dict(found)
 
 
@@ -69,9 +82,9 @@ def _header_bytes(path: Path) -> int:
         try:
             header = json.loads(stream.read(length))
             places = [told["data_offsets"] for name, told in header.items() if name != "__metadata__"]
-            sizes = [int(end) - int(begin) for begin, end in places]
+            ends = [(begin, end) for begin, end in places]
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise damaged from None
-    if any(size < 0 for size in sizes):
+    if not all(_is_size(begin) and _is_size(end) and begin <= end for begin, end in ends):
         raise damaged
-    return sum(sizes)
+    return sum(end - begin for begin, end in ends)

@@ -15,6 +15,7 @@ from vllm_runbooks import pictures
 from vllm_runbooks.display import SCHEMA, Shown, visible
 from vllm_runbooks.plan_records import Find, Found, Layouts, Plan, PlannedCache, PlannedRank, PlannedTerm, Speed
 from vllm_runbooks.planning.terms import GIB, NOTHING
+from vllm_runbooks.printed import masked
 from vllm_runbooks.records import CommandRelease, Compared, ComparedTerm, Start, document
 
 if TYPE_CHECKING:
@@ -54,9 +55,12 @@ def headline(plan: Plan) -> str:
 
 def _what_it_gives(plan: Plan) -> str:
     cache, at_once = plan.kv_cache, pictures.requests_at_once(plan)
-    parts = [] if cache.gib is None else [f"{_gib(cache.gib)} GiB KV cache"]
-    parts += [] if cache.tokens is None else [f"{cache.tokens:,} tokens"]
-    parts += [] if at_once is None else [f"{_count(at_once)} requests of {_context(plan)}"]
+    is_shared = plan.total_concurrency is not None
+    each_card = " on each card" if is_shared or len(plan.per_gpu) > 1 else ""
+    each_replica, in_all = (" in each replica", " in all") if is_shared else ("", "")
+    parts = [] if cache.gib is None else [f"{_gib(cache.gib)} GiB KV cache{each_card}"]
+    parts += [] if cache.tokens is None else [f"{cache.tokens:,} tokens{each_replica}"]
+    parts += [] if at_once is None else [f"{_count(at_once)} requests of {_context(plan)}{in_all}"]
     return ", ".join(parts) or "the memory of the KV cache is not known"
 
 
@@ -302,7 +306,8 @@ def layouts_headline(found: Layouts) -> str:
     if not legal:
         return "does not fit: no layout of these cards is legal"
     if found.fits is False:
-        return f"does not fit: none of {len(legal)} legal layout{'s' * (len(legal) != 1)}"
+        why = f"; {pictures.layout_name(legal[0])}: {legal[0].limits[0]}" if legal[0].limits else ""
+        return f"does not fit: none of {len(legal)} legal layout{'s' * (len(legal) != 1)}{why}"
     first = legal[0]
     return f"{_VERDICTS[found.fits]}: best as {pictures.layout_name(first)}, {headline(first).partition(': ')[2]}"
 
@@ -366,7 +371,13 @@ def found_headline(found: Found) -> str:
     band = ""
     if found.low is not None and found.high is not None and found.low != found.high:
         band = f" ({_value(found, found.low)} to {_value(found, found.high)})"
-    return f"{name}: {_value(found, found.value)}{f' {found.unit}' if found.unit else ''}{band}"
+    return f"{name}: {_value(found, found.value)}{f' {_unit(found)}' if found.unit else ''}{band}"
+
+
+def _unit(found: Found) -> str:
+    """What is counted: "2 cards of H100", "1 card of H100"."""
+    counted, space, rest = found.unit.partition(" ")
+    return f"{counted.removesuffix('s')}{space}{rest}" if found.value == 1 else found.unit
 
 
 def _value(found: Found, value: float | str) -> str:
@@ -590,13 +601,17 @@ def _unplanned(why: str) -> Shown:
 def asked(request: Request) -> Shown:
     """What is asked of the planner."""
     cards = Counter(f"{card.gpu.name}{f' on {card.node}' if card.node else ''}" for card in request.cards)
-    options = {name: value for name, value in request.options.items() if name not in ("model", "model_tag")}
+    options = {
+        name: json.dumps(masked(value, name))
+        for name, value in request.options.items()
+        if name not in ("model", "model_tag")
+    }
     rows = [
         ["model", request.model.name],
         ["its configuration", request.model.source or "not known"],
         ["cards", " + ".join(f"{count} x {name}" for name, count in cards.items()) or "none"],
         ["release", release(request.release)],
-        ["options", ", ".join(f"{name} {json.dumps(value)}" for name, value in options.items()) or "none"],
+        ["options", ", ".join(f"{name} {value}" for name, value in options.items()) or "none"],
     ]
     plain = "\n".join(_wrap(value, " " * 20, f"{name:<20}") for name, value in rows)
     cells = [[escape(name), f'<span style="overflow-wrap:anywhere">{escape(value)}</span>'] for name, value in rows]

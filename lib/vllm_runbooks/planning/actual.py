@@ -128,7 +128,22 @@ def overridden(model: Subject, options: Mapping[str, Any]) -> Subject:
     overrides = options.get("hf_overrides")
     if not isinstance(overrides, Mapping) or not overrides:
         return model
-    return subject(model.name, {**model.config, **overrides}, source=model.source)
+    return subject(
+        model.name,
+        _merged(model.config, overrides),
+        is_partial=model.is_partial,
+        source=model.source,
+        checkpoint_bytes=model.checkpoint_bytes,
+    )
+
+
+def _merged(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A configuration with what overrides say of it; of a nested one what they leave out stays."""
+    found = dict(config)
+    for name, value in overrides.items():
+        old = found.get(name)
+        found[name] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return found
 
 
 def in_gib(size: int) -> float:

@@ -13,7 +13,7 @@ from vllm_runbooks.planning.encoder_profile import EncoderProfile, profile
 from vllm_runbooks.planning.kv_cache import Demand, KvPool, KvRefusedError, KvUnknownError, pool, rules
 from vllm_runbooks.planning.kv_layers import CacheOptions, kv_layers
 from vllm_runbooks.planning.settings import Settings
-from vllm_runbooks.planning.shape import Shape, shape
+from vllm_runbooks.planning.shape import Experts, Shape, shape
 from vllm_runbooks.planning.terms import GIB, NOTHING, Band, Term
 from vllm_runbooks.planning.weights import Inventory, Ranks, inventory, load, stages
 from vllm_runbooks.specs import Card
@@ -180,8 +180,8 @@ def _pool(
 
 def _cache(model: Subject, settings: Settings, device: Device) -> tuple[KvPool | None, bool | None, str]:
     ranks = settings.ranks
-    if settings.max_model_len < 1 or settings.batched_tokens < 1:
-        return None, None, "what a request needs of the cache is not known, as its length or the batch is not"
+    if settings.max_model_len < 1:
+        return None, None, "what a request needs of the cache is not known, as its length is not"
     asked = CacheOptions(
         max_model_len=settings.max_model_len,
         tensor_parallel=ranks.tensor,
@@ -312,7 +312,10 @@ def _terms(
         terms.append(Term("encoder", NOTHING if found.is_known else None, found.reason))
     terms.append(costs.non_torch(settings))
     if ranks.tensor * ranks.pipeline * ranks.data > 1:
-        terms.append(costs.communication(settings, device.interconnect, nodes, capability=device.capability))
+        mixes = any(isinstance(layer.feed_forward, Experts) for layer in model.shape.kinds)
+        terms.append(
+            costs.communication(settings, device.interconnect, nodes, capability=device.capability, has_experts=mixes)
+        )
     terms.append(costs.graphs_reserved(model.shape, settings, is_estimated=estimates))
     captured = replace(costs.graphs_captured(model.shape, settings), name="cuda_graphs_captured")
     return tuple(terms), captured, found if isinstance(found, EncoderProfile) else None

@@ -324,18 +324,22 @@ VLLM_FUSED_MOE_CHUNK_SIZE (envs.py, 0.11.2 and 0.12.0)."""
 
 
 def _expert_bytes(figures: _Figures, settings: Settings, width: int) -> tuple[int, int]:
-    """Of the experts' two results for the card's own tokens: in the workspace, and where they are freed again."""
+    """Of the experts' two results: in the workspace for the card's own tokens, and where they are freed again for all.
+
+    Data-parallel ranks send each other their tokens, and cut the experts like tensor ranks where none has whole ones
+    (fused_moe/config.py, 0.11.0 :695-717; fused_moe/layer.py, 0.11.0 :2001-2021).
+    """
     ranks = settings.ranks
     kept = freed = 0
     for each in figures.experts:
-        size = each.size if ranks.splits_experts else -(-each.size // ranks.tensor)
+        size = each.size if ranks.splits_experts else -(-each.size // (ranks.tensor * ranks.data))
         across = each.latent or figures.hidden
         first = max(size * (2 if each.is_gated else 1), across)
         kept = max(kept, each.per_token * (first + max(size, across)))
         freed = max(freed, each.per_token * (first + size))
     tokens = settings.batched_tokens
     chunk = next(chunk for until, chunk in _CHUNKS if settings.key < until)
-    return tokens * kept * width, min(tokens, chunk) * freed * width
+    return tokens * kept * width, min(tokens * ranks.data, chunk) * freed * width
 
 
 class _Place(NamedTuple):
@@ -609,7 +613,12 @@ _MULTICAST: Capability = (9, 0)
 
 
 def communication(
-    settings: Settings, interconnect: str | None, nodes: int = 1, *, capability: Capability | None = None
+    settings: Settings,
+    interconnect: str | None,
+    nodes: int = 1,
+    *,
+    capability: Capability | None = None,
+    has_experts: bool = False,
 ) -> Term:
     """What a card takes to talk to others, beyond `non_torch`.
 
@@ -618,9 +627,10 @@ def communication(
         interconnect: "nvlink" (every card to every other), "nvlink-bridge" (pairs), "pcie"; None: not known.
         nodes: Hosts that the ranks are spread over.
         capability: Of the card.
+        has_experts: Whether the model has experts, which data-parallel ranks share, whole or cut.
     """
     ranks = settings.ranks
-    shares = ranks.tensor > 1 or (ranks.data > 1 and ranks.splits_experts)
+    shares = ranks.tensor > 1 or (ranks.data > 1 and has_experts)
     if not shares and ranks.pipeline == 1:
         return Term("communication", NOTHING, "the card talks to no other")
     if not shares:
