@@ -234,6 +234,19 @@ QWEN = ("Qwen/Qwen3-8B", "--gpus", "A100-80GB", "--vllm", "0.33.0", "--no-calibr
     [
         ((*QWEN, "--kv-cache-memory-bytes", "500G"), "the cache that is asked for takes 500.00 GiB"),
         ((*QWEN, "--num-gpu-blocks-override", "1000000"), "the cache that is asked for takes"),
+        (
+            (
+                "Qwen/Qwen2.5-1.5B-Instruct",
+                "--gpus",
+                "A100-80GB,T4",
+                "--vllm",
+                "0.19.0",
+                "--pp",
+                "2",
+                "--no-calibration",
+            ),
+            "T4 cannot run bfloat16",
+        ),
         ((*QWEN, "--num-gpu-blocks-override", "100"), "0.04 of one request of 40,960 tokens"),
         (("Qwen/Qwen3-30B-A3B", "--gpus", "2xA100-80GB", "--vllm", "0.7.2", "--tp", "2"), "implements no Qwen3Moe"),
         (

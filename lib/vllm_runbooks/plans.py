@@ -230,7 +230,7 @@ def _plan(
 ) -> Plan:
     count = request.replicas if replicas is None else replicas
     ranks = () if made is None else made.ranks
-    refused = _not_implemented(request)
+    refused = (*_not_implemented(request), *_too_old(asked, devices))
     cards = request.cards[: len(devices) * count]
     return Plan(
         model=request.model.name,
@@ -253,6 +253,18 @@ def _not_implemented(request: Request) -> tuple[str, ...]:
         return ()
     named = f"implements no {architecture}" if architecture else "cannot tell: the configuration names no architecture"
     return (f"vLLM {request.release.version} {named}; without a plugin the start is refused",)
+
+
+_BFLOAT16_FROM = (8, 0)
+"""Compute capability; every rank ends its start below it (v1/worker/gpu_worker.py, `_check_if_gpu_supports_dtype`)."""
+
+
+def _too_old(asked: Settings, devices: Sequence[Device]) -> tuple[str, ...]:
+    """Cards that cannot run the type of numbers that the first card leads to."""
+    if asked.dtype != "bfloat16":
+        return ()
+    names = {each.name for each in devices if each.capability is not None and each.capability < _BFLOAT16_FROM}
+    return tuple(f"{name} cannot run bfloat16, which this start comes to; give --dtype half" for name in sorted(names))
 
 
 def _settled(request: Request, asked: Settings) -> dict[str, Any]:
