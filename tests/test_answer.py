@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import answer as answers
 from vllm_runbooks import session
-from vllm_runbooks.answer import answer, judge
+from vllm_runbooks.answer import answer, judge, remedies, several_logs
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import (
@@ -53,7 +52,7 @@ def offered(remedy: RemedyText, arguments: dict[str, Any], captures: dict[str, s
     base = cause(diagnose(PORT))
     symptoms = {**shelf().symptoms}
     symptoms["port.in_use"] = dataclasses.replace(symptoms["port.in_use"], remedies=(remedy,))
-    found = answers._remedies(
+    found = remedies.of_cause(
         dataclasses.replace(base, captures=captures or {}), Catalog(symptoms, ()), Facts(max_model_len=4096), arguments
     )
     return [(e.name, e.value) for e in found[0].edits] if found else None
@@ -260,7 +259,7 @@ def test_several_logs_end_as_the_most_telling_of_them(outcomes: tuple[str, ...],
         dataclasses.replace(session.read(session.load("tiny-cpu-served"))[-1], outcome=Outcome(o)) for o in outcomes
     ]
 
-    assert answers._outcome(starts) is Outcome(together)
+    assert several_logs._outcome(starts) is Outcome(together)
 
 
 def test_a_notice_beside_an_unexplained_error_points_to_it() -> None:

@@ -1,0 +1,212 @@
+"""Evidence to the whole answer: starts read and diagnosed, remedies with their checks, and the verdict on a case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vllm_runbooks import startup_log
+from vllm_runbooks.answer import remedies, several_logs
+from vllm_runbooks.answer.memory import Memory
+from vllm_runbooks.answer.remedies import STEPS
+from vllm_runbooks.answer.several_logs import Told
+from vllm_runbooks.answer.verdict import judge
+from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.diagnosis import diagnose, fill
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.records import (
+    Answer,
+    Compared,
+    Conditions,
+    Evidence,
+    Facts,
+    Finding,
+    Level,
+    Policy,
+    Release,
+    Remedy,
+    Start,
+    StartSummary,
+)
+from vllm_runbooks.redact import redact_name, redact_text
+
+if TYPE_CHECKING:
+    from vllm_runbooks.commands import Base, Difference
+    from vllm_runbooks.lint import Knowledge
+    from vllm_runbooks.specs import Card, Specs
+
+__all__ = ["STEPS", "answer", "follow", "judge", "read_starts"]
+
+
+def answer(
+    evidence: Evidence,
+    catalog: Catalog,
+    knowledge: Callable[[], Knowledge],
+    *,
+    start: int | None = None,
+    policy: Policy | None = None,
+    cards: Sequence[Card] = (),
+    specs: Callable[[], Specs] | None = None,
+) -> Answer:
+    """Diagnose the evidence; `start` chooses one of several starts by its number, from 1 (default: the last).
+
+    Several files are logs of one start (its nodes, its ranks): the last start of each is judged together. `knowledge`
+    gives what commands are judged by, and is asked for it only where there is a command; `specs` its part of models and
+    cards, where memory is printed. The steps of `policy` stand behind the remedies, or a note says why they do not.
+    `cards` are those of the start, where they are known.
+
+    Raises:
+        InputError: there is no start of that number.
+    """
+    asked = _Asked(evidence, catalog, knowledge, specs or (lambda: knowledge().specs), policy, tuple(cards))
+    return _answer(asked, *read_starts(evidence, catalog, start))
+
+
+def follow(
+    evidence: Evidence,
+    catalog: Catalog,
+    knowledge: Callable[[], Knowledge],
+    *,
+    specs: Callable[[], Specs] | None = None,
+) -> Iterator[Answer]:
+    """Diagnose a log that is still being written, whenever it pauses, and at its end."""
+    asked = _Asked(evidence, catalog, knowledge, specs or (lambda: knowledge().specs))
+    for starts in startup_log.follow(evidence, catalog):
+        yield _answer(asked, starts, starts[-1:])
+
+
+class _Asked(NamedTuple):
+    """What an answer is asked of."""
+
+    evidence: Evidence
+    catalog: Catalog
+    knowledge: Callable[[], Knowledge]
+    specs: Callable[[], Specs]
+    policy: Policy | None = None
+    cards: tuple[Card, ...] = ()
+
+
+def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
+    evidence = asked.evidence
+    diagnosed = [diagnose(start, asked.catalog) for start in starts]
+    told = several_logs.told(starts, chosen, diagnosed, asked.catalog)
+    if not told.release.version and evidence.vllm:
+        told = told._replace(release=Release(evidence.vllm, "given"))
+    left_out = sum(start.left_out for start in starts)
+    ways = _ways(asked, told)
+    return Answer(
+        files=tuple(redact_name(d.name) for d in evidence.documents),
+        outcome=told.outcome,
+        vllm=told.release,
+        root_cause=told.cause,
+        findings=(*told.diagnosis.findings, *ways.findings),
+        starts=tuple(
+            StartSummary(
+                s.file,
+                s.first_line,
+                s.last_line,
+                s.outcome,
+                found.root_cause,
+                s.timeline[-1].name if s.timeline else None,
+            )
+            for s, found in zip(starts, diagnosed, strict=True)
+        ),
+        remedies=(*ways.remedies, *ways.steps),
+        plan=ways.plan,
+        hidden={**told.diagnosis.hidden, **({"earlier_start": left_out} if left_out else {})},
+        facts=told.facts,
+        ranks=tuple(rank for s in chosen for rank in s.ranks),
+        first_error=told.diagnosis.first_error,
+        notes=ways.notes,
+    )
+
+
+class _Ways(NamedTuple):
+    """What there is to do, and what is to be said of it."""
+
+    remedies: tuple[Remedy, ...]
+    steps: tuple[Remedy, ...] = ()
+    """Those of the policy that was asked for."""
+    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    plan: Compared | None = None
+
+
+def _ways(asked: _Asked, told: Told) -> _Ways:
+    """The remedies as checked edits of the command, and the finding that this is not the command of the log."""
+    command = asked.evidence.command
+    if command is None:
+        ways = _unchecked(asked, told, told.arguments)
+        if not any(remedy.edits for remedy in (*ways.remedies, *ways.steps)):
+            return ways._replace(plan=_memory(asked, told).compared)
+    from vllm_runbooks.commands import Base  # noqa: PLC0415 - of no use where there is no command
+
+    base = Base(command, told.arguments, told.release.version, asked.knowledge)
+    if command is not None:
+        ways = _unchecked(asked, told, {**base.flags, **told.arguments})
+    memory = _memory(asked, told, base)
+    steps = base.offered(ways.steps)
+    titles = {step.title for step in steps}
+    refused = (
+        f"Left out, since the release refuses its command: {s.title}." for s in ways.steps if s.title not in titles
+    )
+    differing = _differing(base.differences(), asked.catalog)
+    chosen = [base.choice] if base.choice is not None else []
+    said = (*chosen, *ways.notes, *refused)
+    fitting, left_out = memory.fitting(ways.remedies, is_completed=True)
+    steps, steps_left_out = memory.fitting(steps)
+    return _Ways(base.offered(fitting), steps, (*said, *left_out, *steps_left_out), differing, memory.compared)
+
+
+def _unchecked(asked: _Asked, told: Told, arguments: Mapping[str, Any]) -> _Ways:
+    """The remedies of the cause, and the steps of the policy that was asked for."""
+    found = remedies.of_cause(told.cause, asked.catalog, told.facts, arguments)
+    if asked.policy is None:
+        return _Ways(found)
+    return _Ways(found, *remedies.of_policy(asked.policy, told.cause, told.facts, arguments))
+
+
+def _memory(asked: _Asked, told: Told, base: Base | None = None) -> Memory:
+    evidence = asked.evidence
+    names = ", ".join(dict.fromkeys(redact_name(evidence.documents[start.file].name) for start in told.starts))
+    source = f"case {evidence.case.id}" if evidence.case else names
+    return Memory(told, base, cards=asked.cards, specs=asked.specs, source=source)
+
+
+_DIFFERS = "cli.command_differs"
+
+
+def _differing(differences: Sequence[Difference], catalog: Catalog) -> tuple[Finding, ...]:
+    """The finding that a command is not the one that the log is of."""
+    symptom = catalog.symptoms.get(_DIFFERS)
+    if not differences or symptom is None:
+        return ()
+    told = "; ".join(f"{each.name}: {each.given} in the command, {each.ran} in the log" for each in differences)
+    captures = {"differences": redact_text(told)}
+    return (
+        Finding(
+            symptom=symptom.id,
+            class_=symptom.class_,
+            title=symptom.title,
+            severity=symptom.severity,
+            level=Level.CONFIRMED,
+            evidence=(),
+            captures=captures,
+            conditions=Conditions(),
+            explanation=" ".join(filter(None, (fill(said, captures, Facts()) for said in symptom.explanation))),
+            do_first=symptom.do_first,
+            confirm=symptom.confirm,
+            refute=symptom.refute,
+        ),
+    )
+
+
+def read_starts(evidence: Evidence, catalog: Catalog, start: int | None = None) -> tuple[list[Start], list[Start]]:
+    """Every start of the evidence, and those that the answer is about."""
+    starts = startup_log.read(evidence, catalog)
+    if start is not None:
+        if not 1 <= start <= len(starts):
+            raise InputError(f"--start {start}: the text holds {len(starts)} starts; choose one of them")
+        return starts, [starts[start - 1]]
+    last = {s.file: s for s in starts}
+    return starts, list(last.values())
