@@ -41,6 +41,7 @@ html_sidebars = {
     "releases": [],
     "planning": [],
     "peers": [],
+    "measurements": [],
     "runbooks/*": ["sidebar-nav-bs"],
     "symptoms/*": ["sidebar-nav-bs"],
     "rules/*": ["sidebar-nav-bs"],

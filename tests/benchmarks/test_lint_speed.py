@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
 from pathlib import Path
 
 import pytest
+from figures import Figures
 from test_diagnose_speed import CASES, ROUNDS, seconds
 
 pytestmark = pytest.mark.benchmark
 
 
-def test_judging_a_script_takes_less_than_importing_papermill(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_judging_a_script_takes_less_than_importing_papermill(tmp_path: Path, figures: Figures) -> None:
     """`lint` of a 60-line script takes less wall clock than `python -c "import papermill"`: median of five rounds."""
     lines = (CASES / "copied-launch-script" / "launch.sh").read_text("utf-8").splitlines()
     script = tmp_path / "launch.sh"
@@ -25,7 +23,4 @@ def test_judging_a_script_takes_less_than_importing_papermill(
 
     ratios = [seconds(command, *arguments) / seconds(sys.executable, "-c", "import papermill") for _ in range(ROUNDS)]
 
-    with capsys.disabled():
-        each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-        print(f"\nlint / import papermill: median {statistics.median(ratios):.2f} of {each}")
-    assert statistics.median(ratios) < 1.0
+    figures.note("`lint` of a 60-line script / `import papermill`, whole processes, wall clock", ratios, at_most=1.0)

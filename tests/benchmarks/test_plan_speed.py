@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from figures import Figures
 from test_diagnose_speed import ROUNDS, seconds
 
 from vllm_runbooks import specs
@@ -46,7 +46,7 @@ def asked() -> Iterator[tuple[str, dict[str, Any], str, dict[str, Any]]]:
         yield MODELS[number % 4], options, RELEASES[number // 4 % 4], CARDS[number % 3]
 
 
-def test_a_hundred_thousand_budgets_take_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hundred_thousand_budgets_take_a_minute(figures: Figures) -> None:
     """Settings, terms, blocks and the longest context of starts that all differ: 0.6 ms each, median of five rounds."""
     shelf = specs.load(spec_files.compile_specs)
     models = {name: subject(name, shelf.file(name).config) for name in MODELS}
@@ -64,12 +64,10 @@ def test_a_hundred_thousand_budgets_take_a_minute(capsys: pytest.CaptureFixture[
 
     rounds = [once() for _ in range(ROUNDS)]
 
-    with capsys.disabled():
-        print(f"\nms a budget: median {statistics.median(rounds):.3f} of {', '.join(f'{r:.3f}' for r in rounds)}")
-    assert statistics.median(rounds) < LIMIT_MS
+    figures.note("a budget with all its settings, ms of processor time", rounds, at_most=LIMIT_MS, form=".3f")
 
 
-def test_a_plan_of_eight_cards_takes_less_than_importing_papermill(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_of_eight_cards_takes_less_than_importing_papermill(figures: Figures) -> None:
     """`plan --find context` with all layouts of eight cards takes less wall clock than `import papermill`."""
     command = str(Path(sys.executable).with_name("vllm-runbooks"))
     arguments = ("plan", "zai-org/AutoGLM-Phone-9B", "--vllm", "0.16.0", "--gpus", "8xRTX3090", "--find", "context")
@@ -78,7 +76,5 @@ def test_a_plan_of_eight_cards_takes_less_than_importing_papermill(capsys: pytes
 
     ratios = [seconds(command, *arguments) / seconds(sys.executable, "-c", "import papermill") for _ in range(ROUNDS)]
 
-    with capsys.disabled():
-        each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-        print(f"\nplan / import papermill: median {statistics.median(ratios):.2f} of {each}")
-    assert statistics.median(ratios) < 1.0
+    what = "`plan --find context` with every layout of eight cards / `import papermill`, whole processes, wall clock"
+    figures.note(what, ratios, at_most=1.0)

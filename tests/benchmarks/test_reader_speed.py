@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import statistics
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from figures import Figures
 
 from vllm_runbooks import catalog, scan, session, startup_log
 from vllm_runbooks.records import Document, Evidence
@@ -79,9 +79,7 @@ def seconds(function: Callable[[], object]) -> float:
     return time.process_time() - begun
 
 
-def test_the_reader_is_ten_times_as_fast_as_a_search_for_each_pattern_and_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_reader_is_ten_times_as_fast_as_a_search_for_each_pattern_and_line(figures: Figures) -> None:
     """Reading with the whole catalog costs at most a tenth of one `re.search` per pattern and line."""
     shelf = session.load_catalog()
     searches = [re.compile(scan.expand(pattern), re.ASCII).search for pattern in shelf.patterns.patterns]
@@ -101,16 +99,12 @@ def test_the_reader_is_ten_times_as_fast_as_a_search_for_each_pattern_and_line(
         by_naive = seconds(naive) / sum(len(line) + 1 for line in part)
         ratios.append(by_naive / (seconds(read) / len(text)))
 
-    with capsys.disabled():
-        speed = len(text) / seconds(read) / 1e6
-        print(f"\n{len(searches)} patterns, {naive() / len(part):.2f} hits a line: reader {speed:.1f} MB/s")
-        print(
-            f"naive / reader: median {statistics.median(ratios):.1f} of {', '.join(f'{ratio:.1f}' for ratio in ratios)}"
-        )
-    assert statistics.median(ratios) >= 10
+    figures.note("the reader's speed, MB a second of processor time", len(text) / seconds(read) / 1e6, form=".1f")
+    what = f"one `re.search` for each of {len(searches)} patterns and each line / the reader, processor time"
+    figures.note(f"{what}; {naive() / len(part):.2f} hits a line", ratios, at_least=10, form=".1f")
 
 
-def test_the_number_of_patterns_hardly_matters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_number_of_patterns_hardly_matters(figures: Figures) -> None:
     """Four hundred patterns cost at most a quarter more than fifty, where the same ones match."""
     shelf = session.load_catalog()
     text = chatter(20_000)
@@ -130,9 +124,7 @@ def test_the_number_of_patterns_hardly_matters(capsys: pytest.CaptureFixture[str
     few, many = reader(50), reader(400)
     ratios = [seconds(many) / seconds(few) for _ in range(ROUNDS)]
 
-    with capsys.disabled():
-        print(f"\n400 patterns / 50: median {statistics.median(ratios):.2f} of {', '.join(f'{r:.2f}' for r in ratios)}")
-    assert statistics.median(ratios) <= 1.25
+    figures.note("reading with 400 patterns / with 50, processor time", ratios, at_most=1.25)
 
 
 class Run(NamedTuple):
@@ -178,41 +170,34 @@ FULL = pytest.mark.full
 
 
 @pytest.mark.parametrize("sizes", [(1, 8, 64), pytest.param((1, 32, 1024), marks=FULL)], ids=["64 MiB", "1 GiB"])
-def test_cost_is_linear_and_memory_bounded(
-    sizes: tuple[int, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cost_is_linear_and_memory_bounded(sizes: tuple[int, ...], tmp_path: Path, figures: Figures) -> None:
     """A MiB more costs the same at every size; the whole process stays below 200 MB; the end of the log is found."""
     log = tmp_path / "a.log"
     write(log, 4096)
     base = min(diagnosed(log).cpu_seconds for _ in range(3))
-    rates, told = [], []
+    rates = []
     for size in sizes:
         write(log, size * MIB)
         run = min((diagnosed(log) for _ in range(3 if size < 100 else 1)), key=lambda run: run.cpu_seconds)
         rates.append((run.cpu_seconds - base) / size)
-        told.append(f"{size} MiB: {run.cpu_seconds:.2f} s, {run.resident_mib:.0f} MiB resident")
         cause = run.answer["root_cause"]
         assert isinstance(cause, dict)
         assert (run.answer["outcome"], cause["class"]) == ("failed", "storage.disk_full")
-        assert run.resident_mib < 200
-
-    with capsys.disabled():
-        print(f"\n{'; '.join(told)}; {', '.join(f'{1000 * rate:.0f}' for rate in rates)} ms a MiB")
-    assert max(rates[1:]) <= 1.5 * min(rates[1:])
+        figures.note(
+            f"a log of {size} MiB, MiB resident in the whole process", run.resident_mib, at_most=200, form=".0f"
+        )
+    grown = max(rates[1:]) / min(rates[1:])
+    figures.note(f"processor time of a MiB, largest / least, {sizes[1]} and {sizes[2]} MiB", grown, at_most=1.5)
 
 
 @pytest.mark.parametrize("size", [24, pytest.param(200, marks=FULL)])
 @pytest.mark.parametrize("separator", [" ", "\r", ""], ids=["blanks", "returns", "glued"])
-def test_a_file_without_a_newline_is_read(
-    size: int, separator: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_without_a_newline_is_read(size: int, separator: str, tmp_path: Path, figures: Figures) -> None:
     """Of any length in bounded memory, and its end is found all the same."""
     log = tmp_path / "a.log"
     write(log, size * MIB, separator=separator)
     run = diagnosed(log)
 
-    with capsys.disabled():
-        told = f"{run.cpu_seconds:.1f} s, {run.resident_mib:.0f} MiB resident"
-        print(f"\n{size} MiB without a newline ({separator!r}): {told}")
-    assert run.resident_mib < 200
+    what = f"{size} MiB without a newline, parted by {separator!r}: MiB resident in the whole process"
+    figures.note(what, run.resident_mib, at_most=200, form=".0f")
     assert run.answer["outcome"] == "failed"

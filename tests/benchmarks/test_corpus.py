@@ -1,0 +1,31 @@
+"""Diagnoses of logs that are kept beside the project, scored as their labels say, where they are at hand."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from figures import Figures
+
+pytestmark = pytest.mark.benchmark
+
+SCORE = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "score"
+PROMISES = {"exact": 0.95, "group": 0.98, "unknown": 0.9, "facts": 0.97}
+
+
+@pytest.mark.skipif(not SCORE.exists(), reason="the labelled logs are not at hand")
+def test_labelled_logs_are_diagnosed(figures: Figures) -> None:
+    """Classes, groups and facts of the labelled logs; no healthy one gets a cause."""
+    command = [sys.executable, str(SCORE), "--", sys.executable, "-m", "vllm_runbooks", "diagnose", "--format", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
+    shares = {name: float(value) for name, value in re.findall(r"(\w+)=([\d.]+)", done.stdout)}
+
+    assert shares, done.stderr[-2000:]
+    for name, least in PROMISES.items():
+        figures.note(f"labelled logs: {name}", shares[name], at_least=least, form=".3f")
+    figures.note("labelled logs: version", shares["version"], form=".3f")
+    figures.note("labelled logs: a cause where there is none", shares["false_alarm"], at_most=0, form=".3f")
+    figures.note("labelled logs: crashes", shares["crashes"], at_most=0, form=".0f")

@@ -1,0 +1,32 @@
+"""Starts that printed their memory, against their plans, as figures."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from figures import Figures
+
+import measured
+
+pytestmark = pytest.mark.benchmark
+
+
+def _within(offs: list[measured.Off], share: float) -> float:
+    return sum(abs(off.error) <= share for off in offs) / len(offs)
+
+
+def test_plans_are_near_what_starts_printed(figures: Figures) -> None:
+    """Weights within 1 % on nine starts of ten, the cache within 5 %, what a printed cache holds within 2 %."""
+    weights, caches, counts = measured.weights(), measured.caches(), measured.counts()
+
+    figures.note(
+        f"weights within 1 % of what {len(weights)} starts printed", _within(weights, 0.01), at_least=0.9, form=".1%"
+    )
+    figures.note("the median error of them", statistics.median(abs(off.error) for off in weights), form=".2%")
+    figures.note(
+        f"the KV cache's GiB within 5 % on {len(caches)} starts", _within(caches, 0.05), at_least=0.9, form=".1%"
+    )
+    figures.note("the median error of them", statistics.median(abs(off.error) for off in caches), form=".2%")
+    what = f"tokens, blocks and requests in the printed memory within 2 %, {len(counts)} figures"
+    figures.note(what, _within(counts, 0.02), at_least=1, form=".1%")

@@ -1,0 +1,334 @@
+"""Break the core on purpose and see whether its tests notice.
+
+python tests/mutants.py --sample 500 --jobs 2 -o results.jsonl     tries a seeded sample, goes on where it stopped
+python tests/mutants.py --report results.jsonl                     the score by module, and each survivor's difference
+
+Places are drawn evenly over all places of the core that an operator of cosmic-ray can change, and one of the changes at
+each. A mutant is killed when one of its module's own tests fails or runs five times as long as it should. Left out is
+what does not run: annotations, and caches that only save time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+SEED = 20261120
+PACKAGE = Path("lib/vllm_runbooks")
+_CORE = "the core starts in milliseconds and runs in a browser"
+_CACHES = {"cache", "lru_cache", "cached_property"}
+_PAGE = ROOT / "docs" / "measurements.md"
+_BEGIN, _END = "<!-- mutants: written by tests/mutants.py --docs -->", "<!-- end of mutants -->"
+_PATIENCE = 5
+"""How many times as long as unchanged code a mutant's tests may take."""
+
+TESTS: Mapping[str, Sequence[str]] = {
+    "answer": ("answer", "policies", "actual", "calibration", "golden"),
+    "arguments": ("arguments", "json_keys", "conditions", "option_rules", "benchmarks/test_against_parsers"),
+    "catalog": ("catalog", "answer", "authoring", "schemas"),
+    "claims": ("claims", "traps"),
+    "commands": ("commands", "policies", "golden"),
+    "deployment": ("deployment", "fleet", "lint", "policies"),
+    "diagnosis": ("diagnosis", "conditions", "golden", "symptoms"),
+    "display": ("plan_views", "pictures"),
+    "documents": ("documents", "deployment", "environment_rules", "traps", "specs"),
+    "errors": ("cli", "catalog"),
+    "evidence": ("evidence", "follow", "startup_log"),
+    "excerpt": ("deployment", "documents", "shell"),
+    "files": ("files",),
+    "issue_views": ("lint", "fleet"),
+    "lint": ("lint", "rules", "meaning", "option_rules", "environment_rules", "traps"),
+    "markup": ("pictures", "plan_views", "site"),
+    "options": ("options", "releases", "site_options", "arguments"),
+    "pictures": ("pictures", "render"),
+    "plan_records": ("plan_views", "plan_evidence", "plan_command"),
+    "plan_views": ("plan_views", "plan_command", "plan_evidence"),
+    "planning": (
+        "shape", "weights", "kv_layers", "kv_cache", "encoder_profile", "settings", "costs", "budget", "layouts",
+        "inverse", "overrides", "actual", "calibration", "adapters", "drafts", "benchmarks/test_kv_against_vllm",
+    ),
+    "plans": ("plan_command", "plan_views", "plan_evidence", "fleet", "overrides"),
+    "printed": ("printed", "redact"),
+    "proxy": ("proxy", "fleet"),
+    "records": ("catalog", "schemas", "diagnosis", "evidence", "lint"),
+    "redact": ("redact", "secrets"),
+    "render": ("render", "golden", "lint", "actual", "policies"),
+    "scan": ("scan", "symptoms"),
+    "secret_places": ("redact", "secrets"),
+    "shell": ("shell", "deployment", "rules", "benchmarks/test_shell_against_bash"),
+    "sites": ("sites", "release_sites"),
+    "specs": ("specs", "meaning", "plan_command", "layouts"),
+    "startup_log": ("launch", "log_lines", "startup_log", "notebook_tracebacks", "golden"),
+    "support": ("meaning", "layouts"),
+}  # fmt: skip
+"""Which tests are a module's own: files `tests/test_<name>.py`, the quickest to notice first."""
+
+
+class Place(NamedTuple):
+    """A place that operators can change."""
+
+    module: str
+    """Below the package, with slashes."""
+    start: tuple[int, int]
+    end: tuple[int, int]
+
+
+class Change(NamedTuple):
+    """One of the changes at a place, as cosmic-ray counts them."""
+
+    operator: str
+    arguments: tuple[tuple[str, Any], ...]
+    occurrence: int
+
+
+def core() -> list[Path]:
+    """The core's modules, as the import contracts name them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    (contract,) = (each for each in project["tool"]["importlinter"]["contracts"] if each["name"] == _CORE)
+    found: list[Path] = []
+    for name in contract["source_modules"]:
+        place = ROOT / "lib" / name.replace(".", "/")
+        found += sorted(place.glob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+    return found
+
+
+def idle(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Spans that never run, or whose absence no test of behaviour can see."""
+    spans = []
+    for node in ast.walk(ast.parse(source)):
+        parts: list[ast.expr | None] = []
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            parts.append(node.returns)
+            parts += [each for each in node.decorator_list if _CACHES & _names(each)]
+        elif isinstance(node, (ast.arg, ast.AnnAssign)):
+            parts.append(node.annotation)
+        for part in parts:
+            if part is not None and part.end_lineno is not None and part.end_col_offset is not None:
+                # A decorator's own span begins behind its "@".
+                begin = (part.lineno, max(part.col_offset - 1, 0))
+                spans.append((begin, (part.end_lineno, part.end_col_offset + 1)))
+    return spans
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def places() -> dict[Place, list[Change]]:
+    """All places of the core with the changes that each allows."""
+    from cosmic_ray.ast import ast_nodes, get_ast
+    from cosmic_ray.plugins import get_operator, operator_names
+
+    found: dict[Place, list[Change]] = defaultdict(list)
+    for path in core():
+        source = path.read_text("utf-8")
+        module, spans = path.relative_to(ROOT / PACKAGE).as_posix(), idle(source)
+        nodes = list(ast_nodes(get_ast(source)))
+        for name in sorted(operator_names()):
+            kind = get_operator(name)
+            if kind.arguments() or name.endswith("/NoOp"):
+                continue
+            operator = kind()
+            positions = [position for node in nodes for position in operator.mutation_positions(node)]
+            for occurrence, (start, end) in enumerate(positions):
+                if not any(begin <= start and end <= stop for begin, stop in spans):
+                    found[Place(module, tuple(start), tuple(end))].append(Change(name, (), occurrence))
+    return dict(found)
+
+
+def drawn(count: int) -> list[tuple[Place, Change]]:
+    """A seeded sample: places evenly, then one change at each."""
+    every = places()
+    chance = random.Random(SEED)  # noqa: S311 - repeatable, not secret
+    chosen = chance.sample(sorted(every), min(count, len(every)))
+    return [(place, chance.choice(every[place])) for place in chosen]
+
+
+def mutated(source: str, change: Change) -> str:
+    """The source with the change; itself where the operator made none."""
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.plugins import get_operator
+
+    return mutate_code(source, get_operator(change.operator)(**dict(change.arguments)), change.occurrence) or source
+
+
+def tests_of(module: str, root: Path) -> list[str]:
+    """Files of tests for a module; those of its own name first."""
+    room, _, inner = module.removesuffix(".py").partition("/")
+    names = sorted(TESTS[room], key=lambda name: name != inner)
+    files = [f"tests/{name if '/' in name else f'test_{name}'}.py" for name in names]
+    return [file for file in files if (root / file).exists()]
+
+
+class Bench:
+    """A copy of the project in which one mutant at a time is tried."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT, capture_output=True, check=True,
+        )  # fmt: skip
+        for name in listed.stdout.decode().split("\0"):
+            if name and (ROOT / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, folder / name)
+        if (ROOT.parent / "shared").is_dir():
+            with suppress(FileExistsError):
+                (folder.parent / "shared").symlink_to(ROOT.parent / "shared")
+        self.written = time.time_ns()
+        self.usual: dict[tuple[str, ...], float] = {}
+
+    def _write(self, path: Path, text: str) -> None:
+        path.write_text(text, "utf-8")
+        # Compiled code is told from stale by whole seconds: each writing gets a second of its own.
+        self.written += 2 * 10**9
+        os.utime(path, ns=(self.written, self.written))
+
+    def _passes(self, files: Sequence[str], limit: float) -> bool:
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-W", "ignore", *files]
+        known = {**os.environ, "PYTHONPATH": str(self.root / "lib")}
+        with subprocess.Popen(
+            command, cwd=self.root, env=known, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as ran:  # fmt: skip
+            try:
+                return ran.wait(limit) == 0
+            except subprocess.TimeoutExpired:
+                os.killpg(ran.pid, 9)
+                return False
+
+    def is_killed(self, place: Place, change: Change) -> tuple[bool | None, str]:
+        """Whether a test notices, and the difference; None: the change leaves the same code."""
+        path = self.root / PACKAGE / place.module
+        source = path.read_text("utf-8")
+        changed = mutated(source, change)
+        shown = difflib.unified_diff(source.splitlines(), changed.splitlines(), lineterm="", n=0)
+        difference = "\n".join(line for line in shown if not line.startswith(("---", "+++")))
+        try:
+            if ast.dump(ast.parse(source)) == ast.dump(ast.parse(changed)):
+                return None, difference
+        except SyntaxError:
+            return None, difference
+        files = tuple(tests_of(place.module, self.root))
+        if files not in self.usual:
+            begun = time.monotonic()
+            if not self._passes(files, 600):
+                raise SystemExit(f"the unchanged code fails its own tests: {' '.join(files)}")
+            self.usual[files] = time.monotonic() - begun
+        self._write(path, changed)
+        try:
+            return not self._passes(files, _PATIENCE * self.usual[files] + 10), difference
+        finally:
+            self._write(path, source)
+
+
+def run(sample: int, jobs: int, out: Path) -> None:
+    """Try a sample, a line of JSON for each mutant; what the file holds already is not tried again."""
+    done = {(r["module"], tuple(r["start"]), r["operator"], r["occurrence"]) for r in _results(out)}
+    work = [
+        (place, change) for place, change in drawn(sample)
+        if (place.module, place.start, change.operator, change.occurrence) not in done
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        benches: SimpleQueue[Bench] = SimpleQueue()
+        for number in range(jobs):
+            place = Path(folder) / str(number) / "project"
+            place.mkdir(parents=True)
+            benches.put(Bench(place))
+
+        def one(item: tuple[Place, Change]) -> None:
+            place, change = item
+            bench = benches.get()
+            try:
+                killed, difference = bench.is_killed(place, change)
+            finally:
+                benches.put(bench)
+            line = {
+                "module": place.module, "start": place.start, "operator": change.operator,
+                "occurrence": change.occurrence, "killed": killed, "difference": difference,
+            }  # fmt: skip
+            with out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+
+        with ThreadPoolExecutor(jobs) as pool:
+            for _ in pool.map(one, work):
+                pass
+
+
+def _results(path: Path) -> Iterator[dict[str, Any]]:
+    if path.exists():
+        for line in path.read_text("utf-8").splitlines():
+            yield json.loads(line)
+
+
+def _room(module: str) -> str:
+    return module.removesuffix(".py").partition("/")[0]
+
+
+def table(path: Path) -> str:
+    """The score of each room, as a table in Markdown."""
+    every = [result for result in _results(path) if result["killed"] is not None]
+    tried, killed = Counter[str](), Counter[str]()
+    for result in every:
+        for room in (_room(result["module"]), "all"):
+            tried[room] += 1
+            killed[room] += result["killed"]
+    rows = (f"| {room} | {tried[room]} | {killed[room]} | {killed[room] / tried[room]:.1%} |" for room in sorted(tried))
+    return "\n".join(("| room | mutants | killed | share |", "|---|---|---|---|", *rows))
+
+
+def survivors(path: Path) -> str:
+    """The changes that no test noticed."""
+    return "\n\n".join(
+        f"{result['module']}:{result['start'][0]} {result['operator'].rpartition('/')[2]}\n{result['difference']}"
+        for result in _results(path)
+        if result["killed"] is False
+    )
+
+
+def write_page(path: Path) -> None:
+    """Write the table into the page of measurements."""
+    made = f"{_BEGIN}\n\n{table(path)}\n\n{_END}"
+    text = re.sub(f"{_BEGIN}.*{_END}", lambda _: made, _PAGE.read_text("utf-8"), flags=re.DOTALL)
+    _PAGE.write_text(text, "utf-8")
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sample", type=int, default=500, help="how many mutants")
+    parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
+    parser.add_argument("-o", "--out", type=Path, default=Path("mutants.jsonl"), help="file of the results")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="print what a file of results holds, and end")
+    parser.add_argument("--docs", action="store_true", help="write the score into docs/measurements.md")
+    asked = parser.parse_args()
+    if asked.report is None:
+        run(asked.sample, asked.jobs, asked.out)
+    found = asked.report or asked.out
+    print(f"{table(found)}\n\n{survivors(found)}")
+    if asked.docs:
+        write_page(found)
+
+
+if __name__ == "__main__":
+    main()
