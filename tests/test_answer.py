@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import session
-from vllm_runbooks.answer import answer, judge, remedies, several_logs
+from vllm_runbooks import session, verdicts
+from vllm_runbooks.answer import answer, remedies, several_logs
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import (
@@ -329,7 +329,7 @@ def case(**expect: Any) -> Case:
 )
 def test_the_verdict_on_any_text(text: str, verdict: Verdict, reason: str) -> None:
     """Pass is nothing wrong."""
-    found = judge(diagnose(text), None)
+    found = verdicts.judge(diagnose(text), None)
 
     assert (found.verdict, found.reason[: len(reason)]) == (verdict, reason)
 
@@ -353,7 +353,7 @@ def test_the_verdict_on_a_case_is_whether_the_answer_is_the_expected_one(
 ) -> None:
     """Only what the case names is compared."""
     line = "ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use"
-    found = judge(diagnose(f"{PORT}\n{line}\n"), case(**expect))
+    found = verdicts.judge(diagnose(f"{PORT}\n{line}\n"), case(**expect))
 
     assert found.verdict is (Verdict.FAIL if difference else Verdict.PASS)
     assert found.reason == (difference or "as expected: failed, port.in_use")
@@ -362,5 +362,5 @@ def test_the_verdict_on_a_case_is_whether_the_answer_is_the_expected_one(
 
 def test_a_healthy_case_passes_without_a_cause() -> None:
     """The reason says so."""
-    assert judge(diagnose(READY), case(class_="ok")).reason == "as expected: ready, no root cause"
-    assert judge(diagnose(READY), case(captures={"a": "b"})).reason == "capture a: expected b, got None"
+    assert verdicts.judge(diagnose(READY), case(class_="ok")).reason == "as expected: ready, no root cause"
+    assert verdicts.judge(diagnose(READY), case(captures={"a": "b"})).reason == "capture a: expected b, got None"

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_runbooks import answer, authoring, catalog, claims, render, session, sites
+from vllm_runbooks import authoring, catalog, claims, comparison, render, session, sites, verdicts
+from vllm_runbooks.claims import expressions
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.records import (
@@ -65,8 +66,8 @@ def test_expressions_are_computed(expression: str, value: Any) -> None:
     """Arithmetic, comparisons in a row, logic that stops where it is decided, and names of one start or another."""
     names = lookup(total=80.0, total2=60.0, word="fp8", eager=True)
 
-    assert claims.faults(expression) == []
-    assert claims.compute(expression, names) == value
+    assert expressions.faults(expression) == []
+    assert expressions.compute(expression, names) == value
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_expressions_are_computed(expression: str, value: Any) -> None:
 def test_what_cannot_be_known_is_said(expression: str, said: str) -> None:
     """A missing name is named; words and numbers are not mixed."""
     with pytest.raises(LookupError, match=r"not in this log|cannot be computed") as caught:
-        claims.compute(expression, lookup(total=80.0, word="fp8"))
+        expressions.compute(expression, lookup(total=80.0, word="fp8"))
 
     assert said in str(caught.value)
 
@@ -99,25 +100,27 @@ def test_what_cannot_be_known_is_said(expression: str, said: str) -> None:
 )  # fmt: skip
 def test_nothing_but_arithmetic_is_computed(expression: str) -> None:
     """No call, no attribute but a start's, no power: an authored file computes, it does not run."""
-    (fault,) = claims.faults(expression)
+    (fault,) = expressions.faults(expression)
 
     assert fault.startswith(("holds", "is no expression"))
     with pytest.raises(LookupError):
-        claims.compute(expression, lookup(total=1))
+        expressions.compute(expression, lookup(total=1))
 
 
 def test_an_expression_has_a_length() -> None:
     """What is longer is computed in parts."""
-    assert claims.faults("1 + " * 200 + "1") == ["is longer than 300 characters; compute a part of it under figures"]
+    assert expressions.faults("1 + " * 200 + "1") == [
+        "is longer than 300 characters; compute a part of it under figures"
+    ]
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(max_size=120) | st.text("()+-*/.<>= andornotstart123'\"xy", max_size=120))
 def test_any_text_is_judged_without_a_crash(text: str) -> None:
     """It is an expression, or it is named as none."""
-    if not claims.faults(text):
+    if not expressions.faults(text):
         try:
-            claims.compute(text, lookup(x=1.0, y="z"))
+            expressions.compute(text, lookup(x=1.0, y="z"))
         except LookupError:
             return
 
@@ -299,7 +302,7 @@ def test_a_case_fails_by_a_claim_that_comes_out_otherwise() -> None:
     case = Case("mine", "t", "s", ["a.log"], Expectation(claims=["a", "b", "c"]))
     result = judged(start(facts=Facts(weights_gib=48.5)))
     found = session.diagnose(session.paste("words"))
-    judgement = answer.judge(found, case, [replace(result, id="a"), replace(result, id="c", expected=Truth.WRONG)])
+    judgement = verdicts.judge(found, case, [replace(result, id="a"), replace(result, id="c", expected=Truth.WRONG)])
 
     assert judgement.verdict is Verdict.FAIL
     assert judgement.reason == "claim a: expected right, got wrong; claim b: not judged"
@@ -607,11 +610,11 @@ def test_a_recorded_question_is_answered_as_expected(tmp_path: Path) -> None:
     assert evidence.case is not None
     assert evidence.case.plan is not None
     found = session.planned(evidence.case.plan)
-    judgement = claims.judge_plan(found, evidence.case, session.judge_claims(evidence))
+    judgement = verdicts.judge_plan(found, evidence.case, session.judge_claims(evidence))
 
     assert isinstance(found, Layouts)
     assert (judgement.verdict, judgement.reason, judgement.case) == (Verdict.PASS, "as expected: it fits", "mine")
-    assert claims.judge_plan(found, None).verdict is Verdict.PASS
+    assert verdicts.judge_plan(found, None).verdict is Verdict.PASS
     with pytest.raises(InputError, match="is a recorded question and holds no log; vllm-runbooks plan"):
         session.diagnose(evidence)
 
@@ -623,7 +626,7 @@ def test_a_question_that_is_answered_otherwise_fails_with_both_answers(tmp_path:
     assert case is not None
     assert case.plan is not None
     assert case.expect.best == BestLayout(tp=2)
-    judgement = claims.judge_plan(session.planned(case.plan), case)
+    judgement = verdicts.judge_plan(session.planned(case.plan), case)
 
     assert judgement.verdict is Verdict.FAIL
     assert judgement.reason == (
@@ -639,9 +642,9 @@ def test_a_plan_of_ones_own_passes_where_it_fits() -> None:
         PlanAsked("zai-org/AutoGLM-Phone-9B", "RTX3060-12GB", "0.16.0", tp=1, options={"max_model_len": 4096})
     )
 
-    assert claims.judge_plan(session.planned(QUESTION), None).reason == "it fits"
-    assert claims.judge_plan(small, None).verdict is Verdict.FAIL
-    assert claims.judge_plan(large, None).reason.startswith("it does not fit; ")
+    assert verdicts.judge_plan(session.planned(QUESTION), None).reason == "it fits"
+    assert verdicts.judge_plan(small, None).verdict is Verdict.FAIL
+    assert verdicts.judge_plan(large, None).reason.startswith("it does not fit; ")
 
 
 @pytest.mark.parametrize(
@@ -670,7 +673,7 @@ def sample(rate: float, running: int | None, line: int = 1) -> Throughput:
 
 def test_a_steady_line_was_busy_from_its_beginning_to_its_end() -> None:
     """The first busy line, and one in which the last request ended, cover idle time."""
-    assert claims.steady([sample(1, 1), sample(9, 1), sample(5, 0), sample(4, 1), sample(9, None)]) == [
+    assert comparison.steady([sample(1, 1), sample(9, 1), sample(5, 0), sample(4, 1), sample(9, None)]) == [
         False, True, False, False, False,
     ]  # fmt: skip
 
@@ -688,7 +691,7 @@ def full(number: int, **facts: Any) -> Start:
 
 
 def spoken(*starts: Start) -> dict[str, tuple[bool | None, str]]:
-    return {c.figure: (c.may, c.why) for c in claims.comparable(starts)}
+    return {c.figure: (c.may, c.why) for c in comparison.comparable(starts)}
 
 
 def test_like_starts_may_be_compared_in_everything() -> None:
@@ -697,7 +700,7 @@ def test_like_starts_may_be_compared_in_everything() -> None:
 
     assert [may for may, _ in found.values()] == [True] * 5
     assert found["generation in tokens/s"][1] == "starts 1 and 2 differ in seed alone"
-    assert claims.comparable([full(1)]) == []
+    assert comparison.comparable([full(1)]) == []
     assert spoken(full(1), full(1))["generation in tokens/s"][1] == "starts 1 and 2 differ in nothing alone"
 
 

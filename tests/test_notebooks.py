@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import claims, notebook, session
+from vllm_runbooks import notebook, session, verdicts
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNBOOKS = sorted((ROOT / "runbooks").glob("*.ipynb"))
@@ -118,7 +118,7 @@ def test_recorded_cases_are_answered_as_expected(folder: Path) -> None:
     evidence = session.load(str(folder))
     if evidence.case and evidence.case.plan:
         planned = session.planned(evidence.case.plan)
-        judgement = claims.judge_plan(planned, evidence.case, session.judge_claims(evidence))
+        judgement = verdicts.judge_plan(planned, evidence.case, session.judge_claims(evidence))
     else:
         judgement = session.judge(session.diagnose(evidence), evidence)
 

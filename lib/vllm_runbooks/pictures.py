@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby
 
-from vllm_runbooks.claims import steady
+from vllm_runbooks.comparison import steady
 from vllm_runbooks.plan_records import Plan, PlannedRank, PlannedTerm
 from vllm_runbooks.records import ComparedTerm, Phase, Start
 

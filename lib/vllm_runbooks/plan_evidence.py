@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks import checking, claims, planner, plans, session
+from vllm_runbooks import checking, planner, plans, session, verdicts
 from vllm_runbooks import options as releases
 from vllm_runbooks.deployment.confirmation import Confirmation
 from vllm_runbooks.display import Shown
@@ -84,8 +84,8 @@ def judge(asked: Request, found: Layouts | str, evidence: Evidence) -> Judgement
         return Judgement(Verdict.FAIL, f"not planned: {found}", None, None, None, ())
     case = evidence.case
     if case is None or case.plan is None or not _is_recorded(asked, session.question(case.plan)):
-        return claims.judge_plan(found, None)
-    return claims.judge_plan(found, case, session.judge_claims(evidence))
+        return verdicts.judge_plan(found, None)
+    return verdicts.judge_plan(found, case, session.judge_claims(evidence))
 
 
 def _is_recorded(asked: Request, recorded: Request) -> bool:

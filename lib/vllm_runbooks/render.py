@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from vllm_runbooks import claims as _claims
-from vllm_runbooks import pictures
+from vllm_runbooks import comparison, pictures
 from vllm_runbooks.diagnosis import value_of
 from vllm_runbooks.display import SCHEMA, Shown, visible
 from vllm_runbooks.records import (
@@ -588,7 +587,7 @@ def settings(starts: Sequence[Start]) -> Shown:
     """The settings in which starts differ, a column each, as printed."""
     rows = [
         [name, *("" if value is None else _setting(value) for value in values)]
-        for name, values in _claims.differing(starts).items()
+        for name, values in comparison.differing(starts).items()
         if name != "model_tag"  # the model once more
     ]
     if not rows:
@@ -670,7 +669,7 @@ def throughputs(starts: Sequence[Start]) -> Shown:
     rows = []
     for number, start in enumerate(starts, 1):
         rates = [sample.generation_tokens_per_s for sample in start.throughput]
-        kept = [r for r, is_steady in zip(rates, _claims.steady(start.throughput), strict=True) if is_steady]
+        kept = [r for r, is_steady in zip(rates, comparison.steady(start.throughput), strict=True) if is_steady]
         span = f"{min(kept):g} to {max(kept):g}" if kept else "unknown"
         best = f"{max(rates):g}" if rates else ""
         rows.append([pictures.label(start, number), str(len(rates)), str(len(kept)), span if rates else "", best])
@@ -685,7 +684,7 @@ def throughputs(starts: Sequence[Start]) -> Shown:
 
 def comparable(starts: Sequence[Start]) -> Shown:
     """Which figures of these starts may be compared, and why the others may not."""
-    found = _claims.comparable(starts)
+    found = comparison.comparable(starts)
     if not found:
         said = "There is one start, and nothing to compare it with." if starts else _NO_START
         return Shown(said, _tag("p", said))

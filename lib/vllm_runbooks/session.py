@@ -294,6 +294,6 @@ def planned(asked: PlanAsked) -> Plan | Layouts:
 
 def judge(found: Answer, evidence: Evidence) -> Judgement:
     """The verdict on an answer: against the evidence's case and its claims, else on whether anything is wrong."""
-    from vllm_runbooks import answer as _answer
+    from vllm_runbooks import verdicts
 
-    return _answer.judge(found, evidence.case, judge_claims(evidence))
+    return verdicts.judge(found, evidence.case, judge_claims(evidence))

@@ -1,4 +1,4 @@
-"""Evidence to the whole answer: starts read and diagnosed, remedies with their checks, and the verdict on a case."""
+"""Evidence to the whole answer: starts read and diagnosed, remedies with their checks, memory beside its plan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from vllm_runbooks.answer import remedies, several_logs
 from vllm_runbooks.answer.memory import Memory
 from vllm_runbooks.answer.remedies import STEPS
 from vllm_runbooks.answer.several_logs import Told
-from vllm_runbooks.answer.verdict import judge
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.diagnosis import diagnose, fill
 from vllm_runbooks.errors import InputError
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.lint import Knowledge
     from vllm_runbooks.specs import Card, Specs
 
-__all__ = ["STEPS", "answer", "follow", "judge", "read_starts"]
+__all__ = ["STEPS", "answer", "follow", "read_starts"]
 
 
 def answer(

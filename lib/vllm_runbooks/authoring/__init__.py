@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks import catalog, claims, evidence, scan, specs, startup_log
+from vllm_runbooks import catalog, evidence, scan, specs, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.authoring import rule_files, spec_files
 from vllm_runbooks.authoring.rule_files import compile_rules, read_rule
@@ -31,6 +31,8 @@ from vllm_runbooks.authoring.yaml_files import (
     todos,
 )
 from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.claims import figures
+from vllm_runbooks.claims.expressions import Figures, faults
 from vllm_runbooks.diagnosis import PLACEHOLDER, diagnose, filled_or_plain
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.plan_records import Layouts, Plan
@@ -502,7 +504,7 @@ def _claims_problems(judged: Claims, folder: Path) -> Iterator[Problem]:
             yield (table, name), f"{name!r} is no name; write one such as two_cards, and none as start2"
         elif sum(other == name for _, other in asked) > 1:
             yield (table, name), f"{name!r} is taken; each name stands once in plans, cards and lines"
-    known = claims.figures(judged)
+    known = figures.figures(judged)
     for index, claim in enumerate(judged.claims):
         if names.index(claim.id) != index or not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+){0,8}", claim.id, re.ASCII):
             yield ("claims", index, "id"), f"{claim.id!r} is taken or no id; write small letters and dashes, once"
@@ -510,13 +512,13 @@ def _claims_problems(judged: Claims, folder: Path) -> Iterator[Problem]:
             yield ("claims", index, *location), said
 
 
-def _claim_problems(claim: Claim, files: list[str], known: claims.Figures) -> Iterator[Problem]:
+def _claim_problems(claim: Claim, files: list[str], known: Figures) -> Iterator[Problem]:
     expressions: list[tuple[Location, str]] = [
         (("figures", name), expression) for name, expression in claim.figures.items()
     ]
     expressions += [((name,), said) for name in ("right_if", "only_if") if (said := getattr(claim, name)) is not None]
     for location, expression in expressions:
-        for fault in claims.faults(expression, known):
+        for fault in faults(expression, known):
             yield location, fault
     if not claim.because:
         yield ("because",), "is empty; say with its numbers what was compared"
@@ -558,7 +560,7 @@ def _plan_problems(case: CaseFile) -> Iterator[Problem]:
     if asked is not None and expect.best is not None and {asked.tp, asked.pp, asked.dp} != {None}:
         yield ("expect", "best"), "needs a question without tp, pp and dp"
     for name in expect.per_gpu:
-        if name not in claims.PLAN_FIGURES:
+        if name not in figures.PLAN_FIGURES:
             yield ("expect", "per_gpu", name), "is no figure of a plan; see docs/claims.md"
 
 

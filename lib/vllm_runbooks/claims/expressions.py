@@ -1,0 +1,150 @@
+"""Expressions of claims: a few operators over names that are looked up; what is not known is said, never guessed."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+MAX_EXPRESSION = 300
+_OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}  # fmt: skip
+_FUNCTIONS = ("abs", "known")
+_START = "start"
+Lookup = Callable[[str, "int | str | None"], Any]
+"""Value of a name: of a start by number, of a plan, card or line by name, or (None) of none in particular; None where
+it is not known."""
+Figures = Mapping[str, frozenset[str]]
+"""By the name of a plan, card or line the figures that it has."""
+
+
+class UnknownError(Exception):
+    """A name of an expression has no value; says why."""
+
+
+def faults(expression: str, known: Figures = MappingProxyType({})) -> list[str]:
+    """Why an expression cannot be computed, in words; empty where it can."""
+    try:
+        tree = _parsed(expression)
+        list(_checked(tree, known))
+    except ValueError as error:
+        return [str(error)]
+    return []
+
+
+def _parsed(expression: str) -> ast.expr:
+    if len(expression) > MAX_EXPRESSION:
+        raise ValueError(f"is longer than {MAX_EXPRESSION} characters; compute a part of it under figures")
+    try:
+        return ast.parse(expression.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError("is no expression; write one such as 0.9 * gpu_total_gib <= initial_gib") from None
+
+
+def _checked(node: ast.expr, known: Figures) -> Iterator[ast.expr]:
+    """Every part of an expression; ValueError for one that is not among the few that are computed."""
+    yield node
+    parts: list[ast.expr]
+    match node:
+        case ast.Name() | ast.Constant(value=bool() | int() | float() | str()):
+            parts = []
+        case ast.Attribute(value=ast.Name(id=name)) if _start_number(name):
+            parts = []
+        case ast.Attribute(value=ast.Name(id=name), attr=figure) if name in known:
+            if figure not in known[name]:
+                raise ValueError(f"asks {name} for {figure}; it has {', '.join(sorted(known[name]))}")
+            parts = []
+        case ast.BoolOp(values=parts):
+            pass
+        case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
+            parts = [operand]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            parts = [left, right]
+        case ast.Compare(left=left, ops=ops, comparators=comparators) if all(type(op) in _OPERATORS for op in ops):
+            parts = [left, *comparators]
+        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _FUNCTIONS:
+            parts = [argument]
+        case _:
+            raise ValueError(
+                f"holds {ast.unparse(node)!r}; use numbers, words, names, start2.name, figures of what the file names, "
+                "+ - * /, comparisons, and, or, not, abs(…), known(…)"
+            )
+    for part in parts:
+        yield from _checked(part, known)
+
+
+def _start_number(name: str) -> int | None:
+    number = name.removeprefix(_START)
+    return int(number) if name.startswith(_START) and number.isdecimal() and number.isascii() else None
+
+
+def names(expression: str) -> list[str]:
+    """Words that an expression looks up, in their order.
+
+    Raises:
+        ValueError: it is no expression.
+    """
+    return list(dict.fromkeys(node.id for node in ast.walk(_parsed(expression)) if isinstance(node, ast.Name)))
+
+
+def compute(expression: str, lookup: Lookup, known: Figures = MappingProxyType({})) -> Any:
+    """The value of an expression.
+
+    Raises:
+        LookupError: a name in it is not known, or what is known cannot be computed with; says which.
+    """
+    try:
+        tree = _parsed(expression)
+        list(_checked(tree, known))
+        return _value(tree, lookup)
+    except UnknownError as unknown:
+        raise LookupError(str(unknown)) from None
+    except (TypeError, ValueError, ArithmeticError):
+        raise LookupError(f"{expression} cannot be computed from this log") from None
+
+
+def _value(node: ast.expr, lookup: Lookup) -> Any:
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name):
+            return _known(lookup(name, None), f"{name} is not in this log")
+        case ast.Attribute(value=ast.Name(id=of), attr=name):
+            number = _start_number(of)
+            said = f"{name} of {of} is not in this log" if number else f"{name} of {of} is not known"
+            return _known(lookup(name, number or of), said)
+        case ast.BoolOp(op=op, values=values):
+            truths = (bool(_value(value, lookup)) for value in values)
+            return all(truths) if isinstance(op, ast.And) else any(truths)
+        case ast.UnaryOp(op=op, operand=operand):
+            found = _value(operand, lookup)
+            return not found if isinstance(op, ast.Not) else -found
+        case ast.BinOp(left=left, op=op, right=right):
+            return _OPERATORS[type(op)](_value(left, lookup), _value(right, lookup))
+        case ast.Compare(left=left, ops=ops, comparators=comparators):
+            values = [_value(part, lookup) for part in (left, *comparators)]
+            pairs = zip(ops, values, values[1:], strict=False)
+            return all(_OPERATORS[type(op)](one, other) for op, one, other in pairs)
+        case ast.Call(func=ast.Name(id="known"), args=[argument]):
+            return _is_known(argument, lookup)
+        case _:  # `_checked` lets nothing else through
+            return abs(_value(cast("ast.Call", node).args[0], lookup))
+
+
+def _known(value: Any, said: str) -> Any:
+    if value is None:
+        raise UnknownError(said)
+    return value
+
+
+def _is_known(node: ast.expr, lookup: Lookup) -> bool:
+    try:
+        _value(node, lookup)
+    except UnknownError:
+        return False
+    return True

@@ -1,0 +1,121 @@
+"""The verdict on an answer or a plan: against what a case expects, else on whether anything is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from vllm_runbooks.claims.figures import plan_figures, written
+from vllm_runbooks.plan_records import Layouts, Plan
+from vllm_runbooks.records import (
+    Answer,
+    BestLayout,
+    Case,
+    CauseRef,
+    Expectation,
+    FindingRef,
+    JudgedClaim,
+    Judgement,
+    PlanAsked,
+    Verdict,
+    document,
+)
+
+
+def judge(found: Answer, case: Case | None, judged: Sequence[JudgedClaim] = ()) -> Judgement:
+    """The verdict: against a case's expectation, its claims included, else on whether anything is wrong."""
+    differences = [*_differences(found, case), *_other_verdicts(case, judged)] if case else []
+    cause = found.root_cause
+    if case:
+        verdict = Verdict.FAIL if differences else Verdict.PASS
+        said = f"{cause.class_}" if cause else "no root cause"
+        reason = "; ".join(differences) or f"as expected: {found.outcome.value}, {said}"
+    elif cause:
+        verdict, reason = Verdict.FAIL, f"{found.outcome.value}: {cause.title} ({cause.symptom}, {cause.level.value})"
+    elif found.outcome.is_healthy:
+        verdict, reason = Verdict.PASS, f"{found.outcome.value}: nothing wrong"
+    else:
+        verdict, reason = Verdict.FAIL, f"{found.outcome.value}: no cause could be established"
+    return Judgement(
+        verdict=verdict,
+        reason=reason,
+        case=case.id if case else None,
+        outcome=found.outcome,
+        root_cause=CauseRef(cause.symptom, cause.class_) if cause else None,
+        findings=tuple(FindingRef(f.symptom, f.class_, f.title, f.severity, f.level) for f in found.findings),
+    )
+
+
+def _differences(found: Answer, case: Case) -> list[str]:
+    expect, cause = case.expect, found.root_cause
+    said = cause.class_ if cause else "ok"
+    checks: list[tuple[str, Any, Any]] = [
+        ("outcome", expect.outcome, found.outcome),
+        ("class", expect.class_, said),
+        ("symptom", expect.symptom, cause.symptom if cause else None),
+        ("starts", expect.starts, [s.outcome for s in found.starts] if expect.starts is not None else None),
+    ]
+    checks += [(f"capture {k}", v, cause.captures.get(k) if cause else None) for k, v in expect.captures.items()]
+    checks += [(f"fact {k}", v, getattr(found.facts, k, None)) for k, v in expect.facts.items()]
+    present = {f.symptom for f in found.findings}
+    differences = [
+        f"{name}: expected {document(wanted)}, got {document(got)}"
+        for name, wanted, got in checks
+        if wanted is not None and document(wanted) != document(got)
+    ]
+    differences += [f"finding {name}: expected, not found" for name in expect.findings or () if name not in present]
+    return differences
+
+
+def judge_plan(found: Plan | Layouts, case: Case | None, judged: Sequence[JudgedClaim] = ()) -> Judgement:
+    """The verdict on a plan: against the case whose question it answers and its claims, else on whether it fits."""
+    if case is not None and case.plan is not None:
+        differences = [*_planned_otherwise(found, case.plan, case.expect), *_other_verdicts(case, judged)]
+        verdict = Verdict.FAIL if differences else Verdict.PASS
+        reason = "; ".join(differences) or f"as expected: {_told(found.fits)}"
+        return Judgement(verdict, reason, case.id, None, None, ())
+    limits = found.limits[:1] if isinstance(found, Plan) and not found.fits else ()
+    return Judgement(
+        Verdict.PASS if found.fits else Verdict.FAIL, "; ".join((_told(found.fits), *limits)), None, None, None, ()
+    )
+
+
+_FITS = {True: "it fits", False: "it does not fit", None: "whether it fits is not known"}
+
+
+def _told(fits: bool | None) -> str:  # noqa: FBT001 - three values, one sentence each
+    return _FITS[fits]
+
+
+def _planned_otherwise(found: Plan | Layouts, asked: PlanAsked, expect: Expectation) -> Iterator[str]:
+    if expect.fits is not None and found.fits is not expect.fits:
+        yield f"expected: {_told(expect.fits)}, got: {_told(found.fits)}"
+    values = plan_figures(found, asked)
+    if expect.best is not None:
+        best = BestLayout(*(values.get(name, 0) for name in ("replicas", "tp", "pp", "dp")))
+        if best != expect.best:
+            yield f"best layout: expected {_layout(expect.best)}, got {_layout(best)}"
+    for name, wanted in expect.per_gpu.items():
+        got = values.get(name)
+        if got is None or round(got, _decimals(wanted)) != wanted:
+            yield f"{name}: expected {wanted:,}, got {'unknown' if got is None else written(float(got))}"
+
+
+def _layout(layout: BestLayout) -> str:
+    return f"{layout.replicas} x (tensor {layout.tp}, pipeline {layout.pp}, data {layout.dp})"
+
+
+def _decimals(number: float) -> int:
+    return 0 if number.is_integer() else len(str(number).partition(".")[2])
+
+
+def _other_verdicts(case: Case, judged: Sequence[JudgedClaim]) -> list[str]:
+    """The case's claims that did not come out as written, a sentence each."""
+    verdicts = {claim.id: claim for claim in judged}
+    return [
+        f"claim {name}: expected {verdicts[name].expected}, got {verdicts[name].verdict}"
+        if name in verdicts
+        else f"claim {name}: not judged"
+        for name in case.expect.claims or ()
+        if name not in verdicts or verdicts[name].verdict is not verdicts[name].expected
+    ]
