@@ -133,8 +133,8 @@ def _names(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
-def places() -> dict[Place, list[Change]]:
-    """All places of the core with the changes that each allows."""
+def places(only: str = "") -> dict[Place, list[Change]]:
+    """All places of the core, or of modules whose path begins with `only`, with the changes that each allows."""
     from cosmic_ray.ast import ast_nodes, get_ast
     from cosmic_ray.plugins import get_operator, operator_names
 
@@ -142,6 +142,8 @@ def places() -> dict[Place, list[Change]]:
     for path in core():
         source = path.read_text("utf-8")
         module, spans = path.relative_to(ROOT / PACKAGE).as_posix(), idle(source)
+        if not module.startswith(only):
+            continue
         nodes = list(ast_nodes(get_ast(source)))
         for name in sorted(operator_names()):
             kind = get_operator(name)
@@ -155,10 +157,10 @@ def places() -> dict[Place, list[Change]]:
     return dict(found)
 
 
-def drawn(count: int) -> list[tuple[Place, Change]]:
+def drawn(count: int, *, only: str = "", seed: int = SEED) -> list[tuple[Place, Change]]:
     """A seeded sample: places evenly, then one change at each."""
-    every = places()
-    chance = random.Random(SEED)  # noqa: S311 - repeatable, not secret
+    every = places(only)
+    chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     chosen = chance.sample(sorted(every), min(count, len(every)))
     return [(place, chance.choice(every[place])) for place in chosen]
 
@@ -242,11 +244,11 @@ class Bench:
             self._write(path, source)
 
 
-def run(sample: int, jobs: int, out: Path) -> None:
-    """Try a sample, a line of JSON for each mutant; what the file holds already is not tried again."""
+def run(chosen: Sequence[tuple[Place, Change]], jobs: int, out: Path) -> None:
+    """Try some, a line of JSON for each mutant; what the file holds already is not tried again."""
     done = {(r["module"], tuple(r["start"]), r["operator"], r["occurrence"]) for r in _results(out)}
     work = [
-        (place, change) for place, change in drawn(sample)
+        (place, change) for place, change in chosen
         if (place.module, place.start, change.operator, change.occurrence) not in done
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
@@ -317,13 +319,15 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sample", type=int, default=500, help="how many mutants")
+    parser.add_argument("--only", default="", metavar="PATH", help="modules whose path in the package begins so")
+    parser.add_argument("--seed", type=int, default=SEED, help="of the sample")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     parser.add_argument("-o", "--out", type=Path, default=Path("mutants.jsonl"), help="file of the results")
     parser.add_argument("--report", type=Path, metavar="FILE", help="print what a file of results holds, and end")
     parser.add_argument("--docs", action="store_true", help="write the score into docs/measurements.md")
     asked = parser.parse_args()
     if asked.report is None:
-        run(asked.sample, asked.jobs, asked.out)
+        run(drawn(asked.sample, only=asked.only, seed=asked.seed), asked.jobs, asked.out)
     found = asked.report or asked.out
     print(f"{table(found)}\n\n{survivors(found)}")
     if asked.docs:
