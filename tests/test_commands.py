@@ -168,3 +168,26 @@ def test_no_secret_of_the_command_is_shown(command: str, secrets: tuple[str, ...
     assert shown is not None
     assert [secret for secret in secrets if secret in shown] == []
     assert "[secret-" in shown or "$K" in shown
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (
+            "VLLM_USE_V1=1 vllm serve m --max-model-len 8192 2>&1 | tee vllm.log",
+            "VLLM_USE_V1=1 vllm serve m --max-model-len 4096 2>&1 | tee vllm.log",
+        ),
+        (
+            "docker run --gpus all vllm/vllm-openai:v0.11.0 --model m --max-model-len 8192",
+            "docker run --gpus all vllm/vllm-openai:v0.11.0 --model m --max-model-len 4096",
+        ),
+        ("vllm serve m; vllm serve n", "vllm serve \\\n  m \\\n  --max-model-len 4096\n"),
+    ],
+)
+def test_a_command_that_the_log_shows_is_edited_as_it_stands(shown: str, expected: str) -> None:
+    """With its variables, container and redirections; where it is not one start, the log's arguments are written."""
+    found = Base(None, {"model_tag": "m", "max_model_len": 8192}, RELEASE, session.knowledge, shown=shown)
+    (remedy,) = found.offered([Remedy("title", "cost", (CONTEXT,), None, CHECKS)])
+
+    assert remedy.command == expected
+    assert found.differences() == []

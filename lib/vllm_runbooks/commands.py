@@ -48,11 +48,18 @@ class Base:
     """The command that remedies are edits of."""
 
     def __init__(
-        self, command: str | None, logged: Mapping[str, Any], vllm: str | None, knowledge: Callable[[], Knowledge]
+        self,
+        command: str | None,
+        logged: Mapping[str, Any],
+        vllm: str | None,
+        knowledge: Callable[[], Knowledge],
+        *,
+        shown: str | None = None,
     ) -> None:
-        """The command of the text that was given, else what the log prints of its arguments."""
+        """The command of the text that was given, else the one that the log shows, else the arguments that it prints."""
         self.logged = {name: value for name, value in logged.items() if not name.startswith("_")}
-        self.page = None if command is None else documents.read(command)
+        self.is_given = command is not None
+        self.page = documents.read(command) if command is not None else _shown_start(shown)
         self.found = self._chosen(self.page)
         self.vllm = vllm or (self.found.release if self.found else None)
         self._knowledge = knowledge
@@ -188,7 +195,7 @@ class Base:
 
     def differences(self) -> list[Difference]:
         """Arguments that the command given states otherwise than the log of the start."""
-        if self.found is None or self.data is None or not self.logged or self.found.kind == "log":
+        if not self.is_given or self.found is None or self.data is None or not self.logged:
             return []
         return list(self._compared(self.flags))[:_MAX_TOLD]
 
@@ -210,6 +217,12 @@ class Base:
             if given is _UNSET and (name not in (self.data.by_dest if self.data else {}) or _normal(ran) == default):
                 continue
             yield Difference(name, _shown(given), _shown(ran))
+
+
+def _shown_start(text: str | None) -> Page | None:
+    """A command that a log shows; None where it is not one start."""
+    page = None if text is None else documents.read(text, kind="shell")
+    return page if page is not None and len(starts_of(page)) == 1 else None
 
 
 def starts_of(page: Page) -> list[Found]:

@@ -140,7 +140,8 @@ def _ways(asked: _Asked, told: Told) -> _Ways:
             return ways._replace(plan=_memory(asked, told).compared)
     from vllm_runbooks.commands import Base  # noqa: PLC0415 - of no use where there is no command
 
-    base = Base(command, told.arguments, told.release.version, asked.knowledge)
+    shown = next((start.command for start in told.starts if start.command is not None), None)
+    base = Base(command, told.arguments, told.release.version, asked.knowledge, shown=shown)
     if command is not None:
         ways = _unchecked(asked, told, {**base.flags, **told.arguments})
     memory = _memory(asked, told, base)
