@@ -42,6 +42,7 @@ html_sidebars = {
     "planning": [],
     "peers": [],
     "measurements": [],
+    "architecture": [],
     "runbooks/*": ["sidebar-nav-bs"],
     "symptoms/*": ["sidebar-nav-bs"],
     "rules/*": ["sidebar-nav-bs"],

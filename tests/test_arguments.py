@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
 import time
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from vllm_runbooks import options
-from vllm_runbooks.arguments import Parsed, parse, parse_call
-from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds
+from vllm_runbooks.arguments import Parsed, parse, parse_call, spelling
+from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds, names
 from vllm_runbooks.arguments.json_keys import judged, place
 from vllm_runbooks.arguments.spelling import alike
+from vllm_runbooks.arguments.values import Reader, human_number
+from vllm_runbooks.arguments.words import config_words
 
 _OLD, _MIDDLE, _NEW = "0.7.2", "0.11.0", "0.33.0"
 
@@ -420,3 +426,457 @@ def test_a_yes_or_no_behind_a_switch_is_told_as_such(
     [problem] = [each for each in parse(words, options.load("0.19.0")).problems if each.is_refusal]
 
     assert (problem.kind, problem.word, problem.says.get("switch")) == (kind, word, switch)
+
+
+def _textbook_distance(one: str, other: str) -> int:
+    """Letters to change, add, drop or swap with the next: the table of the textbook, all of it."""
+    rows = [[max(i, j) if not (i and j) else 0 for j in range(len(other) + 1)] for i in range(len(one) + 1)]
+    for i, j in itertools.product(range(1, len(one) + 1), range(1, len(other) + 1)):
+        ways = [rows[i - 1][j] + 1, rows[i][j - 1] + 1, rows[i - 1][j - 1] + (one[i - 1] != other[j - 1])]
+        if i > 1 and j > 1 and (one[i - 1], one[i - 2]) == (other[j - 2], other[j - 1]):
+            ways.append(rows[i - 2][j - 2] + 1)
+        rows[i][j] = min(ways)
+    return rows[-1][-1]
+
+
+def test_the_distance_of_two_names_is_that_of_the_textbook() -> None:
+    """Up to the limit; beyond it any larger number will do. What letters alone tell is never more."""
+    draw = random.Random(5)  # noqa: S311 - drawn to be repeated
+    for _ in range(1500):
+        one, other = ("".join(draw.choices("abc", k=draw.randrange(8))) for _ in range(2))
+        limit, expected = draw.randrange(1, 5), _textbook_distance(one, other)
+        assert (one, other, spelling._distance(one, other, limit)) == (one, other, min(expected, limit + 1))
+        lower = spelling._difference(Counter(one), Counter(other))
+        assert abs(len(one) - len(other)) <= lower <= expected
+
+
+@pytest.mark.parametrize(
+    ("written", "known", "expected"),
+    [
+        ("port", ["sort", "part", "pot", "prot", "harbour"], ["part", "pot", "prot"]),
+        ("abc", ["axy", "abx"], ["abx"]),
+        ("abcdefgh", ["abcdefxy", "abcdexyz"], ["abcdefxy"]),
+        ("--model-max-len", ["--max-model-len", "--max-loras"], ["--max-model-len"]),
+        ("--MAX_model-len", ["--max-model-len"], ["--max-model-len"]),
+        ("a-b-c", ["a-b-c-d-e", "a-b-c-d-e-f"], ["a-b-c-d-e"]),
+        ("", ["a", "ab"], ["a"]),
+    ],
+)
+def test_names_are_alike_by_a_letter_in_four_or_most_of_their_words(
+    written: str, known: list[str], expected: list[str]
+) -> None:
+    """At least one letter may differ, and the nearest three are told; words count in any order and case."""
+    assert expected == alike(written, known)
+
+
+def _items(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    yield path, value
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, item in inner:
+        yield from _items(item, (*path, step))
+
+
+def _drawn_json(draw: random.Random, depth: int = 0) -> Any:
+    kind = draw.random()
+    if depth < 4 and kind < 0.4:
+        return {name: _drawn_json(draw, depth + 1) for name in draw.sample(["a", "b", 'c"', "d\\", "é", "0"], 3)}
+    if depth < 4 and kind < 0.7:
+        return [_drawn_json(draw, depth + 1) for _ in range(draw.randrange(4))]
+    return draw.choice([None, True, 1, -2.5, "", "a", "{b: [", 'c"', "\\"])
+
+
+def test_every_place_in_a_json_text_is_found() -> None:
+    """At the place of a key stands the key, at that of an item the item; what is not there has none."""
+    draw = random.Random(9)  # noqa: S311 - drawn to be repeated
+    decoder = json.JSONDecoder()
+    for _ in range(250):
+        whole = _drawn_json(draw)
+        text = json.dumps(whole, indent=draw.choice([None, 1]), ensure_ascii=draw.random() < 0.5)
+        for path, value in _items(whole):
+            at = place(text, path)
+            assert at is not None, (text, path)
+            wanted = path[-1] if path and isinstance(path[-1], str) else value
+            assert (text, path, decoder.raw_decode(text, at)[0]) == (text, path, wanted)
+            if isinstance(value, (dict, list)):
+                assert place(text, (*path, len(value) if isinstance(value, list) else "z")) is None
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "expected"),
+    [
+        *(("not", (value,), not value) for value in (0, 1, "", "a", [0])),
+        *(("bool", (value,), bool(value)) for value in (0, 2, "", [1])),
+        *(("len", (value,), len(value)) for value in ("", "ab", [1, 2, 3])),
+        *((sign, (1, other), result) for sign, result, other in (("==", False, 2), ("==", True, 1), ("!=", True, 2))),
+        *(("<", (1, other), other > 1) for other in (0, 1, 2)),
+        *(("<=", (1, other), other >= 1) for other in (0, 1, 2)),
+        *((">", (1, other), other < 1) for other in (0, 1, 2)),
+        *((">=", (1, other), other <= 1) for other in (0, 1, 2)),
+        *(("is", (None, other), other is None) for other in (None, 0)),
+        *(("is not", (None, other), other is not None) for other in (None, 0)),
+        *(("in", (item, ["a", "b"]), item == "a") for item in ("a", "c")),
+        *(("not in", (item, "abc"), item == "d") for item in ("a", "d")),
+        *(("+", (1, 2), 3), ("-", (1, 2), -1), ("%", (7, 4), 3), ("-", ("a", "b"), UNKNOWN)),
+        *(("set", ([1, "1", 2],), {"1", "2"}), ("values", ({"a": 1},), [1]), ("keys", ({"a": 1},), ["a"])),
+        *(("sorted", ([2, 1],), [1, 2]), ("any", ([0, 1],), True), ("all", ([0, 1],), False)),
+        *(("startswith", ("ab", "a"), True), ("endswith", ("ab", "a"), False), ("lower", ("A",), "a")),
+        *(("upper", ("a",), "A"), ("strip", (" a ",), "a"), ("<", (1, "a"), UNKNOWN), ("%", (1, 0), UNKNOWN)),
+        *(("len", ([1, UNKNOWN],), UNKNOWN), ("unheard of", (1,), UNKNOWN), ("lower", (1,), UNKNOWN)),
+    ],
+)
+def test_conditions_mean_what_they_mean_in_python(operator: str, values: tuple[Any, ...], expected: Any) -> None:
+    """Each operator; what Python cannot work out, or what has an unknown part, is unknown."""
+    found = holds([operator, *(["const", value] for value in values)], Values(dict[str, Any]().get, bool))
+
+    assert (type(found), found) == (type(expected), expected)
+
+
+_KNOWN: dict[str, Any] = {"t": 1, "f": 0, "l": [1, 5, 9], "d": {"a": 3}, "s": "x"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (["and"], True),
+        (["or"], False),
+        (["and", ["arg", "t"], ["const", "last"]], "last"),
+        (["and", ["arg", "z"], ["arg", "f"]], 0),
+        (["or", ["arg", "f"], ["const", ""]], ""),
+        (["or", ["arg", "z"], ["arg", "f"]], UNKNOWN),
+        (["given", "t"], True),
+        (["given", "z"], False),
+        (["env", "HOME"], "env of HOME"),
+        (["item", "nothing"], UNKNOWN),
+        (["[]", ["arg", "d"], "a"], 3),
+        (["[]", ["arg", "l"], 2], 9),
+        (["[]", ["arg", "l"], 3], UNKNOWN),
+        (["isinstance", ["arg", "s"], "str"], True),
+        (["isinstance", ["arg", "s"], "int"], False),
+        (["isinstance", ["arg", "s"], "nothing"], UNKNOWN),
+        (["filter", ["arg", "l"], "i", [">", ["item", "i"], ["const", 1]], ["-", ["item", "i"], ["const", 1]]], [4, 8]),
+        (["filter", ["arg", "l"], "i", [">", ["item", "i"], ["arg", "z"]], ["item", "i"]], UNKNOWN),
+        (["some", ["arg", "l"], "i", ["==", ["item", "i"], ["const", 9]]], True),
+        (["some", ["arg", "l"], "i", ["==", ["item", "i"], ["const", 2]]], False),
+        (["some", ["arg", "s"], "i", ["const", True]], UNKNOWN),
+        (["some", ["const", [0] * 1000 + [1]], "i", ["item", "i"]], UNKNOWN),
+        (["some", ["const", [0] * 999 + [1]], "i", ["item", "i"]], True),
+    ],
+)
+def test_parts_of_conditions_are_joined_as_python_joins_them(condition: list[Any], expected: Any) -> None:
+    """`and` and `or` give the part that decides; loops go over lists of a size, and over nothing else."""
+    values = Values(lambda name: _KNOWN.get(name, UNKNOWN), _KNOWN.__contains__, "env of {}".format)
+
+    assert holds(condition, values) == expected
+
+
+def test_the_values_of_a_condition_are_named_in_their_order() -> None:
+    """Those it asks for, as often as it does; what is written in it, given or set is none."""
+    condition = [
+        "and",
+        ["arg", "b"],
+        ["given", "c"],
+        ["not", ["<", ["arg", "a"], ["const", ["arg", "z"]]]],
+        ["env", "E"],
+    ]
+
+    assert list(names([*condition, ["some", ["arg", "l"], "i", ["==", ["item", "i"], ["arg", "b"]]]])) == [
+        *("b", "a", "l", "b"),
+    ]
+
+
+_FLAGS = {"one": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30, "t": 10**12, "T": 2**40, "k": 10**3}
+_HUMAN_JSON: dict[str, Any] = {"dataclass": "X", "expands": "human_numbers", "via": {"reads": "json"}}
+
+
+@pytest.mark.parametrize("unit", "kKmMgGtT")
+def test_a_unit_multiplies_as_vllms_parser_does(unit: str) -> None:
+    """Small letters by powers of ten, also of a decimal; capitals by powers of two, of whole numbers alone."""
+    assert human_number(f" 3{unit} ") == 3 * _FLAGS[unit]
+    assert human_number(f"1.5{unit}") == (_FLAGS[unit] * 3 // 2 if unit.islower() else None)
+    assert [human_number(text) for text in (unit, f"1{unit}{unit}", f"-1{unit}", f"1 {unit}", f".5{unit}")] == [
+        None
+    ] * 5
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ('{"a": 8k, "b": [1.5k,2K]}', _HUMAN_JSON, {"a": 8000, "b": [1500, 2048]}),
+        ('{"8k": "1k \\" 2k", "c\\\\": 1m}', _HUMAN_JSON, {"8k": '1k " 2k', "c\\": 1_000_000}),
+        ('"1k', _HUMAN_JSON, "bad-json"),
+        ("4k", _HUMAN_JSON, 4000),
+        ("{'a': 1}", {"dataclass": "X", "via": {"reads": "literal"}}, {"a": 1}),
+        ("{'a': b}", {"dataclass": "X", "via": {"reads": "literal"}}, "bad-json"),
+        ("[" * 60 + "]" * 60, {"dataclass": "X", "via": {"reads": "literal"}}, UNKNOWN),
+        ("'" + "a" * 5000 + "'", {"dataclass": "X", "via": {"reads": "literal"}}, UNKNOWN),
+        ("'" + "a" * 4998 + "'", {"dataclass": "X", "via": {"reads": "literal"}}, "a" * 4998),
+        ("3", {"dataclass": "X", "via": {"words": ["3"]}}, "3"),
+        ("{", {"dataclass": "X", "via": {"reads": "other"}}, UNKNOWN),
+        ("image=2, Video = 3", "int_pairs", {"image": 2, "video": 3}),
+        ("image=2,image=2", "int_pairs", {"image": 2}),
+        ("image=2,image=3", "int_pairs", "wrong-type"),
+        ("image=2=3", "int_pairs", "wrong-type"),
+        ("image", "int_pairs", "wrong-type"),
+        ("", "int_pairs", None),
+        ("a=1", {"json_or_pairs": r"(?s)\s*\{"}, {"a": 1}),
+        ('{"a": 1}', {"json_or_pairs": r"(?s)\s*\{"}, {"a": 1}),
+        ("", {"json_or_pairs": r"(?s)\s*\{"}, "wrong-type"),
+        ("a", {"json_or_str": r"(?s)\s*\{"}, "a"),
+        (" {}", {"json_or_str": r"(?s)\s*\{"}, {}),
+        ("a", {"json_or_str": None}, "bad-json"),
+        ("", {"optional": "int"}, None),
+        ("None", {"optional": "int"}, None),
+        ("none", {"optional": "int"}, "wrong-type"),
+        ("none", "bool", True),
+        ("", "bool", False),
+        ("AUTO", "human_int_or_auto", -1),
+        (" -1 ", "human_int_or_auto", -1),
+        ("1_000", "int", 1000),
+        ("1.0", "int", "wrong-type"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_text_is_read_as_the_type_says(text: str, kind: Any, expected: Any) -> None:
+    """Numbers with units within JSON too, but not within its texts; pairs as they were before there was JSON."""
+    reader = Reader({}, {})
+    value = reader.read(text, kind)
+
+    assert ([fault.kind for fault in reader.faults] or [value]) == [expected]
+
+
+_TRIED_LOWER = {"A-b": {"value": "a_b"}, "cD": {"value": "cd"}}
+
+
+@pytest.mark.parametrize(
+    ("probes", "text", "expected"),
+    [
+        ({"A": {"value": "a"}, "b": {"value": "b"}}, "X-Y", "x-y"),
+        ({"A": {"value": "A"}, "b": {"value": "B"}}, "x-y", "X-Y"),
+        ({"A": {"value": "A"}, "b": {"value": "b"}}, "x-Y", "x-Y"),
+        (_TRIED_LOWER, "X-Y", "x_y"),
+        (_TRIED_LOWER, "A-b", "a_b"),
+        ({"A": {"value": "a"}, "b": {"value": 5}}, "X", UNKNOWN),
+        ({"A": {"error": "E"}}, "A", "wrong-type"),
+        ({}, "X", UNKNOWN),
+    ],
+)
+def test_a_conversion_without_a_name_does_what_it_was_seen_to_do(
+    probes: dict[str, Any], text: str, expected: Any
+) -> None:
+    """To every text that was tried; where these do not agree on one thing, the value is unknown."""
+    reader = Reader({}, {"f": probes})
+    value = reader.read(text, {"opaque": "f"})
+
+    assert ([fault.kind for fault in reader.faults] or [value]) == [expected]
+
+
+_LORA = {"LoRAModulePath": {"keys": {key: {"type": "str"} for key in ("name", "path")}, "extra": "forbid"}}
+
+
+@pytest.mark.parametrize(
+    ("action", "text", "expected"),
+    [
+        ("LoRAParserAction", "a=/b", {"name": "a", "path": "/b"}),
+        ("LoRAParserAction", "a=/b=c", {"name": "a", "path": "/b=c"}),
+        ("LoRAParserAction", '{"name": "a", "path": "b=c"}', {"name": "a", "path": "b=c"}),
+        ("LoRAParserAction", '{"name": "a=,", "path": "b"}', {"name": "a=,", "path": "b"}),
+        ("LoRAParserAction", '{"name": "a"}', "wrong-type"),
+        ("LoRAParserAction", "3", "wrong-type"),
+        ("LoRAParserAction", "a", "bad-json"),
+        ("LoRAParserAction", '{"name": "a", "path": "b", "more": 1}', "unknown-key"),
+        ("LoRAParserAction", "", UNKNOWN),
+        ("PromptAdapterParserAction", "a=/b", {"name": "a", "path": "/b"}),
+        ("PromptAdapterParserAction", "a=b=c", "wrong-type"),
+        ("PromptAdapterParserAction", "a", "wrong-type"),
+        ("StoreBoolean", "TRUE", True),
+        ("StoreBoolean", "False", False),
+        ("StoreBoolean", "1", "wrong-type"),
+        ("_StoreAction", "a", "a"),
+    ],
+)
+def test_an_action_of_vllms_own_converts_as_it_does(action: str, text: str, expected: Any) -> None:
+    """Those of its argument parsers; of any other action the value is what it was."""
+    reader = Reader(_LORA, {})
+    value = reader.read_by_action(text, text, action, {})
+
+    assert ([fault.kind for fault in reader.faults] or [value]) == [expected]
+
+
+_ALL: dict[str, Any] = dict.fromkeys(("config_no", "config_lists", "config_objects"), True)
+
+
+@pytest.mark.parametrize(
+    ("features", "config", "expected"),
+    [
+        (_ALL, {"a": True, "b": False, "c": [1, "x"], "d": {"e": 1}, "f": 3}, "--a --no-b --c 1 x --d {'e': 1} --f 3"),
+        (_ALL, {"z": False, "c": [], "g": None}, "--g None"),
+        ({}, {"a": True, "b": False, "c": [1], "d": {"e": 1}}, "--a --c [1] --d {'e': 1}"),
+        ({"config_lists": True}, {"b": False, "c": [1, 2]}, "--c 1 2"),
+    ],
+)
+def test_the_content_of_a_file_becomes_the_words_of_its_release(
+    features: dict[str, Any], config: dict[str, Any], expected: str
+) -> None:
+    """A switch by itself, or denied where there is such an option; lists and objects as the release learned to."""
+    words = config_words(config, features, lambda name: name == "--no-b")
+
+    assert " ".join(words).replace('"', "'") == expected
+
+
+_EXTRA = "extra-positional"
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "roles"),
+    [
+        (["--", "m"], [], "separator model"),
+        (["--seed", "1", "--", "m"], [], "option value separator model"),
+        (["m", "--", "x"], [(_EXTRA, 2, None)], "model separator positional"),
+        (["--", "m", "x"], [(_EXTRA, 2, None)], "separator model positional"),
+        (["m", "--", "--", "x"], [(_EXTRA, 2, None), (_EXTRA, 3, None)], "model separator separator positional"),
+        (["m", "--", "--seed", "1"], [(_EXTRA, 2, None), (_EXTRA, 3, None)], "model separator positional positional"),
+    ],
+)
+def test_two_dashes_end_the_options(words: list[str | None], told: list[tuple[str, int, None]], roles: str) -> None:
+    """Behind them a word is no option, whatever it begins with; one pair belongs to the positional beside it."""
+    parsed = parse(words, options.load(_NEW))
+
+    assert (_told(parsed), " ".join(role.kind for role in parsed.roles), parsed.model) == (told, roles, "m")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "kinds"),
+    [
+        ([".a.b", "1", ".a", '{"c": 2}'], {"a": {"b": 1, "c": 2}}, []),
+        (
+            [".a", '{"b": {"c": 1, "l": [1]}}', ".a", '{"b": {"d": 2, "l": [2], "c": 3}}'],
+            {"a": {"b": {"c": 3, "l": [1, 2], "d": 2}}},
+            [],
+        ),
+        ([".a", '{"b": 1, "c": {"d": 1}}', ".a", '{"b": {"e": 2}, "c": 3}'], {"a": {"b": {"e": 2}, "c": 3}}, []),
+        ([".a", "1", ".a.b", "2"], {"a": {"b": 2}}, ["duplicate"]),
+        ([".a.b", "1", ".a.b", "2"], {"a": {"b": 2}}, ["duplicate"]),
+        ([".l+", "x,y", ".l+", "z"], {"l": ["x", "y", "z"]}, []),
+        ([".a=1k"], {"a": 1000}, []),
+        ([".a=b.c=d"], {"a": "b.c=d"}, []),
+    ],
+)
+def test_keys_given_one_by_one_are_put_together(words: list[str], expected: dict[str, Any], kinds: list[str]) -> None:
+    """Objects and lists grow, anything else is replaced by what comes last; that is told of a key given twice."""
+    given = [f"--hf-overrides{word}" if word.startswith(".") else word for word in words]
+    parsed = parse(["m", *given], options.load(_NEW))
+
+    assert (parsed.flags["hf_overrides"], [problem.kind for problem in parsed.problems]) == (expected, kinds)
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "says"),
+    [
+        ("-tp2", "unknown", {"hint": "glued", "near": "-tp=2"}),
+        ("-1x", "unknown", {}),
+        ("-5", _EXTRA, {"value": "-5", "model": "m", "hint": "negative-number"}),
+        ("\u2013port", _EXTRA, {"value": "\u2013port", "model": "m", "hint": "dash"}),
+        ("--x y", _EXTRA, {"value": "--x y", "model": "m", "hint": "option-in-one-word"}),
+        ("--zzz=b c", "unknown", {}),
+        ("a" * 121, _EXTRA, {"value": "a" * 120 + "…", "model": "m"}),
+        ("a" * 120, _EXTRA, {"value": "a" * 120, "model": "m"}),
+        ("--enforce-eager=1", "unexpected-value", {"value": "1", "at": "16"}),
+        ("--hf-overrides.a", "missing-value", {"expected": "one value"}),
+        ("--port", "missing-value", {"expected": "one value"}),
+    ],
+)
+def test_a_fault_says_what_was_likely_meant(word: str, kind: str, says: dict[str, str]) -> None:
+    """What is glued, a number below nought, another sign for a dash, two words in one; long words are cut."""
+    (problem,) = parse(["m", word], options.load(_NEW)).problems
+
+    assert (problem.kind, problem.word, dict(problem.says)) == (kind, 1, says)
+
+
+_CLASS = {
+    "C": {
+        "keys": {
+            "a": {"type": "int", "required": True},
+            "b": {"type": {"list": "str"}, "alias": "bee"},
+            "c": {"type": "int", "init": False},
+            "d": {"type": "int", "default": 3},
+        },
+        "extra": "forbid",
+        "conditions": [{"when": [">", ["arg", "a"], ["arg", "d"]], "says": "a > d"}],
+    }
+}
+_WORDS = {"checked": {"enum": ["q"]}, "by": "before f", "words": ["aa", "b-b"], "refuses": ["abc", ["abc"], {}]}
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        ({"a": 1}, {"object": "C"}, []),
+        ({"a": 9}, {"object": "C"}, [("conflict", "a", "")]),
+        ({"a": 9, "d": 10}, {"object": "C"}, []),
+        ({"a": UNKNOWN, "d": 1}, {"object": "C"}, []),
+        ({}, {"object": "C"}, [("wrong-key-type", "", "an object with a")]),
+        ([], {"object": "C"}, [("wrong-key-type", "", "an object")]),
+        ([], {"object": "of no known keys"}, []),
+        ({"a": 1, "b": []}, {"object": "C"}, [("unknown-key", "b", "")]),
+        ({"a": 1, "c": 1}, {"object": "C"}, [("unknown-key", "c", "")]),
+        (
+            {"a": "x", "bee": ["", 1]},
+            {"object": "C"},
+            [("wrong-key-type", "a", "an integer"), ("wrong-key-type", "bee.1", "a string")],
+        ),
+        (
+            {"x": {"a": "y"}},
+            {"dict": ["str", {"union": ["int", {"object": "C"}]}]},
+            [("wrong-key-type", "x.a", "an integer")],
+        ),
+        ("y", {"union": ["int", {"list": "int"}, "int"]}, [("wrong-key-type", "", "an integer or a list")]),
+        ("", {"str": {"min_length": 1}}, [("wrong-key-type", "", "a string")]),
+        ("abc", {"str": {"max_length": 2}}, [("wrong-key-type", "", "a string")]),
+        ("abc", {"str": {"pattern": "x"}}, []),
+        (5, {"str": {"pattern": "x"}}, [("wrong-key-type", "", "a string")]),
+        ([1], {"tuple": ["int", "int"]}, [("wrong-key-type", "", "a list of 2")]),
+        ([1, "x"], {"tuple": ["int", "int"]}, [("wrong-key-type", "1", "an integer")]),
+        ([1, "x"], {"tuple": ["int"], "variadic": True}, []),
+        ([], {"list": "int", "min_length": 1}, [("wrong-key-type", "", "a list of another length")]),
+        ([1, 2], {"set": "int", "max_length": 1}, [("wrong-key-type", "", "a list of another length")]),
+        ([1], {"list": "int", "min_length": 1, "max_length": 1}, []),
+        (7, {"int": {"multiple_of": 4}}, [("wrong-key-type", "", "an integer a multiple of 4")]),
+        (8, {"int": {"multiple_of": 4, "ge": 8}}, []),
+        (1, {"never": None}, [("wrong-key-type", "", "nothing that JSON can hold")]),
+        ("aa", _WORDS, []),
+        ("AA", _WORDS, [("wrong-key-type", "", "one of aa b-b")]),
+        ("AA", {**_WORDS, "any_case": True}, []),
+        ("c-c", {**_WORDS, "words": ["c_c"], "any_dash": True}, []),
+        ("c-c", {**_WORDS, "words": ["c_c"]}, [("wrong-key-type", "", "one of c_c")]),
+        (
+            ["aa", "zz"],
+            {**_WORDS, "checked": {"list": "int"}, "words_in": "list"},
+            [("wrong-key-type", "", "one of aa b-b")],
+        ),
+        (["aa", "b-b"], {**_WORDS, "checked": {"list": "int"}, "words_in": "list"}, []),
+        ({"k": "aa"}, {**_WORDS, "checked": {"dict": ["str", "int"]}, "words_in": "dict"}, []),
+        (
+            {"k": "zz"},
+            {**_WORDS, "checked": {"dict": ["str", "int"]}, "words_in": "dict"},
+            [("wrong-key-type", "", "one of aa b-b")],
+        ),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_fault_in_json_is_told_where_it_lies(value: Any, kind: Any, expected: list[tuple[str, str, str]]) -> None:
+    """In the member of a union that the value came closest to; what the class refuses, once all types are right."""
+    found = judged(value, kind, _CLASS)
+
+    assert expected == [(one.kind, ".".join(map(str, one.path)), one.says.get("expected", "")) for one in found]
+    assert all(one.says["key"] == ".".join(map(str, one.path)) for one in found)
+    assert all(one.says["choices"] == one.says["expected"][7:] for one in found if "choices" in one.says)
+
+
+def test_a_misspelt_keyword_has_the_name_it_is_near_to() -> None:
+    """As options have; a value that is none of the choices, too."""
+    call = {"tensor_paralel_size": 2, "dtype": "hlaf", "max_model_len": "x", "enforce_eager": 3, "seed": "1e3"}
+    found = {one.keyword: one.says for one in parse_call(call, options.load(_NEW))}
+
+    assert found.keys() == {"tensor_paralel_size", "dtype", "max_model_len"}
+    assert found["tensor_paralel_size"]["near"].split()[0] == "tensor_parallel_size"
+    assert (found["dtype"]["near"], found["dtype"]["value"]) == ("half", "hlaf")

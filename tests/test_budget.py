@@ -295,7 +295,7 @@ def test_what_is_not_known_is_named() -> None:
         ({"dtype": "int4"}, "the dtype int4"),
         ({"kv_cache_dtype": "int3"}, "int3"),
         ({"quantization": "made_up"}, "made_up"),
-        ({"enable_lora": True, "max_lora_rank": 64}, "LoRA"),
+        ({"enable_lora": True, "lora_target_modules": ["o_proj"]}, "lora_target_modules"),
         ({"speculative_config": {"model": "some/drafter", "num_speculative_tokens": 3}}, "some/drafter"),
     ],
 )

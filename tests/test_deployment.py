@@ -532,3 +532,657 @@ def test_an_option_is_removed_from_a_quotation() -> None:
     assert edited(text, "a.txt", [Edit("remove", "swap_space")], options.load("0.11.0")) == (
         "> vllm serve m \\\n>   --port 8000\n"
     )
+
+
+POD = "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n    image: vllm/vllm-openai\n"
+HEADS = {
+    "c.yaml": SERVICE,
+    "k.yaml": POD,
+    "Dockerfile": "FROM vllm/vllm-openai\n",
+    "a.service": "[Service]\n",
+    "call.py": "from vllm import LLM\n",
+    "list.py": "import subprocess\n",
+    "pod.yaml": POD.partition("  -")[0],
+}
+"""What stands in front of each text below."""
+EDITED: dict[str, list[tuple[str, Edit, str | None]]] = {
+    "a.sh": [
+        ("vllm serve m --port=1 --seed 2\n", Edit("remove", "port"), "vllm serve m --seed 2\n"),
+        ("vllm serve m --port 1 --seed 2 --port 3\n", setting("port", 9), "vllm serve m --seed 2 --port 9\n"),
+        ("vllm serve m --port 1 --seed 2 --port 3\n", Edit("remove", "port"), "vllm serve m --seed 2\n"),
+        (
+            "vllm serve m --served-model-name a --port 1\n", setting("served_model_name", ["a", "b c"]),
+            "vllm serve m --served-model-name a 'b c' --port 1\n",
+        ),
+        (
+            "vllm serve m --served-model-name a b --port 1\n", setting("served_model_name", "c"),
+            "vllm serve m --served-model-name c --port 1\n",
+        ),
+        (
+            "vllm serve m --enforce-eager --port 1\n", setting("enforce_eager", False),
+            "vllm serve m --no-enforce-eager --port 1\n",
+        ),
+        ("vllm serve m --enforce-eager --port 1\n", Edit("remove", "enforce_eager"), "vllm serve m --port 1\n"),
+        ("vllm serve --model=m --port 1\n", setting("model", "n"), "vllm serve n --port 1\n"),
+        ("vllm serve $M --port 1\n", setting("model", "n"), "vllm serve n --port 1\n"),
+        ("vllm serve m\n", setting("nothing_known", "n"), None),
+        (
+            "  vllm serve m \\\n    --port 1 # c\n", setting("seed", 2),
+            "  vllm serve m \\\n    --port 1 \\\n    --seed 2 # c\n",
+        ),
+        ("vllm serve m --port 1 && echo x\n", setting("seed", 2), "vllm serve m --port 1 --seed 2 && echo x\n"),
+        ("vllm serve m --port 1;\n", Edit("remove", "port"), "vllm serve m;\n"),
+        (
+            'bash -c "vllm serve m --port 1"\n', setting("chat_template", 'a"b\'c $d `e` \\f %g'),
+            'bash -c "vllm serve m --port 1 --chat-template \'a\\"b\'\\"\'\\"\'c \\$d \\`e\\` \\\\f %g\'"\n',
+        ),
+        (
+            "bash -c 'vllm serve m --port 1'\n", setting("chat_template", 'a"b\'c $d `e` \\f %g'),
+            (
+                'bash -c \'vllm serve m --port 1 --chat-template \'\\\'\'a"b\'\\\'\'"\'\\\'\'"\'\\\'\'c $d `e` \\f '
+                '%g\'\\\'\'\'\n'
+            ),
+        ),
+        (
+            'ssh h "bash -c \'vllm serve m --port 1\'"\n', setting("seed", 2),
+            'ssh h "bash -c \'vllm serve m --port 1 --seed 2\'"\n',
+        ),
+        (
+            'vllm serve m --limit-mm-per-prompt \'{"image": 1}\'\n',
+            setting("limit_mm_per_prompt", {"image": 2, "video": 0}),
+            'vllm serve m --limit-mm-per-prompt \'{"image": 2, "video": 0}\'\n',
+        ),
+        (
+            "export A=1\nexport B=2\nvllm serve m\n", Edit("env", "C", "3"),
+            "export A=1\nexport C=3\nexport B=2\nvllm serve m\n",
+        ),
+        ("  export A=1\n  vllm serve m\n", Edit("env", "C", "3"), "  export C=3\n  export A=1\n  vllm serve m\n"),
+        ("A=1\nexport A\nvllm serve m\n", Edit("env", "A", "3"), None),
+        ("export A='1 2'\nvllm serve m\n", Edit("env", "A", None), "export A=''\nvllm serve m\n"),
+        (
+            "nohup python3 -m vllm.entrypoints.openai.api_server --model m\n", Edit("env", "C", "3"),
+            "nohup env C=3 python3 -m vllm.entrypoints.openai.api_server --model m\n",
+        ),
+        ("/opt/bin/vllm serve m\n", Edit("env", "C", "3 4"), "C='3 4' /opt/bin/vllm serve m\n"),
+        (
+            "sudo env A=1 /opt/bin/vllm serve m\n", Edit("env", "C", "3 4"),
+            "sudo env A=1 env C='3 4' /opt/bin/vllm serve m\n",
+        ),
+        ("bash -c 'vllm serve m'\n", Edit("env", "C", "3 4"), "bash -c 'C='\\''3 4'\\'' vllm serve m'\n"),
+        ("bash -c 'export A=1; vllm serve m'\n", Edit("env", "C", "3"), "bash -c 'export A=1; C=3 vllm serve m'\n"),
+        (
+            "bash -c 'export A=1; vllm serve m'\n", Edit("env", "A", "3 4"),
+            "bash -c 'export A='\\''3 4'\\''; vllm serve m'\n",
+        ),
+        ('bash -c "A=1 vllm serve m"\n', Edit("env", "A", "$3"), 'bash -c "A=\'\\$3\' vllm serve m"\n'),
+        ("uv run x serve\n$VLLM_BIN serve m\n", Edit("env", "C", "3"), None),
+        (
+            "docker run --gpus all \\\n  vllm/vllm-openai --model m\n", Edit("env", "C", "3 4"),
+            "docker run --gpus all \\\n  -e 'C=3 4' \\\n  vllm/vllm-openai --model m\n",
+        ),
+        (
+            "docker run -e A=1 vllm/vllm-openai --model m\n", Edit("env", "A", "3 4"),
+            "docker run -e 'A=3 4' vllm/vllm-openai --model m\n",
+        ),
+        (
+            "docker run -e 'A=1 2' vllm/vllm-openai --model m\n", Edit("env", "A", "3"),
+            "docker run -e A=3 vllm/vllm-openai --model m\n",
+        ),
+        (
+            "docker run --env=A=1 vllm/vllm-openai --model m\n", Edit("env", "A", "3"),
+            "docker run --env=A=3 vllm/vllm-openai --model m\n",
+        ),
+        ("docker run -e A vllm/vllm-openai --model m\n", Edit("env", "A", "3"), None),
+    ],
+    "c.yaml": [
+        (
+            "    command: [--model=m, --port=1, --seed=2]\n", Edit("remove", "port"),
+            "    command: [--model=m, --seed=2]\n",
+        ),
+        (
+            "    command: [--model=m, --port=1, --seed=2]\n", Edit("remove", "seed"),
+            "    command: [--model=m, --port=1]\n",
+        ),
+        (
+            "    command: [--model=m, --port=1]\n", setting("seed", 3),
+            '    command: [--model=m, --port=1, --seed, "3"]\n',
+        ),
+        (
+            "    command: ['--model', 'm', '--port', '1']\n", setting("port", 2),
+            "    command: ['--model', 'm', '--port', '2']\n",
+        ),
+        ("    command: [--port=1, --model=m]\n", Edit("remove", "port"), "    command: [--model=m]\n"),
+        ("    command:\n      - --port=1\n", Edit("remove", "port"), None),
+        (
+            "    command:\n      - --model=m\n      - --port=1", Edit("remove", "port"),
+            "    command:\n      - --model=m\n",
+        ),
+        (
+            "    command:\n      - --model=m\n      - --port=1", setting("seed", 2),
+            "    command:\n      - --model=m\n      - --port=1\n      - --seed=2",
+        ),
+        (
+            "    command:\r\n      - --model=m # x\r\n      - --port=1 # y\r\n", Edit("remove", "port"),
+            "    command:\r\n      - --model=m # x\r\n      # y\r\n",
+        ),
+        (
+            "    command:\r\n      - --model=m\r\n      - --port=1\r\n", setting("seed", 2),
+            "    command:\r\n      - --model=m\r\n      - --port=1\r\n      - --seed=2\r\n",
+        ),
+        (
+            "    command:\n      - --model=m\n      - --served-model-name\n      - a\n",
+            setting("served_model_name", ["a", "b"]),
+            None,
+        ),
+        (
+            "    command:\n      - --model=m\n      - >-\n        --chat-template=x\n", setting("seed", 2),
+            "    command:\n      - --model=m\n      - >-\n        --chat-template=x\n      - --seed=2\n",
+        ),
+        (
+            "    command:\n      - --model\n      - m\n", setting("seed", 2),
+            '    command:\n      - --model\n      - m\n      - --seed\n      - "2"\n',
+        ),
+        (
+            "    command:\n      - --model=m\n      - --enforce-eager\n", setting("enforce_eager", False),
+            "    command:\n      - --model=m\n      - --no-enforce-eager\n",
+        ),
+        (
+            "    command:\n      - --model=m\n", setting("chat_template", "a $b"),
+            '    command:\n      - --model=m\n      - "--chat-template=a $$b"\n',
+        ),
+        (
+            "    command:\n      - '--model=m'\n", setting("chat_template", "it's"),
+            "    command:\n      - '--model=m'\n      - '--chat-template=it''s'\n",
+        ),
+        (
+            '    command:\n      - "--model=m"\n', setting("chat_template", "a\x85\u2028é"),
+            '    command:\n      - "--model=m"\n      - "--chat-template=a\\u0085\\u2028é"\n',
+        ),
+        ("    command: --model m --port 1\n", setting("seed", 2), "    command: --model m --port 1 --seed 2\n"),
+        ("    command: --model m --port 1\n", setting("chat_template", "a: b"), None),
+        (
+            "    command: --model m --port 1\n", setting("limit_mm_per_prompt", {"image": 1, "video": 2}),
+            '    command: --model m --port 1 --limit-mm-per-prompt \'{"image":1,"video":2}\'\n',
+        ),
+        (
+            "    command: '--model m --port 1'\n", setting("chat_template", "a b"),
+            "    command: '--model m --port 1 --chat-template ''a b'''\n",
+        ),
+        (
+            '    command: "--model m --port 1"\n', setting("chat_template", "a 'b\\"),
+            '    command: "--model m --port 1 --chat-template \\"a \'b\\\\\\\\\\""\n',
+        ),
+        (
+            "    command: >\n      --model m\n      --port 1\n", setting("chat_template", "$x y"),
+            "    command: >\n      --model m\n      --port 1\n      --chat-template '$$x y'\n",
+        ),
+        (
+            "    command: |\n      --model m\n      --port 1\n", Edit("remove", "port"),
+            "    command: |\n      --model m\n",
+        ),
+        (
+            '    entrypoint: [bash, -c]\n    command: ["vllm serve m --port 1"]\n',
+            setting("chat_template", 'a"b\'c $d `e` \\f %g'),
+            (
+                '    entrypoint: [bash, -c]\n'
+                '    command: ["vllm serve m --port 1 --chat-template \'a\\"b\'\\"\'\\"\'c $$d `e` \\\\f %g\'"]\n'
+            ),
+        ),
+        (
+            "    entrypoint: [bash, -c]\n    command:\n    - |\n      vllm serve m \\\n        --port 1\n",
+            setting("seed", 2),
+            (
+                "    entrypoint: [bash, -c]\n    command:\n    - |\n      vllm serve m \\\n        --port 1 \\\n"
+                "        --seed 2\n"
+            ),
+        ),
+        (
+            "    environment:\n      A: 1\n    command: --model m\n", Edit("env", "A", "$b"),
+            '    environment:\n      A: "$$b"\n    command: --model m\n',
+        ),
+        (
+            "    environment:\n      A: 1 # x\n    command: --model m\n", Edit("env", "B", "2"),
+            '    environment:\n      A: 1 # x\n      B: "2"\n    command: --model m\n',
+        ),
+        (
+            "    environment:\n      - A=1\n    command: --model m\n", Edit("env", "A", "b c"),
+            '    environment:\n      - "A=b c"\n    command: --model m\n',
+        ),
+        (
+            '    environment:\n      - "A=1"\n    command: --model m\n', Edit("env", "B", "b: c"),
+            '    environment:\n      - "A=1"\n      - "B=b: c"\n    command: --model m\n',
+        ),
+        (
+            "    environment:\n      - A=1\n    command: --model m\n", Edit("env", "B", "$c"),
+            '    environment:\n      - A=1\n      - "B=$$c"\n    command: --model m\n',
+        ),
+        ("    environment: {A: 1}\n    command: --model m\n", Edit("env", "B", "2"), None),
+        ("    environment:\n      - A\n    command: --model m\n", Edit("env", "A", "2"), None),
+        (
+            "    command: --model m\n    environment:\n      A: 1", Edit("env", "B", "2"),
+            '    command: --model m\n    environment:\n      A: 1\n      B: "2"',
+        ),
+        (
+            "    environment:\r\n      A: 1\r\n    command: --model m\r\n", Edit("env", "B", "2"),
+            '    environment:\r\n      A: 1\r\n      B: "2"\r\n    command: --model m\r\n',
+        ),
+    ],
+    "k.yaml": [
+        (
+            "    args:\n    - --model=m\n", setting("chat_template", "$(A) $b"),
+            '    args:\n    - --model=m\n    - "--chat-template=$$(A) $b"\n',
+        ),
+        ("    args: [--model, m]\n", setting("chat_template", "no"), '    args: [--model, m, --chat-template, "no"]\n'),
+        ("    args: [--model, m]\n", setting("port", 8000), '    args: [--model, m, --port, "8000"]\n'),
+        (
+            "    command: [sh, -c]\n    args: ['vllm serve m --port 1']\n", setting("chat_template", "a 'b"),
+            '    command: [sh, -c]\n    args: [\'vllm serve m --port 1 --chat-template \'\'a \'\'"\'\'"\'\'b\'\'\']\n',
+        ),
+        ("    command: [sh, -c]\n    args: [vllm serve m --port 1]\n", setting("chat_template", "a #b"), None),
+        (
+            "    command: [sh, -c]\n    args:\n    - |\n      vllm serve m \\\n        --port 1\n",
+            Edit("remove", "port"),
+            "    command: [sh, -c]\n    args:\n    - |\n      vllm serve m\n",
+        ),
+        (
+            '    args: [--model, m]\n    env:\n    - name: A\n      value: "1"\n', Edit("env", "A", "b"),
+            '    args: [--model, m]\n    env:\n    - name: A\n      value: "b"\n',
+        ),
+        (
+            '    args: [--model, m]\n    env:\n    - name: A\n      value: "1"\n', Edit("env", "B", "b $c"),
+            '    args: [--model, m]\n    env:\n    - name: A\n      value: "1"\n    - name: B\n      value: "b $c"\n',
+        ),
+        (
+            "    args: [--model, m]\n    env:\n    - {name: A, value: '1'}\n", Edit("env", "B", "b"),
+            '    args: [--model, m]\n    env:\n    - {name: A, value: \'1\'}\n    - name: B\n      value: "b"\n',
+        ),
+        (
+            "    args: [--model, m]\n", Edit("env", "B", "b"),
+            '    env:\n    - name: B\n      value: "b"\n    args: [--model, m]\n',
+        ),
+    ],
+    "Dockerfile": [
+        (
+            'CMD ["--model", "m", "--port", "1", "--seed", "2"]\n', Edit("remove", "port"),
+            'CMD ["--model", "m", "--seed", "2"]\n',
+        ),
+        ('CMD ["--port=1", "--model", "m"]\n', Edit("remove", "port"), 'CMD ["--model", "m"]\n'),
+        ('CMD ["--port=1"]\n', Edit("remove", "port"), None),
+        (
+            'CMD ["--model", "m"]\n', setting("chat_template", 'a"b\'c $d `e` \\f %g'),
+            'CMD ["--model", "m", "--chat-template", "a\\"b\'c $d `e` \\\\f %g"]\n',
+        ),
+        ("ENTRYPOINT vllm serve m --port 1\n", setting("seed", 2), "ENTRYPOINT vllm serve m --port 1 --seed 2\n"),
+        ('ENV A=1\nCMD ["--model", "m"]\n', Edit("env", "A", "b c"), None),
+        (
+            'CMD ["--model", "m"]\n', Edit("env", "B", 'c "$d" \\e'),
+            'ENV B="c \\"\\$d\\" \\\\e"\nCMD ["--model", "m"]\n',
+        ),
+    ],
+    "list.py": [
+        (
+            "subprocess.run(['vllm', 'serve', 'm', '--port', '1'])\n", Edit("remove", "port"),
+            "subprocess.run(['vllm', 'serve', 'm'])\n",
+        ),
+        (
+            "subprocess.run(['vllm', 'serve', 'm', '--port', '1'])\n",
+            setting("chat_template", 'a"b\'c $d `e` \\f %g'),
+            (
+                'subprocess.run([\'vllm\', \'serve\', \'m\', \'--port\', \'1\', \'--chat-template\', "a\\"b\'c $d `e` '
+                '\\\\f %g"])\n'
+            ),
+        ),
+        (
+            'subprocess.run(["vllm", "serve", "m"])\n', setting("chat_template", "a\nb"),
+            'subprocess.run(["vllm", "serve", "m", "--chat-template", \'a\\nb\'])\n',
+        ),
+    ],
+    "a.py": [
+        (
+            "import os\nos.system('vllm serve m --port 1')\n", setting("chat_template", "a 'b\\"),
+            'import os\nos.system(\'vllm serve m --port 1 --chat-template \\\'a \\\'"\\\'"\\\'b\\\\\\\'\')\n',
+        ),
+        (
+            "import os\nos.system('''vllm serve m --port 1''')\n", setting("seed", 2),
+            "import os\nos.system('''vllm serve m --port 1 --seed 2''')\n",
+        ),
+        ("import os\nos.system(f'vllm serve m --port 1')\n", setting("seed", 2), None),
+        (
+            "import os\nos.environ['A'] = '1'\nfrom vllm import LLM\nLLM('m')\n", Edit("env", "A", "it's"),
+            'import os\nos.environ[\'A\'] = "it\'s"\nfrom vllm import LLM\nLLM(\'m\')\n',
+        ),
+        (
+            'import os\nos.environ["A"] = "1"\nfrom vllm import LLM\nLLM(\'m\')\n', Edit("env", "A", "b"),
+            'import os\nos.environ["A"] = "b"\nfrom vllm import LLM\nLLM(\'m\')\n',
+        ),
+        (
+            "import os\nfrom vllm import LLM\nLLM('m')\n", Edit("env", "A", "b\t"),
+            'import os\nos.environ["A"] = \'b\\t\'\nfrom vllm import LLM\nLLM(\'m\')\n',
+        ),
+        (
+            "import os\nimport vllm\nvllm.LLM('m')\n", Edit("env", "A", "b"),
+            'import os\nos.environ["A"] = "b"\nimport vllm\nvllm.LLM(\'m\')\n',
+        ),
+    ],
+    "call.py": [
+        ("LLM('m', seed=1)\n", Edit("remove", "seed"), "LLM('m')\n"),
+        ("LLM(seed=1)\n", Edit("remove", "seed"), "LLM()\n"),
+        (
+            "LLM(model='m',\n    seed=1,\n    dtype='half')\n", Edit("remove", "seed"),
+            "LLM(model='m',\n    dtype='half')\n",
+        ),
+        ("LLM(model='m',\n    seed=1)\n", Edit("remove", "seed"), "LLM(model='m')\n"),
+        (
+            "LLM(model='m',\n    seed=1, dtype='half',\n)\n", Edit("remove", "seed"),
+            "LLM(model='m',\n    dtype='half',\n)\n",
+        ),
+        ("LLM('m')\n", Edit("remove", "seed"), None),
+        ("LLM('m', seed=1)\n", setting("seed", 2), "LLM('m', seed=2)\n"),
+        ("LLM('m', dtype='half')\n", setting("dtype", None), "LLM('m', dtype=None)\n"),
+        ("LLM()\n", setting("model", "n"), 'LLM(model="n")\n'),
+        ("LLM(**k)\n", setting("seed", 2), "LLM(**k, seed=2)\n"),
+        (
+            "LLM(\n    model='m'\n)\n", setting("limit_mm_per_prompt", {"image": 1}),
+            'LLM(\n    model=\'m\',\n    limit_mm_per_prompt={"image": 1}\n)\n',
+        ),
+        (
+            "LLM(\n    model='m', seed=1,\n)\n", setting("served_model_name", ["a", "b"]),
+            'LLM(\n    model=\'m\', seed=1, served_model_name=["a", "b"],\n)\n',
+        ),
+        (
+            "LLM(\n    model='m',\n    seed=1,  # c\n)\n", setting("enforce_eager", True),
+            "LLM(\n    model='m',\n    seed=1,  # c\n    enforce_eager=True,\n)\n",
+        ),
+        (
+            "LLM(\n    model='m',\n    seed=1,)\n", setting("dtype", "a\nb"),
+            "LLM(\n    model='m',\n    seed=1, dtype='a\\nb',)\n",
+        ),
+        ("LLM(\n    model='m',)\n", setting("seed", 2), "LLM(\n    model='m', seed=2,)\n"),
+    ],
+    "a.service": [
+        (
+            "Environment=A=1 B=2\nExecStart=/bin/vllm serve m\n", Edit("env", "A", "3 4"),
+            'Environment="A=3 4" B=2\nExecStart=/bin/vllm serve m\n',
+        ),
+        (
+            'Environment="A=1 2"\nExecStart=/bin/vllm serve m\n', Edit("env", "A", '"$3" 100%'),
+            'Environment="A=\\"$3\\" 100%%"\nExecStart=/bin/vllm serve m\n',
+        ),
+        (
+            "ExecStart=/bin/bash -c 'vllm serve m'\n", setting("chat_template", "a'b$c 1%\\"),
+            'ExecStart=/bin/bash -c \'vllm serve m --chat-template \\\'a\\\'"\\\'"\\\'b$$c 1%%\\\\\\\'\'\n',
+        ),
+        (
+            'ExecStart=/bin/bash -c "vllm serve m"\n', setting("chat_template", "a'b$c 1%\\"),
+            'ExecStart=/bin/bash -c "vllm serve m --chat-template \'a\'\\"\'\\"\'b$$c 1%%\\\\\'"\n',
+        ),
+        (
+            "ExecStart=/bin/vllm serve m --port 1\n", setting("chat_template", 'a"b\tc'),
+            'ExecStart=/bin/vllm serve m --port 1 --chat-template "a\\"b\\tc"\n',
+        ),
+    ],
+    "pod.yaml": [
+        (
+            "  - image: vllm/vllm-openai\n    name: a\n    args: [--model, m]\n", Edit("env", "B", "b"),
+            (
+                '  - image: vllm/vllm-openai\n    name: a\n    env:\n    - name: B\n      value: "b"\n'
+                '    args: [--model, m]\n'
+            ),
+        ),
+        (
+            "  - args: [--model, m]\n    image: vllm/vllm-openai\n", Edit("env", "B", "b"),
+            '  - env:\n    - name: B\n      value: "b"\n    args: [--model, m]\n    image: vllm/vllm-openai\n',
+        ),
+    ],
+    "a.md": [
+        (
+            "```python\nfrom vllm import LLM\nLLM('m')\n```\n", Edit("env", "A", "b"),
+            '```python\nimport os\nos.environ["A"] = "b"\nfrom vllm import LLM\nLLM(\'m\')\n```\n',
+        ),
+    ],
+}  # fmt: skip
+"""What is edited, how, and what it becomes; None: it is left alone."""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "change", "expected"),
+    [(name, *case) for name, cases in EDITED.items() for case in cases],
+)
+def test_each_language_is_quoted_for_all_that_it_stands_in(
+    name: str, text: str, change: Edit, expected: str | None, release: ReleaseData
+) -> None:
+    """A text within a text within a file is quoted for each of them; what has no certain form is left alone."""
+    head = HEADS.get(name, "")
+
+    assert head + (text if expected is None else expected) == edited(head + text, name, [change], release)
+
+
+TOKEN = "hf_" + "AbCdEfGh1234567890IjKl"
+WHOLE = Deployment(
+    "api_server",
+    (
+        *("--model", "org/m", "--port=8001", "--api-key=sesame-open-42", "--chat-template", "a $b 'c' %d \\ \"é\u2028"),
+        *(None, "-x", None),
+    ),
+    (("A", "b $c"), ("B", None), ("HF_TOKEN", TOKEN)),
+    "me/vllm:1",
+    ("0", "1"),
+    "my server",
+    raws=("",) * 6 + ("$MORE", "", "--y=$(z)"),
+)
+SHELL_ARGUMENTS = """  --model org/m \\
+  --port=8001 \\
+  --api-key="${VLLM_API_KEY:?}" \\
+  --chat-template 'a $b '"'"'c'"'"' %d \\ "é\u2028' "${MORE:?}" \\
+  -x \\
+  --y="${ARG_Y:?}"
+"""
+WRITTEN = {
+    "to_shell": f"""export A='b $c'
+export B="${{B:?}}"
+export HF_TOKEN="${{HF_TOKEN:?}}"
+python3 -m vllm.entrypoints.openai.api_server \\
+{SHELL_ARGUMENTS}""",
+    "to_docker": f"""docker run --rm \\
+  --gpus '"device=0,1"' \\
+  --ipc=host \\
+  -p 8001:8001 \\
+  -e 'A=b $c' \\
+  -e B \\
+  -e HF_TOKEN \\
+  --entrypoint python3 \\
+  me/vllm:1 \\
+  -m vllm.entrypoints.openai.api_server \\
+{SHELL_ARGUMENTS}""",
+    "to_compose": r"""services:
+  my-server:
+    image: "me/vllm:1"
+    entrypoint: ["python3", "-m", "vllm.entrypoints.openai.api_server"]
+    command:
+      - "--model"
+      - "org/m"
+      - "--port=8001"
+      - "--api-key=${VLLM_API_KEY:?}"
+      - "--chat-template"
+      - "a $$b 'c' %d \\ \"é\u2028"
+      - "${MORE:?}"
+      - "-x"
+      - "--y=${ARG_Y:?}"
+    environment:
+      A: "b $$c"
+      B: "${B:?}"
+      HF_TOKEN: "${HF_TOKEN:?}"
+    ports:
+      - "8001:8001"
+    ipc: host
+    deploy:
+      resources:
+        reservations:
+          devices:
+            - driver: nvidia
+              device_ids: ["0", "1"]
+              capabilities: [gpu]
+""",
+    "to_systemd": """[Unit]
+Description=vLLM
+After=network-online.target
+
+[Service]
+Environment="A=b $c"
+EnvironmentFile=/etc/vllm.env
+ExecStart=/usr/bin/env python3 -m vllm.entrypoints.openai.api_server \\
+  --model org/m \\
+  --port=8001 \\
+  --api-key=${VLLM_API_KEY} \\
+  --chat-template "a $$b 'c' %%d \\\\ \\"é\u2028" ${MORE} \\
+  -x \\
+  --y=${ARG_Y}
+Restart=on-failure
+
+[Install]
+WantedBy=multi-user.target
+""",
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_whole_deployment_is_written_in_the_words_of_each_form(form: str) -> None:
+    """Image, GPUs, port, variables, secrets and what is not known, each in its place and quoted for it."""
+    assert WRITTEN[form] == getattr(deployment, form)(WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "option", "line"), [(None, "--gpus all ", "count: all"), (2, "--gpus 2 ", "count: 2")]
+)
+def test_a_count_of_gpus_is_written_as_one(gpus: int | None, option: str, line: str) -> None:
+    """Or all of them, where none is named."""
+    one = Deployment("image", ("m",), image="i", gpus=gpus)
+
+    assert option in deployment.to_docker(one)
+    assert f"              {line}\n              capabilities: [gpu]\n" in deployment.to_compose(one)
+
+
+@pytest.mark.parametrize(
+    ("words", "raws", "port"),
+    [
+        (("m", "--port", "x"), (), "8000"),
+        (("m", "--port"), (), "8000"),
+        (("m", "--seed", "5"), (), "8000"),
+        (("m", "--port=9"), (), "9"),
+        (("m", "--port", "7", "--port", "8"), (), "8"),
+        (("m", "--port", "7", "--port", "x"), (), "7"),
+        (("m", "--port", None), ("", "", "$P"), "${P:?}"),
+        (("m", None), ("", "--port=$P"), "${P:?}"),
+        (("m", "--port", None), (), "${ARG_PORT:?}"),
+    ],
+)
+def test_the_port_that_is_opened_is_the_one_listened_on(
+    words: tuple[str | None, ...], raws: tuple[str, ...], port: str
+) -> None:
+    """The last that is given, as vLLM's parser takes it; else vLLM's own."""
+    one = Deployment("serve", words, image="i", raws=raws)
+    quote = '"' * (not port.isdecimal())
+
+    assert f"  -p {quote}{port}:{port}{quote} \\\n" in deployment.to_docker(one)
+    assert f'      - "{port}:{port}"\n' in deployment.to_compose(one)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "to", "expected"),
+    [
+        (
+            "a.sh",
+            "docker run --rm -it --name x -v /a:/b --shm-size=8g --privileged --network h -e A=1 vllm/vllm-openai m\n",
+            "shell",
+            ("-v /a:/b", "--shm-size=8g", "--privileged", "--network h"),
+        ),
+        ("a.sh", "nohup taskset -c 0-3 env A=1 vllm serve m &\n", "docker", ("taskset -c 0-3",)),
+        (
+            "a.sh",
+            "sudo -u a python3 -u -m vllm.entrypoints.openai.api_server --model m\n",
+            "compose",
+            ("sudo -u a",),
+        ),
+        ("a.sh", "A=1 nohup vllm serve m\n", "docker", ()),
+        ("a.sh", "vllm serve m\n", "docker", ()),
+        (
+            "c.yaml",
+            f"{SERVICE}    command: --model m\n    restart: always\n    ports: ['1:1']\n    volumes: [a]\n",
+            "shell",
+            ("restart", "volumes"),
+        ),
+        ("c.yaml", f"{SERVICE}    command: --model m\n", "shell", ()),
+    ],
+)
+def test_what_another_form_does_not_say_is_told(name: str, text: str, to: str, expected: tuple[str, ...]) -> None:
+    """Options with their values, wrappers, and keys of a service; what is written again is not lost."""
+    (found,) = documents.read(text, name).starts
+
+    assert forms.left_out(found, to) == expected
+
+
+@pytest.mark.parametrize(
+    ("entry", "words", "asked", "expected"),
+    [
+        ("serve", ("--model", "m"), "0.7.2", "serve"),
+        ("api_server", ("m",), "0.33.0", "api_server"),
+        ("LLM", (), "0.33.0", "api_server"),
+        ("image", ("--model", "m"), "0.33.0", "serve"),
+        ("image", ("m",), "0.7.2", "api_server"),
+        ("image", ("m",), "99.0.0", "serve"),
+        ("image", ("--model", "m"), "99.0.0", "api_server"),
+        ("image", (None, "m"), "99.0.0", "api_server"),
+        ("image", (), "99.0.0", "api_server"),
+    ],
+)
+def test_the_parser_is_that_of_the_images_entry_point(
+    entry: str, words: tuple[str | None, ...], asked: str, expected: str
+) -> None:
+    """The release's own; of a release that is not known, by how the model is given."""
+    assert deployment.parser_entry(entry, words, options.load(asked)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "span", "expected"),
+    [
+        ("a.sh", "vllm serve m --port 1 --seed 2\n", (1, 3), "vllm serve m --seed 2\n"),
+        ("a.sh", "vllm serve m --port 1\n", (0, 1), "vllm serve --port 1\n"),
+        ("Dockerfile", 'FROM vllm/vllm-openai\nCMD ["--model", "m", "x"]\n', (2, 3), '["--model", "m"]\n'),
+        ("a.sh", 'A=(--port 1 --seed 2)\nvllm serve m "${A[@]}"\n', (1, 3), None),
+        ("a.py", "from vllm import LLM\nLLM('m', seed=1)\n", (0, 1), None),
+        ("a.md", 'x vllm serve "m"--tensor-parallel-size 2--port 1\n', (1, 3), None),
+    ],
+)
+def test_words_are_taken_out_of_a_start(
+    name: str, text: str, span: tuple[int, int], expected: str | None, release: ReleaseData
+) -> None:
+    """From one to another; nothing where the words that stay would not be those that are left."""
+    page = documents.read(text, name)
+    made = editing.without(page, page.starts[0], *span, release)
+
+    assert (applied(text, made)[-len(expected) :] if made and expected else None) == expected
+    assert bool(made) is (expected is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "expected"),
+    [
+        ("k = {'seed': 1}\nLLM('m', **k)\n", setting("seed", 2), "k = {'seed': 2}\nLLM('m', **k)\n"),
+        (
+            "k = {'seed': 1}\nLLM('m', **k)\n",
+            setting("dtype", "half"),
+            "k = {'seed': 1}\nLLM('m', dtype=\"half\", **k)\n",
+        ),
+        ("k = {'seed': 1}\nLLM(**k)\n", setting("dtype", "half"), "k = {'seed': 1}\nLLM(**k, dtype=\"half\")\n"),
+        (
+            "k = {'seed': 1, 'dtype': 'half'}\nLLM('m', **k)\n",
+            Edit("remove", "seed"),
+            "k = {'dtype': 'half'}\nLLM('m', **k)\n",
+        ),
+    ],
+)
+def test_arguments_of_a_mapping_are_edited_in_it(text: str, change: Edit, expected: str, release: ReleaseData) -> None:
+    """Those that it holds; a new one is given to the call itself."""
+    head = "from vllm import LLM\n"
+
+    assert edited(head + text, "a.py", [change], release) == head + expected

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import random
 from typing import Any
 
@@ -1209,3 +1211,542 @@ def test_a_file_of_very_many_starts_is_read_up_to_a_limit() -> None:
 
     assert len(page.starts) == documents.MAX_STARTS
     assert [(one.kind, one.start) for one in page.troubles] == [("file.too-much", len(line) * documents.MAX_STARTS)]
+
+
+def test_each_character_of_a_python_text_stands_where_it_is_written() -> None:
+    """Whatever the quotes, the prefix and the escapes; literals side by side are one text."""
+    chance = random.Random(11)  # noqa: S311 - a sample
+    pieces = [
+        "a",
+        "Z",
+        " ",
+        "é",
+        "😀",
+        r"\n",
+        r"\x41",
+        r"\101",
+        r"\7",
+        r"\u00e9",
+        r"\U0001F600",
+        r"\\",
+        r"\'",
+        r"\"",
+        r"\q",
+    ]
+    placed = 0
+    for _ in range(400):
+        literals = []
+        for _ in range(chance.randrange(1, 3)):
+            quote = chance.choice(["'", '"', "'''", '"""'])
+            more = ["\n", "\r\n", "\\\n", "\\\r\n"] if len(quote) > 1 else []
+            body = "".join(chance.choices(pieces + more, k=chance.randrange(1, 7)))
+            literals.append(f"{chance.choice(['', 'r', 'u', 'R'])}{quote}{body}{quote}")
+        between = ' # é "\n  '
+        text = f"subprocess.run(['vllm', 'serve', {between.join(literals)}])\n"
+        try:
+            value = ast.literal_eval(f"({' '.join(literals)})")
+        except SyntaxError:
+            continue
+        (word,) = documents.read(text, "a.py").starts[0].words
+        assert (text, word.value) == (text, value)
+        assert word.at is not None
+        places = list(word.at)
+        assert places == sorted(set(places)) or not value, text
+        for character, at in zip(value, places, strict=True):
+            written = text[at]
+            assert written in {character, "\\"} or (written, character) == ("\r", "\n"), (text, at)
+            placed += written == character
+    assert placed > 500
+
+
+def test_a_text_of_json_has_its_characters_in_their_places() -> None:
+    """Escapes as JSON has them, two halves of a character as one."""
+    head = "FROM vllm/vllm-openai\n"
+    text = head + 'CMD ["--model", "a\\ud83d\\ude00\\u00e9\\n\\t\\r\\b\\f\\/\\\\\\"\\ud83dz\\ud83d\\u0041"]\n'
+    word = documents.read(text, "Dockerfile").starts[0].words[1]
+
+    assert word.value == 'a😀é\n\t\r\b\f/\\"\ud83dz\ud83dA'
+    assert word.at is not None
+    sizes = [after - before for before, after in itertools.pairwise([*word.at, word.end - 1])]
+    assert sizes == [1, 12, 6, *([2] * 8), 6, 1, 6, 6]
+    assert (text[word.at[0]], text[word.end - 1]) == ("a", '"')
+
+
+def told(page: Page, text: str) -> list[tuple[str, str]]:
+    return [(one.kind.removeprefix("file."), text[one.start : one.end]) for one in page.troubles]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words", "troubles"),
+    [
+        (
+            r"ExecStart=-+/bin/vllm serve a\x41\101\u00e9\U0001F600\a\b\f\n\r\t\v\\\"\'\s",
+            ["aAAé😀\a\b\f\n\r\t\v\\\"' "],
+            [],
+        ),
+        ("ExecStart=:/bin/vllm serve $A ${A}", ["$A ${A}"], []),
+        ("ExecStart=/bin/vllm serve m ; /bin/vllm serve n", ["m", "n"], []),
+        ("ExecStart=/bin/vllm serve m ';' n", ["m ; n"], []),
+        ("ExecStart=/bin/vllm serve a\nExecStart=\nExecStart=/bin/vllm serve b", ["b"], []),
+        ("Environment=A=1\nExecStart=/bin/vllm serve $A\nEnvironment=\nEnvironment=B=2", [""], []),
+        ("EnvironmentFile=/x\nExecStart=/bin/vllm serve $B ${C} $HOME", ["? ? ?"], []),
+        ("ExecStart=/bin/vllm serve $HOME $NOPE${NOPE}x $NOPE y", ["? $NOPEx y"], []),
+        ("ExecStart=/bin/vllm serve %i$A a%%b $$ 5%", ["? a%b $ 5%"], []),
+        (r"ExecStart=/bin/vllm serve \q \xzz", [r"\q \xzz"], [("systemd-escape", r"\q"), ("systemd-escape", r"\x")]),
+        ("ExecStart=/bin/vllm serve 'a b", ["a b"], [("systemd-quote", "'a b")]),
+        ("Environment=A=1 2 3 4\nExecStart=/bin/vllm serve $A", ["1"], [("systemd-assignment", "2 3 4")]),
+        ("ExecStart=/bin/vllm serve m | tee log", ["m"], [("systemd-operator", "| tee log")]),
+        ("ExecStart=/bin/vllm serve m 2>&1", ["m"], [("systemd-operator", "2>&1")]),
+        (
+            "[Unit]\nExecStart=/bin/vllm serve x\n[Service]\nExecStart=/bin/vllm serve \\\n; c\n# d\n y \\\n z",
+            ["y z"],
+            [],
+        ),
+        ("ExecStart=/bin/vllm serve \\\r\n  m\r\nType=simple", ["m"], []),
+        ("Type=simple\nExecStartPost=/bin/vllm serve q \\", ["q"], []),
+        ("ExecStop=/bin/vllm serve q", [], []),
+    ],
+)
+def test_a_unit_is_read_as_systemd_documents_it(lines: str, words: list[str], troubles: list[tuple[str, str]]) -> None:
+    """Prefixes, several commands, what is taken back, escapes, specifiers, variables, comments and long lines."""
+    text = f"[Service]\n{lines}\n"
+    page = documents.read(text, "a.service")
+
+    assert (words, troubles) == ([seen(one)[2] for one in page.starts], told(page, text))
+
+
+@pytest.mark.parametrize(
+    ("lines", "found", "variables"),
+    [
+        (
+            "ENV A=1 B='2 3' C=\"4 \\\"5\\\"\" D=a\\ b E=\nCMD [\"m\"]", ("image", "m"),
+            {"A": "1", "B": "2 3", "C": '4 "5"', "D": "a b", "E": ""},
+        ),
+        ("ENV A=$X B='$X' C=\"\\$X\" D=\"a\nCMD [\"m\"]", ("image", "m"), {"A": None, "B": "$X", "C": "$X", "D": ""}),
+        ('ENV A  1 2  \nCMD ["m"]', ("image", "m"), {"A": "1 2"}),
+        ('env A=1\nFROM vllm/vllm-openai\nCMD ["m"]', ("image", "m"), {}),
+        ('CMD ["m"]\nENTRYPOINT ["vllm","serve"]', ("serve", "m"), {}),
+        ('ENTRYPOINT ["vllm","serve"]\nCMD ["m"]', ("serve", "m"), {}),
+        ('ENTRYPOINT ["vllm","serve"]\nFROM vllm/vllm-openai\nCMD ["m"]', ("image", "m"), {}),
+        ('CMD ["m"]\nCMD ["n"]', ("image", "n"), {}),
+        ("ENTRYPOINT vllm serve m --port 1", ("serve", "m --port 1"), {}),
+        ("CMD exec vllm serve m", ("serve", "m"), {}),
+        ('entrypoint ["vllm", \\\n# c\n\n  "serve", \\\n  "m"]', ("serve", "m"), {}),
+        ('ENV A=1 \\\n  # c\n  B=2\nENTRYPOINT ["vllm", "serve", "m"]\n', ("serve", "m"), {"A": "1", "B": "2"}),
+        ('CMD ["--model", 3]', None, {}),
+        ("CMD [vllm, serve, m]", None, {}),
+    ],
+)  # fmt: skip
+def test_a_container_file_is_read_as_docker_builds_it(
+    lines: str, found: tuple[str, str] | None, variables: dict[str, str | None]
+) -> None:
+    """The last stage counts, CMD is added to ENTRYPOINT wherever it stands, and each line has the forms of its own."""
+    page = documents.read(f"FROM vllm/vllm-openai\n{lines}\n", "Dockerfile")
+
+    assert ([found] if found else []) == [seen(one)[1:] for one in page.starts]
+    assert [variables] * len(page.starts) == [environment(one) for one in page.starts]
+
+
+@pytest.mark.parametrize(
+    ("lines", "image"),
+    [
+        ("ARG T=v0.9.1\nFROM vllm/vllm-openai:$T", "vllm/vllm-openai:v0.9.1"),
+        ("ARG T\nFROM vllm/vllm-openai:${T:-v0.9.2} AS a", "vllm/vllm-openai:v0.9.2"),
+        ('ARG O=vllm\nARG T="v1"\nFROM --platform=linux/amd64 ${O}/vllm-openai:x-${T}-y', "vllm/vllm-openai:x-v1-y"),
+        ("FROM vllm/vllm-openai:${T}", None),
+    ],
+)  # fmt: skip
+def test_the_image_that_is_built_upon_has_its_arguments_filled_in(lines: str, image: str | None) -> None:
+    """With their defaults; without one it is not known."""
+    (word,) = documents.read(f"{lines}\n", "Dockerfile").images
+
+    assert word.value == image
+
+
+@pytest.mark.parametrize(
+    ("item", "value", "trouble"),
+    [
+        ("$$A", "$A", ""),
+        ("${A}", "?", ""),
+        ("x$A.y", "?", ""),
+        ("x${A:-b}y", "xby", ""),
+        ("${A-b}", "b", ""),
+        ("${A:?e}", "?", ""),
+        ("${A?e}", "?", ""),
+        ("${A:+b}", "?", ""),
+        ("${A+b}", "?", ""),
+        ("${A:-}", "", ""),
+        ("a${A:-${B:-c}}d", "acd", ""),
+        ("a${A:-{b}}d", "a{b}d", ""),
+        ("${A:-$$b$C}", "?", ""),
+        ("$ b", "$ b", "$"),
+        ("$1", "$1", "$"),
+        ("ab${1}", "ab", "$"),
+        ("${A", "", "$"),
+        ("${A!b}", "", "$"),
+        (f"{'${A:-' * 8}b{'}' * 8}", "b", ""),
+    ],
+)
+def test_compose_fills_in_its_variables(item: str, value: str, trouble: str) -> None:
+    """In each form that it has; what it refuses is told at the `$`."""
+    text = f"services:\n  a:\n    image: vllm/vllm-openai\n    command:\n    - '{item}'\n"
+    page = documents.read(text, "compose.yaml")
+
+    assert [value] == [seen(one)[2] for one in page.starts]
+    assert ([("compose-interpolation", trouble)] if trouble else []) == told(page, text)
+
+
+@pytest.mark.parametrize(
+    ("item", "value"),
+    [
+        *(("$(A)", "1"), ("a$(A)b$(A)", "a1b1"), ("$$(A)", "$(A)"), ("$(NO)", "$(NO)"), ("$A", "$A"), ("a$$", "a$")),
+        *(("$(D)", "q$(A)"), ("x$(B)", "?"), ("$(A", "$(A"), ("$$$(A)", "$1")),
+    ],
+)
+def test_kubernetes_fills_in_the_containers_own_variables(item: str, value: str) -> None:
+    """`$(NAME)` alone, once, and only of those that the container is given."""
+    given = "[{name: A, value: '1'}, {name: B}, {name: D, value: 'q$(A)'}]"
+    page = documents.read(pod(f"['{item}']", f"    env: {given}\n"), "pod.yaml")
+
+    assert [value] == [seen(one)[2] for one in page.starts]
+
+
+RESERVE = "deploy: {{resources: {{reservations: {{devices: [{}]}}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "expected"),
+    [
+        ("compose", "gpus: all", (None, None)),
+        ("compose", "gpus: 2", (None, 2)),
+        ("compose", "gpus: 99999", (None, None)),
+        ("compose", "gpus: [{count: 9999}]", (None, 9999)),
+        ("compose", "gpus: [{device_ids: ['3', '5']}]", (("3", "5"), 2)),
+        ("compose", RESERVE.format("{count: all}"), (None, None)),
+        ("compose", RESERVE.format("{count: 4, capabilities: [gpu]}"), (None, 4)),
+        ("compose", RESERVE.format("a, {device_ids: ['1']}"), (("1",), 1)),
+        ("compose", RESERVE.format("{driver: nvidia}"), (None, None)),
+        ("compose", "deploy: {resources: {limits: {cpus: 1}}}", None),
+        ("pod", "resources: {limits: {cpu: 4, nvidia.com/gpu: 2}}", (None, 2)),
+        ("pod", "resources: {requests: {amd.com/gpu: '3'}}", (None, 3)),
+        ("pod", "resources: {limits: {nvidia.com/gpu: x}}", None),
+        ("pod", "resources: {limits: {nvidia.com/gpu: 12345}}", None),
+        ("pod", "resources: {limits: {cpu: 4}}", None),
+    ],
+)
+def test_gpus_of_a_container_are_read_from_its_manifest(
+    name: str, more: str, expected: tuple[tuple[str, ...] | None, int | None] | None
+) -> None:
+    """How many, or which; all where a reservation does not say how many; None where there is none."""
+    compose = f"services:\n  a:\n    image: vllm/vllm-openai\n    command: m\n    {more}\n"
+    (found,) = documents.read(compose if name == "compose" else pod("[m]", f"    {more}\n"), f"{name}.yaml").starts
+
+    assert (found.gpus and (found.gpus.devices, found.gpus.count)) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "expected"),
+    [
+        ("-itde A=1", {"A": "1"}, None),
+        (
+            "-eA=1 -e=B=2 --env C=3 --env=D=4 -e 'E=5 6' -e F=$NO",
+            {"A": "1", "B": "2", "C": "3", "D": "4", "E": "5 6", "F": None}, None,
+        ),
+        ("--rm --init -P --name vllm -v a:b --shm-size 1g", {}, None),
+        ("-v a:b --", {}, None),
+        ("-e A -e 1", {"A": None}, None),
+        ('"${OPTIONS[@]}"', {}, None),
+        ("--gpus '\"device=0,2\"'", {}, (("0", "2"), 2)),
+        ("--gpus device=GPU-a1", {}, (("GPU-a1",), 1)),
+        ("--gpus count=2", {}, (None, 2)),
+        ("--gpus=3", {}, (None, 3)),
+        ("--gpus all,capabilities=utility", {}, (None, None)),
+        ("--gpus '\"count=-1\"'", {}, (None, None)),
+        ("--device nvidia.com/gpu=1", {}, (("1",), 1)),
+        ("--device nvidia.com/gpu=all --device /dev/dri", {}, (None, None)),
+        ("--device /dev/dri", {}, None),
+    ],
+)  # fmt: skip
+def test_options_of_a_containers_start_are_taken_with_their_values(
+    options: str, variables: dict[str, str | None], expected: tuple[tuple[str, ...] | None, int | None] | None
+) -> None:
+    """Short ones in one word, with `=` or without; a switch takes no value, any other takes one."""
+    (found,) = documents.read(f"docker run {options} vllm/vllm-openai m --port 1\n", "a.sh").starts
+
+    assert (seen(found)[1:], environment(found)) == (("image", "m --port 1"), variables)
+    assert (found.gpus and (found.gpus.devices, found.gpus.count)) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("docker -H x --context=c container run vllm/vllm-openai m", [("docker", "image", "m")]),
+        ("docker create vllm/vllm-openai m", [("docker", "image", "m")]),
+        ("docker logs vllm/vllm-openai m", []),
+        ("docker --context c exec -e A=1 x vllm serve m", [("shell", "serve", "m")]),
+        ("kubectl -n x run v --image vllm/vllm-openai --env=A=1 -- m", [("kubernetes", "image", "m")]),
+        ("kubectl run v --image=i --command -- vllm serve m", [("kubernetes", "serve", "m")]),
+        ("kubectl exec -it p -- vllm serve m", [("shell", "serve", "m")]),
+        ("python -mvllm.entrypoints.openai.api_server --model m", [("shell", "api_server", "--model m")]),
+        ("./api_server.py --model m", [("shell", "api_server", "--model m")]),
+        ("python -u api_server.py --model m", [("shell", "api_server", "--model m")]),
+        ("cat api_server.py --model m", []),
+        ("python /x/vllm/entrypoints/api_server.py --model m", [("shell", "demo_server", "--model m")]),
+        ("conda run --name vllm serve x", []),
+        ("conda run -n vllm vllm serve x", [("shell", "serve", "x")]),
+        ("sudo -u vllm serve m", []),
+        ("tmux new -s vllm serve m", []),
+        ("foo -u vllm serve m", [("shell", "serve", "m")]),
+        ("vllm run-batch -i a", [("shell", "run-batch", "-i a")]),
+        ("vllm bench throughput --model m", [("shell", "bench throughput", "--model m")]),
+        ("python -m vllm.entrypoints.openai.run_batch -i x", [("shell", "run-batch", "-i x")]),
+        ("xargs -I{} vllm serve {} --port 1", [("shell", "serve", "? --port 1")]),
+        ("bash --rcfile x -c 'vllm serve m'", [("shell", "serve", "m")]),
+        ("python -c 'from vllm import LLM; LLM(1)'", [("python", "LLM", "")]),
+        ("python -u -Wc 'from vllm import LLM; LLM(1)'", []),
+        ("python -uc 'from vllm import LLM; LLM(1)'", [("python", "LLM", "")]),
+        (
+            "singularity run -B /a vllm.simg --model m --max-model-len 8 --port 1",
+            [("docker", "image", "--model m --max-model-len 8 --port 1")],
+        ),
+        ("vllm chat serve m", []),
+        ("vllm", []),
+    ],
+)  # fmt: skip
+def test_what_a_program_is_given_is_told_from_what_it_starts(
+    command: str, expected: list[tuple[str, str, str]]
+) -> None:
+    """The value of another's option may be called vllm; a module, a script and code are started by Python."""
+    assert expected == [seen(one) for one in documents.read(command + "\n", "a.sh").starts]
+
+
+HEREDOCS = """cat > a.yaml <<-'X'
+\tservices:
+\t  a: {image: vllm/vllm-openai, command: --model a}
+\tX
+tee -a "b.sh" <<Y
+vllm serve b
+ Y
+Y
+ssh host <<Z
+vllm serve c
+Z
+sudo python3 - <<W
+from vllm import LLM
+LLM('d')
+W
+bash <<-U
+\tvllm serve \\$e --port \\\\
+\t1 # \\`
+\tU
+tee f.sh <<'T'
+vllm serve "\\$f"
+T
+cat <<<"x" >> g.sh
+vllm serve g
+"""
+
+
+def test_texts_that_a_script_writes_are_read_as_what_they_become() -> None:
+    """By the file's name or the program that reads them; `<<-` takes tabs away, a mark has a line of its own."""
+    found = [(one.kind, seen(one)[2] or one.keywords[0].value) for one in documents.read(HEREDOCS, "a.sh").starts]
+
+    assert found == [
+        ("compose", "--model a"), ("shell", "b"), ("shell", "c"), ("python", "d"), ("shell", "? --port 1"),
+        ("shell", "$f"), ("shell", "g"),
+    ]  # fmt: skip
+    assert documents.read(HEREDOCS, "a.sh").troubles == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("| `--a-b` | x |", ["--a-b"]),
+        ("| `--a-b 1` |", ["--a-b 1"]),
+        ("| --long-name 5, or so | --other-name is for x |", ["--long-name 5", "--other-name"]),
+        ("> | `--in-quote=5` |", ["--in-quote=5"]),
+        ("| --path /a/b. | b |", ["--path"]),
+        ('| --q-r "x \\" y" | --s-t \'u v\' |', ['--q-r x " y', "--s-t u v"]),
+        ('| --j-k {"a":1} more | x |', ['--j-k {"a":1}']),
+        ("| --a-b | -1 | --c-d=e, |", ["--a-b", "--c-d=e"]),
+        ("| `--a-b text` | `--c-d` text |", ["--a-b text", "--c-d"]),
+        ("| x--not-one | ----nor-this |", []),
+        ("a | --no-table | b", []),
+    ],
+)  # fmt: skip
+def test_options_in_a_table_have_the_values_that_are_certain(line: str, expected: list[str]) -> None:
+    """A number, what is quoted and what nothing else follows is a value; a word of a sentence is none."""
+    loose = documents.read(f"# T\n{line}\n", "a.md").loose
+
+    assert [("table", each) for each in expected] == [
+        (one.where, " ".join(word.value or "?" for word in one.words)) for one in loose
+    ]
+    assert all(
+        word.at is None or f"# T\n{line}\n"[word.start] in "-\"'{" + (word.value or "")
+        for one in loose
+        for word in one.words
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ("| `VLLM_X_Y` | text | `0` |", [("VLLM_X_Y", "0")]),
+        ("| VLLM_HOST=1 | `2` |", [("VLLM_HOST", "1")]),
+        ("| `NCCL_DEBUG` | `VLLM_A_B` |", [("NCCL_DEBUG", "VLLM_A_B"), ("VLLM_A_B", None)]),
+        ("| `VLLM_DEBUG` | some `x` |", [("VLLM_DEBUG", None)]),
+        ("| MY_VLLM_X | $HF_HOME |", []),
+    ],
+)
+def test_variables_in_a_table_have_the_value_of_the_last_cell(row: str, expected: list[tuple[str, str | None]]) -> None:
+    """Or that behind their `=`; without either they are named alone."""
+    assert expected == [(one.name, one.value.value) for one in documents.read(f"# T\n{row}\n", "a.md").settings]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("--seed 1", "--seed 1"),
+        ("--port=2 \\", "--port=2"),
+        ('--name "a b"', "--name a b"),
+        ("> --quoted-one 'x'", "--quoted-one x"),
+        ("* --list-one 5  # c", "--list-one 5"),
+        ("12. --flag-only", "--flag-only"),
+        ("$ --prompt-one 1", "--prompt-one 1"),
+        ("--two words here", None),
+        ("-x 1", None),
+    ],
+)
+def test_a_line_that_is_an_option_stands_alone(line: str, expected: str | None) -> None:
+    """Behind a list's mark or a prompt too; with more than a value behind it, it is a sentence."""
+    loose = documents.read(f"Set:\n\n{line}\n", "a.md").loose
+
+    assert ([expected] if expected else []) == [" ".join(word.value or "?" for word in one.words) for one in loose]
+
+
+PAGES = {
+    "console": (
+        (
+            "```console\n(v) u@h:~/x$ vllm serve m \\\n    --port 1\nINFO: x\n$ export A=1\n# comment\nexport B=2\n"
+            "[root@h x]# vllm serve n --port 2\n\u276f vllm serve o\n```\n"
+        ),
+        ["m --port 1", "n --port 2", "o"],
+    ),
+    "fence in a list": (
+        "- item\n\n   ~~~~sh\n   vllm serve m \\\n      --port 1\n   ~~~\n   ~~~~\nvllm serve n --port 2\n",
+        ["m --port 1", "n --port 2"],
+    ),
+    "fence in a quotation": ("> ```\n> vllm serve m --port 1\nvllm serve n --port 2\n", ["m --port 1", "n --port 2"]),
+    "fence without an end": ("````\n```\nvllm serve m\n```\nvllm serve n\n", ["m", "n"]),
+    "fence of a log": ("```log\nvllm serve m --port 1\n```\n``` bash\nvllm serve n\n```\n", ["n"]),
+    "fence with attributes": (
+        "```{.python .x}\nfrom vllm import LLM\nLLM(1)\n```\n```PyCon\n>>> LLM(2)\n```\n",
+        ["", ""],
+    ),
+    "loop and list": (
+        (
+            "Do this:\n\nfor i in 1 2; do\n  vllm serve m --port $i\ndone\n\nA=(--port 5)\n"
+            'vllm serve m \\\n  "${A[@]}"\n'
+            "This is all of it.\nexport B=1\n# c\nA_B=1 vllm serve q --port 7\n"
+        ),
+        ["m --port 1", "m --port 2", "m --port 5", "q --port 7"],
+    ),
+    "manifest": (
+        "Write:\n\nservices:\n  a:\n    image: vllm/vllm-openai\n    command: --model m\n\nThen text.\n",
+        ["--model m"],
+    ),
+    "spans": (
+        (
+            'Run `vllm serve m --port 1` or: vllm serve a/b --port 2, and see. 用:vllm serve c/d --port 3。"vllm serve '
+            'e/f --port 4" 或者vllm serve g/h --port 5 是\n'
+        ),
+        ["m --port 1", "a/b --port 2", "c/d --port 3", "e/f --port 4", "g/h --port 5"],
+    ),
+    "no commands": (
+        (
+            "vllm serve is a command, vllm serve (new), `vllm serve` and vllm serve, too.\n"
+            "Use the vllm serve --help now.\n"
+        ),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_cut_up_as_its_writer_meant(name: str) -> None:
+    """Blocks by their marks, sessions by their prompts, commands amid sentences by what is around them."""
+    text, expected = PAGES[name]
+
+    assert expected == [seen(one)[2] for one in documents.read(text, "a.md").starts]
+
+
+WEB = (
+    "<html><head><style>vllm serve no --port 1</style></head><body><script>vllm serve no --port 1</script>"
+    "<!-- vllm serve no --port 2 --><pre class='lang-bash'>vllm serve m \\<br>--port 3 &lt;x&gt;</pre><p>a</p>"
+    "<table><tr><td>--seed-x</td><td><code>VLLM_USE_V1</code></td></tr></table>$ vllm serve n --port 4<br>x"
+    "<div>Use <code>vllm serve o --port 5</code>!</div><pre>vllm serve p"
+)
+
+
+def test_a_web_page_is_read_as_it_is_seen() -> None:
+    """Without scripts, styles and remarks; lines, cells and code as the tags make them."""
+    page = documents.read(WEB, "a.html")
+
+    assert [seen(one)[2] for one in page.starts] == ["m --port 3 ?", "n --port 4", "o --port 5", "p"]
+    assert [one.words[0].value for one in page.loose] == ["--seed-x"]
+    assert [one.name for one in page.settings] == ["VLLM_USE_V1"]
+    assert [WEB[one.start : one.words[0].end].rsplit(maxsplit=1)[-1] for one in page.starts] == ["m", "n", "o", "p"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('C="vllm serve $(x) --port 1"\n', [("? --port 1", False)]),
+        ('C="vllm serve $(x) --port 1"\n$C\n', [("? --port 1", True)]),
+        ('C="vllm serve m --port 1"\n$C\n', [("m --port 1", True)]),
+        ('C="vllm serve $(x) --port 1"\nD="vllm serve $(y) --port 2"\necho h ${D}\n', [("? --port 1", False)]),
+    ],
+)
+def test_a_command_kept_in_a_variable_is_read_once(text: str, expected: list[tuple[str, bool]]) -> None:
+    """Where it is run, if it is seen to be; else where it is written, and not for certain."""
+    found = [(seen(one)[2], one.is_certain) for one in documents.read(text, "a.sh").starts]
+
+    assert [one for one in found if one[0]] == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("subprocess.run('vllm serve m', shell=True)", True),
+        ("subprocess.run('vllm serve m', shell=False)", False),
+        ("subprocess.run('vllm serve m', check=True)", False),
+        ("subprocess.run('vllm serve m', shell=yes)", False),
+        ("os.system('vllm serve m')", True),
+    ],
+)
+def test_a_text_is_a_command_for_certain_where_a_shell_gets_it(call: str, expected: bool) -> None:  # noqa: FBT001
+    """Without one it would be the name of a program."""
+    (found,) = documents.read(f"import os, subprocess\n{call}\n", "a.py").starts
+
+    assert (seen(found)[2], found.is_certain) == ("m", expected)
+
+
+def test_options_of_a_containers_start_are_kept_apart() -> None:
+    """In front of the image, without it; the words in front of vLLM's have all of them."""
+    (found,) = documents.read("sudo docker run --rm -e A=1 vllm/vllm-openai --model m\n", "a.sh").starts
+
+    assert [word.value for word in found.container] == ["--rm", "-e", "A=1"]
+    assert [word.value for word in found.prefix] == ["sudo", "docker", "run", "--rm", "-e", "A=1", "vllm/vllm-openai"]
+
+
+@pytest.mark.parametrize("lead", ["", "> ", "> > ", "   ", "- ", "> 1. "])
+@pytest.mark.parametrize("mark", ["```", "~~~~"])
+def test_code_in_a_fence_keeps_the_indentation_of_its_own(lead: str, mark: str) -> None:
+    """Marks of quotations and the indentation of the list that it stands in are taken off, and no more."""
+    below = lead.replace("- ", "  ").replace("1. ", "   ")
+    lines = ["from vllm import LLM", "if 1:", "    LLM('a',", "        seed=3)"]
+    text = "\n".join([f"{lead}{mark}python", *(f"{below}{line}" for line in lines), f"{below}{mark}", ""])
+    (block,) = (one for one in pages.blocks(Excerpt.whole(text)) if one.kind == "python")
+
+    assert block.text.text == "\n".join([*lines, ""])
+    assert all(text[at] == character for character, at in zip(block.text.text, block.text.at, strict=False))

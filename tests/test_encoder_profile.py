@@ -145,6 +145,53 @@ def test_the_line_about_the_encoder_cache_is_what_starts_printed(row: str) -> No
     assert [str(found.budget), str(found.items), found.modality] == printed.split()
 
 
+SIZED = """
+qwen2.5-vl-7b image 512 512 0 | 1296
+qwen2-vl-7b   image 5000 280 0 | 5120
+qwen2.5-vl-7b video 480 360 4 | 1768
+qwen2.5-vl-7b video 480 360 1 | 884
+qwen3-vl-8b   video 480 320 0 | 600
+glm-4.1v-9b   video 480 360 1 | 884
+glm-4.1v-9b   image 512 512 0 | 1296
+"""
+"""Model, modality, width, height and frames that `--limit-mm-per-prompt` gives, and the patches of the dummy item.
+
+Both sides are rounded to 28 (32 with Qwen3-VL), a patch has 14 (16), two frames are one patch deep: 36 x 36; width at
+most that of the largest picture, whose side is the root of 12,845,056 pixels: 256 x 20; 34 x 26 for each pair of
+frames; 30 x 20.
+GLM and Qwen3-VL take two frames at least (0.16.0 models/glm4_1v.py:1212, qwen3_vl.py:831).
+"""
+
+
+@pytest.mark.parametrize("row", SIZED.strip().splitlines())
+def test_the_dummy_item_is_of_the_size_that_is_given(row: str) -> None:
+    """Sizes make the item that is run smaller, from the release on that takes them (0.11.2 config/multimodal.py)."""
+    told, patches = row.split("|")
+    name, modality, *numbers = told.split()
+    given = dict(zip(("width", "height", "num_frames"), map(int, numbers), strict=True))
+    given = {name: size for name, size in given.items() if size}
+    settings = start("0.16.0", 65536, 65536, 1, items={"image": 0, "video": 0, modality: 1})
+    plain, found = profiled(name, settings), profiled(name, replace(settings, item_sizes={modality: given}))
+    assert found.patches == int(patches) < plain.patches
+    assert found.peak.expected < plain.peak.expected / 4
+
+
+def test_sizes_larger_than_the_models_change_nothing() -> None:
+    """The release warns and keeps its own (0.16.0 multimodal/processing/dummy_inputs.py:140)."""
+    settings = start("0.16.0", 16384, 16384, items={"image": 1, "video": 0})
+    huge = replace(settings, item_sizes={"image": {"width": 90_000, "height": 90_000}})
+    assert profiled("qwen2.5-vl-7b", huge) == profiled("qwen2.5-vl-7b", settings)
+
+
+def test_sizes_of_a_family_whose_dummy_items_are_not_known() -> None:
+    """Nothing is guessed: of Gemma 3, whose pictures are of one size, nothing changes; of others it is not known."""
+    sized = start("0.28.0", 8192, 8192, item_sizes={"image": {"width": 64, "height": 64}})
+    plain = replace(sized, item_sizes={})
+    assert profiled("gemma-3-4b", sized) == profiled("gemma-3-4b", plain)
+    assert unprofiled("gemma-4-26b", sized).is_known is False
+    assert isinstance(profiled("gemma-4-26b", plain), EncoderProfile)
+
+
 COUNTS = """
 0.8.5  qwen2.5-vl-7b 128000 12845056 | 16384 98304
 0.11.0 qwen2.5-vl-7b 4096   12845056 | 16384 16384
@@ -253,8 +300,9 @@ def test_cards_that_share_a_layer_hold_less_than_with_the_tower_whole() -> None:
     """`--mm-encoder-tp-mode data` runs an item whole on one card and gathers every card's output."""
     split = profiled("qwen2.5-vl-7b", start("0.16.0", 32768, 8192, tensor=4))
     whole = profiled("qwen2.5-vl-7b", start("0.16.0", 32768, 8192, tensor=4, encoder_data=True))
-    assert split.largest == ("gate and up projection", rounded(131072 * 2 * 3420 // 4 * 2))
-    assert whole.largest == ("gate and up projection", rounded(131072 * 2 * 3420 * 2))
+    largest = [max(one.steps, key=lambda step: step.size) for one in (split, whole)]
+    assert [step.what for step in largest] == ["gate and up projection"] * 2
+    assert [step.size for step in largest] == [rounded(131072 * 2 * 3420 // 4 * 2), rounded(131072 * 2 * 3420 * 2)]
     assert whole.outputs == 4 * split.outputs == 4 * 32768 * 3584 * 2
     assert whole.peak.expected > split.peak.expected
 

@@ -6,7 +6,10 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -132,7 +135,7 @@ def test_where_ray_has_to_join_hosts_that_is_said_and_no_card_is_chosen() -> Non
     assert "--distributed-executor-backend ray" in words(part)
     assert part.deployment.gpus is None
     assert "CUDA_VISIBLE_DEVICES" not in dict(part.deployment.environment)
-    assert "join these hosts to one Ray cluster" in part.unwritten[0]
+    assert "one Ray cluster" in part.unwritten[0]
     assert all(f"# {one}\n" in fleet.shell([part]) for one in part.unwritten)
 
 
@@ -177,6 +180,30 @@ def test_what_cannot_be_laid_out_is_refused(hosts: tuple[Host, ...], replicas: i
         fleet.instances(MODEL, options.load("0.19.0"), hosts, replicas=replicas, split=split)
 
 
+def test_containers_share_the_hosts_cache_of_weights() -> None:
+    """As vLLM's documentation runs its image (docs/deployment/docker.md); other folders lie where they are named."""
+
+    def volumes(model: str = MODEL, flags: Mapping[str, Any] = {}, **more: Any) -> object:
+        made = fleet.instances(model, options.load("0.19.0"), EIGHT, flags=flags, **more)
+        return YAML(typ="safe").load(fleet.compose(made))["services"]["vllm-8000"]["volumes"]
+
+    cache = "~/.cache/huggingface:/root/.cache/huggingface"
+    assert volumes() == [cache]
+    assert volumes("/models/own") == [cache, "/models/own:/models/own"]
+    assert volumes(flags={"download_dir": "/data/hub"}) == [cache, "/data/hub:/data/hub"]
+    assert volumes(environment={"HF_HOME": "/data/hf"}) == ["/data/hf:/data/hf"]
+
+
+def test_units_of_a_host_are_told_apart() -> None:
+    """By model and port; a part that serves nothing says whose it is."""
+    units = fleet.systemd(list(laid_out("0.19.0", "4 x tp2")))
+    (other,) = fleet.systemd(on_hosts(laid_out("0.19.0", "two hosts, 1 x tp4 pp2"))[1]).values()
+
+    described = [line for text in units.values() for line in text.splitlines() if line.startswith("Description=")]
+    assert described == [f"Description=vLLM: {MODEL}, port {port}" for port in range(8000, 8004)]
+    assert f"Description=vLLM: {MODEL}, cards for the server on port 8000\n" in other
+
+
 def test_a_file_is_for_one_host() -> None:
     """Instances of two would be started where their cards are not."""
     with pytest.raises(InputError, match="one host"):
@@ -200,6 +227,24 @@ def test_a_script_starts_all_and_ends_all(tmp_path: Path) -> None:
     written = [path.read_text() for path in sorted(tmp_path.glob("vllm-*.log"))]
 
     assert written == [f"{2 * number},{2 * number + 1} {8000 + number}\nended\n" for number in range(4)]
+
+
+def test_a_script_that_is_ended_early_ends_what_runs(tmp_path: Path) -> None:
+    """A signal that arrives while servers are still being started ends those that run, and no more are started."""
+    text = fleet.shell(list(laid_out("0.19.0", "4 x tp2")))
+    program = tmp_path / "bin" / "vllm"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\ntrap 'echo ended; exit 0' TERM\necho up\nwhile :; do sleep 0.05; done\n")
+    program.chmod(0o755)
+    # Between the first server and the second the script itself is told to end.
+    first, log, rest = text.partition(">vllm-8000.log 2>&1 &\n")
+    pause = "until grep -q up vllm-8000.log; do sleep 0.05; done\nkill $$\n"
+    (tmp_path / "serve.sh").write_text(first + log + pause + rest)
+    environment = {"PATH": f"{program.parent}:/usr/bin:/bin"}
+    done = subprocess.run(["bash", "serve.sh"], cwd=tmp_path, env=environment, timeout=30, check=False)
+
+    assert done.returncode == 143
+    assert [path.read_text() for path in sorted(tmp_path.glob("vllm-*.log"))] == ["up\nended\n"]
 
 
 @pytest.mark.slow
@@ -291,6 +336,72 @@ def test_copies_count_together_only_where_they_know_of_each_other(
 
     assert worlds == ({str(world)} if world else set())
     assert bool(found.unknown) == (world is None)
+
+
+@pytest.mark.parametrize(
+    ("split", "has_experts", "what"),
+    [
+        (Split(), None, "GiB of the weights: the whole model"),
+        (Split(dp=2), False, "GiB of the weights of one rank: the whole model"),
+        (Split(dp=2), True, "GiB of the weights of one rank"),
+        (Split(tp=2), False, "GiB of the weights of one rank: a part of the model, not the whole"),
+    ],
+)
+def test_what_a_rank_holds_is_said_as_it_is(split: Split, has_experts: bool | None, what: str) -> None:  # noqa: FBT001
+    """One card has the whole model; so has each copy of a model without experts."""
+    assert what in [line.what for line in confirmed("0.19.0", split, has_experts=has_experts).lines]
+
+
+def test_ranks_that_read_a_prompt_together_have_places_of_their_own() -> None:
+    """TP counts fastest, then prefill ranks, then stages (0.16.0 distributed/parallel_state.py:1340)."""
+    release = options.load("0.16.0")
+    split = Split(tp=2, pp=2, pcp=2)
+    part = fleet.instances(MODEL, release, EIGHT, split=split)[0]
+    lines = confirmation.confirmation(part, split, release).lines
+
+    assert "--prefill-context-parallel-size 2" in words(part)
+    assert "rank 6 in world size 8 is assigned as DP rank 0, PP rank 1, PCP rank 1, TP rank 0," in [
+        line.text for line in lines
+    ]
+
+
+EXPECTED = confirmation.Expected(
+    weights=(confirmation.Sides(1.0, 1.1, 1.2),) * 2 + (confirmation.Sides(2.0, 2.0, 2.0), None),
+    cache=confirmation.Sides(9.0, 10.0, 11.0),
+    tokens=confirmation.Sides(900, 1000, 1100),
+    concurrency=confirmation.Sides(0.9, 1.0, 1.1),
+    context=131_072,
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_older", "texts"),
+    [
+        # 0.6.6 executor/gpu_executor.py:80; 0.8.5 v1/core/kv_cache_utils.py:634; 0.9.2 v1/worker/gpu_worker.py:232.
+        ("0.6.6", True, ["Maximum concurrency for 131072 tokens"]),
+        ("0.8.5", True, ["Maximum concurrency for 131072 tokens"]),
+        ("0.8.5", False, ["GPU KV cache size", "Maximum concurrency for 131,072 tokens"]),
+        (
+            "0.33.0", False,
+            ["Available KV cache memory", "GPU KV cache size", "Maximum concurrency for 131,072 tokens"],
+        ),
+    ],
+)  # fmt: skip
+def test_the_plans_figures_stand_beside_the_lines_that_a_release_prints(
+    *, version: str, is_older: bool, texts: list[str]
+) -> None:
+    """Each with its band; ranks that hold as much are said once; what is not known says so."""
+    release, split = options.load(version), Split(pp=4)
+    part = fleet.instances(MODEL, release, EIGHT, split=split)[0]
+    told = replace(EXPECTED, is_older_engine=is_older)
+    lines = confirmation.confirmation(part, split, release, has_experts=False, expected=told).lines
+    weights = next(line for line in lines if "weights" in line.what)
+    shown = {line.text: line.expected for line in lines if line.expected and line != weights}
+
+    assert weights.expected == "ranks 0 to 1: 1.10 GiB (1.00 to 1.20); rank 2: 2.00 GiB; rank 3: not known"
+    assert list(shown) == texts
+    assert shown[texts[-1]] == "1.00x (0.90 to 1.10)"
+    assert shown.get("GPU KV cache size", "1,000 tokens (900 to 1,100)") == "1,000 tokens (900 to 1,100)"
 
 
 def test_looking_changes_nothing() -> None:

@@ -84,7 +84,7 @@ def key(release: str) -> tuple[int, ...]:
 def test_every_split_of_the_cards_is_considered_once(count: int) -> None:
     """Each ordered product of TP, PP and DP up to the number of cards, with as many copies as there is room for."""
     found = candidates(count)
-    sizes = [split[1:] for split in found]
+    sizes = [(split.tensor, split.pipeline, split.data) for split in found]
     wanted = {
         (tensor, pipeline, data)
         for tensor in range(1, count + 1)
@@ -118,7 +118,14 @@ REFUSED = [
     # No `SupportsPP`: models/zamba2.py of all releases.
     ("Zyphra/Zamba2-1.2B-instruct", Ranks(1, 2), "0.16.0", "does not support pipeline parallelism"),
     ("Qwen/Qwen2.5-7B-Instruct", Ranks(1, 29), "0.16.0", "more than the model's 28 layers"),
-    ("Qwen/Qwen2.5-7B-Instruct", Ranks(1, 2, partition=(14, 13)), "0.16.0", "VLLM_PP_LAYER_PARTITION=14,13"),
+    # 0.16.0 distributed/utils.py:118-121.
+    ("Qwen/Qwen2.5-7B-Instruct", Ranks(1, 2, partition=(14, 13)), "0.16.0", "sum(partitions)=27 does not match"),
+    (
+        "Qwen/Qwen2.5-7B-Instruct",
+        Ranks(1, 3, partition=(14, 14)),
+        "0.16.0",
+        "len(partitions)=2 does not match pp_size=3.",
+    ),
     # Options that these releases' parsers do not have.
     ("Qwen/Qwen2.5-7B-Instruct", Ranks(1, 1, 2), "0.7.2", "no --data-parallel-size"),
     # 0.16.0 config/model.py:1057.

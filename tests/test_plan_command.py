@@ -137,6 +137,11 @@ def test_mixed_cards_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) 
         ((*GPT, "--tp", "2"), "takes 2 cards"),
         ((*GPT, "--vllm", "zero"), "is no version of vLLM"),
         ((*GPT, "-o", "rows.json"), "--from-log"),
+        ((*GPT, "--port", "9000"), "--port is for the files of --deploy"),
+        ((*GPT, "--retry-posts"), "--retry-posts is for the files of --deploy"),
+        ((*GPT, "--env", "CUDA_VISIBLE_DEVICES=3"), "CUDA_VISIBLE_DEVICES: follows from the cards"),
+        ((*GPT, "--env", "VLLM_PP_LAYER_PARTITION=12,twelve"), "Invalid partition string: 12,twelve"),
+        (("openai/gpt-oss-20b", "--find", "gpus"), "give one card's name, as in --gpus H100-80GB"),
         (("--from-log", "no-such.log"), "no-such.log"),
     ],
 )
@@ -306,6 +311,45 @@ def test_uneven_stages_are_deployed(capsys: pytest.CaptureFixture[str], tmp_path
     split = found["layouts"][0]["deployment"]["env"]["VLLM_PP_LAYER_PARTITION"]
 
     assert f"VLLM_PP_LAYER_PARTITION={split}" in (tmp_path / "start.sh").read_text()
+
+
+def test_the_fewest_cards_may_be_several_hosts(capsys: pytest.CaptureFixture[str]) -> None:
+    """628 GiB of weights on cards of 80 GB: one card's name suffices to ask, two hosts of eight are the answer."""
+    found = planned(capsys, "deepseek-ai/DeepSeek-R1", "--gpus", "H100-80GB", "--vllm", "0.19.0", "--find", "gpus")
+    command = found["deployment"]["command"]
+
+    assert found["found"]["value"] == 16
+    assert found["found"]["reasons"][0] == "TP 8 PP 2, on 2 hosts of 8 cards"
+    assert [(one["count"], one["node"]) for one in found["gpus"]] == [(8, "host0"), (8, "host1")]
+    assert [line for line in command.splitlines() if line.startswith("#")] == ["# On host0:", "# On host1:"]
+    assert command.index("--node-rank 0") < command.index("# On host1:") < command.index("--node-rank 1")
+    assert "--headless" in command
+
+
+def test_what_to_see_in_the_log_has_the_plans_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The measured start printed 13.72 GiB of weights: each line that it printed stands beside what is planned."""
+    words = ("--tp", "1", "--max-model-len", "131072", "--gpu-memory-utilization", "0.65", "--deploy", str(tmp_path))
+    found = planned(capsys, *GPT, *words)
+    told = (tmp_path / "verify.txt").read_text()
+    cache = found["kv_cache"]
+
+    assert "GiB of the weights: the whole model: Model loading took; planned: 13.7" in told
+    assert f"Available KV cache memory; planned: {cache['gib']:.2f} GiB ({cache['low']:.2f} to " in told
+    assert f"GPU KV cache size; planned: {cache['tokens']:,} tokens ({cache['tokens_low']:,} to " in told
+    assert f"Maximum concurrency for 131,072 tokens; planned: {cache['max_concurrency']:.2f}x (" in told
+    assert "it holds near the share" in told
+
+
+def test_hosts_that_ray_joins_have_a_script_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Where a release has no --nnodes the plan shows how each host joins, and the files do it."""
+    cards = ("--gpus", "4xA100-80GB@a,4xA100-80GB@b", "--vllm", "0.10.2", "--no-calibration", "--tp", "4", "--pp", "2")
+    found = planned(capsys, "Qwen/Qwen3-32B", *cards, "--deploy", str(tmp_path))
+    command = found["deployment"]["command"]
+
+    assert "ray start --head --port=6379 --num-gpus=4" in (tmp_path / "ray-a.sh").read_text()
+    assert "ray start --address=a:6379 --num-gpus=4" in (tmp_path / "ray-b.sh").read_text()
+    assert command.index("ray start --head") < command.index("ray start --address=a") < command.index("vllm serve")
+    assert subprocess.run(["bash", "-n", tmp_path / "ray-b.sh"], check=False).returncode == 0
 
 
 def test_an_answer_is_one_that_fits(capsys: pytest.CaptureFixture[str]) -> None:

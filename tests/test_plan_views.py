@@ -130,7 +130,7 @@ FOUND = Found(Find.CONTEXT, 131_072, "tokens", 120_000, 131_072, ("The model tak
 
 
 def every(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Compared) -> list[plan_views.Viewed]:
-    return [fits, too_big, unknown, pair, compared, FOUND, replace(fits, found=FOUND), replace(pair, found=FOUND)]
+    return [fits, too_big, unknown, pair, compared, FOUND, replace(fits, found=FOUND)]
 
 
 @pytest.fixture
@@ -391,10 +391,9 @@ def test_what_is_asked_shows_no_secret() -> None:
     assert 'enforce_eager true, served_model_name ["ours"]' in " ".join(shown.plain.split())
 
 
-def test_a_plans_own_answer_stands_before_it(fits: Plan, pair: Layouts) -> None:
+def test_a_plans_own_answer_stands_before_it(fits: Plan) -> None:
     """Who asked for the longest context reads it first."""
     assert plan_views.text(replace(fits, found=FOUND)).startswith("longest context: 131,072 tokens")
-    assert plan_views.text_layouts(replace(pair, found=FOUND)).startswith("longest context: 131,072 tokens")
     page = plan_views.html(replace(fits, found=FOUND))
     assert page.index(">longest context<") < page.index(">fits<")
 
@@ -464,7 +463,7 @@ def test_json_has_the_contracts_keys(fits: Plan, pair: Layouts) -> None:
     assert list(plain) == ["schema", *KEYS]
     assert (plain["deployment"], plain["layout"], plain["found"]) == (None, None, None)
     assert json.loads(plan_views.to_json(replace(fits, found=FOUND)))["found"]["what"] == "context"
-    assert list(every) == ["schema", "model", "vllm", "gpus", "fits", "layouts", "found"]
+    assert list(every) == ["schema", "model", "vllm", "gpus", "fits", "layouts"]
     assert list(every["layouts"][0]) == KEYS
     assert [plan["legal"] for plan in every["layouts"]] == [True, True, True, True, False]
 
@@ -532,7 +531,7 @@ def test_no_name_becomes_markup(views: list[plan_views.Viewed], compared: Compar
     odd = ComparedTerm(HOSTILE, 1.0, 1.0, 1.0, 2.0, HOSTILE)
     kept = replace(compared.residuals[0], release=HOSTILE, gpu=HOSTILE, architecture=HOSTILE, term=HOSTILE)
     laid = tuple(replace(hostile(plan), layout=plan.layout, legal=plan.legal) for plan in pair.layouts)
-    layouts = replace(pair, model=HOSTILE, layouts=laid, found=replace(FOUND, value=HOSTILE))
+    layouts = replace(pair, model=HOSTILE, layouts=laid)
     every_view: list[plan_views.Viewed] = [*bad, layouts, Compared((odd,), HOSTILE, (HOSTILE,), (kept,))]
     for view in every_view:
         shown = plan_views.shown(view)

@@ -700,6 +700,23 @@ def test_what_cannot_be_run_is_refused_before_any_kernel(
     assert not (tmp_path / "out").exists()
 
 
+def test_run_ends_with_2_when_the_runbook_cannot_read_what_it_was_given(
+    shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A parameter that only a cell can judge: one line on stderr, nothing on stdout; another error stays 1."""
+    cell = "from vllm_runbooks.errors import InputError\nraise {}('no/such: is no model')"
+    runbook(tmp_path / "runbooks", "refusing", cell.format("InputError"))
+    runbook(tmp_path / "runbooks", "breaking", cell.format("ValueError"))
+    evidence = ["-p", "evidence", str(tmp_path / "cases/a-case"), *shelf[:2], *shelf[4:]]
+
+    refused = command_line(["run", "refusing", *evidence])
+    said = capfd.readouterr()
+    broken = command_line(["run", "breaking", *evidence])
+
+    assert (refused, said.out, broken) == (2, "", 1)
+    assert "vllm-runbooks: refusing: no/such: is no model in cell" in said.err.splitlines()[-1]
+
+
 def test_run_reports_the_verdict(shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A line with the verdict, the executed notebook, and the status; an .ipynb path will do as well as an id."""
     evidence = ["-p", "evidence", str(tmp_path / "cases/a-case")]

@@ -70,7 +70,25 @@ def _index(folder: Path) -> dict[str, Any] | None:
     return dict(found)
 
 
+def tensor_names(folder: Path) -> frozenset[str] | None:
+    """Names of all tensors of a checkpoint; None: the folder holds no safetensors and no index of them.
+
+    Raises:
+        InputError: A header or the index is damaged.
+    """
+    index = _index(folder)
+    if index is not None:
+        return frozenset(index.get("weight_map", {})) or None
+    files = sorted(folder.glob("*.safetensors"))
+    return frozenset(name for path in files for name in _header(path)) if files else None
+
+
 def _header_bytes(path: Path) -> int:
+    return sum(end - begin for begin, end in _header(path).values())
+
+
+def _header(path: Path) -> dict[str, tuple[int, int]]:
+    """Where each tensor of a file begins and ends."""
     damaged = InputError(f"{path}: its header is damaged; fetch the file again")
     with path.open("rb") as stream:
         start = stream.read(8)
@@ -81,10 +99,10 @@ def _header_bytes(path: Path) -> int:
             raise damaged
         try:
             header = json.loads(stream.read(length))
-            places = [told["data_offsets"] for name, told in header.items() if name != "__metadata__"]
-            ends = [(begin, end) for begin, end in places]
+            places = {name: told["data_offsets"] for name, told in header.items() if name != "__metadata__"}
+            ends = {name: (begin, end) for name, (begin, end) in places.items()}
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise damaged from None
-    if not all(_is_size(begin) and _is_size(end) and begin <= end for begin, end in ends):
+    if not all(_is_size(begin) and _is_size(end) and begin <= end for begin, end in ends.values()):
         raise damaged
-    return sum(end - begin for begin, end in ends)
+    return ends

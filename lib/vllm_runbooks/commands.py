@@ -56,7 +56,7 @@ class Base:
         *,
         shown: str | None = None,
     ) -> None:
-        """The command of the text that was given, else the one that the log shows, else the arguments that it prints."""
+        """The command that was given, else the one that the log shows, else the arguments that it prints."""
         self.logged = {name: value for name, value in logged.items() if not name.startswith("_")}
         self.is_given = command is not None
         self.page = documents.read(command) if command is not None else _shown_start(shown)

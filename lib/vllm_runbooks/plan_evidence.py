@@ -229,7 +229,7 @@ def budget(asked: Request | str) -> Budget | str:
     if isinstance(asked, str):
         return asked
     settings = plans.settings(asked)
-    need = settings.ranks.tensor * settings.ranks.pipeline * settings.ranks.data
+    need = settings.ranks.cards
     if need > len(asked.cards):
         return f"the start takes {need} cards, {len(asked.cards)} are given"
     return plans.budget_of(asked, settings, [Device.of(card) for card in asked.cards[:need]])

@@ -40,7 +40,8 @@ class PlannedTerm:
     """One part of a card's memory; all None: not known."""
 
     name: str
-    """"weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication" or "kv_cache"."""
+    """"weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication" or "kv_cache"; "adapters" where
+    what LoRA takes is not known."""
     low_gib: float | None
     expected_gib: float | None
     high_gib: float | None
@@ -107,7 +108,7 @@ class PlannedDeployment:
     """Argparse destination to value, of what is given explicitly."""
     env: Mapping[str, str | None]
     command: str
-    """For a shell, as this release takes it; linted."""
+    """For a shell, as this release takes it; linted. Of several hosts each host's own, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -181,4 +182,3 @@ class Layouts:
     gpus: tuple[PlannedGpu, ...]
     fits: bool | None
     layouts: tuple[Plan, ...]
-    found: Found | None = None

@@ -134,8 +134,7 @@ def text(plan: Plan) -> str:
 def text_layouts(found: Layouts) -> str:
     """Every layout for a terminal: the ranking, the first in full, and what is not legal."""
     legal = [plan for plan in found.layouts if plan.legal is not False]
-    lead = [_found_lines(found.found)] if found.found else []
-    parts = [*lead, f"{_wrap(layouts_headline(found), '')}\n{_wrap(_subject(found), '')}"]
+    parts = [f"{_wrap(layouts_headline(found), '')}\n{_wrap(_subject(found), '')}"]
     if legal:
         parts.append(_ranking(legal))
         parts += [f"THE FIRST: {pictures.layout_name(legal[0])}\n{_wrap(headline(legal[0]))}", *_details(legal[0])]
@@ -450,7 +449,7 @@ def html(record: Viewed) -> str:
         case Plan():
             body = _found_html(record.found) + _plan_html(record)
         case Layouts():
-            body = _found_html(record.found) + _layouts_html(record)
+            body = _layouts_html(record)
         case Compared():
             body = _compared_html(record)
         case _:
@@ -666,14 +665,15 @@ def confirmations(found: Mapping[str, Confirmation]) -> Shown:
     for lines in dict.fromkeys(one.lines for one in found.values()):
         alike = [name for name, one in found.items() if one.lines == lines]
         title = f"In the log of {'each of ' if len(alike) > 1 else ''}{', '.join(alike)}"
-        counts = [f"{line.times} times" if (line.times or 0) > 1 else "" for line in lines]
+        counts = [f" ({line.times} times)" if (line.times or 0) > 1 else "" for line in lines]
+        planned = [f": planned {line.expected}" if line.expected else "" for line in lines]
         rows = [
-            [f"<code>{escape(line.text)}</code>{f' ({count})' if count else ''}"]
-            for line, count in zip(lines, counts, strict=True)
+            [f"<code>{escape(line.text)}</code>{count}{escape(figures)}"]
+            for line, count, figures in zip(lines, counts, planned, strict=True)
         ]
         said = [
-            f"  - {line.text}{f' ({count})' if count else ''}\n{_wrap(line.what, '      ')}"
-            for line, count in zip(lines, counts, strict=True)
+            f"  - {line.text}{count}{figures}\n{_wrap(line.what, '      ')}"
+            for line, count, figures in zip(lines, counts, planned, strict=True)
         ]
         plain.append("\n".join([title, *said]))
         parts += [_head(title), _table(["part of a line"], rows, below=[line.what for line in lines])]

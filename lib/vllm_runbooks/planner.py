@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Any
 from vllm_runbooks import options as releases
 from vllm_runbooks import plans, session
 from vllm_runbooks.arguments import parse
-from vllm_runbooks.checkpoints import tensor_bytes
+from vllm_runbooks.arguments.conditions import UNKNOWN
+from vllm_runbooks.arguments.spelling import alike
+from vllm_runbooks.arguments.typed import expected_type, option_words
+from vllm_runbooks.checkpoints import tensor_bytes, tensor_names
 from vllm_runbooks.deployment import fleet, is_secret
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.plan_records import Find, Layouts, Plan
-from vllm_runbooks.planning import actual
-from vllm_runbooks.planning.budget import Subject, subject
+from vllm_runbooks.planning import actual, settings
+from vllm_runbooks.planning.budget import Subject, drafted, subject
+from vllm_runbooks.planning.drafts import Draft, draft, in_catalog
 from vllm_runbooks.records import Compared
 
 if TYPE_CHECKING:
@@ -44,6 +48,19 @@ def model(name: str) -> Subject:
         raise InputError(f"{name}: is no model of the catalog{_near(name, specs)}; give a folder with its config.json")
     file = specs.file(found.id)
     return subject(file.id, file.config, is_partial=file.is_partial, source=file.source)
+
+
+def _draft(name: str) -> Draft | None:
+    """A drafting model by its catalog name or its folder; None: its configuration is not at hand.
+
+    Raises:
+        InputError: The folder holds no configuration that can be read.
+    """
+    folder = Path(name)
+    if folder.is_dir():
+        told = _local(folder)
+        return draft(name, told.config, source=told.source, tensors=tensor_names(folder))
+    return in_catalog(name, session.specs())
 
 
 def _near(name: str, specs: Specs) -> str:
@@ -124,11 +141,12 @@ def request(
     twice = next((dest for dest, size in sizes.items() if parsed.get(dest, size) != size), None)
     if twice is not None:
         raise InputError(f"{twice} is given twice: {parsed[twice]} and {sizes[twice]}; give it once")
-    given = {**parsed, **(options or {}), **sizes}
+    given = {**parsed, **_typed(name, options or {}, release.version), **sizes}
     _check_numbers(given)
+    _check_environment(environment or {})
     overrides = given.get("hf_overrides")
     return plans.Request(
-        actual.overridden(asked, given) if overrides else asked,
+        drafted(actual.overridden(asked, given) if overrides else asked, given, _draft),
         cards,
         release,
         given,
@@ -167,6 +185,43 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value  # noqa: PLR0124 - NaN
 
 
+def _check_environment(given: Mapping[str, str]) -> None:
+    """Refuse variables that no release starts with, and those that follow from the layout.
+
+    Raises:
+        InputError: There is one.
+    """
+    of_cards = next((each for each in fleet.OF_CARDS if each in given), None)
+    if of_cards is not None:
+        raise InputError(f"{of_cards}: follows from the cards and the layout; leave it out")
+    partition = given.get(settings.PARTITION)
+    if partition is not None and settings.partition(partition) is None:
+        raise InputError(settings.damaged(partition))
+
+
+def _typed(name: str, given: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Options that come as values, not as words: each of the type that the release converts a word to.
+
+    Raises:
+        InputError: The release has no such option, takes another type, or refuses the value.
+    """
+    data = releases.load(version)
+    words: list[str] = []
+    there = {dest: value for dest, value in given.items() if value is not None}
+    for dest, value in there.items():
+        option = data.by_dest.get(dest)
+        if option is None:
+            near = alike(dest, sorted(data.by_dest), 1)
+            said = f"; did you mean {near[0]}?" if near else ""
+            raise InputError(f"{dest[:80]}: is no option of vLLM {version}{said}")
+        kind = expected_type(option, value)
+        if kind is not None:
+            raise InputError(f"{dest}: must be {kind}; {type(value).__name__} is given")
+        words += option_words(option, value)
+    read = _parsed(name, words, version)
+    return {**there, **{dest: value for dest, value in read.items() if value is not UNKNOWN}}
+
+
 def _parsed(name: str, words: Sequence[str], version: str) -> Mapping[str, Any]:
     """Engine options by argparse destination.
 
@@ -180,9 +235,8 @@ def _parsed(name: str, words: Sequence[str], version: str) -> Mapping[str, Any]:
         from vllm_runbooks import checking  # noqa: PLC0415 - only for the words of a refusal
 
         command = shlex.join(["vllm", "serve", name, *words])
-        said = [
-            issue.message for issue in checking.lint_text(command, vllm=version).issues if issue.severity == "error"
-        ]
+        issues = checking.lint_text(command, vllm=version).issues
+        said = [issue.message for issue in issues if issue.severity == "error" or issue.rule == "option.refused-value"]
         raise InputError(said[0] if said else f"vLLM {version} refuses {shlex.join(words)}")
     return {dest: value for dest, value in found.flags.items() if dest not in ("model", "model_tag")}
 

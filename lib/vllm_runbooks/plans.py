@@ -101,6 +101,7 @@ def settings(request: Request, more: Mapping[str, Any] | None = None, *, gpu: Gp
         memory_gib=first.memory_gib if first else None,
         capability=first.version if first else None,
         config=request.model.config,
+        draft=request.model.draft,
     )
 
 
@@ -118,10 +119,11 @@ def plan(request: Request) -> Plan:
     _check(request)
     asked = settings(request)
     devices = [Device.of(card) for card in request.cards]
-    need = asked.ranks.tensor * asked.ranks.pipeline * asked.ranks.data
+    need = asked.ranks.cards
     if need > len(devices):
+        sizes = "tensor x pipeline x data parallel" + " x prefill context parallel" * (asked.ranks.prefill > 1)
         raise InputError(
-            f"the start takes {need} cards (tensor x pipeline x data parallel), {len(devices)} are given; "
+            f"the start takes {need} cards ({sizes}), {len(devices)} are given; "
             f"give --gpus {need}x… or smaller parallel sizes"
         )
     illegal = _layouts.illegal(request.model, asked.ranks, asked.key, devices[:need])
@@ -129,7 +131,7 @@ def plan(request: Request) -> Plan:
     idle = len(devices) - need * request.replicas
     said = (f"{idle} of the {len(devices)} cards stay idle",) if idle > 0 else ()
     if illegal:
-        return replace(made, fits=False, limits=(*illegal, *made.limits, *said))
+        return replace(made, fits=False, limits=tuple(dict.fromkeys((*illegal, *made.limits, *said))))
     return replace(made, limits=(*made.limits, *said))
 
 
@@ -364,13 +366,17 @@ def parts(request: Request, ranks: Ranks, replicas: int, first_port: int = fleet
     return fleet.instances(
         request.model.name,
         request.data,
-        hosts(request, replicas * ranks.tensor * ranks.pipeline * ranks.data),
+        hosts(request, replicas * ranks.cards),
         replicas=replicas,
-        split=fleet.Split(ranks.tensor, ranks.pipeline, ranks.data),
+        split=_split_of(ranks),
         flags=_without_sizes(request.options),
         environment=request.environment,
         first_port=first_port,
     )
+
+
+def _split_of(ranks: Ranks) -> fleet.Split:
+    return fleet.Split(ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)
 
 
 def _without_sizes(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -380,15 +386,18 @@ def _without_sizes(given: Mapping[str, Any]) -> dict[str, Any]:
 def _deployment(request: Request, asked: Settings, replicas: int) -> PlannedDeployment | None:
     """The first instance's start; None where this release has no option for it."""
     try:
-        first = parts(request, asked.ranks, replicas)[0].deployment
+        first = [part for part in parts(request, asked.ranks, replicas) if not part.instance]
     except InputError:
         return None  # `plan` refuses what was given; of a layout its reasons say why
     sizes = {dest: size for dest, size in _flags(asked.ranks).items() if size > 1}
     return PlannedDeployment(
         request.model.name,
         {dest: _open(dest, value) for dest, value in {**_without_sizes(request.options), **sizes}.items()},
-        {name: None if value and deployment.is_secret(name, value) else value for name, value in first.environment},
-        deployment.to_shell(first),
+        {
+            name: None if value and deployment.is_secret(name, value) else value
+            for name, value in first[0].deployment.environment
+        },
+        fleet.shown(first),
     )
 
 
@@ -411,7 +420,7 @@ def _effective(request: Request, one: Plan) -> tuple[Request, Layout]:
     if dest is not None and dest in flags:
         request = replace(request, options={**request.options, dest: flags[dest]})
     if one.found is not None and one.found.what is Find.GPUS:
-        return replace(request, cards=request.cards[:1] * len(one.per_gpu), replicas=1), layout
+        return replace(request, cards=_fewest_cards(request.cards[0], len(one.per_gpu)), replicas=1), layout
     if one.layout is not None:
         sizes = (layout.replicas, layout.tp, layout.pp, layout.dp)
         for way in _ways(request):
@@ -422,9 +431,8 @@ def _effective(request: Request, one: Plan) -> tuple[Request, Layout]:
 
 def _servers(request: Request, one: Plan, first_port: int) -> tuple[fleet.Split, tuple[fleet.Part, ...]]:
     taken, layout = _effective(request, one)
-    ranks = Ranks(layout.tp, layout.pp, layout.dp)
-    split = fleet.Split(layout.tp, layout.pp, layout.dp)
-    return split, parts(taken, ranks, layout.replicas, first_port)
+    ranks = replace(settings(taken).ranks, tensor=layout.tp, pipeline=layout.pp, data=layout.dp)
+    return _split_of(ranks), parts(taken, ranks, layout.replicas, first_port)
 
 
 def confirmations(
@@ -437,12 +445,45 @@ def confirmations(
     """
     split, made = _servers(request, one, first_port)
     has_experts = any(isinstance(kind.feed_forward, Experts) for kind in request.model.shape.kinds)
+    expected = _expected(request, one)
     found = {}
     for part in made:
         if part.serves:
-            over = sum(other.instance == part.instance for other in made)
-            found[part.name] = confirmation.confirmation(part, split, request.data, hosts=over, has_experts=has_experts)
+            over = len(part.joined) or sum(other.instance == part.instance for other in made)
+            found[part.name] = confirmation.confirmation(
+                part, split, request.data, hosts=over, has_experts=has_experts, expected=expected
+            )
     return found
+
+
+def _expected(request: Request, one: Plan) -> confirmation.Expected:
+    """A plan's figures, as a start prints them."""
+    weights = []
+    for card in one.per_gpu:
+        term = next((term for term in card.terms if term.name == "weights"), None)
+        weights.append(_sides(*((term.low_gib, term.expected_gib, term.high_gib) if term is not None else (None,))))
+    cache, asked = one.kv_cache, {**request.options, **(one.deployment.flags if one.deployment is not None else {})}
+    length = one.options.get("max_model_len", asked.get("max_model_len"))
+    tokens, concurrency = _sides(cache.tokens_low, cache.tokens, cache.tokens_high), None
+    if tokens is not None and cache.max_concurrency is not None and tokens.expected:
+        concurrency = confirmation.Sides(*(cache.max_concurrency * side / tokens.expected for side in tokens))
+    # A cache whose size is given is not reported as what was available.
+    is_given = asked.get("kv_cache_memory_bytes") is not None
+    return confirmation.Expected(
+        tuple(weights),
+        None if is_given else _sides(cache.low, cache.gib, cache.high),
+        tokens,
+        concurrency,
+        length if isinstance(length, int) and length > 0 else 0,
+        settings(request).is_v0,
+    )
+
+
+def _sides(*sides: float | None) -> confirmation.Sides | None:
+    low, expected, high = sides if len(sides) == 3 else (None, None, None)
+    if low is None or expected is None or high is None:
+        return None
+    return confirmation.Sides(low, expected, high)
 
 
 def _told(found: Mapping[str, confirmation.Confirmation]) -> str:
@@ -451,7 +492,10 @@ def _told(found: Mapping[str, confirmation.Confirmation]) -> str:
     for name, one in found.items():
         lines.append(f"{name}: its log must hold")
         lines += [
-            f"  {line.what}: {line.text}" + (f" ({line.times} times)" if line.times else "") for line in one.lines
+            f"  {line.what}: {line.text}"
+            + (f" ({line.times} time{'s' * (line.times > 1)})" if line.times else "")
+            + (f"; planned: {line.expected}" if line.expected else "")
+            for line in one.lines
         ]
         lines += [f"  {look.what}: {shlex.join(look.words)}: {look.expected}" for look in one.looks]
         lines += [f"  not known: {said}" for said in one.unknown]
@@ -475,6 +519,7 @@ def deployed(
         found[f"start{behind}.sh"] = fleet.shell(mine)
         found[f"compose{behind}.yaml"] = fleet.compose(mine)
         found.update({f"systemd{behind}/{name}": text for name, text in fleet.systemd(mine).items()})
+    found.update(fleet.ray(made))
     serving = [part for part in made if part.serves]
     if len(serving) > 1:
         servers = [proxy.Server(part.node or "127.0.0.1", part.port) for part in serving]
@@ -572,8 +617,7 @@ def _found_for(
 ) -> Plan:
     """The answer for the layout that the request gives."""
     ranks = settings(request).ranks
-    need = ranks.tensor * ranks.pipeline * ranks.data
-    devices = [Device.of(card) for card in request.cards[:need]]
+    devices = [Device.of(card) for card in request.cards[: ranks.cards]]
     environment, calibrate = request.variables, request.calibrate
 
     def make(changes: Mapping[str, Any]) -> Settings:
@@ -626,14 +670,16 @@ def _fewest(request: Request, knowledge: lint.Knowledge, smaller: Sequence[Gpu])
         )
         if one.expected is not None:
             reasons.append("; ".join((f"one card alone: {one.expected.name} is the smallest", *one.reasons)))
-    ranks = answer.budget.settings.ranks if answer.budget is not None else Ranks()
-    if answer.low is not None and answer.low != answer.expected:
-        wider = _ways(replace(request, cards=(first,) * int(answer.low)))
-        ranks = next((way.ranks for way in wider if way.legal and way.fits and way.replicas == 1), ranks)
-    count = ranks.tensor * ranks.pipeline * ranks.data
-    made = plan(replace(_split(request, ranks, 1), cards=(first,) * count))
+    chosen = answer.sure or answer.budget
+    ranks = chosen.settings.ranks if chosen is not None else Ranks()
+    made = plan(replace(_split(request, ranks, 1), cards=_fewest_cards(first, ranks.cards)))
     found = _found(Find.GPUS, f"cards of {first.gpu.name}", (answer.low, answer.expected, answer.high), tuple(reasons))
     return checked(replace(made, found=found), knowledge, request)
+
+
+def _fewest_cards(first: Card, count: int) -> tuple[Card, ...]:
+    """So many cards of a kind, on hosts of the usual size where one does not suffice."""
+    return tuple(replace(first, node=node or first.node) for node in inverse.on_hosts(count))
 
 
 def _found(what: Find, unit: str, sides: tuple[float | None, ...], reasons: tuple[str, ...]) -> Found:

@@ -330,6 +330,18 @@ class _Slot(threading.Thread):
             worker.communicate()
 
 
+_REFUSED = ("InputError: ", "CatalogError: ")
+"""How the reason of a run begins whose cell could not read what it was given (`worker`, `errors`)."""
+
+
+def refusal(result: RunResult) -> str | None:
+    """Why a run could not read its parameters or its evidence; None: it ended for another reason, or in order."""
+    if result.verdict is not Verdict.ERROR:
+        return None
+    begins = next((name for name in _REFUSED if result.reason.startswith(name)), None)
+    return None if begins is None else result.reason.removeprefix(begins)
+
+
 def _judge(request: Request, answer: Mapping[str, Any]) -> RunResult:
     """Turn a worker's answer into a result: the runbook's verdict where the run ended in order, else an error."""
     if answer.get("reason"):

@@ -127,9 +127,12 @@ class Memory:
         if isinstance(self.model, str):
             return self.model
         from vllm_runbooks.planning import actual  # noqa: PLC0415
+        from vllm_runbooks.planning.budget import drafted  # noqa: PLC0415
+        from vllm_runbooks.planning.drafts import in_catalog  # noqa: PLC0415
 
         try:
             model = actual.overridden(self.model, self.options[0])
+            model = drafted(model, self.options[0], lambda name: in_catalog(name, self._specs()))
             return model, self.place.budget(model, self.options[0])
         except _UNREADABLE:
             return "the start's options: one of them has a form that no plan takes"

@@ -426,7 +426,7 @@ def place(text: str, path: Sequence[str | int]) -> int | None:
     wanted = [str(step) for step in path]
     depth_right, awaits_key, key_at = 0, False, 0
     for sign, at in _signs(text):
-        if not wanted:
+        if not wanted or (depth_right == len(wanted) and sign != "]"):
             return at
         level = len(ways)
         if sign in "{[":
@@ -452,8 +452,6 @@ def place(text: str, path: Sequence[str | int]) -> int | None:
                 depth_right, key_at = level, at
         if depth_right == len(wanted) and key_at >= 0:
             return key_at
-        if depth_right == len(wanted) and sign not in ",[":
-            return at
     return None
 
 

@@ -8,6 +8,7 @@ import click
 
 from vllm_runbooks import plan_views, planner
 from vllm_runbooks.cli import output
+from vllm_runbooks.deployment import fleet
 from vllm_runbooks.plan_records import Find, Layouts, Plan
 
 
@@ -28,7 +29,7 @@ from vllm_runbooks.plan_records import Find, Layouts, Plan
 @click.option("--calibration", type=click.Path(path_type=Path), help="Correct by a file that --from-log … -o wrote.")
 @click.option("--no-calibration", is_flag=True, help="Reckon from the configuration alone.")
 @click.option("--deploy", type=click.Path(path_type=Path), metavar="DIR", help="Write scripts, compose, units, nginx.")
-@click.option("--port", type=int, default=8000, show_default=True, help="With --deploy: the first instance's port.")
+@click.option("--port", type=int, help="With --deploy: the first instance's port (default: 8000).")
 @click.option("--retry-posts", is_flag=True, help="With --deploy: nginx sends a failed POST to another instance.")
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="With --from-log: keep what was learnt.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -48,7 +49,7 @@ def plan(
     calibration: Path | None,
     no_calibration: bool,
     deploy: Path | None,
-    port: int,
+    port: int | None,
     retry_posts: bool,
     out: Path | None,
     form: str,
@@ -59,6 +60,8 @@ def plan(
     --tp, --pp or --dp every layout is judged and ranked. Exit status: 0 it fits, 1 it does not or that is not sure,
     2 nothing can be planned.
     """
+    if deploy is None and (port is not None or retry_posts):
+        raise click.UsageError(f"{'--port' if port is not None else '--retry-posts'} is for the files of --deploy DIR.")
     if from_log is not None:
         others = (model, arguments, tp, pp, dp, environment, what, calibration, no_calibration, deploy)
         if any(others):
@@ -69,8 +72,8 @@ def plan(
     if model is None and gpus is None:
         raise click.UsageError("give a model and --gpus, or --from-log and a log.")
     if model is None or gpus is None:
-        missing = "a model" if model is None else "the cards, as in --gpus 8xRTX3090"
-        raise click.UsageError(f"give {missing} as well.")
+        cards = "one card's name, as in --gpus H100-80GB" if what == Find.GPUS else "the cards, as in --gpus 8xRTX3090"
+        raise click.UsageError(f"give {'a model' if model is None else cards} as well.")
     if calibration is not None and no_calibration:
         raise click.UsageError("give either --calibration or --no-calibration.")
     if out is not None:
@@ -95,7 +98,8 @@ def plan(
     if deploy is not None and found.fits is False:
         click.echo(f"vllm-runbooks: nothing is written to {deploy}: it does not fit", err=True)
     elif deploy is not None:
-        for path in planner.deploy(asked, found, deploy, first_port=port, retries_posts=retry_posts):
+        first = fleet.FIRST_PORT if port is None else port
+        for path in planner.deploy(asked, found, deploy, first_port=first, retries_posts=retry_posts):
             click.echo(f"vllm-runbooks: wrote {path}", err=True)
     if form == "json":
         output.write_json(plan_views.to_json(found))

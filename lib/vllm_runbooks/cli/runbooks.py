@@ -133,7 +133,7 @@ def run(
     ID is a runbook's id, or the path of an .ipynb file. Everything is checked before a kernel is started.
     """
     from vllm_runbooks.notebook import bind
-    from vllm_runbooks.suite import Request
+    from vllm_runbooks.suite import Request, refusal
 
     runbook = _find(runbook_id, runbooks)
     names = [name for name, _ in given]
@@ -145,6 +145,8 @@ def run(
         runbook.id, Path(runbook.path), parameters=_without_raising(runbook, parameters), timeout_s=timeout
     )
     result = _execute([request], out=out, jobs=1, progress=None)[0]
+    if (refused := refusal(result)) is not None:
+        raise InputError(f"{runbook.id}: {refused}")
     if form == "json":
         _print_json(document(result))
     else:

@@ -326,19 +326,20 @@ def _shell_value(name: str, value: str | None) -> str:
 
 
 def _port(deployment: Deployment) -> str:
-    """The port that the server listens on: a number, or the variable that stands for it."""
+    """The port that the server listens on, by the last that is given: a number, or the variable that stands for it."""
     words, references = deployment.words, references_of(deployment)
+    found = "8000"
     for index, word in enumerate(words):
         name, equals, value = (word or (references[index].lead if index in references else "")).partition("=")
         if name != "--port":
             continue
         at = index if equals else index + 1
-        if at in references:
-            return f"${{{references[at].variable}:?}}"
         number = value if equals else (words[at] or "" if at < len(words) else "")
-        if number.isdecimal():
-            return number
-    return "8000"
+        if at in references:
+            found = f"${{{references[at].variable}:?}}"
+        elif number.isdecimal():
+            found = number
+    return found
 
 
 def _gpus_option(gpus: tuple[str, ...] | int | None) -> str:

@@ -26,6 +26,33 @@ class PrintedLine:
     """How often it is there, in the logs of all hosts of the instance together; None: once at least."""
     source: str
     """Where the release prints it: file and line of the row's first release."""
+    expected: str = ""
+    """The figures that the plan has for it."""
+
+
+class Sides(NamedTuple):
+    """A figure of the plan: the least, what is expected, and the most that it may be."""
+
+    low: float
+    expected: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the plan says that a start prints; None: the plan does not know it."""
+
+    weights: tuple[Sides | None, ...] = ()
+    """GiB on each rank of one instance."""
+    cache: Sides | None = None
+    """GiB for the KV cache, on the card that has the least."""
+    tokens: Sides | None = None
+    """Of the cache, as the release counts them."""
+    concurrency: Sides | None = None
+    """Requests of the longest context at the same time."""
+    context: int = 0
+    """Tokens of the longest context; 0: not known."""
+    is_older_engine: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,14 +116,14 @@ _RANK = (
     ),
     _Row(
         "0.12.0",
-        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, PCP rank 0, "
+        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, PCP rank {in_pcp}, "
         "TP rank {in_tp},",
         "rank",
         "vllm 0.12.0 distributed/parallel_state.py:1409",
     ),
     _Row(
         "0.19.0",
-        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, PCP rank 0, "
+        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, PCP rank {in_pcp}, "
         "TP rank {in_tp},",
         "host",
         "vllm 0.19.0 distributed/parallel_state.py:1717; logger.py: info_once is for the first rank of a host",
@@ -112,12 +139,30 @@ _WEIGHTS = (
         "vllm 0.11.2 v1/worker/gpu_model_runner.py:3339; another model runner, v1/worker/gpu, prints it for every rank",
     ),
 )
+_AVAILABLE = (
+    _Row("0.9.2", "Available KV cache memory", "rank", "vllm 0.9.2 v1/worker/gpu_worker.py:232"),
+    _Row("0.11.2", "Available KV cache memory", "host", "vllm 0.11.2 v1/worker/gpu_worker.py:360"),
+)
+_TOKENS = (_Row("0.8.5", "GPU KV cache size", "engine", "vllm 0.8.5 v1/core/kv_cache_utils.py:634"),)
+_CONCURRENCY = (
+    _Row("0.7.2", "Maximum concurrency for {context} tokens", "engine", "vllm 0.7.2 v1/core/kv_cache_utils.py:410"),
+    _Row("0.8.5", "Maximum concurrency for {context:,} tokens", "engine", "vllm 0.8.5 v1/core/kv_cache_utils.py:637"),
+)
+_CONCURRENCY_OF_OLDER = (
+    _Row("0.6.6", "Maximum concurrency for {context} tokens", "engine", "vllm 0.6.6 executor/gpu_executor.py:80"),
+)
 _INDEPENDENT_SINCE = "0.14.1"
 """From then on, copies of a model without experts do not know of each other (v1/engine/core.py:916)."""
 
 
 def confirmation(
-    part: Part, split: Split, release: ReleaseData, *, hosts: int = 1, has_experts: bool | None = None
+    part: Part,
+    split: Split,
+    release: ReleaseData,
+    *,
+    hosts: int = 1,
+    has_experts: bool | None = None,
+    expected: Expected | None = None,
 ) -> Confirmation:
     """What shows that an instance runs as it was split.
 
@@ -127,7 +172,9 @@ def confirmation(
         release: Whose lines are meant.
         hosts: Over how many hosts the instance goes; each has as many cards of it.
         has_experts: Whether the model is a mixture of experts: copies of another one run apart in newer releases.
+        expected: The plan's figures; without them no line about the cache is told.
     """
+    told = expected or Expected()
     unknown: list[str] = []
     is_apart: bool | None = False
     if split.dp > 1 and not _is_before(release, _INDEPENDENT_SINCE):
@@ -137,7 +184,8 @@ def confirmation(
     lines = [*_sizes(split, release, is_apart), *_ranks(split, release, hosts, is_apart)]
     if split.cards > 1 and _row(_RANK, release) is None:
         unknown.append(f"vLLM {release.asked} does not print which rank a process is.")
-    lines += _weights(split, release, hosts)
+    lines += _weights(split, release, hosts, told, is_whole=split.cards == split.dp and has_experts is False)
+    lines += _cache(split, release, told)
     return Confirmation(tuple(lines), tuple(_looks(part)), tuple(unknown))
 
 
@@ -169,25 +217,79 @@ def _ranks(split: Split, release: ReleaseData, hosts: int, is_apart: bool | None
     if row is None or is_apart is None:
         return
     copies = 1 if is_apart else split.dp
-    world = split.tp * split.pp * copies
+    each = split.cards // split.dp
+    world = each * copies
     # Which copy's first rank counts as the first one of a host differs: only the very first is certain.
     step = 1 if row.by == "rank" else world if split.dp > 1 else world // hosts
     for rank in range(0, world, step):
-        in_pp, in_tp = divmod(rank % (split.tp * split.pp), split.tp)
-        in_dp = rank // (split.tp * split.pp)
-        text = row.text.format(rank=rank, world=world, in_dp=in_dp, in_pp=in_pp, in_tp=in_tp)
+        in_dp, inside = divmod(rank, each)
+        in_pp, inside = divmod(inside, split.pcp * split.tp)
+        in_pcp, in_tp = divmod(inside, split.tp)
+        text = row.text.format(rank=rank, world=world, in_dp=in_dp, in_pp=in_pp, in_pcp=in_pcp, in_tp=in_tp)
         is_counted = split.dp == 1 or (row.by == "rank" and not is_apart)
         times = 1 if is_counted else split.dp if row.by == "rank" else None
         yield PrintedLine(f"the place of rank {rank}", text, times, row.source)
 
 
-def _weights(split: Split, release: ReleaseData, hosts: int) -> Iterator[PrintedLine]:
+def _weights(
+    split: Split, release: ReleaseData, hosts: int, told: Expected, *, is_whole: bool
+) -> Iterator[PrintedLine]:
     row = _row(_WEIGHTS, release)
     if row is None:
         return
     times = split.cards if row.by == "rank" else None
     whose = "of each rank" if row.by == "rank" else "of the first rank of each host" if hosts > 1 else "of one rank"
-    yield PrintedLine(f"GiB of the weights {whose}: a part of the model, not the whole", row.text, times, row.source)
+    what = f"GiB of the weights {whose}: a part of the model, not the whole"
+    if split.cards == 1 or is_whole:
+        what = f"GiB of the weights{f' {whose}' if split.cards > 1 else ''}: the whole model"
+    elif split.tp == split.pp == 1:
+        what = f"GiB of the weights {whose}"
+    yield PrintedLine(what, row.text, times, row.source, _by_rank(told.weights))
+
+
+def _by_rank(weights: Sequence[Sides | None]) -> str:
+    """GiB of each rank, those of alike ranks once."""
+    alike: dict[str, list[int]] = {}
+    for rank, sides in enumerate(weights):
+        alike.setdefault("not known" if sides is None else _in_words(sides, "GiB", 2), []).append(rank)
+    if len(alike) < 2:
+        return next(iter(alike), "")
+    return "; ".join(f"rank{'s' * (len(ranks) > 1)} {_ranges(ranks)}: {said}" for said, ranks in alike.items())
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Numbers in order, those that follow each other as 4 to 7."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def _in_words(sides: Sides, unit: str, places: int) -> str:
+    low, middle, high = (f"{side:,.{places}f}" for side in sides)
+    band = "" if low == middle == high else f" ({low} to {high})"
+    return f"{middle}{' ' * bool(unit.strip('x'))}{unit}{band}"
+
+
+def _cache(split: Split, release: ReleaseData, told: Expected) -> Iterator[PrintedLine]:
+    """What the start says of its KV cache, where the plan has figures for it."""
+    newer = not told.is_older_engine
+    available = _row(_AVAILABLE, release) if newer else None
+    if available is not None and told.cache is not None:
+        what = "GiB for the KV cache" + (", on the card that has the least" if split.cards > 1 else "")
+        yield PrintedLine(what, available.text, None, available.source, _in_words(told.cache, "GiB", 2))
+    tokens = _row(_TOKENS, release) if newer else None
+    if tokens is not None and told.tokens is not None:
+        what = "tokens of the KV cache"
+        yield PrintedLine(what, tokens.text, None, tokens.source, _in_words(told.tokens, "tokens", 0))
+    row = _row(_CONCURRENCY if newer else _CONCURRENCY_OF_OLDER, release)
+    if row is not None and told.concurrency is not None and told.context:
+        text = row.text.format(context=told.context)
+        what = "requests of the longest context that fit at the same time"
+        yield PrintedLine(what, text, None, row.source, _in_words(told.concurrency, "x", 2))
 
 
 def _looks(part: Part) -> Iterator[Look]:
@@ -197,7 +299,8 @@ def _looks(part: Part) -> Iterator[Look]:
         yield Look(
             "memory in use on each card of the instance",
             ("nvidia-smi", f"--id={','.join(gpus)}", query, "--format=csv"),
-            "all of them hold about as much, near the share that --gpu-memory-utilization gives",
+            f"{'all of them hold about as much,' if len(gpus) > 1 else 'it holds'} near the share that "
+            "--gpu-memory-utilization gives",
         )
     url = f"http://{part.asked_at}:{part.port}/health"
     yield Look("whether the server answers", ("curl", "-fsS", "-m", "10", url), "it ends with status 0")

@@ -295,7 +295,8 @@ class _Place:
             stop -= self.text[stop - 1 : stop] == "\r"
             if self.text[last.end - 1 : last.end] == "\n":
                 stop = last.end - 1  # a block scalar ends with its last line
-            return Replacement(stop, stop, "".join(f"\n{lead[0]}{self._quoted(one, last)}" for one in made))
+            newline = self._newline(stop)
+            return Replacement(stop, stop, "".join(f"{newline}{lead[0]}{self._quoted(one, last)}" for one in made))
         return Replacement(last.end, last.end, "".join(f", {self._quoted(one, last)}" for one in made))
 
     def _own(self) -> list[Word]:
@@ -337,6 +338,10 @@ class _Place:
 
     def _line(self, offset: int) -> int:
         return self.text.rfind("\n", 0, offset) + 1
+
+    def _newline(self, stop: int) -> str:
+        """How the line ends whose content ends at an offset."""
+        return "\r\n" if self.text[stop : stop + 1] == "\r" else "\n"
 
     # Quoting
 
@@ -469,14 +474,15 @@ class _Place:
             stop -= self.text[stop - 1 : stop] == "\r"
             if not keys[key][0] < first.start <= keys[key][1]:
                 raise RefusedError
+            newline = self._newline(stop)
             if last.form == "map" and not lead.strip():
-                return Replacement(stop, stop, f"\n{lead}{name}: {quoted}")
+                return Replacement(stop, stop, f"{newline}{lead}{name}: {quoted}")
             if last.form == "list" and re.fullmatch(r"[ \t]*-[ \t]+", lead):
                 item = _quoted_in("yaml", f"{name}={value}", self.text[last.start], is_compose=True)
-                return Replacement(stop, stop, f"\n{lead}{item}")
+                return Replacement(stop, stop, f"{newline}{lead}{item}")
             if last.form == "entry" and re.fullmatch(r"[ \t]*-[ \t]+", lead):
                 indent = " " * len(lead)
-                return Replacement(stop, stop, f"\n{lead}name: {name}\n{indent}value: {quoted}")
+                return Replacement(stop, stop, f"{newline}{lead}name: {name}{newline}{indent}value: {quoted}")
             raise RefusedError
         if key in keys:
             raise RefusedError

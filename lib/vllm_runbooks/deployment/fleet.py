@@ -35,7 +35,15 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}\Z", re.ASCII)
 _PLACED = frozenset(
     {
         *("model", "model_tag", "host", "port", "tensor_parallel_size", "pipeline_parallel_size"),
-        *("data_parallel_size", "nnodes", "node_rank", "master_addr", "master_port", "headless"),
+        *(
+            "data_parallel_size",
+            "prefill_context_parallel_size",
+            "nnodes",
+            "node_rank",
+            "master_addr",
+            "master_port",
+            "headless",
+        ),
     }
 )
 """Arguments that follow from the layout and the place."""
@@ -60,16 +68,23 @@ class Split:
     pp: int = 1
     dp: int = 1
     """Copies of the weights within one server."""
+    pcp: int = 1
+    """Cards that read a prompt together."""
 
     @property
     def cards(self) -> int:
         """Cards of one instance."""
-        return self.tp * self.pp * self.dp
+        return self.tp * self.pp * self.dp * self.pcp
 
     @property
     def flags(self) -> dict[str, int]:
         """The arguments that say it, without those that every release has as default."""
-        sizes = {"tensor_parallel_size": self.tp, "pipeline_parallel_size": self.pp, "data_parallel_size": self.dp}
+        sizes = {
+            "tensor_parallel_size": self.tp,
+            "pipeline_parallel_size": self.pp,
+            "data_parallel_size": self.dp,
+            "prefill_context_parallel_size": self.pcp,
+        }
         return {dest: size for dest, size in sizes.items() if size > 1}
 
 
@@ -88,6 +103,8 @@ class Part:
     """Whether requests go here: the other hosts of an instance only compute."""
     unwritten: tuple[str, ...] = ()
     """What has to be done besides, a sentence each."""
+    joined: tuple[Host, ...] = ()
+    """Hosts and their cards that are one Ray cluster before the instance is started; none: no Ray is needed."""
 
     @property
     def name(self) -> str:
@@ -159,7 +176,8 @@ def instances(
             devices = None if is_joined else host.devices
             one = _deployment(model, release, placed, variables, devices=devices, name=f"vllm-{port}")
             said = unwritten if is_local or address else (*unwritten, _resolves(str(host.node)))
-            made.append(Part(number, host.node, port, one, serves=at == 0, unwritten=said))
+            cluster = tuple(taken) if is_joined else ()
+            made.append(Part(number, host.node, port, one, at == 0, said, cluster))
     return tuple(made)
 
 
@@ -179,7 +197,7 @@ def _check(hosts: Sequence[Host], replicas: int, split: Split, first_port: int) 
     Raises:
         InputError: as `instances`.
     """
-    if min(replicas, split.tp, split.pp, split.dp) < 1:
+    if min(replicas, split.tp, split.pp, split.dp, split.pcp) < 1:
         raise InputError("replicas and parallel sizes are 1 at least")
     if not 0 < first_port <= first_port + replicas - 1 <= _LAST_PORT:
         raise InputError(f"{replicas} ports from {first_port} are not there; the last is {_LAST_PORT}")
@@ -241,11 +259,12 @@ def _spread(
         heads: list[dict[str, Any]] = [{**many, "node_rank": at} for at in range(len(taken))]
         return [heads[0], *({**one, "headless": True} for one in heads[1:])], said
     why = "" if split.dp == 1 else " with data parallelism"
+    scripts = ", ".join(f"{_RAY_SCRIPT.format(host.node)} on {host.node}" for host in taken)
     joined = (
-        f"This instance{why} takes cards of {names}: join these hosts to one Ray cluster before it is started, with "
-        "as many cards of each as stand here; how Ray is started is not written."
+        f"This instance{why} takes cards of {names}: these hosts have to be one Ray cluster before it is started: "
+        f"{scripts}, in this order. `ray stop` on each ends it."
     )
-    return [], (joined, *(f"{host.node}: cards {', '.join(host.devices)}." for host in taken))
+    return [], (joined,)
 
 
 def _resolves(node: str) -> str:
@@ -301,18 +320,15 @@ def shell(parts: Sequence[Part]) -> str:
         "#!/usr/bin/env bash",
         f"# {_title(parts)}. Each writes a log of its own; ending this script ends them all.",
         "set -u",
+        # Set before the first server is started: a signal that arrives between two of them ends those that run.
+        "trap 'kill $(jobs -p) 2>/dev/null; wait; exit 143' INT TERM",
     ]
     needed = list(dict.fromkeys(name for part in parts for name in references(part.deployment)))
     if needed:
         lines.append(f"# To be set before: {', '.join(needed)}.")
     for part in parts:
         lines += ["", *(f"# {one}" for one in part.unwritten), *_started(part)]
-    lines += [
-        "",
-        "trap 'kill $(jobs -p) 2>/dev/null; wait' INT TERM",
-        "wait",
-    ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", "wait"]) + "\n"
 
 
 def _started(part: Part) -> list[str]:
@@ -323,6 +339,43 @@ def _started(part: Part) -> list[str]:
     command = to_shell(replace(part.deployment, environment=())).rstrip("\n")
     exports = [f'export {name}="${{{name}:?}}"' for name in handed]
     return [*exports, *own, f"{command} >{shlex.quote(f'{part.name}.log')} 2>&1 &"]
+
+
+_RAY_SCRIPT = "ray-{}.sh"
+_RAY_PORT = 6379
+"""Where a Ray cluster's head listens where nothing else is said (`ray start --help`)."""
+
+
+def _joining(parts: Sequence[Part]) -> dict[str, str]:
+    """By host the command that makes it part of the Ray cluster of all instances, the head's first."""
+    cards: dict[str, dict[str, None]] = {}
+    for part in parts:
+        for host in part.joined:
+            cards.setdefault(str(host.node), {}).update(dict.fromkeys(host.devices))
+    head = next(iter(cards), "")
+    return {
+        node: "CUDA_DEVICE_ORDER=PCI_BUS_ID \\\n"
+        f"CUDA_VISIBLE_DEVICES={','.join(own)} \\\n"
+        f"ray start {'--head --port=' if node == head else f'--address={head}:'}{_RAY_PORT} --num-gpus={len(own)}\n"
+        for node, own in cards.items()
+    }
+
+
+def ray(parts: Sequence[Part]) -> dict[str, str]:
+    """A script for each host that makes it part of the Ray cluster of all instances, by file name."""
+    said = "# {} becomes part of the Ray cluster, with its cards for vLLM. `ray stop` ends it."
+    return {
+        _RAY_SCRIPT.format(node): f"#!/usr/bin/env bash\n{said.format(node)}\nset -u\n{command}"
+        for node, command in _joining(parts).items()
+    }
+
+
+def shown(parts: Sequence[Part]) -> str:
+    """The commands of one instance for a shell, of several hosts each host's own."""
+    if len(parts) == 1 and not parts[0].joined:
+        return to_shell(parts[0].deployment)
+    commands = [*_joining(parts).items(), *((str(part.node), to_shell(part.deployment)) for part in parts)]
+    return "\n".join(f"# On {node}:\n{command}" for node, command in commands)
 
 
 def compose(parts: Sequence[Part]) -> str:
@@ -339,17 +392,36 @@ def compose(parts: Sequence[Part]) -> str:
     lines += [f"# {one}" for part in parts for one in part.unwritten]
     lines.append("services:")
     for part in parts:
-        kept = tuple(pair for pair in part.deployment.environment if pair[0] not in _OF_CARDS)
+        kept = tuple(pair for pair in part.deployment.environment if pair[0] not in OF_CARDS)
         text = to_compose(replace(part.deployment, environment=kept))
         port = str(part.port if part.serves else FIRST_PORT)
         published = f'    ports:\n      - "{port}:{port}"\n'
-        lines += text.removeprefix("services:\n").replace(published, "    network_mode: host\n", 1).rstrip().split("\n")
+        shared = "    network_mode: host\n" + _mounts(part)
+        lines += text.removeprefix("services:\n").replace(published, shared, 1).rstrip().split("\n")
         lines += ["    restart: on-failure", *(_health(part) if part.serves else ())]
     return "\n".join(lines) + "\n"
 
 
-_OF_CARDS = frozenset({*gpus.VARIABLES, "CUDA_DEVICE_ORDER"})
-"""Variables that a container which is given cards does not need: it counts them anew."""
+OF_CARDS = frozenset({*gpus.VARIABLES, "CUDA_DEVICE_ORDER"})
+"""Variables that say which cards a start sees; a container which is given cards does not need them: it counts anew."""
+
+
+_CACHE = "~/.cache/huggingface"
+_CACHE_INSIDE = "/root/.cache/huggingface"
+"""Where the image's user has weights that are downloaded (docs/deployment/docker.md)."""
+_CACHE_MOVED = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME")
+
+
+def _mounts(part: Part) -> str:
+    """The host's cache of weights, so that a new container does not download them again; and a model's own folder."""
+    words, environment = part.deployment.words, dict(part.deployment.environment)
+    folders = [environment.get(name) for name in _CACHE_MOVED]
+    folders += [words[at + 1] for at, word in enumerate(words[:-1]) if word == "--download-dir"]
+    folders += [word for word in words[:1] if word and word.startswith("/")]
+    inside = [folder for folder in dict.fromkeys(folders) if folder and folder.startswith("/")]
+    is_moved = any(name in environment for name in _CACHE_MOVED)
+    mounts = [*([] if is_moved else [f"{_CACHE}:{_CACHE_INSIDE}"]), *(f"{folder}:{folder}" for folder in inside)]
+    return "".join(["    volumes:\n", *(f"      - {yaml_quoted(one)}\n" for one in mounts)]) if mounts else ""
 
 
 def _health(part: Part) -> list[str]:
@@ -375,9 +447,16 @@ def systemd(parts: Sequence[Part]) -> dict[str, str]:
     """
     _check_one_host(parts)
     return {
-        f"{part.name}.service": "".join(f"# {one}\n" for one in part.unwritten) + to_systemd(part.deployment)
+        f"{part.name}.service": "".join(f"# {one}\n" for one in part.unwritten)
+        + to_systemd(part.deployment).replace("Description=vLLM\n", f"Description={_described(part)}\n", 1)
         for part in parts
     }
+
+
+def _described(part: Part) -> str:
+    """A unit in words, by which it is told apart from the host's others; systemd reads % as the start of a name."""
+    model = str(part.deployment.words[0]).replace("%", "%%")
+    return f"vLLM: {model}, " + (f"port {part.port}" if part.serves else f"cards for the server on port {part.port}")
 
 
 def _check_one_host(parts: Sequence[Part]) -> None:

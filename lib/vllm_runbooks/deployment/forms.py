@@ -98,7 +98,8 @@ def left_out(found: Found, to: str) -> tuple[str, ...]:
     elif found.kind in ("shell", "systemd"):
         before = [word.value or word.raw for word in found.prefix]
         program = next((at for at, word in enumerate(before) if re.search(r"(?:^|/)(?:vllm|python[\d.]*)$", word)), 0)
-        around = [word for word in before[:program] if word not in _DETACHING]
+        told = {*_DETACHING, *found.environment}
+        around = [word for word in before[:program] if word.partition("=")[0] not in told]
         lost += [" ".join(around)] if around else []
     is_counted = found.gpus is not None and found.gpus.devices is None and found.gpus.count is not None
     if is_counted and to in ("shell", "systemd") and found.kind not in _ON_HOST:

@@ -10,6 +10,7 @@ import ast
 import json
 import re
 import shlex
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -208,10 +209,13 @@ def _read(source: Excerpt, kind: str, around: Around, reading: Reading) -> None:
 
 
 def _read_shell(source: Excerpt, around: Around, reading: Reading) -> None:
+    before = len(reading.starts)
     programs.read_script(source, around, reading)
+    run = sorted(one.start for one in reading.starts[before:])
     for body, target, is_literal in _heredocs(source):
         inner = formats.kind_of(body.text, target)
-        if inner == "page":
+        is_run = bisect_left(run, body.at[0]) < bisect_left(run, body.at[-1])
+        if inner == "page" or is_run:  # what a shell is handed (`bash <<EOF`) is read with the script
             continue
         count = len(reading.troubles)
         body = body if is_literal else _written(body)  # noqa: PLW2901 - as the file will have it
@@ -412,6 +416,8 @@ def _heredocs(source: Excerpt) -> Iterator[tuple[Excerpt, str, bool]]:
         line = text[text.rfind("\n", 0, match.start()) + 1 : match.end()]
         target = _TARGET.search(line)
         body = source.part(match.end(), max(end.start(), match.end()))
+        if match[1]:  # `<<-` takes the tabs away that its lines begin with
+            body = body.joined(one.span(1) for one in re.finditer(r"\t*([^\n]*\n?)", body.text))
         place = end.end()
         if re.match(r"\s*(?:sudo\s+)?python", line):
             name = "a.py"

@@ -43,7 +43,7 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
                 if one.value.value is not None:
                     arguments[one.name] = one.value.value
         elif name == "ENTRYPOINT":
-            entry, command = rest, None
+            entry = rest  # a CMD of the same stage stays, before or behind
         elif name == "CMD":
             command = rest
     around = replace(around, kind="dockerfile", environment=environment, image=image, gpus=None)

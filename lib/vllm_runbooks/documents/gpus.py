@@ -58,4 +58,5 @@ def of_option(value: str, start: int, end: int) -> Gpus | None:
     match = re.match(r"(?:count=)?(\d{1,4})\b", text)
     if match:
         return Gpus(None, int(match[1]), start, end)
-    return Gpus(None, None, start, end) if text == "all" or "count=all" in text or "count=-1" in text else None
+    is_all = not {"all", "count=all", "count=-1"}.isdisjoint(text.split(","))
+    return Gpus(None, None, start, end) if is_all else None

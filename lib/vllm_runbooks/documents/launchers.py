@@ -24,7 +24,10 @@ _BOOLEAN = {
 }
 """Options of `docker run` (and of podman) without a value: all others take one."""
 _SHORT_BOOLEAN = "Pditq"
-_GLOBAL_VALUED = {"-H", "--host", "-c", "--context", "--config", "-l", "--log-level", "--namespace", "--connection"}
+_GLOBAL_VALUED = {
+    *("-H", "--host", "-c", "--context", "--config", "-l", "--log-level", "-n", "--namespace", "--connection"),
+    "--kubeconfig",
+}
 
 
 class Launch(NamedTuple):
@@ -93,6 +96,9 @@ def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options
             if word.value is None and "[@]" in word.raw:
                 index += 1  # an array of further options
                 continue
+            break
+        if value == "--":
+            index += 1  # the image comes next, whatever it begins with
             break
         name, given, index = _option(words, index)
         _take(found, name, given, word)

@@ -582,8 +582,9 @@ def _without_quotes(line: str, matches: Sequence[re.Match[str]]) -> Iterator[tup
     found = []
     for match, is_container, is_quoted in reversed(begins):
         limit = min(ends[not is_container], match.start() + _MAX_SPAN)
-        stop = _CJK.search(line, match.end(), limit) or _SENTENCE_ENDS.search(line, match.end(), limit)
-        inner = line[match.start() : stop.start() if stop else limit].rstrip(' \t."\u201d`')
+        stops = (form.search(line, match.end(), limit) for form in (_CJK, _SENTENCE_ENDS))
+        stop = min((one.start() for one in stops if one), default=limit)
+        inner = line[match.start() : stop].rstrip(' \t."\u201d`')
         found.append((match.start(), match.start() + len(inner)))
         ends[1] = match.start()
         if is_container or not is_quoted:

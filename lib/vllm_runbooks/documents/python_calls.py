@@ -611,6 +611,9 @@ def _one(text: str, index: int, end: int, found: list[tuple[str, int]], *, is_ra
         found.append((character, index))
         return index + 1
     code = text[index + 1]
+    if is_raw and code == "\r":
+        found.append(("\\", index))
+        return index + 1
     if is_raw:
         found += [("\\", index), (code, index + 1)]
         return index + 2

@@ -99,6 +99,7 @@ class Place:
             memory_gib=gpu.memory_gib if gpu is not None else printed,
             capability=gpu.version if gpu is not None else None,
             config=model.config,
+            draft=model.draft,
         )
 
     def cards(self, settings: Settings) -> tuple[Device, ...]:
@@ -107,8 +108,7 @@ class Place:
         Raises:
             InputError: There are more of them than any request may name.
         """
-        ranks = settings.ranks
-        need = ranks.tensor * ranks.pipeline * ranks.data
+        need = settings.ranks.cards
         if need > MAX_GPUS:
             raise InputError(f"the start takes {need} cards; correct its parallel sizes")
         return (*self.devices[:need], *(self.devices[-1],) * (need - len(self.devices)))
@@ -134,6 +134,7 @@ def overridden(model: Subject, options: Mapping[str, Any]) -> Subject:
         is_partial=model.is_partial,
         source=model.source,
         checkpoint_bytes=model.checkpoint_bytes,
+        draft=model.draft,
     )
 
 

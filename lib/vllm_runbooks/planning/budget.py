@@ -8,12 +8,14 @@ from functools import cached_property, lru_cache
 from math import ceil
 from typing import Any, NamedTuple
 
-from vllm_runbooks.planning import costs
+from vllm_runbooks.planning import adapters, costs, drafts
+from vllm_runbooks.planning.drafts import Draft, Drafting
 from vllm_runbooks.planning.encoder_profile import EncoderProfile, profile
 from vllm_runbooks.planning.kv_cache import Demand, KvPool, KvRefusedError, KvUnknownError, pool, rules
 from vllm_runbooks.planning.kv_layers import CacheOptions, kv_layers
-from vllm_runbooks.planning.settings import Settings
+from vllm_runbooks.planning.settings import Settings, mismatch
 from vllm_runbooks.planning.shape import Experts, Shape, shape
+from vllm_runbooks.planning.start_rules import start_rules
 from vllm_runbooks.planning.terms import GIB, NOTHING, Band, Term
 from vllm_runbooks.planning.weights import Inventory, Ranks, inventory, load, stages
 from vllm_runbooks.specs import Card
@@ -34,6 +36,8 @@ class Subject:
     """Of all tensors in the model's files, as their headers say; None: the files are not at hand."""
     is_partial: bool = False
     """Whether what the configuration leaves out is unknown."""
+    draft: Draft | None = None
+    """The model of its own that drafts for it, where a start names one whose configuration is at hand."""
 
     @cached_property
     def stock(self) -> Inventory:
@@ -48,9 +52,18 @@ def subject(
     is_partial: bool = False,
     source: str | None = None,
     checkpoint_bytes: int | None = None,
+    draft: Draft | None = None,
 ) -> Subject:
     """A model from its configuration; with `is_partial` what the configuration leaves out is unknown."""
-    return Subject(name, config, shape(config, is_partial=is_partial), source, checkpoint_bytes, is_partial)
+    return Subject(name, config, shape(config, is_partial=is_partial), source, checkpoint_bytes, is_partial, draft)
+
+
+def drafted(model: Subject, options: Mapping[str, Any], find: Callable[[str], Draft | None]) -> Subject:
+    """The model with the one that drafts for it by its start's options; `find` reads that one by its name."""
+    told = options.get("speculative_config")
+    name = told.get("model") if isinstance(told, Mapping) else options.get("speculative_model")
+    found = find(name) if isinstance(name, str) and name else None
+    return model if found is None else replace(model, draft=found)
 
 
 @dataclass(frozen=True)
@@ -157,10 +170,18 @@ def _summed(terms: Sequence[Term]) -> Band | None:
 
 @lru_cache(maxsize=_KEPT_POOLS)
 def _pool(
-    model: Subject, asked: CacheOptions, demand: Demand, version: str, *, mixes_groups: bool
+    model: Subject,
+    asked: CacheOptions,
+    demand: Demand,
+    version: str,
+    *,
+    release: tuple[int, ...],
+    draft_method: str,
+    mixes_groups: bool,
 ) -> tuple[KvPool | None, bool | None, str]:
     """The cache's groups; else None, whether the start is refused (False) or not known (None), and why."""
-    forms = kv_layers(model.shape, asked, version)
+    others = drafts.layers(model.draft, draft_method, release) if model.draft is not None and draft_method else ()
+    forms = kv_layers(model.shape, asked, version, others)
     if forms.missing:
         return None, None, f"the cache's form is not known: {', '.join(forms.missing)}"
     full = Demand(
@@ -205,7 +226,15 @@ def _cache(model: Subject, settings: Settings, device: Device) -> tuple[KvPool |
         prefill_shards=settings.prefill_shards,
         blocks_override=settings.blocks_override,
     )
-    return _pool(model, asked, demand, settings.version, mixes_groups=settings.mixes_groups)
+    return _pool(
+        model,
+        asked,
+        demand,
+        settings.version,
+        release=settings.key,
+        draft_method=settings.draft_method,
+        mixes_groups=settings.mixes_groups,
+    )
 
 
 _FROM_FILES = (0.98, 1.0, 1.25)
@@ -226,11 +255,39 @@ class _Loading(NamedTuple):
     encoder_off: bool
     offloaded: int
     """Bytes on the host instead."""
+    drafting: Drafting | None = None
+    """None: no model of its own drafts."""
 
 
 @lru_cache(maxsize=_KEPT_POOLS)
 def _weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
-    """What each stage loads."""
+    """What each stage loads; a model of its own that drafts is on the last one."""
+    *others, last = _own_weights(model, how)
+    if model.draft is None or how.drafting is None:
+        return (*others, last)
+    loaded = drafts.load_draft(
+        model.draft,
+        how.drafting,
+        model.shape,
+        how.ranks,
+        release=how.release,
+        dtype=how.dtype,
+        capability=how.capability,
+        tokens=how.tokens,
+    )
+    if loaded is None or last.band is None:
+        return (
+            *others,
+            last if loaded is not None else replace(last, band=None, source="the draft model's: not known"),
+        )
+    sides = Band(loaded.low, loaded.expected, loaded.high)
+    origin = f" ({model.draft.source})" if model.draft.source else ""
+    said = f"{_gib(loaded.expected)} of it for the draft model {model.draft.name}{origin}"
+    return (*others, Term("weights", last.band.plus(sides), "; ".join((last.source, said, *loaded.reasons))))
+
+
+def _own_weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
+    """What each stage loads of the model itself."""
     loaded = load(
         model.stock,
         how.ranks,
@@ -256,6 +313,41 @@ def _weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
         sides = Band(*(max(0, side - how.offloaded) for side in (stage.low, stage.expected, stage.high)))
         terms.append(Term("weights", sides, "; ".join((said, *stage.reasons))))
     return tuple(terms)
+
+
+@lru_cache(maxsize=_KEPT_POOLS)
+def _room(model: Subject, asked: adapters.Asked) -> tuple[Term, ...]:
+    """What each stage sets aside for LoRA's adapters."""
+    return adapters.room(model.stock, asked)
+
+
+def _asked(settings: Settings) -> adapters.Asked:
+    return adapters.Asked(
+        settings.key,
+        settings.ranks,
+        settings.lora_rank,
+        settings.loras,
+        settings.lora_bytes,
+        4 if settings.dtype == "float32" else 2,
+        settings.shards_loras,
+        settings.lora_words,
+        settings.lora_bias,
+        settings.batched_tokens,
+    )
+
+
+def _with_adapters(terms: Sequence[Term], room: Term, release: tuple[int, ...]) -> list[Term]:
+    """The terms with the adapters in the one that the release counts them in; of their own where it is not known."""
+    name = adapters.counted_in(release)
+    if room.band is None or name is None:
+        return [*terms, room]
+    told = f"{_gib(room.band.expected)} of it for LoRA's adapters, {room.source}"
+    return [
+        replace(term, band=term.band.plus(room.band), source=f"{told}; {term.source}")
+        if term.name == name and term.band is not None
+        else term
+        for term in terms
+    ]
 
 
 def _beyond(text: Term, profiled: EncoderProfile) -> Term:
@@ -294,6 +386,9 @@ def _terms(
         settings.draft_layers > 0,
         settings.language_only or _is_off(settings),
         settings.cpu_offload_bytes,
+        Drafting(settings.draft_method, settings.speculative_tokens, settings.max_model_len)
+        if settings.draft_method
+        else None,
     )
     weights = _weights(model, how)[stage]
     text = costs.activation(
@@ -311,12 +406,14 @@ def _terms(
     elif model.shape.encoders != ():
         terms.append(Term("encoder", NOTHING if found.is_known else None, found.reason))
     terms.append(costs.non_torch(settings))
-    if ranks.tensor * ranks.pipeline * ranks.data > 1:
+    if ranks.cards > 1:
         mixes = any(isinstance(layer.feed_forward, Experts) for layer in model.shape.kinds)
         terms.append(
             costs.communication(settings, device.interconnect, nodes, capability=device.capability, has_experts=mixes)
         )
     terms.append(costs.graphs_reserved(model.shape, settings, is_estimated=estimates))
+    if settings.lora_rank:
+        terms = _with_adapters(terms, _room(model, _asked(settings))[stage], settings.key)
     captured = replace(costs.graphs_captured(model.shape, settings), name="cuda_graphs_captured")
     return tuple(terms), captured, found if isinstance(found, EncoderProfile) else None
 
@@ -343,6 +440,9 @@ def budget(
         environment: Variables of the start that decide what is reserved.
         calibrate: What corrects the terms; None: they are as the rules have them.
     """
+    if mismatch(settings.ranks, model.shape.layers) is not None:
+        # The limits say so; the rest is planned with the stages that vLLM would choose.
+        settings = replace(settings, ranks=replace(settings.ranks, partition=None))
     ranks = settings.ranks
     nodes = len({device.node for device in devices})
     estimates = _estimates(environment or {})
@@ -352,6 +452,10 @@ def budget(
         problems.add(False, said)
     for name in settings.missing:
         problems.add(None, f"not known: {name}")
+    for said in too_old(settings, devices):
+        problems.add(False, said)
+    for said in adapters.refusals(model.shape, _asked(settings)) if settings.lora_rank else ():
+        problems.add(False, said)
     if why:
         problems.add(refused, why)
     made: dict[tuple[int, Device, bool], _Card] = {}
@@ -359,7 +463,7 @@ def budget(
     corrected: dict[str, None] = {}
     encoder: EncoderProfile | None = None
     for rank, device in enumerate(devices):
-        stage = rank // ranks.tensor % ranks.pipeline
+        stage = ranks.stage(rank)
         key = (stage, device, rank % ranks.tensor == 0)
         if key not in made:
             parts = _terms(model, settings, device, stage, is_first=key[2], nodes=nodes, estimates=estimates)
@@ -385,6 +489,18 @@ def budget(
                 f"{settings.max_model_len:,} tokens: such a request is never served",
             )
     return replace(whole, fits=problems.verdict, limits=problems.said)
+
+
+def too_old(settings: Settings, devices: Sequence[Device]) -> tuple[str, ...]:
+    """Which cards the published builds of the release have no kernels for, a sentence each."""
+    rules, written = start_rules(settings.key)
+    least = rules.least_capability
+    old = {each.name: each.capability for each in devices if each.capability is not None and each.capability < least}
+    return tuple(
+        f"{name} has compute capability {has[0]}.{has[1]}, and builds of vLLM {settings.version} have no kernels for "
+        f"cards below {least[0]}.{least[1]} ({written['least_capability']})"
+        for name, has in old.items()
+    )
 
 
 class _Problems:

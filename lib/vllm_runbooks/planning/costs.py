@@ -242,7 +242,7 @@ class _Figures:
     """Factors on the forward pass for what is not established of these layers."""
 
 
-def _mixer_width(mixer: Attention | Latent | Recurrent | None) -> int:
+def _mixer_width(mixer: Attention | Latent | Recurrent) -> int:
     match mixer:
         case Attention():
             query = mixer.heads * mixer.head_dim * (2 if mixer.is_gated else 1)
@@ -255,8 +255,6 @@ def _mixer_width(mixer: Attention | Latent | Recurrent | None) -> int:
             values = mixer.value_heads * mixer.value_dim
             # Chunked kernels hold several copies, some in float32.
             return 4 * (2 * keys + 2 * values + 2 * inner + mixer.groups * mixer.state)
-        case _:
-            return 0
 
 
 def _network_width(layer: Layer) -> int:
@@ -280,7 +278,7 @@ def _figures(shape: Shape) -> _Figures:
     kinds = shape.kinds
     latent = [layer.mixer for layer in kinds if isinstance(layer.mixer, Latent)]
     doubts, low, high = [], 0.93, 1.09
-    if any(isinstance(layer.mixer, Recurrent) for layer in kinds):
+    if any(isinstance(mixer, Recurrent) for layer in kinds for mixer in layer.mixers):
         doubts.append(_RECURRENT_DOUBT)
         low, high = 0.6, 3.0
     if any(each.index_heads for each in latent):
@@ -290,7 +288,7 @@ def _figures(shape: Shape) -> _Figures:
     return _Figures(
         hidden=shape.hidden_size,
         vocabulary=shape.vocabulary_size,
-        split=max((max(_mixer_width(layer.mixer), _network_width(layer)) for layer in kinds), default=0),
+        split=max((max(sum(map(_mixer_width, layer.mixers)), _network_width(layer)) for layer in kinds), default=0),
         experts=tuple(dict.fromkeys(layer.feed_forward for layer in kinds if isinstance(layer.feed_forward, Experts))),
         per_layer=2 * inputs.size * shape.layers if inputs else 0,
         context=max((each.heads * (each.nope_dim + each.value_dim) for each in latent), default=0),

@@ -77,12 +77,6 @@ class EncoderProfile:
         """What stays beside the text part's activation."""
         return self.inputs + self.outputs
 
-    @property
-    def largest(self) -> tuple[str, int]:
-        """The largest single allocation."""
-        step = max(self.steps, key=lambda each: each.size)
-        return step.what, step.size
-
     def refused(self, room: int) -> Step | None:
         """The largest of the allocations that do not fit into so many bytes; None: all do.
 
@@ -158,6 +152,17 @@ class _Ask(NamedTuple):
     longest: int | None
     """Pixels, where the start overrides the processor's."""
     soft_tokens: int | None
+    picture: _Side = (0, 0)
+    """Height and width of the dummy picture at most, as `--limit-mm-per-prompt` gives them; 0: not given."""
+    video: _Side = (0, 0)
+    """The same of the dummy video."""
+    frames: int = 0
+    """Its frames at most."""
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether any of these is given."""
+        return any((*self.picture, *self.video, self.frames))
 
 
 class _Item(NamedTuple):
@@ -308,6 +313,12 @@ def _most_square(pixels: int, unit: int) -> _Side:
     return unit, unit
 
 
+def _capped(side: _Side, most: _Side) -> _Side:
+    """Height and width, at most those that the start gives (multimodal/processing/dummy_inputs.py, 0.16.0 :126)."""
+    height, width = (min(own, limit or own) for own, limit in zip(side, most, strict=True))
+    return height, width
+
+
 def _grid(sizes: _Sizes, height: int, width: int) -> int:
     return (height // sizes.patch) * (width // sizes.patch)
 
@@ -325,22 +336,29 @@ def _qwen2(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
     longest, shortest = ask.longest or processor.longest, ask.shortest or processor.shortest
     side = _most_square(longest, unit) if _value(_FACTORS, ask.key) else _WHOLE
     height, width = _resized(side, unit, (shortest, longest))
-    patches = _grid(sizes, height, width)
-    picture = patches // sizes.merge**2
+    picture = _grid(sizes, height, width) // sizes.merge**2
 
     most: int = _value(_QWEN2_FRAMES, ask.key)
 
     def frames(room: int) -> int:
         return max(1, min(room // picture * 2, most))
 
+    def run(most: _Side) -> tuple[int, int, int]:
+        # The budget counts the largest item all the same (models/qwen2_vl.py `get_mm_max_tokens_per_item`).
+        tall, broad = _resized(_capped((height, width), most), unit, (shortest, longest))
+        return _grid(sizes, tall, broad), tall, broad
+
     if ask.images:
-        yield "image", _Item(picture, patches, picture, 1, width, height)
+        patches, tall, broad = run(ask.picture)
+        yield "image", _Item(picture, patches, patches // sizes.merge**2, 1, broad, tall)
     if ask.videos:
         left = picture if ask.images and _value(_LEAVES_IMAGES, ask.key) else 0
         budgeted = ceil(frames(ask.length - left) / 2) * picture
         count = frames(_context(ask) - (left if ask.is_v0 else 0))
+        count = min(count, ask.frames or count)
         pairs = ceil(count / 2)
-        yield "video", _Item(budgeted, pairs * patches, pairs * picture, count, width, height)
+        patches, tall, broad = run(ask.video)
+        yield "video", _Item(budgeted, pairs * patches, pairs * patches // sizes.merge**2, count, broad, tall)
 
 
 def _qwen3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[str, _Item]]:
@@ -352,9 +370,10 @@ def _qwen3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
         return _most_square(pixels, unit) if _value(_FACTORS, ask.key) else _resized(_WHOLE, unit, (0, pixels))
 
     if ask.images:
-        height, width = _resized(largest(longest), unit, (shortest, longest))
-        patches = _grid(sizes, height, width)
-        yield "image", _Item(patches // sizes.merge**2, patches, patches // sizes.merge**2, 1, width, height)
+        side = _resized(largest(longest), unit, (shortest, longest))
+        height, width = _resized(_capped(side, ask.picture), unit, (shortest, longest))
+        budgeted, patches = _grid(sizes, *side) // sizes.merge**2, _grid(sizes, height, width)
+        yield "image", _Item(budgeted, patches, patches // sizes.merge**2, 1, width, height)
     if not ask.videos:
         return
     how = _value(_QWEN3_VIDEO, ask.key)
@@ -375,7 +394,11 @@ def _qwen3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
     if how.endswith("12.5"):
         budgeted = int(budgeted * 12.5)
     count = counted(_context(ask))
-    patches, height, width = video(count)
+    # Two frames at least, whatever is asked for (models/qwen3_vl.py, 0.16.0 :831).
+    count = max(2, min(count, ask.frames or count))
+    _, *target = video(count)
+    height, width = _resized(_capped((target[0], target[1]), ask.video), unit, (video_shortest, video_longest), count)
+    patches = ceil(count / sizes.temporal) * _grid(sizes, height, width)
     yield "video", _Item(budgeted, patches, patches // sizes.merge**2, count, width, height)
 
 
@@ -394,8 +417,9 @@ def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
         # The picture that is left room for is counted as sixteen frames of it.
         asked = 8 * _grid(sizes, *_resized(first, unit, (0, _GLM_PICTURE_PIXELS), 16)) // merged
 
-    def video(count: int) -> tuple[int, int, int]:
-        tall, broad = _resized(first, unit, (processor.video_shortest, video_longest), max(count, 2))
+    def video(count: int, most: _Side = (0, 0)) -> tuple[int, int, int]:
+        side = _capped(first, most)
+        tall, broad = _resized(side, unit, (processor.video_shortest, video_longest), max(count, 2))
         return max(1, (count + count % 2) // 2) * _grid(sizes, tall, broad), tall, broad
 
     def counted(room: int) -> int:
@@ -407,13 +431,21 @@ def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
 
     around = 4 if _value(_COUNTS_AROUND, ask.key) else 0
     if ask.images:
+        # Sizes that are given count for the budget as well: it is taken from the dummy item (multimodal/profiling.py).
+        height, width = _resized(_capped(first, ask.picture), unit, (processor.shortest, longest), 2)
+        picture = _grid(sizes, height, width)
         yield "image", _Item(picture // merged, picture, picture // merged, 1, width, height)
     if ask.videos:
+
+        def most(room: int) -> int:
+            fitting = counted(room)
+            return max(2, min(fitting, ask.frames or fitting))
+
         # The picture beside the video counts for the budget alone: the video that is run has the context to itself.
-        planned = max(2, counted(ask.length - (asked if ask.images else 0)))
-        budgeted = video(planned)[0] // merged + around * planned // 2
-        count = max(2, counted(_context(ask) - (asked if ask.is_v0 and ask.images else 0)))
-        patches, tall, broad = video(count)
+        planned = most(ask.length - (asked if ask.images else 0))
+        budgeted = video(planned, ask.video)[0] // merged + around * planned // 2
+        count = most(_context(ask) - (asked if ask.is_v0 and ask.images else 0))
+        patches, tall, broad = video(count, ask.video)
         yield "video", _Item(budgeted, patches, patches // merged, count, broad, tall)
 
 
@@ -590,14 +622,16 @@ class _Family(NamedTuple):
     source: str
     videos: int | None = None
     """Videos that a prompt may have at most; 0: the family has none, None: any."""
+    is_sized: bool = False
+    """Whether `items` knows what sizes of `--limit-mm-per-prompt` make of the dummy items."""
 
 
 _FAMILIES: Mapping[str, _Family] = {
-    "qwen2_vl": _Family(_qwen2, _qwen2_tensors, True, "models/qwen2_vl.py"),
-    "qwen2_5_vl": _Family(_qwen2, _qwen2_5_tensors, True, "models/qwen2_5_vl.py"),
-    "qwen3_vl": _Family(_qwen3, _qwen3_tensors, True, "models/qwen3_vl.py"),
-    "glm4v": _Family(_glm4v, _glm4v_tensors, True, "models/glm4_1v.py", videos=1),
-    "gemma3": _Family(_gemma3, _siglip_tensors, False, "models/gemma3_mm.py", videos=0),
+    "qwen2_vl": _Family(_qwen2, _qwen2_tensors, True, "models/qwen2_vl.py", is_sized=True),
+    "qwen2_5_vl": _Family(_qwen2, _qwen2_5_tensors, True, "models/qwen2_5_vl.py", is_sized=True),
+    "qwen3_vl": _Family(_qwen3, _qwen3_tensors, True, "models/qwen3_vl.py", is_sized=True),
+    "glm4v": _Family(_glm4v, _glm4v_tensors, True, "models/glm4_1v.py", videos=1, is_sized=True),
+    "gemma3": _Family(_gemma3, _siglip_tensors, False, "models/gemma3_mm.py", videos=0, is_sized=True),
     "gemma4": _Family(_gemma4, _gemma4_tensors, False, "models/gemma4_mm.py"),
     "llama4": _Family(_llama4, _llama4_tensors, True, "models/mllama4.py", videos=0),
 }
@@ -676,7 +710,16 @@ def _ask(settings: Settings, most_videos: int | None) -> _Ask:
         _pixels(given, edges, "min_pixels", "shortest_edge"),
         _pixels(given, edges, "max_pixels", "longest_edge"),
         _number(given, "max_soft_tokens"),
+        _side(settings.item_sizes, "image"),
+        _side(settings.item_sizes, "video"),
+        settings.item_sizes.get("video", {}).get("num_frames", 0),
     )
+
+
+def _side(told: Mapping[str, Mapping[str, int]], modality: str) -> _Side:
+    """Height and width at most, 0 where that is not given."""
+    given = told.get(modality, {})
+    return given.get("height", 0), given.get("width", 0)
 
 
 # ---- the profile
@@ -799,4 +842,8 @@ def profile(
     sizes = _sizes(tower, shape.hidden_size, config, has_audio=len(shape.encoders) > 1)
     if isinstance(sizes, str):
         return Unprofiled(f"{sizes} is not in the configuration", is_known=False)
-    return _profile(sizes, _ask(settings, _FAMILIES[tower.family].videos))
+    family = _FAMILIES[tower.family]
+    ask = _ask(settings, family.videos)
+    if ask.is_sized and not family.is_sized:
+        return Unprofiled(f"what sizes of --limit-mm-per-prompt change of {family.source}", is_known=False)
+    return _profile(sizes, ask)

@@ -113,22 +113,38 @@ def _glm4v(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
         *_gated("vision", out, size, bias=False),
     ))  # fmt: skip
     yield Tensor("vision", "downsample", out, size * merge, bias=True)
-    yield linear("vision", "merger.proj", out, out)
+    yield linear("vision", "merger.proj", out, out, "column")
     yield Tensor("vision", "merger.post_projection_norm", out, bias=True)
     yield from _gated("vision", wide, out, bias=False)
 
 
-def _siglip(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+def _chosen(told: Mapping[str, Any], layers: int) -> int:
+    """Layers up to the one whose output is used: vLLM leaves out those behind (`get_num_selected_vision_layers`)."""
+    told_layer = told.get("vision_feature_layer")
+    if not isinstance(told_layer, int):
+        return layers
+    return min(layers, layers + told_layer + 1 if told_layer < 0 else told_layer)
+
+
+_SIGLIP = ("self_attn.qkv_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2")
+
+
+def _siglip_tower(told: Mapping[str, Any], *, has_last_norm: bool = True) -> Iterator[Tensor]:
     size, patch = _size(told, 768, "hidden_size"), _size(told, 16, "patch_size")
-    wide = _size(told, 3072, "intermediate_size")
-    positions = (_size(told, 224, "image_size") // patch) ** 2
+    wide, layers = _size(told, 3072, "intermediate_size"), _size(told, 12, "num_hidden_layers")
+    positions = _size(told, (_size(told, 224, "image_size") // patch) ** 2, "num_patches")
+    used = _chosen(told, layers)
     yield Tensor("vision", "patch_embedding", size, _size(told, 3, "num_channels") * patch**2, bias=True)
     yield Tensor("vision", "position_embedding", positions, size)
-    yield from _tower(
-        _size(told, 12, "num_hidden_layers"),
-        _block(size, wide, "self_attn.qkv_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2"),
-    )
-    yield Tensor("vision", "post_layernorm", size, bias=True)
+    yield from _tower(used, _block(size, wide, *_SIGLIP))
+    if used < layers:
+        yield from (replace(each, is_loaded=False) for each in _tower(layers - used, _block(size, wide, *_SIGLIP)))
+    yield Tensor("vision", "post_layernorm", size, bias=True, is_loaded=has_last_norm)
+
+
+def _siglip(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size, wide = _size(told, 768, "hidden_size"), _size(told, 3072, "intermediate_size")
+    yield from _siglip_tower(told)
     if told.get("vision_use_head", True):
         yield Tensor("vision", "head.probe", size)
         yield _affine("vision", "head.attention", size, size, count=4)
@@ -188,16 +204,133 @@ def _clip(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     size, patch = _size(told, 768, "hidden_size"), _size(told, 32, "patch_size")
     wide = _size(told, 3072, "intermediate_size")
     positions = (_size(told, 224, "image_size") // patch) ** 2 + 1
+    layers = _size(told, 12, "num_hidden_layers")
+    used = _chosen(told, layers)
     yield Tensor("vision", "class_embedding", size)
     yield Tensor("vision", "patch_embedding", size, 3 * patch**2)
     yield Tensor("vision", "position_embedding", positions, size)
-    yield from _tower(
-        _size(told, 12, "num_hidden_layers"),
-        _block(size, wide, "self_attn.qkv_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2"),
-    )
-    yield Tensor("vision", "pre_post_layernorm", size, bias=True, count=2)
+    yield from _tower(used, _block(size, wide, *_SIGLIP))
+    if used < layers:
+        yield from (replace(each, is_loaded=False) for each in _tower(layers - used, _block(size, wide, *_SIGLIP)))
+    yield Tensor("vision", "pre_layernorm", size, bias=True)
+    # Of what is behind the last layer nothing reads it.
+    yield Tensor("vision", "post_layernorm", size, bias=True, is_loaded=False)
     yield _affine("vision", "multi_modal_projector.linear_1", hidden, size, "column")
     yield _affine("vision", "multi_modal_projector.linear_2", hidden, hidden, "row")
+
+
+def _llava(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    """Whichever tower the configuration names, in front of two linear layers."""
+    if told.get("model_type") == "pixtral":
+        for tensor in _pixtral(told, hidden):
+            if not tensor.name.startswith(("patch_merger", "multi_modal_projector")):
+                yield replace(tensor, count=1) if tensor.name == "norms" and tensor.count == 2 else tensor
+    elif told.get("model_type") == "siglip_vision_model":
+        yield from _siglip_tower(told, has_last_norm=False)
+    else:
+        yield from _clip({"vision_feature_layer": -2, **told}, hidden)
+        return
+    size = _size(told, 1024, "hidden_size")
+    yield _affine("vision", "multi_modal_projector.linear_1", hidden, size, "column")
+    yield _affine("vision", "multi_modal_projector.linear_2", hidden, hidden, "row")
+
+
+def _llava_next(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    yield Tensor("vision", "image_newline", hidden)
+    yield from _llava(told, hidden)
+
+
+def _llava_onevision(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    yield Tensor("vision", "image_newline", hidden)
+    yield from _siglip_tower({"hidden_size": 1152, **told}, has_last_norm=False)
+    yield _affine("vision", "multi_modal_projector.linear_1", hidden, _size(told, 1152, "hidden_size"))
+    yield _affine("vision", "multi_modal_projector.linear_2", hidden, hidden)
+
+
+def _paligemma(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    yield from _siglip_tower(told)
+    yield _affine("vision", "multi_modal_projector.linear", hidden, _size(told, 1152, "hidden_size"))
+
+
+def _idefics3(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    yield from _siglip_tower({"hidden_size": 1152, **told})
+    # Pixels are shuffled: so many fewer tokens, so much wider.
+    merged = _size(told, 1152, "hidden_size") * _size(told, 2, "scale_factor") ** 2
+    yield linear("vision", "connector.modality_projection.proj", hidden, merged)
+
+
+def _lfm2_vl(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    yield from _siglip_tower({"num_patches": 256, **told})
+    merged = _size(told, 768, "hidden_size") * _size(told, 2, "downsample_factor") ** 2
+    inner = _size(told, 2560, "projector_hidden_size")
+    bias = bool(told.get("projector_bias", True))
+    if told.get("projector_use_layernorm", True):
+        yield Tensor("vision", "multi_modal_projector.layer_norm", merged, bias=True)
+    yield Tensor("vision", "multi_modal_projector.linear_1", inner, merged, bias=bias)
+    yield Tensor("vision", "multi_modal_projector.linear_2", hidden, inner, bias=bias)
+
+
+def _cohere2_vision(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    yield from _siglip_tower({"hidden_size": 1152, "num_hidden_layers": 27, "image_size": 512, **told})
+    merged = _size(told, 1152, "hidden_size") * _size(told, 2, "downsample_factor") ** 2
+    inner = _size(told, 36864, "alignment_intermediate_size")
+    yield _affine("vision", "multi_modal_projector.linear_1", inner, merged, "column")
+    # The activation multiplies one half with the other.
+    yield _affine("vision", "multi_modal_projector.linear_2", hidden, inner // 2, "row")
+
+
+def _whisper(told: Mapping[str, Any]) -> Iterator[Tensor]:
+    """The encoder of transformers' class, which has no bias of keys; it is whole on each rank."""
+    size, wide = _size(told, 1280, "d_model"), _size(told, 5120, "encoder_ffn_dim")
+    yield Tensor("audio", "conv1", size, 3 * _size(told, 128, "num_mel_bins"), bias=True)
+    yield Tensor("audio", "conv2", size, 3 * size, bias=True)
+    yield from _tower(_size(told, 32, "encoder_layers"), (
+        Tensor("audio", "norms", size, bias=True, count=2),
+        Tensor("audio", "self_attn.k_proj", size, size),
+        Tensor("audio", "self_attn", size, size, bias=True, count=3),
+        Tensor("audio", "fc1", wide, size, bias=True),
+        Tensor("audio", "fc2", size, wide, bias=True),
+    ))  # fmt: skip
+    yield Tensor("audio", "layer_norm", size, bias=True)
+
+
+def _qwen2_audio(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size = _size(told, 1280, "d_model")
+    yield from _whisper(told)
+    yield Tensor("audio", "embed_positions", _size(told, 1500, "max_source_positions"), size)
+    yield Tensor("audio", "multi_modal_projector.linear", hidden, size, bias=True)
+
+
+def _qwen2_5_omni_audio(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    out = _size(told, hidden, "output_dim")
+    yield from _whisper(told)
+    yield Tensor("audio", "audio_bos_eos_token", 2, out)
+    yield Tensor("audio", "proj", out, _size(told, 1280, "d_model"), bias=True)
+
+
+def _intern_s1(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    """InternVL's tower in the form of transformers: attention is whole on each rank."""
+    size, wide = _size(told, 1024, "hidden_size"), _size(told, 4096, "intermediate_size")
+    sides = (told.get("image_size", 448), told.get("patch_size", 14))
+    image, patch = (each[0] if isinstance(each, (list, tuple)) else each for each in sides)
+    bias = bool(told.get("attention_bias"))
+    yield Tensor("vision", "cls_token", size)
+    yield Tensor("vision", "position_embeddings", (image // patch) ** 2 + 1, size)
+    yield Tensor("vision", "patch_embeddings.projection", size, 3 * patch**2, bias=True)
+    yield from _tower(_size(told, 24, "num_hidden_layers"), (
+        Tensor("vision", "norms", size, bias=told.get("norm_type", "layer_norm") == "layer_norm", count=2),
+        Tensor("vision", "scales", size, count=2),
+        *((Tensor("vision", "qk_norms", size, count=2),) if told.get("use_qk_norm") else ()),
+        linear("vision", "attention.qkv", 3 * size, size, bias=bias),
+        _affine("vision", "attention.projection_layer", size, size),
+        _affine("vision", "mlp.fc1", wide, size, "column"),
+        _affine("vision", "mlp.fc2", size, wide, "row"),
+    ))  # fmt: skip
+    if not told.get("use_mean_pooling", True):
+        yield Tensor("vision", "layernorm", size, bias=True)
+    yield Tensor("vision", "multi_modal_projector.layer_norm", 4 * size, bias=True)
+    yield Tensor("vision", "multi_modal_projector.linear_1", hidden, 4 * size, bias=True)
+    yield Tensor("vision", "multi_modal_projector.linear_2", hidden, hidden, bias=True)
 
 
 def _pixtral(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
@@ -285,7 +418,7 @@ def _llama4(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     # Shuffling pixels by half leaves a quarter of the tokens, four times as wide.
     yield Tensor("vision", "class_embedding", size)
     yield Tensor("vision", "positional_embedding_vlm", positions, size)
-    yield Tensor("vision", "patch_embedding", size, _size(told, 3, "num_channels") * patch**2)
+    yield linear("vision", "patch_embedding", size, _size(told, 3, "num_channels") * patch**2, "column")
     yield Tensor("vision", "layernorms", size, bias=True, count=2)
     yield from _tower(
         _size(told, 34, "num_hidden_layers"),
@@ -293,7 +426,7 @@ def _llama4(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     )
     yield linear("vision", "vision_adapter.mlp.fc1", first, wide, "column")
     yield linear("vision", "vision_adapter.mlp.fc2", second, first, "row")
-    yield Tensor("vision", "multi_modal_projector", hidden, _size(told, 7680, "vision_output_dim"))
+    yield linear("vision", "multi_modal_projector", hidden, _size(told, 7680, "vision_output_dim"), "column")
 
 
 @dataclass(frozen=True)
@@ -313,7 +446,17 @@ _TOWERS: Mapping[str, _Tower] = {
     "gemma3": _Tower(_siglip, is_quantized=True),
     "gemma4": _Tower(_gemma4_vision),
     "gemma4_audio": _Tower(_gemma4_audio),
-    "llava": _Tower(_clip, is_quantized=True),
+    "llava": _Tower(_llava, is_quantized=True),
+    "llava_next": _Tower(_llava_next, is_quantized=True),
+    "llava_onevision": _Tower(_llava_onevision, is_quantized=True),
+    "cohere2_vision": _Tower(_cohere2_vision, is_quantized=True),
+    "qwen2_audio_audio": _Tower(_qwen2_audio),
+    "qwen2_5_omni": _Tower(_qwen2_5_vl, is_quantized=True),
+    "qwen2_5_omni_audio": _Tower(_qwen2_5_omni_audio),
+    "paligemma": _Tower(_paligemma, is_quantized=True),
+    "idefics3": _Tower(_idefics3, is_quantized=True),
+    "lfm2_vl": _Tower(_lfm2_vl, is_quantized=True),
+    "internvl": _Tower(_intern_s1, is_quantized=True),
     "pixtral": _Tower(_pixtral, is_quantized=True),
     "internvit": _Tower(_internvit, is_quantized=True),
     "llama4": _Tower(_llama4, is_quantized=True),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks import support
 from vllm_runbooks.planning import costs
-from vllm_runbooks.planning.budget import Budget, Calibrate, Device, Subject, budget
+from vllm_runbooks.planning.budget import Budget, Calibrate, Device, Subject, budget, too_old
 from vllm_runbooks.planning.layouts import Make as MakeSplit
 from vllm_runbooks.planning.layouts import candidates, held, illegal
 from vllm_runbooks.planning.settings import Settings
@@ -47,6 +47,8 @@ class Answer:
     reasons: tuple[str, ...] = ()
     budget: Budget | None = None
     """Of the start with the expected answer."""
+    sure: Budget | None = None
+    """Of the start with the careful answer, where cards are asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ class _Start:
     def judged(self, settings: Settings) -> Budget:
         """The budget of settings."""
         ranks = settings.ranks
-        devices = self.devices[: ranks.tensor * ranks.pipeline * ranks.data]
+        devices = self.devices[: ranks.cards]
         return budget(self.model, settings, devices, environment=self.environment, calibrate=self.calibrate)
 
     def succeeds(self, made: Budget, side: int) -> bool:
@@ -273,30 +275,57 @@ def _always(settings: Settings) -> Make:
     return lambda _: settings
 
 
+HOST_CARDS = 8
+"""Cards of one host where nothing is said: of those built for servers nearly all have so many."""
+_MOST_CARDS = 8 * HOST_CARDS
+
+
+def on_hosts(count: int) -> tuple[str | None, ...]:
+    """The host of each of so many cards: none has a name where one host suffices."""
+    return tuple(None if count <= HOST_CARDS else f"host{place // HOST_CARDS}" for place in range(count))
+
+
 def fewest_cards(
     model: Subject,
     make: MakeSplit,
     device: Device,
     *,
-    most: int = 16,
+    most: int = _MOST_CARDS,
     like: Ranks | None = None,
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> Answer:
-    """How many cards of one kind a copy takes at least, in whatever split the release starts."""
+    """How many cards of one kind a copy takes at least, in whatever split the release starts; beyond one whole hosts.
+
+    Args:
+        model: The model.
+        make: What the start comes to, split otherwise.
+        device: The kind of card.
+        most: Cards beyond which none is looked for.
+        like: What of a split is not chosen here.
+        environment: Variables of the start.
+        calibrate: What corrects the terms.
+    """
     found: dict[int, tuple[int, Budget]] = {}
     reasons: dict[str, None] = {}
     is_unknown = False
-    for count in range(1, most + 1):
-        for split in candidates(count):
-            if split.each != count or split.data > 1:
+    made: Budget | None = None
+    like = like or Ranks()
+    if refused := too_old(make(like, device), [device]):
+        return Answer(None, None, None, refused)
+    for count in (*range(1, min(most, HOST_CARDS) + 1), *range(2 * HOST_CARDS, most + 1, HOST_CARDS)):
+        devices = [replace(device, node=node) for node in on_hosts(count)]
+        whole = (split for split in candidates(count, like.prefill) if split.each == count and split.data == 1)
+        # The network between hosts is for stages where there is a choice.
+        for split in sorted(whole, key=lambda split: split.tensor * split.prefill > HOST_CARDS):
+            if split.pipeline > model.shape.layers:
                 continue
-            ranks = replace(like or Ranks(), tensor=split.tensor, pipeline=split.pipeline, data=1)
+            ranks = replace(like, tensor=split.tensor, pipeline=split.pipeline, data=1)
             settings = make(ranks, device)
             if refused := illegal(model, settings.ranks, settings.key, encoder_off=settings.language_only):
-                reasons[f"TP {split.tensor} PP {split.pipeline}: {refused[0]}"] = None
+                reasons[f"{_split_name(settings.ranks)}: {refused[0]}"] = None
                 continue
-            start = _start(model, _always(settings), [device] * count, environment, calibrate)
+            start = _start(model, _always(settings), devices, environment, calibrate)
             made = start.of({})
             is_unknown = is_unknown or made.available is None or made.pool is None
             for side in range(3):
@@ -304,18 +333,31 @@ def fewest_cards(
                     found[side] = count, made
         if len(found) == 3 or is_unknown:
             break
-        if count == 1:
+        if count == 1 and made is not None:
             reasons.update(dict.fromkeys(said for said in made.limits[:1]))
-    if is_unknown:
+    if is_unknown and made is not None:
         return Answer(None, None, None, made.limits, made)
     low, expected, high = (found[side][0] if side in found else None for side in range(3))
     if expected is None:
         return Answer(low, expected, high, (f"more than {most} cards", *reasons))
-    chosen = found[_EXPECTED][1]
-    ranks = chosen.settings.ranks
-    said = f"TP {ranks.tensor} PP {ranks.pipeline}" if expected > 1 else "one card suffices"
-    careful = () if low == expected else (_careful(low, "cards"),)
-    return Answer(low, expected, high, (said, *careful, *reasons), chosen)
+    chosen, sure = found[_EXPECTED][1], found[_LOW][1] if _LOW in found else None
+    said = [_placed_name((sure or chosen).settings.ranks)]
+    if low is None:
+        said.append(_careful(None, "cards"))
+    elif low != expected:
+        said.append(f"expected to suffice, not sure: {expected} cards, {_placed_name(chosen.settings.ranks)}")
+    return Answer(low, expected, high, (*said, *reasons), chosen, sure)
+
+
+def _split_name(ranks: Ranks) -> str:
+    return f"TP {ranks.tensor} PP {ranks.pipeline}" + (f" PCP {ranks.prefill}" if ranks.prefill > 1 else "")
+
+
+def _placed_name(ranks: Ranks) -> str:
+    if ranks.cards == 1:
+        return "one card suffices"
+    hosts = ranks.cards // HOST_CARDS
+    return _split_name(ranks) + (f", on {hosts} hosts of {HOST_CARDS} cards" if hosts > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -326,7 +368,6 @@ class Smallest:
     expected: Device | None
     high: Device | None
     reasons: tuple[str, ...] = ()
-    budget: Budget | None = None
 
 
 def smallest_card(
@@ -338,7 +379,7 @@ def smallest_card(
     calibrate: Calibrate | None = None,
 ) -> Smallest:
     """The first of several cards, the smallest first, that one alone suffices of."""
-    found: dict[int, tuple[Device, Budget]] = {}
+    found: dict[int, Device] = {}
     last: Budget | None = None
     unknown: list[str] = []
     for device in devices:
@@ -350,18 +391,18 @@ def smallest_card(
             continue
         for side in range(3):
             if side not in found and start.succeeds(made, side):
-                found[side] = device, made
+                found[side] = device
         if _EXPECTED not in found:
             last = made
         if len(found) == 3:
             break
-    low, expected, high = (found[side][0] if side in found else None for side in range(3))
+    low, expected, high = (found.get(side) for side in range(3))
     reasons = [f"the next smaller one, {last.ranks[0].device.name}: {last.limits[0]}"] if last and last.limits else []
     if low != expected:
         reasons.append(f"sure by the careful side: {low.name if low else 'none of them'}")
     if unknown:
         reasons.append(f"not known: {', '.join(unknown)}")
-    return Smallest(low, expected, high, tuple(reasons), found[_EXPECTED][1] if _EXPECTED in found else last)
+    return Smallest(low, expected, high, tuple(reasons))
 
 
 # ---- ways out
@@ -496,8 +537,8 @@ class _Out:
     def _cards(self) -> _Change | None:
         ranks = self.now.settings.ranks
         size = ranks.tensor * 2
-        need = size * ranks.pipeline * ranks.data
         split = replace(ranks, tensor=size)
+        need = split.cards
         if len(self.start.devices) < need or illegal(self.start.model, split, self.now.settings.key):
             return None
         cost = f"{need} cards instead of {need // 2}, and their traffic in every layer"

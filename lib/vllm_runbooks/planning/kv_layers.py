@@ -138,6 +138,8 @@ class _Rules:
     """Windows are kept in a form of their own."""
     window_block: str = "same"
     """Blocks of windows: "same" as the others, "smallest" that the attention kernel takes."""
+    inclusive_windows: frozenset[str] = frozenset()
+    """Families whose windows are kept a token longer than the configuration's."""
     mixes_chunks: bool = True
     """The hybrid cache manager stays on for attention over chunks."""
     scheme_dtype: frozenset[str] = frozenset()
@@ -145,6 +147,8 @@ class _Rules:
     states: str = ""
     """Blocks of attention beside states: "" there are no such models, "given" the start must name a block that is large
     enough, "aligned" it is made so."""
+    left_states: frozenset[str] = frozenset()
+    """Kinds whose states the newer engine does not keep."""
     state_align: int = 16
     """Tokens that such a block is a multiple of."""
     state_align_wide: int = 16
@@ -187,13 +191,18 @@ _CHANGES: tuple[tuple[str, Mapping[str, Any]], ...] = (
             "local": True,  # 0.8.5 v1/worker/gpu_model_runner.py:1735
         },
     ),
-    ("0.9", {"states": "given"}),  # 0.9.2 v1/worker/gpu_model_runner.py:2608
+    (
+        "0.9",
+        # 0.9.2 v1/worker/gpu_model_runner.py:2608, which looks for MambaMixer2 alone
+        {"states": "given", "left_states": frozenset({"mamba1", "short_conv"})},
+    ),
     (
         "0.10",
         {
             "latent_block": ((9, 64), (10, 128), (_ANY, 16)),  # 0.10.2 platforms/cuda.py:151
             "mixes_chunks": False,  # 0.10.2 envs.py:1209
             "states": "aligned",  # 0.10.2 model_executor/models/config.py:330
+            "left_states": frozenset(),  # 0.10.2 model_executor/layers/mamba/abstract.py
         },
     ),
     (
@@ -282,7 +291,10 @@ _CHANGES: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("0.28", {"caches_prefixes": True, "state_caching": "align"}),  # 0.28.0 config/model.py:2034, models/config.py:591
     (
         "0.29",
-        {"speculative_convolutions": frozenset({"gdn", "mamba2", "kda", "short_conv"})},  # 0.29.0 mamba_utils.py
+        {
+            "speculative_convolutions": frozenset({"gdn", "mamba2", "kda", "short_conv"}),  # 0.29.0 mamba_utils.py
+            "inclusive_windows": frozenset({"cohere2"}),  # 0.29.0 model_executor/models/commandr.py, 0.28.0 has none
+        },
     ),
     (
         "0.30",
@@ -329,8 +341,10 @@ class _Unknown(Exception):  # noqa: N818 - it ends the reading of one shape, no 
     """What is missing, in words."""
 
 
-def kv_layers(shape: Shape, asked: CacheOptions, version: str) -> KvForms:
+def kv_layers(shape: Shape, asked: CacheOptions, version: str, drafts: Sequence[Layer] = ()) -> KvForms:
     """The caches of a model's layers on a rank of each stage; what is not known is named in the answer.
+
+    `drafts` are layers of a model of its own that drafts: the last stage runs them, and they decide nothing of others.
 
     Raises:
         InputError: The version is no version.
@@ -340,7 +354,7 @@ def kv_layers(shape: Shape, asked: CacheOptions, version: str) -> KvForms:
     if missing or not shape.pattern:
         return KvForms(missing=missing or shape.missing or ("the layers",))
     try:
-        return _Reader(shape, asked, by).forms()
+        return _Reader(shape, asked, by).forms(drafts)
     except _Unknown as unknown:
         return KvForms(missing=(str(unknown),))
 
@@ -350,13 +364,13 @@ class _Reader:
 
     def __init__(self, shape: Shape, asked: CacheOptions, by: _Rules) -> None:
         self.shape, self.asked, self.by = shape, asked, by
-        self.mixers = [layer.mixer for layer in (*shape.kinds, *shape.mtp[: asked.draft_layers])]
+        self.mixers = [mixer for layer in (*shape.kinds, *shape.mtp[: asked.draft_layers]) for mixer in layer.mixers]
         self.latents = [mixer for mixer in self.mixers if isinstance(mixer, Latent)]
         self.recurrent = [mixer for mixer in self.mixers if isinstance(mixer, Recurrent)]
         self.is_sparse = any(mixer.index_heads for mixer in self.latents)
         self.cache_dtype = self._cache_dtype()
 
-    def forms(self) -> KvForms:
+    def forms(self, others: Sequence[Layer]) -> KvForms:
         asked, by = self.asked, self.by
         mode = self._state_mode()
         block = self._block()
@@ -364,7 +378,8 @@ class _Reader:
         if self.recurrent and any(isinstance(mixer, (Attention, Latent)) for mixer in self.mixers):
             block, padded = self._aligned(block, mode)
         made = [self._layer(layer, block, mode, padded) for layer in self.shape.kinds]
-        drafts = [self._layer(layer, block, mode, padded) for layer in self.shape.mtp[: asked.draft_layers]]
+        last = (*self.shape.mtp[: asked.draft_layers], *others)
+        drafts = [self._layer(layer, block, mode, padded) for layer in last]
         counts = asked.stage_layers or (self.shape.layers,)
         if sum(counts) != self.shape.layers:
             raise _Unknown(f"stages of {sum(counts)} layers for a model of {self.shape.layers}")
@@ -468,7 +483,7 @@ class _Reader:
         asked, by = self.asked, self.by
         if not self.recurrent:
             return "none"
-        if asked.is_v0 or not by.states:
+        if asked.is_v0 or not by.states or any(mixer.kind in by.left_states for mixer in self.recurrent):
             raise _Unknown("how this engine keeps the states of such layers")
         caches = by.caches_prefixes if asked.caches_prefixes is None else asked.caches_prefixes
         if not caches or not by.state_caching:
@@ -544,9 +559,11 @@ class _Reader:
 
     def _layer(self, layer: Layer, block: int, mode: str, padded: int | None) -> tuple[KvLayer, ...]:
         """What one layer keeps."""
-        mixer = layer.mixer
-        if mixer is None:
-            return ()
+        return tuple(form for mixer in layer.mixers for form in self._mixer(mixer, block, mode, padded))
+
+    def _mixer(
+        self, mixer: Attention | Latent | Recurrent, block: int, mode: str, padded: int | None
+    ) -> tuple[KvLayer, ...]:
         if not isinstance(mixer, Recurrent):
             return self._attention(mixer, block)
         asked = self.asked
@@ -586,10 +603,10 @@ class _Reader:
             return (replace(form, kind=Kind.CHUNKED, chunk=mixer.window),)
         if mixer.kind == "sliding" and self.by.local:
             smallest = self.by.window_block == "smallest" and not self.asked.is_cpu
+            more = self.shape.text_type in self.by.inclusive_windows
+            window = mixer.window + 1 if more and mixer.window is not None else mixer.window
             return (
-                replace(
-                    form, kind=Kind.SLIDING, window=mixer.window, block_tokens=min(block, 16) if smallest else block
-                ),
+                replace(form, kind=Kind.SLIDING, window=window, block_tokens=min(block, 16) if smallest else block),
             )
         return (form,)
 

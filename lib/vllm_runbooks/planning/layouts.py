@@ -15,7 +15,7 @@ from vllm_runbooks import options as releases
 from vllm_runbooks import support
 from vllm_runbooks.planning.budget import Budget, Calibrate, Device, Subject, budget
 from vllm_runbooks.planning.kv_cache import Kind, KvLayer, KvPool
-from vllm_runbooks.planning.settings import Settings
+from vllm_runbooks.planning.settings import PARTITION, Settings, mismatch
 from vllm_runbooks.planning.shape import Attention, Dense, Encoder, Experts, Format, Latent, Recurrent, Shape
 from vllm_runbooks.planning.weights import Key, Ranks, load
 
@@ -50,11 +50,13 @@ class Split(NamedTuple):
     tensor: int
     pipeline: int
     data: int
+    prefill: int = 1
+    """Cards that read a prompt together."""
 
     @property
     def each(self) -> int:
         """Cards of a copy."""
-        return self.tensor * self.pipeline * self.data
+        return self.tensor * self.pipeline * self.data * self.prefill
 
     @property
     def cards(self) -> int:
@@ -62,13 +64,14 @@ class Split(NamedTuple):
         return self.replicas * self.each
 
 
-def candidates(cards: int) -> tuple[Split, ...]:
+def candidates(cards: int, prefill: int = 1) -> tuple[Split, ...]:
     """Every split of at most so many cards, with as many copies as there is room for; those that use all come first."""
+    groups = cards // prefill
     found = [
-        Split(cards // (tensor * pipeline * data), tensor, pipeline, data)
-        for tensor in range(1, cards + 1)
-        for pipeline in range(1, cards // tensor + 1)
-        for data in range(1, cards // (tensor * pipeline) + 1)
+        Split(groups // (tensor * pipeline * data), tensor, pipeline, data, prefill)
+        for tensor in range(1, groups + 1)
+        for pipeline in range(1, groups // tensor + 1)
+        for data in range(1, groups // (tensor * pipeline) + 1)
     ]
     return tuple(sorted(found, key=lambda split: (-split.cards, split.each, split.pipeline, split.data)))
 
@@ -88,7 +91,7 @@ def illegal(
         devices: The cards of one copy; none: they are not counted.
         encoder_off: No encoder is loaded.
     """
-    need = ranks.tensor * ranks.pipeline * ranks.data
+    need = ranks.cards
     short = (f"it takes {need} cards, {len(devices)} are given",) if devices and len(devices) < need else ()
     return (*short, *_refusals(model, ranks, ".".join(map(str, key)), encoder_off))
 
@@ -125,9 +128,9 @@ def _stages(shape: Shape, ranks: Ranks) -> Iterator[str]:
         yield f"{shape.architecture} does not support pipeline parallelism"
     if ranks.pipeline > shape.layers > 0:
         yield f"{ranks.pipeline} pipeline stages are more than the model's {shape.layers} layers"
-    if ranks.partition is not None and (len(ranks.partition) != ranks.pipeline or sum(ranks.partition) != shape.layers):
-        parts = ",".join(map(str, ranks.partition))
-        yield (f"VLLM_PP_LAYER_PARTITION={parts} does not name {ranks.pipeline} stages of {shape.layers} layers in all")
+    fault = mismatch(ranks, shape.layers)
+    if fault is not None:
+        yield fault
     if ranks.splits_experts and shape.kinds and not _experts(shape):
         yield "--enable-expert-parallel is refused for a model without experts"
 
@@ -138,8 +141,7 @@ def _experts(shape: Shape) -> tuple[Experts, ...]:
 
 def _heads(shape: Shape, size: int) -> Iterator[str]:
     """Heads of all kinds are divided: layers/linear.py QKVParallelLinear (0.7.2 :713, 0.33.0 :1065)."""
-    for layer in shape.kinds:
-        mixer = layer.mixer
+    for mixer in dict.fromkeys(mixer for layer in shape.kinds for mixer in layer.mixers):
         if isinstance(mixer, (Attention, Latent)) and mixer.heads % size:
             yield f"{mixer.heads} attention heads cannot be split over {size} ranks"
         if isinstance(mixer, Attention) and max(mixer.kv_heads, size) % min(mixer.kv_heads, size):
@@ -281,7 +283,7 @@ def placed(devices: Sequence[Device], split: Split) -> tuple[tuple[int, ...], ..
         lambda slot: slot.device.node,
         lambda _: None,
     ]
-    groups = _grouped(slots, split.tensor, by_card)
+    groups = _grouped(slots, split.tensor * split.prefill, by_card)
     by_group: list[Callable[[tuple[_Slot, ...]], object]] = [
         lambda group: tuple(dict.fromkeys(_kind(slot.device) for slot in group)),
         lambda group: tuple(dict.fromkeys(slot.device.node for slot in group)),
@@ -328,7 +330,7 @@ def _fabric(model: Subject, ranks: Ranks, devices: Sequence[Device], version: st
     if len(nodes) > 1:
         how = "--nnodes, or Ray" if _has_option(version, "nnodes") else "a Ray cluster: this release has no --nnodes"
         said.append(f"a server on {len(nodes)} hosts ({_listed(nodes)}) needs {how}")
-    if ranks.tensor * ranks.pipeline * ranks.data == 1:
+    if ranks.cards == 1:
         said.append("no traffic between cards")
     return _Fabric(slow, tuple(dict.fromkeys(said)))
 
@@ -392,7 +394,8 @@ def _kv_read(stage: Mapping[KvLayer, int], context: int, topk: int | None) -> in
 def speed(model: Subject, made: Budget, context: int) -> Speed | None:
     """The bound from reading each active weight and the cache of a context once for every token; None: not known."""
     settings, ranks = made.settings, made.settings.ranks
-    one = [rank.device for rank in made.ranks[: ranks.tensor * ranks.pipeline]]
+    width = ranks.tensor * ranks.prefill
+    one = [rank.device for rank in made.ranks[: width * ranks.pipeline]]
     if made.pool is None or settings.speculative_tokens or any(not device.bandwidth_gb_s for device in one):
         return None
     loaded = load(
@@ -419,7 +422,7 @@ def speed(model: Subject, made: Budget, context: int) -> Speed | None:
         if stage == ranks.pipeline - 1 and not model.stock.head:
             read += held.components.get("embedding", 0)
         read += _kv_read(made.pool.stages[stage], context, model.shape.index_topk)
-        cards = one[stage * ranks.tensor : (stage + 1) * ranks.tensor]
+        cards = one[stage * width : (stage + 1) * width]
         seconds += max(read / ((device.bandwidth_gb_s or 0.0) * 1e9) for device in cards)
     if not seconds:
         return None
@@ -485,7 +488,7 @@ class Way:
     def environment(self) -> Mapping[str, str]:
         """Variables that the start needs beside its options."""
         parts = self.ranks.partition
-        return {} if parts is None else {"VLLM_PP_LAYER_PARTITION": ",".join(map(str, parts))}
+        return {} if parts is None else {PARTITION: ",".join(map(str, parts))}
 
     @cached_property
     def rank(self) -> tuple[float, ...]:
@@ -513,7 +516,7 @@ class Way:
     def name(self) -> str:
         """In words."""
         ranks = self.ranks
-        sizes = (("TP", ranks.tensor), ("PP", ranks.pipeline), ("DP", ranks.data))
+        sizes = (("TP", ranks.tensor), ("PP", ranks.pipeline), ("PCP", ranks.prefill), ("DP", ranks.data))
         split = " ".join(f"{name} {size}" for name, size in sizes if size > 1) or "one card"
         return f"{self.replicas} x {split}"
 
@@ -618,10 +621,7 @@ class _Judge:
         yield from reasons
         parts = made.settings.ranks.partition
         if parts is not None and self.like.partition is None:
-            yield (
-                f"VLLM_PP_LAYER_PARTITION={','.join(map(str, parts))} gives the larger cards more layers: "
-                "even stages hold less"
-            )
+            yield (f"{PARTITION}={','.join(map(str, parts))} gives the larger cards more layers: even stages hold less")
         if len({tuple(replace(device, node=None) for device in copy) for copy in found}) > 1:
             yield "copies on different cards: the figures are those of the poorest"
         yield from _repeated(self.model.shape, made.settings.ranks.tensor)
@@ -666,7 +666,7 @@ def _room(ranks: Ranks, copy: Sequence[Device]) -> tuple[int, ...]:
     """Bytes of the smallest card of each stage; 0: not known."""
     found = []
     for stage in range(ranks.pipeline):
-        cards = [device for place, device in enumerate(copy) if place // ranks.tensor % ranks.pipeline == stage]
+        cards = [device for place, device in enumerate(copy) if ranks.stage(place) == stage]
         found.append(min(device.total.expected if device.total else 0 for device in cards))
     return tuple(found)
 
@@ -720,7 +720,7 @@ def ways(
         calibrate: What corrects the terms.
     """
     judge = _Judge(model, make, tuple(devices), context, like or Ranks(), environment, calibrate)
-    splits = candidates(len(devices))
+    splits = candidates(len(devices), judge.like.prefill)
     found = [judge.way(split) for split in splits if split.cards == len(devices)]
     least_sure = min((_FITS[way.fits] for way in found), default=_FITS[False])
     if least_sure:
@@ -731,7 +731,7 @@ def ways(
         least = min(fitting, key=lambda way: (len(way.devices), way.rank))
         if least.replicas > 1:
             ranks = least.ranks
-            found.append(judge.way(Split(1, ranks.tensor, ranks.pipeline, ranks.data)))
+            found.append(judge.way(Split(1, ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)))
     return _explained(sorted(found, key=lambda way: way.rank))
 
 

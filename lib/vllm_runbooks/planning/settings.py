@@ -12,6 +12,8 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from vllm_runbooks import options as releases
+from vllm_runbooks.planning import drafts
+from vllm_runbooks.planning.drafts import Draft, Drafting
 from vllm_runbooks.planning.shape import Attention, Experts, Latent, Recurrent, Shape
 from vllm_runbooks.planning.start_rules import StartRules, start_rules
 from vllm_runbooks.planning.weights import Key, Ranks
@@ -67,6 +69,8 @@ class Settings:
     """False: the hybrid cache manager is switched off by an option."""
     items: Mapping[str, int] | None = field(default=None, hash=False)
     """`--limit-mm-per-prompt`, by modality; a modality that is not named has the release's default. None: not given."""
+    item_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
+    """Sizes of `--limit-mm-per-prompt`, by modality: num_frames, width and height, those that are given."""
     encoder_data: bool = False
     """`--mm-encoder-tp-mode data`."""
     skips_encoder_profile: bool = False
@@ -85,11 +89,21 @@ class Settings:
     draft_layers: int = 0
     """Layers of the checkpoint's own draft module that run."""
     draft_model: str | None = None
-    """A model of its own that drafts: its memory is not known here."""
+    """A model of its own that drafts."""
+    draft_method: str = ""
+    """How it does so: "draft_model", "eagle", "eagle3" or "medusa"; "": its memory is not known, or there is none."""
     lora_rank: int = 0
     """`--max-lora-rank` where LoRA is on; 0: it is off."""
     loras: int = 0
     """`--max-loras`."""
+    lora_bytes: int = 0
+    """Of a value of an adapter (`--lora-dtype`)."""
+    shards_loras: bool = False
+    """`--fully-sharded-loras`."""
+    lora_words: int = 0
+    """`--lora-extra-vocab-size`: words of its own that an adapter may bring."""
+    lora_bias: bool = False
+    """`--enable-lora-bias`."""
     decode_shards: int = 1
     """`--decode-context-parallel-size`."""
     prefill_shards: int = 1
@@ -144,12 +158,24 @@ _DTYPES = {
 _MODES = {"NONE": (0, 0), "PIECEWISE": (1, 0), "FULL": (0, 2), "FULL_DECODE_ONLY": (0, 1), "FULL_AND_PIECEWISE": (1, 1)}
 """By `cudagraph_mode`: whether pieces are captured; whole steps: 0 none, 1 of decoding, 2 of any batch."""
 _MODE_NUMBERS = {0: "NONE", 1: "PIECEWISE", 2: "FULL"}
+_LORA_CHANGES = {
+    "lora_target_modules": "which layers have adapters with lora_target_modules",
+    "long_lora_scaling_factors": "the tables of cosines and sines that long_lora_scaling_factors asks for",
+    "enable_tower_connector_lora": "the adapters of the encoder that enable_tower_connector_lora asks for",
+    "enable_mixed_moe_lora_format": "the form of the experts' adapters with enable_mixed_moe_lora_format",
+    "enable_moe_shared_loras": "the form of the experts' adapters with enable_moe_shared_loras",
+}
+"""What is not known of LoRA's memory where an option is given."""
 _TRUE = ("1", "true")
 _SHARING = ((12, 1),)
 """Capability of cards without memory of their own, of which NVML tells none (GB10: nvidia-smi shows [N/A])."""
 _LARGEST_GRAPH = 65_536
 """Tokens of a CUDA graph beyond which none is counted: a typing error must not take all time and memory."""
 _NOT_YET = "the release has nothing to choose"
+_WITHOUT_MODEL = ("", "ngram", "[ngram]", "ngram_gpu", "suffix")
+"""Methods of speculation that load nothing (0.33.0 config/speculative.py:1276-1340)."""
+_NAMED = (("eagle-", "eagle"), ("eagle3", "eagle3"), ("dflash", "dflash"), ("dspark", "dspark"))
+"""Parts of a model's name that tell how it drafts, the first decides (0.33.0 config/speculative.py:1445)."""
 _POOLING_TASKS = ("embed", "embedding", "classify", "score", "reward", "pooling")
 
 
@@ -168,6 +194,7 @@ class _Known(NamedTuple):
     utilization: float
     lora_rank: int
     loras: int
+    lora_words: int
 
 
 @lru_cache(maxsize=512)
@@ -198,7 +225,38 @@ def _known(
         float(default("gpu_memory_utilization").value),
         int(default("max_lora_rank").value or 0),
         int(default("max_loras").value or 0),
+        int(default("lora_extra_vocab_size").value or 0),
     )
+
+
+PARTITION = "VLLM_PP_LAYER_PARTITION"
+"""Variable that gives the layers of each pipeline stage."""
+
+
+def partition(told: str) -> tuple[int, ...] | None:
+    """Layers of each stage, read as vLLM reads them; None: it refuses the text (0.33.0 distributed/utils.py:217)."""
+    try:
+        return tuple(int(part) for part in told.split(","))
+    except ValueError:
+        return None
+
+
+def damaged(told: str) -> str:
+    """What a start says of such a text."""
+    return f"{PARTITION}: vLLM ends its start: Invalid partition string: {told[:80]}"
+
+
+def mismatch(ranks: Ranks, layers: int) -> str | None:
+    """What vLLM says of stages that do not add up (distributed/utils.py, get_pp_indices: 0.6.6 :76, 0.33.0 :220)."""
+    parts = ranks.partition
+    if parts is None:
+        return None
+    told = f"{PARTITION}={','.join(map(str, parts))}: vLLM ends its start:"
+    if len(parts) != ranks.pipeline:
+        return f"{told} len(partitions)={len(parts)} does not match pp_size={ranks.pipeline}."
+    if sum(parts) != layers:
+        return f"{told} sum(partitions)={sum(parts)} does not match num_hidden_layers={layers}."
+    return None
 
 
 # ---- settling
@@ -214,6 +272,7 @@ def settle(
     memory_gib: float | None = None,
     capability: tuple[int, int] | None = None,
     config: Mapping[str, Any] | None = None,
+    draft: Draft | None = None,
     context: str = "serve",
 ) -> Settings:
     """Every value that a start's memory depends on; what is not known is named in `missing`.
@@ -227,13 +286,14 @@ def settle(
         memory_gib: Its whole memory.
         capability: Its compute capability.
         config: The model's `config.json`, for the few fields that `shape` does not keep.
+        draft: The model of its own that drafts, where its configuration is at hand.
         context: "serve" for a server, "llm" for the class LLM.
 
     Raises:
         InputError: The release is no version.
     """
     known = _known(release, context, gpu_name, memory_gib, capability)
-    return _Start(shape, options, known, environment or {}, config or {}).settings()
+    return _Start(shape, options, known, environment or {}, config or {}, draft=draft).settings()
 
 
 @dataclass(frozen=True)
@@ -246,6 +306,8 @@ class _Speculation:
     layers: int = 0
     model: str | None = None
     is_parallel: bool = False
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """`--speculative-config`."""
 
 
 class _Start:
@@ -258,8 +320,11 @@ class _Start:
         known: _Known,
         environment: Mapping[str, str],
         config: Mapping[str, Any],
+        *,
+        draft: Draft | None = None,
     ) -> None:
         self.shape = shape
+        self.draft = draft
         self.options = options
         self.known = known
         self.by = known.by
@@ -269,7 +334,7 @@ class _Start:
         self.missing: dict[str, None] = {}
         self.limits: list[str] = []
         self.sources: dict[str, str] = {}
-        mixers = [layer.mixer for layer in shape.kinds]
+        mixers = [mixer for layer in shape.kinds for mixer in layer.mixers]
         self.attention = [mixer for mixer in mixers if isinstance(mixer, Attention)]
         self.has_state = any(isinstance(mixer, Recurrent) for mixer in mixers)
         self.has_latent = any(isinstance(mixer, Latent) for mixer in mixers)
@@ -392,23 +457,97 @@ class _Start:
             told = {"model": model, "num_speculative_tokens": self.options.get("num_speculative_tokens")}
         model, method = told.get("model"), str(told.get("method") or "")
         tokens = told.get("num_speculative_tokens")
-        if not method and isinstance(model, str):
-            lower = model.lower()
-            known = {"ngram": "ngram", "[ngram]": "ngram"}
-            drafter = "eagle3" if "eagle3" in lower else "eagle" if "eagle-" in lower else "draft_model"
-            method = known.get(lower, drafter)
+        if method in ("", "draft_model") and isinstance(model, str):
+            method = self._method(model)
+        is_own = isinstance(model, str) and method not in _WITHOUT_MODEL
         if method == "mtp" or method.endswith("_mtp"):
             layers = len(self.shape.mtp)
             if not layers and not isinstance(tokens, int):
                 self.missing["num_speculative_tokens"] = None
+            if not layers and is_own:
+                self.missing[f"the memory that the draft model {model} takes"] = None
             return _Speculation("mtp", tokens if isinstance(tokens, int) else layers, layers)
         if not isinstance(tokens, int):
             self.missing["num_speculative_tokens"] = None
+        if not is_own and method and method not in _WITHOUT_MODEL:
+            self.missing[f"the memory that drafting by {method} takes"] = None
         is_parallel = bool(told.get("parallel_drafting"))
-        own = model if isinstance(model, str) and not method.startswith("ngram") else None
-        if own is not None:
-            self.missing[f"the memory that the draft model {own} takes"] = None
-        return _Speculation(method, tokens if isinstance(tokens, int) else 0, 0, own, is_parallel)
+        return _Speculation(
+            method, tokens if isinstance(tokens, int) else 0, 0, model if is_own else None, is_parallel, told
+        )
+
+    def _method(self, model: str) -> str:
+        """How a model drafts by its name or its kind, where the start does not say it."""
+        lower = model.lower()
+        if lower in ("ngram", "[ngram]"):
+            return "ngram"
+        kind = str(self.draft.config.get("model_type")) if self.draft is not None else ""
+        named = next((method for part, method in _NAMED if part in lower), "draft_model")
+        return kind if named == "draft_model" and kind in ("medusa", "mlp_speculator") else named
+
+    def drafting(self, speculation: _Speculation, ranks: Ranks, *, is_older: bool, is_newer_runner: bool) -> str:
+        """How the model of its own drafts where what it takes is known, else ""."""
+        method, name, draft, release = speculation.method, speculation.model, self.draft, self.known.key
+        if name is None:
+            return ""
+        version = self.known.version
+        if drafts.refusal(method, release):
+            self.limits.append(f"vLLM {version} does not draft by {method}: it ends the start")
+            return ""
+        split = speculation.told.get("draft_tensor_parallel_size")
+        if split not in (None, 1, ranks.tensor):
+            self.limits.append(f"vLLM {version} splits a draft model over 1 card or {ranks.tensor}, not {split}")
+        unknown: tuple[str, ...]
+        if draft is None or draft.name != name:
+            unknown = ("it is no model of the catalog; give a folder with its config.json",)
+        elif is_older:
+            unknown = ("the older engine shares the cache with it in its own way",)
+        elif speculation.told.get("quantization"):
+            unknown = (f"how {speculation.told['quantization']} stores its weights",)
+        elif method == "draft_model" and split not in (None, ranks.tensor) and is_newer_runner:
+            unknown = ("how the newer runner loads it on one card of several",)
+        else:
+            form = self.shape.quantization is not None or self.options.get("quantization") is not None
+            unknown = drafts.unknown(draft, Drafting(method, speculation.tokens), release, ranks, target_form=form)
+        if unknown:
+            self.missing[f"the memory that the draft model {name} takes: {', '.join(unknown)}"] = None
+            return ""
+        if draft is not None:
+            self._refused_draft(draft, speculation, ranks, is_newer_runner=is_newer_runner)
+        return method
+
+    def _refused_draft(self, draft: Draft, speculation: _Speculation, ranks: Ranks, *, is_newer_runner: bool) -> None:
+        """Note what of a drafting model ends the start.
+
+        0.16.0 config/speculative.py:713, v1/spec_decode/draft_model.py:36, config/model.py:1043.
+        """
+        version, told = self.known.version, draft.shape
+        mixers = [kind.mixer for kind in told.kinds]
+        heads = next((mixer.heads for mixer in mixers if isinstance(mixer, (Attention, Latent))), 0)
+        if heads % ranks.tensor:
+            self.limits.append(f"{heads} attention heads of {draft.name} cannot be split over {ranks.tensor} cards")
+        if speculation.method != "draft_model":
+            return
+        split = speculation.told.get("draft_tensor_parallel_size")
+        if split not in (None, ranks.tensor) and not is_newer_runner:
+            self.limits.append(f"vLLM {version} splits a draft model as the model itself, over {ranks.tensor} cards")
+        if told.vocabulary_size != self.shape.vocabulary_size and not speculation.told.get("use_heterogeneous_vocab"):
+            self.limits.append(
+                f"{draft.name} has {told.vocabulary_size} tokens, the model {self.shape.vocabulary_size}: "
+                f"vLLM {version} drafts with models of one vocabulary alone"
+            )
+
+    def shortened(self, length: int, speculation: _Speculation, method: str, *, is_newer_runner: bool) -> int:
+        """The longest context beside a drafting model that takes less (0.33.0 config/vllm.py:3025)."""
+        if self.draft is None or not method or not is_newer_runner:
+            return length
+        asked = speculation.told.get("max_model_len")
+        own = _Start(self.draft.shape, {}, self.known, self.environment, self.draft.config).positions()
+        most = drafts.longest(self.draft, own, method, self.known.key, asked if isinstance(asked, int) else None)
+        if most is None or most >= length:
+            return length
+        self.sources["max_model_len"] = "vllm 0.33.0 config/vllm.py:3025"
+        return most
 
     # -- engine and runner
 
@@ -819,16 +958,52 @@ class _Start:
         return by.transfer == "some"
 
     def ranks(self) -> Ranks:
-        partition = self.environment.get("VLLM_PP_LAYER_PARTITION")
-        parts = [part.strip() for part in partition.split(",")] if partition else []
+        told = self.environment.get(PARTITION)
+        parts = None if told is None else partition(told)
+        if told is not None and parts is None:
+            self.limits.append(damaged(told))
+        elif parts is not None and min(parts) < 0:
+            self.missing[f"what vLLM makes of {PARTITION}={told}"] = None
+            parts = None
         return Ranks(
             tensor=self.number("tensor_parallel_size", 1),
             pipeline=self.number("pipeline_parallel_size", 1),
             data=self.number("data_parallel_size", 1),
             splits_experts=bool(self.options.get("enable_expert_parallel")),
-            partition=tuple(map(int, parts)) if parts and all(part.isdecimal() for part in parts) else None,
+            partition=parts,
             encoder_data=self.options.get("mm_encoder_tp_mode") == "data",
+            prefill=self.number("prefill_context_parallel_size", 1),
         )
+
+    def judge_split(self, ranks: Ranks) -> None:
+        """Whether the release splits layers and contexts over ranks so."""
+        fault = mismatch(ranks, self.shape.layers)
+        if fault is not None:
+            self.limits.append(fault)
+        decode, version = self.number("decode_context_parallel_size", 1), self.known.version
+        if ranks.prefill > 1:
+            if not self.by.prompt_shards or not self.has_latent:
+                whose = "a model without latent attention" if self.by.prompt_shards else "any model"
+                self.limits.append(f"vLLM {version} does not run {whose} with --prefill-context-parallel-size")
+            elif decode not in (1, ranks.prefill, ranks.tensor * ranks.prefill):
+                self.limits.append(
+                    f"--decode-context-parallel-size {decode} is refused: with prefill shards it is 1, "
+                    f"{ranks.prefill} or {ranks.tensor * ranks.prefill} (0.26.0 config/parallel.py:514)"
+                )
+            else:
+                self.missing["what activation takes with --prefill-context-parallel-size"] = None
+            return
+        if ranks.tensor % decode:
+            self.limits.append(
+                f"tp_size={ranks.tensor} must be divisible by dcp_size={decode}: vLLM {version} ends its start"
+            )
+        elif decode > 1 and not self.has_latent and self.attention:
+            heads = max(mixer.kv_heads for mixer in self.attention)
+            if decode > ranks.tensor // heads:
+                self.limits.append(
+                    f"--decode-context-parallel-size {decode} is refused: {ranks.tensor} ranks repeat the "
+                    f"{heads} key-value heads {ranks.tensor // heads} times (0.11.2 config/model.py:1178)"
+                )
 
     def items(self) -> Mapping[str, int] | None:
         told = self.options.get("limit_mm_per_prompt")
@@ -837,13 +1012,37 @@ class _Start:
         counts = {name: value.get("count") if isinstance(value, Mapping) else value for name, value in told.items()}
         return {str(name): count for name, count in counts.items() if isinstance(count, int)}
 
+    def lora_bytes(self, dtype: str) -> int:
+        """Bytes of a value of an adapter; options that change which layers have one are named as missing."""
+        for dest, what in _LORA_CHANGES.items():
+            if self.options.get(dest):
+                self.missing[what] = None
+        asked = str(self.options.get("lora_dtype") or "auto").lower().removeprefix("torch.")
+        name = dtype if asked == "auto" else _DTYPES.get(asked)
+        if name is None:
+            self.missing[f"the lora_dtype {asked}"] = None
+        return 4 if name == "float32" else 2
+
+    def item_sizes(self) -> Mapping[str, Mapping[str, int]]:
+        told = self.options.get("limit_mm_per_prompt")
+        sizes = told.items() if isinstance(told, Mapping) else ()
+        given = {
+            str(name): {key: size for key, size in value.items() if key != "count" and isinstance(size, int)}
+            for name, value in sizes
+            if isinstance(value, Mapping)
+        }
+        return {name: each for name, each in given.items() if each}
+
     def settings(self) -> Settings:
         option, known = self.options.get, self.known
         ranks, speculation = self.ranks(), self.speculation()
+        self.judge_split(ranks)
         dtype = self.dtype()
         is_older = self.is_older(dtype, speculation, ranks)
         is_newer_runner = not is_older and self.is_newer_runner(speculation, ranks)
         length, is_fitted = self.length()
+        drafting = self.drafting(speculation, ranks, is_older=is_older, is_newer_runner=is_newer_runner)
+        length = self.shortened(length, speculation, drafting, is_newer_runner=is_newer_runner)
         if is_older:
             batch, requests, is_cut = self.older_batch(length, speculation)
         else:
@@ -858,8 +1057,7 @@ class _Start:
         processor, caching = option("mm_processor_kwargs"), option("enable_prefix_caching")
         offload = option("cpu_offload_gb")
         has_lora = bool(option("enable_lora"))
-        if has_lora:
-            self.missing["the memory that LoRA's adapters take"] = None
+        lora_bytes = self.lora_bytes(dtype) if has_lora else 0
         sampler = self.sampler(min(requests, batch), is_older=is_older, is_newer_runner=is_newer_runner)
         concurrent = self.batches(speculation, ranks, is_newer_runner=is_newer_runner) if not is_older else 1
         return Settings(
@@ -887,6 +1085,7 @@ class _Start:
             caches_prefixes=None if caching is None else bool(caching),
             mixes_groups=self.mixes(),
             items=self.items(),
+            item_sizes=self.item_sizes(),
             encoder_data=ranks.encoder_data,
             skips_encoder_profile=bool(option("skip_mm_profiling")),
             language_only=bool(option("language_model_only")),
@@ -897,8 +1096,13 @@ class _Start:
             speculative_tokens=speculation.tokens,
             draft_layers=speculation.layers,
             draft_model=speculation.model,
+            draft_method=drafting,
             lora_rank=self.number("max_lora_rank", known.lora_rank) if has_lora else 0,
             loras=self.number("max_loras", known.loras) if has_lora else 0,
+            lora_bytes=lora_bytes,
+            shards_loras=has_lora and bool(option("fully_sharded_loras")),
+            lora_words=self.number("lora_extra_vocab_size", known.lora_words) if has_lora else 0,
+            lora_bias=has_lora and bool(option("enable_lora_bias")),
             decode_shards=self.number("decode_context_parallel_size", 1),
             prefill_shards=self.number("prefill_context_parallel_size", 1),
             state_dtype=str(option("mamba_cache_dtype") or "auto"),

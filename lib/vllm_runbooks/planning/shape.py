@@ -53,9 +53,14 @@ class Attention:
     """Of queries, keys and values."""
     output_bias: bool = False
     query_key_norm: str = ""
-    """"head": one norm for a head of queries, one of keys; "flat": over all heads together."""
+    """"head": one norm for a head of queries, one of keys; "flat": over all heads together; "whole": so, and each rank
+    has all of it."""
     is_gated: bool = False
     """Queries come with a gate of their own size."""
+    gates_heads: bool = False
+    """Each head's output has a gate of one value."""
+    input_dim: int = 0
+    """Of what it reads; 0: the hidden size."""
     has_sinks: bool = False
     shares_cache_of: int | None = None
     """The layer whose keys and values are used: this one has neither a cache nor projections of its own."""
@@ -92,8 +97,8 @@ class Latent:
 class Recurrent:
     """A layer whose state does not grow with the context; which sizes count depends on `kind`.
 
-    "mamba1": inner, state, rank; "mamba2": heads, head_dim, state, groups; "gdn" and "kda": key and value heads and
-    dims; "linear": heads, head_dim; "short_conv": inner.
+    "mamba1": inner, state, rank; "mamba2": inner, heads, head_dim, state, groups; "gdn" and "kda": key and value heads
+    and dims; "linear": heads, head_dim; "short_conv": inner.
     """
 
     kind: str
@@ -111,6 +116,8 @@ class Recurrent:
     value_dim: int = 0
     bias: bool = False
     conv_bias: bool = False
+    has_norm: bool = True
+    """"mamba1" norms the time step and what it chooses with, "mamba2" its output."""
     state_dtype: str | None = None
     """What the configuration asks for (`mamba_ssm_cache_dtype`, `mamba_ssm_dtype`); None: nothing."""
 
@@ -153,6 +160,8 @@ class Layer:
     feed_forward: Dense | Experts | None
     beside: Dense | None = None
     """A dense network beside the experts (gemma 4)."""
+    also: Recurrent | None = None
+    """A mixer with a state beside attention (Falcon-H1) or behind it and its network (Zamba2)."""
     norms: int = 2
     """Norms over the hidden size."""
     scalars: int = 0
@@ -160,6 +169,15 @@ class Layer:
     """Parallel hidden states (gemma 3n's AltUp)."""
     detour: int = 0
     """Rank of a low-rank path beside attention (gemma 3n's LAuReL)."""
+    repeats: bool = False
+    """Attention and network have the weights of an earlier layer (Zamba2)."""
+    adapters: tuple[int, int] = (0, 0)
+    """Ranks of what such a layer adds to the projections of attention and to its network's first one."""
+
+    @property
+    def mixers(self) -> tuple[Attention | Latent | Recurrent, ...]:
+        """What mixes tokens in this layer, each with a cache of its own."""
+        return tuple(mixer for mixer in (self.mixer, self.also) if mixer is not None)
 
 
 @dataclass(frozen=True)
@@ -289,6 +307,9 @@ class _Reader:
     def number(self, *names: str) -> int:
         """A count or size that must be known."""
         value = self.get(*names)
+        if isinstance(value, (list, tuple)) and value and all(item == value[0] for item in value):
+            # One for each layer, all alike.
+            value = value[0]
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
         self.missing[names[0]] = None
@@ -413,7 +434,10 @@ def _latent(read: _Reader, rope: Callable[[str, int], Rope | None]) -> Latent:
 
 def _experts(read: _Reader, mixture: Mixture) -> Experts:
     size = read.number(*mixture.size)
-    shared = size * read.number(mixture.shared_count) if mixture.shared_count else 0
+    shared = 0
+    if mixture.shared_count:
+        each = read.number(mixture.shared_of) if mixture.shared_of else size
+        shared = each * read.number(mixture.shared_count)
     if mixture.shared_size:
         shared = read.number(*mixture.shared_size)
     return Experts(
@@ -436,7 +460,12 @@ def _has_experts(read: _Reader, index: int) -> bool:
     if family.mixture is None:
         return False
     frequency = config.get("moe_layer_freq", family.defaults.get("moe_layer_freq"))
-    names = ("first_k_dense_replace", "moe_layer_start_index")
+    listed = config.get("mlp_layer_types")
+    if isinstance(listed, Sequence) and not isinstance(listed, str):
+        return index < len(listed) and listed[index] != "dense"
+    if "expert_layer_period" in family.defaults:
+        return index % read.number("expert_layer_period") == read.number("expert_layer_offset")
+    names = ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers")
     first = next((each[name] for each in (config, family.defaults) for name in names if name in each), 0) or 0
     if isinstance(frequency, Sequence):
         return bool(frequency[index]) if index < len(frequency) else False
@@ -460,7 +489,9 @@ def _feed_forward(read: _Reader) -> Callable[[int], Dense | Experts]:
     def one(index: int) -> Dense | Experts:
         if sparse is not None and _has_experts(read, index):
             return sparse
-        return Dense(read.number(name, "ffn_hidden_size"), is_gated=family.is_gated, bias=read.flag(family.mlp_bias))
+        return Dense(
+            read.number(name, "ffn_hidden_size", "ffn_dim"), is_gated=family.is_gated, bias=read.flag(family.mlp_bias)
+        )
 
     return one
 
@@ -471,16 +502,29 @@ _KINDS = {
     "sliding_attention": "sliding",
     "chunked_attention": "chunked",
     "linear_attention": "linear",
+    "mamba": "linear",
+    "conv": "linear",
+    "hybrid": "hybrid",
 }
 
 
 def _layer_kinds(read: _Reader, layers: int) -> list[str]:
-    """The kind of each layer: "full", "sliding", "chunked" or "linear"."""
-    listed = read.config.get("layer_types")
+    """The kind of each layer: "full", "sliding", "chunked", "linear" or, with attention and a state, "hybrid"."""
+    listed = read.config.get("layer_types", read.config.get("layers_block_type"))
     if isinstance(listed, Sequence) and not isinstance(listed, str):
         kinds = [_KINDS.get(str(kind), "") for kind in listed[:layers]]
         if len(kinds) == layers and all(kinds):
             return kinds
+        read.missing["layer_types"] = None
+        raise _Unknown
+    places = read.config.get("attn_layer_indices", read.config.get("full_attn_idxs"))
+    if isinstance(places, Sequence):
+        return ["full" if index in places else "linear" for index in range(layers)]
+    if "attn_layer_period" in read.family.defaults:
+        every, first = read.number("attn_layer_period"), read.number("attn_layer_offset")
+        return ["full" if index % every == first else "linear" for index in range(layers)]
+    if read.family.layer_types in ("mamba2", "short_conv", "zamba2", "step3p5"):
+        # Their classes' default is one kind alone, which no published model is.
         read.missing["layer_types"] = None
         raise _Unknown
     if read.family.layer_types == "linear":
@@ -493,8 +537,30 @@ def _layer_kinds(read: _Reader, layers: int) -> list[str]:
 def _plain(read: _Reader, layers: int) -> Iterable[Layer]:
     attention = _attention(read, _ropes(read, 0))
     network = _feed_forward(read)
-    norms = read.family.norms
-    return (Layer(attention, network(index), norms=norms) for index in range(layers))
+    norms, scalars = read.family.norms, read.family.scalars
+    return (Layer(attention, network(index), norms=norms, scalars=scalars) for index in range(layers))
+
+
+def _falcon(read: _Reader, layers: int) -> Iterable[Layer]:
+    config = read.config
+    heads, hidden = read.number("num_attention_heads", "n_head"), read.number("hidden_size")
+    is_new = bool(config.get("new_decoder_architecture"))
+    several = read.number("num_kv_heads", "n_head_kv") if is_new else heads
+    attention = Attention(
+        kind="full",
+        heads=heads,
+        kv_heads=1 if read.get("multi_query") and not is_new else several,
+        head_dim=hidden // heads,
+        value_dim=hidden // heads,
+        bias=bool(read.get("bias")),
+        output_bias=bool(read.get("bias")),
+        rope=None if config.get("alibi") else _ropes(read, 0)("full", hidden // heads),
+    )
+    wide = read.optional("ffn_hidden_size")
+    network = Dense(4 * hidden if wide is None else wide, is_gated=False, bias=bool(read.get("bias")))
+    told = read.optional("num_ln_in_parallel_attn")
+    norms = (2 if is_new else 1) if told is None else told
+    return [Layer(attention, network, norms=norms if is_new or read.get("parallel_attn") else 2)] * layers
 
 
 def _listed(read: _Reader, layers: int) -> Iterable[Layer]:
@@ -656,6 +722,162 @@ def _llama4(read: _Reader, layers: int) -> Iterable[Layer]:
         yield Layer(chunked if listed[index] else replace(attention, rope=None), network(index))
 
 
+def _mamba2(read: _Reader, layers: int) -> Iterable[Layer]:
+    """State spaces and attention, one behind the other or, of kind "hybrid", side by side."""
+    inner = read.optional("mamba_d_ssm")
+    inner = read.number("mamba_expand") * read.number("hidden_size") if inner is None else inner
+    heads = read.number("mamba_n_heads")
+    size = read.get("mamba_d_head")
+    recurrent = Recurrent(
+        kind="mamba2",
+        conv_kernel=read.number("mamba_d_conv"),
+        inner=inner,
+        state=read.number("mamba_d_state"),
+        heads=heads,
+        head_dim=size if isinstance(size, int) else inner // heads,
+        groups=read.number("mamba_n_groups"),
+        bias=bool(read.get("mamba_proj_bias")),
+        conv_bias=bool(read.get("mamba_conv_bias")),
+        has_norm=read.flag("mamba_rms_norm") if "mamba_rms_norm" in read.family.defaults else True,
+    )
+    attention = _attention(read, _ropes(read, 0))
+    if read.get("position_embedding_type") in ("nope", None) and "position_embedding_type" in read.family.defaults:
+        attention = replace(attention, rope=None)
+    network = _feed_forward(read)
+    beside = read.optional("shared_intermediate_size")
+    kinds = ["hybrid"] * layers if read.family.layer_types == "parallel" else _layer_kinds(read, layers)
+    for index, kind in enumerate(kinds):
+        yield Layer(
+            recurrent if kind == "linear" else attention,
+            # Without experts a network stands alone that otherwise all tokens share beside them.
+            Dense(beside) if beside and not read.get("num_local_experts") else network(index),
+            also=recurrent if kind == "hybrid" else None,
+        )
+
+
+def _jamba(read: _Reader, layers: int) -> Iterable[Layer]:
+    hidden = read.number("hidden_size")
+    rank = read.get("mamba_dt_rank")
+    recurrent = Recurrent(
+        kind="mamba1",
+        conv_kernel=read.number("mamba_d_conv"),
+        inner=read.number("mamba_expand") * hidden,
+        state=read.number("mamba_d_state"),
+        rank=rank if isinstance(rank, int) else -(-hidden // 16),
+        bias=bool(read.get("mamba_proj_bias")),
+        conv_bias=bool(read.get("mamba_conv_bias")),
+    )
+    attention = _attention(read, _ropes(read, 0))
+    network = _feed_forward(read)
+    return (
+        Layer(recurrent if kind == "linear" else attention, network(index))
+        for index, kind in enumerate(_layer_kinds(read, layers))
+    )
+
+
+def _zamba2(read: _Reader, layers: int) -> Iterable[Layer]:
+    """State spaces, in front of some of which one of a few blocks of attention and network stands."""
+    hidden, heads = read.number("hidden_size"), read.number("num_attention_heads")
+    inner, count = read.number("mamba_expand") * hidden, read.number("n_mamba_heads")
+    recurrent = Recurrent(
+        kind="mamba2",
+        conv_kernel=read.number("mamba_d_conv"),
+        inner=inner,
+        state=read.number("mamba_d_state"),
+        heads=count,
+        head_dim=inner // count,
+        groups=read.number("mamba_ngroups"),
+        bias=bool(read.get("add_bias_linear")),
+        conv_bias=bool(read.get("use_conv_bias")),
+    )
+    size = 2 * hidden // heads
+    rope = _ropes(read, 0)("full", size) if read.get("use_mem_rope") else None
+    # The block reads the embedding beside the hidden state.
+    attention = Attention("full", heads, heads, size, size, input_dim=2 * hidden, rope=rope)
+    network = Dense(read.number("intermediate_size"), bias=bool(read.get("add_bias_linear")))
+    blocks, rank = read.number("num_mem_blocks"), read.number("adapter_rank")
+    ranks = (rank if read.get("use_shared_attention_adapter") else 0, rank)
+    seen = 0
+    for kind in _layer_kinds(read, layers):
+        if kind == "hybrid":
+            yield Layer(
+                attention, network, also=recurrent, norms=4 if seen < blocks else 1, repeats=seen >= blocks,
+                adapters=ranks,
+            )  # fmt: skip
+            seen += 1
+        else:
+            yield Layer(recurrent, None, norms=1)
+
+
+def _mamba(read: _Reader, layers: int) -> Iterable[Layer]:
+    """Nothing but state spaces."""
+    inner = read.optional("intermediate_size") or read.number("expand") * read.number("hidden_size")
+    heads = read.optional("num_heads")
+    recurrent = Recurrent(
+        kind="mamba2" if heads else "mamba1",
+        conv_kernel=read.number("conv_kernel"),
+        inner=inner,
+        state=read.number("state_size"),
+        bias=bool(read.get("use_bias")),
+        conv_bias=bool(read.get("use_conv_bias")),
+    )
+    if heads:
+        recurrent = replace(recurrent, heads=heads, head_dim=inner // heads, groups=read.number("n_groups"))
+    else:
+        rank = read.get("time_step_rank")
+        rank = rank if isinstance(rank, int) else -(-read.number("hidden_size") // 16)
+        recurrent = replace(recurrent, rank=rank, has_norm=False)
+    return [Layer(recurrent, None, norms=1)] * layers
+
+
+def _step3p5(read: _Reader, layers: int) -> Iterable[Layer]:
+    config, rope = read.config, _ropes(read, 0)
+    kinds = _layer_kinds(read, layers)
+    whole = replace(
+        _attention(read, rope),
+        kv_heads=read.number("num_attention_groups"),
+        gates_heads=bool(config.get("use_head_wise_attn_gate")),
+    )
+    other = _part(config, "attention_other_setting")
+    heads = config.get("num_sliding_attention_heads") or other.get("num_attention_heads")
+    sliding = replace(whole, kind="sliding", window=read.number("sliding_window"))
+    if _is_size(heads) and other.get("attention_type", "sliding_attention") == "sliding_attention":
+        sliding = replace(sliding, heads=heads)
+    experts = _experts(read, read.family.mixture) if read.family.mixture is not None else None
+    dense = Dense(read.number("intermediate_size"))
+    listed, told = config.get("mlp_layer_types"), config.get("moe_layers_enum")
+    if isinstance(listed, (list, tuple)):
+        sparse = {index for index, kind in enumerate(listed) if kind == "sparse"}
+    else:
+        sparse = {int(index) for index in told.split(",")} if isinstance(told, str) else set(range(1, layers))
+    return (
+        Layer(sliding if kind == "sliding" else whole, experts if index in sparse else dense)
+        for index, kind in enumerate(kinds)
+    )
+
+
+def _short_conv(read: _Reader, layers: int) -> Iterable[Layer]:
+    recurrent = Recurrent(
+        kind="short_conv",
+        conv_kernel=read.number("conv_L_cache"),
+        inner=read.optional("conv_dim") or read.number("hidden_size"),
+        bias=bool(read.get("conv_bias")),
+        conv_bias=bool(read.get("conv_bias")),
+    )
+    attention = _attention(read, _ropes(read, 0))
+    network = _feed_forward(read)
+    size = read.optional("block_ff_dim", "intermediate_size") or 0
+    if read.get("block_auto_adjust_ff_dim"):
+        # Two thirds, times a factor, rounded up: what gated networks have at the cost of one that is not.
+        size = int(int(2 * size / 3) * read.get("block_ffn_dim_multiplier"))
+        multiple = read.number("block_multiple_of")
+        size = -(-size // multiple) * multiple
+    for index, kind in enumerate(_layer_kinds(read, layers)):
+        part = network(index)
+        part = Dense(size) if isinstance(part, Dense) else part
+        yield Layer(recurrent if kind == "linear" else attention, part)
+
+
 _LETTERS = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-"}
 
 
@@ -767,6 +989,7 @@ def _mllama(read: _Reader, layers: int) -> Iterable[Layer]:
 
 _LAYERS: Mapping[str, Callable[[_Reader, int], Iterable[Layer]]] = {
     "": _plain,
+    "falcon": _falcon,
     "listed": _listed,
     "sliding": _sliding,
     "linear": _linear,
@@ -774,6 +997,13 @@ _LAYERS: Mapping[str, Callable[[_Reader, int], Iterable[Layer]]] = {
     "latent": _mla,
     "llama4": _llama4,
     "nemotron_h": _nemotron_h,
+    "mamba2": _mamba2,
+    "parallel": _mamba2,
+    "jamba": _jamba,
+    "mamba": _mamba,
+    "zamba2": _zamba2,
+    "step3p5": _step3p5,
+    "short_conv": _short_conv,
     "blocks": _blocks,
     "kimi_linear": _kimi_linear,
     "mimo_v2": _mimo_v2,
@@ -903,13 +1133,23 @@ def _dtype(*parts: Mapping[str, Any]) -> str | None:
     return None
 
 
+_AROUND = (
+    "alignment_intermediate_size", "downsample_factor", "projector_bias", "projector_hidden_size",
+    "projector_use_layernorm", "scale_factor", "spatial_merge_size", "vision_feature_layer",
+)  # fmt: skip
+"""Fields beside a tower's own that decide its sizes."""
+
+
 def _encoders(config: Mapping[str, Any], family: Family) -> tuple[Encoder, ...] | None:
     if family.encoder is None:
         return None if any(isinstance(config.get(name), Mapping) for name in _TOWERS) else ()
     if family.encoder == "unknown":
         return None
+    config = _part(config, "thinker_config") or config
     told = config.get("vision_config")
-    found = [Encoder(family.encoder, told)] if isinstance(told, Mapping) else []
+    found = []
+    if isinstance(told, Mapping):
+        found = [Encoder(family.encoder, {name: config[name] for name in _AROUND if name in config} | dict(told))]
     audio = config.get("audio_config")
     if isinstance(audio, Mapping):
         found.append(Encoder(f"{family.encoder}_audio", audio))
@@ -949,7 +1189,7 @@ def _mtp(read: _Reader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
 
 def _layer_count(read: _Reader) -> int:
     letters = _nemotron_pattern(read.config)
-    count = len(letters) if letters else read.number("num_hidden_layers", "num_layers")
+    count = len(letters) if letters else read.number("num_hidden_layers", "num_layers", "n_layer")
     if count > MAX_LAYERS:
         read.missing["num_hidden_layers"] = None
         raise _Unknown

@@ -19,6 +19,10 @@ from vllm_runbooks.planning.weights import Key
 class StartRules:
     """What a release does; where a field's sentence says nothing else, True means that it does so."""
 
+    least_capability: tuple[int, int] = (7, 0)
+    """Compute capability of the oldest cards that the published builds have kernels for."""
+    prompt_shards: str = ""
+    """Models that `--prefill-context-parallel-size` runs with: "" none, "latent" those with latent attention."""
     engine: str = "older"
     """"older": the older engine unless VLLM_USE_V1 asks for the newer; "choice": the newer where it can; "newer"."""
     older_for: frozenset[str] = frozenset()
@@ -174,6 +178,8 @@ _CHANGES: tuple[tuple[str, _Change], ...] = (
     (
         "0.6",
         {
+            "least_capability": ((7, 0), "0.19.0 CMakeLists.txt:100, docs/getting_started/installation since 0.3"),
+            "prompt_shards": ("", "0.12.0 config/parallel.py:315, 0.13.0 v1/worker/cp_utils.py:38"),
             "engine": ("older", "0.6.6 envs.py:459"),
             "wide_default": (frozenset({"gemma2"}), "0.6.6 config.py:2211"),
             "stretched_yarn": (True, "0.6.6 config.py:2281"),
@@ -265,6 +271,10 @@ _CHANGES: tuple[tuple[str, _Change], ...] = (
     (
         "0.20",
         {
+            "least_capability": (
+                (7, 5),
+                "https://github.com/vllm-project/vllm/pull/39878, 0.21.0 docs/getting_started/installation/gpu.cuda",
+            ),
             "batched_experts": (256, "0.20.2 engine/arg_utils.py:2339"),
             "sizes_batch": (True, "0.20.2 config/vllm.py:1423"),
             "asynchronous_speculation": (_EAGLE_FLASH | {"ngram_gpu"}, "0.20.2 config/speculative.py:54"),
@@ -325,6 +335,7 @@ _CHANGES: tuple[tuple[str, _Change], ...] = (
     (
         "0.26",
         {
+            "prompt_shards": ("latent", "0.26.0 v1/attention/backend.py:1000, v1/worker/cp_utils.py:31"),
             "runner_models": (_MODELS_26, "0.26.0 config/vllm.py:68"),
             "runner_lacks": (_LACKS_26, "0.26.0 config/vllm.py:2127"),
         },

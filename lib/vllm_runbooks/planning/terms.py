@@ -32,7 +32,8 @@ class Term:
     """One part of a card's memory."""
 
     name: str
-    """"weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication" or "kv_cache"."""
+    """"weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication" or "kv_cache"; "adapters" where
+    what LoRA takes is not known."""
     band: Band | None
     """None: not known."""
     source: str

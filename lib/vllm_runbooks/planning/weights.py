@@ -53,7 +53,8 @@ class Inventory:
     embedding: Stored
     head: Stored
     """Empty where the embedding serves as head."""
-    norm: Tensor
+    norm: Tensor | None
+    """Behind the last layer; None: there is none."""
     encoders: Stored
     mtp: Stored
     missing: tuple[str, ...] = ()
@@ -65,9 +66,14 @@ class Inventory:
         for variant in self.variants:
             for tensor, form in variant.tensors:
                 yield tensor, form, len(variant.layers)
-        for part in (self.embedding, self.head, self.encoders, ((self.norm, None),), self.mtp):
+        for part in (self.embedding, self.head, self.encoders, self.last_norm, self.mtp):
             for tensor, form in part:
                 yield tensor, form, 1
+
+    @property
+    def last_norm(self) -> Stored:
+        """The norm behind the last layer, where there is one."""
+        return () if self.norm is None else ((self.norm, None),)
 
     def parameters(
         self, *, with_scales: bool = True, with_corrections: bool = True, with_mtp: bool = True
@@ -222,7 +228,13 @@ def inventory(shape: Shape) -> Inventory:
     by_kind = [
         tuple(
             layer_tensors(
-                layer, hidden, told, norm_bias=family.norm_bias, inputs=inputs.size if inputs else 0, names=names
+                layer,
+                hidden,
+                told,
+                norm_bias=family.norm_bias,
+                inputs=inputs.size if inputs else 0,
+                names=names,
+                state=family.state_name,
             )
         )
         for layer in shape.kinds
@@ -251,6 +263,8 @@ def inventory(shape: Shape) -> Inventory:
         embedding.append(Tensor("embedding", "embed_tokens_per_layer", inputs.vocabulary, wide, "vocabulary"))
         embedding.append(linear("embedding", "per_layer_model_projection", wide, hidden, "column"))
         embedding.append(norm("per_layer_projection_norm", inputs.size))
+    if family.positions is not None and shape.max_positions is not None:
+        embedding.append(Tensor("embedding", "embed_positions", shape.max_positions + family.positions, hidden))
     streams = shape.kinds[0].streams
     if streams:
         embedding.append(linear("embedding", "altup_projections", hidden, hidden, "column", count=2 * (streams - 1)))
@@ -258,7 +272,7 @@ def inventory(shape: Shape) -> Inventory:
     if extra:
         embedding[0] = replace(embedding[0], rows=vocabulary + extra)
     head = Tensor("head", "lm_head", vocabulary, hidden, "vocabulary", bias=shape.head_bias)
-    mtp = tuple(mtp_tensors(shape, told, family.mtp, norm_bias=family.norm_bias, names=names))
+    mtp = tuple(mtp_tensors(shape, told, family.mtp, norm_bias=family.norm_bias, names=names, state=family.state_name))
     return Inventory(
         shape,
         variants,
@@ -288,6 +302,17 @@ class Ranks:
     """Layers of each pipeline stage (VLLM_PP_LAYER_PARTITION); None: vLLM's own choice."""
     encoder_data: bool = False
     """`--mm-encoder-tp-mode data`: each card has the whole encoder."""
+    prefill: int = 1
+    """Prefill context parallel size: cards that read a prompt together and each have the weights, experts apart."""
+
+    @property
+    def cards(self) -> int:
+        """Cards of one replica (config/parallel.py, `world_size`: 0.12.0 :504, 0.33.0 :964)."""
+        return self.tensor * self.pipeline * self.data * self.prefill
+
+    def stage(self, rank: int) -> int:
+        """The pipeline stage of a rank: tensor ranks count fastest, then those of a prompt, then stages."""
+        return rank // (self.tensor * self.prefill) % self.pipeline
 
 
 @dataclass(frozen=True)
@@ -438,7 +463,7 @@ def _part(tensor: Tensor, ranks: Ranks) -> tuple[int, int, int]:
     if not split:
         return count, rows, columns
     if split.startswith("experts"):
-        group = tp * ranks.data
+        group = tp * ranks.data * ranks.prefill
         if ranks.splits_experts:
             return -(-count // group), rows, columns
         split, tp = split.removeprefix("experts/"), group
@@ -450,11 +475,7 @@ def _part(tensor: Tensor, ranks: Ranks) -> tuple[int, int, int]:
         return count, rows, -(-columns // tp)
     if split == "kv":
         return count, rows // tensor.heads * max(1, -(-tensor.heads // tp)), columns
-    return (
-        count,
-        _round_up(rows, _VOCABULARY_PADDING * tp) // tp if tp > 1 else _round_up(rows, _VOCABULARY_PADDING),
-        columns,
-    )
+    return count, -(-_round_up(rows, _VOCABULARY_PADDING) // tp), columns
 
 
 def _bytes(count: int, rows: int, columns: int, form: Format | None, width: int, *, bias: bool) -> tuple[int, int]:
@@ -470,6 +491,12 @@ def _bytes(count: int, rows: int, columns: int, form: Format | None, width: int,
     if form.has_order:
         beside += count * columns * 4
     return weights, beside
+
+
+def size_on_rank(tensor: Tensor, ranks: Ranks, dtype: str | None) -> int:
+    """Bytes of a tensor that is not quantised on each rank."""
+    width = tensor.width or _BYTES.get(dtype or "", 2)
+    return sum(_bytes(*_part(tensor, ranks), None, width, bias=tensor.bias))
 
 
 def _slack(blocks: Iterable[int]) -> int:
@@ -714,7 +741,7 @@ def load(
         if stage == 0 or (is_last and not stock.head):
             ends += stock.embedding
         if is_last:
-            ends += (*stock.head, (stock.norm, None), *(stock.mtp if with_mtp else ()))
+            ends += (*stock.head, *stock.last_norm, *(stock.mtp if with_mtp else ()))
         found.append(_stage(stock, plan, start, start + count, ends))
         start += count
     return tuple(found)

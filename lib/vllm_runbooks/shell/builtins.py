@@ -269,7 +269,7 @@ def _exit(shell: Shell, fields: Sequence[Field], *_: object) -> Signal:
 def _return(shell: Shell, fields: Sequence[Field], *_: object) -> Signal | None:
     shell.status = _code(fields, shell.status)
     if not shell.calls:
-        shell.status = FAILURE
+        shell.status = Status(2)
         return None
     return Signal("return")
 
@@ -281,10 +281,13 @@ def _code(fields: Sequence[Field], status: Status) -> Status:
     return Status(int(text) & 255 if text and _INTEGER.fullmatch(text) else None)
 
 
-def _break(shell: Shell, fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> Signal:
+def _break(shell: Shell, fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> Signal | None:
     shell.status = SUCCESS
+    if not shell.loops:
+        return None
     text = plain(tuple(fields[1].pieces)) if len(fields) > 1 else "1"
-    return Signal(str(words[0].value), int(text) if text and text.isdecimal() and 0 < len(text) < 6 else 1)
+    levels = int(text) if text and text.isdecimal() and 0 < len(text) < 6 else 1
+    return Signal(str(words[0].value), min(levels, shell.loops))
 
 
 def _eval(shell: Shell, fields: Sequence[Field], *_: object) -> Signal | None:
@@ -320,7 +323,7 @@ def _set_options(shell: Shell, fields: Sequence[Field], *_: object) -> None:
     while index < len(fields):
         text = plain(tuple(fields[index].pieces))
         if text is None:
-            shell.state.positional = [unknowable("a condition")]
+            shell.state.positional = [(*unknowable("a condition"), Piece("", None, "\0many"))]
             return
         if text == "--" or text[:1] not in ("-", "+") or len(text) < 2:
             break
@@ -337,6 +340,8 @@ def _set_options(shell: Shell, fields: Sequence[Field], *_: object) -> None:
     if index < len(fields):
         text = plain(tuple(fields[index].pieces))
         first = index + 1 if text in ("--", "-") else index
+        if text == "-" and first == len(fields):
+            return
         shell.state.positional = [as_element(item) for item in fields[first:]]
 
 
@@ -366,14 +371,15 @@ def _shift(shell: Shell, fields: Sequence[Field], *_: object) -> None:
 
 def _unset(shell: Shell, _fields: Sequence[Field], words: Sequence[Word], _: syntax.Simple) -> None:
     shell.status = SUCCESS
-    is_function = False
+    is_function = is_reference = False
     for word in words[1:]:
         if word.value in ("-f", "-v", "-n"):
-            is_function = word.value == "-f"
+            is_function, is_reference = word.value == "-f", word.value == "-n"
             continue
         if word.value is None:
             continue
         name, bracket, subscript = word.value.partition("[")
+        name = name if is_reference else shell.meant(name)
         variable = shell.state.variables.get(name)
         if variable and variable.is_readonly:
             shell.status = FAILURE
@@ -492,7 +498,7 @@ def _printf(shell: Shell, fields: Sequence[Field], words: Sequence[Word], comman
     name, bracket, subscript = words[2].value.partition("[")
     value = printed(shell, "printf", fields[3:])
     if not NAME.fullmatch(name):
-        shell.status = FAILURE
+        shell.status = Status(2)
     elif bracket:
         shell.set_element(name, subscript.removesuffix("]"), value)
     else:
@@ -659,7 +665,8 @@ def _basename(_: Shell, values: list[Value]) -> Value:
 def _dirname(_: Shell, values: list[Value]) -> Value:
     if len(values) != 1:
         raise Unreadable
-    head, slash, _name = (plain(values[0]) or "").rstrip("/").rpartition("/")
+    text = plain(values[0]) or ""
+    head, slash, _name = (text.rstrip("/") or text[:1] + ".").rpartition("/")
     head = head.rstrip("/")
     if _name.startswith("-") and not slash:
         raise Unreadable

@@ -113,7 +113,7 @@ class Pattern:
         self._ignores_case = ignores_case
         self._tokens, _ = _pattern_tokens(listed, 0, takes_groups=takes_groups)
         self._has_groups = any(isinstance(token, _Group) for token in self._tokens)
-        self.is_literal = all(isinstance(token, str) and token != _STAR for token in self._tokens)
+        self.is_literal = not ignores_case and all(isinstance(token, str) and token != _STAR for token in self._tokens)
 
     def work(self, text: str) -> int:
         """About how many steps it takes to match a text."""
@@ -192,7 +192,7 @@ def _bracket(
             return (negated, signs, ranges), index + 1
         first = False
         if sign == "[" and not quoted and index + 1 < end and listed[index + 1][0] == ":":
-            name = "".join(s for s, _ in listed[index + 2 : index + 9]).partition(":]")
+            name = "".join(s for s, _ in listed[index + 2 : index + 10]).partition(":]")
             if name[1] and name[0] in _CLASSES:
                 ranges.append(("class", name[0]))
                 index += len(name[0]) + 4
@@ -766,7 +766,7 @@ def stretches(text: str, escaped: Container[int], ifs: str, most: int | None) ->
 # Regular expressions
 
 _REGEX = re.compile(
-    r"(\((?!\?)|\)|\|)|(\[\^?\]?(?:\[:[a-z]+:\]|[^\]\[\\])+\])|([*+?]|\{\d{1,3}(?:,\d{0,3})?\})|([\^$.])|([^\\*+?{}()\[\]])",
+    r"(\((?!\?)|\)|\|)|(\[\^?(?:\[:[a-z]+:\]|[^\[\\])(?:\[:[a-z]+:\]|[^\]\[\\])*\])|([*+?]|\{\d{1,3}(?:,\d{0,3})?\})|([\^$.])|([^\\*+?{}()\[\]])",
 )
 _REGEX_CLASSES = {
     "digit": "0-9", "alpha": "a-zA-Z", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s",

@@ -246,9 +246,10 @@ class _Runner(Shell):
         signal = go()
         self.conditional -= 1
         if signal and signal.kind in ("exit", "return"):
+            left = self.status._replace(origin="given")
             if signal.kind == "return" and self.reached:
-                self._returned = self.status
-            self.state, self._left = before, self.status
+                self._returned = left
+            self.state, self._left = before, left
             self.reached = False
             return None
         return signal
@@ -340,6 +341,8 @@ class _Runner(Shell):
         self.traps = []
         self._left = _WANTING
         calls, self.calls = self.calls, [dict(saved) for saved in self.calls]
+        loops, self.loops = self.loops, 0
+        error_trap, self.error_trap = self.error_trap, ()
         assigning, lost = self._assigning, self._lost
         self._caught(go)
         self._assigning, self._lost = assigning, lost
@@ -349,7 +352,8 @@ class _Runner(Shell):
             self.status, self.reached = left, was_reached
         if reached and not self.reached:
             self.status = self._left
-        self.state, self.reached, self.traps, self.calls = before, reached, traps, calls
+        self.state, self.reached, self.traps, self.calls, self.loops = before, reached, traps, calls, loops
+        self.error_trap = error_trap
 
     def _pipeline(self, pipeline: syntax.Pipeline, *, tested: bool) -> Signal | None:
         self._tested += tested or pipeline.is_negated
@@ -423,11 +427,11 @@ class _Runner(Shell):
             case syntax.If():
                 return self._if(command)
             case syntax.While():
-                return self._while(command)
+                return self._looped(partial(self._while, command))
             case syntax.For():
-                return self._for(command)
+                return self._looped(partial(self._for, command))
             case syntax.ForArithmetic():
-                return self._for_arithmetic(command)
+                return self._looped(partial(self._for_arithmetic, command))
             case syntax.Case():
                 return self._case(command)
             case syntax.Function():
@@ -617,6 +621,13 @@ class _Runner(Shell):
             raise TooMuch
         self.status = ended
         return None
+
+    def _looped(self, go: Callable[[], Signal | None]) -> Signal | None:
+        self.loops += 1
+        try:
+            return go()
+        finally:
+            self.loops -= 1
 
     def _turn(self, go: Callable[[], Signal | None]) -> _Turn:
         """Run a loop's body once."""
@@ -909,6 +920,7 @@ class _Runner(Shell):
         documents = tuple(body for redirection in command.redirections if (body := redirection.body()) is not None)
         assigned = []
         environment = self._environment()
+        self._passed = {}
         if command.assignments:
             given: dict[str, str | None] = {}
             saved: dict[str, Variable | None] = {}
@@ -929,6 +941,7 @@ class _Runner(Shell):
                 for name in saved:
                     value = self.state.variables[name].value or ()
                     given[name] = None if reason(value) else plain(value)
+                    self._passed[name] = self.state.variables[name]
             finally:
                 self._assigning = outer
                 for variable_name, variable in saved.items():
@@ -966,6 +979,7 @@ class _Runner(Shell):
     def _call(self, body: syntax.Command, fields: Sequence[Field], command: syntax.Simple) -> Signal | None:
         saved = self.state.positional
         returned, self._returned = self._returned, None
+        loops, self.loops = self.loops, 0
         self.state.positional = [as_element(item) for item in fields[1:]]
         self.calls.append({})
         for assignment in self._assignable(command.assignments):
@@ -977,7 +991,7 @@ class _Runner(Shell):
         finally:
             for name, variable in self.calls.pop().items():
                 self._restore(name, variable)
-            self.state.positional = saved
+            self.state.positional, self.loops = saved, loops
         if signal and signal.kind == "return":
             signal = None
         if self._returned and not signal:
@@ -999,14 +1013,17 @@ class _Runner(Shell):
         else:
             return False
 
+        passed = self._passed
+
         def go() -> Signal | None:
             state = self.state
             state.variables = {
                 name: Variable(unknowable(v.export_doubt), is_exported=True) if v.export_doubt else v
-                for name, v in state.variables.items()
+                for name, v in (state.variables | passed).items()
                 if v.is_exported
             }
-            state.functions, state.options, state.environment = {}, frozenset(), None
+            letters = "".join(text[1:] for text in texts[1 : index + 1] if text[:1] == "-")
+            state.functions, state.options, state.environment = {}, frozenset(letters), None
             state.positional, state.name = arguments, name
             self.status = SUCCESS
             return self.nested_script(script, self.place)

@@ -1358,12 +1358,10 @@ class _Reader:
             raise self._unexpected()
         first = self._a_word()
         self._blanks()
-        if first.raw in _CONDITION_UNARY and not re.compile(r"\]\]|&&|\|\||\)|==?[ \t]|!=[ \t]|\n").match(
-            self.text, self.index
-        ):
+        if first.raw in _CONDITION_UNARY:
             if self.index >= len(self.text):
                 raise Fault("unclosed-bracket", begun, begun + 2, open="[[", wanted="]]")
-            if self.text[self.index] in _WORD_END:
+            if self.text[self.index] in _WORD_END or self._reserved() == "]]":
                 raise self._unexpected()
             return Condition(first.raw, (self._a_word(),))
         found = re.compile(r"=~|==|!=|=|<|>|-(?:eq|ne|lt|le|gt|ge|nt|ot|ef)(?=[ \t])").match(self.text, self.index)

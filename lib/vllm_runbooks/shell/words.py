@@ -154,7 +154,11 @@ class Expander:
         self._tested = 0
         self._assigning: dict[str, tuple[Variable | None, Variable]] = {}
         """Variables that are assigned before the command that is worked out: what they were, and are."""
+        self._passed: dict[str, Variable] = {}
+        """Variables that are assigned before the program that has been noted."""
         self._background = 0
+        self.loops = 0
+        """Loops around the command, within its function."""
         self._nested = 0
         self._rounds: list[tuple[str, str]] = []
         self._may_break = False
@@ -429,6 +433,9 @@ class Expander:
                     if before and (not isinstance(key, int) or key >= min(k for k in before if isinstance(k, int))):
                         return unknowable(reason(variable.elements[before[0]]))
                     return value
+                several = next((v for v in variable.elements.values() if is_several(v)), None)
+                if several and key not in variable.elements:
+                    return unknowable(reason(several))
                 return variable.elements.get(key)
             if subscript not in (None, 0, "0"):
                 self._bad_index(subscript)
@@ -449,9 +456,20 @@ class Expander:
         self._bad_index(subscript)
         return (Piece("", None, f"unset variable {name}", True),)
 
-    def value_of(self, name: str, subscript: str | int | None = None) -> Value | None:
+    def value_of(self, name: str, subscript: str | None = None) -> Value | None:
         """The value of a variable, or of one of its elements; None: it has none."""
-        return self._lookup(name, subscript)
+        if name.isdigit():
+            return self._special(name)
+        if subscript is None:
+            return self._lookup(name, None)
+        variable = self.state.variables.get(self.meant(name)) or Variable()
+        if subscript in ("@", "*") and variable.elements is not None and not variable.is_map:
+            return next(iter(variable.elements.values()), None)
+        try:
+            key = self._key((syntax.Literal(subscript, range(len(subscript)), quoted=True),), is_map=variable.is_map)
+        except Skip:
+            key = None
+        return unknowable("an index") if key is None else self._lookup(name, key)
 
     def forget(self, name: str) -> None:
         """Take a variable away."""
@@ -542,7 +560,7 @@ class Expander:
             fields += splitter.finished()
         if any(has_glob(item) for item in fields):
             expands.add("glob")
-            if "nullglob" in self.state.options:
+            if "nullglob" in self.state.options and "f" not in self.state.options:
                 fields = [item for item in fields if not has_glob(item)]
         return fields, frozenset(expands)
 
@@ -560,8 +578,11 @@ class Expander:
         self._expand(parts, splitter, set(), splits=False)
         return [piece for item in splitter.all_fields() for piece in item.pieces]
 
-    def _pattern(self, parts: syntax.Parts, *, is_tested: bool = False) -> Pattern | None:
-        """A pattern; None where it cannot be known. In `[[ ]]` (`is_tested`) it may hold groups, as if by `extglob`."""
+    def _pattern(self, parts: syntax.Parts, *, is_tested: bool = False, ignores_case: bool = True) -> Pattern | None:
+        """A pattern; None where it cannot be known. In `[[ ]]` (`is_tested`) it may hold groups, as if by `extglob`.
+
+        What is cut off or changed in case (not `ignores_case`) no option makes ignore it.
+        """
         signs: list[tuple[str, bool]] = []
         for piece in self._pieces(parts):
             if piece.text is None:
@@ -569,7 +590,7 @@ class Expander:
             signs += [(sign, piece.quoted) for sign in piece.text]
         self.spend(len(signs))
         takes_groups = is_tested or "extglob" in self.state.options
-        return Pattern(signs, ignores_case=self.ignores_case, takes_groups=takes_groups)
+        return Pattern(signs, ignores_case=self.ignores_case and ignores_case, takes_groups=takes_groups)
 
     @property
     def ignores_case(self) -> bool:
@@ -956,7 +977,7 @@ class Expander:
         if operator == ":":
             return self._substring(part, value, text)
         if operator in ("^", "^^", ",", ",,"):
-            pattern = self._pattern(part.arguments[0])
+            pattern = self._pattern(part.arguments[0], ignores_case=False)
             if pattern is None:
                 return unknowable("a pattern")
             return self._recased(operator, pattern if part.arguments[0] else None, value)
@@ -966,7 +987,7 @@ class Expander:
             return text_value(single_quoted(text))
         if operator[0] in "@*":
             return unknowable(f"${{{part.name}{operator}}}")
-        pattern = self._pattern(part.arguments[0])
+        pattern = self._pattern(part.arguments[0], ignores_case=operator[0] not in "#%")
         if pattern is None:
             return unknowable("a pattern")
         self.spend(pattern.work(text))

@@ -1,0 +1,105 @@
+"""Records what vLLM's own classes hold of small configurations: parameters on a rank, caches of layers.
+
+    PYTHON tests/classes_of_vllm.py          PYTHON has vLLM; the answers in measured_classes.json are written anew
+
+Nothing is run: classes are built on the meta device, and for two ranks the size of the group is told, not made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+RECORDED = Path(__file__).parent / "measured_classes.json"
+RANKS = (1, 2)
+
+
+def _config(config: dict[str, Any]) -> Any:
+    found = import_module("vllm.config")
+    folder = Path(tempfile.mkdtemp())
+    (folder / "config.json").write_text(json.dumps(config))
+    model = found.ModelConfig(
+        model=str(folder), tokenizer=str(folder), skip_tokenizer_init=True, dtype="bfloat16", max_model_len=1024,
+        enforce_eager=True,
+    )  # fmt: skip
+    return found.VllmConfig(model_config=model, load_config=found.LoadConfig(load_format="dummy"))
+
+
+def _built(settings: Any, ranks: int) -> Any:
+    torch, state = import_module("torch"), import_module("vllm.distributed.parallel_state")
+    build = import_module("vllm.model_executor.model_loader.utils").initialize_model
+    state._TP.world_size = ranks
+    settings.parallel_config.tensor_parallel_size = ranks
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        for device in ("meta", "cpu"):
+            settings.compilation_config.static_forward_context.clear()
+            try:
+                with torch.device(device):
+                    return build(settings)
+            except NotImplementedError:
+                # Some classes compute their constants from a tensor's values.
+                continue
+    finally:
+        torch.set_default_dtype(torch.float32)
+    return None
+
+
+def _caches(settings: Any) -> list[list[Any]]:
+    """Heads, size and window of layers with a cache, shapes of states, and how many layers have them."""
+    found: Counter[str] = Counter()
+    for layer in settings.compilation_config.static_forward_context.values():
+        if hasattr(layer, "get_state_shape"):
+            found[json.dumps(["state", [list(shape) for shape in layer.get_state_shape()]])] += 1
+        elif getattr(layer, "head_size", None) is not None:
+            latent = "MLA" in type(layer).__name__
+            heads = 1 if latent else layer.num_kv_heads
+            window = None if latent else getattr(layer, "sliding_window", None)
+            found[json.dumps(["attention", heads, layer.head_size, window])] += 1
+    return [[*json.loads(key), count] for key, count in found.items()]
+
+
+def _write(record: dict[str, Any]) -> None:
+    models = ",\n".join(f"  {json.dumps(model)}" for model in record["models"])
+    text = f'{{"release": {json.dumps(record["release"])}, "models": [\n{models}\n]}}\n'
+    RECORDED.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    """Writes the answers."""
+    state, found = import_module("vllm.distributed.parallel_state"), import_module("vllm.config")
+    record = json.loads(RECORDED.read_text(encoding="utf-8"))
+    record["release"] = import_module("vllm").__version__
+    # The first configuration has experts: the group that divides them is made only then.
+    with found.set_current_vllm_config(_config(record["models"][0]["config"])):
+        address = f"tcp://127.0.0.1:{20_000 + os.getpid() % 20_000}"
+        state.init_distributed_environment(1, 0, address, 0, "gloo")
+        state.initialize_model_parallel(1, 1)
+    wanted = sys.argv[1:]
+    for model in record["models"]:
+        if wanted and model["name"] not in wanted:
+            continue
+        model["answers"] = {}
+        for ranks in RANKS:
+            settings = _config(model["config"])
+            with found.set_current_vllm_config(settings), mock.patch.dict(os.environ):
+                built = _built(settings, ranks)
+                held = sum(each.numel() * each.element_size() for each in built.parameters())
+                model["answers"][str(ranks)] = {
+                    "class": type(built).__name__,
+                    "bytes": held,
+                    "caches": _caches(settings),
+                }
+            print(model["name"], ranks, held, flush=True)
+        _write(record)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""The room for LoRA's adapters is what vLLM sets aside when it wraps a model, to the byte."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from adapters_of_vllm import ask
+from vllm_runbooks.planning.adapters import Asked, counted_in, refusals, room
+from vllm_runbooks.planning.budget import Budget, Device, budget, subject
+from vllm_runbooks.planning.settings import Settings, settle
+from vllm_runbooks.planning.shape import shape
+from vllm_runbooks.planning.terms import GIB, Band
+from vllm_runbooks.planning.weights import Ranks, inventory
+
+_PYTHON = os.environ.get("VLLM_RUNBOOKS_TEST_PYTHON")
+_SIZES = {
+    "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 32, "vocab_size": 512, "max_position_embeddings": 1024,
+    "torch_dtype": "bfloat16", "tie_word_embeddings": False, "rms_norm_eps": 1e-6, "hidden_act": "silu",
+    "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2,
+}  # fmt: skip
+_MIXTURE = {
+    "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "decoder_sparse_step": 1,
+    "mlp_only_layers": [], "norm_topk_prob": True,
+}  # fmt: skip
+
+
+def tiny(model_type: str, architecture: str, **more: Any) -> dict[str, Any]:
+    return {**_SIZES, "model_type": model_type, "architectures": [architecture], **more}
+
+
+_LLAMA = tiny("llama", "LlamaForCausalLM")
+_QWEN3_TIED = tiny("qwen3", "Qwen3ForCausalLM", tie_word_embeddings=True)
+_PHI3 = tiny("phi3", "Phi3ForCausalLM", original_max_position_embeddings=1024)
+_PHI = tiny("phi", "PhiForCausalLM", partial_rotary_factor=0.5, num_key_value_heads=4, intermediate_size=512)
+CASES: dict[str, dict[str, Any]] = {
+    "llama, 1 of rank 16": {"config": _LLAMA, "loras": 1},
+    "llama, 3 of rank 64": {"config": _LLAMA, "loras": 3, "rank": 64},
+    "llama, tied": {"config": tiny("llama", "LlamaForCausalLM", tie_word_embeddings=True)},
+    "llama, 500 words": {"config": tiny("llama", "LlamaForCausalLM", vocab_size=500)},
+    "llama, 2 cards": {"config": _LLAMA, "tensor": 2},
+    "llama, 4 cards": {"config": _LLAMA, "tensor": 4},
+    "llama, 2 cards, sharded": {"config": _LLAMA, "tensor": 2, "sharded": True},
+    "qwen2, tied": {"config": tiny("qwen2", "Qwen2ForCausalLM", tie_word_embeddings=True)},
+    "qwen3": {"config": tiny("qwen3", "Qwen3ForCausalLM")},
+    "qwen3, tied": {"config": _QWEN3_TIED},
+    "phi3": {"config": _PHI3},
+    "phi": {"config": _PHI},
+    "mistral": {"config": tiny("mistral", "MistralForCausalLM")},
+    "qwen3_moe": {"config": tiny("qwen3_moe", "Qwen3MoeForCausalLM", **_MIXTURE)},
+    "qwen2_moe": {"config": tiny("qwen2_moe", "Qwen2MoeForCausalLM", shared_expert_intermediate_size=96, **_MIXTURE)},
+    "mixtral": {"config": tiny("mixtral", "MixtralForCausalLM", num_local_experts=8, num_experts_per_tok=2)},
+}
+"""Where nothing else is said: 2 adapters of rank 16 on one card."""
+_ASKED = ("llama, 3 of rank 64", "llama, 500 words", "llama, 2 cards, sharded", "qwen3, tied", "phi3")
+"""Those that a release is asked about anew: each takes it some ten seconds, and experts are not built on a CPU."""
+MEASURED = {
+    "llama, 1 of rank 16": {"0.11.0": 450_560, "0.32.0": 172_032},
+    "llama, 3 of rank 64": {"0.8.5": 2_916_352, "0.11.0": 2_916_352, "0.16.0": 2_064_384, "0.32.0": 2_064_384},
+    "llama, tied": {"0.11.0": 770_048, "0.32.0": 344_064},
+    "llama, 500 words": {"0.11.0": 834_816, "0.32.0": 342_528},
+    "llama, 2 cards": {"0.8.5": 669_696, "0.11.0": 669_696, "0.16.0": 274_432, "0.32.0": 274_432},
+    "llama, 4 cards": {"0.11.0": 587_776, "0.32.0": 241_664},
+    "llama, 2 cards, sharded": {"0.8.5": 612_352, "0.11.0": 612_352, "0.16.0": 217_088, "0.32.0": 217_088},
+    "qwen2, tied": {"0.8.5": 262_144, "0.11.0": 262_144, "0.32.0": 262_144},
+    "qwen3": {"0.11.0": 262_144, "0.32.0": 344_064},
+    "qwen3, tied": {"0.11.0": 262_144, "0.16.0": 385_024, "0.32.0": 344_064},
+    "phi3": {"0.8.5": 786_432, "0.11.0": 786_432, "0.16.0": 294_912, "0.32.0": 294_912},
+    "mistral": {"0.16.0": 262_144, "0.32.0": 262_144},
+    "qwen3_moe": {"0.11.0": 132_096, "0.16.0": 803_840, "0.32.0": 803_840},
+    "qwen2_moe": {"0.16.0": 824_448},
+    "mixtral": {"0.11.0": 705_536, "0.16.0": 1_393_664, "0.32.0": 1_393_664},
+}
+"""Bytes of all stacked tensors, with those that embedding and head grow by, of models that the releases' own
+LoRAModelManager wrapped on a CPU (`adapters_of_vllm`); experts' own small flags left out."""
+
+
+def asked_of(case: dict[str, Any], version: str, **more: Any) -> Asked:
+    key = tuple(map(int, version.split(".")))
+    told: dict[str, Any] = {
+        "release": key, "ranks": Ranks(tensor=case.get("tensor", 1)), "rank": case.get("rank", 16),
+        "slots": case.get("loras", 2), "width": 2, "model_width": 2, "is_sharded": case.get("sharded", False),
+        "extra_words": 256 if key < (0, 12) else 0, "has_bias": False, "tokens": 0,
+    }  # fmt: skip
+    return Asked(**{**told, **more})
+
+
+def sizes(case: dict[str, Any], version: str, **more: Any) -> list[Band | None]:
+    return [term.band for term in room(inventory(shape(case["config"])), asked_of(case, version, **more))]
+
+
+def size(case: dict[str, Any], version: str, **more: Any) -> int:
+    band = sizes(case, version, **more)[0]
+    assert band is not None
+    return band.expected
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "measured"),
+    [(name, version, found) for name, by in MEASURED.items() for version, found in by.items()],
+)
+def test_the_room_is_what_the_release_sets_aside(name: str, version: str, measured: int) -> None:
+    """Every wrapped layer of a model takes the bytes that were measured, and no band is below them."""
+    band = sizes(CASES[name], version)[0]
+    assert band is not None
+    assert band.expected == measured
+    assert band.low <= measured <= band.high
+
+
+@pytest.mark.slow
+def test_an_installed_release_sets_aside_what_we_plan() -> None:
+    """The vLLM of VLLM_RUNBOOKS_TEST_PYTHON sets the same bytes aside in every case without experts."""
+    if not _PYTHON:
+        pytest.skip("VLLM_RUNBOOKS_TEST_PYTHON names no Python with vLLM")
+    chosen = {name: CASES[name] for name in _ASKED}
+    usual = {"rank": 16, "loras": 2, "tensor": 1, "sharded": False}
+    version, real = ask(_PYTHON, [usual | case for case in chosen.values()])
+    release = version.partition("+")[0]
+    assert {name: size(case, release) for name, case in chosen.items()} == dict(zip(chosen, real, strict=True))
+
+
+def test_a_bias_and_a_wider_dtype_count() -> None:
+    """An adapter's bias is one value for each output, and float32 adapters take twice as much.
+
+    Llama's layer has outputs of 128 + 64 + 64, 128, 256 + 256 and 128 (0.8.5 lora/layers.py:356).
+    """
+    case = CASES["llama, 1 of rank 16"]
+    plain = size(case, "0.8.5", extra_words=0)
+    assert size(case, "0.8.5", extra_words=0, has_bias=True) - plain == 2 * 2 * (256 + 128 + 512 + 128)
+    assert size(case, "0.32.0", width=4) == 2 * size(case, "0.32.0")
+
+
+def test_stages_have_the_adapters_of_their_own_layers() -> None:
+    """Two stages share what one has; embedding and head belong to the first and the last."""
+    case = CASES["llama, 1 of rank 16"]
+    first, last = sizes(case, "0.32.0", ranks=Ranks(pipeline=2))
+    assert first is not None
+    assert last is not None
+    # One layer each (65,536 bytes), the embedding's 20,480 and the head's 20,480: those of the measured 172,032.
+    assert (first.expected, last.expected) == (86_016, 86_016)
+
+
+def test_experts_divide_by_cards_or_by_number() -> None:
+    """Cards share each expert's inner size, with expert parallelism the experts themselves (0.21.0 fused_moe.py)."""
+    case = CASES["qwen3_moe"]
+    each = 16 * 2 * 2
+    attention = {1: 2 * (40_960 + 16_384), 2: 2 * (32_768 + 12_288)}
+    router, ends = 17_408, 40_960 + 40_960
+    # Of 8 experts w1, w3 and w2 have each a side of 128 and one of 64, which two cards halve.
+    assert size(case, "0.32.0") == attention[1] + router + ends + 2 * each * 8 * 3 * (128 + 64)
+    table = 8 * 512
+    two = attention[2] + router + ends + table
+    assert size(case, "0.32.0", ranks=Ranks(tensor=2)) == two + 2 * each * 8 * 3 * (128 + 32)
+    assert size(case, "0.32.0", ranks=Ranks(tensor=2, splits_experts=True)) == two + 2 * each * 4 * 3 * (128 + 64)
+
+
+@pytest.mark.parametrize(
+    ("config", "version", "more", "why"),
+    [
+        (CASES["mixtral"]["config"], "0.9.2", {}, "has no LoRA for Mixtral"),
+        (tiny("falcon", "FalconForCausalLM"), "0.33.0", {}, "has no LoRA for Falcon"),
+        (tiny("llama", "LlamaForCausalLM", vocab_size=262_144), "0.16.0", {}, "262,144 words"),
+        (_LLAMA, "0.32.0", {"is_sharded": True, "rank": 1, "ranks": Ranks(tensor=2)}, "no multiple of 2"),
+        (CASES["qwen3_moe"]["config"], "0.16.0", {"ranks": Ranks(tensor=2, splits_experts=True)}, "expert-parallel"),
+    ],
+)  # fmt: skip
+def test_a_start_that_the_release_refuses_is_refused(
+    config: dict[str, Any], version: str, more: dict[str, Any], why: str
+) -> None:
+    """Models without LoRA, heads with too many words, and options that exclude one another end the start."""
+    said = list(refusals(shape(config), asked_of({"config": config}, version, **more)))
+    assert len(said) == 1
+    assert why in said[0]
+
+
+def test_what_starts_is_not_refused() -> None:
+    """The measured starts are none that a release refuses."""
+    for name, by in MEASURED.items():
+        for version in by:
+            assert list(refusals(shape(CASES[name]["config"]), asked_of(CASES[name], version))) == []
+
+
+# ---- in a budget
+
+
+def planned(config: dict[str, Any], version: str, options: dict[str, Any]) -> Budget:
+    made = settled(config, version, options)
+    cards = [Device("H100-80GB", Band(*(79 * GIB,) * 3), "told", capability=(9, 0))] * made.ranks.tensor
+    return budget(subject("tiny", config), made, cards)
+
+
+def settled(config: dict[str, Any], version: str, options: dict[str, Any]) -> Settings:
+    return settle(
+        shape(config),
+        options,
+        version,
+        gpu_name="NVIDIA H100 80GB HBM3",
+        memory_gib=79.0,
+        capability=(9, 0),
+        config=config,
+    )
+
+
+def test_adapters_are_in_the_term_that_the_release_prints_them_in() -> None:
+    """From 0.8.5 on loading counts them, in 0.6.6 what is outside PyTorch does; what is left shrinks by them."""
+    assert (counted_in((0, 6, 6)), counted_in((0, 8, 5)), counted_in((0, 33, 0))) == ("non_torch", "weights", "weights")
+    options = {"enable_lora": True, "max_loras": 4, "max_lora_rank": 64, "max_num_batched_tokens": 2048}
+    without = planned(_LLAMA, "0.32.0", {"max_num_batched_tokens": 2048})
+    found = planned(_LLAMA, "0.32.0", options)
+    grown = [
+        one.band.expected - other.band.expected
+        for one, other in zip(found.ranks[0].terms, without.ranks[0].terms, strict=True)
+        if one.name == "weights" and one.band and other.band
+    ]
+    # 16 times the room of one adapter of rank 16, and the tables of 2,048 tokens.
+    assert grown == [16 * 172_032 + 48 * 2048]
+    assert found.fits is True
+
+
+def test_a_release_that_counts_no_adapters_is_not_sure() -> None:
+    """0.7.2 gives the cache the adapters' room as well: the plan says how much and is not certain."""
+    found = planned(_LLAMA, "0.7.2", {"enable_lora": True})
+    assert found.fits is None
+    assert any("may leave out" in said for said in found.limits)
+
+
+def test_a_class_whose_layers_are_not_known_is_named() -> None:
+    """The weights stay known, the adapters and the cache are not."""
+    found = planned(tiny("phi", "PhiForCausalLM", partial_rotary_factor=0.5), "0.33.0", {"enable_lora": True})
+    assert found.fits is None
+    assert any("PhiForCausalLM" in said for said in found.limits)
+    assert [term.name for term in found.ranks[0].terms if term.band is None] == ["adapters"]
+
+
+@pytest.mark.parametrize("option", ["lora_target_modules", "enable_tower_connector_lora", "enable_moe_shared_loras"])
+def test_options_that_change_which_layers_have_adapters_are_named(option: str) -> None:
+    """An option whose effect on adapters is not known leaves the plan unsure, by its name."""
+    found = planned(_LLAMA, "0.32.0", {"enable_lora": True, option: ["o_proj"] if "target" in option else True})
+    assert found.fits is None
+    assert any(option in said for said in found.limits)
+
+
+def test_the_dtype_of_adapters_is_asked_for_or_the_models() -> None:
+    """`--lora-dtype` decides the bytes of a value; without it the model's dtype does."""
+    for options, width in (
+        ({}, 2),
+        ({"dtype": "float32"}, 4),
+        ({"dtype": "float32", "lora_dtype": "bfloat16"}, 2),
+    ):
+        assert settled(_LLAMA, "0.32.0", {"enable_lora": True, **options}).lora_bytes == width

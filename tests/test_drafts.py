@@ -1,0 +1,368 @@
+"""Models of their own that draft: what they add to the weights and to the cache, and what a release refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from measured import catalog, device, model
+from vllm_runbooks import planner
+from vllm_runbooks.checkpoints import tensor_names
+from vllm_runbooks.planning.budget import Budget, Subject, budget, drafted
+from vllm_runbooks.planning.drafts import Drafting, draft, in_catalog, layers, load_draft, unknown
+from vllm_runbooks.planning.settings import Settings, settle
+from vllm_runbooks.planning.shape import Attention, shape
+from vllm_runbooks.planning.weights import Ranks
+
+_MEASURED: Mapping[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "head_dim": 32,
+    "vocab_size": 512,
+    "max_position_embeddings": 1024,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": False,
+}
+"""The model whose drafts were measured."""
+_HEAD = {**_MEASURED, "num_hidden_layers": 1, "num_key_value_heads": 2, "intermediate_size": 320}
+_THREE = {**_HEAD, "architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 128}
+_WHOLE = {
+    **_MEASURED,
+    "hidden_size": 64,
+    "intermediate_size": 192,
+    "num_hidden_layers": 3,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "tie_word_embeddings": True,
+}
+_MEDUSA = {"architectures": ["MedusaModel"], "model_type": "medusa", "hidden_size": 128, "vocab_size": 512,
+           "num_heads": 3, "num_hidden_layers": 1, "truncated_vocab_size": 512}  # fmt: skip
+_BARE = frozenset({"fc.weight", "layers.0.self_attn.q_proj.weight"})
+_WITH_HEAD = _BARE | {"lm_head.weight"}
+_PLACED = Ranks()
+
+
+def _key(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))
+
+
+def _loaded(
+    config: Mapping[str, Any],
+    method: str,
+    release: str,
+    tensors: frozenset[str] | None = None,
+    *,
+    ranks: Ranks = _PLACED,
+    length: int = 1024,
+    target: Mapping[str, Any] = _MEASURED,
+) -> tuple[int, int, int]:
+    """Least, expected without what the allocator rounds, and most bytes on a rank."""
+    found = load_draft(
+        draft("head", config, tensors=tensors),
+        Drafting(method, 2, length),
+        shape(target),
+        ranks,
+        release=_key(release),
+        dtype="bfloat16",
+    )
+    assert found is not None
+    return found.low, sum(found.components.values()) - found.components["allocator"], found.high
+
+
+# ---- weights
+
+_LOADED = [
+    # What vLLM's own proposers of these releases held on a CPU beyond the target's storages, tables of cosines and
+    # sines counted, the two scales of a layer's cache (16 bytes) not; weights of bfloat16 with random values.
+    ("eagle", "0.11.0", _HEAD, _BARE, 409_856),
+    ("eagle", "0.16.0", _HEAD, _BARE, 409_856),
+    ("eagle", "0.32.0", _HEAD, _BARE, 409_856),
+    ("eagle", "0.11.0", {**_HEAD, "num_hidden_layers": 2}, _BARE, 754_432),
+    ("eagle", "0.32.0", {**_HEAD, "num_hidden_layers": 2}, _BARE, 754_432),
+    ("eagle3", "0.11.0", _THREE, _WITH_HEAD, 542_720),
+    ("eagle3", "0.16.0", _THREE, _WITH_HEAD, 542_720),
+    ("eagle3", "0.32.0", _THREE, _WITH_HEAD, 542_720),
+    ("eagle3", "0.11.0", {**_THREE, "draft_vocab_size": 512}, _WITH_HEAD, 513_024),
+    ("eagle3", "0.16.0", {**_THREE, "draft_vocab_size": 512}, _WITH_HEAD, 644_096),
+    ("eagle3", "0.16.0", {**_THREE, "draft_vocab_size": 512}, _BARE, 513_024),
+    ("eagle3", "0.32.0", {**_THREE, "draft_vocab_size": 512}, _WITH_HEAD, 640_000),
+    ("eagle3", "0.32.0", {**_THREE, "draft_vocab_size": 512}, _BARE, 508_928),
+    ("eagle3", "0.11.0", {**_THREE, "eagle_config": {"use_aux_hidden_state": False}}, _WITH_HEAD, 542_720),
+    ("eagle3", "0.16.0", {**_THREE, "eagle_config": {"use_aux_hidden_state": False}}, _WITH_HEAD, 444_416),
+    ("eagle3", "0.16.0", {**_THREE, "num_hidden_layers": 2}, _WITH_HEAD, 887_552),
+    ("eagle3", "0.32.0", {**_THREE, "norm_before_fc": True, "attention_bias": True}, _WITH_HEAD, 544_256),
+    ("eagle3", "0.32.0", {**_THREE, "fc_norm": True, "num_aux_hidden_states": 4}, _WITH_HEAD, 576_512),
+    ("draft_model", "0.16.0", _WHOLE, None, 394_112),
+    ("draft_model", "0.32.0", _WHOLE, None, 394_112),
+    ("medusa", "0.11.0", _MEDUSA, None, 327_680),
+    ("medusa", "0.32.0", _MEDUSA, None, 327_680),
+]
+
+
+@pytest.mark.parametrize(("method", "release", "config", "tensors", "expected"), _LOADED)
+def test_a_draft_takes_what_vllm_loads_of_it(
+    method: str, release: str, config: Mapping[str, Any], tensors: frozenset[str] | None, expected: int
+) -> None:
+    """Every tensor that a release builds is counted, and none that it takes from the target."""
+    assert _loaded(config, method, release, tensors)[1] == expected
+
+
+@pytest.mark.parametrize(("method", "config", "measured"), [("eagle", _HEAD, 540_928), ("eagle3", _THREE, 673_792)])
+def test_an_embedding_of_its_own_is_within_the_band(method: str, config: Mapping[str, Any], measured: int) -> None:
+    """Whether an embedding in the files is the target's cannot be seen, so both are possible; one was measured."""
+    for release in ("0.16.0", "0.32.0"):
+        low, expected, high = _loaded(config, method, release, _WITH_HEAD | {"embed_tokens.weight"})
+        assert low < expected == measured - 512 * 128 * 2
+        assert measured <= high < measured + 2_000
+
+
+def test_what_files_say_makes_a_head_certain() -> None:
+    """Without its files' names a head may have its own embedding; with them it is known to have none."""
+    unsure, sure = _loaded(_THREE, "eagle3", "0.19.0"), _loaded(_THREE, "eagle3", "0.19.0", _WITH_HEAD)
+    assert unsure[:2] == sure[:2]
+    assert unsure[2] - sure[2] == 512 * 128 * 2
+
+
+@pytest.mark.parametrize(
+    ("release", "ranks", "own"),
+    [("0.8.5", Ranks(), True), ("0.9.2", Ranks(), False), ("0.9.2", Ranks(pipeline=2), True)],
+)
+def test_an_embedding_is_shared_by_the_rule_of_the_release(release: str, ranks: Ranks, *, own: bool) -> None:
+    """0.8.5 leaves EAGLE its embedding (v1/spec_decode/eagle.py:250), 0.9.2 takes one as large on one stage (:343)."""
+    assert _loaded(_HEAD, "eagle", release, ranks=ranks)[1] == 409_856 + (512 * 128 * 2 if own else 0)
+
+
+def test_a_draft_is_split_as_the_model_is() -> None:
+    """Two cards have half of each matrix of a layer; its projection, norms and table every card holds whole."""
+    whole, half = (_loaded(_HEAD, "eagle", "0.32.0", _BARE, ranks=Ranks(tensor=size))[1] for size in (1, 2))
+    fixed = (2 * 128 * 128 + 128) * 2
+    assert half - fixed == (whole - fixed) // 2
+
+
+def test_a_table_that_the_target_has_not_is_counted() -> None:
+    """0.27.1 raises a head's positions to the model's (config/speculative.py:1165): then both have one table."""
+    short = {**_HEAD, "max_position_embeddings": 64}
+    assert _loaded(short, "eagle", "0.26.0", _BARE)[1] == 409_856 + 64 * 32 * 2
+    assert _loaded(short, "eagle", "0.27.1", _BARE)[1] == 409_856
+    assert _loaded(short, "eagle", "0.27.1", _BARE, length=512)[1] == 409_856 + 512 * 32 * 2
+
+
+def test_a_file_of_speculators_is_read_as_vllm_reads_it() -> None:
+    """The layer stands inside, the head's own fields beside it (0.33.0 configs/speculators/algos.py:16)."""
+    layer = {name: value for name, value in _HEAD.items() if name != "architectures"}
+    told = {"speculators_model_type": "eagle3", "draft_vocab_size": 128, "norm_before_fc": True, "architectures": ["X"]}
+    found = _loaded({**told, "transformer_layer_config": layer}, "eagle3", "0.32.0", _WITH_HEAD)
+    assert found == _loaded({**_THREE, "norm_before_fc": True}, "eagle3", "0.32.0", _WITH_HEAD)
+
+
+# ---- cache
+
+
+def test_layers_of_a_draft_are_those_that_vllm_builds() -> None:
+    """0.11.0 builds one layer of EAGLE-3 whatever its file says, 0.16.0 all; Medusa keeps nothing."""
+    head = draft("head", {**_THREE, "num_hidden_layers": 2})
+    found = [len(layers(head, "eagle3", _key(release))) for release in ("0.11.0", "0.16.0")]
+    assert found == [1, 2]
+    mixer = layers(head, "eagle3", (0, 16, 0))[0].mixer
+    assert isinstance(mixer, Attention)
+    assert (mixer.kv_heads, mixer.head_dim) == (2, 32)  # FullAttentionSpec of both releases: 256 bytes a token
+    assert layers(draft("heads", _MEDUSA), "medusa", (0, 16, 0)) == ()
+
+
+# ---- whole starts
+
+_TARGET, _SMALL = "meta-llama/Llama-3.1-70B-Instruct", "meta-llama/Llama-3.2-1B-Instruct"
+_EAGLE = "yuhuili/EAGLE-LLaMA3-Instruct-8B"
+
+
+def _asked(name: str, release: str, told: Mapping[str, Any], **options: Any) -> tuple[Subject, Settings]:
+    given = {"speculative_config": {"num_speculative_tokens": 3, **told}, **options}
+    of = drafted(model(name), given, lambda asked: in_catalog(asked, catalog()))
+    gpu = catalog().gpu("H100-80GB")
+    return of, settle(
+        of.shape,
+        given,
+        release,
+        gpu_name="NVIDIA H100 80GB HBM3",
+        memory_gib=gpu.memory_gib,
+        capability=gpu.version,
+        config=of.config,
+        draft=of.draft,
+    )
+
+
+def _planned(name: str, release: str, told: Mapping[str, Any], **options: Any) -> Budget:
+    of, settings = _asked(name, release, told, **options)
+    count = settings.ranks.tensor * settings.ranks.pipeline
+    return budget(of, settings, [device("H100-80GB")] * count)
+
+
+def _weights(found: Budget, rank: int) -> int:
+    term = found.ranks[rank].terms[0]
+    assert term.band is not None
+    return term.band.expected
+
+
+def test_a_small_model_of_the_catalog_drafts_for_a_large_one() -> None:
+    """A card of 8 has an eighth of 1,235,814,400 parameters and a table, a block 16 layers of one head of 64 values."""
+    alone = _planned(_TARGET, "0.20.2", {"method": "ngram"}, tensor_parallel_size=8)
+    found = _planned(_TARGET, "0.20.2", {"model": _SMALL}, tensor_parallel_size=8)
+    assert found.fits is True
+    assert found.limits == ()
+    assert _weights(found, 0) - _weights(alone, 0) == pytest.approx(1_235_814_400 * 2 / 8 + 131_072 * 64 * 2, rel=0.005)
+    assert found.pool is not None
+    assert found.pool.bytes_per_block == (16 * 2 * 2 * (80 * 128 + 16 * 64),)
+    assert f"the draft model {_SMALL}" in found.ranks[0].terms[0].source
+
+
+def test_a_head_lies_on_the_last_stage_alone() -> None:
+    """With pipeline stages the last one holds the head, its embedding with it, and its layer of the cache."""
+    name = "meta-llama/Meta-Llama-3-8B-Instruct"
+    alone = _planned(name, "0.20.2", {"method": "ngram"}, pipeline_parallel_size=2)
+    found = _planned(name, "0.20.2", {"model": _EAGLE}, pipeline_parallel_size=2)
+    # Attention, network, projection, norm and embedding of the head: 4096 wide, 14336 inside, 8 of 32 heads.
+    own = 2 * (4096 * (2 * 4096 + 2 * 1024) + 3 * 4096 * 14336 + 2 * 4096**2 + 4096 + 128256 * 4096)
+    assert _weights(found, 0) == _weights(alone, 0)
+    assert _weights(found, 1) - _weights(alone, 1) == pytest.approx(own, rel=0.005)
+    assert found.pool is not None
+    assert found.pool.bytes_per_block == tuple(16 * 2 * 8 * 128 * 2 * count for count in (16, 17))
+
+
+def test_a_draft_that_is_not_at_hand_is_named() -> None:
+    """No configuration, no number: the plan says what to give."""
+    found = _planned(_TARGET, "0.20.2", {"model": "some/drafter"}, tensor_parallel_size=8)
+    assert found.fits is None
+    assert any("some/drafter takes: it is no model of the catalog; give a folder" in said for said in found.limits)
+
+
+@pytest.mark.parametrize(
+    ("release", "told", "said"),
+    [
+        ("0.8.5", {"model": _SMALL}, "the older engine shares the cache"),
+        ("0.20.2", {"model": _EAGLE, "method": "dflash"}, "how vLLM lays out a model that drafts by dflash"),
+        ("0.20.2", {"model": _EAGLE, "quantization": "fp8"}, "how fp8 stores its weights"),
+        ("0.20.2", {"method": "extract_hidden_states"}, "the memory that drafting by extract_hidden_states takes"),
+        ("0.32.0", {"method": "dspark"}, "the memory that drafting by dspark takes"),
+        ("0.32.0", {"method": "mtp", "model": "some/head"}, "the memory that the draft model some/head takes"),
+    ],
+)
+def test_what_is_not_known_of_drafting_is_named(release: str, told: Mapping[str, Any], said: str) -> None:
+    """A way to draft whose memory nobody derived is missing by its name."""
+    _, found = _asked("meta-llama/Meta-Llama-3-8B-Instruct", release, told)
+    assert found.draft_method == ""
+    assert any(said in name for name in found.missing), found.missing
+
+
+@pytest.mark.parametrize(
+    ("config", "how", "release", "ranks", "said"),
+    [
+        (_HEAD, "eagle", "0.11.0", Ranks(), "how a head that is quantised is laid out"),
+        ({**_HEAD, "architectures": ["Qwen3ForCausalLM"]}, "eagle", "0.20.2", Ranks(), "Qwen3ForCausalLM as a head"),
+        ({**_HEAD, "layer_types": ["sliding_attention"]}, "eagle", "0.20.2", Ranks(), "with a window"),
+        (_WHOLE, "draft_model", "0.20.2", Ranks(pipeline=2), "split over pipeline stages"),
+        ({**_MEDUSA, "hidden_size": "wide"}, "medusa", "0.20.2", Ranks(), "the sizes of its heads"),
+    ],
+)
+def test_a_head_that_is_laid_out_otherwise_is_not_guessed(
+    config: Mapping[str, Any], how: str, release: str, ranks: Ranks, said: str
+) -> None:
+    """What no release's source was read for has no bytes; the target is quantised (0.11.0 llama_eagle3.py:37)."""
+    found = unknown(draft("head", config), Drafting(how, 3), _key(release), ranks, target_form=True)
+    assert any(said in name for name in found), found
+
+
+@pytest.mark.parametrize(
+    ("release", "told", "options", "said"),
+    [
+        ("0.14.1", {"model": _SMALL}, {}, "does not draft by draft_model"),
+        ("0.16.0", {"model": "heads", "method": "mlp_speculator"}, {}, "does not draft by mlp_speculator"),
+        ("0.33.0", {"model": "heads", "method": "medusa"}, {}, "does not draft by medusa"),
+        ("0.20.2", {"model": "Qwen/Qwen3-0.6B"}, {}, "drafts with models of one vocabulary alone"),
+        (
+            "0.20.2",
+            {"model": _SMALL, "draft_tensor_parallel_size": 1},
+            {"tensor_parallel_size": 8},
+            "splits a draft model as the model itself, over 8 cards",
+        ),
+        (
+            "0.20.2",
+            {"model": _SMALL, "draft_tensor_parallel_size": 4},
+            {"tensor_parallel_size": 8},
+            "splits a draft model over 1 card or 8, not 4",
+        ),
+        ("0.20.2", {"model": _SMALL}, {"tensor_parallel_size": 64}, "32 attention heads"),
+    ],
+)
+def test_a_draft_that_the_release_refuses_is_said(
+    release: str, told: Mapping[str, Any], options: Mapping[str, Any], said: str
+) -> None:
+    """The start would end, as config/speculative.py and v1/worker/gpu_model_runner.py of these releases say."""
+    _, found = _asked(_TARGET, release, told, **options)
+    assert any(said in limit for limit in found.limits), found.limits
+
+
+@pytest.mark.parametrize(
+    ("release", "told", "length"),
+    [
+        ("0.33.0", {"model": "meta-llama/Meta-Llama-3-8B-Instruct"}, 8192),
+        ("0.33.0", {"model": _SMALL}, 131_072),
+        ("0.33.0", {"model": _SMALL, "max_model_len": 4096}, 4096),
+        ("0.32.0", {"model": "meta-llama/Meta-Llama-3-8B-Instruct"}, 131_072),
+        ("0.33.0", {"model": _EAGLE, "method": "eagle"}, 131_072),
+    ],
+)
+def test_a_draft_of_a_shorter_context_shortens_the_requests(release: str, told: Mapping[str, Any], length: int) -> None:
+    """0.33.0 config/vllm.py:3025: the newer runner serves none that a whole draft cannot; a head shares places."""
+    _, found = _asked("meta-llama/Llama-3.1-8B-Instruct", release, told)
+    assert found.is_v2_runner
+    assert found.max_model_len == length
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "newer"),
+    [("a/EAGLE-x", "0.29.0", True), ("a/x.eagle3", "0.29.0", True), ("a/x-DFlash", "0.29.0", True),
+     ("a/x", "0.29.0", False)],
+)  # fmt: skip
+def test_the_method_follows_from_the_name(name: str, release: str, *, newer: bool) -> None:
+    """Its name tells how a model drafts (0.33.0 config/speculative.py:1445): 0.29.0's newer runner has heads alone."""
+    _, found = _asked("meta-llama/Llama-3.1-8B-Instruct", release, {"model": name})
+    assert found.draft_model == name
+    assert found.is_v2_runner is newer
+
+
+def test_a_folder_is_read_with_the_names_in_its_files(tmp_path: Path) -> None:
+    """A folder with config.json beside the weights drafts as a model of the catalog does, and more surely."""
+    (tmp_path / "config.json").write_text(json.dumps({**_HEAD, "vocab_size": 128256, "hidden_size": 4096}))
+    header = json.dumps({"fc.weight": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}, "__metadata__": {}})
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header.encode() + b"\0\0")
+    assert tensor_names(tmp_path) == frozenset({"fc.weight"})
+    told = {"model": str(tmp_path), "method": "eagle", "num_speculative_tokens": 3}
+    asked = planner.request(
+        "meta-llama/Meta-Llama-3-8B-Instruct",
+        "H100-80GB",
+        vllm="0.20.2",
+        options={"speculative_config": told},
+        is_calibrated=False,
+    )
+    assert asked.model.draft is not None
+    assert asked.model.draft.has("embed_tokens") is False
+    found = planner.plan(asked)
+    assert found.fits is True
+    assert f"draft model {tmp_path}" in found.per_gpu[0].terms[0].source
+
+
+def test_names_come_from_an_index_where_there_is_one(tmp_path: Path) -> None:
+    """The index beside the files lists every tensor; an empty folder tells none."""
+    assert tensor_names(tmp_path) is None
+    index = {"weight_map": {"lm_head.weight": "a.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert tensor_names(tmp_path) == frozenset({"lm_head.weight"})

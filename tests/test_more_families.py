@@ -1,0 +1,153 @@
+"""Families whose weights, caches and states were read off vLLM's own classes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vllm_runbooks import specs
+from vllm_runbooks.authoring import spec_files
+from vllm_runbooks.planning.kv_cache import Kind, KvLayer
+from vllm_runbooks.planning.kv_layers import CacheOptions, KvForms, kv_layers
+from vllm_runbooks.planning.shape import shape
+from vllm_runbooks.planning.weights import Ranks, inventory, load
+
+PARAMETERS = """
+LiquidAI/LFM2-2.6B 2569272320
+ai21labs/Jamba-v0.1 51570323328
+allenai/OLMoE-1B-7B-0924-Instruct 6919161856
+arcee-ai/AFM-4.5B 4619189760
+ibm-granite/granite-3.1-3b-a800m-instruct 3298793472
+ibm-granite/granite-4.0-h-1b 1461538368
+ibm-granite/granite-4.0-h-tiny 6939037248
+swiss-ai/Apertus-8B-Instruct-2509 8053338176
+tencent/Hunyuan-4B-Instruct 4221757440
+tencent/Hunyuan-7B-Instruct 7504568320
+tiiuae/falcon-mamba-7b 7272665088
+zai-org/GLM-4.5V 107710933120
+zai-org/GLM-4.7-Flash 31221488576
+zai-org/glm-4-9b-chat-hf 9399951360
+"""
+"""Published counts (PyPI llmfit 1.1.17, hf_models.json, parameters_raw: what the Hub counts in the files)."""
+_SMALL: dict[str, Any] = {
+    "hidden_size": 1024, "intermediate_size": 2048, "num_hidden_layers": 4, "num_attention_heads": 16,
+    "num_key_value_heads": 4, "vocab_size": 65_536, "max_position_embeddings": 4096,
+}  # fmt: skip
+_BESIDE = ("allocator", "rotary", "buffers")
+"""Components that no parameter holds."""
+
+
+@cache
+def _record() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(__file__).parent / "measured_classes.json").read_text(encoding="utf-8"))
+    return found
+
+
+@cache
+def _files() -> dict[str, specs.ModelFile]:
+    return {file.id: file for file in specs.load(spec_files.compile_specs).files}
+
+
+def _cases() -> list[Any]:
+    return [
+        pytest.param(model["config"], int(ranks), answer, id=f"{model['name']} {ranks}")
+        for model in _record()["models"]
+        for ranks, answer in model["answers"].items()
+    ]
+
+
+def _caches(config: dict[str, Any], ranks: int) -> KvForms:
+    # Without a GPU the release keeps states of four bytes.
+    asked = CacheOptions(1024, tensor_parallel=ranks, recurrent_dtype="float32", capability=(8, 0))
+    return kv_layers(shape(config), asked, _record()["release"])
+
+
+def _of_vllm(caches: list[list[Any]]) -> Counter[tuple[Any, ...]]:
+    found: Counter[tuple[Any, ...]] = Counter()
+    for kind, *said, count in caches:
+        if kind == "state":
+            # The convolution's is in the model's dtype.
+            (first, *others) = (math.prod(each) for each in said[0])
+            found["state", 2 * first + 4 * sum(others)] += count
+        else:
+            found[kind, *said] += count
+    return found
+
+
+def _of_ours(form: KvLayer) -> tuple[Any, ...]:
+    if form.kind is Kind.STATE:
+        return "state", form.state_bytes
+    return "attention", form.heads, form.key_size, form.window
+
+
+@pytest.mark.parametrize(("config", "ranks", "answer"), _cases())
+def test_a_rank_holds_the_bytes_of_vllms_own_class(config: dict[str, Any], ranks: int, answer: dict[str, Any]) -> None:
+    """The parameters of a rank are those of the class that the release builds, to the byte."""
+    release = tuple(map(int, _record()["release"].split(".")[:3]))
+    loaded = load(inventory(shape(config)), Ranks(ranks), release=release)
+    assert loaded is not None
+    parts = loaded[0].components
+    assert sum(size for name, size in parts.items() if name not in _BESIDE) == answer["bytes"]
+
+
+@pytest.mark.parametrize(("config", "ranks", "answer"), _cases())
+def test_layers_keep_what_vllms_own_layers_keep(config: dict[str, Any], ranks: int, answer: dict[str, Any]) -> None:
+    """Heads, sizes and windows of cached attention, and bytes of states, are those of the release's layers."""
+    forms = _caches(config, ranks)
+    assert forms.missing == ()
+    mine: Counter[tuple[Any, ...]] = Counter()
+    for form, count in forms.stages[0].items():
+        mine[_of_ours(form)] += count
+    assert mine == _of_vllm(answer["caches"])
+
+
+@pytest.mark.parametrize(("name", "count"), [line.split() for line in PARAMETERS.strip().split("\n")])
+def test_published_counts_are_met(name: str, count: str) -> None:
+    """The files of a model of these families hold as many parameters as the Hub counts, to the last one."""
+    file = _files()[name]
+    assert inventory(shape(file.config, is_partial=file.is_partial)).parameters() == int(count)
+
+
+@pytest.mark.parametrize("model_type", ["granitemoehybrid", "bamba", "lfm2", "lfm2_moe", "zamba2", "step3p5"])
+def test_which_layers_have_attention_must_be_told(model_type: str) -> None:
+    """Where the class would make all layers of one kind, a file that names none leaves the layers unknown."""
+    assert shape({**_SMALL, "model_type": model_type, "num_attention_groups": 4}).missing == ("layer_types",)
+
+
+@pytest.mark.parametrize(("version", "window"), [("0.28.0", 512), ("0.29.0", 513)])
+def test_a_window_of_cohere_has_a_token_more_since_it_counts_the_last_one(version: str, window: int) -> None:
+    """Command R7B's windows are a token longer since 0.29.0 (models/commandr.py)."""
+    config = {**_SMALL, "model_type": "cohere2", "sliding_window": 512}
+    forms = kv_layers(shape(config), CacheOptions(1024, capability=(8, 0)), version)
+    assert {form.window for form in forms.stages[0]} == {window, None}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "changes"),
+    [("jamba", {"attn_layer_offset": 1, "attn_layer_period": 2}), ("lfm2", {"full_attn_idxs": [1]})],
+)
+def test_the_first_releases_of_the_newer_engine_keep_states_of_mamba2_alone(
+    model_type: str, changes: dict[str, Any]
+) -> None:
+    """0.9.2 looks for layers of Mamba 2 alone, 0.10.2 for all that have a state (v1/worker/gpu_model_runner.py)."""
+    model = shape({**_SMALL, "model_type": model_type, **changes})
+    asked = CacheOptions(1024, block_tokens=4096, capability=(8, 0))
+    found = [kv_layers(model, asked, version).missing for version in ("0.9.2", "0.10.2")]
+    assert found == [("how this engine keeps the states of such layers",), ()]
+
+
+def test_a_layer_with_two_mixers_keeps_both_caches_on_its_stage() -> None:
+    """Falcon-H1's layers have attention and a state side by side: each pipeline stage has both of its own layers."""
+    config = {**_SMALL, "model_type": "falcon_h1", "mamba_n_heads": 16, "head_dim": 64}
+    asked = CacheOptions(1024, stage_layers=(3, 1), capability=(8, 0))
+    stages = kv_layers(shape(config), asked, "0.32.0").stages
+    assert [sorted((form.kind.name, count) for form, count in stage.items()) for stage in stages] == [
+        [("FULL", 3), ("STATE", 3)],
+        [("FULL", 1), ("STATE", 1)],
+    ]

@@ -1,0 +1,209 @@
+"""What a release does not start at all is refused: cards, splits, variables, and options of another type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vllm_runbooks import planner
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.plan_records import Layouts, Plan
+
+QWEN = "Qwen/Qwen2.5-7B-Instruct"
+"""28 layers, 28 heads, 4 key-value heads."""
+
+
+def plan(name: str, gpus: str, vllm: str, **more: Any) -> Plan:
+    return planner.plan_model(name, gpus, vllm=vllm, is_calibrated=False, **more)
+
+
+def layouts(name: str, gpus: str, vllm: str, **more: Any) -> Layouts:
+    return planner.plan_layouts(name, gpus, vllm=vllm, is_calibrated=False, **more)
+
+
+# ---- cards
+
+
+@pytest.mark.parametrize(
+    ("gpu", "release", "least"),
+    [
+        # CMakeLists.txt, CUDA_SUPPORTED_ARCHS: 7.0 and more; wheels of CUDA 13 from 0.20 on, whose compiler begins at
+        # 7.5 (https://github.com/vllm-project/vllm/pull/39878).
+        ("P100", "0.6.6", "7.0"),
+        ("P40", "0.16.0", "7.0"),
+        ("V100-32GB", "0.19.1", None),
+        ("V100-32GB", "0.20.2", "7.5"),
+        ("T4", "0.33.0", None),
+    ],
+)
+def test_cards_without_kernels_are_refused(gpu: str, release: str, least: str | None) -> None:
+    """A card below the least compute capability of a release's builds fits no model, and the limit says why."""
+    one = plan("Qwen/Qwen2.5-1.5B-Instruct", gpu, release, tp=1, options={"max_model_len": 2048})
+    every = layouts("Qwen/Qwen2.5-1.5B-Instruct", gpu, release, options={"max_model_len": 2048})
+
+    assert (one.fits, every.fits) == ((False, False) if least else (True, True))
+    assert any(f"no kernels for cards below {least} (" in said for said in one.limits) == (least is not None)
+
+
+def test_the_fewest_cards_are_not_looked_for_where_none_would_do() -> None:
+    """Of a card that cannot run the release, no number is the answer; the smallest card is one that can."""
+    found = planner.find_plan("Qwen/Qwen2.5-1.5B-Instruct", "P100", "gpus", vllm="0.16.0", is_calibrated=False).found
+
+    assert found is not None
+    assert found.value is None
+    assert "compute capability 6.0" in found.reasons[0]
+    assert not any("P100 is the smallest" in said or "P40 is the smallest" in said for said in found.reasons)
+
+
+# ---- splits
+
+DEEPSEEK = "deepseek-ai/DeepSeek-V2-Lite"
+PREFILL = {"prefill_context_parallel_size": 2, "max_model_len": 4096}
+
+
+def test_cards_that_read_a_prompt_together_count() -> None:
+    """world_size = pipeline x tensor x prefill context (0.33.0 config/parallel.py:964), times the copies."""
+    one = plan(DEEPSEEK, "4xH100-80GB", "0.33.0", tp=2, options=PREFILL)
+
+    assert [card.rank for card in one.per_gpu] == [0, 1, 2, 3]
+    assert one.deployment is not None
+    assert "CUDA_VISIBLE_DEVICES=0,1,2,3" in one.deployment.command
+    with pytest.raises(InputError, match=r"takes 4 cards \(tensor x pipeline x data parallel x prefill context"):
+        plan(DEEPSEEK, "2xH100-80GB", "0.33.0", tp=2, options=PREFILL)
+
+
+def test_layouts_count_cards_as_plans_do() -> None:
+    """Every layout of eight cards takes eight, or says how many stay idle; none is planned that a plan refuses."""
+    for one in layouts(DEEPSEEK, "8xH100-80GB", "0.33.0", options=PREFILL).layouts:
+        assert one.layout is not None
+        taken = one.layout.replicas * one.layout.tp * one.layout.pp * one.layout.dp * 2
+        assert taken == 8 or f"{8 - taken} of 8 cards stay idle" in " ".join(one.reasons)
+        if one.legal:
+            assert len(one.per_gpu) == taken // one.layout.replicas
+
+
+def test_experts_lie_over_all_cards_that_read_a_prompt() -> None:
+    """They are cut by tensor x data x prefill ranks (0.16.0 fused_moe/config.py:932); other weights are repeated."""
+    weights: list[float] = []
+    for options in ({"max_model_len": 4096}, PREFILL):
+        cards = plan(DEEPSEEK, "2xH100-80GB", "0.33.0", tp=1, options=options).per_gpu
+        weights.append(next(term.expected_gib or 0.0 for term in cards[0].terms if term.name == "weights"))
+
+    # 26 of 27 layers, 64 experts, three matrices of 2048 x 1408 in 16 bits: half of it lies on the other card.
+    assert weights[0] - weights[1] == pytest.approx(26 * 64 * 3 * 2048 * 1408 * 2 / 2 / 2**30, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "sizes", "says"),
+    [
+        # To 0.25 no attention supports it (v1/worker/cp_utils.py).
+        (QWEN, "0.25.1", {"prefill_context_parallel_size": 2}, "does not run any model with"),
+        # 0.26.0 v1/attention/backend.py:1000.
+        (QWEN, "0.33.0", {"prefill_context_parallel_size": 2}, "does not run a model without latent attention"),
+        # 0.26.0 config/parallel.py:514.
+        (
+            DEEPSEEK,
+            "0.33.0",
+            {"prefill_context_parallel_size": 2, "decode_context_parallel_size": 3},
+            "it is 1, 2 or 4",
+        ),
+        # 0.16.0 config/parallel.py:352.
+        (DEEPSEEK, "0.16.0", {"decode_context_parallel_size": 4}, "tp_size=2 must be divisible by dcp_size=4"),
+        # 0.11.2 config/model.py:1178: four key-value heads on two ranks are not repeated.
+        (QWEN, "0.16.0", {"decode_context_parallel_size": 2}, "2 ranks repeat the 4 key-value heads 0 times"),
+    ],
+)
+def test_shards_of_a_context_that_a_release_refuses(name: str, release: str, sizes: dict[str, int], says: str) -> None:
+    """The start would end, so nothing fits, and the limit says why."""
+    one = plan(name, "4xH100-80GB", release, tp=2, options={"max_model_len": 4096, **sizes})
+
+    assert one.fits is False
+    assert any(says in said for said in one.limits)
+
+
+def test_options_that_a_release_refuses_together_are_one_line() -> None:
+    """What is known before the layout is refused with the release's own words, not with the words of the command."""
+    with pytest.raises(InputError, match=r"vLLM 0\.16\.0 refuses this: tp_size=… must be divisible by"):
+        plan(DEEPSEEK, "4xH100-80GB", "0.16.0", arguments=("-tp", "2", "--decode-context-parallel-size", "4"))
+
+
+@pytest.mark.parametrize("told", ["14,x", "", "14;14"])
+def test_stages_that_cannot_be_read_are_refused(told: str) -> None:
+    """The start ends with ValueError (0.16.0 distributed/utils.py:116); nothing is planned as if it were not there."""
+    with pytest.raises(InputError, match=f"Invalid partition string: {told}"):
+        plan(QWEN, "2xA100-80GB", "0.16.0", pp=2, environment={"VLLM_PP_LAYER_PARTITION": told})
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ("14,13", "sum(partitions)=27 does not match num_hidden_layers=28."),
+        ("10,10,8", "len(partitions)=3 does not match pp_size=2."),
+    ],
+)
+def test_stages_that_do_not_add_up_do_not_fit(told: str, says: str) -> None:
+    """In the release's own words (0.16.0 distributed/utils.py:118-121)."""
+    one = plan(QWEN, "2xA100-80GB", "0.16.0", pp=2, environment={"VLLM_PP_LAYER_PARTITION": told})
+
+    assert one.fits is False
+    assert one.limits[0].endswith(says)
+    assert len(one.limits) == len(set(one.limits))
+
+
+def test_cards_are_chosen_by_the_layout_alone() -> None:
+    """A deployment sets CUDA_VISIBLE_DEVICES for each server: a value of one's own would be lost, so it is refused."""
+    with pytest.raises(InputError, match="CUDA_VISIBLE_DEVICES: follows from the cards and the layout"):
+        plan(QWEN, "2xA100-80GB", "0.16.0", tp=2, environment={"CUDA_VISIBLE_DEVICES": "2,3"})
+
+
+# ---- options as values
+
+
+@pytest.mark.parametrize(
+    ("release", "options", "says"),
+    [
+        ("0.16.0", {"max_model_len": "8192"}, "max_model_len: must be an integer, also as 8k or 8K, or auto; str is"),
+        ("0.16.0", {"max_model_len": 8192.0}, "max_model_len: must be an integer, also as 8k or 8K, or auto; float"),
+        ("0.16.0", {"max_num_seqs": True}, "max_num_seqs: must be an integer; bool is given"),
+        ("0.16.0", {"gpu_memory_utilization": "0.9"}, "gpu_memory_utilization: must be a number; str is given"),
+        ("0.16.0", {"enforce_eager": "yes"}, "enforce_eager: must be True or False; str is given"),
+        ("0.7.2", {"enable_chunked_prefill": "true"}, "enable_chunked_prefill: must be True or False"),
+        ("0.16.0", {"kv_cache_dtype": 8}, "kv_cache_dtype: must be a text; int is given"),
+        ("0.16.0", {"cudagraph_capture_sizes": [1, "2"]}, "cudagraph_capture_sizes: must be a list, each an integer"),
+        ("0.16.0", {"compilation_config": [3]}, "compilation_config: must be JSON; list is given"),
+        ("0.7.2", {"limit_mm_per_prompt": "image=1"}, "limit_mm_per_prompt: must be"),
+        ("0.16.0", {"dtype": "bf17"}, "--dtype of vLLM 0.16.0 does not take bf17"),
+        ("0.16.0", {"maxmodellen": 1}, "maxmodellen: is no option of vLLM 0.16.0; did you mean max_model_len?"),
+        ("0.16.0", {"compilation_config": {"levl": 3}}, "--compilation-config of vLLM 0.16.0 has no key levl"),
+    ],
+)
+def test_options_of_another_type_are_refused(release: str, options: dict[str, Any], says: str) -> None:
+    """Each in one line that names the option and what this release takes."""
+    with pytest.raises(InputError) as refused:
+        plan(QWEN, "A100-80GB", release, tp=1, options=options)
+
+    assert str(refused.value).startswith(says)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("release", "options", "shown"),
+    [
+        ("0.16.0", {"max_model_len": "auto"}, "--max-model-len -1"),
+        ("0.16.0", {"max_model_len": None, "max_num_seqs": 8}, "--max-num-seqs 8"),
+        ("0.8.5", {"compilation_config": 3}, "--compilation-config 3"),
+        ("0.16.0", {"cudagraph_capture_sizes": [1, 2]}, "--cudagraph-capture-sizes 1 2"),
+        ("0.16.0", {"enable_prefix_caching": False}, "--no-enable-prefix-caching"),
+        ("0.7.2", {"enable_chunked_prefill": True}, "--enable-chunked-prefill"),
+        ("0.7.2", {"enforce_eager": False, "seed": 1}, "--seed 1"),
+        ("0.16.0", {"hf_overrides": {"rope_theta": 1.0}}, """--hf-overrides '{"rope_theta": 1.0}'"""),
+        ("0.16.0", {"lora_modules": ["a=/b"], "enable_lora": True}, "--lora-modules"),
+    ],
+)
+def test_options_of_the_right_type_are_taken(release: str, options: dict[str, Any], shown: str) -> None:
+    """As a word of the command would be."""
+    one = plan(QWEN, "A100-80GB", release, tp=1, options=options)
+
+    assert one.deployment is not None
+    assert shown in one.deployment.command
