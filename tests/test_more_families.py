@@ -151,3 +151,24 @@ def test_a_layer_with_two_mixers_keeps_both_caches_on_its_stage() -> None:
         [("FULL", 3), ("STATE", 3)],
         [("FULL", 1), ("STATE", 1)],
     ]
+
+
+@pytest.mark.parametrize(("release", "has_tower"), [((0, 14, 1), True), ((0, 15, 1), False)])
+def test_a_tower_is_left_out_since_the_release_that_does_so(release: tuple[int, ...], has_tower: bool) -> None:  # noqa: FBT001
+    """With all modalities limited to 0 SmolVLM's tower is loaded before 0.15.1 all the same (models/idefics3.py)."""
+    config = next(model["config"] for model in _record()["models"] if model["name"] == "smolvlm")
+    loaded = load(inventory(shape(config)), Ranks(), release=release, encoder_off=True)
+    assert loaded is not None
+    assert ("vision" in loaded[0].components) is has_tower
+
+
+@pytest.mark.parametrize(
+    ("model_type", "field", "harmless", "value"),
+    [("stablelm", "qk_layernorm", False, True), ("opt", "word_embed_proj_dim", 1024, 512)],
+)
+def test_modules_that_are_not_counted_leave_the_weights_unknown(
+    model_type: str, field: str, harmless: Any, value: Any
+) -> None:
+    """StableLM's norms of heads and OPT's narrower embedding are named as missing, not left out."""
+    found = [inventory(shape({**_SMALL, "model_type": model_type, field: each})).missing for each in (harmless, value)]
+    assert found == [(), (f"sizes with {field}",)]

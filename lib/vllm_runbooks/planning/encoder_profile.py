@@ -402,6 +402,19 @@ def _qwen3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
     yield "video", _Item(budgeted, patches, patches // sizes.merge**2, count, width, height)
 
 
+def _glm4v_video(sizes: _Sizes, side: _Side, limits: _Side, count: int) -> tuple[int, int, int]:
+    """Patches, height and width of a video of some frames."""
+    tall, broad = _resized(side, sizes.patch * sizes.merge, limits, max(count, 2))
+    return max(1, (count + count % 2) // 2) * _grid(sizes, tall, broad), tall, broad
+
+
+@lru_cache(maxsize=256)
+def _glm4v_tokens(sizes: _Sizes, side: _Side, limits: _Side) -> tuple[int, ...]:
+    """Tokens of videos of one frame, two frames and so on: the same for every start of a model."""
+    videos = (_glm4v_video(sizes, side, limits, count) for count in range(1, _GLM_FRAMES + 1))
+    return tuple(patches // sizes.merge**2 for patches, _, _ in videos)
+
+
 def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[str, _Item]]:
     unit, merged = sizes.patch * sizes.merge, sizes.merge**2
     override = ask.longest if ask.key >= _GLM_OVERRIDE else None
@@ -417,13 +430,13 @@ def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
         # The picture that is left room for is counted as sixteen frames of it.
         asked = 8 * _grid(sizes, *_resized(first, unit, (0, _GLM_PICTURE_PIXELS), 16)) // merged
 
-    def video(count: int, most: _Side = (0, 0)) -> tuple[int, int, int]:
-        side = _capped(first, most)
-        tall, broad = _resized(side, unit, (processor.video_shortest, video_longest), max(count, 2))
-        return max(1, (count + count % 2) // 2) * _grid(sizes, tall, broad), tall, broad
+    limits = (processor.video_shortest, video_longest)
+
+    def video(count: int) -> tuple[int, int, int]:
+        return _glm4v_video(sizes, _capped(first, ask.video), limits, count)
 
     def counted(room: int) -> int:
-        tokens = [video(n)[0] // merged for n in range(1, _GLM_FRAMES + 1)]
+        tokens = _glm4v_tokens(sizes, first, limits)
         if _value(_GLM_SEARCH, ask.key) == "most tokens":
             fitting = [(size, -n) for n, size in enumerate(tokens, 1) if 0 < size <= room]
             return -max(fitting)[1] if fitting else 1
@@ -443,9 +456,9 @@ def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
 
         # The picture beside the video counts for the budget alone: the video that is run has the context to itself.
         planned = most(ask.length - (asked if ask.images else 0))
-        budgeted = video(planned, ask.video)[0] // merged + around * planned // 2
+        budgeted = video(planned)[0] // merged + around * planned // 2
         count = most(_context(ask) - (asked if ask.is_v0 and ask.images else 0))
-        patches, tall, broad = video(count, ask.video)
+        patches, tall, broad = video(count)
         yield "video", _Item(budgeted, patches, patches // merged, count, broad, tall)
 
 

@@ -58,6 +58,8 @@ class Family:
     norm_bias: bool = False
     """Norms have a bias of their own."""
     norms: int = 2
+    unread: tuple[str, ...] = ()
+    """Fields that bring modules which are not counted, unless they are false or the hidden size."""
     scalars: int = 0
     """Of each layer, beside its weights."""
     positions: int | None = None
@@ -348,7 +350,7 @@ FAMILIES: Mapping[str, Family] = {
         defaults={"num_key_value_heads": None, "tie_word_embeddings": False, "max_position_embeddings": 2048,
                   "partial_rotary_factor": 0.5},
         qkv_bias=True, output_bias=True, mlp_bias=True, norm_bias=True, norms=1, is_gated=False, head_bias=True,
-        partial_rotary=0.5,
+        partial_rotary=0.5, unread=("qk_layernorm",),
     ),
     "phi3": Family(
         defaults={"num_key_value_heads": None, "tie_word_embeddings": False, "max_position_embeddings": 4096,
@@ -543,7 +545,7 @@ FAMILIES: Mapping[str, Family] = {
     "stablelm": Family(
         defaults={"num_key_value_heads": 32, "tie_word_embeddings": False, "use_qkv_bias": False,
                   "max_position_embeddings": 4096, "partial_rotary_factor": 0.25, "vocab_size": 50304},
-        qkv_bias="use_qkv_bias", norm_bias=True, partial_rotary=0.25,
+        qkv_bias="use_qkv_bias", norm_bias=True, partial_rotary=0.25, unread=("qk_layernorm",),
     ),
     "olmoe": Family(
         defaults={"num_key_value_heads": None, "tie_word_embeddings": False, "attention_bias": False,
@@ -626,7 +628,7 @@ FAMILIES: Mapping[str, Family] = {
     "opt": Family(
         defaults={"tie_word_embeddings": True, "max_position_embeddings": 2048, "enable_bias": True},
         qkv_bias="enable_bias", output_bias="enable_bias", mlp_bias="enable_bias", norm_bias=True, is_gated=False,
-        has_rope=False, positions=2,
+        has_rope=False, positions=2, unread=("word_embed_proj_dim",),
     ),
     "gpt_neox": Family(
         defaults={"tie_word_embeddings": False, "max_position_embeddings": 2048, "attention_bias": True,

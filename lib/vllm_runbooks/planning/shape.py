@@ -1222,6 +1222,9 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     inputs: PerLayerInput | None = None
     try:
         hidden, vocabulary = read.number("hidden_size"), read.number("vocab_size", "padded_vocab_size")
+        for name in family.unread:
+            if text.get(name) and text[name] != hidden:
+                read.missing[f"sizes with {name}"] = None
         layers = tuple(_LAYERS[family.layer_types](read, _layer_count(read)))
         pattern.extend(kinds.setdefault(layer, len(kinds)) for layer in layers)
         mtp = _mtp(read, layers)

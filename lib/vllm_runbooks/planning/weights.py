@@ -358,6 +358,9 @@ _ABSORBED = (_Rule("products", until=(0, 8)), _Rule("factors", since=(0, 8)))
 _ENCODER_OFF: Mapping[str, Key] = {
     "qwen2_vl": (0, 10), "qwen2_5_vl": (0, 10), "qwen3_vl": (0, 11), "llava": (0, 10), "pixtral": (0, 10),
     "glm4v": (0, 15), "gemma3": (0, 15), "internvit": (0, 15), "gemma4": (0, 19), "gemma4_audio": (0, 19),
+    "llama4": (0, 10), "qwen2_5_omni": (0, 10), "qwen2_5_omni_audio": (0, 10), "cohere2_vision": (0, 15),
+    "idefics3": (0, 15), "internvl": (0, 15), "lfm2_vl": (0, 15), "llava_next": (0, 15), "llava_onevision": (0, 15),
+    "paligemma": (0, 15), "qwen2_audio_audio": (0, 15), "moonvit": (0, 16),
 }  # fmt: skip
 """Since when a family's tower is left out where all its modalities are limited to 0 (models/*.py: 0.10.2
 `get_limit_per_prompt`, 0.15.1 `_mark_tower_model`)."""
