@@ -319,7 +319,7 @@ def test_the_fewest_cards_may_be_several_hosts(capsys: pytest.CaptureFixture[str
     command = found["deployment"]["command"]
 
     assert found["found"]["value"] == 16
-    assert found["found"]["reasons"][0] == "TP 8 PP 2, on 2 hosts of 8 cards"
+    assert found["found"]["reasons"][0] == "TP 8 PP 2, on 2 hosts of 8 cards (beyond one host, whole ones are tried)"
     assert [(one["count"], one["node"]) for one in found["gpus"]] == [(8, "host0"), (8, "host1")]
     assert [line for line in command.splitlines() if line.startswith("#")] == ["# On host0:", "# On host1:"]
     assert command.index("--node-rank 0") < command.index("# On host1:") < command.index("--node-rank 1")

@@ -185,7 +185,7 @@ WHOLE = """\
 fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of 131,072 tokens
 openai/gpt-oss-20b on 1 x A100-80GB (79.25 GiB), vLLM 0.19.0
 
-Card 0 · A100-80GB: 79.25 GiB, 36.56 for the KV cache, fits
+Card 0 · A100-80GB: 79.25 GiB, 36.56 for the KV cache, enough for a request
   GiB                  low  expected    high  source
   weights            13.69     13.69   13.72  vLLM's layout of config.json;
                                               Marlin pads the hidden size to …
@@ -274,8 +274,8 @@ def test_cards_that_are_planned_alike_stand_together(fits: Plan, pair: Layouts) 
     assert plan_views.text(four).count("source\n") == 1
     assert "Cards 0 to 3, each · A100-80GB: 79.25 GiB" in plan_views.text(four)
     two = plan_views.text(pair.layouts[1])
-    assert "Card 0 · RTX3090 · node1: 23.69 GiB, 8.60 for the KV cache, fits" in two
-    assert "Card 1 · RTX3090 · node1: 23.69 GiB, 9.93 for the KV cache, fits" in two
+    assert "Card 0 · RTX3090 · node1: 23.69 GiB, 8.60 for the KV cache, enough for a request" in two
+    assert "Card 1 · RTX3090 · node1: 23.69 GiB, 9.93 for the KV cache, enough for a request" in two
 
 
 def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:

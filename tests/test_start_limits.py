@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import planner
+from vllm_runbooks import plan_views, planner
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.plan_records import Layouts, Plan
 
@@ -111,7 +111,7 @@ def test_experts_lie_over_all_cards_that_read_a_prompt() -> None:
         # 0.16.0 config/parallel.py:352.
         (DEEPSEEK, "0.16.0", {"decode_context_parallel_size": 4}, "tp_size=2 must be divisible by dcp_size=4"),
         # 0.11.2 config/model.py:1178: four key-value heads on two ranks are not repeated.
-        (QWEN, "0.16.0", {"decode_context_parallel_size": 2}, "2 ranks repeat the 4 key-value heads 0 times"),
+        (QWEN, "0.16.0", {"decode_context_parallel_size": 2}, "2 / 4: none here"),
     ],
 )
 def test_shards_of_a_context_that_a_release_refuses(name: str, release: str, sizes: dict[str, int], says: str) -> None:
@@ -207,3 +207,33 @@ def test_options_of_the_right_type_are_taken(release: str, options: dict[str, An
 
     assert one.deployment is not None
     assert shown in one.deployment.command
+
+
+def test_cards_without_kernels_are_told_before_what_a_dtype_could_mend() -> None:
+    """A P100 cannot run vLLM at all: that half precision would do is no advice."""
+    found = planner.plan_model("meta-llama/Llama-3.1-8B-Instruct", "P100", vllm="0.8.5", tp=1)
+
+    assert found.fits is False
+    assert "have no kernels for cards below 7.0" in found.limits[0]
+    assert not any("cannot run bfloat16" in said for said in found.limits)
+
+
+def test_what_is_not_known_is_the_reason_of_an_uncertain_plan() -> None:
+    """A range of what is left, which leaves the unknown part out, is none."""
+    words = {"model": "/nope", "method": "draft_model", "num_speculative_tokens": 5}
+    found = planner.plan_model(
+        "meta-llama/Llama-3.1-8B-Instruct", "A100-80GB", vllm="0.33.0", options={"speculative_config": words}
+    )
+
+    assert found.fits is None
+    assert plan_views.headline(found).startswith("not certain: not known: the memory that the draft model /nope takes")
+
+
+def test_many_refused_layouts_are_counted_not_listed() -> None:
+    """Of layouts that no release starts, the first are named."""
+    found = planner.find_plan("meta-llama/Meta-Llama-3.1-405B", "T4", "gpus", vllm="0.11.0")
+
+    assert found.found is not None
+    assert found.found.reasons[0] == "more than 64 cards"
+    assert len(found.found.reasons) <= 5
+    assert found.found.reasons[-1].endswith("further layouts are refused in the same way")

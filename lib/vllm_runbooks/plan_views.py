@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 Viewed = Plan | Layouts | Compared | Found
 """What the planner says, and these views show."""
 _WIDTH = 80
+_ROOM = {True: "enough for a request", False: "too little"}
+"""What a card alone has; whether the start fits is said of the plan."""
 _VERDICTS = {True: "fits", False: "does not fit", None: "not certain"}
 _TONES = {True: "#1a7f37", False: "#cf222e", None: "#9a6700"}
 _ANSWERS = {True: "yes", False: "no", None: "?"}
@@ -81,10 +83,15 @@ def _why_uncertain(plan: Plan) -> str:
     if missing := _unknown_terms(plan):
         return "; ".join(f"{pictures.TERM_NAMES.get(t.name, t.name)} unknown: {t.source}" for t in missing)
     cache = plan.kv_cache
-    if cache.low is not None and cache.high is not None and cache.needed_gib is not None:
+    if cache.low is not None and cache.high is not None and cache.needed_gib is not None and _is_close(plan):
         band = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB are left for the KV cache of each card"
         return f"{band}, one request of {_context(plan)} needs {_gib(cache.needed_gib)}"
     return next(iter(plan.limits), "it depends on what is not known")
+
+
+def _is_close(plan: Plan) -> bool:
+    """Whether what is left for the cache lies around what a request needs, and nothing else is in doubt."""
+    return not any(said.startswith("not known:") for said in plan.limits)
 
 
 def _unknown_terms(plan: Plan) -> list[PlannedTerm]:
@@ -239,7 +246,7 @@ def _card_name(group: Sequence[PlannedRank]) -> str:
     rank, name = group[0], pictures.cards_name(group)
     total = "its memory is unknown" if rank.total_gib is None else f"{rank.total_gib:.2f} GiB"
     left = "" if rank.available_gib is None else f", {rank.available_gib:.2f} for the KV cache"
-    return f"{name[:1].upper()}{name[1:]}: {total}{left}{'' if rank.fits is None else f', {_VERDICTS[rank.fits]}'}"
+    return f"{name[:1].upper()}{name[1:]}: {total}{left}{'' if rank.fits is None else f', {_ROOM[rank.fits]}'}"
 
 
 def _cell(amount: float | None) -> str:

@@ -29,7 +29,7 @@ from vllm_runbooks.plan_records import (
 )
 from vllm_runbooks.planning import inverse
 from vllm_runbooks.planning import layouts as _layouts
-from vllm_runbooks.planning.budget import Budget, Calibrate, Device, RankBudget, Subject, budget
+from vllm_runbooks.planning.budget import Budget, Calibrate, Device, RankBudget, Subject, budget, too_old
 from vllm_runbooks.planning.settings import Settings, settle
 from vllm_runbooks.planning.shape import Experts
 from vllm_runbooks.planning.terms import GIB, Term
@@ -232,7 +232,7 @@ def _plan(
 ) -> Plan:
     count = request.replicas if replicas is None else replicas
     ranks = () if made is None else made.ranks
-    refused = (*_not_implemented(request), *_too_old(asked, devices))
+    refused = (*_not_implemented(request), *_without_dtype(asked, devices))
     cards = request.cards[: len(devices) * count]
     return Plan(
         model=request.model.name,
@@ -261,10 +261,10 @@ _BFLOAT16_FROM = (8, 0)
 """Compute capability; every rank ends its start below it (v1/worker/gpu_worker.py, `_check_if_gpu_supports_dtype`)."""
 
 
-def _too_old(asked: Settings, devices: Sequence[Device]) -> tuple[str, ...]:
+def _without_dtype(asked: Settings, devices: Sequence[Device]) -> tuple[str, ...]:
     """Cards that cannot run the type of numbers that the first card leads to."""
-    if asked.dtype != "bfloat16":
-        return ()
+    if asked.dtype != "bfloat16" or too_old(asked, devices):
+        return ()  # a card that the release has no kernels for is refused for that
     names = {each.name for each in devices if each.capability is not None and each.capability < _BFLOAT16_FROM}
     return tuple(f"{name} cannot run bfloat16, which this start comes to; give --dtype half" for name in sorted(names))
 
@@ -548,7 +548,10 @@ def checked(found: Plan, knowledge: lint.Knowledge, request: Request) -> Plan:
     if found.deployment is None:
         return found
     refusals, others = faults(found.deployment.command, knowledge, request)
-    limits = (*refusals, *found.limits, *(f"the command: {one}" for one in others))
+    # Cards without kernels stop the start however the command is mended.
+    unfit = too_old(settings(request), [Device.of(card) for card in request.cards])
+    rest = (said for said in found.limits if said not in unfit)
+    limits = (*unfit, *refusals, *rest, *(f"the command: {one}" for one in others))
     if refusals:
         return replace(found, fits=False, deployment=None, limits=limits)
     return replace(found, limits=limits)

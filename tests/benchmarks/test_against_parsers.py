@@ -9,9 +9,9 @@ from operator import mul
 from pathlib import Path
 
 import pytest
-from figures import Figures
 
 from command_generator import RECORDED, Command, Judged, all_names, ask, commands, recorded
+from figures import Figures
 from vllm_runbooks import options
 from vllm_runbooks.arguments import parse
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from figures import Figures
 
 pytestmark = pytest.mark.benchmark

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from figures import Figures
 
+from figures import Figures
 from kv_specifications import Answer, Specification, ask, drawn, ours, recorded, same
 
 _PYTHON = os.environ.get("VLLM_RUNBOOKS_TEST_PYTHON")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 
 import pytest
-from figures import Figures
 
 import measured
+from figures import Figures
 
 pytestmark = pytest.mark.benchmark
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from figures import Figures
 
+from figures import Figures
 from vllm_runbooks import catalog, scan, session, startup_log
 from vllm_runbooks.records import Document, Evidence
 

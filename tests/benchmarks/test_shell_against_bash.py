@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from figures import Figures
 
 import shell_scripts
+from figures import Figures
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.shell import syntax
 

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from figures import Figures
 
 if TYPE_CHECKING:

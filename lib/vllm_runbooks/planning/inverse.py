@@ -339,14 +339,24 @@ def fewest_cards(
         return Answer(None, None, None, made.limits, made)
     low, expected, high = (found[side][0] if side in found else None for side in range(3))
     if expected is None:
-        return Answer(low, expected, high, (f"more than {most} cards", *reasons))
+        return Answer(low, expected, high, (f"more than {most} cards", *_few(reasons)))
     chosen, sure = found[_EXPECTED][1], found[_LOW][1] if _LOW in found else None
     said = [_placed_name((sure or chosen).settings.ranks)]
     if low is None:
         said.append(_careful(None, "cards"))
     elif low != expected:
         said.append(f"expected to suffice, not sure: {expected} cards, {_placed_name(chosen.settings.ranks)}")
-    return Answer(low, expected, high, (*said, *reasons), chosen, sure)
+    return Answer(low, expected, high, (*said, *_few(reasons)), chosen, sure)
+
+
+_MOST_REASONS = 3
+
+
+def _few(reasons: Iterable[str]) -> tuple[str, ...]:
+    """The first of many reasons, and how many more there are."""
+    told = tuple(reasons)
+    more = len(told) - _MOST_REASONS
+    return told if more <= 0 else (*told[:_MOST_REASONS], f"{more} further layouts are refused in the same way")
 
 
 def _split_name(ranks: Ranks) -> str:
@@ -357,7 +367,9 @@ def _placed_name(ranks: Ranks) -> str:
     if ranks.cards == 1:
         return "one card suffices"
     hosts = ranks.cards // HOST_CARDS
-    return _split_name(ranks) + (f", on {hosts} hosts of {HOST_CARDS} cards" if hosts > 1 else "")
+    return _split_name(ranks) + (
+        f", on {hosts} hosts of {HOST_CARDS} cards (beyond one host, whole ones are tried)" if hosts > 1 else ""
+    )
 
 
 @dataclass(frozen=True)

@@ -1000,9 +1000,11 @@ class _Start:
         elif decode > 1 and not self.has_latent and self.attention:
             heads = max(mixer.kv_heads for mixer in self.attention)
             if decode > ranks.tensor // heads:
+                most = ranks.tensor // heads
+                able = f"at most {most} here" if most > 1 else "none here"
                 self.limits.append(
-                    f"--decode-context-parallel-size {decode} is refused: {ranks.tensor} ranks repeat the "
-                    f"{heads} key-value heads {ranks.tensor // heads} times (0.11.2 config/model.py:1178)"
+                    f"--decode-context-parallel-size {decode} is refused: it is bounded by tensor parallel size / "
+                    f"key-value heads, {ranks.tensor} / {heads}: {able} (0.11.2 config/model.py:1178, 0.33.0 :1577)"
                 )
 
     def items(self) -> Mapping[str, int] | None:
