@@ -13,7 +13,7 @@ from measured import catalog, device, model
 from vllm_runbooks import planner
 from vllm_runbooks.checkpoints import tensor_names
 from vllm_runbooks.planning.budget import Budget, Subject, budget, drafted
-from vllm_runbooks.planning.drafts import Drafting, draft, in_catalog, layers, load_draft, unknown
+from vllm_runbooks.planning.drafts import Drafting, draft, draft_in_catalog, layers, load_draft, unknown
 from vllm_runbooks.planning.settings import Settings, settle
 from vllm_runbooks.planning.shape import Attention, shape
 from vllm_runbooks.planning.weights import Ranks
@@ -186,7 +186,7 @@ _EAGLE = "yuhuili/EAGLE-LLaMA3-Instruct-8B"
 
 def _asked(name: str, release: str, told: Mapping[str, Any], **options: Any) -> tuple[Subject, Settings]:
     given = {"speculative_config": {"num_speculative_tokens": 3, **told}, **options}
-    of = drafted(model(name), given, lambda asked: in_catalog(asked, catalog()))
+    of = drafted(model(name), given, lambda asked: draft_in_catalog(asked, catalog()))
     gpu = catalog().gpu("H100-80GB")
     return of, settle(
         of.shape,

@@ -176,6 +176,27 @@ def test_the_dummy_item_is_of_the_size_that_is_given(row: str) -> None:
     assert found.peak.expected < plain.peak.expected / 4
 
 
+def test_an_item_of_a_given_size_is_told_with_its_own_tokens() -> None:
+    """512 x 512 is 504 x 504 in patches of 14, four of them a token: 18 x 18, whatever the budget counts."""
+    settings = start("0.33.0", 16384, 16384, items={"image": 1, "video": 0})
+    found = profiled("qwen2.5-vl-7b", replace(settings, item_sizes={"image": {"width": 512, "height": 512}}))
+    assert (found.items, found.tokens, found.budget) == (1, 324, 16384)
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "plain", "fewer"),
+    [("qwen2.5-vl-7b", 131_072, 14, 8), ("qwen2.5-vl-7b", 8192, 1, 1), ("qwen3-vl-8b", 131_072, 2, 2)],
+)
+def test_fewer_frames_shorten_only_a_video_that_has_more(name: str, length: int, plain: int, fewer: int) -> None:
+    """The fewer of both are taken (0.33.0 multimodal/processing/dummy_inputs.py:136).
+
+    Of 8,192 tokens Qwen2.5-VL has one frame (models/qwen2_vl.py:1173), Qwen3-VL has two of any (qwen3_vl.py:1159).
+    """
+    settings = start("0.33.0", length, 8192, items={"image": 0, "video": 1})
+    assert profiled(name, settings).frames == plain
+    assert profiled(name, replace(settings, item_sizes={"video": {"num_frames": 8}})).frames == fewer
+
+
 def test_sizes_larger_than_the_models_change_nothing() -> None:
     """The release warns and keeps its own (0.16.0 multimodal/processing/dummy_inputs.py:140)."""
     settings = start("0.16.0", 16384, 16384, items={"image": 1, "video": 0})

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from vllm_runbooks import catalog, checking, documents, options
+from vllm_runbooks import catalog, checking, documents, options, planner
 from vllm_runbooks.deployment import confirmation, fleet
 from vllm_runbooks.deployment.fleet import Host, Part, Split
 from vllm_runbooks.errors import InputError
@@ -62,7 +62,9 @@ def test_every_file_passes_the_linter(version: str, layout: str) -> None:
     """As a script, compose file and units, for each host: no error, no warning, and as many servers as were asked."""
     parts = laid_out(version, layout)
     for own in on_hosts(parts):
-        files = {"serve.sh": fleet.shell(own), "compose.yaml": fleet.compose(own)}
+        files = {"serve.sh": fleet.shell(own)}
+        if not any(part.joined for part in own):
+            files["compose.yaml"] = fleet.compose(own)
         for name, text in files.items():
             assert issues(text, name, version) == [], name
             assert len(documents.read(text, name).starts) == len(own)
@@ -136,7 +138,30 @@ def test_where_ray_has_to_join_hosts_that_is_said_and_no_card_is_chosen() -> Non
     assert part.deployment.gpus is None
     assert "CUDA_VISIBLE_DEVICES" not in dict(part.deployment.environment)
     assert "one Ray cluster" in part.unwritten[0]
+    assert "the same releases of vLLM, Ray and Python" in part.unwritten[1]
     assert all(f"# {one}\n" in fleet.shell([part]) for one in part.unwritten)
+
+
+def test_ray_folds_no_line_of_its_workers() -> None:
+    """Its driver does by default with lines that differ in their numbers (ray/_private/ray_constants.py)."""
+    (joined,) = laid_out("0.8.5", "two hosts, 1 x tp4 pp2")
+    release, flags = options.load("0.19.0"), {"distributed_executor_backend": "ray"}
+    (asked,) = fleet.instances(MODEL, release, EIGHT, split=Split(tp=8), flags=flags)
+
+    assert "RAY_DEDUP_LOGS=0 \\\n" in fleet.shell([joined])
+    assert "Environment=RAY_DEDUP_LOGS=0\n" in fleet.systemd([joined])["vllm-8000.service"]
+    assert 'RAY_DEDUP_LOGS: "0"' in fleet.compose([asked])
+    assert not any("RAY" in fleet.shell(own) for own in on_hosts(laid_out("0.19.0", "two hosts, 1 x tp4 pp2")))
+
+
+def test_no_container_is_written_where_ray_joins_hosts() -> None:
+    """The server in it would not find the Ray of its host and start one of its own; script and unit say so."""
+    own = laid_out("0.8.5", "two hosts, 1 x tp4 pp2")
+
+    with pytest.raises(InputError, match="No compose file is written"):
+        fleet.compose(own)
+    assert "# No compose file is written: " in fleet.shell(own)
+    assert "# No compose file is written: " in fleet.systemd(own)["vllm-8000.service"]
 
 
 def test_servers_that_other_hosts_reach_ask_for_a_key() -> None:
@@ -147,6 +172,65 @@ def test_servers_that_other_hosts_reach_ask_for_a_key() -> None:
     assert 'export VLLM_API_KEY="${VLLM_API_KEY:?}"' in fleet.shell(own)
     assert 'VLLM_API_KEY: "${VLLM_API_KEY:?}"' in fleet.compose(own)
     assert all("EnvironmentFile=" in text for text in fleet.systemd(own).values())
+
+
+@pytest.mark.parametrize("key", ["sk-abcdef1234567890", ["sk-abcdef1234567890"]])
+def test_a_key_has_one_name_wherever_it_is_needed(key: str | list[str]) -> None:
+    """The variable that vLLM reads it from (0.16.0 envs.py), and none where nothing is served."""
+    hosts, replicas, split = LAYOUTS["two hosts, 1 x tp4 pp2"]
+    made = fleet.instances(MODEL, options.load("0.16.0"), hosts, replicas=replicas, split=split, flags={"api_key": key})
+    first, second = ([fleet.shell([part]), fleet.compose([part]), *fleet.systemd([part]).values()] for part in made)
+
+    assert all("VLLM_API_KEY" in text and "ARG_" not in text and "--api-key" not in text for text in first)
+    assert not any("API_KEY" in text or "--api-key" in text for text in second)
+    assert "sk-abcdef" not in "".join([*first, *second])
+
+
+def test_several_keys_stay_arguments() -> None:
+    """They come before the variable, which is then not read (0.16.0 api_server.py); each has a name, all are used."""
+    hosts, keys = FOUR_AND_FOUR, ["sk-abcdef1234567890", "sk-bcdefg1234567890"]
+    part = fleet.instances(MODEL, options.load("0.16.0"), hosts, flags={"api_key": keys})[0]
+    text = fleet.shell([part])
+
+    assert "# To be set before: VLLM_API_KEY, ARG_API_KEY.\n" in text
+    assert '--api-key "${VLLM_API_KEY:?}" "${ARG_API_KEY:?}"' in text
+    assert "export VLLM_API_KEY" not in text
+
+
+def test_a_unit_does_not_start_without_its_key() -> None:
+    """It names the variables of its file, and waits for the network; the shell's test is run as systemd hands it on."""
+    (text, *_) = fleet.systemd(on_hosts(laid_out("0.19.0", "two hosts, 4 x tp2"))[1]).values()
+    guard = re.search(r"^ExecStartPre=/bin/sh -c '(.*)'$", text, re.MULTILINE)
+
+    assert guard is not None
+    assert "# It sets: VLLM_API_KEY; a line NAME=value each, readable by root alone.\nEnvironmentFile=" in text
+    assert "Wants=network-online.target\nAfter=network-online.target\n" in text
+    for environment, status in (({}, 1), ({"VLLM_API_KEY": ""}, 1), ({"VLLM_API_KEY": "a b"}, 0)):
+        done = subprocess.run(["/bin/sh", "-c", guard[1].replace("$$", "$")], env=environment, check=False)
+        assert done.returncode == status
+    alone = fleet.systemd(laid_out("0.19.0", "8 x 1"))["vllm-8000.service"]
+    assert "ExecStartPre" not in alone
+    assert "Wants=network-online.target\n" in alone
+
+
+def test_what_only_computes_is_said_to_be_no_instance() -> None:
+    """In the head of its script and compose file."""
+    first, second = on_hosts(laid_out("0.16.0", "two hosts, 1 x tp4 pp2"))
+
+    assert "# 1 instance of vLLM on gpu-a, port 8000.\n" in fleet.shell(first)
+    for text in (fleet.shell(second), fleet.compose(second)):
+        assert "# vLLM on gpu-b: cards for the server on port 8000 of another host, without a server here.\n" in text
+
+
+def test_doubts_stand_in_every_file() -> None:
+    """As comments of one line each."""
+    own = laid_out("0.19.0", "4 x tp2")
+    for text in (
+        fleet.shell(own, ["not\nsure"]),
+        fleet.compose(own, ["not\nsure"]),
+        *fleet.systemd(own, ["not\nsure"]).values(),
+    ):
+        assert "# not sure\n" in text
 
 
 def test_a_compose_file_asks_each_service_for_its_health() -> None:
@@ -247,11 +331,44 @@ def test_a_script_that_is_ended_early_ends_what_runs(tmp_path: Path) -> None:
     assert [path.read_text() for path in sorted(tmp_path.glob("vllm-*.log"))] == ["up\nended\n"]
 
 
+def test_a_script_ends_with_the_status_of_the_server_that_ended(tmp_path: Path) -> None:
+    """And ends the others; the log of an earlier start is kept."""
+    program = tmp_path / "bin" / "vllm"
+    program.parent.mkdir()
+    program.write_text(
+        "#!/bin/sh\ntrap 'echo ended; exit 0' TERM\necho up\n"
+        "others() { grep -sl up vllm-800[013].log | wc -l; }\n"
+        'if [ "$6" = 8002 ]; then until [ "$(others)" = 3 ]; do sleep 0.05; done; exit 3; fi\n'
+        "while :; do sleep 0.05; done\n"
+    )
+    program.chmod(0o755)
+    (tmp_path / "serve.sh").write_text(fleet.shell(laid_out("0.19.0", "4 x tp2")))
+    (tmp_path / "vllm-8001.log").write_text("the last start failed\n")
+    environment = {"PATH": f"{program.parent}:/usr/bin:/bin"}
+    done = subprocess.run(["bash", "serve.sh"], cwd=tmp_path, env=environment, timeout=30, check=False)
+    logs = {path.name: path.read_text() for path in tmp_path.glob("vllm-*.log")}
+    (kept,) = tmp_path.glob("vllm-*.log.*")
+
+    assert done.returncode == 3
+    assert logs.pop("vllm-8002.log") == "up\n"
+    assert set(logs.values()) == {"up\nended\n"}
+    assert (kept.name.startswith("vllm-8001.log."), kept.read_text()) == (True, "the last start failed\n")
+
+
+def test_hosts_that_share_a_folder_have_logs_of_their_own() -> None:
+    """Both parts of an instance have its port in their name."""
+    first, second = (fleet.shell(own) for own in on_hosts(laid_out("0.16.0", "two hosts, 1 x tp4 pp2")))
+
+    assert ">vllm-8000-gpu-a.log 2>&1" in first
+    assert ">vllm-8000-gpu-b.log 2>&1" in second
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 def test_systemd_takes_the_units(tmp_path: Path) -> None:
     """Without a word."""
-    for name, text in fleet.systemd(laid_out("0.19.0", "4 x tp2")).items():
+    alone, reached = (fleet.systemd(on_hosts(laid_out("0.19.0", of))[-1]) for of in ("4 x tp2", "two hosts, 4 x tp2"))
+    for name, text in (*alone.items(), *reached.items()):
         path = tmp_path / name
         path.write_text(text)
         said = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, check=False)
@@ -309,15 +426,71 @@ def test_every_rank_tells_its_place(version: str, expected: str) -> None:
     assert {line.times for line in places} == {1}
 
 
-def test_newer_releases_tell_the_place_of_the_first_rank_of_each_host() -> None:
-    """From 0.19.0 on `info_once` is for these alone (vllm/logger.py)."""
-    places = [
-        line.text.partition(" in ")[0]
-        for line in confirmed("0.19.0", Split(tp=4, pp=2), hosts=2).lines
-        if "place" in line.what
+def seen_on(version: str, *, expected: confirmation.Expected | None = None) -> list[confirmation.Confirmation]:
+    """How each part of an instance over two hosts is checked."""
+    parts, split, release = laid_out(version, "two hosts, 1 x tp4 pp2"), Split(tp=4, pp=2), options.load(version)
+    return [
+        confirmation.confirmation(part, split, release, hosts=2, place=place, has_experts=False, expected=expected)
+        for place, part in enumerate(parts)
     ]
 
-    assert places == ["rank 0", "rank 4"]
+
+def test_newer_releases_tell_the_place_of_the_first_rank_of_each_host() -> None:
+    """From 0.19.0 on `info_once` is for these alone (vllm/logger.py); each host's log holds its own."""
+    places = [
+        [line.text.partition(" in ")[0] for line in one.lines if "place" in line.what] for one in seen_on("0.19.0")
+    ]
+
+    assert places == [["rank 0"], ["rank 4"]]
+
+
+def test_each_hosts_log_holds_what_its_own_ranks_print() -> None:
+    """The engine's lines are the first one's alone: a headless host runs workers only (0.16.0 cli/serve.py:182)."""
+    weights = (confirmation.Sides(1.0, 1.0, 1.0),) * 4 + (confirmation.Sides(2.0, 2.0, 2.0),) * 4
+    first, second = seen_on("0.16.0", expected=replace(EXPECTED, weights=weights))
+    texts = [[line.text for line in one.lines] for one in (first, second)]
+    loaded = [line.expected for one in (first, second) for line in one.lines if line.text == "Model loading took"]
+
+    assert [text.partition(" in ")[0] for text in texts[0] if " in world size 8 " in text] == [
+        f"rank {n}" for n in range(4)
+    ]
+    assert [text.partition(" in ")[0] for text in texts[1] if " in world size 8 " in text] == [
+        f"rank {n}" for n in range(4, 8)
+    ]
+    assert loaded == ["1.00 GiB", "2.00 GiB"]
+    assert [("GPU KV cache size" in each, "Available KV cache memory" in each) for each in texts] == [
+        (True, True),
+        (False, True),
+    ]
+    assert [one.log for one in (first, second)] == ["vllm-8000-gpu-a.log", "vllm-8000-gpu-b.log"]
+    assert [[look.words[0] for look in one.looks] for one in (first, second)] == [
+        ["nvidia-smi", "curl"],
+        ["nvidia-smi"],
+    ]
+    assert [one.looks[0].what for one in (first, second)] == [
+        f"memory in use on each card of the instance, run on gpu-{name}" for name in "ab"
+    ]
+
+
+def test_of_unequal_hosts_only_the_very_first_rank_is_certain() -> None:
+    """Ray orders them by itself; 0.19.0 prints the place of the first rank of each host alone."""
+    hosts, release, split = (Host(tuple("0123"), "a"), Host(("0",), "b")), options.load("0.19.0"), Split(tp=5)
+    (part,) = fleet.instances(MODEL, release, hosts, split=split)
+    places = [
+        line.text for line in confirmation.confirmation(part, split, release, hosts=2).lines if "place" in line.what
+    ]
+
+    assert [text.partition(" in ")[0] for text in places] == ["rank 0"]
+
+
+def test_a_release_whose_every_rank_prints_counts_those_of_the_host() -> None:
+    """0.11.0 loads weights on each rank with a line of its own; the hosts of Ray print all into one log."""
+    one = seen_on("0.11.0")
+    (loading,) = [line for line in one[0].lines if line.text == "Model loading took"]
+
+    assert (len(one), loading.times) == (1, 8)
+    assert [look.what.rpartition(" ")[2] for look in one[0].looks] == ["gpu-a", "gpu-b", "answers"]
+    assert [line.what for line in one[0].lines if "place" in line.what][-1] == "the place of rank 7"
 
 
 @pytest.mark.parametrize(
@@ -415,3 +588,72 @@ def test_looking_changes_nothing() -> None:
         ]
     )
     assert {look.effect for look in looks} == {"none: it only reads"}
+
+
+# What is written for a plan
+
+
+def planned(model: str, gpus: str, version: str, **more: Any) -> dict[str, str]:
+    asked = planner.request(model, gpus, vllm=version, is_calibrated=False, **more)
+    return dict(planner.deployed(asked, planner.plan(asked)))
+
+
+TWO_AND_TWO = "2xA100-80GB@node1,2xA100-80GB@node2"
+
+
+def test_hosts_that_ray_joins_have_no_compose_file() -> None:
+    """What is written passes the linter, and the text for afterwards says why there is none."""
+    made = planned("Qwen/Qwen2.5-72B", TWO_AND_TWO, "0.8.5", tp=2, pp=2)
+
+    assert sorted(made) == ["ray-node1.sh", "ray-node2.sh", "start.sh", "systemd/vllm-8000.service", "verify.txt"]
+    assert "No compose file is written: vLLM in a container does not find the Ray of its host" in made["verify.txt"]
+    assert "the same releases of vLLM, Ray and Python" in made["verify.txt"]
+    assert "Model loading took (4 times)" in made["verify.txt"]
+
+
+def test_the_text_for_afterwards_tells_host_by_host_what_to_see() -> None:
+    """Each log by its file and host, with its own ranks; cards are looked at where they are."""
+    told = planned("Qwen/Qwen2.5-72B", TWO_AND_TWO, "0.16.0", tp=2, pp=2)["verify.txt"]
+    _, first, second = re.split(r"^vllm-8000 on ", told, flags=re.MULTILINE)
+
+    assert first.startswith("node1: its log (vllm-8000-node1.log) must hold\n")
+    assert second.startswith("node2: its log (vllm-8000-node2.log) must hold\n")
+    assert re.findall(r"the place of rank (\d)", first) == ["0", "1"]
+    assert re.findall(r"the place of rank (\d)", second) == ["2", "3"]
+    assert ("run on node1: nvidia-smi" in first, "run on node2: nvidia-smi" in second) == (True, True)
+    assert ("curl" in first, "curl" in second) == (True, False)
+
+
+def test_a_plan_that_is_not_certain_says_so_wherever_it_is_written() -> None:
+    """With what is missing: how 0.6.6 keeps DeepSeek's latent; a plan that fits says nothing."""
+    said = "It is not certain that this plan fits: the cache's form is not known: "
+    unsure = planned("deepseek-ai/DeepSeek-R1", "8xH200-141GB", "0.6.6", tp=8)
+    sure = planned("Qwen/Qwen3-8B", "A100-80GB", "0.19.0", tp=1)
+
+    assert sorted(unsure) == ["compose.yaml", "start.sh", "systemd/vllm-8000.service", "verify.txt"]
+    assert [name for name, text in unsure.items() if said not in text] == []
+    assert not any("not certain" in text for text in sure.values())
+
+
+def test_a_plan_that_does_not_fit_says_so_wherever_it_is_written() -> None:
+    """A start may be asked for all the same."""
+    made = planned("Qwen/Qwen3-8B", "T4", "0.19.0", tp=1, options={"dtype": "half"})
+
+    assert [name for name, text in made.items() if "This plan does not fit: the weights do not fit" not in text] == []
+
+
+def test_a_term_that_is_not_known_is_named_once() -> None:
+    """Not beside the cache that follows from it, and not again where a limit says it in the same words."""
+    asked = planner.request("Qwen/Qwen3-8B", "A100-80GB", vllm="0.19.0", is_calibrated=False, tp=1)
+    plan = planner.plan(asked)
+    unknown = [
+        replace(term, low_gib=None, expected_gib=None, high_gib=None, source="no start tells it")
+        if term.name in {"activation", "kv_cache"}
+        else term
+        for term in plan.per_gpu[0].terms
+    ]
+    rank = replace(plan.per_gpu[0], terms=tuple(unknown))
+    one = replace(plan, fits=None, per_gpu=(rank,), limits=("activation: no start tells it",))
+
+    told = planner.deployed(asked, one)["verify.txt"]
+    assert told.startswith("It is not certain that this plan fits: activation: no start tells it\n")

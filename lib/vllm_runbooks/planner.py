@@ -20,8 +20,8 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.plan_records import Find, Layouts, Plan
 from vllm_runbooks.planning import actual, settings
-from vllm_runbooks.planning.budget import Subject, drafted, subject
-from vllm_runbooks.planning.drafts import Draft, draft, in_catalog
+from vllm_runbooks.planning.budget import Subject, drafted, subject, subject_in_catalog
+from vllm_runbooks.planning.drafts import Draft, draft, draft_in_catalog
 from vllm_runbooks.records import Compared
 
 if TYPE_CHECKING:
@@ -43,11 +43,10 @@ def model(name: str) -> Subject:
     if folder.is_dir() or folder.name == "config.json":
         return _local(folder if folder.is_dir() else folder.parent)
     specs = session.specs()
-    found = specs.model(name)
-    if found is None or found.id is None:
+    found = subject_in_catalog(name, specs)
+    if found is None:
         raise InputError(f"{name}: is no model of the catalog{_near(name, specs)}; give a folder with its config.json")
-    file = specs.file(found.id)
-    return subject(file.id, file.config, is_partial=file.is_partial, source=file.source)
+    return found
 
 
 def _draft(name: str) -> Draft | None:
@@ -60,7 +59,7 @@ def _draft(name: str) -> Draft | None:
     if folder.is_dir():
         told = _local(folder)
         return draft(name, told.config, source=told.source, tensors=tensor_names(folder))
-    return in_catalog(name, session.specs())
+    return draft_in_catalog(name, session.specs())
 
 
 def _near(name: str, specs: Specs) -> str:

@@ -438,7 +438,7 @@ def _servers(request: Request, one: Plan, first_port: int) -> tuple[fleet.Split,
 def confirmations(
     request: Request, one: Plan, *, first_port: int = fleet.FIRST_PORT
 ) -> dict[str, confirmation.Confirmation]:
-    """How to see after the start that each instance runs as it was split, by the instance's name.
+    """How to see after the start that each instance runs as it was split, by its name and host.
 
     Raises:
         InputError: The release has no option for the layout.
@@ -448,11 +448,16 @@ def confirmations(
     expected = _expected(request, one)
     found = {}
     for part in made:
-        if part.serves:
-            over = len(part.joined) or sum(other.instance == part.instance for other in made)
-            found[part.name] = confirmation.confirmation(
-                part, split, request.data, hosts=over, has_experts=has_experts, expected=expected
-            )
+        whole = [other for other in made if other.instance == part.instance]
+        found[f"{part.name} on {part.node}" if part.node else part.name] = confirmation.confirmation(
+            part,
+            split,
+            request.data,
+            hosts=len(part.joined) or len(whole),
+            place=whole.index(part),
+            has_experts=has_experts,
+            expected=expected,
+        )
     return found
 
 
@@ -486,11 +491,12 @@ def _sides(*sides: float | None) -> confirmation.Sides | None:
     return confirmation.Sides(low, expected, high)
 
 
-def _told(found: Mapping[str, confirmation.Confirmation]) -> str:
+def _told(found: Mapping[str, confirmation.Confirmation], notes: Sequence[str]) -> str:
     """Confirmations as a text."""
-    lines = []
+    log = "Counts are of one start; a log is the start script's file, the unit's journal or the container's output."
+    lines = [*notes, log]
     for name, one in found.items():
-        lines.append(f"{name}: its log must hold")
+        lines += ["", f"{name}: its log ({one.log}) must hold"]
         lines += [
             f"  {line.what}: {line.text}"
             + (f" ({line.times} time{'s' * (line.times > 1)})" if line.times else "")
@@ -511,21 +517,38 @@ def deployed(
         InputError: The release has no option for it, or no image.
     """
     _, made = _servers(request, one, first_port)
+    doubts = _doubts(one)
     found: dict[str, str] = {}
     nodes = list(dict.fromkeys(part.node for part in made))
     for node in nodes:
         mine = [part for part in made if part.node == node]
         behind = f"-{node}" if len(nodes) > 1 else ""
-        found[f"start{behind}.sh"] = fleet.shell(mine)
-        found[f"compose{behind}.yaml"] = fleet.compose(mine)
-        found.update({f"systemd{behind}/{name}": text for name, text in fleet.systemd(mine).items()})
+        found[f"start{behind}.sh"] = fleet.shell(mine, doubts)
+        # A container does not find the Ray of its host.
+        contained = [part for part in mine if not part.joined]
+        if contained:
+            found[f"compose{behind}.yaml"] = fleet.compose(contained, doubts)
+        found.update({f"systemd{behind}/{name}": text for name, text in fleet.systemd(mine, doubts).items()})
     found.update(fleet.ray(made))
     serving = [part for part in made if part.serves]
     if len(serving) > 1:
         servers = [proxy.Server(part.node or "127.0.0.1", part.port) for part in serving]
         found["nginx.conf"] = proxy.nginx(servers, retries_posts=retries_posts)
-    found["verify.txt"] = _told(confirmations(request, one, first_port=first_port))
+    said = dict.fromkeys(said for part in made for said in part.unwritten)
+    found["verify.txt"] = _told(confirmations(request, one, first_port=first_port), [*doubts, *said])
     return found
+
+
+def _doubts(one: Plan) -> tuple[str, ...]:
+    """What a plan that does not surely fit says of itself, a sentence each; none where it fits."""
+    if one.fits:
+        return ()
+    missing = {term.name: term.source for card in one.per_gpu for term in card.terms if term.expected_gib is None}
+    if len(missing) > 1:
+        missing.pop("kv_cache", None)  # follows from the others
+    reasons = dict.fromkeys((*(f"{name}: {source}" for name, source in missing.items()), *one.limits))
+    verdict = "It is not certain that this plan fits" if one.fits is None else "This plan does not fit"
+    return tuple(" ".join(said.split()) for said in (f"{verdict}: {'; '.join(reasons)}" if reasons else verdict,))
 
 
 _SAID = frozenset({"meaning.architecture-unknown"})

@@ -265,17 +265,15 @@ def question(asked: PlanAsked) -> Request:
         InputError: the model, a card or the release is not known.
     """
     from vllm_runbooks import plans
-    from vllm_runbooks.planning.budget import drafted, subject
-    from vllm_runbooks.planning.drafts import in_catalog
+    from vllm_runbooks.planning.budget import drafted, subject_in_catalog
+    from vllm_runbooks.planning.drafts import draft_in_catalog
 
-    found = specs().model(asked.model)
-    if found is None or found.id is None:
+    told = subject_in_catalog(asked.model, specs())
+    if told is None:
         raise InputError(f"{asked.model}: is no model of the catalog; a recorded question names one that is")
-    file = specs().file(found.id)
     sizes = {"tensor_parallel_size": asked.tp, "pipeline_parallel_size": asked.pp, "data_parallel_size": asked.dp}
-    told = subject(file.id, file.config, is_partial=file.is_partial, source=file.source)
     return plans.Request(
-        drafted(told, asked.options, lambda name: in_catalog(name, specs())),
+        drafted(told, asked.options, lambda name: draft_in_catalog(name, specs())),
         specs().gpus(asked.gpus),
         plans.release_of(asked.vllm),
         {**asked.options, **{name: size for name, size in sizes.items() if size is not None}},

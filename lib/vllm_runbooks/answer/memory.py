@@ -68,16 +68,13 @@ class Memory:
     @cached_property
     def model(self) -> Subject | str:
         """The model; else what is missing."""
-        from vllm_runbooks.planning.budget import subject  # noqa: PLC0415 - of no use where nothing is planned
+        from vllm_runbooks.planning.budget import subject_in_catalog  # noqa: PLC0415 - of no use where nothing is planned
 
         name = self.facts.model or self.arguments.get("model") or self.arguments.get("model_tag")
         if not isinstance(name, str) or not name:
             return "the model: the log does not name it; give the command with --command"
-        known = self._specs().model(name)
-        if known is None or known.id is None:
-            return f"the configuration of {redact_name(name)}: it is no model of the catalog"
-        file = self._specs().file(known.id)
-        return subject(file.id, file.config, is_partial=file.is_partial, source=file.source)
+        found = subject_in_catalog(name, self._specs())
+        return found or f"the configuration of {redact_name(name)}: it is no model of the catalog"
 
     @cached_property
     def options(self) -> tuple[Mapping[str, Any], tuple[str, ...]]:
@@ -128,11 +125,11 @@ class Memory:
             return self.model
         from vllm_runbooks.planning import actual  # noqa: PLC0415
         from vllm_runbooks.planning.budget import drafted  # noqa: PLC0415
-        from vllm_runbooks.planning.drafts import in_catalog  # noqa: PLC0415
+        from vllm_runbooks.planning.drafts import draft_in_catalog  # noqa: PLC0415
 
         try:
             model = actual.overridden(self.model, self.options[0])
-            model = drafted(model, self.options[0], lambda name: in_catalog(name, self._specs()))
+            model = drafted(model, self.options[0], lambda name: draft_in_catalog(name, self._specs()))
             return model, self.place.budget(model, self.options[0])
         except _UNREADABLE:
             return "the start's options: one of them has a form that no plan takes"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vllm_runbooks.deployment.fleet import Part, Split
+from vllm_runbooks.deployment.fleet import Host, Part, Split
 from vllm_runbooks.options import ReleaseData, version_key
 
 
@@ -23,7 +23,7 @@ class PrintedLine:
     text: str
     """Part of the line, to the letter."""
     times: int | None
-    """How often it is there, in the logs of all hosts of the instance together; None: once at least."""
+    """How often one start prints it there; None: once at least."""
     source: str
     """Where the release prints it: file and line of the row's first release."""
     expected: str = ""
@@ -69,13 +69,14 @@ class Look:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """How one instance is checked."""
+    """How one instance is checked, or what one host of it computes."""
 
     lines: tuple[PrintedLine, ...]
     looks: tuple[Look, ...]
-    """On the instance's first host."""
     unknown: tuple[str, ...] = ()
     """What cannot be told from the log of this release, and why."""
+    log: str = ""
+    """The file that the part's script writes."""
 
 
 class _Row(NamedTuple):
@@ -161,16 +162,21 @@ def confirmation(
     release: ReleaseData,
     *,
     hosts: int = 1,
+    place: int = 0,
     has_experts: bool | None = None,
     expected: Expected | None = None,
 ) -> Confirmation:
     """What shows that an instance runs as it was split.
 
+    Each host's log holds what its own ranks print, and the first one's what server and engine print besides; where Ray
+    joins the hosts, its driver prints all.
+
     Args:
-        part: Of the instance, that which serves.
+        part: What runs on one host.
         split: Its sizes.
         release: Whose lines are meant.
-        hosts: Over how many hosts the instance goes; each has as many cards of it.
+        hosts: Over how many hosts the instance goes; each has as many cards of it, unless Ray joins them.
+        place: Which of them the part is on, from 0.
         has_experts: Whether the model is a mixture of experts: copies of another one run apart in newer releases.
         expected: The plan's figures; without them no line about the cache is told.
     """
@@ -181,12 +187,34 @@ def confirmation(
         is_apart = None if has_experts is None else not has_experts
     if is_apart is None:
         unknown.append("Which ranks are printed depends on whether the model has experts, and that is not known.")
-    lines = [*_sizes(split, release, is_apart), *_ranks(split, release, hosts, is_apart)]
+    log = _Log(hosts, place, is_own=hosts > 1 and not part.joined)
+    is_even = len({len(host.devices) for host in part.joined}) < 2
+    lines = [*_ranks(split, release, log, is_apart, is_even=is_even)]
+    if part.serves:
+        lines = [*_sizes(split, release, is_apart), *lines]
     if split.cards > 1 and _row(_RANK, release) is None:
         unknown.append(f"vLLM {release.asked} does not print which rank a process is.")
-    lines += _weights(split, release, hosts, told, is_whole=split.cards == split.dp and has_experts is False)
-    lines += _cache(split, release, told)
-    return Confirmation(tuple(lines), tuple(_looks(part)), tuple(unknown))
+    lines += _weights(split, release, log, told, is_whole=split.cards == split.dp and has_experts is False)
+    lines += _cache(split, release, told, log, serves=part.serves)
+    return Confirmation(tuple(lines), tuple(_looks(part)), tuple(unknown), part.log)
+
+
+class _Log(NamedTuple):
+    """Whose lines a log holds."""
+
+    hosts: int
+    """Of the instance."""
+    place: int
+    """The host's own."""
+    is_own: bool
+    """Whether it holds the lines of the host's ranks alone."""
+
+    def ranks(self, world: int) -> range:
+        """Those whose lines it holds."""
+        if not self.is_own:
+            return range(world)
+        each = world // self.hosts
+        return range(self.place * each, (self.place + 1) * each)
 
 
 def _is_before(release: ReleaseData, version: str) -> bool:
@@ -212,16 +240,24 @@ def _sizes(split: Split, release: ReleaseData, is_apart: bool | None) -> Iterato
         yield PrintedLine("the copies, in the server's arguments", given.text.format(dp=split.dp), None, given.source)
 
 
-def _ranks(split: Split, release: ReleaseData, hosts: int, is_apart: bool | None) -> Iterator[PrintedLine]:  # noqa: FBT001
+def _ranks(
+    split: Split,
+    release: ReleaseData,
+    log: _Log,
+    is_apart: bool | None,  # noqa: FBT001
+    *,
+    is_even: bool,
+) -> Iterator[PrintedLine]:
     row = _row(_RANK, release)
     if row is None or is_apart is None:
         return
     copies = 1 if is_apart else split.dp
     each = split.cards // split.dp
     world = each * copies
-    # Which copy's first rank counts as the first one of a host differs: only the very first is certain.
-    step = 1 if row.by == "rank" else world if split.dp > 1 else world // hosts
-    for rank in range(0, world, step):
+    # Which copy's first rank, or which rank of unequal hosts, is the first one of a host differs: only the very first
+    # is certain.
+    step = 1 if row.by == "rank" else world if split.dp > 1 or not is_even else world // log.hosts
+    for rank in log.ranks(world)[::step]:
         in_dp, inside = divmod(rank, each)
         in_pp, inside = divmod(inside, split.pcp * split.tp)
         in_pcp, in_tp = divmod(inside, split.tp)
@@ -231,26 +267,31 @@ def _ranks(split: Split, release: ReleaseData, hosts: int, is_apart: bool | None
         yield PrintedLine(f"the place of rank {rank}", text, times, row.source)
 
 
-def _weights(
-    split: Split, release: ReleaseData, hosts: int, told: Expected, *, is_whole: bool
-) -> Iterator[PrintedLine]:
+def _weights(split: Split, release: ReleaseData, log: _Log, told: Expected, *, is_whole: bool) -> Iterator[PrintedLine]:
     row = _row(_WEIGHTS, release)
     if row is None:
         return
-    times = split.cards if row.by == "rank" else None
-    whose = "of each rank" if row.by == "rank" else "of the first rank of each host" if hosts > 1 else "of one rank"
+    ranks = log.ranks(split.cards)
+    times = len(ranks) if row.by == "rank" else None
+    if log.is_own:
+        whose = "of each rank of this host" if row.by == "rank" else "of this host's first rank"
+    else:
+        whose = "of each rank" if row.by == "rank" else "of one rank"
+        whose = "of the first rank of each host" if row.by != "rank" and log.hosts > 1 else whose
     what = f"GiB of the weights {whose}: a part of the model, not the whole"
     if split.cards == 1 or is_whole:
         what = f"GiB of the weights{f' {whose}' if split.cards > 1 else ''}: the whole model"
     elif split.tp == split.pp == 1:
         what = f"GiB of the weights {whose}"
-    yield PrintedLine(what, row.text, times, row.source, _by_rank(told.weights))
+    yield PrintedLine(what, row.text, times, row.source, _by_rank(told.weights, ranks))
 
 
-def _by_rank(weights: Sequence[Sides | None]) -> str:
-    """GiB of each rank, those of alike ranks once."""
+def _by_rank(weights: Sequence[Sides | None], ranks_here: range) -> str:
+    """GiB of each rank here, those of alike ranks once."""
     alike: dict[str, list[int]] = {}
     for rank, sides in enumerate(weights):
+        if rank not in ranks_here:
+            continue
         alike.setdefault("not known" if sides is None else _in_words(sides, "GiB", 2), []).append(rank)
     if len(alike) < 2:
         return next(iter(alike), "")
@@ -274,13 +315,16 @@ def _in_words(sides: Sides, unit: str, places: int) -> str:
     return f"{middle}{' ' * bool(unit.strip('x'))}{unit}{band}"
 
 
-def _cache(split: Split, release: ReleaseData, told: Expected) -> Iterator[PrintedLine]:
+def _cache(split: Split, release: ReleaseData, told: Expected, log: _Log, *, serves: bool) -> Iterator[PrintedLine]:
     """What the start says of its KV cache, where the plan has figures for it."""
     newer = not told.is_older_engine
     available = _row(_AVAILABLE, release) if newer else None
     if available is not None and told.cache is not None:
         what = "GiB for the KV cache" + (", on the card that has the least" if split.cards > 1 else "")
+        what += ", which may be another host's" if log.is_own else ""
         yield PrintedLine(what, available.text, None, available.source, _in_words(told.cache, "GiB", 2))
+    if not serves:
+        return
     tokens = _row(_TOKENS, release) if newer else None
     if tokens is not None and told.tokens is not None:
         what = "tokens of the KV cache"
@@ -294,13 +338,15 @@ def _cache(split: Split, release: ReleaseData, told: Expected) -> Iterator[Print
 
 def _looks(part: Part) -> Iterator[Look]:
     gpus = part.deployment.gpus
-    if isinstance(gpus, tuple):
+    taken = part.joined or ((Host(gpus, part.node),) if isinstance(gpus, tuple) else ())
+    for host in taken:
         query = "--query-gpu=index,uuid,memory.used,memory.total"
         yield Look(
-            "memory in use on each card of the instance",
-            ("nvidia-smi", f"--id={','.join(gpus)}", query, "--format=csv"),
-            f"{'all of them hold about as much,' if len(gpus) > 1 else 'it holds'} near the share that "
+            "memory in use on each card of the instance" + (f", run on {host.node}" if host.node else ""),
+            ("nvidia-smi", f"--id={','.join(host.devices)}", query, "--format=csv"),
+            f"{'all of them hold about as much,' if len(host.devices) > 1 else 'it holds'} near the share that "
             "--gpu-memory-utilization gives",
         )
-    url = f"http://{part.asked_at}:{part.port}/health"
-    yield Look("whether the server answers", ("curl", "-fsS", "-m", "10", url), "it ends with status 0")
+    if part.serves:
+        url = f"http://{part.asked_at}:{part.port}/health"
+        yield Look("whether the server answers", ("curl", "-fsS", "-m", "10", url), "it ends with status 0")

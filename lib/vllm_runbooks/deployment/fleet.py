@@ -15,6 +15,7 @@ from typing import Any
 from vllm_runbooks.deployment import (
     Deployment,
     RefusedError,
+    is_secret,
     references,
     to_compose,
     to_shell,
@@ -47,6 +48,10 @@ _PLACED = frozenset(
     }
 )
 """Arguments that follow from the layout and the place."""
+_KEY = "VLLM_API_KEY"
+"""The one key that a server asks for where --api-key does not give several (0.33.0 middleware/register.py:33)."""
+_ALL_LINES = ("RAY_DEDUP_LOGS", "0")
+"""Ray's driver folds lines that differ in their numbers alone, unless this is set (_private/ray_constants.py)."""
 _HOSTNAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?\Z", re.ASCII)
 
 
@@ -102,14 +107,19 @@ class Part:
     serves: bool
     """Whether requests go here: the other hosts of an instance only compute."""
     unwritten: tuple[str, ...] = ()
-    """What has to be done besides, a sentence each."""
+    """What has to be done or known besides, a sentence each."""
     joined: tuple[Host, ...] = ()
     """Hosts and their cards that are one Ray cluster before the instance is started; none: no Ray is needed."""
 
     @property
     def name(self) -> str:
-        """Of its service, unit and log file."""
+        """Of its service and unit."""
         return self.deployment.name
+
+    @property
+    def log(self) -> str:
+        """The file that its script writes; hosts may share the folder."""
+        return f"{self.name}-{self.node}.log" if self.node else f"{self.name}.log"
 
     @property
     def asked_at(self) -> str:
@@ -136,7 +146,8 @@ def instances(
     """The servers of a layout, host by host in the order in which cards are taken.
 
     An instance stays on one host where it fits on one; the others take cards of several, in order. With one host a
-    server listens to this machine alone, behind a proxy there; with several by the host's name, and needs a key.
+    server listens to this machine alone, behind a proxy there; with several by the host's name, and needs a key. A key
+    among the flags becomes the variable that vLLM reads it from, so that it has one name.
 
     Args:
         model: Name or path.
@@ -154,11 +165,16 @@ def instances(
     """
     _check(hosts, replicas, split, first_port)
     is_local = len(hosts) == 1
-    variables = {**({} if is_local else {"VLLM_API_KEY": None}), **(environment or {})}
+    variables = {**({} if is_local else {_KEY: None}), **(environment or {})}
     wrong = next((name for name in variables if not _VARIABLE.match(name)), None)
     if wrong is not None:
         raise InputError(f"{wrong[:80]!r} is no name of an environment variable")
     common = {dest: value for dest, value in (flags or {}).items() if dest not in _PLACED}
+    keys = {"api_key": common.pop("api_key")} if common.get("api_key") else {}
+    variables = {name: value for name, value in variables.items() if name != _KEY or not keys}
+    if keys and _is_one(keys["api_key"]):
+        keys, variables = {}, {_KEY: None, **variables}
+    uses_ray = "ray" in (common.get("distributed_executor_backend"), common.get("data_parallel_backend"))
     made: list[Part] = []
     for number, taken in enumerate(_taken(hosts, replicas, split)):
         port = first_port + number
@@ -168,17 +184,25 @@ def instances(
                 break
             listens = address or ("127.0.0.1" if is_local else host.node)
             own = {"host": listens, "port": port} if not at else {}
-            placed = {**own, **split.flags, **(spread[at] if spread else {}), **common}
+            placed = {**own, **split.flags, **(spread[at] if spread else {}), **common, **({} if at else keys)}
+            # Nobody asks a host that only computes.
+            handed = {name: value for name, value in variables.items() if name != _KEY or not at}
             is_joined = len(taken) > 1 and not spread
             if is_joined:
                 placed["distributed_executor_backend"] = "ray"
+            if is_joined or uses_ray:
+                handed = {**dict([_ALL_LINES]), **handed}
             # Ray hands out the cards that each host of its cluster was started with.
             devices = None if is_joined else host.devices
-            one = _deployment(model, release, placed, variables, devices=devices, name=f"vllm-{port}")
+            one = _deployment(model, release, placed, handed, devices=devices, name=f"vllm-{port}")
             said = unwritten if is_local or address else (*unwritten, _resolves(str(host.node)))
             cluster = tuple(taken) if is_joined else ()
             made.append(Part(number, host.node, port, one, at == 0, said, cluster))
     return tuple(made)
+
+
+def _is_one(keys: Any) -> bool:
+    return isinstance(keys, str) or len(keys) == 1
 
 
 def check_host(name: str | None) -> None:
@@ -264,7 +288,13 @@ def _spread(
         f"This instance{why} takes cards of {names}: these hosts have to be one Ray cluster before it is started: "
         f"{scripts}, in this order. `ray stop` on each ends it."
     )
-    return [], (joined,)
+    return [], (joined, "They need the same releases of vLLM, Ray and Python.", _NOT_IN_A_CONTAINER)
+
+
+_NOT_IN_A_CONTAINER = (
+    "No compose file is written: vLLM in a container does not find the Ray of its host, and starts one of its own "
+    "without the other hosts' cards."
+)
 
 
 def _resolves(node: str) -> str:
@@ -313,32 +343,63 @@ def _as_read(value: Any, option: Option | None) -> Any:
 # Writing: each file holds the instances of one host
 
 
-def shell(parts: Sequence[Part]) -> str:
-    """A script that starts the instances of one host, waits for all of them and ends them when it is ended."""
+def shell(parts: Sequence[Part], notes: Sequence[str] = ()) -> str:
+    """A script that starts the instances of one host and ends with all of them: when one ends, or when it is ended.
+
+    Args:
+        parts: Of one host.
+        notes: What else has to be known, a sentence each.
+    """
     _check_one_host(parts)
     lines = [
         "#!/usr/bin/env bash",
-        f"# {_title(parts)}. Each writes a log of its own; ending this script ends them all.",
+        f"# {_title(parts)}.",
+        *_comments(notes),
+        "# Each writes a log of its own. When one ends, or this script is ended, all end.",
         "set -u",
         # Set before the first server is started: a signal that arrives between two of them ends those that run.
         "trap 'kill $(jobs -p) 2>/dev/null; wait; exit 143' INT TERM",
+        "# The log of an earlier start is kept, with its time behind its name.",
+        'keep() { [ ! -e "$1" ] || mv "$1" "$1.$(date -r "$1" +%Y%m%d-%H%M%S)"; }',
     ]
-    needed = list(dict.fromkeys(name for part in parts for name in references(part.deployment)))
+    needed = list(dict.fromkeys(name for part in parts for name in references(_bare(part))))
     if needed:
         lines.append(f"# To be set before: {', '.join(needed)}.")
     for part in parts:
-        lines += ["", *(f"# {one}" for one in part.unwritten), *_started(part)]
-    return "\n".join([*lines, "", "wait"]) + "\n"
+        lines += ["", *_comments(part.unwritten), *_started(part)]
+    return "\n".join([*lines, "", *_ENDING]) + "\n"
+
+
+_ENDING = (
+    "# The status is that of the server that ended first; bash has `wait -n` since 4.3.",
+    "wait -n",
+    "status=$?",
+    "kill $(jobs -p) 2>/dev/null",
+    "wait",
+    'exit "$status"',
+)
+
+
+def _comments(said: Sequence[str]) -> list[str]:
+    return [f"# {' '.join(one.split())}" for one in said]
+
+
+def _bare(part: Part) -> Deployment:
+    """With those variables alone that are set where it is started."""
+    pairs = part.deployment.environment
+    handed = tuple((name, None) for name, value in pairs if value is None or is_secret(name, value))
+    return replace(part.deployment, environment=handed)
 
 
 def _started(part: Part) -> list[str]:
     """One instance in the background: what it alone has of the environment stands in front of its command."""
-    handed = [name for name, value in part.deployment.environment if value is None]
-    set_here = tuple(pair for pair in part.deployment.environment if pair[1] is not None)
-    own = [f"{name}={shlex.quote(value)} \\" for name, value in set_here if value is not None]
-    command = to_shell(replace(part.deployment, environment=())).rstrip("\n")
-    exports = [f'export {name}="${{{name}:?}}"' for name in handed]
-    return [*exports, *own, f"{command} >{shlex.quote(f'{part.name}.log')} 2>&1 &"]
+    bare = _bare(part)
+    handed = dict(bare.environment)
+    pairs = part.deployment.environment
+    own = [f"{name}={shlex.quote(value)} \\" for name, value in pairs if value is not None and name not in handed]
+    *exports, command = to_shell(bare).rstrip("\n").split("\n", len(handed))
+    log = shlex.quote(part.log)
+    return [*exports, f"keep {log}", *own, f"{command} >{log} 2>&1 &"]
 
 
 _RAY_SCRIPT = "ray-{}.sh"
@@ -378,18 +439,23 @@ def shown(parts: Sequence[Part]) -> str:
     return "\n".join(f"# On {node}:\n{command}" for node, command in commands)
 
 
-def compose(parts: Sequence[Part]) -> str:
+def compose(parts: Sequence[Part], notes: Sequence[str] = ()) -> str:
     """A compose file with a service for each instance of one host.
 
     They share the host's network: a server listens exactly where it does outside of a container, and a proxy on the
     host reaches it without a published port. The image's Python asks for the health, since it is there for certain.
 
+    Args:
+        parts: Of one host.
+        notes: What else has to be known, a sentence each.
+
     Raises:
-        InputError: No image of this release is published.
+        InputError: No image of this release is published; or Ray joins hosts for an instance.
     """
     _check_one_host(parts)
-    lines = [f"# {_title(parts)}."]
-    lines += [f"# {one}" for part in parts for one in part.unwritten]
+    if any(part.joined for part in parts):
+        raise InputError(_NOT_IN_A_CONTAINER)
+    lines = [f"# {_title(parts)}.", *_comments([*notes, *(one for part in parts for one in part.unwritten)])]
     lines.append("services:")
     for part in parts:
         kept = tuple(pair for pair in part.deployment.environment if pair[0] not in OF_CARDS)
@@ -439,18 +505,37 @@ def _health(part: Part) -> list[str]:
     ]
 
 
-def systemd(parts: Sequence[Part]) -> dict[str, str]:
+def systemd(parts: Sequence[Part], notes: Sequence[str] = ()) -> dict[str, str]:
     """A unit for each instance of one host, by file name.
 
     Not a template unit with a file of variables for each: there the command would be complete in no file, and nothing
     could be said about it before it runs.
+
+    Args:
+        parts: Of one host.
+        notes: What else has to be known, a sentence each.
     """
     _check_one_host(parts)
     return {
-        f"{part.name}.service": "".join(f"# {one}\n" for one in part.unwritten)
-        + to_systemd(part.deployment).replace("Description=vLLM\n", f"Description={_described(part)}\n", 1)
+        f"{part.name}.service": "".join(f"{line}\n" for line in _comments([*notes, *part.unwritten])) + _unit(part)
         for part in parts
     }
+
+
+_SECRETS = "EnvironmentFile=/etc/vllm.env\n"
+
+
+def _unit(part: Part) -> str:
+    """A unit that does not start without its variables: a server without its key would answer everyone."""
+    text = to_systemd(part.deployment).replace("Description=vLLM\n", f"Description={_described(part)}\n", 1)
+    text = text.replace(
+        "After=network-online.target\n", "Wants=network-online.target\nAfter=network-online.target\n", 1
+    )
+    needed = references(part.deployment)
+    # systemd makes $$ a $, so that the shell looks into its environment and no process shows the value.
+    are_set = " && ".join(f'[ -n "$${name}" ]' for name in needed)
+    told = f"# It sets: {', '.join(needed)}; a line NAME=value each, readable by root alone.\n"
+    return text.replace(_SECRETS, f"{told}{_SECRETS}ExecStartPre=/bin/sh -c '{are_set}'\n", 1)
 
 
 def _described(part: Part) -> str:
@@ -465,7 +550,17 @@ def _check_one_host(parts: Sequence[Part]) -> None:
 
 
 def _title(parts: Sequence[Part]) -> str:
+    """What a host's file starts, in words."""
     node = f" on {parts[0].node}" if parts[0].node else ""
-    ports = [str(part.port) for part in parts if part.serves]
-    served = f", port{'s' * (len(ports) > 1)} {', '.join(ports)}" if ports else ""
-    return f"{len(parts)} instance{'s' * (len(parts) > 1)} of vLLM{node}{served}"
+    serving, computing = ([str(part.port) for part in parts if part.serves is serves] for serves in (True, False))
+    said = []
+    if serving:
+        said.append(f"{len(serving)} instance{'s' * (len(serving) > 1)} of vLLM{node}, {_ports(serving)}")
+    if computing:
+        servers = f"the server{'s' * (len(computing) > 1)} on {_ports(computing)} of another host"
+        said.append(f"{'' if serving else f'vLLM{node}: '}cards for {servers}, without a server here")
+    return "; ".join(said)
+
+
+def _ports(ports: Sequence[str]) -> str:
+    return f"port{'s' * (len(ports) > 1)} {', '.join(ports)}"

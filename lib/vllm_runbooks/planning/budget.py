@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from vllm_runbooks.planning import adapters, costs, drafts
 from vllm_runbooks.planning.drafts import Draft, Drafting
 from vllm_runbooks.planning.encoder_profile import EncoderProfile, profile
+from vllm_runbooks.planning.json_options import speculative
 from vllm_runbooks.planning.kv_cache import Demand, KvPool, KvRefusedError, KvUnknownError, pool, rules
 from vllm_runbooks.planning.kv_layers import CacheOptions, kv_layers
 from vllm_runbooks.planning.settings import Settings, mismatch
@@ -18,7 +19,7 @@ from vllm_runbooks.planning.shape import Experts, Shape, shape
 from vllm_runbooks.planning.start_rules import start_rules
 from vllm_runbooks.planning.terms import GIB, NOTHING, Band, Term
 from vllm_runbooks.planning.weights import Inventory, Ranks, inventory, load, stages
-from vllm_runbooks.specs import Card
+from vllm_runbooks.specs import Card, Specs
 
 _KEPT_POOLS = 4096
 
@@ -58,9 +59,18 @@ def subject(
     return Subject(name, config, shape(config, is_partial=is_partial), source, checkpoint_bytes, is_partial, draft)
 
 
+def subject_in_catalog(name: str, specs: Specs) -> Subject | None:
+    """A model of the catalog by any of its names; None: there is none, or no configuration of it."""
+    found = specs.model(name)
+    if found is None or found.id is None:
+        return None
+    file = specs.file(found.id)
+    return subject(file.id, file.config, is_partial=file.is_partial, source=file.source)
+
+
 def drafted(model: Subject, options: Mapping[str, Any], find: Callable[[str], Draft | None]) -> Subject:
     """The model with the one that drafts for it by its start's options; `find` reads that one by its name."""
-    told = options.get("speculative_config")
+    told = speculative(options)[0]
     name = told.get("model") if isinstance(told, Mapping) else options.get("speculative_model")
     found = find(name) if isinstance(name, str) and name else None
     return model if found is None else replace(model, draft=found)

@@ -66,7 +66,7 @@ def draft(
     return Draft(name, plain, shape(plain, is_partial=is_partial), source, tensors)
 
 
-def in_catalog(name: str, catalog: Specs) -> Draft | None:
+def draft_in_catalog(name: str, catalog: Specs) -> Draft | None:
     """A drafting model of the catalog; None: there is no such model."""
     found = catalog.model(name)
     if found is None or found.id is None:
@@ -193,6 +193,38 @@ def refusal(method: str, release: Key) -> bool:
     """Whether the release ends a start that drafts so."""
     since, until = _REFUSED.get(method, ((10**6,), ()))
     return since <= release < until
+
+
+_OWN_LAYERS: Mapping[str, Key] = {
+    "deepseek_v3": (0, 7, 3), "MiMoForCausalLM": (0, 9),
+    **dict.fromkeys(("Glm4MoeForCausalLM", "ernie4_5_moe", "qwen3_next"), (0, 10)),
+    **dict.fromkeys(("deepseek_v32", "longcat_flash", "pangu_ultra_moe"), (0, 11)),
+    "exaone_moe": (0, 14), **dict.fromkeys(("Glm4MoeLiteForCausalLM", "step3p5"), (0, 15)),
+    **dict.fromkeys(("GlmOcrForConditionalGeneration", "glm_moe_dsa"), (0, 16)),
+    **dict.fromkeys(("nemotron_h", "qwen3_5", "qwen3_5_moe"), (0, 17)), "nemotron_h_puzzle": (0, 19),
+    **dict.fromkeys(("NemotronH_Super_Omni_Reasoning_V3", "deepseek_v4", "exaone4_5", "hy_v3"), (0, 20)),
+    **dict.fromkeys(("MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiMoV2OmniForCausalLM"), (0, 21)),
+    **dict.fromkeys(("intern_s2_preview", "qwen3_5_moe_text"), (0, 22)),
+    **dict.fromkeys(("Step3p5ForCausalLM", "Step3p7ForConditionalGeneration", "step3p7"), (0, 23)),
+    **dict.fromkeys(("MiniMaxM3SparseForConditionalGeneration", "minimax_m3_vl"), (0, 24)),
+    **dict.fromkeys(("BailingMoeV2_5ForCausalLM", "bailing_hybrid"), (0, 25)),
+    **dict.fromkeys(("inkling_mm_model", "inkling_model", "longcat_flash_ngram"), (0, 26)), "kimi_k3": (0, 27),
+    **dict.fromkeys(("BailingMoeV3ForCausalLM", "dots3_note", "interns2_mobius", "qwen3_5_text"), (0, 28)),
+    **dict.fromkeys(("NemotronH_Omni_Reasoning_V3", "hy_v4", "qwen4_exp", "qwen4_exp_text"), (0, 29)),
+    **dict.fromkeys(("BailingMoeV3VLForConditionalGeneration", "glm5_next"), (0, 30)),
+    **dict.fromkeys(
+        ("RadioMBartPrefixForCausalLM", "Step5ForCausalLM", "Step5ForConditionalGeneration", "step5", "step5_vl"),
+        (0, 33),
+    ),
+}  # fmt: skip
+"""Kinds and architectures of models whose own layers draft, by the release since when: what `hf_config_override` turns
+into a model of MTP (0.7.3 config.py, 0.33.0 config/speculative.py:686)."""
+
+
+def own_layers(kind: str | None, architecture: str | None) -> Key | None:
+    """Since when a model drafts by layers of its own checkpoint; None: no release read lets it."""
+    found = (_OWN_LAYERS.get(name or "") for name in (kind, architecture))
+    return min((since for since in found if since is not None), default=None)
 
 
 # ---- what cannot be known

@@ -53,7 +53,7 @@ class EncoderProfile:
     items: int
     """Of that modality in the batch."""
     tokens: int
-    """Of an item, as the release counts them for its budget."""
+    """Of an item, as the release counts them for its budget; where the start gives sizes, of the item that is run."""
     budget: int
     """Tokens that the encoder's cache holds: what the start's line prints."""
     patches: int
@@ -813,7 +813,7 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
     return EncoderProfile(
         modality=modality,
         items=count,
-        tokens=item.tokens,
+        tokens=item.outputs if ask.is_sized else item.tokens,
         budget=budget,
         patches=item.patches,
         frames=item.frames,

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from vllm_runbooks import options as releases
-from vllm_runbooks.planning import drafts
+from vllm_runbooks.planning import drafts, json_options
 from vllm_runbooks.planning.drafts import Draft, Drafting
 from vllm_runbooks.planning.shape import Attention, Experts, Latent, Recurrent, Shape
 from vllm_runbooks.planning.start_rules import StartRules, start_rules
@@ -174,6 +174,15 @@ _LARGEST_GRAPH = 65_536
 _NOT_YET = "the release has nothing to choose"
 _WITHOUT_MODEL = ("", "ngram", "[ngram]", "ngram_gpu", "suffix")
 """Methods of speculation that load nothing (0.33.0 config/speculative.py:1276-1340)."""
+_SUFFIX_DEPTH = 24
+"""Tokens that `suffix` speculates at most where no number is given (0.33.0 config/speculative.py:1735)."""
+_MTP_COUNTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "num_mtp_modules")
+"""Fields that count a model's own drafting layers (0.33.0 config/speculative.py:686-1170, :1390)."""
+_VIDEO_FAMILIES = frozenset({
+    "qwen2_vl", "qwen2_5_vl", "qwen2_5_omni", "qwen3_vl", "glm4v", "gemma4", "llava_onevision", "internvl", "internvit",
+})  # fmt: skip
+"""Whose tower reads videos as well: it is loaded unless both are limited to none (0.33.0
+model_executor/models/qwen2_5_vl.py:1434, 0.11.2 :1229)."""
 _NAMED = (("eagle-", "eagle"), ("eagle3", "eagle3"), ("dflash", "dflash"), ("dspark", "dspark"))
 """Parts of a model's name that tell how it drafts, the first decides (0.33.0 config/speculative.py:1445)."""
 _POOLING_TASKS = ("embed", "embedding", "classify", "score", "reward", "pooling")
@@ -234,16 +243,21 @@ PARTITION = "VLLM_PP_LAYER_PARTITION"
 
 
 def partition(told: str) -> tuple[int, ...] | None:
-    """Layers of each stage, read as vLLM reads them; None: it refuses the text (0.33.0 distributed/utils.py:217)."""
+    """Layers of each stage, read as vLLM reads them; None: `damaged` says why (0.33.0 distributed/utils.py:217)."""
     try:
-        return tuple(int(part) for part in told.split(","))
+        parts = tuple(int(part) for part in told.split(","))
     except ValueError:
         return None
+    return parts if min(parts) >= 0 else None
 
 
 def damaged(told: str) -> str:
-    """What a start says of such a text."""
-    return f"{PARTITION}: vLLM ends its start: Invalid partition string: {told[:80]}"
+    """What is wrong with such a text."""
+    try:
+        least = min(int(part) for part in told.split(","))
+    except ValueError:
+        return f"{PARTITION}: vLLM ends its start: Invalid partition string: {told[:80]}"
+    return f"{PARTITION}={told[:80]}: no stage has {least} layers; give each 0 at least"
 
 
 def mismatch(ranks: Ranks, layers: int) -> str | None:
@@ -449,32 +463,66 @@ class _Start:
         return int(asked), False
 
     def speculation(self) -> _Speculation:
-        told = self.options.get("speculative_config")
-        if not isinstance(told, Mapping):
-            model = self.options.get("speculative_model")
-            if not model:
-                return _Speculation()
-            told = {"model": model, "num_speculative_tokens": self.options.get("num_speculative_tokens")}
-        model, method = told.get("model"), str(told.get("method") or "")
-        tokens = told.get("num_speculative_tokens")
+        told = self.speculative()
+        if told is None:
+            return _Speculation()
+        model, method, known = told.get("model"), str(told.get("method") or ""), self.known
+        given = json_options.whole(told.get("num_speculative_tokens"))
+        tokens = given if given is not None and given > 0 else None
+        if model is None and not method and json_options.drafts_itself(self.shape.text_type, known.key):
+            method = "mtp"
         if method in ("", "draft_model") and isinstance(model, str):
             method = self._method(model)
         is_own = isinstance(model, str) and method not in _WITHOUT_MODEL
-        if method == "mtp" or method.endswith("_mtp"):
+        if json_options.is_mtp(method):
             layers = len(self.shape.mtp)
-            if not layers and not isinstance(tokens, int):
+            if not layers and tokens is None:
                 self.missing["num_speculative_tokens"] = None
             if not layers and is_own:
                 self.missing[f"the memory that the draft model {model} takes"] = None
-            return _Speculation("mtp", tokens if isinstance(tokens, int) else layers, layers)
-        if not isinstance(tokens, int):
+            if not is_own:
+                self.judge_mtp()
+            return _Speculation("mtp", layers if tokens is None else tokens, layers)
+        if method == "suffix" and tokens is None:
+            tokens = json_options.whole(told.get("suffix_decoding_max_tree_depth", _SUFFIX_DEPTH))
+        if tokens is None:
             self.missing["num_speculative_tokens"] = None
         if not is_own and method and method not in _WITHOUT_MODEL:
             self.missing[f"the memory that drafting by {method} takes"] = None
         is_parallel = bool(told.get("parallel_drafting"))
-        return _Speculation(
-            method, tokens if isinstance(tokens, int) else 0, 0, model if is_own else None, is_parallel, told
-        )
+        return _Speculation(method, tokens or 0, 0, model if is_own else None, is_parallel, told)
+
+    def speculative(self) -> Mapping[str, Any] | None:
+        """What is asked of speculation, by the keys of `--speculative-config`; None: nothing."""
+        known, option = self.known, self.options.get
+        given, twice = json_options.speculative(self.options)
+        if twice is not None:
+            self.limits.append(f"{twice} are mutually exclusive: vLLM {known.version} ends its start")
+        if given is None:
+            model, tokens = option("speculative_model"), option("num_speculative_tokens")
+            if not model and tokens is None:
+                return None
+            given = {"num_speculative_tokens": tokens, **({"model": model} if model else {})}
+        told, fault = json_options.speculation(given, known.key, known.version, self.shape.text_type)
+        if fault is not None:
+            self.limits.append(fault)
+        return told or None
+
+    def judge_mtp(self) -> None:
+        """Whether the release finds layers of the model itself to draft with."""
+        since = drafts.own_layers(self.shape.model_type, self.shape.architecture)
+        version, architecture = self.known.version, self.shape.architecture or "the model"
+        if since is not None and since > self.known.key:
+            self.limits.append(f"vLLM {version} does not draft by the MTP layers of {architecture}: it ends the start")
+        elif not self.shape.mtp:
+            is_unknown = since is not None or any(self.told(name) is not None for name in _MTP_COUNTS)
+            if is_unknown or self.options.get("model_impl") == "transformers" or self.shape.architecture is None:
+                self.missing["the MTP layers of the model: its configuration names none"] = None
+            else:
+                self.limits.append(
+                    f"{architecture} has no MTP layers to draft with: vLLM {version} ends the start "
+                    "(0.19.0 config/speculative.py:530)"
+                )
 
     def _method(self, model: str) -> str:
         """How a model drafts by its name or its kind, where the start does not say it."""
@@ -962,9 +1010,6 @@ class _Start:
         parts = None if told is None else partition(told)
         if told is not None and parts is None:
             self.limits.append(damaged(told))
-        elif parts is not None and min(parts) < 0:
-            self.missing[f"what vLLM makes of {PARTITION}={told}"] = None
-            parts = None
         return Ranks(
             tensor=self.number("tensor_parallel_size", 1),
             pipeline=self.number("pipeline_parallel_size", 1),
@@ -1007,12 +1052,26 @@ class _Start:
                     f"key-value heads, {ranks.tensor} / {heads}: {able} (0.11.2 config/model.py:1178, 0.33.0 :1577)"
                 )
 
-    def items(self) -> Mapping[str, int] | None:
+    def items(self, usual: int) -> Mapping[str, int] | None:
+        """Items by modality; pictures and videos that are not named have the usual count."""
         told = self.options.get("limit_mm_per_prompt")
+        families = {tower.family for tower in self.shape.encoders or ()}
+        is_judged = told is not None and self.shape.encoders != ()
+        fault = json_options.limited(told, self.known.key, self.known.version) if is_judged else None
+        if fault is not None:
+            self.limits.append(fault)
         if not isinstance(told, Mapping):
             return None
-        counts = {name: value.get("count") if isinstance(value, Mapping) else value for name, value in told.items()}
-        return {str(name): count for name, count in counts.items() if isinstance(count, int)}
+        counts = {str(name): json_options.count(value) for name, value in told.items()}
+        for name, count in counts.items():
+            if is_judged and fault is None and (count is None or count < 0):
+                self.missing[f"what vLLM makes of the limit of {name}"] = None
+        found = {name: count for name, count in counts.items() if count is not None and count >= 0}
+        if not found or not families:
+            return found
+        has_pictures = any(not family.endswith("_audio") for family in families)
+        modalities = ("image",) * has_pictures + ("video",) * (not families.isdisjoint(_VIDEO_FAMILIES))
+        return {**dict.fromkeys(modalities, usual), **found}
 
     def lora_bytes(self, dtype: str) -> int:
         """Bytes of a value of an adapter; options that change which layers have one are named as missing."""
@@ -1027,13 +1086,17 @@ class _Start:
 
     def item_sizes(self) -> Mapping[str, Mapping[str, int]]:
         told = self.options.get("limit_mm_per_prompt")
-        sizes = told.items() if isinstance(told, Mapping) else ()
-        given = {
-            str(name): {key: size for key, size in value.items() if key != "count" and isinstance(size, int)}
-            for name, value in sizes
-            if isinstance(value, Mapping)
-        }
+        items = told.items() if isinstance(told, Mapping) else ()
+        given = {str(name): json_options.sizes(value) for name, value in items}
         return {name: each for name, each in given.items() if each}
+
+    def judge_loras(self, most: int) -> None:
+        """Whether the host has room for the adapters that run (0.6.6 config.py:2042, 0.33.0 config/lora.py:123)."""
+        kept = self.number("max_cpu_loras", most)
+        if kept < most:
+            self.limits.append(
+                f"max_cpu_loras ({kept}) must be >= max_loras ({most}): vLLM {self.known.version} ends its start"
+            )
 
     def settings(self) -> Settings:
         option, known = self.options.get, self.known
@@ -1060,6 +1123,8 @@ class _Start:
         offload = option("cpu_offload_gb")
         has_lora = bool(option("enable_lora"))
         lora_bytes = self.lora_bytes(dtype) if has_lora else 0
+        loras = self.number("max_loras", known.loras) if has_lora else 0
+        self.judge_loras(loras)
         sampler = self.sampler(min(requests, batch), is_older=is_older, is_newer_runner=is_newer_runner)
         concurrent = self.batches(speculation, ranks, is_newer_runner=is_newer_runner) if not is_older else 1
         return Settings(
@@ -1086,7 +1151,7 @@ class _Start:
             is_chunked=is_cut,
             caches_prefixes=None if caching is None else bool(caching),
             mixes_groups=self.mixes(),
-            items=self.items(),
+            items=self.items(1 if is_older else json_options.COUNT),
             item_sizes=self.item_sizes(),
             encoder_data=ranks.encoder_data,
             skips_encoder_profile=bool(option("skip_mm_profiling")),
@@ -1100,7 +1165,7 @@ class _Start:
             draft_model=speculation.model,
             draft_method=drafting,
             lora_rank=self.number("max_lora_rank", known.lora_rank) if has_lora else 0,
-            loras=self.number("max_loras", known.loras) if has_lora else 0,
+            loras=loras,
             lora_bytes=lora_bytes,
             shards_loras=has_lora and bool(option("fully_sharded_loras")),
             lora_words=self.number("lora_extra_vocab_size", known.lora_words) if has_lora else 0,
