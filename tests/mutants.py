@@ -46,6 +46,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "arguments": ("arguments", "json_keys", "conditions", "option_rules", "benchmarks/test_against_parsers"),
     "catalog": ("catalog", "answer", "authoring", "schemas"),
     "claims": ("claims", "traps"),
+    "comparison": ("claims", "pictures"),
     "commands": ("commands", "policies", "golden"),
     "deployment": ("deployment", "fleet", "lint", "policies"),
     "diagnosis": ("diagnosis", "conditions", "golden", "symptoms"),
@@ -79,6 +80,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "specs": ("specs", "meaning", "plan_command", "layouts"),
     "startup_log": ("launch", "log_lines", "startup_log", "notebook_tracebacks", "golden"),
     "support": ("meaning", "layouts"),
+    "verdicts": ("answer", "claims"),
 }  # fmt: skip
 """Which tests are a module's own: files `tests/test_<name>.py`, the quickest to notice first."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -172,3 +173,69 @@ def test_modules_that_are_not_counted_leave_the_weights_unknown(
     """StableLM's norms of heads and OPT's narrower embedding are named as missing, not left out."""
     found = [inventory(shape({**_SMALL, "model_type": model_type, field: each})).missing for each in (harmless, value)]
     assert found == [(), (f"sizes with {field}",)]
+
+
+LLAVA: dict[str, Any] = {
+    "architectures": ["LlavaForConditionalGeneration"],
+    "model_type": "llava",
+    "text_config": {"model_type": "llama", **_SMALL},
+    "vision_config": {"model_type": "clip_vision_model", "hidden_size": 1024, "num_hidden_layers": 24},
+    "tie_word_embeddings": False,
+}
+INTERN: dict[str, Any] = {
+    "architectures": ["InternVLForConditionalGeneration"],
+    "model_type": "internvl",
+    "text_config": {"model_type": "qwen2", **_SMALL},
+    "vision_config": {"model_type": "internvl_vision", "hidden_size": 1024},
+}
+
+
+def _vision(config: dict[str, Any], **changed: Any) -> int | None:
+    """Parameters of the tower; None: something keeps them from being known."""
+    stock = inventory(shape({**config, "vision_config": {**config["vision_config"], **changed}}))
+    return None if stock.missing else stock.by_component["vision"]
+
+
+@pytest.mark.parametrize("layer", [-25, -100, 0])
+def test_a_layer_outside_of_the_tower_leaves_no_less_than_nothing(layer: int) -> None:
+    """The tower is cut at the layer that is read, and never has fewer than no layers."""
+    found = []
+    for told in ({"vision_feature_layer": layer}, {"vision_feature_layer": -1}):
+        loaded = load(inventory(shape({**LLAVA, **told})), Ranks())
+        assert loaded is not None
+        found.append(loaded[0].components["vision"])
+
+    assert 0 < found[0] < found[1]
+
+
+def test_a_tower_that_llava_does_not_know_is_none() -> None:
+    """Its parameters are not those of CLIP."""
+    assert _vision(LLAVA) is not None
+    assert _vision(LLAVA, model_type="foo_tower") is None
+
+
+@pytest.mark.parametrize("size", [0, "14", [], [14, 14], None])
+def test_sizes_of_a_patch_in_any_form_are_read_or_left_to_the_class(size: Any) -> None:
+    """What is no size is as if it were not there."""
+    assert _vision(INTERN, patch_size=size) == _vision(INTERN, patch_size=14)
+
+
+def test_a_state_is_no_layer_of_a_family_that_has_none() -> None:
+    """A kind that the class cannot build makes the layers unknown."""
+    plain = {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "head_dim": 64, **_SMALL}
+    kinds = ["sliding_attention", "full_attention"] * 2
+
+    assert "layer_types" not in shape({**plain, "layer_types": kinds, "sliding_window": 512}).missing
+    assert "layer_types" in shape({**plain, "layer_types": ["mamba", *kinds[1:]], "sliding_window": 512}).missing
+
+
+def test_a_long_list_of_places_costs_no_more_than_reading_it() -> None:
+    """A configuration of many entries and layers is read in a moment."""
+    config = {
+        "model_type": "bamba", "architectures": ["BambaForCausalLM"], **_SMALL, "num_hidden_layers": 2000,
+        "attn_layer_indices": list(range(600_000)),
+    }  # fmt: skip
+    begun = time.process_time()
+    shape(config)
+
+    assert time.process_time() - begun < 2

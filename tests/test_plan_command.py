@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import catalog, checking, cli, specs
+from vllm_runbooks import catalog, checking, cli, planner, specs
 from vllm_runbooks.authoring import spec_files
 
 GPT = ("openai/gpt-oss-20b", "--gpus", "A100-80GB", "--vllm", "0.19.0", "--no-calibration")
@@ -369,3 +369,15 @@ def test_one_log_teaches_once(tmp_path: Path) -> None:
     first = rows.read_text()
     assert cli.run(words) == 0
     assert rows.read_text() == first
+
+
+def test_a_name_that_no_system_takes_is_no_model(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, whether it is the model's or the drafting one's."""
+    assert cli.run(["plan", "m" * 5000, "--gpus", "A100-80GB"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+    found = planner.plan_model(
+        "meta-llama/Llama-3.1-8B-Instruct", "A100-80GB", vllm="0.33.0",
+        options={"speculative_config": {"model": "d" * 5000, "method": "draft_model", "num_speculative_tokens": 3}},
+    )  # fmt: skip
+    assert found.fits is None

@@ -236,4 +236,4 @@ def test_many_refused_layouts_are_counted_not_listed() -> None:
     assert found.found is not None
     assert found.found.reasons[0] == "more than 64 cards"
     assert len(found.found.reasons) <= 5
-    assert found.found.reasons[-1].endswith("further layouts are refused in the same way")
+    assert found.found.reasons[-1].endswith("further reasons against other layouts")

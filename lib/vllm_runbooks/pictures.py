@@ -302,6 +302,7 @@ _TERMS = {
 DRAWN_TERMS = tuple(_TERMS)
 """Terms that have a tone and a hatch of their own."""
 TERM_NAMES = {name: look[0] for name, look in _TERMS.items()} | {
+    "adapters": "LoRA adapters",
     "cuda_graphs_estimated": "graphs, estimated",
     "beside_weights": "beside weights",
     "kv_cache_tokens": "KV cache tokens",

@@ -39,14 +39,25 @@ def model(name: str) -> Subject:
     Raises:
         InputError: There is no such model or folder, or its configuration cannot be read.
     """
-    folder = Path(name)
-    if folder.is_dir() or folder.name == "config.json":
-        return _local(folder if folder.is_dir() else folder.parent)
+    folder = _folder(name)
+    if folder is not None:
+        return _local(folder)
     specs = session.specs()
     found = subject_in_catalog(name, specs)
     if found is None:
         raise InputError(f"{name}: is no model of the catalog{_near(name, specs)}; give a folder with its config.json")
     return found
+
+
+def _folder(name: str) -> Path | None:
+    """The folder that a name means, by itself or by its config.json; None: it is the name of a model."""
+    path = Path(name)
+    try:
+        if path.is_dir():
+            return path
+    except (OSError, ValueError):  # no system has a path so long, or with such a character
+        return None
+    return path.parent if path.name == "config.json" else None
 
 
 def _draft(name: str) -> Draft | None:
@@ -55,8 +66,8 @@ def _draft(name: str) -> Draft | None:
     Raises:
         InputError: The folder holds no configuration that can be read.
     """
-    folder = Path(name)
-    if folder.is_dir():
+    folder = _folder(name)
+    if folder is not None:
         told = _local(folder)
         return draft(name, told.config, source=told.source, tensors=tensor_names(folder))
     return draft_in_catalog(name, session.specs())

@@ -22,6 +22,13 @@ def _size(told: Mapping[str, Any], default: int, *names: str) -> int:
     return default
 
 
+def _side(told: Mapping[str, Any], default: int, name: str) -> int:
+    """A size that may be given as height and width."""
+    value = told.get(name)
+    first = value[0] if isinstance(value, (list, tuple)) and value else value
+    return _size({name: first}, default, name)
+
+
 def _tower(count: int, tensors: Iterable[Tensor]) -> Iterator[Tensor]:
     """The tensors of a tower's layer, as often as there are layers."""
     return (replace(tensor, count=tensor.count * count) for tensor in tensors)
@@ -123,7 +130,7 @@ def _chosen(told: Mapping[str, Any], layers: int) -> int:
     told_layer = told.get("vision_feature_layer")
     if not isinstance(told_layer, int):
         return layers
-    return min(layers, layers + told_layer + 1 if told_layer < 0 else told_layer)
+    return max(0, min(layers, layers + told_layer + 1 if told_layer < 0 else told_layer))
 
 
 _SIGLIP = ("self_attn.qkv_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2")
@@ -311,8 +318,7 @@ def _qwen2_5_omni_audio(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor
 def _intern_s1(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     """InternVL's tower in the form of transformers: attention is whole on each rank."""
     size, wide = _size(told, 1024, "hidden_size"), _size(told, 4096, "intermediate_size")
-    sides = (told.get("image_size", 448), told.get("patch_size", 14))
-    image, patch = (each[0] if isinstance(each, (list, tuple)) else each for each in sides)
+    image, patch = _side(told, 448, "image_size"), _side(told, 14, "patch_size")
     bias = bool(told.get("attention_bias"))
     yield Tensor("vision", "cls_token", size)
     yield Tensor("vision", "position_embeddings", (image // patch) ** 2 + 1, size)
@@ -465,9 +471,15 @@ _TOWERS: Mapping[str, _Tower] = {
 }
 
 
+_CHOOSING = ("llava", "llava_next")
+_CHOOSABLE = (None, "clip_vision_model", "pixtral", "siglip_vision_model")
+"""Towers that `_llava` chooses among; a configuration that names none has CLIP's, as transformers has it."""
+
+
 def encoder_tensors(encoder: Encoder, hidden: int) -> tuple[Tensor, ...] | None:
     tower = _TOWERS.get(encoder.family)
-    if tower is None:
+    kind = encoder.sizes.get("model_type")
+    if tower is None or (encoder.family in _CHOOSING and kind not in _CHOOSABLE):
         return None
     found = tuple(tower.tensors(encoder.sizes, hidden))
     return found if tower.is_quantized else tuple(replace(tensor, is_linear=False) for tensor in found)

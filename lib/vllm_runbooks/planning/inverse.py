@@ -356,7 +356,7 @@ def _few(reasons: Iterable[str]) -> tuple[str, ...]:
     """The first of many reasons, and how many more there are."""
     told = tuple(reasons)
     more = len(told) - _MOST_REASONS
-    return told if more <= 0 else (*told[:_MOST_REASONS], f"{more} further layouts are refused in the same way")
+    return told if more <= 0 else (*told[:_MOST_REASONS], f"{more} further reasons against other layouts")
 
 
 def _split_name(ranks: Ranks) -> str:

@@ -508,18 +508,23 @@ _KINDS = {
 }
 
 
-def _layer_kinds(read: _Reader, layers: int) -> list[str]:
-    """The kind of each layer: "full", "sliding", "chunked", "linear" or, with attention and a state, "hybrid"."""
+def _layer_kinds(read: _Reader, layers: int, *, has_states: bool = False) -> list[str]:
+    """The kind of each layer: "full", "sliding", "chunked", "linear" or, with attention and a state, "hybrid".
+
+    The last two are kinds only of families that have states.
+    """
     listed = read.config.get("layer_types", read.config.get("layers_block_type"))
     if isinstance(listed, Sequence) and not isinstance(listed, str):
         kinds = [_KINDS.get(str(kind), "") for kind in listed[:layers]]
-        if len(kinds) == layers and all(kinds):
+        is_read = has_states or {"linear", "hybrid"}.isdisjoint(kinds)
+        if len(kinds) == layers and all(kinds) and is_read:
             return kinds
         read.missing["layer_types"] = None
         raise _Unknown
     places = read.config.get("attn_layer_indices", read.config.get("full_attn_idxs"))
-    if isinstance(places, Sequence):
-        return ["full" if index in places else "linear" for index in range(layers)]
+    if isinstance(places, Sequence) and not isinstance(places, str):
+        kept = {place for place in places if isinstance(place, int)}
+        return ["full" if index in kept else "linear" for index in range(layers)]
     if "attn_layer_period" in read.family.defaults:
         every, first = read.number("attn_layer_period"), read.number("attn_layer_offset")
         return ["full" if index % every == first else "linear" for index in range(layers)]
@@ -613,7 +618,7 @@ def _linear(read: _Reader, layers: int) -> Iterable[Layer]:
     )
     return (
         Layer(recurrent if kind == "linear" else attention, network(index))
-        for index, kind in enumerate(_layer_kinds(read, layers))
+        for index, kind in enumerate(_layer_kinds(read, layers, has_states=True))
     )
 
 
@@ -745,7 +750,9 @@ def _mamba2(read: _Reader, layers: int) -> Iterable[Layer]:
         attention = replace(attention, rope=None)
     network = _feed_forward(read)
     beside = read.optional("shared_intermediate_size")
-    kinds = ["hybrid"] * layers if read.family.layer_types == "parallel" else _layer_kinds(read, layers)
+    kinds = (
+        ["hybrid"] * layers if read.family.layer_types == "parallel" else _layer_kinds(read, layers, has_states=True)
+    )
     for index, kind in enumerate(kinds):
         yield Layer(
             recurrent if kind == "linear" else attention,
@@ -771,7 +778,7 @@ def _jamba(read: _Reader, layers: int) -> Iterable[Layer]:
     network = _feed_forward(read)
     return (
         Layer(recurrent if kind == "linear" else attention, network(index))
-        for index, kind in enumerate(_layer_kinds(read, layers))
+        for index, kind in enumerate(_layer_kinds(read, layers, has_states=True))
     )
 
 
@@ -798,7 +805,7 @@ def _zamba2(read: _Reader, layers: int) -> Iterable[Layer]:
     blocks, rank = read.number("num_mem_blocks"), read.number("adapter_rank")
     ranks = (rank if read.get("use_shared_attention_adapter") else 0, rank)
     seen = 0
-    for kind in _layer_kinds(read, layers):
+    for kind in _layer_kinds(read, layers, has_states=True):
         if kind == "hybrid":
             yield Layer(
                 attention, network, also=recurrent, norms=4 if seen < blocks else 1, repeats=seen >= blocks,
@@ -872,7 +879,7 @@ def _short_conv(read: _Reader, layers: int) -> Iterable[Layer]:
         size = int(int(2 * size / 3) * read.get("block_ffn_dim_multiplier"))
         multiple = read.number("block_multiple_of")
         size = -(-size // multiple) * multiple
-    for index, kind in enumerate(_layer_kinds(read, layers)):
+    for index, kind in enumerate(_layer_kinds(read, layers, has_states=True)):
         part = network(index)
         part = Dense(size) if isinstance(part, Dense) else part
         yield Layer(recurrent if kind == "linear" else attention, part)
