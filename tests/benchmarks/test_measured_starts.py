@@ -27,6 +27,8 @@ def test_plans_are_near_what_starts_printed(figures: Figures) -> None:
     figures.note(
         f"the KV cache's GiB within 5 % on {len(caches)} starts", _within(caches, 0.05), at_least=0.9, form=".1%"
     )
-    figures.note("the median error of the KV cache's GiB", statistics.median(abs(off.error) for off in caches), form=".2%")
+    figures.note(
+        "the median error of the KV cache's GiB", statistics.median(abs(off.error) for off in caches), form=".2%"
+    )
     what = f"tokens, blocks and requests in the printed memory within 2 %, {len(counts)} figures"
     figures.note(what, _within(counts, 0.02), at_least=1, form=".1%")
