@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import os
 import platform
-import re
 import signal
 from pathlib import Path
 
 import pytest
 
 from figures import Figures
+from pages import write_between
 from vllm_runbooks import redact
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,6 +72,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     page: Path | None = config.getoption("--figures", default=None)
     if page is not None:
         ran = f"Python {platform.python_version()}, {os.cpu_count()} cores, {dt.datetime.now(dt.UTC).date()}"
-        made = f"{_BEGIN}\n\n{ran}.\n\n{found.table()}\n\n{_END}"
-        text = page.read_text("utf-8")
-        page.write_text(re.sub(f"{_BEGIN}.*{_END}", lambda _: made, text, flags=re.DOTALL), "utf-8")
+        write_between(page, _BEGIN, _END, f"{ran}.\n\n{found.table()}")

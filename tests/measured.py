@@ -6,7 +6,6 @@ python tests/measured.py --docs   writes them into docs/planning.md
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
 
+from pages import write_between
 from vllm_runbooks import specs
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.planning.budget import Budget, Device, Subject, budget, subject
@@ -369,9 +369,7 @@ def main() -> None:
     if sys.argv[1:] != ["--docs"]:
         sys.stdout.write(tables() + "\n")
         return
-    made = f"{_BEGIN}\n\n{tables()}\n\n{_END}"
-    text = re.sub(f"{_BEGIN}.*{_END}", lambda _: made, PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    PAGE.write_text(text, encoding="utf-8")
+    write_between(PAGE, _BEGIN, _END, tables())
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import difflib
 import json
 import os
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -30,6 +29,8 @@ from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
+
+from pages import write_between
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 20261120
@@ -312,9 +313,7 @@ def survivors(path: Path) -> str:
 
 def write_page(path: Path) -> None:
     """Write the table into the page of measurements."""
-    made = f"{_BEGIN}\n\n{table(path)}\n\n{_END}"
-    text = re.sub(f"{_BEGIN}.*{_END}", lambda _: made, _PAGE.read_text("utf-8"), flags=re.DOTALL)
-    _PAGE.write_text(text, "utf-8")
+    write_between(_PAGE, _BEGIN, _END, table(path))
 
 
 def main() -> None:

@@ -83,14 +83,14 @@ def _why_uncertain(plan: Plan) -> str:
     if missing := _unknown_terms(plan):
         return "; ".join(f"{pictures.TERM_NAMES.get(t.name, t.name)} unknown: {t.source}" for t in missing)
     cache = plan.kv_cache
-    if cache.low is not None and cache.high is not None and cache.needed_gib is not None and _is_close(plan):
+    if cache.low is not None and cache.high is not None and cache.needed_gib is not None and _is_all_known(plan):
         band = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB are left for the KV cache of each card"
         return f"{band}, one request of {_context(plan)} needs {_gib(cache.needed_gib)}"
     return next(iter(plan.limits), "it depends on what is not known")
 
 
-def _is_close(plan: Plan) -> bool:
-    """Whether what is left for the cache lies around what a request needs, and nothing else is in doubt."""
+def _is_all_known(plan: Plan) -> bool:
+    """Whether no limit says that something is not known."""
     return not any(said.startswith("not known:") for said in plan.limits)
 
 

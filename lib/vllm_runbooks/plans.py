@@ -572,7 +572,8 @@ def checked(found: Plan, knowledge: lint.Knowledge, request: Request) -> Plan:
         return found
     refusals, others = faults(found.deployment.command, knowledge, request)
     # Cards without kernels stop the start however the command is mended.
-    unfit = too_old(settings(request), [Device.of(card) for card in request.cards])
+    devices = [Device.of(card) for card in request.cards]
+    unfit = too_old(settings(request), devices) if found.fits is False else ()
     rest = (said for said in found.limits if said not in unfit)
     limits = (*unfit, *refusals, *rest, *(f"the command: {one}" for one in others))
     if refusals:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from vllm_runbooks.planning.shape import Shape
 from vllm_runbooks.planning.tensors import Tensor
 from vllm_runbooks.planning.terms import GIB, NOTHING, Band, Term
-from vllm_runbooks.planning.weights import Inventory, Key, Ranks, Variant, stages
+from vllm_runbooks.planning.weights import VOCABULARY_PADDING, Inventory, Key, Ranks, Variant, on_rank, round_up, stages
 
 _COUNTED: tuple[tuple[Key, str | None], ...] = (((0, 8, 5), "weights"), ((0, 7), None), ((0,), "non_torch"))
 """Since when a start counts them as what. 0.6.6 and 0.7.2 measure loading before the model is wrapped
@@ -36,8 +36,6 @@ _EXTRA_UNTIL: Key = (0, 12)
 0.12.0)."""
 _HEAD_ROWS = 256
 """What rows of the head, and of its B, are padded to until then (config.py lora_vocab_padding_size, 0.8.5 :2640)."""
-_VOCABULARY_ROWS = 64
-"""What they are padded to without (vocab_parallel_embedding.py, DEFAULT_VOCAB_PADDING_SIZE)."""
 _LARGEST_VOCABULARY = ((257_024, (0, 17)), (258_048, _NEVER))
 """Words that a head with adapters has at most, and until when (lora/layers/logits_processor.py: 0.16.0 :87,
 0.17.1 :87)."""
@@ -200,18 +198,6 @@ def _has_experts(shape: Shape) -> bool:
 # ---- tensors
 
 
-def _divided(tensor: Tensor, tp: int) -> tuple[int, int]:
-    """Input and output of a linear layer on a card."""
-    rows, columns = tensor.rows, tensor.columns
-    if tensor.split == "column":
-        return columns, -(-rows // tp)
-    if tensor.split == "kv":
-        return columns, rows // tensor.heads * max(1, -(-tensor.heads // tp))
-    if tensor.split == "row":
-        return -(-columns // tp), rows
-    return columns, rows
-
-
 class _Room:
     """Bytes of A and B on a card."""
 
@@ -222,7 +208,7 @@ class _Room:
     def linear(self, tensor: Tensor, *, with_a: bool) -> int:
         """Of one linear layer; without A where it shares that of another one."""
         asked, tp = self.asked, self.asked.ranks.tensor
-        inputs, outputs = _divided(tensor, tp)
+        _, outputs, inputs = on_rank(tensor, asked.ranks)
         rank_of_a = asked.rank
         if asked.is_sharded and tp > 1 and tensor.split in ("column", "kv"):
             rank_of_a //= tp
@@ -255,7 +241,7 @@ class _Room:
         asked = self.asked
         rows, table = words + asked.extra_words, 0
         if asked.release < _EXTRA_UNTIL:
-            rows = _up(rows, _HEAD_ROWS)
+            rows = round_up(rows, _HEAD_ROWS)
         if asked.ranks.tensor > 1:
             # Where each word of the gathered logits belongs, 8 bytes each.
             table = 8 * self.rows_of_head(words)
@@ -266,21 +252,21 @@ class _Room:
         """Rows that all cards' parts of the head have together."""
         asked = self.asked
         if asked.release >= _EXTRA_UNTIL:
-            return _up(words, _VOCABULARY_ROWS)
-        return _up(_up(words, _HEAD_ROWS) + asked.extra_words, _HEAD_ROWS)
+            return round_up(words, VOCABULARY_PADDING)
+        return round_up(round_up(words, _HEAD_ROWS) + asked.extra_words, _HEAD_ROWS)
 
     def words(self, count: int, hidden: int, *, is_head: bool) -> int:
         """What the embedding or the head itself grows by for the adapters' own words."""
         asked = self.asked
         if not asked.extra_words:
             return 0
-        before = _up(count, _VOCABULARY_ROWS)
-        after = self.rows_of_head(count) if is_head else _up(before + asked.extra_words * asked.slots, _VOCABULARY_ROWS)
+        before = round_up(count, VOCABULARY_PADDING)
+        after = (
+            self.rows_of_head(count)
+            if is_head
+            else round_up(before + asked.extra_words * asked.slots, VOCABULARY_PADDING)
+        )
         return (after - before) // asked.ranks.tensor * hidden * asked.model_width
-
-
-def _up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
 
 
 def _layer(variant: Variant, told: _Class, room: _Room) -> tuple[int, int]:

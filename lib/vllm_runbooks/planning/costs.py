@@ -372,7 +372,7 @@ def _kept(shape: Shape, settings: Settings, place: _Place, own: int, state: int)
 
 def _forward(figures: _Figures, settings: Settings, place: _Place, kept: Band, freed: int) -> Band:
     """The most that lives together in the forward pass; `freed`: bytes of experts' results that do not stay."""
-    width = 4 if settings.dtype == "float32" else 2
+    width = settings.value_bytes
     tokens, tensor = settings.batched_tokens, settings.ranks.tensor
     state = tokens * figures.hidden * width
     wide = tokens * width * (-(-figures.split // tensor) + figures.per_layer)
@@ -391,7 +391,7 @@ def _forward(figures: _Figures, settings: Settings, place: _Place, kept: Band, f
 
 def _sampled(figures: _Figures, settings: Settings, place: _Place, kept: Band) -> tuple[Band, Band, str]:
     """What lives together while the sampler runs, what of it stays, and the source."""
-    width = 4 if settings.dtype == "float32" else 2
+    width = settings.value_bytes
     rows = min(settings.sequences, settings.batched_tokens)
     by = _sampler(settings, rows)
     values = figures.vocabulary * (settings.batched_tokens if by.all_tokens else rows) * 4
@@ -416,7 +416,7 @@ def _sampled(figures: _Figures, settings: Settings, place: _Place, kept: Band) -
 
 def _activation(shape: Shape, settings: Settings, place: _Place) -> _Activation:
     figures = _figures(shape)
-    width = 4 if settings.dtype == "float32" else 2
+    width = settings.value_bytes
     own, freed = _expert_bytes(figures, settings, width)
     kept, held = _kept(shape, settings, place, own, settings.batched_tokens * figures.hidden * width)
     total = _forward(figures, settings, place, kept, freed if held is _FREED else 0)

@@ -17,14 +17,12 @@ from vllm_runbooks.planning.budget import Budget, Calibrate, Device, Subject, bu
 from vllm_runbooks.planning.kv_cache import Kind, KvLayer, KvPool
 from vllm_runbooks.planning.settings import PARTITION, Settings, mismatch
 from vllm_runbooks.planning.shape import Attention, Dense, Encoder, Experts, Format, Latent, Recurrent, Shape
-from vllm_runbooks.planning.weights import Key, Ranks, load
+from vllm_runbooks.planning.weights import VOCABULARY_PADDING, Key, Ranks, load, round_up
 
 Make = Callable[[Ranks, Device], Settings]
 """What a start comes to that is split so, on cards whose first one is this."""
 
 _FITS = {True: 0, None: 1, False: 2}
-_VOCABULARY_STEP = 64
-"""Rows that the vocabulary is padded to, then split (0.7.2 layers/vocab_parallel_embedding.py:215, 0.33.0 :286)."""
 _WITHOUT_STAGES = frozenset(
     {
         "BertModel", "NomicBertModel", "XLMRobertaModel", "MllamaForConditionalGeneration", "Zamba2ForCausalLM",
@@ -102,7 +100,7 @@ def _refusals(model: Subject, ranks: Ranks, version: str, encoder_off: bool) -> 
     found = [*_sizes(ranks, version), *_stages(shape, ranks)]
     if ranks.tensor > 1:
         found += _heads(shape, ranks.tensor)
-        padded = -(-shape.vocabulary_size // _VOCABULARY_STEP) * _VOCABULARY_STEP
+        padded = round_up(shape.vocabulary_size, VOCABULARY_PADDING)
         if padded % ranks.tensor:
             found.append(f"the vocabulary's {padded:,} padded rows cannot be split over {ranks.tensor} ranks")
         if not encoder_off and not ranks.encoder_data:

@@ -119,6 +119,11 @@ class Settings:
     limits: tuple[str, ...] = ()
     """What the release refuses in these settings, a sentence each; the start would end before memory matters."""
 
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of a value of the model."""
+        return 4 if self.dtype == "float32" else 2
+
 
 class _Early(NamedTuple):
     """Defaults of the newer engine in releases that decide them by a card's name."""

@@ -24,7 +24,7 @@ Key = tuple[int, ...]
 """A release as numbers that can be compared."""
 
 _MIB = 2**20
-_VOCABULARY_PADDING = 64
+VOCABULARY_PADDING = 64
 """Rows that a sharded embedding is padded to (vocab_parallel_embedding.py, DEFAULT_VOCAB_PADDING_SIZE)."""
 _BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "half": 2, "float": 4, "float32": 4}
 """Of a value, by name of the dtype."""
@@ -455,12 +455,13 @@ _RUNTIME: Mapping[str, tuple[Format, bool]] = {
 """Quantisations done while loading, and whether they are for experts alone."""
 
 
-def _round_up(value: int, multiple: int) -> int:
+def round_up(value: int, multiple: int) -> int:
+    """The next multiple."""
     return -(-value // multiple) * multiple
 
 
-def _part(tensor: Tensor, ranks: Ranks) -> tuple[int, int, int]:
-    """Count, rows and columns on a rank."""
+def on_rank(tensor: Tensor, ranks: Ranks) -> tuple[int, int, int]:
+    """Count, rows and columns of a tensor on a rank."""
     count, rows, columns = tensor.count, tensor.rows, tensor.columns
     split, tp = tensor.split, ranks.tensor
     if not split:
@@ -478,7 +479,7 @@ def _part(tensor: Tensor, ranks: Ranks) -> tuple[int, int, int]:
         return count, rows, -(-columns // tp)
     if split == "kv":
         return count, rows // tensor.heads * max(1, -(-tensor.heads // tp)), columns
-    return count, -(-_round_up(rows, _VOCABULARY_PADDING) // tp), columns
+    return count, -(-round_up(rows, VOCABULARY_PADDING) // tp), columns
 
 
 def _bytes(count: int, rows: int, columns: int, form: Format | None, width: int, *, bias: bool) -> tuple[int, int]:
@@ -499,7 +500,7 @@ def _bytes(count: int, rows: int, columns: int, form: Format | None, width: int,
 def size_on_rank(tensor: Tensor, ranks: Ranks, dtype: str | None) -> int:
     """Bytes of a tensor that is not quantised on each rank."""
     width = tensor.width or _BYTES.get(dtype or "", 2)
-    return sum(_bytes(*_part(tensor, ranks), None, width, bias=tensor.bias))
+    return sum(_bytes(*on_rank(tensor, ranks), None, width, bias=tensor.bias))
 
 
 def _slack(blocks: Iterable[int]) -> int:
@@ -546,11 +547,11 @@ def _padded(tensor: Tensor, form: Format, kernel: _Kernel, part: tuple[int, int,
     """Bytes of experts' weights, and of their scales and biases, as a kernel keeps them."""
     count, rows, columns = part
     is_first = tensor.fused == "w13"
-    rows = _round_up(rows, kernel.inner if is_first else kernel.hidden)
-    columns = _round_up(columns, kernel.hidden if is_first else kernel.inner)
-    scales = count * _round_up(rows, kernel.scale_rows) * -(-columns // form.group) * form.scale_bytes
+    rows = round_up(rows, kernel.inner if is_first else kernel.hidden)
+    columns = round_up(columns, kernel.hidden if is_first else kernel.inner)
+    scales = count * round_up(rows, kernel.scale_rows) * -(-columns // form.group) * form.scale_bytes
     biases = count * rows * (kernel.bias_width or width) if tensor.bias else 0
-    return count * (rows * _round_up(columns, kernel.inputs) * form.bits // 8), scales + biases
+    return count * (rows * round_up(columns, kernel.inputs) * form.bits // 8), scales + biases
 
 
 def _sum(tensors: Iterable[tuple[Tensor, Format | None]], ranks: Ranks, how: _How) -> dict[str, int]:
@@ -567,7 +568,7 @@ def _sum(tensors: Iterable[tuple[Tensor, Format | None]], ranks: Ranks, how: _Ho
             form = how.runtime[0]
         if tensor.name.endswith("kv_b_proj"):
             latent_is_quantized = form is not None
-        part = _part(tensor, ranks)
+        part = on_rank(tensor, ranks)
         if how.kernel is not None and form is not None and is_expert:
             weights, beside = _padded(tensor, form, how.kernel, part, how.width)
         else:
