@@ -18,7 +18,7 @@ from vllm_runbooks import catalog, checking, documents, options, planner
 from vllm_runbooks.deployment import confirmation, fleet
 from vllm_runbooks.deployment.fleet import Host, Part, Split
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.issue_views import wrong
+from vllm_runbooks.render.issues import wrong
 
 RELEASES = ("0.7.2", "0.8.5", "0.11.0", "0.16.0", "0.19.0", "0.32.0")
 EIGHT = (Host(tuple("01234567")),)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import catalog, checking, cli, issue_views, lint, options, session
+from vllm_runbooks import catalog, checking, cli, lint, options, render, session
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import IssueSeverity, Linted
 from vllm_runbooks.specs import DefaultReviews
@@ -98,7 +98,7 @@ def test_the_document_keeps_to_its_schema(case: str, *, fix: bool) -> None:
     """With and without the corrected text."""
     evidence = session.load(case)
     found = checking.lint_text(evidence.documents[0].text, vllm="0.19.0", gpus="8xRTX3090", fix=fix)
-    document = json.loads(issue_views.to_json(found))
+    document = json.loads(render.issues.to_json(found))
     schema = json.loads((ROOT / "schema" / "lint.json").read_text("utf-8"))
 
     assert [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(document)] == []
@@ -355,8 +355,10 @@ def test_a_secret_is_hidden_however_it_is_given(name: str, text: str, secret: st
     found = checking.lint_text(text, name=name, vllm="0.19.0", fix=True)
     moved, _ = checking.migrate_text(text, name=name, from_="0.11.0", to="0.19.0")
 
-    assert secret not in issue_views.to_json(found) + issue_views.text(found, name) + issue_views.github(found, name)
-    assert secret not in issue_views.to_json(moved) + issue_views.changes(moved)
+    assert secret not in render.issues.to_json(found) + render.issues.text(found, name) + render.issues.github(
+        found, name
+    )
+    assert secret not in render.issues.to_json(moved) + render.issues.changes(moved)
 
 
 SERVE = "vllm serve m --host 127.0.0.1"
@@ -543,7 +545,7 @@ def test_the_options_in_a_configuration_file_are_judged(tmp_path: Path) -> None:
     ]
     assert found.deployments[0].flags["port"] == 8001
     assert found.deployments[0].flags["enforce_eager"] is True
-    assert "shorty" not in issue_views.to_json(found)
+    assert "shorty" not in render.issues.to_json(found)
     assert "safety.secret-in-arguments" not in rules(found)
     assert "option.config-unknown" in rules(checking.lint_text(text, vllm="0.19.0"))
 
@@ -599,11 +601,11 @@ def test_a_short_secret_is_hidden_everywhere(text: str, secret: str) -> None:
     found = checking.lint_text(text, vllm="0.33.0", fix=True)
     moved, _ = checking.migrate_text(text, from_="0.17.1", to="0.33.0")
 
-    assert secret not in issue_views.to_json(found)
-    assert secret not in issue_views.to_json(moved)
+    assert secret not in render.issues.to_json(found)
+    assert secret not in render.issues.to_json(moved)
     assert (
         secret
-        not in issue_views.github(found, "a.sh") + issue_views.issues(found).html + issue_views.starts(found).html
+        not in render.issues.github(found, "a.sh") + render.issues.table(found).html + render.issues.starts(found).html
     )
 
 

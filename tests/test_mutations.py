@@ -146,8 +146,8 @@ def test_damaged_logs_are_read(count: int, capsys: pytest.CaptureFixture[str]) -
             told["refused"] += 1
             continue
         answer = session.diagnose(Evidence((Document("damaged.log", text),)), catalog=shelf)
-        json.loads(render.to_json(answer))
-        assert render.text(answer).replace("\n", "").isprintable()
+        json.loads(render.answers.to_json(answer))
+        assert render.answers.text(answer).replace("\n", "").isprintable()
         spent = time.process_time() - begun
         slowest = max(slowest, spent)
         assert spent < MOST_SECONDS, f"mutation {number} ({', '.join(names)}) took {spent:.2f} s"

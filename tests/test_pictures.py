@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import catalog, display, markup, pictures, render, session
+from vllm_runbooks import catalog, display, markup, render, session
 from vllm_runbooks.plan_records import Calibration, Layout, Plan, PlannedCache, PlannedRank, PlannedTerm
 from vllm_runbooks.records import Answer, CommandRelease, ComparedTerm, Evidence, Facts, Phase, Quote, Start, Throughput
+from vllm_runbooks.render import drawing, plan_pictures, start_pictures
 
 HOSTILE = "</text><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
 # What the site lets through, so that a picture looks the same there: `site._ATTRIBUTES`.
@@ -42,14 +43,14 @@ def hostile(start: Start) -> Start:
 def drawings(starts: list[Start]) -> list[str]:
     totals = [79.25 for _ in starts]
     return [
-        pictures.timelines(starts),
-        pictures.memories(starts, totals),
-        pictures.memories(starts, [None for _ in starts]),
-        pictures.throughputs(starts),
-        pictures.free_memory(41.2, 41.6, 79.25, {HOSTILE: 53.5, "b": 59.4, "c": 71.3}),
-        pictures.free_memory(41.2, 41.6, None, {}),
-        pictures.free_memory(41.6, 41.2, 79.25, {"more than the GPU": 99.0}),
-        pictures.free_memory(0.0, 0.0, None, {}),
+        start_pictures.timelines(starts),
+        start_pictures.memories(starts, totals),
+        start_pictures.memories(starts, [None for _ in starts]),
+        start_pictures.throughputs(starts),
+        start_pictures.free_memory(41.2, 41.6, 79.25, {HOSTILE: 53.5, "b": 59.4, "c": 71.3}),
+        start_pictures.free_memory(41.2, 41.6, None, {}),
+        start_pictures.free_memory(41.6, 41.2, 79.25, {"more than the GPU": 99.0}),
+        start_pictures.free_memory(0.0, 0.0, None, {}),
     ]
 
 
@@ -85,7 +86,7 @@ def test_text_takes_the_colour_of_the_page(four: list[Start]) -> None:
 
 def test_one_scale_makes_time_lines_comparable(four: list[Start]) -> None:
     """The longest start fills the scale, and the others are as much shorter as they were."""
-    svg = pictures.timelines(four)
+    svg = start_pictures.timelines(four)
     rows: dict[str, float] = {}
     for x, y, wide in re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="22', svg):
         rows[y] = max(rows.get(y, 0.0), float(x) + float(wide) - 150)
@@ -97,17 +98,17 @@ def test_one_scale_makes_time_lines_comparable(four: list[Start]) -> None:
 
 def test_the_budget_is_marked_where_the_gpu_is_known(four: list[Start]) -> None:
     """Utilisation times the GPU's memory; without the GPU there is no mark and nothing that is left over."""
-    assert pictures.memories(four, [79.25] * 4).count('stroke="currentColor"') == 4
-    assert "everything else" in pictures.memories(four, [79.25] * 4)
-    unknown = pictures.memories(four, [None] * 4)
+    assert start_pictures.memories(four, [79.25] * 4).count('stroke="currentColor"') == 4
+    assert "everything else" in start_pictures.memories(four, [79.25] * 4)
+    unknown = start_pictures.memories(four, [None] * 4)
     assert 'currentColor" stroke-width' not in unknown
     assert "everything else" not in unknown
 
 
 def test_hollow_points_were_not_busy_throughout(four: list[Start]) -> None:
     """A start of two busy lines with an idle end has no filled point; one of long requests has nearly all filled."""
-    filled = [pictures.throughputs([start]).count('<path d="M') for start in four]
-    hollow = [len(re.findall(r'a4 4[^"]*" fill="none"', pictures.throughputs([start]))) for start in four]
+    filled = [start_pictures.throughputs([start]).count('<path d="M') for start in four]
+    hollow = [len(re.findall(r'a4 4[^"]*" fill="none"', start_pictures.throughputs([start]))) for start in four]
 
     assert [count - 1 for count in filled] == [3, 24, 3, 6]
     assert hollow == [3, 1, 3, 3]
@@ -118,20 +119,26 @@ def test_what_is_not_there_is_not_drawn(four: list[Start]) -> None:
     bare = replace(four[0], facts=Facts(), timeline=(), throughput=())
     idle = replace(bare, throughput=(Throughput(1, 0.0, 0.0, 0, 0, None),))
 
-    assert [pictures.timelines([bare]), pictures.memories([bare], [24.0]), pictures.throughputs([idle])] == [""] * 3
-    assert render.timelines([bare]).plain == "The text shows no phases with their times."
-    assert render.memories([bare]).plain.startswith("The text holds none of vLLM's memory figures")
-    assert render.throughputs([]).plain == "The text holds no periodic line with a throughput."
-    assert render.side_by_side([]).plain == render.comparable([]).plain == "The text holds no start of vLLM."
-    assert render.settings([bare]).plain == "There is nothing to compare."
-    assert render.settings([bare, bare]).plain == "The starts do not differ in any printed setting."
+    assert [
+        start_pictures.timelines([bare]),
+        start_pictures.memories([bare], [24.0]),
+        start_pictures.throughputs([idle]),
+    ] == [""] * 3
+    assert render.starts.timelines([bare]).plain == "The text shows no phases with their times."
+    assert render.starts.memories([bare]).plain.startswith("The text holds none of vLLM's memory figures")
+    assert render.starts.throughputs([]).plain == "The text holds no periodic line with a throughput."
+    assert (
+        render.starts.side_by_side([]).plain == render.starts.comparable([]).plain == "The text holds no start of vLLM."
+    )
+    assert render.starts.settings([bare]).plain == "There is nothing to compare."
+    assert render.starts.settings([bare, bare]).plain == "The starts do not differ in any printed setting."
 
 
 def test_many_starts_are_cut_to_what_a_screen_holds(four: list[Start]) -> None:
     """A supervisor leaves hundreds of starts in a file; the tables have them all."""
-    assert pictures.timelines(four * 100).count(">1 gpt") + len(pictures.timelines(four * 100)) < 60_000
-    assert pictures.timelines(four * 100).count('opacity="0.72">eager') <= pictures.MAX_ROWS
-    assert pictures.throughputs(four * 100).count('stroke-width="2" />') == 6
+    assert start_pictures.timelines(four * 100).count(">1 gpt") + len(start_pictures.timelines(four * 100)) < 60_000
+    assert start_pictures.timelines(four * 100).count('opacity="0.72">eager') <= drawing.MAX_ROWS
+    assert start_pictures.throughputs(four * 100).count('stroke-width="2" />') == 6
 
 
 @pytest.mark.parametrize(
@@ -140,7 +147,7 @@ def test_many_starts_are_cut_to_what_a_screen_holds(four: list[Start]) -> None:
 )
 def test_a_start_is_called_by_its_models_own_name(four: list[Start], model: str | None, shown: str | None) -> None:
     """The last part of it, short enough for the room beside a bar."""
-    called = pictures.label(replace(four[0], facts=Facts(model=model)), 3)
+    called = start_pictures.label(replace(four[0], facts=Facts(model=model)), 3)
 
     assert called == shown or (len(called) == 21 and called.endswith("…"))
 
@@ -148,47 +155,48 @@ def test_a_start_is_called_by_its_models_own_name(four: list[Start], model: str 
 def test_a_start_that_tells_nothing_of_itself_is_called_by_its_number(four: list[Start]) -> None:
     """One line beside its bar, and no budget that is not printed."""
     bare = replace(four[0], facts=Facts(weights_gib=13.72), arguments={})
-    svg = pictures.memories([bare], [24.0])
+    svg = start_pictures.memories([bare], [24.0])
 
-    assert pictures.distinction(bare) == ""
+    assert start_pictures.distinction(bare) == ""
     assert ">1</text>" in svg
     assert 'stroke="currentColor"' not in svg
 
 
 def test_starts_of_one_model_are_told_apart(four: list[Start]) -> None:
     """By quantisation, eager mode and budget."""
-    assert [pictures.distinction(start) for start in four] == [
+    assert [start_pictures.distinction(start) for start in four] == [
         "mxfp4 · util 0.65", "eager · util 0.9", "fp8 · util 0.65", "util 0.95",
     ]  # fmt: skip
-    assert len(pictures.distinction(hostile(four[0]))) == 24
+    assert len(start_pictures.distinction(hostile(four[0]))) == 24
 
 
 def test_tables_say_what_the_pictures_show(four: list[Start]) -> None:
     """Every figure of the pictures stands beside them in numbers, and what is unknown stays empty."""
     evidence = session.load("gpt-oss-gemma-a100-four-starts")
 
-    assert "load the weights              68 s               11 s" in render.timelines(four).plain
+    assert "load the weights              68 s               11 s" in render.starts.timelines(four).plain
     assert (
         "3 gemma-4-26B-A4B    25.70     24.45         0.95   51.51         1.36  79.25"
-        in render.memories(four, evidence).plain
+        in render.starts.memories(four, evidence).plain
     )
-    assert "The GPU's memory is not in this log" in render.memories(four).plain
-    assert "79.25" not in render.memories(four, gpu_gib=96.0).plain
+    assert "The GPU's memory is not in this log" in render.starts.memories(four).plain
+    assert "79.25" not in render.starts.memories(four, gpu_gib=96.0).plain
     assert (
-        "2 gemma-4-26B-A4B              24               23  17.3 to 18.8       18.8" in render.throughputs(four).plain
+        "2 gemma-4-26B-A4B              24               23  17.3 to 18.8       18.8"
+        in render.starts.throughputs(four).plain
     )
-    assert "KV cache                798,624 tokens" in render.side_by_side(four).plain
-    settings = render.settings(four).plain
+    assert "KV cache                798,624 tokens" in render.starts.side_by_side(four).plain
+    settings = render.starts.settings(four).plain
     assert "enforce_eager" in settings
     assert "model_tag" not in settings
     assert "/home/vllm/e…te_gemma4.jinja" in settings
-    assert "unknown" in render.throughputs([four[0]]).plain
+    assert "unknown" in render.starts.throughputs([four[0]]).plain
     partly = replace(four[0], facts=replace(four[0].facts, weights_gib=None))
     assert (
         "1 gpt-oss-20b              36.56         0.69   51.51               79.25"
-        in render.memories([partly], evidence).plain
+        in render.starts.memories([partly], evidence).plain
     )
-    assert "  3  " in render.throughputs([four[0], replace(four[1], throughput=())]).plain
+    assert "  3  " in render.starts.throughputs([four[0], replace(four[1], throughput=())]).plain
 
 
 def raced(evidence: Evidence, old: str = "", new: str = "") -> Answer:
@@ -198,16 +206,16 @@ def raced(evidence: Evidence, old: str = "", new: str = "") -> Answer:
 
 def test_the_race_is_shown_with_the_logs_own_numbers(race: Evidence) -> None:
     """Free before and after, what was freed, and the budgets where the case or the caller knows the GPU."""
-    shown = render.free_memory(raced(race), race)
+    shown = render.starts.free_memory(raced(race), race)
 
     assert "freed meanwhile              +0.45" in shown.plain
     assert "budget at utilisation 0.675  53.49" in shown.plain
     assert ">+0.45 GiB</text>" in shown.html
     assert shown.html.count('stroke="currentColor"') == 3
-    alone = render.free_memory(raced(race))
+    alone = render.starts.free_memory(raced(race))
     assert "no budget can be drawn" in alone.plain
     assert "GPU      " not in alone.plain
-    given = render.free_memory(raced(race), gpu_gib=48.0, utilizations=(0.5,))
+    given = render.starts.free_memory(raced(race), gpu_gib=48.0, utilizations=(0.5,))
     assert "budget at utilisation 0.5  24.00" in given.plain
 
 
@@ -215,8 +223,8 @@ def test_other_failures_have_no_race_to_show(race: Evidence) -> None:
     """Older wordings, other causes and healthy starts: a sentence instead of a picture."""
     said = "The text does not state the free memory before and after profiling."
 
-    assert render.free_memory(raced(race, "Initial free memory", "Once")).plain == said
-    assert render.free_memory(session.diagnose(session.load("tiny-cpu-served"))).plain == said
+    assert render.starts.free_memory(raced(race, "Initial free memory", "Once")).plain == said
+    assert render.starts.free_memory(session.diagnose(session.load("tiny-cpu-served"))).plain == said
 
 
 def test_further_logs_are_set_beside_the_first() -> None:
@@ -293,18 +301,18 @@ def plans() -> list[str]:
     wide = replace(GPT_OSS, gpu="an accelerator with a name that is far too long", node="in a rack far away")
     sizeless = replace(GPT_OSS, total_gib=None, available_gib=None, terms=(*GPT_OSS.terms, term("x", 1)))
     return [
-        pictures.budgets([GPT_OSS], 0.65),
-        pictures.budgets([FIRST, SECOND], 0.5),
-        pictures.budgets([FULL], 0.9),
-        pictures.budgets([UNKNOWN, wide], None),
-        pictures.budgets([sizeless], 0.9),
-        pictures.capacities(CAPACITY),
-        pictures.capacities({"one": [(3000, 0.02)]}),
-        pictures.capacities({"one": [(500, 1.0)]}),
-        pictures.capacities({str(n): [(4096, 10.0 + n / 9), (8192, 5.0)] for n in range(6)}),
-        pictures.layouts(LAID),
-        pictures.differences(COMPARED),
-        pictures.differences([ComparedTerm("odd", 1.0, 1.0, 1.0, 1.0, "")]),
+        plan_pictures.budgets([GPT_OSS], 0.65),
+        plan_pictures.budgets([FIRST, SECOND], 0.5),
+        plan_pictures.budgets([FULL], 0.9),
+        plan_pictures.budgets([UNKNOWN, wide], None),
+        plan_pictures.budgets([sizeless], 0.9),
+        plan_pictures.capacities(CAPACITY),
+        plan_pictures.capacities({"one": [(3000, 0.02)]}),
+        plan_pictures.capacities({"one": [(500, 1.0)]}),
+        plan_pictures.capacities({str(n): [(4096, 10.0 + n / 9), (8192, 5.0)] for n in range(6)}),
+        plan_pictures.layouts(LAID),
+        plan_pictures.differences(COMPARED),
+        plan_pictures.differences([ComparedTerm("odd", 1.0, 1.0, 1.0, 1.0, "")]),
     ]  # fmt: skip
 
 
@@ -325,7 +333,7 @@ def test_pictures_of_plans_stay_inside_their_frame(number: int) -> None:
     svg = plans()[number]
     width, height = (float(v) for v in re.findall(r'viewBox="0 0 (\d+) (\d+)"', svg)[0])
 
-    assert width == pictures.NARROW
+    assert width == plan_pictures.NARROW
     for x, y in coordinates(svg):
         assert -0.5 <= x <= width + 0.5
         assert -0.5 <= y <= height + 0.5
@@ -356,9 +364,9 @@ def test_names_in_pictures_of_plans_are_no_markup() -> None:
     """Cards, settings and terms are called as the user calls them."""
     odd = replace(GPT_OSS, gpu=HOSTILE, node=HOSTILE, terms=(*GPT_OSS.terms, term(HOSTILE, 1.0)))
     for svg in (
-        pictures.budgets([odd], 0.65),
-        pictures.capacities({HOSTILE: [(4096, 2.0)]}),
-        pictures.differences([ComparedTerm(HOSTILE, 1.0, 1.0, 1.0, 2.0, HOSTILE)]),
+        plan_pictures.budgets([odd], 0.65),
+        plan_pictures.capacities({HOSTILE: [(4096, 2.0)]}),
+        plan_pictures.differences([ComparedTerm(HOSTILE, 1.0, 1.0, 1.0, 2.0, HOSTILE)]),
     ):
         root = ET.fromstring(display.visible(svg))  # noqa: S314 - our own text, of a known size
         assert {element.tag for element in root.iter()} <= set(ALLOWED)
@@ -375,7 +383,7 @@ def widths(svg: str) -> dict[str, float]:
 def test_a_budget_is_drawn_to_scale() -> None:
     """The weights take 13.72 of 79.25 GiB of the bar, the KV cache 36.56, and the limit stands at 0.65 of it."""
     svg = plans()[0]
-    whole = pictures.NARROW - 2
+    whole = plan_pictures.NARROW - 2
 
     assert widths(svg)["weights"] == pytest.approx(whole * 13.72 / 79.25, abs=1)
     assert widths(svg)["KV cache"] == pytest.approx(whole * 36.56 / 79.25, abs=1)
@@ -391,23 +399,23 @@ def test_a_budget_is_drawn_to_scale() -> None:
 def test_uncertainty_is_a_whisker_before_the_kv_cache() -> None:
     """From the least to the most that the other terms take; none where a term is unknown or all are exact."""
     (ends,) = re.findall(r'd="M([\d.]+) [\d.]+v8M[\d.]+ [\d.]+H([\d.]+)M', plans()[0])
-    scale = (pictures.NARROW - 2) / 79.25
+    scale = (plan_pictures.NARROW - 2) / 79.25
 
     assert [float(end) for end in ends] == pytest.approx([1 + 14.62 * scale, 1 + 15.11 * scale], abs=2.5)
     assert "before the KV cache 14.6 to 15.1" in plans()[0]
-    assert "before the KV cache" not in pictures.budgets([FIRST], 0.5)
-    assert "before the KV cache" not in pictures.budgets([UNKNOWN], 0.9)
+    assert "before the KV cache" not in plan_pictures.budgets([FIRST], 0.5)
+    assert "before the KV cache" not in plan_pictures.budgets([UNKNOWN], 0.9)
 
 
 def test_cuda_graphs_stand_where_the_release_takes_them() -> None:
     """Behind the limit where they are not subtracted from the budget, else before the KV cache."""
     later = replace(GPT_OSS, available_gib=35.87)
 
-    assert [term.name for term in pictures.stacked(GPT_OSS, 51.51)[2]] == ["cuda_graphs"]
-    assert pictures.stacked(later, 51.51)[2] == []
-    assert pictures.stacked(GPT_OSS, None)[2] == []
-    assert "on top: CUDA graphs 0.69" in pictures.budgets([GPT_OSS], 0.65)
-    assert "on top" not in pictures.budgets([later], 0.65)
+    assert [term.name for term in plan_pictures.stacked(GPT_OSS, 51.51)[2]] == ["cuda_graphs"]
+    assert plan_pictures.stacked(later, 51.51)[2] == []
+    assert plan_pictures.stacked(GPT_OSS, None)[2] == []
+    assert "on top: CUDA graphs 0.69" in plan_pictures.budgets([GPT_OSS], 0.65)
+    assert "on top" not in plan_pictures.budgets([later], 0.65)
 
 
 def test_what_does_not_fit_goes_beyond_its_card() -> None:
@@ -416,21 +424,23 @@ def test_what_does_not_fit_goes_beyond_its_card() -> None:
 
     assert "3.97 too much" in svg
     assert "KV cache: unknown" in svg
-    assert "encoder profile: unknown" in pictures.budgets([UNKNOWN], 0.9)
+    assert "encoder profile: unknown" in plan_pictures.budgets([UNKNOWN], 0.9)
     assert "memory unknown" in plans()[4]
-    nothing = pictures.budgets([replace(FULL, terms=(*FULL.terms[:1], term("kv_cache", 0.0)))], 0.9)
+    nothing = plan_pictures.budgets([replace(FULL, terms=(*FULL.terms[:1], term("kv_cache", 0.0)))], 0.9)
     assert ">KV cache" not in nothing
     assert "too much" not in nothing
-    assert pictures.budgets([], 0.9) == pictures.budgets([replace(UNKNOWN, terms=UNKNOWN.terms[1:])], 0.9) == ""
+    assert (
+        plan_pictures.budgets([], 0.9) == plan_pictures.budgets([replace(UNKNOWN, terms=UNKNOWN.terms[1:])], 0.9) == ""
+    )
 
 
 def test_equal_cards_are_one_bar() -> None:
     """Eight cards that are planned alike need one; two that differ need two."""
     eight = [replace(GPT_OSS, rank=rank) for rank in range(8)]
 
-    assert pictures.budgets(eight, 0.65).count('height="30.0" fill="none"') == 1
-    assert ">cards 0 to 7, each · A100-80GB</text>" in pictures.budgets(eight, 0.65)
-    assert pictures.budgets([FIRST, SECOND], 0.5).count('height="30.0" fill="none"') == 2
+    assert plan_pictures.budgets(eight, 0.65).count('height="30.0" fill="none"') == 1
+    assert ">cards 0 to 7, each · A100-80GB</text>" in plan_pictures.budgets(eight, 0.65)
+    assert plan_pictures.budgets([FIRST, SECOND], 0.5).count('height="30.0" fill="none"') == 2
 
 
 def luminance(colour: str) -> float:
@@ -451,8 +461,8 @@ def contrast(one: str, other: str) -> float:
 def test_terms_are_told_apart_without_colour() -> None:
     """In grey each has a lightness or a hatch of its own, and figures stand out from the bars that they stand on."""
     looks = {}
-    for name in pictures.DRAWN_TERMS:
-        swatch = pictures.term_swatch(name)
+    for name in plan_pictures.DRAWN_TERMS:
+        swatch = plan_pictures.term_swatch(name)
         (fill,) = re.findall(r'fill="(#\w{6})"', swatch)
         looks[name] = (fill, re.findall(r' d="([^"]*)"', swatch))
 
@@ -466,7 +476,7 @@ def test_terms_are_told_apart_without_colour() -> None:
 
 def test_capacity_has_a_line_for_each_setting() -> None:
     """Each with its own mark and its name beside its end; one request is the line that counts."""
-    svg = pictures.capacities(CAPACITY)
+    svg = plan_pictures.capacities(CAPACITY)
 
     assert svg.count('stroke-width="2" />') == 3
     assert ">FP8 KV cache</text>" in svg
@@ -474,7 +484,7 @@ def test_capacity_has_a_line_for_each_setting() -> None:
     assert len(re.findall(r'stroke="currentColor" stroke-width="1.4"', svg)) == 1
     assert "utilisation 0.65: 11.99 requests of 131,072 tokens" in svg
     assert [said in svg for said in (">1k<", ">4k<", ">128k<", ">100<", ">1<")] == [False, False, True, True, True]
-    assert pictures.capacities({}) == pictures.capacities({"none": [(0, 1.0), (10, 0.0)]}) == ""
+    assert plan_pictures.capacities({}) == plan_pictures.capacities({"none": [(0, 1.0), (10, 0.0)]}) == ""
 
 
 def test_names_at_the_ends_of_lines_do_not_touch() -> None:
@@ -489,7 +499,7 @@ def test_names_at_the_ends_of_lines_do_not_touch() -> None:
 
 def test_layouts_are_compared_column_by_column() -> None:
     """The best of each column is solid, what does not fit is said, and what is not legal has no row."""
-    svg = pictures.layouts(LAID)
+    svg = plan_pictures.layouts(LAID)
 
     for name in ("4 x TP 2", "TP 8", "2 x TP 2 · PP 2", "DP 8", "8 x 1 card", "as asked"):
         assert f">{name}</text>" in svg
@@ -499,17 +509,17 @@ def test_layouts_are_compared_column_by_column() -> None:
     ]  # fmt: skip
     assert svg.count(">does not fit</text>") == 1
     assert svg.count(">unknown</text>") == 4
-    assert pictures.layouts(LAID[5:6]) == ""
-    assert pictures.layouts([LAID[4]]).count("<rect") == 0
+    assert plan_pictures.layouts(LAID[5:6]) == ""
+    assert plan_pictures.layouts([LAID[4]]).count("<rect") == 0
 
 
 def test_differences_lie_within_the_band_or_outside() -> None:
     """Filled within, hollow outside; a term that was not printed has no row."""
-    svg = pictures.differences(COMPARED)
+    svg = plan_pictures.differences(COMPARED)
 
     assert "weights +0.03, within the plan&#x27;s band of +0.00 to +0.03" in svg
     assert "activation peak +0.19, outside the plan&#x27;s band of -0.04 to +0.09" in svg
-    assert svg.count(f'fill="{pictures.FREE}"') == 2
-    assert svg.count(f'stroke="{pictures.RISEN}"') == 1
+    assert svg.count(f'fill="{start_pictures.FREE}"') == 2
+    assert svg.count(f'stroke="{start_pictures.RISEN}"') == 1
     assert ">KV cache</text>" not in svg
-    assert pictures.differences(COMPARED[3:]) == ""
+    assert plan_pictures.differences(COMPARED[3:]) == ""

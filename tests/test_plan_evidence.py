@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import vllm_runbooks as rb
-from vllm_runbooks import plan_evidence, plan_views, session
+from vllm_runbooks import plan_evidence, render, session
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.plans import Request
@@ -163,9 +163,9 @@ def test_where_nothing_fits_nothing_is_written(tmp_path: Path) -> None:
     assert "no layout fits" in str(plan_evidence.write(asked, found, str(tmp_path), apply=True))
     assert list(tmp_path.iterdir()) == []
     assert plan_evidence.judge(asked, found, case).verdict is Verdict.FAIL
-    assert str(plan_views.memory(plan_evidence.best(found))).startswith("not planned: no layout fits")
-    assert str(plan_views.confirmations({})).startswith("not planned: no layout fits")
-    assert "one server" in str(plan_views.files({}, "nginx.conf"))
+    assert str(render.plan_sections.memory(plan_evidence.best(found))).startswith("not planned: no layout fits")
+    assert str(render.plan_sections.confirmations({})).startswith("not planned: no layout fits")
+    assert "one server" in str(render.plan_sections.files({}, "nginx.conf"))
 
 
 # ---- starts of logs
@@ -174,7 +174,7 @@ def test_where_nothing_fits_nothing_is_written(tmp_path: Path) -> None:
 def test_the_starts_of_the_field_notes_are_planned_as_they_ran() -> None:
     """From configuration, settings and card alone: weights, cache, tokens and requests of all four, within 2 %."""
     case = session.load(FOUR_STARTS)
-    said = str(plan_views.beside(session.read(case), plan_evidence.starts(case)))
+    said = str(render.plan_sections.beside(session.read(case), plan_evidence.starts(case)))
     off = [abs(float(share)) for share in re.findall(r"([+-]?[\d.]+)%$", said, re.MULTILINE)]
 
     assert said.startswith("planned: 16 printed figures")
@@ -190,7 +190,7 @@ def test_the_failed_allocation_is_reproduced() -> None:
     cause = rb.diagnose(case).root_cause
     assert cause is not None
     made = plan_evidence.budget(asked)
-    said = str(plan_views.encoder(made, cause.captures))
+    said = str(render.plan_sections.encoder(made, cause.captures))
 
     assert said.startswith("reproduced: 698.00 MiB, SiluAndMul's output in a layer of the encoder")
     assert re.search(r"tokens of the encoder's cache +18605 +18605", said)
@@ -198,7 +198,7 @@ def test_the_failed_allocation_is_reproduced() -> None:
     assert before is not None
     assert float(before[1]) == pytest.approx(22.08, rel=0.01)
     assert re.search(r"SiluAndMul's output +698\.00 +[\d.]+  failed", said)
-    other = plan_views.encoder(made, {**cause.captures, "tried_mib": "12.00"})
+    other = render.plan_sections.encoder(made, {**cause.captures, "tried_mib": "12.00"})
     assert str(other).startswith("planned: 1 video; the log names no step of it")
 
 
@@ -210,7 +210,7 @@ def test_what_would_fit_is_named() -> None:
 
     assert not isinstance(ways, str)
     assert {"limit_mm_per_prompt", "gpu_memory_utilization"} in [set(way.changes) for way in ways]
-    assert '"video": 0' in str(plan_views.ways_out(ways))
+    assert '"video": 0' in str(render.plan_sections.ways_out(ways))
     assert isinstance(two, Layouts)
     best = plan_evidence.best(two)
     assert isinstance(best, Plan)
@@ -252,10 +252,10 @@ def test_what_is_missing_stands_in_place_of_a_plan(evidence: Evidence | str, sai
     assert isinstance(asked, str)
     assert said in asked
     views = [
-        plan_views.memory(plan_evidence.planned(asked)),
-        plan_views.encoder(plan_evidence.budget(asked), {}),
-        plan_views.ways_out(plan_evidence.ways_out(asked)),
-        plan_views.ranking(plan_evidence.layouts(asked, 2)),
+        render.plan_sections.memory(plan_evidence.planned(asked)),
+        render.plan_sections.encoder(plan_evidence.budget(asked), {}),
+        render.plan_sections.ways_out(plan_evidence.ways_out(asked)),
+        render.plan_sections.ranking(plan_evidence.layouts(asked, 2)),
     ]
     assert [" ".join(str(view).split()).startswith(f"not planned: {asked[:40]}") for view in views] == [True] * 4
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from vllm_runbooks import markup, plan_views
+from vllm_runbooks import markup, render
 from vllm_runbooks.plan_records import (
     Calibration,
     Find,
@@ -28,6 +28,7 @@ from vllm_runbooks.plan_records import (
 from vllm_runbooks.planning.budget import subject
 from vllm_runbooks.plans import Request
 from vllm_runbooks.records import CommandRelease, Compared, ComparedTerm, Residual
+from vllm_runbooks.render import plans
 
 HOSTILE = "</td></pre><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
 RELEASE = CommandRelease("0.19.0", "given", "0.19.0")
@@ -129,12 +130,12 @@ def compared() -> Compared:
 FOUND = Found(Find.CONTEXT, 131_072, "tokens", 120_000, 131_072, ("The model takes no more.",))
 
 
-def every(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Compared) -> list[plan_views.Viewed]:
+def every(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Compared) -> list[plans.Viewed]:
     return [fits, too_big, unknown, pair, compared, FOUND, replace(fits, found=FOUND)]
 
 
 @pytest.fixture
-def views(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Compared) -> list[plan_views.Viewed]:
+def views(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Compared) -> list[plans.Viewed]:
     return every(fits, too_big, unknown, pair, compared)
 
 
@@ -165,20 +166,20 @@ def test_the_answer_comes_in_one_line(fits: Plan, change: dict[str, Any], said: 
     """What is gained where it fits, the reason where it does not, what is missing where neither is certain."""
     plan = replace(fits, **change)
 
-    assert plan_views.headline(plan) == said
-    assert " ".join(plan_views.text(plan).split()).startswith(said)
+    assert plans.headline(plan) == said
+    assert " ".join(plans.text(plan).split()).startswith(said)
 
 
 def test_what_does_not_fit_says_by_how_much(too_big: Plan) -> None:
     """The memory that one request needs beside the memory that is left."""
     said = "does not fit: one request of 131,072 tokens needs 12.4 GiB of KV cache on each card, 11.2 are left"
 
-    assert plan_views.headline(too_big) == said
+    assert plans.headline(too_big) == said
 
 
 def test_the_whole_text(fits: Plan) -> None:
     """Answer, cards with their terms, KV cache, limits, command, calibration."""
-    assert plan_views.text(fits) == WHOLE
+    assert plans.text(fits) == WHOLE
 
 
 WHOLE = """\
@@ -218,19 +219,19 @@ CALIBRATION
 """
 
 
-def test_text_keeps_to_the_width_of_a_terminal(views: list[plan_views.Viewed]) -> None:
+def test_text_keeps_to_the_width_of_a_terminal(views: list[plans.Viewed]) -> None:
     """80 columns, and no blanks at the ends of lines; a command is left as it is, to be copied."""
     for view in views:
-        lines = plan_views.shown(view).plain.split("\n")
+        lines = plans.shown(view).plain.split("\n")
         assert max(map(len, lines)) <= 80
         assert [line for line in lines if line != line.rstrip()] == []
     long = replace(START, command=f"vllm serve {'m' * 100}")
-    assert f"  {long.command}" in plan_views.text(replace(cast("Plan", views[0]), deployment=long)).split("\n")
+    assert f"  {long.command}" in plans.text(replace(cast("Plan", views[0]), deployment=long)).split("\n")
 
 
 def test_the_unknown_is_named(unknown: Plan) -> None:
     """In the answer, beside the term, and where the KV cache would stand; no figure takes its place."""
-    said = plan_views.text(unknown)
+    said = plans.text(unknown)
 
     assert said.startswith("not certain: encoder profile unknown: no rule for the pictures of this family\n")
     assert "  encoder profile unknown: no rule for the pictures of this family\n" in said
@@ -238,49 +239,49 @@ def test_the_unknown_is_named(unknown: Plan) -> None:
     assert "  one request needs     3.05 GiB of each card\n" in said
     assert "tokens                " not in said
     bare = replace(unknown, per_gpu=(), limits=(), gpus=(replace(A100, total_gib=None),))
-    assert "on each card          unknown: see the limits" in plan_views.text(bare)
-    assert "1 x A100-80GB (memory unknown)" in plan_views.text(bare)
+    assert "on each card          unknown: see the limits" in plans.text(bare)
+    assert "1 x A100-80GB (memory unknown)" in plans.text(bare)
     sizeless = replace(unknown, per_gpu=(replace(unknown.per_gpu[0], total_gib=None),))
-    assert "Card 0 · A100-80GB: its memory is unknown\n" in plan_views.text(sizeless)
+    assert "Card 0 · A100-80GB: its memory is unknown\n" in plans.text(sizeless)
     cloudy = replace(unknown, kv_cache=replace(unknown.kv_cache, needed_gib=None), options={"max_num_seqs": None})
-    assert "one request needs" not in plan_views.text(cloudy)
-    assert "max_num_seqs unknown" in plan_views.text(cloudy)
+    assert "one request needs" not in plans.text(cloudy)
+    assert "max_num_seqs unknown" in plans.text(cloudy)
 
 
 def test_what_is_partly_known_of_the_cache_is_shown(fits: Plan) -> None:
     """Rows without a value are left out, blocks of an unknown size counted, an exact amount without a band."""
     bare = PlannedCache(36.56, None, None, None, None, None, None, None, 99_828, None, None, None)
-    said = plan_views.text(replace(fits, kv_cache=bare, gpus=(), deployment=None, limits=()))
+    said = plans.text(replace(fits, kv_cache=bare, gpus=(), deployment=None, limits=()))
 
     assert "KV CACHE\n  on each card          36.56 GiB\n  blocks                99,828\n\n" in said
     assert "on no card, vLLM 0.19.0" in said
     assert "COMMAND" not in said
     assert "LIMITS" not in said
-    plain = plan_views.text(replace(fits, kv_cache=replace(CACHE, tokens_meaning=None, tokens_low=None, blocks=None)))
+    plain = plans.text(replace(fits, kv_cache=replace(CACHE, tokens_meaning=None, tokens_low=None, blocks=None)))
     assert "  tokens                798,624\n" in plain
     assert "blocks" not in plain
 
 
 def test_the_release_says_how_it_was_chosen() -> None:
     """The newest known where none was named, and whose rules stand in for an unknown release's."""
-    assert plan_views.release(CommandRelease("0.32.0", "newest", "0.32.0")) == "vLLM 0.32.0, the newest known"
-    assert plan_views.release(CommandRelease("0.19.1", "log", "0.19.0")) == "vLLM 0.19.1, by the rules of 0.19.0"
+    assert plans.release(CommandRelease("0.32.0", "newest", "0.32.0")) == "vLLM 0.32.0, the newest known"
+    assert plans.release(CommandRelease("0.19.1", "log", "0.19.0")) == "vLLM 0.19.1, by the rules of 0.19.0"
 
 
 def test_cards_that_are_planned_alike_stand_together(fits: Plan, pair: Layouts) -> None:
     """Four equal ranks are one table; two that differ are two, and each says what it has for the KV cache."""
     four = replace(fits, per_gpu=tuple(replace(fits.per_gpu[0], rank=rank) for rank in range(4)))
 
-    assert plan_views.text(four).count("source\n") == 1
-    assert "Cards 0 to 3, each · A100-80GB: 79.25 GiB" in plan_views.text(four)
-    two = plan_views.text(pair.layouts[1])
+    assert plans.text(four).count("source\n") == 1
+    assert "Cards 0 to 3, each · A100-80GB: 79.25 GiB" in plans.text(four)
+    two = plans.text(pair.layouts[1])
     assert "Card 0 · RTX3090 · node1: 23.69 GiB, 8.60 for the KV cache, enough for a request" in two
     assert "Card 1 · RTX3090 · node1: 23.69 GiB, 9.93 for the KV cache, enough for a request" in two
 
 
 def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
     """The best first and in full; what is not known, does not fit or is not legal is said, with why."""
-    said = plan_views.text_layouts(pair)
+    said = plans.text_layouts(pair)
 
     first = (
         "fits: best as 2 x 1 card, 8.60 GiB KV cache on each card, 644,304 tokens in each replica, "
@@ -322,16 +323,16 @@ def test_layouts_have_one_answer(pair: Layouts, fits_any: bool | None, kept: sli
     """One that fits, what is missing, or that there is none."""
     some = replace(pair, fits=fits_any, layouts=pair.layouts[kept])
 
-    assert plan_views.layouts_headline(some).startswith(said)
-    assert " ".join(plan_views.text_layouts(some).split()).startswith(said)
+    assert plans.layouts_headline(some).startswith(said)
+    assert " ".join(plans.text_layouts(some).split()).startswith(said)
 
 
 def test_a_refusal_without_a_reason_is_the_releases(pair: Layouts) -> None:
     """And a ranking without reasons has none."""
     refused = replace(pair.layouts[4], reasons=())
 
-    assert "- TP 3: this release refuses it" in plan_views.text_layouts(replace(pair, layouts=(refused,)))
-    assert "NOT LEGAL" not in plan_views.text_layouts(replace(pair, layouts=pair.layouts[:2]))
+    assert "- TP 3: this release refuses it" in plans.text_layouts(replace(pair, layouts=(refused,)))
+    assert "NOT LEGAL" not in plans.text_layouts(replace(pair, layouts=pair.layouts[:2]))
 
 
 @pytest.mark.parametrize(
@@ -351,7 +352,7 @@ def test_a_refusal_without_a_reason_is_the_releases(pair: Layouts) -> None:
 )  # fmt: skip
 def test_inverse_questions_have_an_answer_with_its_band(found: Found, said: str) -> None:
     """Value, unit, band and reasons; and first of all where it comes with a plan."""
-    assert plan_views.text_found(found) == said
+    assert plans.text_found(found) == said
 
 
 @pytest.mark.parametrize(
@@ -364,14 +365,14 @@ def test_inverse_questions_have_an_answer_with_its_band(found: Found, said: str)
 )
 def test_one_is_counted_in_the_singular(value: int, unit: str, said: str) -> None:
     """One card is no "1 cards"."""
-    assert plan_views.found_headline(Found(Find.GPUS, value, unit, value, value, ())) == said
+    assert plans.found_headline(Found(Find.GPUS, value, unit, value, value, ())) == said
 
 
 def test_cards_of_one_replica_have_their_cache_each(pair: Layouts) -> None:
     """Two cards of one tensor-parallel group: the memory is each card's, the tokens are the group's."""
     said = "fits: 8.60 GiB KV cache on each card, 644,304 tokens, 5,033.62 requests of the whole context"
 
-    assert plan_views.headline(pair.layouts[1]) == said
+    assert plans.headline(pair.layouts[1]) == said
 
 
 def test_what_is_asked_shows_no_secret() -> None:
@@ -382,7 +383,7 @@ def test_what_is_asked_shows_no_secret() -> None:
         "max_model_len": 4096, "enforce_eager": True, "served_model_name": ["ours"],
     }  # fmt: skip
     config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}
-    shown = plan_views.asked(Request(subject("ours", config), (), RELEASE, options))
+    shown = render.plan_sections.asked(Request(subject("ours", config), (), RELEASE, options))
 
     for said in (shown.plain, shown.html):
         assert not [word for word in ("first", "second", "third", "fourth") if f"{word}-of-ours" in said]
@@ -393,14 +394,14 @@ def test_what_is_asked_shows_no_secret() -> None:
 
 def test_a_plans_own_answer_stands_before_it(fits: Plan) -> None:
     """Who asked for the longest context reads it first."""
-    assert plan_views.text(replace(fits, found=FOUND)).startswith("longest context: 131,072 tokens")
-    page = plan_views.html(replace(fits, found=FOUND))
+    assert plans.text(replace(fits, found=FOUND)).startswith("longest context: 131,072 tokens")
+    page = plans.html(replace(fits, found=FOUND))
     assert page.index(">longest context<") < page.index(">fits<")
 
 
 def test_plan_against_actual_names_what_is_off(compared: Compared) -> None:
     """Term by term, with what is missing and what is kept."""
-    said = plan_views.text_compared(compared)
+    said = plans.text_compared(compared)
 
     assert said.startswith("off: activation peak, 0.96 GiB printed where 0.77 were planned\n")
     assert (
@@ -419,22 +420,22 @@ def test_plan_against_actual_without_a_difference(compared: Compared) -> None:
     bare = Compared((), None)
     anonymous = replace(compared.residuals[0], gpu=None, architecture=None)
 
-    assert plan_views.compared_headline(Compared((weights,), None)) == (
+    assert plans.compared_headline(Compared((weights,), None)) == (
         "as planned: 1 printed term within the plan's own band"
     )
-    assert plan_views.compared_headline(Compared((weights, weights), None)).startswith("as planned: 2 printed terms")
-    assert plan_views.text_compared(bare) == "not compared: the log prints no term of the plan\n"
-    assert plan_views.compared_headline(replace(bare, missing=("no memory lines",))) == "not compared: no memory lines"
-    assert plan_views.compared_headline(Compared((none,), "communication")) == "off: communication"
-    assert plan_views.compared_headline(Compared((), "kv_cache")) == "off: KV cache"
+    assert plans.compared_headline(Compared((weights, weights), None)).startswith("as planned: 2 printed terms")
+    assert plans.text_compared(bare) == "not compared: the log prints no term of the plan\n"
+    assert plans.compared_headline(replace(bare, missing=("no memory lines",))) == "not compared: no memory lines"
+    assert plans.compared_headline(Compared((none,), "communication")) == "off: communication"
+    assert plans.compared_headline(Compared((), "kv_cache")) == "off: KV cache"
     unplanned = replace(weights, planned_gib=None, low_gib=None)
-    assert "  weights           unknown                        13.72\n" in plan_views.text_compared(
+    assert "  weights           unknown                        13.72\n" in plans.text_compared(
         Compared((unplanned,), None, (), (anonymous,))
     )
     assert "card unknown, architecture unknown" in " ".join(
-        plan_views.text_compared(Compared((), None, (), (anonymous,))).split()
+        plans.text_compared(Compared((), None, (), (anonymous,))).split()
     )
-    assert "KEPT" not in plan_views.html(bare)
+    assert "KEPT" not in plans.html(bare)
 
 
 @pytest.mark.parametrize(
@@ -446,23 +447,23 @@ def test_plan_against_actual_without_a_difference(compared: Compared) -> None:
 )
 def test_what_corrected_the_plan_is_named(fits: Plan, calibration: Calibration, said: str) -> None:
     """A sentence for each correction, or that there was none to make."""
-    assert plan_views.text(replace(fits, calibration=calibration)).endswith(said)
+    assert plans.text(replace(fits, calibration=calibration)).endswith(said)
 
 
 KEYS = [
     "model", "vllm", "gpus", "fits", "per_gpu", "kv_cache", "limits", "deployment", "calibration", "layout", "legal",
-    "reasons", "speed", "total_concurrency", "found", "options",
+    "reasons", "speed", "total_concurrency", "found", "options", "missing",
 ]  # fmt: skip
 
 
 def test_json_has_the_contracts_keys(fits: Plan, pair: Layouts) -> None:
     """Every plan has every key; what a question has no use for is null."""
-    plain = json.loads(plan_views.to_json(replace(fits, options={}, deployment=None)))
-    every = json.loads(plan_views.to_json(pair))
+    plain = json.loads(plans.to_json(replace(fits, options={}, deployment=None)))
+    every = json.loads(plans.to_json(pair))
 
     assert list(plain) == ["schema", *KEYS]
     assert (plain["deployment"], plain["layout"], plain["found"]) == (None, None, None)
-    assert json.loads(plan_views.to_json(replace(fits, found=FOUND)))["found"]["what"] == "context"
+    assert json.loads(plans.to_json(replace(fits, found=FOUND)))["found"]["what"] == "context"
     assert list(every) == ["schema", "model", "vllm", "gpus", "fits", "layouts"]
     assert list(every["layouts"][0]) == KEYS
     assert [plan["legal"] for plan in every["layouts"]] == [True, True, True, True, False]
@@ -472,12 +473,12 @@ def test_json_is_rounded_in_one_place(fits: Plan, compared: Compared) -> None:
     """Four decimals, whatever the planner reckoned with."""
     third = replace(fits, kv_cache=replace(CACHE, gib=110 / 3))
 
-    assert json.loads(plan_views.to_json(third))["kv_cache"]["gib"] == 36.6667
-    assert json.loads(plan_views.to_json(compared))["terms"][2] == {
+    assert json.loads(plans.to_json(third))["kv_cache"]["gib"] == 36.6667
+    assert json.loads(plans.to_json(compared))["terms"][2] == {
         "name": "communication", "planned_gib": 0.0, "low_gib": None, "high_gib": None, "actual_gib": None,
         "explained": "",
     }  # fmt: skip
-    assert json.loads(plan_views.to_json(FOUND))["value"] == 131_072
+    assert json.loads(plans.to_json(FOUND))["value"] == 131_072
 
 
 class Tags(HTMLParser):
@@ -503,10 +504,10 @@ def read(page: str) -> Tags:
     return tags
 
 
-def test_the_site_lets_through_all_of_it(views: list[plan_views.Viewed]) -> None:
+def test_the_site_lets_through_all_of_it(views: list[plans.Viewed]) -> None:
     """A plan looks on the published pages as it looks in a notebook: cleaning takes nothing away."""
     for view in views:
-        page = plan_views.html(view)
+        page = plans.html(view)
         kept = read(markup.clean_html(page))
         assert (kept.names, kept.text) == (read(page).names, read(page).text)
         for attribute in ("fill=", " d=", "x1=", "font-size=", "opacity="):
@@ -525,52 +526,52 @@ def hostile(plan: Plan) -> Plan:
     )  # fmt: skip
 
 
-def test_no_name_becomes_markup(views: list[plan_views.Viewed], compared: Compared, pair: Layouts) -> None:
+def test_no_name_becomes_markup(views: list[plans.Viewed], compared: Compared, pair: Layouts) -> None:
     """Models, cards, sources and reasons are the user's words: they are escaped, and move no cursor."""
     bad = [hostile(view) for view in views if isinstance(view, Plan)]
     odd = ComparedTerm(HOSTILE, 1.0, 1.0, 1.0, 2.0, HOSTILE)
     kept = replace(compared.residuals[0], release=HOSTILE, gpu=HOSTILE, architecture=HOSTILE, term=HOSTILE)
     laid = tuple(replace(hostile(plan), layout=plan.layout, legal=plan.legal) for plan in pair.layouts)
     layouts = replace(pair, model=HOSTILE, layouts=laid)
-    every_view: list[plan_views.Viewed] = [*bad, layouts, Compared((odd,), HOSTILE, (HOSTILE,), (kept,))]
+    every_view: list[plans.Viewed] = [*bad, layouts, Compared((odd,), HOSTILE, (HOSTILE,), (kept,))]
     for view in every_view:
-        shown = plan_views.shown(view)
+        shown = plans.shown(view)
         assert set(read(shown.html).names) <= {
             "div", "span", "b", "p", "br", "pre", "code", "table", "thead", "tbody", "tr", "th", "td",
             "svg", "title", "rect", "line", "path", "text",
         }  # fmt: skip
         assert "alert(1)" in read(shown.html).text
-        assert "\x1b" not in shown.html + shown.plain + plan_views.html(view)
-        assert "\u202e" not in shown.html + shown.plain + plan_views.text_found(FOUND)
-        assert json.loads(plan_views.to_json(view))["schema"] == 1
+        assert "\x1b" not in shown.html + shown.plain + plans.html(view)
+        assert "\u202e" not in shown.html + shown.plain + plans.text_found(FOUND)
+        assert json.loads(plans.to_json(view))["schema"] == 1
 
 
 def test_the_page_shows_what_the_text_says(fits: Plan, pair: Layouts, compared: Compared) -> None:
     """Verdict, picture, table and command; a refused layout has its verdict's colour."""
-    page = plan_views.html(fits)
+    page = plans.html(fits)
 
     assert page.count("<svg") == 1 + len(TERMS)
     for said in ("36.6 GiB KV cache", "13.69", "--gpu-memory-utilization 0.65", "slots of one layer group"):
         assert said in page
-    assert "12 heads on 3 cards; 2 cards" in plan_views.html(pair)
-    assert "#cf222e" in plan_views.html(pair.layouts[4])
-    assert "the forward pass takes more than the sampler" in plan_views.html(compared)
-    assert "#9a6700" in plan_views.html(Found(Find.GPUS, None, "", None, None, ("none is known",)))
-    assert "#9a6700" in plan_views.html(Compared((), None))
-    assert "#1a7f37" in plan_views.html(Compared(compared.terms[:1], None))
-    assert "<svg" not in plan_views.html(replace(fits, per_gpu=(), deployment=None, limits=(), options={}))
-    assert "The first" not in plan_views.html(replace(pair, layouts=pair.layouts[4:]))
-    assert "Not legal" not in plan_views.html(replace(pair, layouts=pair.layouts[:1]))
+    assert "12 heads on 3 cards; 2 cards" in plans.html(pair)
+    assert "#cf222e" in plans.html(pair.layouts[4])
+    assert "the forward pass takes more than the sampler" in plans.html(compared)
+    assert "#9a6700" in plans.html(Found(Find.GPUS, None, "", None, None, ("none is known",)))
+    assert "#9a6700" in plans.html(Compared((), None))
+    assert "#1a7f37" in plans.html(Compared(compared.terms[:1], None))
+    assert "<svg" not in plans.html(replace(fits, per_gpu=(), deployment=None, limits=(), options={}))
+    assert "The first" not in plans.html(replace(pair, layouts=pair.layouts[4:]))
+    assert "Not legal" not in plans.html(replace(pair, layouts=pair.layouts[:1]))
 
 
 def test_what_is_given_holds_before_what_the_release_settles(fits: Plan) -> None:
     """Options of the command first, then the release's own; and without either nothing is assumed."""
     given = replace(START, flags={"gpu_memory_utilization": 0.65, "max_model_len": 4096})
 
-    assert plan_views.option(replace(fits, deployment=given), "max_model_len") == 4096
-    assert plan_views.option(fits, "max_model_len") == 131_072
-    assert plan_views.utilization(fits) == 0.65
-    assert plan_views.utilization(replace(fits, deployment=None)) is None
+    assert plans.option(replace(fits, deployment=given), "max_model_len") == 4096
+    assert plans.option(fits, "max_model_len") == 131_072
+    assert plans.utilization(fits) == 0.65
+    assert plans.utilization(replace(fits, deployment=None)) is None
 
 
 # In steps, as runbooks show them.
@@ -582,20 +583,20 @@ def test_copies_inside_one_server_are_told_once(pair: Layouts) -> None:
     same = replace(each, layout=Layout(1, 1, 1, 2))
     found = replace(pair, layouts=(each, half, same, dark, full, refused))
 
-    for said in (str(plan_views.ranking(found)), plan_views.text_layouts(found)):
+    for said in (str(render.plan_sections.ranking(found)), plans.text_layouts(found)):
         assert "The same with copies inside one server (DP) in place of servers: DP 2 as 2 x 1" in said
         assert len(re.findall(r"^  DP 2 ", said, re.MULTILINE)) == 1  # the other one does not fit, so it is another
-    assert "THE FIRST" not in str(plan_views.ranking(found))
-    assert "NOT LEGAL\n  - TP 3" in str(plan_views.ranking(found))
+    assert "THE FIRST" not in str(render.plan_sections.ranking(found))
+    assert "NOT LEGAL\n  - TP 3" in str(render.plan_sections.ranking(found))
     bare = replace(pair, layouts=(replace(each, layout=None),))
-    assert "as asked" in str(plan_views.ranking(bare))
+    assert "as asked" in str(render.plan_sections.ranking(bare))
     nothing = replace(pair, fits=False, layouts=(refused,))
-    assert str(plan_views.ranking(nothing)).startswith("does not fit: no layout of these cards is legal")
+    assert str(render.plan_sections.ranking(nothing)).startswith("does not fit: no layout of these cards is legal")
 
 
 def test_memory_is_shown_without_the_command(fits: Plan) -> None:
     """Answer, cards, cache and limits, as in the whole view."""
-    shown = plan_views.memory(fits)
+    shown = render.plan_sections.memory(fits)
 
     assert shown.plain == WHOLE.partition("NOT GIVEN")[0].rstrip() + "\n"
     assert "--gpu-memory-utilization" not in shown.html
@@ -604,7 +605,7 @@ def test_memory_is_shown_without_the_command(fits: Plan) -> None:
 def test_files_are_shown_whole_and_those_like_them_by_name() -> None:
     """The first of a pattern in full, blanks kept; no text of a file becomes markup."""
     made = {"systemd/a.service": f"[Unit]\n  {HOSTILE}\n", "systemd/b.service": "[Unit]\n", "nginx.conf": "events {}\n"}
-    shown = plan_views.files(made, "systemd/*")
+    shown = render.plan_sections.files(made, "systemd/*")
 
     assert "systemd/a.service\n  [Unit]\n    " in shown.plain
     assert "Like it, each with its own cards and port: systemd/b.service." in shown.plain

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import authoring, catalog, cli, render, session
+from vllm_runbooks import authoring, catalog, cli, session
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.records import Answer
+from vllm_runbooks.render import answers
 
 LADDER = "lower-utilization"
 SOURCE = catalog.catalog_dir() / "policies" / f"{LADDER}.yaml"
@@ -58,9 +59,9 @@ def test_the_ladder_is_not_offered_for_the_race() -> None:
     assert note.startswith(f"The policy {LADDER} is not offered for mem.profiling_assertion. The assertion compares")
     assert "the budget is no part of it" in note
     assert "start again unchanged" in note
-    for shown in (render.text(asked), render.remedies(asked).plain, render.remedies(asked).html):
+    for shown in (answers.text(asked), answers.remedies(asked).plain, answers.remedies(asked).html):
         assert "is not offered for mem.profiling_assertion." in " ".join(shown.split())
-    assert json.loads(render.to_json(asked))["notes"] == [note]
+    assert json.loads(answers.to_json(asked))["notes"] == [note]
 
 
 @pytest.mark.parametrize("text", [FREE % "60.0", CAPTURE], ids=["free memory", "CUDA graphs"])
@@ -129,7 +130,7 @@ def test_it_is_never_offered_by_itself(case: str) -> None:
     found = session.diagnose(session.load(case))
 
     assert found.notes == ()
-    assert LADDER not in render.text(found)
+    assert LADDER not in answers.text(found)
 
 
 def test_a_policy_is_asked_for_by_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

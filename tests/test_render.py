@@ -29,6 +29,7 @@ from vllm_runbooks.records import (
     Start,
     StartSummary,
 )
+from vllm_runbooks.render import answers, drawing
 
 HOSTILE = (
     "</code></td><script>alert(1)</script><img src=x onerror=alert(1)> **bold** [a](javascript:alert(1)) `x` $x^2$ "
@@ -115,7 +116,7 @@ def made(**more: Any) -> Answer:
 
 
 VIEWS = (
-    render.starts, render.cause, render.checks, render.memory, render.remedies, render.facts, render.others,
+    answers.starts, answers.cause, answers.checks, answers.memory, answers.remedies, answers.facts, answers.others,
 )  # fmt: skip
 
 
@@ -166,7 +167,7 @@ def test_nothing_of_a_log_is_markup(view: Any, *, with_cause: bool) -> None:
 
 def test_the_terminal_gets_no_control_character() -> None:
     """They are shown as escapes; the words stay readable."""
-    text = render.text(hostile())
+    text = answers.text(hostile())
 
     assert not [c for c in text if ord(c) < 32 and c != "\n"]
     assert not {*"\x7f\x9b\u202e\u202c\ufeff"} & {*text}
@@ -178,7 +179,7 @@ def test_the_time_line_escapes_too() -> None:
     """Its phases come from the catalog, its times from the log."""
     base = session.read(session.load("tiny-cpu-served"))[-1]
     phase = Phase(HOSTILE, Quote(0, 3, 1, HOSTILE), HOSTILE, 3.0)
-    shown = render.timeline([replace(base, timeline=(phase, replace(phase, clock_seconds=None)))])
+    shown = render.starts.timeline([replace(base, timeline=(phase, replace(phase, clock_seconds=None)))])
 
     assert Tags(shown.html).tags <= ALLOWED
     assert "unknown" in shown.plain
@@ -186,7 +187,7 @@ def test_the_time_line_escapes_too() -> None:
 
 def test_json_is_one_document_with_rounded_figures() -> None:
     """Beginning with its schema, in UTF-8."""
-    text = render.to_json(made(facts=Facts(weights_gib=1 / 3), files=("ä.log",)))
+    text = answers.to_json(made(facts=Facts(weights_gib=1 / 3), files=("ä.log",)))
 
     assert text.startswith('{\n  "schema": 1,')
     assert json.loads(text)["facts"]["weights_gib"] == 0.3333
@@ -200,7 +201,7 @@ def test_the_whole_text() -> None:
         facts=Facts(weights_gib=13.72, kv_cache_tokens=798624, kv_cache_tokens_meaning="slots", max_concurrency=11.99),
     )
 
-    assert render.text(answer) == (
+    assert answers.text(answer) == (
         "a.log  ·  vLLM 0.11.0 (printed)  ·  FAILED\n"
         "\n"
         "ROOT CAUSE  The weights do not fit\n"
@@ -231,8 +232,8 @@ def test_the_whole_text() -> None:
         "       remove option swap_space\n"
         "       environment variable NCCL_DEBUG = WARN\n"
         "     Costs: throughput\n"
-        "  Checked by the linter. Not checked by the planner (no planner), vLLM's own parser (no vLLM was\n"
-        "  asked).\n"
+        "  Checked by the linter. Not checked by the planner (no planner), vLLM's own\n"
+        "  parser (no vLLM was asked).\n"
         "\n"
         "ALSO FOUND\n"
         "  hint: A hint\n"
@@ -251,24 +252,24 @@ def test_the_whole_text() -> None:
 def test_a_finding_that_sends_elsewhere_does_not_call_itself_the_cause() -> None:
     """And the first unexplained error stands before it."""
     answer = made(root_cause=finding(look_in=LookIn("the error", "the other log")), first_error=Quote(0, 2, 1, "E: x"))
-    text = render.text(answer)
+    text = answers.text(answer)
 
     assert "ROOT CAUSE" not in text
     first = "FIRST ERROR that no symptom explains: read this first\n  line 2: E: x\n\nNOTICE OF THE FAILURE"
     assert first in text
-    assert first in render.cause(answer).plain
-    assert "E: x" in render.cause(answer).html
-    assert not [form for form in (text, render.cause(answer).html) if "Look for" in form or "CLOSEST" in form]
+    assert first in answers.cause(answer).plain
+    assert "E: x" in answers.cause(answer).html
+    assert not [form for form in (text, answers.cause(answer).html) if "Look for" in form or "CLOSEST" in form]
 
 
 def test_what_to_look_for_is_said_where_no_error_is_known() -> None:
     """The notice is then the nearest thing."""
     answer = made(root_cause=finding(look_in=LookIn("the error", "the other log")))
 
-    assert "CLOSEST TO THE CAUSE" in render.text(answer)
-    assert "  Look for\n    the error in the other log\n" in render.text(answer)
-    assert "Look for" in render.cause(answer).html
-    assert "Look for" not in render.cause(made()).html
+    assert "CLOSEST TO THE CAUSE" in answers.text(answer)
+    assert "  Look for\n    the error in the other log\n" in answers.text(answer)
+    assert "Look for" in answers.cause(answer).html
+    assert "Look for" not in answers.cause(made()).html
 
 
 @pytest.mark.parametrize(
@@ -285,23 +286,23 @@ def test_what_is_said_without_a_cause(more: dict[str, Any], said: str | None) ->
     """Each kind of not knowing has its advice; a healthy start needs none."""
     answer = made(root_cause=None, findings=(), remedies=(), hidden={}, **more)
 
-    assert ("No cause was found" in render.text(answer)) is (said is not None)
-    assert (said or "healthy") in " ".join(render.cause(answer).plain.split())
+    assert ("No cause was found" in answers.text(answer)) is (said is not None)
+    assert (said or "healthy") in " ".join(answers.cause(answer).plain.split())
     if said:
-        assert said in " ".join(render.text(answer).split())
-    assert "no root cause" in render.checks(answer).plain
+        assert said in " ".join(answers.text(answer).split())
+    assert "no root cause" in answers.checks(answer).plain
     if said is None:
-        assert render.remedies(answer).plain == "No change is needed."
-        assert render.checks(answer).plain.startswith("Nothing to confirm: the start is healthy")
+        assert answers.remedies(answer).plain == "No change is needed."
+        assert answers.checks(answer).plain.startswith("Nothing to confirm: the start is healthy")
     else:
         lead = "line 1: E" if answer.first_error else said
-        for view in (render.remedies, render.checks):
+        for view in (answers.remedies, answers.checks):
             assert lead in view(answer).plain
             assert lead in view(answer).html
-        assert render.remedies(answer).plain.startswith("No way out is known. ")
+        assert answers.remedies(answer).plain.startswith("No way out is known. ")
     if answer.first_error:
-        assert render.cause(answer).plain.startswith("FIRST ERROR that no symptom explains: read this first\n  line 1")
-    assert "Nothing else was found. Nothing was left out." in render.others(answer).plain
+        assert answers.cause(answer).plain.startswith("FIRST ERROR that no symptom explains: read this first\n  line 1")
+    assert "Nothing else was found. Nothing was left out." in answers.others(answer).plain
 
 
 def test_what_is_empty_is_not_shown() -> None:
@@ -309,19 +310,19 @@ def test_what_is_empty_is_not_shown() -> None:
     bare = finding(conditions=Conditions(), explanation="")
     answer = made(root_cause=bare, findings=(bare,))
 
-    assert "Conditions" not in render.text(answer)
-    assert "Why" not in render.text(answer)
-    assert render.checks(answer).plain == "to confirm: It is.\nto refute: It is not."
-    assert render.remedies(made(root_cause=None)).plain.startswith("WAYS OUT")
+    assert "Conditions" not in answers.text(answer)
+    assert "Why" not in answers.text(answer)
+    assert answers.checks(answer).plain == "to confirm: It is.\nto refute: It is not."
+    assert answers.remedies(made(root_cause=None)).plain.startswith("WAYS OUT")
 
 
 def test_a_cause_without_remedies_says_what_to_do_first() -> None:
     """And how it can be checked."""
     answer = made(remedies=())
 
-    assert render.remedies(answer).plain == "Do first. Compare."
-    assert "WAYS OUT" not in render.text(answer)
-    assert "to refute: It is not." in render.checks(answer).plain
+    assert answers.remedies(answer).plain == "Do first. Compare."
+    assert "WAYS OUT" not in answers.text(answer)
+    assert "to refute: It is not." in answers.checks(answer).plain
 
 
 def test_several_starts_and_files_are_told_apart() -> None:
@@ -331,14 +332,14 @@ def test_several_starts_and_files_are_told_apart() -> None:
     again = replace(answer, starts=(*starts, replace(starts[1], first_line=6)))
     alone = made(starts=(starts[0], starts[0]))
 
-    assert "2 LOGS OF ONE START\n  a.log  lines 1-9  failed  The weights do not fit\n" in render.text(answer)
-    assert "STARTS" not in render.text(answer)
-    assert "3 STARTS (the last of each file is described; --start N chooses another)\n  1  a.log" in render.text(again)
-    assert "2 STARTS (the last is described; --start N chooses another)\n  1  lines 1-9  failed" in render.text(alone)
-    assert "a.log:7 and a.log:9: CUDA out of memory" in render.text(answer)
-    assert "vLLM release unknown" in render.starts(answer).plain
-    assert "b.log" in render.starts(answer).html
-    assert "STARTS" not in render.starts(made()).plain
+    assert "2 LOGS OF ONE START\n  a.log  lines 1-9  failed  The weights do not fit\n" in answers.text(answer)
+    assert "STARTS" not in answers.text(answer)
+    assert "3 STARTS (the last of each file is described; --start N chooses another)\n  1  a.log" in answers.text(again)
+    assert "2 STARTS (the last is described; --start N chooses another)\n  1  lines 1-9  failed" in answers.text(alone)
+    assert "a.log:7 and a.log:9: CUDA out of memory" in answers.text(answer)
+    assert "vLLM release unknown" in answers.starts(answer).plain
+    assert "b.log" in answers.starts(answer).html
+    assert "STARTS" not in answers.starts(made()).plain
 
 
 def test_facts_carry_their_units() -> None:
@@ -347,14 +348,14 @@ def test_facts_carry_their_units() -> None:
         max_concurrency=5033.62, max_concurrency_tokens=128, kv_cache_blocks=40269, max_model_len=131072,
         generation_tokens_per_s_max=165.0, kv_cache_tokens=16576, kv_cache_tokens_meaning="full-length",
     )  # fmt: skip
-    plain = render.facts(made(facts=facts)).plain
+    plain = answers.facts(made(facts=facts)).plain
 
     assert "concurrency: 5033.62x of 128 tokens each" in plain
     assert "KV cache: 40,269 blocks" in plain
     assert "context: 131,072 tokens" in plain
     assert "generation, best: 165 tokens/s" in plain
     assert "KV cache: 16,576 tokens (tokens of full-length requests (concurrency x context))" in plain
-    assert "holds none of vLLM's figures" in render.facts(made()).plain
+    assert "holds none of vLLM's figures" in answers.facts(made()).plain
 
 
 @pytest.mark.parametrize(
@@ -375,28 +376,30 @@ def test_facts_carry_their_units() -> None:
 )  # fmt: skip
 def test_the_memory_at_the_moment_of_failure_adds_up(captures: dict[str, str], parts: list[str] | None) -> None:
     """Only what the message states, in parts of the whole."""
-    shown = render.memory(made(root_cause=finding(captures=captures)))
+    shown = answers.memory(made(root_cause=finding(captures=captures)))
 
     if parts is None:
         assert shown.plain.startswith("The text states no memory figures")
     else:
         assert [" ".join(line.split()).removesuffix(" GiB") for line in shown.plain.splitlines()] == parts
         assert "<svg" in shown.html
-    assert render.memory(made(root_cause=None)).plain.startswith("The text states no memory figures")
+    assert answers.memory(made(root_cause=None)).plain.startswith("The text states no memory figures")
 
 
 def test_the_time_line_shows_each_phase() -> None:
     """Of the last start, or of the one that is asked for; a text without phases says so."""
     starts: list[Start] = session.read(session.load("tiny-cpu-two-starts"))
 
-    assert "load the weights" in render.timeline(starts).plain
-    assert render.timeline(starts, start=1).plain != render.timeline(starts).plain
-    assert render.timeline([]).plain == "The text shows no phase of the start."
+    assert "load the weights" in render.starts.timeline(starts).plain
+    assert render.starts.timeline(starts, start=1).plain != render.starts.timeline(starts).plain
+    assert render.starts.timeline([]).plain == "The text shows no phase of the start."
 
 
 def test_bars_stay_inside_their_frame() -> None:
     """Whatever the shares are, and however many."""
-    svg = render.bars([(str(i), share) for i, share in enumerate((0.5, -1.0, 7.0, 0.1, 0.1, 0.1, 0.1, 0.1))], width=100)
+    svg = drawing.bars(
+        [(str(i), share) for i, share in enumerate((0.5, -1.0, 7.0, 0.1, 0.1, 0.1, 0.1, 0.1))], width=100
+    )
 
     assert svg.count("<rect") == 9
     assert 'width="-' not in svg
@@ -406,7 +409,7 @@ def test_code_in_a_catalogs_sentence_is_shown_as_code() -> None:
     """What stands between backticks becomes code, and markup inside of it stays text."""
     sentence = "Lower `max_num_seqs`, not `<b>this</b>`."
 
-    shown = render.cause(made(root_cause=finding(explanation=sentence))).html
+    shown = answers.cause(made(root_cause=finding(explanation=sentence))).html
 
     assert "<code>max_num_seqs</code>, not <code>&lt;b&gt;this&lt;/b&gt;</code>." in shown
 
@@ -418,8 +421,8 @@ def test_several_ranks_are_shown_side_by_side() -> None:
         RankFacts(1, "VllmWorkerProcess", 2994, weights_gib=1.4495),
     )
 
-    shown = render.text(made(ranks=ranks, facts=Facts(kv_cache_gib=8.6)))
+    shown = answers.text(made(ranks=ranks, facts=Facts(kv_cache_gib=8.6)))
 
     assert "RANKS, in GiB\n  rank  weights  KV cache\n     0     1.45      8.60\n     1     1.45          \n" in shown
-    assert "By rank" in render.facts(made(ranks=ranks, facts=Facts(kv_cache_gib=8.6))).html
-    assert "RANKS" not in render.text(made(ranks=ranks[:1]))
+    assert "By rank" in answers.facts(made(ranks=ranks, facts=Facts(kv_cache_gib=8.6))).html
+    assert "RANKS" not in answers.text(made(ranks=ranks[:1]))

@@ -31,6 +31,7 @@ from vllm_runbooks import markup, render, session, site
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.notebook import JUDGEMENT_MIME, load_runbook
 from vllm_runbooks.records import Answer, Facts, Level, Outcome, Role, Rule, Severity, Symptom, record
+from vllm_runbooks.render import answers
 from vllm_runbooks.site import myst, option_pages
 
 if TYPE_CHECKING:
@@ -483,9 +484,17 @@ def test_what_the_library_renders_is_kept() -> None:
     evidence = session.load("autoglm-3090-video-oom")
     answer = session.diagnose(evidence)
     judgement = session.judge(answer, evidence)
-    views = (render.starts, render.cause, render.checks, render.memory, render.remedies, render.facts, render.others)
+    views = (
+        answers.starts,
+        answers.cause,
+        answers.checks,
+        answers.memory,
+        answers.remedies,
+        answers.facts,
+        answers.others,
+    )
     rendered = [*(view(answer).html for view in views), _card(judgement, judgement.reason)]
-    rendered.append(render.timeline(session.read(evidence)).html)
+    rendered.append(render.starts.timeline(session.read(evidence)).html)
 
     def normal(html: str) -> list[Any]:
         """Elements with their attributes, where `.4` and `0.4` and blanks make no difference."""

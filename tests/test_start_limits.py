@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import plan_views, planner
+from vllm_runbooks import planner
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.plan_records import Layouts, Plan
+from vllm_runbooks.render import plans
 
 QWEN = "Qwen/Qwen2.5-7B-Instruct"
 """28 layers, 28 heads, 4 key-value heads."""
@@ -226,7 +227,7 @@ def test_what_is_not_known_is_the_reason_of_an_uncertain_plan() -> None:
     )
 
     assert found.fits is None
-    assert plan_views.headline(found).startswith("not certain: not known: the memory that the draft model /nope takes")
+    assert plans.headline(found).startswith("not certain: not known: the memory that the draft model /nope takes")
 
 
 def test_many_refused_layouts_are_counted_not_listed() -> None:

@@ -6,7 +6,7 @@ Example::
 
     evidence = rb.load("startup.log")
     answer = rb.diagnose(evidence)
-    print(rb.render.text(answer))
+    print(rb.render.answers.text(answer))
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vllm_runbooks import issue_views, plan_evidence, plan_views, render
+    from vllm_runbooks import plan_evidence, render
     from vllm_runbooks.checking import judge_commands, lint_commands, migrate_commands, shown
     from vllm_runbooks.errors import InputError, RunbooksError, VerdictFailed
     from vllm_runbooks.notebook import conclude
@@ -29,7 +29,6 @@ __all__ = [
     "conclude",
     "diagnose",
     "find_plan",
-    "issue_views",
     "judge",
     "judge_claims",
     "judge_commands",
@@ -40,7 +39,6 @@ __all__ = [
     "plan_evidence",
     "plan_layouts",
     "plan_model",
-    "plan_views",
     "read",
     "render",
     "shown",
@@ -58,7 +56,7 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name's module when it is first used: starting up stays a matter of milliseconds."""
-    if name in ("issue_views", "plan_evidence", "plan_views", "render"):
+    if name in ("plan_evidence", "render"):
         return importlib.import_module(f"vllm_runbooks.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(f"vllm_runbooks.{_HOME[name]}"), name)

@@ -171,6 +171,8 @@ class Plan:
     found: Found | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the plan settled that was not given, by argparse destination."""
+    missing: tuple[str, ...] = ()
+    """What the start depends on and is not known, beside terms of the memory; `limits` says so, too."""
 
 
 @dataclass(frozen=True)

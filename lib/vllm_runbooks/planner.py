@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _DTYPES = frozenset({"bfloat16", "float16", "float32", "half", "float", "auto"})
 _MAX_CONFIG = 8_000_000
 """Bytes of a config.json; the largest that are published have some 200,000."""
-_SIZES = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
 
 
 def model(name: str) -> Subject:
@@ -140,7 +139,7 @@ def request(
     """
     release = plans.release_of(vllm)
     asked = model(name)
-    sizes = {_SIZES[key]: size for key, size in (("tp", tp), ("pp", pp), ("dp", dp)) if size is not None}
+    sizes = {plans.SIZES[key]: size for key, size in (("tp", tp), ("pp", pp), ("dp", dp)) if size is not None}
     wrong = next((f"{key} {size}" for key, size in sizes.items() if size < 1), None)
     if wrong is not None:
         raise InputError(f"{wrong}: parallel sizes are 1 at least")
@@ -259,7 +258,7 @@ def _calibrate(own: str | Path | None) -> Any:
 
 def has_sizes(asked: plans.Request) -> bool:
     """Whether the layout is given."""
-    return not set(_SIZES.values()).isdisjoint(asked.options)
+    return not set(plans.SIZES.values()).isdisjoint(asked.options)
 
 
 def plan_model(name: str, gpus: str, **more: Any) -> Plan:

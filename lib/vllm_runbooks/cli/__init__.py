@@ -7,6 +7,7 @@ could not be read (one line on standard error, nothing on standard output).
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from typing import Any
 
@@ -14,6 +15,7 @@ import click
 
 from vllm_runbooks.cli import output
 from vllm_runbooks.errors import RunbooksError
+from vllm_runbooks.files import NotStoredError
 
 _COMMANDS = {
     "case": ("case", "case", "Add a recorded case: a log and the answer that you expect."),
@@ -45,6 +47,17 @@ class _Commands(click.Group):
         command: click.Command = getattr(importlib.import_module(f"vllm_runbooks.cli.{module}"), attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-"):
+            from difflib import get_close_matches  # noqa: PLC0415 - only where a name is unknown
+
+            near = get_close_matches(name.lower(), _COMMANDS, n=1)
+            raise click.UsageError(f"No such command {name!r}.{f' Did you mean {near[0]!r}?' if near else ''}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, _, summary) in sorted(_COMMANDS.items())])
@@ -54,6 +67,14 @@ class _Commands(click.Group):
 @click.version_option(package_name="vllm-runbooks")
 def commands() -> None:
     """Find out why a vLLM deployment fails, with runbooks that prove it."""
+
+
+_WORDED = (
+    (re.compile(r"is not a valid integer(?: range)?\b"), "is no whole number"),
+    (re.compile(r"is not a valid float(?: range)?\b"), "is no number"),
+    (re.compile(r" Choose from: "), " Give one of "),
+)
+"""Wordings of click's, and ours."""
 
 
 def _refuse(message: str) -> int:
@@ -79,7 +100,9 @@ def run(arguments: list[str]) -> int:
         asked.show()
         return 2
     except click.ClickException as error:
-        return _refuse(f"{error.format_message()}{_see_help(error)}")
+        return _refuse(_said(error))
+    except NotStoredError as error:
+        return _refuse(f"{error}; give another path, or make room there")
     except RunbooksError as error:
         return _refuse(str(error))
     except output.NotPrintedError as error:
@@ -95,6 +118,11 @@ def run(arguments: list[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _see_help(error: click.ClickException) -> str:
+def _said(error: click.ClickException) -> str:
+    """What click says of a wrong command line, in one line, and whose help tells more."""
+    message = " ".join(error.format_message().split())
+    for wording, ours in _WORDED:
+        message = wording.sub(ours, message)
     context = getattr(error, "ctx", None)
-    return f" See `{context.command_path} --help`." if context else ""
+    ended = message if message.endswith((".", "?", ")")) and "extra argument" not in message else f"{message}."
+    return f"{ended} See `{context.command_path} --help`." if context else ended

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from vllm_runbooks import checking, issue_views, session
-from vllm_runbooks.cli import output
+from vllm_runbooks import checking, render, session
+from vllm_runbooks.cli import given, output
 from vllm_runbooks.deployment import forms
 from vllm_runbooks.files import store
 
@@ -22,14 +22,21 @@ from vllm_runbooks.files import store
 )
 @click.option("--vllm", metavar="VERSION", help="Release to write for (default: the image's tag, else the newest).")
 @click.option("--gpus", metavar="SPEC", help="The GPUs there are, as in 8xRTX3090 or A100-80GB.")
-@click.option("--start", type=click.IntRange(min=1), help="Which of several starts in the file (default: the first).")
-@click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Write it there.")
+@click.option(
+    "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the first)."
+)
+@click.option(
+    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write it there (default: to standard output)."
+)
 def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: int | None, out: Path | None) -> int:
     """Write a start of vLLM in another form: a script as a compose file, a container as a unit, and so on.
 
     Secrets are written as references to variables, never as values. What the other form does not say, and what is
     wrong with the start on the release, stands on standard error. Exit status: 0 nothing is wrong, 1 something is, 2
     the input cannot be read or written so.
+
+    \b
+    Example: vllm-runbooks convert launch.sh --to compose --vllm 0.19.0 -o compose.yaml
     """
     name = output.STDIN if file == "-" else file
     text = session.read_text(file)
@@ -38,13 +45,13 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
         store(out, done.text)
         click.echo(f"vllm-runbooks: wrote {out}", err=True)
     else:
-        output.write(done.text)
+        output.write_script(done.text)
     for line in _remarks(done, to, start):
         click.echo(line, err=True)
-    for line in issue_views.left(done.found.issues):
+    for line in render.issues.left(done.found.issues):
         click.echo(line, err=True)
-    click.echo(f"vllm-runbooks: {issue_views.headline(done.found)}", err=True)
-    return int(bool(issue_views.wrong(done.found.issues)))
+    click.echo(f"vllm-runbooks: {render.issues.headline(done.found)}", err=True)
+    return int(bool(render.issues.wrong(done.found.issues)))
 
 
 def _remarks(done: checking.Converted, to: str, start: int | None) -> list[str]:

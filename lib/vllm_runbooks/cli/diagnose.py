@@ -9,7 +9,7 @@ import click
 
 from vllm_runbooks import collect, render, session
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.cli import output
+from vllm_runbooks.cli import given, output
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import Answer, Evidence
 from vllm_runbooks.redact import redact_text
@@ -32,7 +32,9 @@ from vllm_runbooks.redact import redact_text
 )
 @click.option("--vllm", metavar="VERSION", help="Release that wrote the log, where the log does not say.")
 @click.option("--gpus", metavar="SPEC", help="The cards of the start, as in 8xRTX3090: ways out are planned for them.")
-@click.option("--start", type=click.IntRange(min=1), help="Which of several starts in the text (default: the last).")
+@click.option(
+    "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the last)."
+)
 @click.option(
     "--catalog",
     "own",
@@ -40,7 +42,7 @@ from vllm_runbooks.redact import redact_text
     metavar="DIR",
     help="Your own catalog folder (with symptoms/), on top; repeatable.",
 )
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@given.FORMAT
 def diagnose(
     *,
     logs: tuple[str, ...],
@@ -58,11 +60,19 @@ def diagnose(
 
     Give the log's file, several logs of one start (its nodes or ranks), a recorded case, or `-` for standard input.
     Exit status: 0 healthy, 1 a cause or no proof of health, 2 the input cannot be read.
+
+    \b
+    Example: vllm-runbooks diagnose startup.log --command launch.sh --gpus 8xRTX3090
+             vllm serve MODEL 2>&1 | vllm-runbooks diagnose --follow -
     """
     if logs and source is not None:
         raise click.UsageError("give either logs or --from, not both.")
     if not logs and source is None:
         raise click.UsageError("give a log file, a recorded case, or - for standard input.")
+    if "-" in logs and command == "-":
+        raise click.UsageError("standard input can be read once; give the log or the command as a file.")
+    if follow and source is not None:
+        raise click.UsageError("--follow reads - or a file; pipe the log in, as in docker logs -f NAME 2>&1 | … -.")
     if follow and (len(logs) != 1 or (start, command, policy, gpus) != (None,) * 4):
         raise click.UsageError("--follow takes one growing log alone, a file or -, and answers for its last start.")
     catalog = session.load_catalog((*session.own_catalogs(), *own))
@@ -77,13 +87,11 @@ def diagnose(
             evidence = replace(evidence, command=_command(command))
         answer = session.diagnose(evidence, start=start, catalog=catalog, policy=policy or "", gpus=gpus)
     if form == "json":
-        output.write_json(render.to_json(answer))
+        output.write_json(render.answers.to_json(answer))
     else:
-        output.write(render.text(answer))
+        output.write(render.answers.text(answer))
         if answer.plan is not None and answer.plan.terms:
-            from vllm_runbooks import plan_views  # noqa: PLC0415 - of no use where nothing is compared
-
-            output.write(f"\n{plan_views.text_compared(answer.plan)}")
+            output.write(f"\n{render.plans.text_compared(answer.plan)}")
     return int(answer.root_cause is not None or not answer.outcome.is_healthy)
 
 
@@ -117,7 +125,7 @@ def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:
     before = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         for answer in session.follow(name, interrupts=lambda: len(interrupts), vllm=vllm, catalog=catalog):
-            line = render.interim(answer)
+            line = render.answers.interim(answer)
             if line.partition(": ")[2] != shown:
                 click.echo(line, err=True)
             shown = line.partition(": ")[2]

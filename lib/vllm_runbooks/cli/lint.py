@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from vllm_runbooks import checking, issue_views, session
-from vllm_runbooks.cli import output
+from vllm_runbooks import checking, render, session
+from vllm_runbooks.cli import given, output
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.records import Linted
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
+_BEHIND = "vllm_runbooks.lint.behind"
+"""Where it is kept that `--` was given."""
+
+
+class _WithCommand(click.Command):
+    """A command that takes another one behind `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_BEHIND] = "--" in args
+        is_hinted = "vllm" in args and "--" not in args
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if not is_hinted:
+                raise
+            raise click.UsageError(
+                f"No such option '{error.option_name}'. A command stands behind --, as in lint -- vllm serve MODEL.", ctx
+            ) from None
+
+
+@click.command(cls=_WithCommand)
 @click.argument("files", nargs=-1, metavar="[FILE…|-] [-- COMMAND…]")
 @click.option("--vllm", metavar="VERSION", help="Release to judge by (default: the image's tag, else the newest).")
 @click.option("--gpus", metavar="SPEC", help="The GPUs there are, as in 8xRTX3090 or A100-80GB.")
 @click.option("--fix", is_flag=True, help="Print the corrected text; FILE itself is not changed.")
-@click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="With --fix: write the corrected text.")
+@click.option(
+    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the corrected text there."
+)
 @click.option("--python", metavar="PATH", help="A Python with vLLM: its own parser judges the commands as well.")
 @click.option("--config-check", is_flag=True, help="With --python: have it check the whole configuration, too.")
 @click.option(
@@ -30,8 +51,12 @@ from vllm_runbooks.records import Linted
     type=click.Choice(["text", "json", "sarif", "github"]),
     default="text",
     show_default=True,
+    help="Form of the output.",
 )
+@click.pass_context
 def lint(
+    context: click.Context,
+    /,
     *,
     files: tuple[str, ...],
     vllm: str | None,
@@ -46,8 +71,12 @@ def lint(
 
     Give files, `-` for standard input, or `-- vllm serve …`, the command itself. Exit status: 0 nothing wrong, 1 an
     error or warning, 2 the input cannot be read.
+
+    \b
+    Example: vllm-runbooks lint launch.sh --vllm 0.19.0 --gpus 8xRTX3090
+             vllm-runbooks lint --fix launch.sh -o mended.sh
     """
-    named = _given(files)
+    named, is_command = _given(files, is_rewritten=fix)
     if len(named) > 1 and (form == "json" or fix):
         raise click.UsageError("give one file for --format json and for --fix.")
     if out is not None and not fix:
@@ -56,8 +85,6 @@ def lint(
         raise click.UsageError("--fix prints the corrected text; give it without --format, or with --format json.")
     if config_check and python is None:
         raise click.UsageError("--config-check asks the vLLM that --python names; give it as well.")
-    if fix:
-        session.check_rewritable(files[0])
     checked = {
         name: checking.lint_text(
             text,
@@ -71,7 +98,9 @@ def lint(
         )
         for name, text in named.items()
     }
-    if "command" in named and not checked["command"].deployments and not checked["command"].issues:
+    if is_command and not checked[_COMMAND].deployments and not checked[_COMMAND].issues:
+        if not context.meta[_BEHIND]:
+            session.read_text(files[0])  # meant as a file, then: says why it cannot be read
         raise InputError("the command behind -- starts no vLLM that is known; write it as vllm serve MODEL …")
     if fix:
         ((name, text),) = named.items()
@@ -79,26 +108,34 @@ def lint(
             name, text, checked[name], asked={"vllm": vllm, "gpus": gpus, "folder": folder_of(name)}, out=out, form=form
         )
     elif form == "json":
-        output.write_json(issue_views.to_json(next(iter(checked.values()))))
+        output.write_json(render.issues.to_json(next(iter(checked.values()))))
     elif form == "sarif":
         from importlib import metadata  # noqa: PLC0415 - slow, and rarely asked for
 
-        output.write_json(issue_views.sarif(checked, session.knowledge().rules, metadata.version("vllm-runbooks")))
+        output.write_json(render.issues.sarif(checked, session.knowledge().rules, metadata.version("vllm-runbooks")))
     elif form == "github":
-        said = "\n".join(filter(None, (issue_views.github(found, name) for name, found in checked.items())))
+        said = "\n".join(filter(None, (render.issues.github(found, name) for name, found in checked.items())))
         output.write(said) if said else None
     else:
-        output.write("\n".join(issue_views.text(found, name) for name, found in checked.items()))
-    return int(any(issue_views.wrong(found.issues) for found in checked.values()))
+        output.write("\n".join(render.issues.text(found, name) for name, found in checked.items()))
+    return int(any(render.issues.wrong(found.issues) for found in checked.values()))
 
 
-def _given(files: tuple[str, ...]) -> dict[str, str]:
-    """What is to be checked: name to text. Words after files that begin with a command are a command."""
+_COMMAND = "command"
+"""What a command behind `--` is called in messages."""
+
+
+def _given(files: tuple[str, ...], *, is_rewritten: bool) -> tuple[dict[str, str], bool]:
+    """What is to be checked, name to text, and whether it is a command: words of which the first is no file."""
     if not files:
         raise click.UsageError("give a file, - for standard input, or -- and a command.")
-    if len(files) > 1 and not Path(files[0]).is_file() and files[0] != "-":
-        return {"command": shlex.join(files)}
-    return {(output.STDIN if name == "-" else name): session.read_text(name) for name in files}
+    if files.count("-") > 1:
+        raise click.UsageError("- is given twice, and standard input can be read once.")
+    is_behind = click.get_current_context().meta[_BEHIND]
+    if (is_behind or len(files) > 1) and not Path(files[0]).is_file() and files[0] != "-":
+        return {_COMMAND: f"{shlex.join(files)}\n"}, True
+    read = session.read_rewritable if is_rewritten and len(files) == 1 else session.read_text
+    return {(output.STDIN if name == "-" else name): read(name) for name in files}, False
 
 
 def folder_of(name: str) -> Path | None:
@@ -114,11 +151,10 @@ def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], o
         store(out, mended)
         click.echo(f"vllm-runbooks: wrote {out}", err=True)
     if form == "json":
-        output.write_json(issue_views.to_json(found))
+        output.write_json(render.issues.to_json(found))
     elif out is None:
-        sys.stdout.write(found.fixed or "")
-        sys.stdout.flush()
-    for line in issue_views.left(checking.lint_text(mended, name=name, **asked).issues):
+        output.write_script(found.fixed or "")
+    for line in render.issues.left(checking.lint_text(mended, name=name, **asked).issues):
         click.echo(line, err=True)
 
 
@@ -127,22 +163,24 @@ def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], o
 @click.option("--from", "from_", required=True, metavar="VERSION", help="Release that the script was written for.")
 @click.option("--to", required=True, metavar="VERSION", help="Release that it is to run on.")
 @click.option("--gpus", metavar="SPEC", help="The GPUs there are, as in 8xRTX3090 or A100-80GB.")
-@click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Write the rewritten script there.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write the rewritten script there.")
+@given.FORMAT
 def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | None, form: str) -> int:
     """Move a script from one release to another: what breaks, what is renamed, which defaults changed.
 
     Exit status: 0 nothing is wrong on the new release, 1 something is, 2 it cannot be read.
+
+    \b
+    Example: vllm-runbooks migrate launch.sh --from 0.11.0 --to 0.19.0 -o launch-0.19.sh
     """
     name = output.STDIN if file == "-" else file
-    text = session.read_text(file)
-    session.check_rewritable(file)
+    text = session.read_rewritable(file)
     found, rewritten = checking.migrate_text(text, name=name, from_=from_, to=to, gpus=gpus, folder=folder_of(name))
     if out is not None:
         store(out, rewritten)
         click.echo(f"vllm-runbooks: wrote {out}", err=True)
     if form == "json":
-        output.write_json(issue_views.to_json(found))
+        output.write_json(render.issues.to_json(found))
     else:
-        output.write("\n".join(filter(None, (issue_views.text(found, name), issue_views.changes(found)))))
-    return int(bool(issue_views.wrong(found.issues)))
+        output.write("\n".join(filter(None, (render.issues.text(found, name), render.issues.changes(found)))))
+    return int(bool(render.issues.wrong(found.issues)))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from vllm_runbooks.catalog import Catalog
 
 
@@ -31,14 +34,35 @@ def name_left_out(catalog: Catalog) -> None:
 
 def write(text: str) -> None:
     """Write to standard output; characters that the terminal cannot show are escaped, never an error."""
+    stream = _open()
+    encoding = stream.encoding or "utf-8"
+    shown = text.encode(encoding, "backslashreplace").decode(encoding)
+    with _told(stream):
+        stream.write(shown if shown.endswith("\n") else f"{shown}\n")
+        stream.flush()
+
+
+def write_script(text: str) -> None:
+    """Write a text that is kept and run: as it is, in UTF-8 whatever the terminal's locale says."""
+    stream = _open()
+    with _told(stream):
+        stream.flush()
+        stream.buffer.write(text.encode("utf-8", "surrogateescape"))
+        stream.flush()
+
+
+def _open() -> TextIO:
     stream = sys.stdout
     if stream is None or stream.closed:
         raise NotPrintedError("standard output is closed; give the command somewhere to write to")
-    encoding = stream.encoding or "utf-8"
-    shown = text.encode(encoding, "backslashreplace").decode(encoding)
+    return stream
+
+
+@contextmanager
+def _told(stream: TextIO) -> Iterator[None]:
+    """Say why standard output cannot be written."""
     try:
-        stream.write(shown if shown.endswith("\n") else f"{shown}\n")
-        stream.flush()
+        yield
     except BrokenPipeError:
         # The reader of a pipe went away: nothing is left to say to it, and the exit status still says how it was.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

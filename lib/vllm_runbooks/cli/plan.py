@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from vllm_runbooks import plan_views, planner
+from vllm_runbooks import planner, render
 from vllm_runbooks.cli import output
 from vllm_runbooks.deployment import fleet
 from vllm_runbooks.plan_records import Find, Layouts, Plan
@@ -102,9 +102,9 @@ def plan(
         for path in planner.deploy(asked, found, deploy, first_port=first, retries_posts=retry_posts):
             click.echo(f"vllm-runbooks: wrote {path}", err=True)
     if form == "json":
-        output.write_json(plan_views.to_json(found))
+        output.write_json(render.plans.to_json(found))
     else:
-        output.write(plan_views.text(found) if isinstance(found, Plan) else plan_views.text_layouts(found))
+        output.write(render.plans.text(found) if isinstance(found, Plan) else render.plans.text_layouts(found))
     return int(found.fits is not True)
 
 
@@ -122,7 +122,7 @@ def _from_log(log: str, *, gpus: str | None, vllm: str | None, start: int | None
         rows = planner.keep(found, out)
         click.echo(f"vllm-runbooks: wrote {out}: {rows} rows", err=True)
     if form == "json":
-        output.write_json(plan_views.to_json(found))
+        output.write_json(render.plans.to_json(found))
     else:
-        output.write(plan_views.text_compared(found))
+        output.write(render.plans.text_compared(found))
     return int(found.off is not None or not found.terms)

@@ -17,7 +17,7 @@ from vllm_runbooks.planning.kv_layers import CacheOptions, kv_layers
 from vllm_runbooks.planning.settings import Settings, mismatch
 from vllm_runbooks.planning.shape import Experts, Shape, shape
 from vllm_runbooks.planning.start_rules import start_rules
-from vllm_runbooks.planning.terms import GIB, NOTHING, Band, Term
+from vllm_runbooks.planning.terms import GIB, NOTHING, Band, Term, tried
 from vllm_runbooks.planning.weights import Inventory, Ranks, inventory, load, stages
 from vllm_runbooks.specs import Card, Specs
 
@@ -394,7 +394,7 @@ def _terms(
         device.capability,
         settings.batched_tokens,
         settings.draft_layers > 0,
-        settings.language_only or _is_off(settings),
+        settings.loads_no_encoder,
         settings.cpu_offload_bytes,
         Drafting(settings.draft_method, settings.speculative_tokens, settings.max_model_len)
         if settings.draft_method
@@ -426,11 +426,6 @@ def _terms(
         terms = _with_adapters(terms, _room(model, _asked(settings))[stage], settings.key)
     captured = replace(costs.graphs_captured(model.shape, settings), name="cuda_graphs_captured")
     return tuple(terms), captured, found if isinstance(found, EncoderProfile) else None
-
-
-def _is_off(settings: Settings) -> bool:
-    """Whether every modality is limited to none."""
-    return bool(settings.items) and not any((settings.items or {}).values())
 
 
 def budget(
@@ -636,12 +631,11 @@ class _Card:
         step = middle or worst
         if step is None:
             return
-        size = -(-step.size // _MIB_ROUNDED) * _MIB_ROUNDED if step.size > _MIB_ROUNDED else step.size
         mine.add(
             False if middle is not None else None,
             f"profiling {encoder.items} {encoder.modality} of {encoder.tokens:,} tokens "
             f"{'runs' if middle is not None else 'may run'} out of memory before the cache is sized, whatever the "
-            f"utilisation: its {step.what} takes {size / 2**20:.2f} MiB, {_gib(step.live)} in all "
+            f"utilisation: its {step.what} takes {tried(step.size) / 2**20:.2f} MiB, {_gib(step.live)} in all "
             f"beside {_gib(self._band('weights').expected)} of weights on {self.device.name} "
             f"({_gib(left.expected)} left); limit {encoder.modality}s: --limit-mm-per-prompt "
             f"'{{\"{encoder.modality}\": 0}}'",
@@ -671,10 +665,6 @@ class _Card:
                 f"too close to be sure: one request of {length:,} tokens needs {_gib(need)}, {_gib(expected)} are "
                 f"expected on {self.device.name}, {_gib(low)} at least",
             )
-
-
-_MIB_ROUNDED = 2 * 2**20
-"""What PyTorch's allocator rounds a large block up to (c10/cuda/CUDACachingAllocator.cpp, kRoundLarge)."""
 
 
 def _gib(size: int) -> str:

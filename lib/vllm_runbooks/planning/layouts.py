@@ -545,7 +545,7 @@ class _Judge:
         copies = [tuple(self.devices[place] for place in copy) for copy in places]
         settings = self.make(ranks, copies[0][0])
         idle = len(self.devices) - split.cards
-        refused = illegal(self.model, ranks, settings.key, encoder_off=_has_no_encoder(settings))
+        refused = illegal(self.model, ranks, settings.key, encoder_off=settings.loads_no_encoder)
         if refused:
             return Way(split.replicas, ranks, copies[0], places, refused, idle=idle)
         found = {copy: self._best(ranks, copy) for copy in dict.fromkeys(copies)}
@@ -625,10 +625,6 @@ class _Judge:
         yield from _repeated(self.model.shape, made.settings.ranks.tensor)
         if idle:
             yield f"{idle} of {len(self.devices)} cards stay idle"
-
-
-def _has_no_encoder(settings: Settings) -> bool:
-    return settings.language_only or (bool(settings.items) and not any((settings.items or {}).values()))
 
 
 def _repeated(shape: Shape, size: int) -> Iterator[str]:

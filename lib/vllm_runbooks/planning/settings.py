@@ -120,6 +120,11 @@ class Settings:
     """What the release refuses in these settings, a sentence each; the start would end before memory matters."""
 
     @property
+    def loads_no_encoder(self) -> bool:
+        """Whether every modality is switched off."""
+        return self.language_only or (bool(self.items) and not any((self.items or {}).values()))
+
+    @property
     def value_bytes(self) -> int:
         """Bytes of a value of the model."""
         return 4 if self.dtype == "float32" else 2

@@ -27,6 +27,16 @@ class Band(NamedTuple):
 NOTHING = Band(0, 0, 0)
 
 
+def tried(size: int) -> int:
+    """Bytes that PyTorch asks a card for to hold a tensor of so many, as "Tried to allocate" states them.
+
+    Source: c10/cuda/CUDACachingAllocator.cpp, `get_allocation_size`.
+    """
+    if size <= 2**20:
+        return 2 * 2**20
+    return 20 * 2**20 if size < 10 * 2**20 else -(-size // 2**21) * 2**21
+
+
 @dataclass(frozen=True)
 class Term:
     """One part of a card's memory."""

@@ -1,291 +1,20 @@
-"""Records to SVG: of starts the phases, memory and throughput, of plans the budget, the capacity and the layouts.
+"""Pictures of plans: each card's budget, the layouts, the capacity, and what was planned beside what was printed.
 
-Pure functions of records. Text takes the colour of the page around it, and the fills are of middle lightness, so that a
-picture reads on a light page and on a dark one. All text is escaped. Elements and attributes are those that the site
-lets through (see `site`): no classes, no scripts, no references.
+They are narrow: on a telephone the text keeps most of its size.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby
 
-from vllm_runbooks.comparison import steady
 from vllm_runbooks.plan_records import Plan, PlannedRank, PlannedTerm
-from vllm_runbooks.records import ComparedTerm, Phase, Start
-
-WIDTH = 720
-_GUTTER = 150
-"""Room for the names in front of the bars."""
-_END = 62
-"""Room for what is written behind a bar."""
-_ROW, _BAR = 42, 22
-PHASE_NAMES = {
-    "configure": "configure", "engine": "start the engine", "load": "load the weights",
-    "encoder": "profile the encoder", "compile": "compile", "profile": "profile memory",
-    "kv_cache": "size the KV cache", "capture": "capture CUDA graphs", "warm_up": "warm up", "serve": "open the server",
-}  # fmt: skip
-_PHASE_FILLS = {
-    "configure": "#8a94a0", "engine": "#5f6b78", "load": "#3f7fc1", "encoder": "#8a63c9", "compile": "#c9862b",
-    "profile": "#2f9c8f", "kv_cache": "#3f9c4f", "capture": "#c25f8f", "warm_up": "#a88a5a", "serve": "#5fa0d8",
-}  # fmt: skip
-WEIGHTS, CACHE, GRAPHS, REST = "#3f7fc1", "#2f9c8f", "#c9862b", "#8884"
-FREE, HELD, RISEN = "#2f9c8f", "#8884", "#d05a4e"
-_LINES = ("#3f7fc1", "#c9862b", "#8a63c9", "#2f9c8f", "#d05a4e", "#8a94a0")
-_HAIR = "#8886"
-# Far more than a screen holds; what lies beyond is left to the tables.
-MAX_ROWS = 24
-_MAX_POINTS = 600
-
-
-def _text(x: float, y: float, said: str, *, size: int = 13, anchor: str = "start", faint: bool = False) -> str:
-    opacity = ' opacity="0.72"' if faint else ""
-    place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="currentColor"{opacity}'
-    return f"<text {place}>{escape(said)}</text>"
-
-
-def _rect(x: float, y: float, wide: float, high: float, fill: str, *, title: str = "") -> str:
-    said = f"<title>{escape(title)}</title>" if title else ""
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(wide, 0.0):.1f}" height="{high:.1f}" fill="{fill}">{said}</rect>'
-
-
-def _rule(x1: float, y1: float, x2: float, y2: float, *, colour: str = _HAIR, thick: float = 1) -> str:
-    place = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
-    return f'<line {place} stroke="{colour}" stroke-width="{thick:g}" />'
-
-
-def _drawing(parts: Iterable[str], height: float, title: str) -> str:
-    box = f'width="{WIDTH}" height="{height:.0f}" viewBox="0 0 {WIDTH} {height:.0f}"'
-    return f'<svg {box} role="img" style="max-width:100%"><title>{escape(title)}</title>{"".join(parts)}</svg>'
-
-
-def _legend(entries: Mapping[str, str], y: float) -> tuple[str, float]:
-    """Coloured squares with names in as many lines as they need, and the height used."""
-    parts, x = [], 0.0
-    for name, fill in entries.items():
-        wide = 24 + 7.0 * len(name) + 16
-        if x and x + wide > WIDTH:
-            x, y = 0.0, y + 20
-        parts += [_rect(x, y - 10, 11, 11, fill), _text(x + 17, y, name, size=12)]
-        x += wide
-    return "".join(parts), y + 8
-
-
-def _step(longest: float, ticks: int = 6) -> float:
-    """A round distance between ticks, so that about so many fit."""
-    raw = max(longest, 1e-9) / ticks
-    magnitude = 10 ** math.floor(math.log10(raw))
-    return float(next(factor for factor in (1, 2, 5, 10) if raw <= factor * magnitude) * magnitude)
-
-
-def _axis(longest: float, unit: str, *, left: float, right: float, top: float, bottom: float) -> str:
-    step = _step(longest)
-    parts = []
-    for number in range(int(longest / step + 1e-9) + 1):
-        x = left + (right - left) * number * step / longest
-        said = f"{number * step:g}" + (f" {unit}" if number == 0 else "")
-        parts += [_rule(x, top, x, bottom), _text(x, bottom + 16, said, size=11, anchor="middle", faint=True)]
-    return "".join(parts)
-
-
-def label(start: Start, number: int) -> str:
-    """What a start is called in a picture: its number and its model's own name."""
-    model = re.split(r"[/\\]", (start.facts.model or "").rstrip("/\\"))[-1]
-    name = f"{number} {model}".strip()
-    return name if len(name) <= 21 else f"{name[:20]}…"
-
-
-def _row_names(start: Start, number: int, y: float, below: str) -> str:
-    """The start's name beside its bar, and in a smaller line what tells it from others of the same model."""
-    said = [_text(0, y + (_BAR / 2 - 1 if below else _BAR / 2 + 4), label(start, number))]
-    if below:
-        said.append(_text(0, y + _BAR / 2 + 13, below, size=11, faint=True))
-    return "".join(said)
-
-
-def distinction(start: Start) -> str:
-    """The settings by which readers tell starts apart, as far as they are printed: quantisation, eager mode, budget."""
-    facts = start.facts
-    words = [facts.quantization or "", "eager" if start.arguments.get("enforce_eager") is True else ""]
-    if facts.gpu_memory_utilization is not None:
-        words.append(f"util {facts.gpu_memory_utilization:g}")
-    said = " · ".join(word for word in words if word)
-    return said if len(said) <= 24 else f"{said[:23]}…"
-
-
-def spent(phase: Phase) -> float | None:
-    """Seconds of a phase by the log's clock, so that the phases of a start add up; else what was printed."""
-    return phase.clock_seconds if phase.clock_seconds is not None else phase.printed_seconds
-
-
-def timelines(starts: Sequence[Start]) -> str:
-    """One bar a start, its phases one after the other on a common scale of seconds; empty where no time is known."""
-    rows = [(n, s) for n, s in enumerate(starts, 1) if sum(spent(p) or 0.0 for p in s.timeline) > 0][:MAX_ROWS]
-    if not rows:
-        return ""
-    longest = max(sum(spent(phase) or 0.0 for phase in start.timeline) for _, start in rows)
-    left, right = float(_GUTTER), float(WIDTH - _END)
-    shown = [name for name in PHASE_NAMES if any(p.name == name and spent(p) for _, s in rows for p in s.timeline)]
-    legend, top = _legend({PHASE_NAMES[name]: _PHASE_FILLS[name] for name in shown}, 12)
-    bottom = top + 10 + _ROW * len(rows)
-    parts = [legend, _axis(longest, "s", left=left, right=right, top=top + 4, bottom=bottom)]
-    for row, (number, start) in enumerate(rows):
-        x, y = left, top + 14 + row * _ROW
-        for phase in start.timeline:
-            seconds = spent(phase) or 0.0
-            wide = (right - left) * seconds / longest
-            title = f"{PHASE_NAMES.get(phase.name, phase.name)}: {seconds:.0f} s"
-            # A hair of the page between two phases keeps them apart.
-            parts.append(
-                _rect(x, y, wide - 0.8 if wide > 2 else wide, _BAR, _PHASE_FILLS.get(phase.name, REST), title=title)
-            )
-            x += wide
-        total = sum(spent(phase) or 0.0 for phase in start.timeline)
-        parts += [_row_names(start, number, y, distinction(start)), _text(x + 6, y + _BAR / 2 + 4, f"{total:.0f} s")]
-    return _drawing(parts, bottom + 22, "Phases of each start, in seconds")
-
-
-def memories(starts: Sequence[Start], totals: Sequence[float | None]) -> str:
-    """One bar a start: weights, KV cache, CUDA graphs, and what is left of the GPU where its size is known.
-
-    A mark shows the budget: utilisation times the GPU's memory. Empty where no start prints its memory.
-    """
-    rows = [
-        (number, start, total)
-        for number, (start, total) in enumerate(zip(starts, totals, strict=True), 1)
-        if start.facts.weights_gib is not None or start.facts.kv_cache_gib is not None
-    ][:MAX_ROWS]
-    if not rows:
-        return ""
-    longest = max(total or sum(v for _, v, _ in memory_parts(start)) for _, start, total in rows)
-    left, right = float(_GUTTER), float(WIDTH - _END)
-    entries = {name: fill for name, _, fill in (part for _, s, _ in rows for part in memory_parts(s))}
-    if any(total for _, _, total in rows):
-        entries["everything else, and free"] = REST
-    legend, top = _legend(entries, 12)
-    bottom = top + 10 + _ROW * len(rows)
-    parts = [legend, _axis(longest, "GiB", left=left, right=right, top=top + 4, bottom=bottom)]
-    scale = (right - left) / longest
-    for row, (number, start, total) in enumerate(rows):
-        x, y = left, top + 14 + row * _ROW
-        if total:
-            parts.append(_rect(left, y, total * scale, _BAR, REST, title=f"GPU: {total:.2f} GiB"))
-        for name, gib, fill in memory_parts(start):
-            wide = min(gib * scale, right - x)
-            parts.append(_rect(x, y, wide - 0.8 if wide > 2 else wide, _BAR, fill, title=f"{name}: {gib:.2f} GiB"))
-            if wide > 44:
-                inside = f'x="{x + wide / 2:.1f}" y="{y + _BAR / 2 + 4:.1f}" font-size="12" text-anchor="middle"'
-                parts.append(f'<text {inside} fill="#fff">{gib:.4g}</text>')
-            x += wide
-        budget = start.facts.gpu_memory_utilization
-        if total and budget:
-            at = left + min(budget, 1.0) * total * scale
-            parts.append(_rule(at, y - 5, at, y + _BAR + 5, colour="currentColor", thick=2))
-        taken = sum(gib for _, gib, _ in memory_parts(start))
-        after = max(x, left + (total or 0.0) * scale)
-        parts += [
-            _row_names(start, number, y, distinction(start)),
-            _text(after + 6, y + _BAR / 2 + 4, f"{taken:.1f}", size=13),
-        ]
-    return _drawing(parts, bottom + 22, "GPU memory of each start, in GiB; the mark is the budget")
-
-
-def memory_parts(start: Start) -> list[tuple[str, float, str]]:
-    """Name, GiB and fill of what a start printed about its memory."""
-    facts = start.facts
-    parts = (
-        ("weights", facts.weights_gib, WEIGHTS),
-        ("KV cache", facts.kv_cache_gib, CACHE),
-        ("CUDA graphs", facts.cuda_graph_gib, GRAPHS),
-    )
-    return [(name, gib, fill) for name, gib, fill in parts if gib]
-
-
-def throughputs(starts: Sequence[Start]) -> str:
-    """Generated tokens per second over each start's periodic lines; hollow where the interval was not busy throughout.
-
-    Empty where no start prints any.
-    """
-    rows = [(n, s, s.throughput[:_MAX_POINTS]) for n, s in enumerate(starts, 1) if s.throughput][: len(_LINES)]
-    top_rate = max((sample.generation_tokens_per_s for _, _, samples in rows for sample in samples), default=0.0)
-    if top_rate <= 0:
-        return ""
-    longest = max(len(samples) for _, _, samples in rows)
-    left, right, height = 40.0, float(WIDTH - 12), 220.0
-    entries = {" · ".join(filter(None, [label(s, n), distinction(s)])): _LINES[i] for i, (n, s, _) in enumerate(rows)}
-    legend, top = _legend(entries, 12)
-    top += 26
-    bottom = top + height
-    parts = [legend, _text(0, top - 10, "tokens/s", size=11, faint=True)]
-    step = _step(top_rate, 4)
-    for number in range(int(top_rate / step + 1e-9) + 1):
-        y = bottom - height * number * step / top_rate
-        parts += [_rule(left, y, right, y), _text(left - 7, y + 4, f"{number * step:g}", size=11, anchor="end")]
-
-    def place(index: int, rate: float) -> tuple[float, float]:
-        # Room for one more keeps the first and the last point off the edges.
-        return left + (right - left) * (index + 0.5) / longest, bottom - height * rate / top_rate
-
-    for colour, (number, start, samples) in zip(_LINES, rows, strict=False):
-        points = [place(index, sample.generation_tokens_per_s) for index, sample in enumerate(samples)]
-        track = " ".join(f"{'L' if index else 'M'}{x:.1f} {y:.1f}" for index, (x, y) in enumerate(points))
-        parts.append(f'<path d="{track}" fill="none" stroke="{colour}" stroke-width="2" />')
-        for (x, y), sample, is_steady in zip(points, samples, steady(samples), strict=True):
-            title = f"{label(start, number)}, line {sample.line}: {sample.generation_tokens_per_s:g} tokens/s"
-            parts.append(_dot(x, y, colour, title, is_filled=is_steady))
-    said = "periodic lines, in the order printed"
-    parts += [_rule(left, bottom, right, bottom), _text(right, bottom + 18, said, size=11, anchor="end", faint=True)]
-    return _drawing(parts, bottom + 26, "Generated tokens per second, by periodic line")
-
-
-def _dot(x: float, y: float, colour: str, title: str, *, is_filled: bool) -> str:
-    round_ = f"M{x - 4:.1f} {y:.1f}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0"
-    fill = colour if is_filled else "none"
-    shape = f'<path d="{round_}" fill="{fill}" stroke="{colour}" stroke-width="2">'
-    return f"{shape}<title>{escape(title)}</title></path>"
-
-
-def free_memory(before: float, after: float, total: float | None, budgets: Mapping[str, float]) -> str:
-    """Free memory of a GPU before and after profiling, in GiB; with its size known, also what budgets ask for."""
-    asked = {name: gib for name, gib in budgets.items() if total and gib <= total}
-    longest = max(total or 0.0, before, after, *asked.values(), 1e-3)
-    left, right = float(_GUTTER), float(WIDTH - _END - (0 if total else 24))
-    scale = (right - left) / longest
-    rise = after - before
-    entries = {"free": FREE, "freed while profiling": RISEN} if rise > 0 else {"free": FREE}
-    if total:
-        entries["in use by others, or by this start"] = HELD
-    legend, top = _legend(entries, 12)
-    top += 10 + 15 * len(asked)
-    bottom = top + 2 * _ROW + 4
-    parts = [legend, _axis(longest, "GiB", left=left, right=right, top=top, bottom=bottom)]
-    for row, (name, gib) in enumerate((("before profiling", before), ("after profiling", after))):
-        y = top + 12 + row * _ROW
-        if total:
-            parts.append(_rect(left, y, total * scale, _BAR, HELD, title=f"GPU: {total:.2f} GiB"))
-        parts += [
-            _rect(left, y, gib * scale, _BAR, FREE, title=f"free: {gib:.2f} GiB"),
-            _text(0, y + _BAR / 2 + 4, name),
-            f'<text x="{left + 8:.1f}" y="{y + _BAR / 2 + 4:.1f}" font-size="12" fill="#fff">{gib:.2f} free</text>',
-        ]
-        if row and rise > 0:
-            # At true scale half a GiB of eighty is a hair; two pixels more let it be seen.
-            at, wide = left + before * scale, max(rise * scale, 4.0)
-            parts.append(_rect(at, y - 3, wide, _BAR + 6, RISEN, title=f"freed while profiling: {rise:.2f} GiB"))
-            parts.append(_text(at + wide + 6, y + _BAR / 2 + 4, f"+{rise:.2f} GiB"))
-    for number, (name, gib) in enumerate(sorted(asked.items(), key=lambda item: item[1])):
-        x = left + gib * scale
-        high = top - 15 * number
-        parts += [_rule(x, high - 9, x, bottom, colour="currentColor", thick=1.5)]
-        parts.append(_text(x - 5, high, f"{name}: {gib:.1f}", size=11, anchor="end"))
-    return _drawing(parts, bottom + 22, "Free GPU memory before and after profiling, in GiB")
-
-
-# Plans. Their pictures are narrow: on a telephone the text keeps most of its size.
+from vllm_runbooks.records import ComparedTerm
+from vllm_runbooks.render import start_pictures
+from vllm_runbooks.render.drawing import HAIR, LINES, MAX_ROWS, caption, rect, rule, tick_step
 
 NARROW = 440
 _LIGHT_INK, _DARK_INK = "#fff", "#111"
@@ -333,7 +62,7 @@ def term_swatch(name: str) -> str:
 
 def _segment(name: str, x: float, y: float, wide: float, high: float, *, title: str = "") -> str:
     _, fill, hatch, _ = _TERMS[name]
-    return _rect(x, y, wide, high, fill, title=title) + (_hatch(name, x, y, wide, high) if hatch else "")
+    return rect(x, y, wide, high, fill, title=title) + (_hatch(name, x, y, wide, high) if hatch else "")
 
 
 def _hatch(name: str, x: float, y: float, wide: float, high: float) -> str:
@@ -368,7 +97,7 @@ def _lines_of(said: Sequence[str], y: float, *, room: int = int(NARROW / _LETTER
         else:
             lines[-1] = longer
     cut = [line if len(line) <= room else f"{line[: room - 1]}…" for line in lines]
-    shown = (_text(0, y + 16 * n, line, size=_SMALL) for n, line in enumerate(cut))
+    shown = (caption(0, y + 16 * n, line, size=_SMALL) for n, line in enumerate(cut))
     return "".join(shown), y + 16 * (len(cut) - 1)
 
 
@@ -446,7 +175,7 @@ def _terms_legend(names: Sequence[str], y: float) -> tuple[str, float]:
         wide = 20 + 7.0 * len(TERM_NAMES[name]) + 12
         if x and x + wide > NARROW + 12:
             x, y = 0.0, y + 20
-        parts += [_segment(name, x, y - 11, 13, 13), _text(x + 18, y, TERM_NAMES[name], size=_SMALL)]
+        parts += [_segment(name, x, y - 11, 13, 13), caption(x + 18, y, TERM_NAMES[name], size=_SMALL)]
         x += wide
     return "".join(parts), y + 4
 
@@ -456,7 +185,7 @@ def _budget(group: Sequence[PlannedRank], utilization: float | None, scale: floa
     rank, limit = group[0], _limit(group[0], utilization)
     before, cache, beyond = stacked(rank, limit)
     total = f"{rank.total_gib:.2f} GiB" if rank.total_gib else "memory unknown"
-    parts = [_text(0, y, cards_name(group)[:46]), _text(NARROW - 1, y, total, anchor="end", size=_SMALL)]
+    parts = [caption(0, y, cards_name(group)[:46]), caption(NARROW - 1, y, total, anchor="end", size=_SMALL)]
     bar, x = y + 9, 1.0
     figures: list[str] = []
     for term in [*before, *([cache] if cache else []), *beyond]:
@@ -481,7 +210,7 @@ def _budget(group: Sequence[PlannedRank], utilization: float | None, scale: floa
         parts.append(_outline(1, bar - 1, rank.total_gib * scale, _THICK + 2))
     if limit is not None:
         at = 1 + min(limit * scale, NARROW - 2)
-        parts.append(_rule(at, bar - 5, at, bar + _THICK + 5, colour="currentColor", thick=2))
+        parts.append(rule(at, bar - 5, at, bar + _THICK + 5, colour="currentColor", thick=2))
         figures.append(f"limit {limit:.2f} (utilisation {utilization:g})")
     low, high = _whisker(before)
     below = bar + _THICK + 18
@@ -529,12 +258,12 @@ def _outline(x: float, y: float, wide: float, high: float) -> str:
 
 
 def _scale_below(reach: float, scale: float, y: float) -> str:
-    step, parts = _step(reach, 5), [_rule(1, y, NARROW - 1, y)]
+    step, parts = tick_step(reach, 5), [rule(1, y, NARROW - 1, y)]
     for number in range(int(reach / step + 1e-9) + 1):
         x = 1 + number * step * scale
         anchor = "start" if number == 0 else "end" if x > NARROW - 12 else "middle"
         said = f"{number * step:g}" + (" GiB" if number == 0 else "")
-        parts += [_rule(x, y, x, y + 4), _text(min(x, NARROW - 0.1), y + 17, said, size=11, anchor=anchor, faint=True)]
+        parts += [rule(x, y, x, y + 4), caption(min(x, NARROW - 0.1), y + 17, said, size=11, anchor=anchor, faint=True)]
     return "".join(parts)
 
 
@@ -569,12 +298,12 @@ def layouts(plans: Sequence[Plan]) -> str:
     pitch, bar, first = NARROW / 3, 78.0, 34
     parts, said = [], []
     for number, (head, _, _) in enumerate(columns):
-        parts.append(_text(number * pitch, 12, head, size=_SMALL, faint=True))
+        parts.append(caption(number * pitch, 12, head, size=_SMALL, faint=True))
     for row, plan in enumerate(rows):
         y = first + row * 46
-        parts.append(_text(0, y, layout_name(plan)))
+        parts.append(caption(0, y, layout_name(plan)))
         if plan.fits is False:
-            parts.append(_text(0, y + 20, "does not fit", size=_SMALL, faint=True))
+            parts.append(caption(0, y + 20, "does not fit", size=_SMALL, faint=True))
             said.append(f"{layout_name(plan)}: does not fit")
             continue
         told = []
@@ -589,7 +318,7 @@ def layouts(plans: Sequence[Plan]) -> str:
             strength = "" if value == best else ' opacity="0.5"'
             place = f'x="{x:.1f}" y="{y + 7:.1f}" width="{wide:.1f}" height="16"'
             parts.append(f'<rect {place} fill="{_HIGHLIGHT}"{strength}><title>{escape(told[-1])}</title></rect>')
-            parts.append(_text(x + wide + (5 if wide else 0), y + 20, shown, size=_SMALL))
+            parts.append(caption(x + wide + (5 if wide else 0), y + 20, shown, size=_SMALL))
         said.append(f"{layout_name(plan)}: {', '.join(told)}")
     return _narrow(parts, first + len(rows) * 46 - 14, ". ".join(["Layouts side by side", *said]))
 
@@ -605,7 +334,7 @@ def capacities(settings: Mapping[str, Sequence[tuple[int, float]]]) -> str:
     """
     lines = {
         name: sorted((tokens, requests) for tokens, requests in points if tokens > 0 and requests > 0)
-        for name, points in list(settings.items())[: len(_LINES)]
+        for name, points in list(settings.items())[: len(LINES)]
     }
     lines = {name: points for name, points in lines.items() if points}
     if not lines:
@@ -621,22 +350,22 @@ def capacities(settings: Mapping[str, Sequence[tuple[int, float]]]) -> str:
         up = (math.log10(requests) - least) / (most - least) if most > least else 0.5
         return left + 8 + (right - left - 12) * across, bottom - 6 - (bottom - top - 12) * up
 
-    parts = [_text(0, 14, "requests at once", size=_SMALL, faint=True)]
+    parts = [caption(0, 14, "requests at once", size=_SMALL, faint=True)]
     for count in _counts(10**least, 10**most):
         y = place(min(contexts), count)[1]
         is_one = count == 1
-        parts.append(_rule(left, y, right, y, colour="currentColor" if is_one else _HAIR, thick=1.4 if is_one else 1))
-        parts.append(_text(left - 6, y + 4, f"{count:,g}", size=11, anchor="end"))
+        parts.append(rule(left, y, right, y, colour="currentColor" if is_one else HAIR, thick=1.4 if is_one else 1))
+        parts.append(caption(left - 6, y + 4, f"{count:,g}", size=11, anchor="end"))
     for tokens in _contexts(first, last):
         x = place(tokens, 1)[0]
-        parts += [_rule(x, bottom, x, bottom + 4), _text(x, bottom + 17, _short(tokens), size=11, anchor="middle")]
-    parts.append(_rule(left, bottom, right, bottom))
-    parts.append(_text(right, bottom + 34, "context of each, tokens", size=_SMALL, anchor="end", faint=True))
+        parts += [rule(x, bottom, x, bottom + 4), caption(x, bottom + 17, _short(tokens), size=11, anchor="middle")]
+    parts.append(rule(left, bottom, right, bottom))
+    parts.append(caption(right, bottom + 34, "context of each, tokens", size=_SMALL, anchor="end", faint=True))
     labels = []
     for number, (name, points) in enumerate(lines.items()):
         spots = [place(*point) for point in points]
         track = " ".join(f"{'L' if index else 'M'}{x:.1f} {y:.1f}" for index, (x, y) in enumerate(spots))
-        parts.append(f'<path d="{track}" fill="none" stroke="{_LINES[number]}" stroke-width="2" />')
+        parts.append(f'<path d="{track}" fill="none" stroke="{LINES[number]}" stroke-width="2" />')
         for (x, y), (tokens, requests) in zip(spots, points, strict=True):
             parts.append(_marker(number, x, y, f"{name}: {requests:,.4g} requests of {tokens:,} tokens"))
         labels.append((number, name, spots[-1]))
@@ -668,7 +397,7 @@ def _short(tokens: int) -> str:
 
 def _marker(number: int, x: float, y: float, title: str) -> str:
     """A shape of its own for each line, so that colour is not needed to tell them apart."""
-    shape = f'd="M{x:.1f} {y:.1f}{_MARKERS[number]}" fill="{_LINES[number]}"'
+    shape = f'd="M{x:.1f} {y:.1f}{_MARKERS[number]}" fill="{LINES[number]}"'
     return f"<path {shape}><title>{escape(title)}</title></path>"
 
 
@@ -681,9 +410,9 @@ def _end_labels(labels: Sequence[tuple[int, str, tuple[float, float]]], x: float
         y = max(end_y, free + 6)
         free = y + 15 * len(shown)
         track = f"M{end_x + 5:.1f} {end_y:.1f}L{x - 2:.1f} {y:.1f}"
-        parts.append(f'<path d="{track}" fill="none" stroke="{_HAIR}" stroke-width="1" />')
+        parts.append(f'<path d="{track}" fill="none" stroke="{HAIR}" stroke-width="1" />')
         parts.append(_marker(number, x + 5, y, name))
-        parts += [_text(x + 14, y + 4 + 14 * line, said, size=_SMALL) for line, said in enumerate(shown)]
+        parts += [caption(x + 14, y + 4 + 14 * line, said, size=_SMALL) for line, said in enumerate(shown)]
     return "".join(parts)
 
 
@@ -704,9 +433,9 @@ def differences(terms: Sequence[ComparedTerm]) -> str:
     middle, scale = (left + right) / 2, (right - left) / 2 / reach
     bottom = 30.0 + 30 * len(rows)
     parts = [
-        _text(middle - 6, 13, "less than planned", size=_SMALL, anchor="end", faint=True),
-        _text(middle + 6, 13, "more", size=_SMALL, faint=True),
-        _rule(middle, 4, middle, bottom, colour="currentColor", thick=1.2),
+        caption(middle - 6, 13, "less than planned", size=_SMALL, anchor="end", faint=True),
+        caption(middle + 6, 13, "more", size=_SMALL, faint=True),
+        rule(middle, 4, middle, bottom, colour="currentColor", thick=1.2),
     ]
     said = []
     for row, (name, off, low, high) in enumerate(rows):
@@ -714,13 +443,15 @@ def differences(terms: Sequence[ComparedTerm]) -> str:
         is_within = low - 5e-3 <= off <= high + 5e-3
         told = f"{TERM_NAMES.get(name, name)} {off:+.2f}"
         said.append(f"{told}, {'within' if is_within else 'outside'} the plan's band of {low:+.2f} to {high:+.2f}")
-        parts.append(_rect(middle + low * scale, y, max((high - low) * scale, 2.0), 18, REST, title=said[-1]))
+        parts.append(
+            rect(middle + low * scale, y, max((high - low) * scale, 2.0), 18, start_pictures.REST, title=said[-1])
+        )
         x = middle + off * scale
         mark = f'd="M{x:.1f} {y + 2:.1f}l6 7l-6 7l-6 -7z"'
-        fill = FREE if is_within else RISEN
+        fill = start_pictures.FREE if is_within else start_pictures.RISEN
         parts.append(f'<path {mark} fill="{fill if is_within else "none"}" stroke="{fill}" stroke-width="2" />')
-        parts.append(_text(0, y + 13.5, TERM_NAMES.get(name, name)))
-        parts.append(_text(NARROW - 1, y + 13.5, f"{off:+.2f}", size=_SMALL, anchor="end"))
+        parts.append(caption(0, y + 13.5, TERM_NAMES.get(name, name)))
+        parts.append(caption(NARROW - 1, y + 13.5, f"{off:+.2f}", size=_SMALL, anchor="end"))
     return _narrow(parts, bottom, ". ".join(["Printed less planned, in GiB", *said]))
 
 

@@ -1,4 +1,4 @@
-"""Issues of a command as text, JSON, SARIF, GitHub annotations and HTML: small pure functions."""
+"""What the linter found, as text, JSON, SARIF, annotations and HTML."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 
 from vllm_runbooks.display import SCHEMA, Shown, visible
 from vllm_runbooks.records import Issue, IssueSeverity, Linted, Migrated, Rule, document
+from vllm_runbooks.render.elements import AMBER, BLUE, GREEN, GREY, RED
 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
 _GITHUB_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "notice"}
-_TONES = {IssueSeverity.ERROR: "#cf222e", IssueSeverity.WARNING: "#9a6700", IssueSeverity.INFO: "#0969da"}
-_DIFFERENCE = {"-": "#cf222e", "+": "#1a7f37", "@": "#6e7781"}
+_TONES = {IssueSeverity.ERROR: RED, IssueSeverity.WARNING: AMBER, IssueSeverity.INFO: BLUE}
+_DIFFERENCE = {"-": RED, "+": GREEN, "@": GREY}
 """Colours of a difference's lines, by their sign."""
 _SOURCES = {
     "given": "as asked",
@@ -158,7 +159,7 @@ def _result(issue: Issue, file: str, used: Sequence[str]) -> dict[str, Any]:
     return result
 
 
-def issues(found: Linted | Migrated) -> Shown:
+def table(found: Linted | Migrated) -> Shown:
     """For a notebook: the issues as a table."""
     return Shown(text(found, "line"), f"<p>{escape(headline(found))}</p>{_table_of(found.issues)}")
 

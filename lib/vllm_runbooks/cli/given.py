@@ -1,0 +1,87 @@
+"""What commands are given: the options that several of them share, and the paths that they write to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vllm_runbooks.errors import InputError
+
+CATALOGS = "VLLM_RUNBOOKS_CATALOG"
+"""The variable that names the user's own catalog folders, in the kernels of runbooks as well."""
+
+
+class _Target(click.Path):
+    """Where something is written; an empty name, as of a variable that is not set, is none."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(path_type=Path)
+        self.what = what
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not str(value).strip():
+            self.fail(f"the name is empty; name a {self.what}.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class _TargetFile(_Target):
+    """A file that is written; what is no plain file, such as a folder or a device, is never replaced."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path: Path = super().convert(value, param, ctx)
+        if path.is_dir():
+            self.fail(f"{path} is a folder; name a file in it.", param, ctx)
+        if path.exists() and not path.is_file():
+            self.fail(f"{path} is no plain file; name one that may be written.", param, ctx)
+        if not path.parent.is_dir():
+            self.fail(f"{path.parent} is no folder; make it first, or name another.", param, ctx)
+        return path
+
+
+FILE = _TargetFile("file")
+FOLDER = _Target("folder")
+FORMAT = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the output.",
+)
+
+
+def _use(context: click.Context, _parameter: click.Parameter, folders: tuple[str, ...]) -> None:
+    """Have this command, and the kernels that it starts, use the folders on top of those of the environment."""
+    if not folders:
+        return
+    from vllm_runbooks import session  # noqa: PLC0415 - `--help` needs none of it
+
+    split = next((folder for folder in folders if os.pathsep in folder), None)
+    if split is not None:
+        raise InputError(f"--catalog {split}: holds {os.pathsep!r}, which separates folders; rename it")
+    before = os.environ.get(CATALOGS)
+    own = (*session.own_catalogs(), *folders)
+    session.load_catalog(own)
+    os.environ[CATALOGS] = os.pathsep.join(str(Path(folder).absolute()) for folder in own)
+    session.load_catalog.cache_clear()
+
+    def restore() -> None:
+        os.environ.pop(CATALOGS)
+        if before is not None:
+            os.environ[CATALOGS] = before
+        session.load_catalog.cache_clear()
+
+    context.call_on_close(restore)
+
+
+CATALOG = click.option(
+    "--catalog",
+    multiple=True,
+    metavar="DIR",
+    expose_value=False,
+    callback=_use,
+    help="Your own catalog folder (with symptoms/), on top; repeatable.",
+)

@@ -1,0 +1,23 @@
+"""Plans for a model on cards, as records: one start, every layout, questions the other way round, files to start it."""
+
+from __future__ import annotations
+
+from vllm_runbooks.plans.files import confirmations, deployed
+from vllm_runbooks.plans.planned import checked, faults, layouts, plan
+from vllm_runbooks.plans.questions import find
+from vllm_runbooks.plans.requests import SIZES, Request, budget_of, release_of, settings
+
+__all__ = [
+    "SIZES",
+    "Request",
+    "budget_of",
+    "checked",
+    "confirmations",
+    "deployed",
+    "faults",
+    "find",
+    "layouts",
+    "plan",
+    "release_of",
+    "settings",
+]

@@ -1,0 +1,166 @@
+"""What is to be planned, and what it comes to: settings, budgets, and the ways to use the cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from vllm_runbooks import options
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.options import ReleaseData
+from vllm_runbooks.plan_records import Layout
+from vllm_runbooks.planning import inverse
+from vllm_runbooks.planning import layouts as _layouts
+from vllm_runbooks.planning.budget import Budget, Calibrate, Device, Subject, budget
+from vllm_runbooks.planning.settings import Settings, settle
+from vllm_runbooks.planning.weights import Ranks
+from vllm_runbooks.records import CommandRelease
+from vllm_runbooks.specs import Card, Gpu
+
+SIZES = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
+"""By a size's field in a `Layout` its option, by argparse destination."""
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What is to be planned."""
+
+    model: Subject
+    cards: tuple[Card, ...]
+    release: CommandRelease
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Engine arguments that are given, by argparse destination, converted."""
+    environment: Mapping[str, str | None] = field(default_factory=dict)
+    """Variables of the start; None: set where it is started, as secrets are."""
+    calibrate: Calibrate | None = None
+    """Corrects the terms by what earlier starts printed."""
+    replicas: int = 1
+    numbers: tuple[int, ...] = ()
+    """Of each card its place among those of its host; none: they are counted as they stand."""
+
+    @property
+    def data(self) -> ReleaseData:
+        """The release's own."""
+        return options.load(self.release.version)
+
+    @cached_property
+    def variables(self) -> Mapping[str, str]:
+        """The variables whose values are known."""
+        return {name: value for name, value in self.environment.items() if value is not None}
+
+
+def release_of(version: str | None) -> CommandRelease:
+    """The release to plan for: the one that is given, else the newest that is known.
+
+    Raises:
+        InputError: The text is no version.
+    """
+    if version is None:
+        newest = options.known_releases()[-1]
+        return CommandRelease(newest, "newest", newest)
+    data = options.load(version)
+    return CommandRelease(data.asked, "given", data.version)
+
+
+def settings(request: Request, more: Mapping[str, Any] | None = None, *, gpu: Gpu | None = None) -> Settings:
+    """What the start comes to, with further options instead of its own."""
+    first = gpu or (request.cards[0].gpu if request.cards else None)
+    return settle(
+        request.model.shape,
+        {**request.options, **(more or {})},
+        request.release.version,
+        environment=request.variables,
+        gpu_name=(first.aliases or (first.name,))[0] if first else None,
+        memory_gib=first.memory_gib if first else None,
+        capability=first.version if first else None,
+        config=request.model.config,
+        draft=request.model.draft,
+    )
+
+
+def budget_of(request: Request, asked: Settings, devices: Sequence[Device]) -> Budget:
+    """The memory of one replica."""
+    return budget(request.model, asked, devices, environment=request.variables, calibrate=request.calibrate)
+
+
+def check(request: Request) -> None:
+    """Refuse what nothing can be planned of.
+
+    Raises:
+        InputError: as `plan`.
+    """
+    shape = request.model.shape
+    if not shape.pattern:
+        missing = ", ".join(shape.missing) or "its layers"
+        raise InputError(f"{request.model.name}: nothing can be planned: not known: {missing}")
+    if not request.cards:
+        raise InputError("no card is given; name some, as in --gpus 8xRTX3090")
+
+
+def sizes_of(ranks: Ranks) -> dict[str, Any]:
+    """The options that split a model so."""
+    return dict(zip(SIZES.values(), (ranks.tensor, ranks.pipeline, ranks.data), strict=True))
+
+
+def split_as(request: Request, ranks: Ranks, replicas: int) -> Request:
+    """The request for so many copies of the model, each split so."""
+    return replace(request, options={**request.options, **sizes_of(ranks)}, replicas=replicas)
+
+
+def maker(request: Request, gpus: Iterable[Gpu] = ()) -> _layouts.Make:
+    """What the start comes to, split otherwise, on other cards."""
+    by_name = {gpu.name: gpu for gpu in (*gpus, *(card.gpu for card in request.cards))}
+
+    def make(ranks: Ranks, first: Device) -> Settings:
+        return settings(request, sizes_of(ranks), gpu=by_name[first.name])
+
+    return make
+
+
+def ways(request: Request) -> tuple[_layouts.Way, ...]:
+    """Every way to use the cards, the best first."""
+    devices = [Device.of(card) for card in request.cards]
+    return _layouts.ways(
+        request.model,
+        maker(request),
+        devices,
+        like=settings(request).ranks,
+        environment=request.variables,
+        calibrate=request.calibrate,
+    )
+
+
+def layout_of(way: _layouts.Way) -> Layout:
+    """The sizes of a way."""
+    return Layout(way.replicas, way.ranks.tensor, way.ranks.pipeline, way.ranks.data)
+
+
+def taking(request: Request, way: _layouts.Way) -> Request:
+    """The request with the cards of a way, copy by copy, and what the way sets."""
+    places = [place for copy in way.places for place in copy]
+    numbers = numbers_of(request)
+    return replace(
+        request,
+        cards=tuple(request.cards[place] for place in places),
+        numbers=tuple(numbers[place] for place in places),
+        environment={**request.environment, **way.environment},
+    )
+
+
+def numbers_of(request: Request) -> tuple[int, ...]:
+    """Of each card its number on its host."""
+    if request.numbers:
+        return request.numbers
+    seen: dict[str | None, int] = {}
+    found = []
+    for card in request.cards:
+        found.append(seen.get(card.node, 0))
+        seen[card.node] = found[-1] + 1
+    return tuple(found)
+
+
+def fewest_cards(first: Card, count: int) -> tuple[Card, ...]:
+    """So many cards of a kind, on hosts of the usual size where one does not suffice."""
+    return tuple(replace(first, node=node or first.node) for node in inverse.on_hosts(count))

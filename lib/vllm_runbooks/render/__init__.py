@@ -1,0 +1,22 @@
+"""Records to text, JSON, HTML and SVG: small pure functions, the same for terminal, notebook, report and site."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vllm_runbooks.render import answers, claims, issues, plan_sections, plans, starts
+
+__all__ = ["answers", "claims", "issues", "plan_sections", "plans", "starts"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a kind of view when it is first used."""
+    if name in __all__:
+        return importlib.import_module(f"vllm_runbooks.render.{name}")
+    raise AttributeError(f"module 'vllm_runbooks.render' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,89 @@
+"""Shapes, words and scales of pictures in SVG.
+
+Text takes the colour of the page around it, and the fills are of middle lightness, so that a picture reads on a light
+page and on a dark one. All text is escaped. Elements and attributes are those that the site lets through (see
+`markup`): no classes, no scripts, no references.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+WIDTH = 720
+GUTTER = 150
+"""Room for the names in front of the bars."""
+END = 62
+"""Room for what is written behind a bar."""
+ROW, BAR = 42, 22
+HAIR = "#8886"
+# Far more than a screen holds; what lies beyond is left to the tables.
+MAX_ROWS = 24
+LINES = ("#3f7fc1", "#c9862b", "#8a63c9", "#2f9c8f", "#d05a4e", "#8a94a0")
+
+
+def caption(x: float, y: float, said: str, *, size: int = 13, anchor: str = "start", faint: bool = False) -> str:
+    opacity = ' opacity="0.72"' if faint else ""
+    place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="currentColor"{opacity}'
+    return f"<text {place}>{escape(said)}</text>"
+
+
+def rect(x: float, y: float, wide: float, high: float, fill: str, *, title: str = "") -> str:
+    said = f"<title>{escape(title)}</title>" if title else ""
+    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(wide, 0.0):.1f}" height="{high:.1f}" fill="{fill}">{said}</rect>'
+
+
+def rule(x1: float, y1: float, x2: float, y2: float, *, colour: str = HAIR, thick: float = 1) -> str:
+    place = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
+    return f'<line {place} stroke="{colour}" stroke-width="{thick:g}" />'
+
+
+def picture(parts: Iterable[str], height: float, title: str) -> str:
+    box = f'width="{WIDTH}" height="{height:.0f}" viewBox="0 0 {WIDTH} {height:.0f}"'
+    return f'<svg {box} role="img" style="max-width:100%"><title>{escape(title)}</title>{"".join(parts)}</svg>'
+
+
+def swatches(entries: Mapping[str, str], y: float) -> tuple[str, float]:
+    """Coloured squares with names in as many lines as they need, and the height used."""
+    parts, x = [], 0.0
+    for name, fill in entries.items():
+        wide = 24 + 7.0 * len(name) + 16
+        if x and x + wide > WIDTH:
+            x, y = 0.0, y + 20
+        parts += [rect(x, y - 10, 11, 11, fill), caption(x + 17, y, name, size=12)]
+        x += wide
+    return "".join(parts), y + 8
+
+
+def tick_step(longest: float, ticks: int = 6) -> float:
+    """A round distance between ticks, so that about so many fit."""
+    raw = max(longest, 1e-9) / ticks
+    magnitude = 10 ** math.floor(math.log10(raw))
+    return float(next(factor for factor in (1, 2, 5, 10) if raw <= factor * magnitude) * magnitude)
+
+
+def axis(longest: float, unit: str, *, left: float, right: float, top: float, bottom: float) -> str:
+    step = tick_step(longest)
+    parts = []
+    for number in range(int(longest / step + 1e-9) + 1):
+        x = left + (right - left) * number * step / longest
+        said = f"{number * step:g}" + (f" {unit}" if number == 0 else "")
+        parts += [rule(x, top, x, bottom), caption(x, bottom + 16, said, size=11, anchor="middle", faint=True)]
+    return "".join(parts)
+
+
+COLOURS = ("#0969da", "#8250df", "#bf8700", "#1a7f37", "#cf222e", "#6e7781")
+
+
+def bars(parts: Sequence[tuple[str, float]], *, width: int = 520, height: int = 26) -> str:
+    """A stacked bar as SVG; each part is a name and its share of the whole (0 to 1)."""
+    x, shapes = 0.0, []
+    for (name, share), colour in zip(parts, COLOURS * (len(parts) // len(COLOURS) + 1), strict=False):
+        wide = max(0.0, min(share, 1.0)) * width
+        title = f"<title>{escape(name)}</title>"
+        shapes.append(f'<rect x="{x:.1f}" y="0" width="{wide:.1f}" height="{height}" fill="{colour}">{title}</rect>')
+        x += wide
+    frame = f'<rect x="0" y="0" width="{width}" height="{height}" fill="#8884" />'
+    box = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    return f'<svg {box} role="img">{frame}{"".join(shapes)}</svg>'

@@ -1,0 +1,120 @@
+"""What every view is made of: wrapped lines of a terminal, and elements of HTML.
+
+Text from a log is escaped in every HTML that leaves here; nothing of it is ever markup.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from vllm_runbooks.display import Shown, visible
+from vllm_runbooks.records import Truth
+
+COLUMNS = 80
+"""Of a terminal."""
+GREEN, RED, AMBER, GREY, BLUE = "#1a7f37", "#cf222e", "#9a6700", "#6e7781", "#0969da"
+TRUTHS = {Truth.RIGHT: GREEN, Truth.WRONG: RED, Truth.UNKNOWN: GREY}
+"""The tone of a verdict on a statement."""
+
+
+def cut(line: str, width: int = 160) -> str:
+    line = " ".join(line.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def joined(parts: Iterable[str]) -> str:
+    return visible("\n\n".join(parts) + "\n")
+
+
+def wrap(body: str, indent: str = "  ", first: str | None = None) -> str:
+    lead = indent if first is None else first
+    words = " ".join(body.split())
+    lines = textwrap.wrap(words, COLUMNS, initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+def item(said: str) -> str:
+    return wrap(said, "    ", "  - ")
+
+
+def tag(name: str, body: str, style: str = "") -> str:
+    return f'<{name} style="{style}">{body}</{name}>' if style else f"<{name}>{body}</{name}>"
+
+
+def prose(text: str) -> str:
+    """A catalog's sentence as HTML: what stands between backticks is code."""
+    return re.sub(r"`([^`]{1,200})`", r"<code>\1</code>", escape(text))
+
+
+def badge(word: str, colour: str) -> str:
+    return tag(
+        "span", escape(word), f"background:{colour};color:#fff;border-radius:4px;padding:1px 8px;font-weight:600"
+    )
+
+
+def verdict(said: str, tone: str) -> str:
+    """The answer, its first words as a badge."""
+    word, _, rest = said.partition(": ")
+    return tag("div", f"{badge(word, tone)} <b>{escape(rest)}</b>", "font-size:16px;margin-bottom:6px;max-width:80ch")
+
+
+def remark(said: str) -> str:
+    return tag("p", escape(said), "opacity:.75;font-size:13px;max-width:80ch")
+
+
+def heading(said: str) -> str:
+    return tag("div", tag("b", escape(said)), "margin-top:14px;margin-bottom:4px")
+
+
+def html_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, numeric: Iterable[int] = (), below: Sequence[str] = ()
+) -> str:
+    """A table; cells are HTML already. What stands `below` a row has its whole width, which a telephone needs."""
+    right = frozenset(numeric)
+    styles = [
+        f"padding:4px 14px 4px 0;vertical-align:top;text-align:{'right' if n in right else 'left'}"
+        for n in range(len(head))
+    ]
+    top = "".join(tag("th", escape(h), f"{s};font-weight:600") for h, s in zip(head, styles, strict=True))
+    lines = []
+    for number, row in enumerate(rows):
+        lines.append(tag("tr", "".join(tag("td", c, s) for c, s in zip(row, styles, strict=True))))
+        if number < len(below) and below[number]:
+            faint = "padding:0 14px 6px 0;text-align:left;opacity:.72;font-size:13px"
+            lines.append(f'<tr><td colspan="{len(head)}" style="{faint}">{escape(below[number])}</td></tr>')
+    whole = f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return tag("table", whole, "border-collapse:collapse;font-size:14px;max-width:52em")
+
+
+def cells(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    return [[escape(cell) for cell in row] for row in rows]
+
+
+_PRE = "white-space:pre-wrap;overflow-wrap:anywhere;text-align:left;font-size:13px;line-height:1.45"
+
+
+def preformatted(said: str) -> str:
+    """A text to be copied, in letters of one width wherever it is shown."""
+    return tag("pre", tag("code", escape(said)), _PRE)
+
+
+def quoted(place: str, said: str, tone: str = RED) -> str:
+    place = tag("span", escape(visible(place)), "opacity:.65;margin-right:10px")
+    line = tag("code", escape(visible(said)), "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent")
+    style = f"border-left:3px solid {tone};padding:2px 0 2px 10px;margin:4px 0;font-size:13px"
+    return tag("div", place + line, style)
+
+
+def grid(head: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", *, is_numeric: bool = False) -> Shown:
+    """A table of plain cells, in columns as wide as they need in a terminal; numbers stand to the right."""
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    numeric = range(1, len(head)) if is_numeric else range(0)
+    lines = [
+        "  ".join(c.rjust(widths[i]) if i in numeric else c.ljust(widths[i]) for i, c in enumerate(row)).rstrip()
+        for row in (head, *rows)
+    ]
+    html = html_table(head, [[escape(cell) for cell in row] for row in rows], numeric=numeric)
+    return Shown("\n".join([*lines, *([below] if below else [])]), html + (remark(below) if below else ""))
