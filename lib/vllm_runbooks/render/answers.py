@@ -33,8 +33,10 @@ from vllm_runbooks.render.elements import (
     badge,
     cut,
     html_table,
+    preformatted,
     prose,
     quoted,
+    remark,
     tag,
     wrap,
 )
@@ -349,20 +351,22 @@ def remedies(answer: Answer) -> Shown:
         said = "No change is needed." if answer.outcome.is_healthy else f"No way out is known. {_lead(answer)}"
         said = f"Do first. {finding.do_first}" if finding else said
         return Shown(said + below, (first or tag("p", escape(said))) + noted)
-    rows = [
-        [
-            str(n),
-            f"{prose(r.title)}"
-            + "".join("<br>" + tag("code", escape(_edit(e.op, e.name, e.value))) for e in r.edits)
-            + (tag("pre", escape(r.command), "white-space:pre-wrap;text-align:left") if r.command else ""),
-            prose(r.cost),
-        ]
-        for n, r in enumerate(answer.remedies, 1)
-    ]
-    judged = [tag("p", escape(said), "opacity:.75;font-size:13px") for said in _checked(answer.remedies)]
-    html = first + html_table(["", "way out", "what it costs"], rows, numeric=[0]) + "".join(judged) + noted
+    ways = [_way_out(number, remedy) for number, remedy in enumerate(answer.remedies, 1)]
+    judged = [remark(said) for said in _checked(answer.remedies)]
+    html = first + "".join([*ways, *judged]) + noted
     head = f"Do first. {finding.do_first}\n\n" if finding else ""
     return Shown(head + _remedies_text(answer.remedies) + below, html)
+
+
+def _way_out(number: int, remedy: Remedy) -> str:
+    """A way out, its command as wide as the page: a column of a table would cut its words."""
+    changes = "".join(tag("code", escape(_edit(e.op, e.name, e.value))) + "<br>" for e in remedy.edits)
+    return (
+        tag("div", f"{number}. <b>{prose(remedy.title)}</b>", "margin-top:14px;max-width:80ch")
+        + tag("div", f"Costs: {prose(remedy.cost)}", "margin:2px 0 4px 0;max-width:80ch")
+        + (tag("div", changes, "font-size:13px") if changes else "")
+        + (preformatted(remedy.command) if remedy.command else "")
+    )
 
 
 def facts(answer: Answer) -> Shown:
