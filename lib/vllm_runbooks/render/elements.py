@@ -70,7 +70,12 @@ def heading(said: str) -> str:
 
 
 def html_table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, numeric: Iterable[int] = (), below: Sequence[str] = ()
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numeric: Iterable[int] = (),
+    below: Sequence[str] = (),
+    widest: str = "52em",
 ) -> str:
     """A table; cells are HTML already. What stands `below` a row has its whole width, which a telephone needs."""
     right = frozenset(numeric)
@@ -86,7 +91,7 @@ def html_table(
             faint = "padding:0 14px 6px 0;text-align:left;opacity:.72;font-size:13px"
             lines.append(f'<tr><td colspan="{len(head)}" style="{faint}">{escape(below[number])}</td></tr>')
     whole = f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody>"
-    return tag("table", whole, "border-collapse:collapse;font-size:14px;max-width:52em")
+    return tag("table", whole, f"border-collapse:collapse;font-size:14px;max-width:{widest}")
 
 
 def cells(rows: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -116,5 +121,5 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", *,
         "  ".join(c.rjust(widths[i]) if i in numeric else c.ljust(widths[i]) for i, c in enumerate(row)).rstrip()
         for row in (head, *rows)
     ]
-    html = html_table(head, [[escape(cell) for cell in row] for row in rows], numeric=numeric)
+    html = html_table(head, [[escape(cell) for cell in row] for row in rows], numeric=numeric, widest="none")
     return Shown("\n".join([*lines, *([below] if below else [])]), html + (remark(below) if below else ""))
