@@ -66,6 +66,12 @@ def _caches(settings: Any) -> list[list[Any]]:
     return [[*json.loads(key), count] for key, count in found.items()]
 
 
+def _tables(built: Any) -> list[tuple[int, ...]]:
+    """Rows and columns of the tables of cosines and sines; none where transformers computes them."""
+    tables = (getattr(each, "cos_sin_cache", None) for each in built.modules())
+    return sorted({tuple(table.shape) for table in tables if table is not None})
+
+
 def _write(record: dict[str, Any]) -> None:
     models = ",\n".join(f"  {json.dumps(model)}" for model in record["models"])
     text = f'{{"release": {json.dumps(record["release"])}, "models": [\n{models}\n]}}\n'
@@ -97,6 +103,8 @@ def main() -> None:
                     "bytes": held,
                     "caches": _caches(settings),
                 }
+                if tables := _tables(built):
+                    model["answers"][str(ranks)]["tables"] = tables
             print(model["name"], ranks, held, flush=True)
         _write(record)
 

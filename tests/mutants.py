@@ -63,7 +63,8 @@ TESTS: Mapping[str, Sequence[str]] = {
     "plan_records": ("render_plans", "plan_evidence", "plan_command"),
     "planning": (
         "shape", "weights", "kv_layers", "kv_cache", "encoder_profile", "settings", "costs", "budget", "layouts",
-        "inverse", "overrides", "actual", "calibration", "adapters", "drafts", "benchmarks/test_kv_against_vllm",
+        "inverse", "overrides", "actual", "calibration", "adapters", "drafts", "families", "json_options",
+        "start_limits", "benchmarks/test_kv_against_vllm",
     ),
     "plans": ("plan_command", "render_plans", "plan_evidence", "fleet", "overrides"),
     "printed": ("printed", "redact"),
@@ -118,14 +119,17 @@ def idle(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         parts: list[ast.expr | None] = []
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             parts.append(node.returns)
-            parts += [each for each in node.decorator_list if _CACHES & _names(each)]
+            for each in node.decorator_list:
+                if _CACHES & _names(each) and each.end_lineno is not None:
+                    # With its "@" and its newline.
+                    spans.append(((each.lineno, each.col_offset - 1), (each.end_lineno + 1, 0)))
         elif isinstance(node, (ast.arg, ast.AnnAssign)):
             parts.append(node.annotation)
-        for part in parts:
-            if part is not None and part.end_lineno is not None and part.end_col_offset is not None:
-                # A decorator's own span begins behind its "@".
-                begin = (part.lineno, max(part.col_offset - 1, 0))
-                spans.append((begin, (part.end_lineno, part.end_col_offset + 1)))
+        spans += [
+            ((part.lineno, part.col_offset), (part.end_lineno, part.end_col_offset))
+            for part in parts
+            if part is not None and part.end_lineno is not None and part.end_col_offset is not None
+        ]
     return spans
 
 
@@ -207,7 +211,7 @@ class Bench:
         os.utime(path, ns=(self.written, self.written))
 
     def _passes(self, files: Sequence[str], limit: float) -> bool:
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-W", "ignore", *files]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", *files]
         known = {**os.environ, "PYTHONPATH": str(self.root / "lib")}
         with subprocess.Popen(
             command, cwd=self.root, env=known, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from vllm_runbooks import render, session
 from vllm_runbooks.answer import answer
+from vllm_runbooks.errors import InputError
 from vllm_runbooks.planning import actual
 from vllm_runbooks.planning.budget import Budget, Subject, subject
-from vllm_runbooks.planning.terms import GIB
-from vllm_runbooks.records import Answer, Compared, ComparedTerm, Reading
+from vllm_runbooks.planning.terms import GIB, Band
+from vllm_runbooks.records import Answer, Compared, ComparedTerm, Facts, Quote, Reading
 
 CASES = Path(__file__).parents[1] / "catalog" / "cases"
 FOUR = "gpt-oss-gemma-a100-four-starts"
@@ -211,7 +212,7 @@ def test_no_memory_printed_no_comparison() -> None:
     found = asked(session.load("tiny-cpu-port-in-use"))
 
     assert found.plan is None
-    assert json.loads(render.answers.to_json(found))["plan"] is None
+    assert json.loads(render.to_json(found))["plan"] is None
 
 
 def test_residuals_are_of_the_plan_that_is_not_corrected() -> None:
@@ -291,7 +292,7 @@ def test_no_argument_costs_a_diagnosis(arguments: dict[str, Any], release: str) 
     found = asked(replace(session.paste(text), vllm=release), gpus=A100)
 
     assert found.plan is not None
-    assert json.loads(render.answers.to_json(found))["plan"] is not None
+    assert json.loads(render.to_json(found))["plan"] is not None
 
 
 @pytest.mark.parametrize("release", ["0.8.5", "0.19.0", "0.33.0"])
@@ -453,3 +454,182 @@ def test_a_log_without_memory_does_not_load_the_planner() -> None:
     assert not {name for name in plain if name.startswith("vllm_runbooks.planning")}
     assert "vllm_runbooks.planning.actual" in healthy
     assert not {name for name in healthy if name.startswith(("vllm_runbooks.lint", "vllm_runbooks.documents"))}
+
+
+# ---- the functions by themselves
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "missing"),
+    [
+        ({"max_num_seqs": 8, "_private": 1, "dtype": None}, {"max_num_seqs": 8}, 0),
+        ({"limit_mm_per_prompt": '{"image": 2}'}, {"limit_mm_per_prompt": {"image": 2}}, 0),
+        ({"limit_mm_per_prompt": {"image": 2}}, {"limit_mm_per_prompt": {"image": 2}}, 0),
+        ({"compilation_config": "CompilationConfig(level=3)"}, {}, 1),
+        ({"dtype": "{"}, {"dtype": "{"}, 0),
+        ({"max_model_len": 5, "tensor_parallel_size": 9}, {"max_model_len": 4096, "tensor_parallel_size": 2}, 0),
+    ],
+)
+def test_options_are_what_a_log_prints_of_them(
+    arguments: dict[str, Any], options: dict[str, Any], missing: int
+) -> None:
+    """Objects are read, whatever has a form of its own is named, and what the start found goes before what it asked."""
+    facts = Facts(max_model_len=4096, tensor_parallel_size=2) if options.get("max_model_len") else Facts()
+    found, said = actual.options_of(arguments, facts)
+    assert (found, len(said)) == (options, missing)
+
+
+def test_a_printed_batch_is_the_batch() -> None:
+    """In whole tokens; other figures are none of the start's options."""
+    process, quote = session.read(session.load(GLUED))[0].readings[0].process, Quote(0, 1, 1, "x")
+    readings = [
+        Reading(name, value, "tokens", None, process, quote)
+        for name, value in (("max_num_batched_tokens", 2048.0), ("kv_cache_gib", 3.0))
+    ]
+    assert actual.options_of({"max_num_batched_tokens": 1}, Facts(), readings)[0] == {"max_num_batched_tokens": 2048}
+
+
+def test_a_card_is_the_catalogs_with_the_memory_of_the_log() -> None:
+    """Printed with two decimals: five thousandths of a GiB less or more; of neither nothing is known."""
+    (card,) = session.specs().gpus("RTX3090")
+    both, printed, known = (actual.device_of(*each) for each in ((card, 23.5), (None, 23.5), (card, None)))
+    assert actual.device_of(None, None) is None
+    assert both is not None
+    assert printed is not None
+    assert known is not None
+    assert both.total == printed.total == (int(23.495 * GIB), int(23.5 * GIB), int(23.505 * GIB))
+    assert (both.name, printed.name, known.name) == ("RTX3090", "the log's card", "RTX3090")
+    assert (both.total_source, known.total_source == "printed in the log") == ("printed in the log", False)
+    assert actual.in_gib(3 * GIB) == 3
+
+
+def test_more_cards_than_are_told_are_like_the_last_one() -> None:
+    """And more than a request may name are refused."""
+    model, _ = reckoned("0.19.0", {"max_model_len": 4096})
+    first, second = (actual.device_of(session.specs().gpus(name)[0], None) for name in ("RTX3090", "RTX4090"))
+    assert first is not None
+    assert second is not None
+    place = actual.Place("0.19.0", (first, second))
+    for size, names in ((1, "RTX3090"), (2, "RTX3090 RTX4090"), (4, "RTX3090 RTX4090 RTX4090 RTX4090")):
+        cards = place.cards(place.settings(model, {"tensor_parallel_size": size}))
+        assert [card.name for card in cards] == names.split()
+    assert len(place.cards(place.settings(model, {"tensor_parallel_size": 4096}))) == 4096
+    with pytest.raises(InputError, match="the start takes 4097 cards"):
+        place.cards(place.settings(model, {"tensor_parallel_size": 4097}))
+
+
+def test_overrides_change_what_they_name() -> None:
+    """Of a nested mapping the rest stays; without any the model is itself."""
+    model = subject("x", {"a": {"b": 1, "c": 2}, "d": 3, "e": {"f": 1}}, source="s", checkpoint_bytes=7)
+    without: tuple[dict[str, Any], ...] = ({}, {"hf_overrides": {}}, {"hf_overrides": "x"}, {"hf_overrides": None})
+    for options in without:
+        assert actual.overridden(model, options) is model
+    found = actual.overridden(model, {"hf_overrides": {"a": {"b": 9}, "d": {"g": 1}, "e": 5, "h": 6}})
+    assert found.config == {"a": {"b": 9, "c": 2}, "d": {"g": 1}, "e": 5, "h": 6}
+    assert (found.name, found.source, found.checkpoint_bytes) == ("x", "s", 7)
+
+
+_BAND = Band(GIB, 2 * GIB, 3 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("planned", "printed", "beyond", "said"),
+    [
+        (_BAND, 2.0, 0.0, "within the plan's band"),
+        (_BAND, 1.0, 0.0, "within the plan's band"),
+        (_BAND, 3.0, 0.0, "within the plan's band"),
+        # Five thousandths are the rounding of a printed figure, and as little again is nothing.
+        (_BAND, 3.009, 0.0, "within the plan's band"),
+        (_BAND, 3.011, 0.006, "0.01 GiB more than the plan's most: "),
+        (_BAND, 0.991, 0.0, "within the plan's band"),
+        (_BAND, 0.495, -0.5, "0.50 GiB less than the plan's least: "),
+        (_BAND, 4.105, 1.1, "1.10 GiB more than the plan's most: "),
+        (None, 4.0, 0.0, "not planned"),
+        (_BAND, None, 0.0, "the log does not print it"),
+    ],
+)
+def test_a_figure_is_within_its_band_or_beyond_it(
+    planned: Band | None, printed: float | None, beyond: float, said: str
+) -> None:
+    """By how much, and what it may mean; less has other causes than more."""
+    figure = actual._Figure("weights", planned, printed)
+    assert figure.beyond == pytest.approx(beyond, abs=1e-9)
+    assert figure.explained.startswith(said)
+    assert ("lies on the host" in figure.explained) is (beyond < 0)
+    noted = replace(figure, note="a note")
+    assert noted.explained.startswith(f"a note; {said}")
+    record = noted.record()
+    assert (record.planned_gib, record.low_gib, record.high_gib) == ((2, 1, 3) if planned else (None,) * 3)
+    assert record.actual_gib == printed
+
+
+def test_the_term_that_is_farthest_off_is_named_and_the_cache_last() -> None:
+    """The cache follows from the others; graphs are named only where nothing else is."""
+
+    def off(names: tuple[str, ...] = (), **printed: float) -> str | None:
+        return actual._off([actual._Figure(name, _BAND, value) for name, value in printed.items()], names)
+
+    assert off(weights=2.0) is None
+    assert off(weights=3.5, activation=4.0, kv_cache=9.0) == "activation"
+    assert off(weights=0.1, activation=3.5, kv_cache=2.0) == "weights"
+    assert off(kv_cache=9.0, weights=2.0) == "kv_cache"
+    assert off(cuda_graphs=9.0) is None
+    assert off(("cuda_graphs",), cuda_graphs=9.0, weights=9.9) == "cuda_graphs"
+    assert off(("cuda_graphs",), weights=9.9) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "facts", "has"),
+    [
+        ({}, {}, True),
+        ({"kv_cache_memory_bytes": GIB}, {}, False),
+        ({"pipeline_parallel_size": 2}, {}, False),
+        ({"cpu_offload_gb": 1}, {}, False),
+        ({}, {"weights_gib": None}, False),
+        ({}, {"kv_cache_gib": None}, False),
+        ({}, {"activation_gib": 1.0, "non_torch_gib": 0.1}, False),
+        ({}, {"activation_gib": 1.0}, True),
+        ({}, {"non_torch_gib": 1.0}, True),
+    ],
+)
+def test_what_is_left_is_told_where_it_can_be_found(
+    options: dict[str, Any], facts: dict[str, Any], *, has: bool
+) -> None:
+    """0.9 of 23.69 GiB less 3 of weights and 16 of cache; not with stages, the host or a cache whose size is given."""
+    model, planned = reckoned("0.19.0", {"max_model_len": 4096, **options})
+    start = session.read(session.load(GLUED))[0]
+    told = {"weights_gib": 3.0, "kv_cache_gib": 16.0, "activation_gib": None, "non_torch_gib": None, **facts}
+    printed = replace(start, readings=(), facts=Facts(**told))
+    found = {each.name: each for each in actual.compare(printed, model, planned).terms}
+    assert ("beside_weights" in found) is has
+    if has:
+        share = 0.9 * 23.69 - 3 - 16
+        assert found["beside_weights"].actual_gib == pytest.approx(share, abs=1e-6)
+        assert "activation + non-torch, by subtraction: 0.9 x 23.69 GiB less 3.00 of weights" in (
+            found["beside_weights"].explained
+        )
+
+
+@pytest.mark.parametrize(
+    ("release", "options", "is_kept"),
+    [
+        ("0.19.0", {}, True),
+        ("0.19.0", {"pipeline_parallel_size": 2}, False),
+        ("0.19.0", {"data_parallel_size": 2}, False),
+        ("0.7.2", {}, True),
+        ("0.8.5", {}, True),
+        ("0.8.5", {"num_scheduler_steps": 8}, False),
+    ],
+)
+def test_rows_are_kept_of_the_engine_that_a_release_stands_for(
+    release: str, options: dict[str, Any], *, is_kept: bool
+) -> None:
+    """The older one before 0.8, the newer one since; not of stages and copies."""
+    model, planned = reckoned(release, {"max_model_len": 4096, **options})
+    start = session.read(session.load(GLUED))[0]
+    printed = replace(start, readings=(), facts=Facts(weights_gib=3.0))
+    rows = actual.compare(printed, model, planned, gpu="RTX3090", source="mine").residuals
+    assert bool(rows) is is_kept
+    for one in rows:
+        assert (one.gpu, one.source, one.release, one.tensor_parallel_size) == ("RTX3090", "mine", release, 1)
+    assert not actual.compare(printed, model, planned, is_told=False).residuals

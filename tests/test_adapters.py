@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -181,6 +182,200 @@ def test_what_starts_is_not_refused() -> None:
     for name, by in MEASURED.items():
         for version in by:
             assert list(refusals(shape(CASES[name]["config"]), asked_of(CASES[name], version))) == []
+
+
+CHANGES = """
+Llama Granite DeciLM Exaone4 Ernie4_5 Mixtral Phi3 | 7 9 12
+Mistral                                    | 7 9 12 15
+Ministral3 Qwen2 MiMo Gemma Gemma2 Gemma3 Glm4 Qwen2Moe Glm4Moe Ernie4_5_Moe | 7 9
+Qwen3                                      | 7 9 16 28
+Qwen3Moe                                   | 7 9 16
+Glm                                        | 7 9 12 32
+Phi SeedOss                                | 7 9 32
+Olmo2                                      | 7 9 26
+Olmo3 HunYuanDenseV1                       | 7 9 29
+"""
+"""Architectures, and the releases 0.x whose room for adapters of a tied model is another than that of the one before.
+
+7 to 8 do not count it for sure; 9 is the first behind 0.8.5, which does. Where embedding and head have them, what is
+around the words went with 0.12; Mistral has lost those ends, Qwen 3 has them since 0.16, whose tied head was wrapped as
+a second embedding until 0.28. Classes that gave way to the Transformers backend are not known from then on
+(`embedding_modules` in model_executor/models/ of each release, registry.py).
+"""
+
+
+@pytest.mark.parametrize(
+    ("architecture", "changed"),
+    [(name, row.split("|")[1]) for row in CHANGES.strip().splitlines() for name in row.split("|")[0].split()]
+    + [("Mistral3/", "7 9 10 12 15"), ("Llava/", "7 9 12"), ("Qwen3VL/", "7 9 16 28"), ("Gemma3/", "7 9")]
+    + [("Qwen2VL/", "7 9"), ("Qwen2_5_VL/", "7 9")],
+)
+def test_which_layers_have_adapters_follows_the_class_of_the_release(architecture: str, changed: str) -> None:
+    """From 0.6 to 0.33 the room is another where the class is; a slash stands for a model with pictures."""
+    ending = "ForConditionalGeneration" if architecture.endswith("/") else "ForCausalLM"
+    config = tiny("llama", architecture.removesuffix("/") + ending, vocab_size=500, tie_word_embeddings=True)
+    seen = [sizes({"config": config}, f"0.{minor}.0", extra_words=0)[0] for minor in range(6, 34)]
+    assert [str(6 + at) for at in range(1, len(seen)) if seen[at] != seen[at - 1]] == changed.split()
+
+
+FIRST = """
+0.7    Qwen2_5_VL/
+0.8    Qwen3 Gemma3 Glm4 Gemma3/
+0.9    MiMo Mistral3/ InternVLChatModel.
+0.10   SeedOss Olmo2 Exaone4 HunYuanDenseV1 Ernie4_5 Qwen2Moe Qwen3Moe Mixtral Glm4Moe DeepseekV2 DeepseekV3 Deepseek
+0.10   Ernie4_5_Moe
+0.11   Olmo3 Qwen3VL/
+0.11.1 GptOss Llama4/ OPT
+0.14   Llava/
+0.15   MiniMaxM2
+0.20   Ministral3 Gemma4/
+0.25   Starcoder2
+0.32   BertModel.
+"""
+"""Releases that are the first whose class has `SupportsLoRA` among its bases; a dot stands behind a whole name."""
+
+
+def _whole(name: str) -> str:
+    if name.endswith("."):
+        return name.removesuffix(".")
+    return name.removesuffix("/") + ("ForConditionalGeneration" if name.endswith("/") else "ForCausalLM")
+
+
+@pytest.mark.parametrize(
+    ("since", "name"), [(row.split()[0], name) for row in FIRST.strip().splitlines() for name in row.split()[1:]]
+)
+def test_a_class_without_adapters_ends_the_start(since: str, name: str) -> None:
+    """A release before the first one refuses, by its number and the class; the first one starts."""
+    config = {**_LLAMA, "architectures": [_whole(name)]}
+    key = tuple(map(int, since.split(".")))
+    before = (0, key[1] - 1, 9) if len(key) < 3 else (0, 11, 0)
+    assert list(refusals(shape(config), asked_of({}, since))) == []
+    number = ".".join(map(str, before))
+    said = [f"vLLM {number} has no LoRA for {_whole(name)}"]
+    assert list(refusals(shape(config), asked_of({}, number, release=before))) == said
+
+
+@pytest.mark.parametrize("name", ["Falcon", "Zamba2", "Mllama/", "KimiK25/", "MiMoV2Flash"])
+def test_some_classes_have_no_adapters_in_any_release(name: str) -> None:
+    """Up to the newest that is known."""
+    assert list(refusals(shape({**_LLAMA, "architectures": [_whole(name)]}), asked_of({}, "0.33.0")))
+
+
+@pytest.mark.parametrize(
+    ("words", "version", "is_refused"),
+    [
+        (257_024, "0.16.9", False), (257_025, "0.16.9", True), (258_048, "0.17.0", False), (258_049, "0.17.0", True),
+        (258_049, "0.33.0", True),
+    ],
+)  # fmt: skip
+def test_a_head_with_adapters_has_so_many_words_at_most(words: int, version: str, is_refused: bool) -> None:  # noqa: FBT001
+    """257,024 until 0.17, then 258,048 (lora/layers/logits_processor.py :87); a class without such a head has none."""
+    for architecture, limited in (("LlamaForCausalLM", True), ("Qwen2ForCausalLM", False)):
+        config = tiny("llama", architecture, vocab_size=words)
+        said = list(refusals(shape(config), asked_of({}, version)))
+        assert bool(said) == (is_refused and limited)
+        assert not said or f"{words:,} words, {257_024 if version < '0.17' else 258_048:,} are the most" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "release", "is_refused"),
+    [("0.11.0", (0, 11), False), ("0.11.1", (0, 11, 1), True), ("0.20.9", (0, 20, 9), True), ("0.21", (0, 21), False)],
+)
+def test_expert_parallelism_excludes_adapters_of_experts_at_first(
+    version: str,
+    release: tuple[int, ...],
+    is_refused: bool,  # noqa: FBT001
+) -> None:
+    """From 0.11.1, whose experts have them, until 0.21 (fused_moe.py); without experts or their parallelism never."""
+    ranks = Ranks(tensor=2, splits_experts=True)
+    for config, given, has in (
+        (CASES["qwen3_moe"]["config"], ranks, True),
+        (CASES["qwen3_moe"]["config"], Ranks(tensor=2), False),
+        (_LLAMA, ranks, False),
+    ):
+        assert bool(list(refusals(shape(config), asked_of({}, version, release=release, ranks=given)))) == (
+            is_refused and has
+        )
+
+
+@pytest.mark.parametrize(
+    ("rank", "tensor", "is_refused"), [(16, 4, False), (16, 3, True), (2, 4, True), (16, 1, False)]
+)
+def test_a_sharded_rank_is_divided_evenly(rank: int, tensor: int, is_refused: bool) -> None:  # noqa: FBT001
+    """Only where the rank of adapters is divided at all."""
+    for is_sharded in (False, True):
+        asked = asked_of({}, "0.16.0", rank=rank, ranks=Ranks(tensor=tensor), is_sharded=is_sharded)
+        assert bool(list(refusals(shape(_LLAMA), asked))) == (is_refused and is_sharded)
+
+
+@pytest.mark.parametrize(
+    ("release", "term"),
+    [((0, 6, 9), "non_torch"), ((0, 7), None), ((0, 8, 4), None), ((0, 8, 5), "weights")],
+)
+def test_the_term_that_counts_adapters_is_the_releases(release: tuple[int, ...], term: str | None) -> None:
+    """Outside of PyTorch in 0.6, for sure in none from 0.7 on, among the weights since 0.8.5."""
+    assert counted_in(release) == term
+
+
+def test_what_adapters_take_where_no_term_counts_them() -> None:
+    """The amount is said in GiB, to two places."""
+    case: dict[str, Any] = {
+        "config": tiny("llama", "LlamaForCausalLM", hidden_size=4096, intermediate_size=16384),
+        "loras": 8,
+        "rank": 256,
+    }
+    term = room(inventory(shape(case["config"])), asked_of(case, "0.7.2", extra_words=0))[0]
+    # Two layers: inputs 4096 three times and 16384, outputs 4096, 16384 twice, and heads of 128, 64 and 64.
+    layer = 3 * 4096 + (128 + 64 + 64) + (128 + 4096) + 2 * (4096 + 16384) + (16384 + 4096)
+    ends = (512 + 4096) + (4096 + 512)
+    gib = 8 * 256 * 2 * (2 * layer + ends) / GIB
+    assert term.band is None
+    assert term.source == (
+        f"they take {gib:.2f} GiB, which vLLM 0.7.2 may leave out of what it counts: "
+        "then the cache gets their room, too"
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "more", "why"),
+    [
+        (tiny("llama", "FooForCausalLM"), {}, "which layers of FooForCausalLM have adapters in vLLM 0.32.0"),
+        ({**_LLAMA, "num_attention_heads": None}, {}, "num_attention_heads"),
+        (CASES["qwen3_moe"]["config"], {"ranks": Ranks(data=2)}, "how experts' adapters are divided among ranks"),
+        (
+            {**CASES["qwen3_moe"]["config"], "quantization_config": {"quant_method": "fp8"}}, {},
+            "whether kernels of quantised experts take adapters",
+        ),
+    ],
+)  # fmt: skip
+def test_a_room_that_is_not_known_says_why(config: dict[str, Any], more: dict[str, Any], why: str) -> None:
+    """Each stage has a term without a band."""
+    ranks = replace(more.get("ranks", Ranks()), pipeline=2)
+    terms = room(inventory(shape(config)), asked_of({}, "0.32.0", **{**more, "ranks": ranks}))
+    assert [(term.name, term.band) for term in terms] == [("adapters", None)] * 2
+    assert why in terms[0].source
+    assert terms[0].source.startswith("not known: ")
+
+
+def test_a_dense_model_may_have_ranks_of_data_and_be_quantised() -> None:
+    """Both hold adapters of experts alone back; so does quantisation only since experts have adapters."""
+    quantised = {"quantization_config": {"quant_method": "fp8"}}
+    case = {"config": {**_LLAMA, **quantised}}
+    assert size(case, "0.32.0", ranks=Ranks(data=2)) == size({"config": _LLAMA}, "0.32.0")
+    mixture = {"config": {**CASES["qwen3_moe"]["config"], **quantised}}
+    assert size(mixture, "0.11.0") == size(CASES["qwen3_moe"], "0.11.0")
+
+
+def test_tables_of_tokens_and_the_allocators_rounding_are_counted() -> None:
+    """48 bytes for each token of a batch; a 400th of the whole at most is rounded up; the least leaves routers out."""
+    case = CASES["qwen3_moe"]
+    plain, more = (sizes(case, "0.32.0", tokens=tokens)[0] for tokens in (0, 1000))
+    assert plain is not None
+    assert more is not None
+    assert more.expected - plain.expected == 48_000
+    assert more.high == more.expected + more.expected // 400
+    # Of two layers' routers, 2 adapters of rank 16: inputs 128, outputs 8.
+    assert plain.expected - plain.low == 2 * 2 * 16 * 2 * (128 + 8)
 
 
 # ---- in a budget

@@ -14,6 +14,7 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import (
     Answer,
     Case,
+    Condition,
     Document,
     Edit,
     Evidence,
@@ -364,3 +365,81 @@ def test_a_healthy_case_passes_without_a_cause() -> None:
     """The reason says so."""
     assert verdicts.judge(diagnose(READY), case(class_="ok")).reason == "as expected: ready, no root cause"
     assert verdicts.judge(diagnose(READY), case(captures={"a": "b"})).reason == "capture a: expected b, got None"
+
+
+@pytest.mark.parametrize(
+    ("step", "amount", "present", "value"),
+    [
+        # Lower by an amount as long as more than as much again is left.
+        ("lower_by", 0.05, 0.9, 0.85), ("lower_by", 0.05, 0.11, 0.06), ("lower_by", 0.05, 0.1, None),
+         ("lower_by", 0.05, None, None),
+        ("lower_by", 0.05, "0.9", None), ("lower_by", 0.05, True, None), ("lower_by", 0.00005, 0.9, 0.9),
+        # Lower to an amount, then to the half of what is there.
+        ("lower_to", 64, 256, 64), ("lower_to", 64, None, 64), ("lower_to", 64, 64, 32), ("lower_to", 64, 3, 1),
+         ("lower_to", 64, 1, None),
+        # Raise to an amount, then to twice what is there.
+        ("raise_to", 64, 32, 64), ("raise_to", 64, None, 64), ("raise_to", 64, 64, 128), ("raise_to", 64, 65.5, 131),
+        ("at_least", 64, 32, 64), ("at_least", 64, None, 64), ("at_least", 64, 64, None), ("at_least", 64, 65, None),
+        # A quotient of two figures, rounded down; neither next to nothing nor all.
+        ("share", "a/b", None, 0.66), ("share", "c/b", None, None), ("share", "b/a", None, None),
+         ("share", "b/b", None, None),
+        ("share", "d/e", None, 0.06), ("share", "f/e", None, None), ("share", "a/z", None, None),
+         ("share", "a/x", None, None),
+        ("share", "a/0", None, None),
+    ],
+)  # fmt: skip
+def test_a_step_from_the_present_value(step: str, amount: Any, present: Any, value: Any) -> None:
+    """What is written for this start; nothing, where there is no better value or none is known."""
+    captures = {"a": "2", "b": "3", "c": "0.1", "d": "6.9", "e": "100", "f": "5.9", "x": "many", "0": "0"}
+    arguments = {} if present is None else {"n": present}
+    text = RemedyText("t", "c", (Edit("set", "n", {step: amount}),))
+    made = remedies._remedy(text, captures, Facts(), arguments)
+    edits = () if made is None else made.edits
+
+    assert [edit.value for edit in edits] == ([] if value is None or value == present else [value])
+
+
+@pytest.mark.parametrize(
+    ("authored", "arguments", "expected"),
+    [
+        (Edit("set", "n", 7), {}, [Edit("set", "n", 7)]), (Edit("set", "n", 7), {"n": 7}, None),
+         (Edit("set", "n", 7), {"n": 8}, [Edit("set", "n", 7)]),
+        (Edit("remove", "n"), {}, [Edit("remove", "n")]), (Edit("set", "n", "{size}"), {}, [Edit("set", "n", 4096)]),
+        (Edit("set", "n", "{size}"), {"n": 4096}, None), (Edit("set", "n", "{name}"), {}, [Edit("set", "n", "x")]),
+         (Edit("set", "n", "{none}"), {}, []),
+        # A key of an object: beside those that are there, in whatever form the log writes them.
+        (Edit("set", "n", {"{name}": 1}), {}, [Edit("set", "n", {"x": 1})]),
+         (Edit("set", "n", {"a": 1}), {"n": {"b": 2}}, [Edit("set", "n", {"b": 2, "a": 1})]),
+        (Edit("set", "n", {"a": 1}), {"n": '{"b": 2}'}, [Edit("set", "n", {"b": 2, "a": 1})]),
+         (Edit("set", "n", {"a": 1}), {"n": {"a": 1}}, None),
+        (Edit("set", "n", {"a": 1}), {"n": "b=2"}, []), (Edit("set", "n", {"a": 1}), {"n": [2]}, []),
+        (Edit("set", "n", {"lower_to": 1, "a": 2}), {}, [Edit("set", "n", {"lower_to": 1, "a": 2})]),
+        # A fact stands for an argument that is not told.
+        (Edit("set", "max_model_len", {"lower_to": 64}), {}, [Edit("set", "max_model_len", 64)]),
+    ],
+)  # fmt: skip
+def test_an_edit_with_the_start_s_values(
+    authored: Edit, arguments: dict[str, Any], expected: list[Edit] | None
+) -> None:
+    """None where all edits would change nothing; one whose value is not known is left out."""
+    captures = {"size": "4,096", "name": "x"}
+    made = remedies._remedy(RemedyText("t", "c", (authored,)), captures, Facts(max_model_len=100), arguments)
+
+    assert (None if made is None else list(made.edits)) == expected
+
+
+def test_a_remedy_says_nothing_that_is_not_known() -> None:
+    """Its title, its cost and what it needs are known, and nothing speaks against it."""
+
+    def made(**more: Any) -> Any:
+        text = RemedyText(**{"title": "t {a}", "cost": "c", "edits": (Edit("set", "n", 1),), **more})
+        return remedies._remedy(text, {"a": "1"}, Facts(), {"n": 0})
+
+    assert (made().title, made().cost, made().edits) == ("t 1", "c", (Edit("set", "n", 1),))
+    assert made(edits=()).edits == ()
+    assert [made(title="t {b}"), made(cost="c {b}"), made(needs=("a", "b"))] == [None, None, None]
+    assert made(needs=("a",)) is not None
+    assert made(unless=(Condition("c", argument="n", equals=0),)) is None
+    assert made(unless=(Condition("c", argument="n", equals=1),)) is not None
+    assert made(unless=(Condition("c", argument="other", equals=1),)) is not None
+    assert made(edits=(Edit("set", "n", 0), Edit("set", "m", 1))).edits == (Edit("set", "m", 1),)

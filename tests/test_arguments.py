@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from vllm_runbooks import options
-from vllm_runbooks.arguments import Parsed, parse, parse_call, spelling
+from vllm_runbooks.arguments import Parsed, json_keys, parse, parse_call, spelling, typed
 from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds, names
 from vllm_runbooks.arguments.json_keys import judged, place
 from vllm_runbooks.arguments.spelling import alike
 from vllm_runbooks.arguments.values import Reader, human_number
-from vllm_runbooks.arguments.words import config_words
+from vllm_runbooks.arguments.words import config_words, rewrite
 
 _OLD, _MIDDLE, _NEW = "0.7.2", "0.11.0", "0.33.0"
 
@@ -880,3 +880,335 @@ def test_a_misspelt_keyword_has_the_name_it_is_near_to() -> None:
     assert found.keys() == {"tensor_paralel_size", "dtype", "max_model_len"}
     assert found["tensor_paralel_size"]["near"].split()[0] == "tensor_parallel_size"
     assert (found["dtype"]["near"], found["dtype"]["value"]) == ("half", "hlaf")
+
+
+def _rewritten(
+    words: str, features: dict[str, Any], entry: str = "serve", config: dict[str, Any] | None = None
+) -> tuple[str, list[str], str, bool]:
+    """What the rewriting makes of words: each with the index of its word and of the value in it, remarks, roles."""
+    given = [None if word == "?" else word for word in words.split(" ")] if words else []
+    done = rewrite(given, features, entry, config, {"--no-b"}.__contains__)
+    tokens = " ".join(f"{token.text}@{token.word}" + f"+{token.shift}" * bool(token.shift) for token in done.tokens)
+    remarks = [
+        " ".join(
+            [one.kind, str(one.word), str(one.option_word), one.option, *(f"{k}={v}" for k, v in one.says.items())]
+        )
+        for one in done.remarks
+    ]
+    taken = " ".join(f"{at}:{kind} {option} {word}" for at, (kind, option, word) in sorted(done.taken.items()))
+    return tokens, remarks, taken, done.has_unread_file
+
+
+_MOVED = {"serve_model": "moved"}
+_NEEDS = {"served_name_needs_model": True}
+_FIRST = "message=the model must be the first argument of vllm serve dests=model served_model_name"
+
+
+@pytest.mark.parametrize(
+    ("words", "features", "tokens", "remarks", "taken"),
+    [
+        ("", _MOVED, "", [], ""),
+        ("m --a", _MOVED, "m@0 --a@1", [], ""),
+        ("--a --model m --b", _MOVED, "m@2 --a@0 --b@3",
+         ["model-option 1 1 --model effect=taken as the first argument"], "1:option --model 1"),
+        ("--a --model=m --b", _MOVED, "m@1+8 --a@0 --b@2",
+         ["model-option 1 1 --model effect=taken as the first argument"], "1:option --model 1"),
+        ("--a --model", _MOVED, "--a@0", ["model-option 1 1 --model effect=taken as the first argument",
+         "missing-value 1 1 --model expected=one value"], ""),
+        ("--a --model=", _MOVED, "@1+8 --a@0",
+         ["model-option 1 1 --model effect=taken as the first argument"], "1:option --model 1"),
+        ("--a --model=", {**_MOVED, **_NEEDS}, "--a@0 --model=@1", [], ""),
+        ("--model m", {"serve_model": "late"}, "--model@0 m@1",
+         ["model-option 0 0 --model effect=refused when started"], ""),
+        ("--model m", {}, "--model@0 m@1", ["model-option 0 0 --model effect=taken as an option"], ""),
+        ("--a --model m", {"serve_model": "refused"}, "--a@0 --model@1 m@2",
+         ["conflict 1 1 --model message=the model is the first argument of vllm serve dests=model"], ""),
+        ("--a --model=m", {"serve_model": "refused"}, "--a@0 --model=m@1",
+         ["model-option 1 1 --model effect=taken as an option"], ""),
+        ("? --model m", _MOVED, "m@2 None@0", ["model-option 1 1 --model effect=taken as the first argument"],
+         "1:option --model 1"),
+        ("--served-model-name x", _NEEDS, "--served-model-name@0 x@1",
+         [f"conflict 0 0 --served-model-name {_FIRST}"], ""),
+        ("--a 1 --served-model-name=x", _NEEDS, "--a@0 1@1 --served-model-name=x@2",
+         [f"conflict 2 2 --served-model-name {_FIRST}"], ""),
+        ("m --served-model-name x", _NEEDS, "m@0 --served-model-name@1 x@2", [], ""),
+        ("? --served-model-name x", _NEEDS, "None@0 --served-model-name@1 x@2", [], ""),
+        ("--served-model-name x", {}, "--served-model-name@0 x@1", [], ""),
+    ],
+)  # fmt: skip
+def test_a_model_given_as_an_option_is_where_its_release_takes_it(
+    words: str, features: dict[str, Any], tokens: str, remarks: list[str], taken: str
+) -> None:
+    """Moved to the front, refused, or an option as any other; a served name may need it in front."""
+    assert _rewritten(words, features) == (tokens, remarks, taken, False)
+
+
+_TWO = "0:option --config 0 1:value --config 0"
+_TWO_BEHIND = "1:option --config 1 2:value --config 1"
+_TAG = "required {0} {0} --config what=model_tag"
+
+
+@pytest.mark.parametrize(
+    ("words", "entry", "features", "config", "tokens", "remarks", "taken"),
+    [
+        ("m --config a.yaml --b", "serve", {}, {"x": 1}, "m@0 --x@2 1@2 --b@3", [], _TWO_BEHIND),
+        ("m --config a.yml --b", "serve", {}, None, "m@0 --b@3", [], _TWO_BEHIND),
+        ("m --b --config a.yaml", "serve", {}, {"x": 1}, "m@0 --x@3 1@3 --b@1", [],
+         "2:option --config 2 3:value --config 2"),
+        ("--config a.yaml m", "serve", {}, {"x": 1}, "--x@1 1@1 m@2", [_TAG.format(0)], _TWO),
+        ("--b --config a.yaml", "serve", {}, {"x": 1}, "--b@0 --x@2 1@2", [], _TWO_BEHIND),
+        ("--b --config a.yaml", "serve", {"config_model": True}, {"x": 1}, "--x@2 1@2 --b@0", [_TAG.format(1)],
+         _TWO_BEHIND),
+        ("--b --config a.yaml", "serve", {"config_model": True}, {"model": "m"}, "--model@2 m@2 --b@0", [],
+         _TWO_BEHIND),
+        ("m --config a.yaml", "serve", {"config_model": True}, {"x": 1}, "m@0 --x@2 1@2", [], _TWO_BEHIND),
+        ("? --config a.yaml", "serve", {"config_model": True}, {"x": 1}, "None@0 --x@2 1@2", [], _TWO_BEHIND),
+        ("--b --config a.yaml", "serve", {"config_model": True}, None, "--b@0", [], _TWO_BEHIND),
+        ("--b --config a.yaml", "api_server", {}, {"x": 1}, "--b@0 --x@2 1@2", [], _TWO_BEHIND),
+        ("--b --config a.yaml", "api_server", {"config_without_command": True}, {"x": 1}, "--x@2 1@2 --b@0", [],
+         _TWO_BEHIND),
+        ("m --config a.yaml", "api_server", {"config_without_command": True}, {"x": 1}, "m@0 --x@2 1@2", [],
+         _TWO_BEHIND),
+        ("--config a.yaml", "api_server", {}, {"x": 1}, "--x@1 1@1", [], _TWO),
+        ("m --config", "serve", {}, {}, "m@0", ["missing-value 1 1 --config expected=one value"], ""),
+        ("m --config=a.yaml", "serve", {}, {}, "m@0 --config=a.yaml@1",
+         ["not-read 1 1 --config message=only --config FILE in two words is read"], ""),
+        ("m --config a.txt", "serve", {}, {}, "m@0",
+         ["wrong-type 2 1 --config expected=a .yaml or .yml file value=a.txt at=0"], _TWO_BEHIND),
+        ("m --config " + "a" * 121, "serve", {}, {}, "m@0",
+         [f"wrong-type 2 1 --config expected=a .yaml or .yml file value={'a' * 120} at=0"], _TWO_BEHIND),
+        ("m --config ?", "serve", {}, {}, "m@0", [], _TWO_BEHIND),
+        ("m --config a.yaml --config b.yaml", "serve", {}, {}, "m@0 --config@3 b.yaml@4",
+         ["conflict 3 3 --config message=more than one configuration file dests=config"], _TWO_BEHIND),
+    ],
+)  # fmt: skip
+def test_a_file_is_put_where_its_release_reads_it(  # noqa: PLR0917 - a row of the table
+    words: str, entry: str, features: dict[str, Any], config: dict[str, Any] | None, tokens: str, remarks: list[str],
+    taken: str,
+) -> None:  # fmt: skip
+    """Behind the first word where that is a model or a command, else in front; one that is not given is unread."""
+    is_unread = config is None
+    assert _rewritten(words, features, entry, config) == (tokens, remarks, taken, is_unread)
+
+
+_LEVEL = {"level": "--compilation-config"}
+_MODERN = {"level": "--optimization-level", "level_dot": "-cc"}
+
+
+@pytest.mark.parametrize(
+    ("words", "features", "tokens", "remarks"),
+    [
+        ("--a_b --c_d=e_f g_h -i_j", {}, "--a-b@0 --c-d=e_f@1 g_h@2 -i_j@3",
+         ["underscore 0 0 --a-b written=--a_b", "underscore 1 1 --c-d written=--c_d"]),
+        ("--a_b.c_d=e", {}, "--a-b.c-d=e@0", ["underscore 0 0 --a-b.c-d written=--a_b.c_d"]),
+        ("--a_b.c_d=e", {"underscores": "before_dot"}, "--a-b.c_d=e@0", ["underscore 0 0 --a-b.c_d written=--a_b.c_d"]),
+        ("--a=b_c.d", {"underscores": "before_dot"}, "--a=b_c.d@0", []),
+        ("--help=x ?", {"help_search": True}, "--help@0 None@1", []),
+        ("--help=x", {}, "--help=x@0", []),
+        ("-O3 -O=2", _LEVEL, "--compilation-config@0 3@0+2 --compilation-config@1 2@1+3", []),
+        ("-O3", {}, "-O3@0", []),
+        ("-O3", {"level": "-cc"}, "-cc=3@0+-2", []),
+        ("-O=3", {"level": "-cc"}, "-cc=3@0+-1", []),
+        ("-O 3", _LEVEL, "--compilation-config@0 3@1", []),
+        ("-O 4", _LEVEL, "-O@0 4@1", []),
+        ("-O", _LEVEL, "-O@0", []),
+        ("-O 0 -O 1", {}, "-O@0 0@1 -O@2 1@3", []),
+        ("-O.a=1", {**_LEVEL, "level_dot": "kept"}, "-O.a=1@0", []),
+        ("-O.a=1", _MODERN, "-cc.a=1@0", ["deprecated 0 0 -O near=-cc.a=1"]),
+        ("-O.a=1", _LEVEL, "--compilation-config@0 .a=1@0+2", []),
+    ],
+)  # fmt: skip
+def test_spellings_are_those_of_the_release(
+    words: str, features: dict[str, Any], tokens: str, remarks: list[str]
+) -> None:
+    """Underscores become dashes in names, not in values; `-O` stands for an option of the release's own."""
+    assert _rewritten(words, features) == (tokens, remarks, "", False)
+
+
+@pytest.mark.parametrize(
+    ("words", "tokens", "remarks", "taken"),
+    [
+        ("--a.b=1 m --a.c 2", 'm@1 --a@0 {"b": 1, "c": 2}@0', [],
+         "0:option --a 0 2:option --a 2 3:value --a 2"),
+        ("-a.b=1 --c.d=2", '-a@0 {"b": 1}@0 --c@1 {"d": 2}@1', [], "0:option -a 0 1:option --c 1"),
+        ("--a.b", "", ["missing-value 0 0 --a expected=one value"], ""),
+        ("-1.5", "", ["missing-value 0 0 -1 expected=one value hint=negative-number"], ""),
+        ("--a.b ?", "--a@0 None@0", [], "0:option --a 0 1:value --a 0"),
+        ("--a.b=1 --a.b=2", '--a@0 {"b": 2}@0', ["duplicate 1 1 --a key=b"], "0:option --a 0 1:option --a 1"),
+        ("--a=b.c x.y", "--a=b.c@0 x.y@1", [], ""),
+        ("--a.b+=1,2", '--a@0 {"b": ["1", "2"]}@0', [], "0:option --a 0"),
+        ("--a.b=x", '--a@0 {"b": "x"}@0', [], "0:option --a 0"),
+    ],
+)  # fmt: skip
+def test_keys_are_gathered_behind_all_other_words(words: str, tokens: str, remarks: list[str], taken: str) -> None:
+    """As one JSON for each option, in the place of the first of its keys; a word of values only is left."""
+    assert _rewritten(words, {"dotted": True}) == (tokens, remarks, taken, False)
+    assert _rewritten("--a.b=1", {})[0] == "--a.b=1@0"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", {"hint": "empty"}),
+        (" \n", {"hint": "empty"}),
+        ("{'a': 1}", {"hint": "single-quotes"}),
+        ('{"a": True}', {"hint": "python-literal"}),
+        ('{"a": None}', {"hint": "python-literal"}),
+        ("[False]", {"hint": "python-literal"}),
+        ('{"a": 1,}', {"hint": "trailing-comma"}),
+        ("[1,]", {"hint": "trailing-comma"}),
+        ('{"a": 1,', {"hint": "cut"}),
+        ("{a,", {"hint": "quotes-lost"}),
+        ("{a}", {"hint": "quotes-lost"}),
+        ("{a: 1}", {"hint": "quotes-lost"}),
+        ('{"a": 1', {"hint": "cut"}),
+        ("[1", {"hint": "cut"}),
+        ('{"a" 1}', {}),
+        ("abc", {}),
+        ("{1: 2}", {"hint": "quotes-lost"}),
+        ("[a]", {}),
+        ("[1 2]", {}),
+    ],
+)
+def test_what_was_meant_by_text_that_is_no_json_is_told(text: str, says: dict[str, str]) -> None:
+    """By what stands where the reader stops, and by what the text has nowhere."""
+    value, fault = json_keys.read(text)
+
+    assert value is None
+    assert fault is not None
+    assert {key: fault.says[key] for key in fault.says if key == "hint"} == says
+    assert (fault.kind, fault.path) == ("bad-json", ())
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [("[" * 100_000, "too deeply nested"), ("1" * 5000, "a number with too many digits")]
+)
+def test_json_that_python_does_not_read_is_no_value(text: str, reason: str) -> None:
+    """However valid it is."""
+    value, fault = json_keys.read(text)
+
+    assert (value, fault and dict(fault.says)) == (None, {"reason": reason, "at": "0"})
+
+
+def test_so_many_faults_of_a_value_are_told_and_no_more() -> None:
+    """Of twenty-one the first twenty; a value is cut behind eighty characters, in its message alone."""
+    told = judged(["x" * 81] + ["y" * 80] * 20, {"list": "int"}, {})
+
+    assert len(told) == 20
+    assert [one.says["value"] for one in told] == ["x" * 80 + "…"] + ["y" * 80] * 19
+    assert [one.path for one in told] == [(at,) for at in range(20)]
+    nested: Any = "x"
+    for _ in range(60):
+        nested = [nested]
+    kind: Any = "int"
+    for _ in range(61):
+        kind = {"list": kind}
+    assert len(judged(nested, kind, {})) == 1
+    assert judged([nested], kind, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--tensor-parallel-siz=2"], [("abbreviation", 1, 1, {"full": "--tensor-parallel-size"})]),
+        (["--tensor-parallel-siz=x"], [("abbreviation", 1, 1, {"full": "--tensor-parallel-size"}),
+         ("wrong-type", 1, 1, {"expected": "an integer", "value": "x", "at": "22"})]),
+        (["-tp=x"], [("wrong-type", 1, 1, {"expected": "an integer", "value": "x", "at": "4"})]),
+        (["-t", "2"], [("abbreviation", 1, 1, {"full": "-tp"})]),
+        (["--seed", "1", "--seed", "2", "--seed", "3"],
+         [("duplicate", 3, 3, {"first": "1"}), ("duplicate", 5, 5, {"first": "3"})]),
+        (["--compilation-config.pass_config", '{"no": 1}'], [("unknown-key", 2, 1, {"key": "pass_config.no"})]),
+        (["--compilation-config.pass_config.no", "1"], [("unknown-key", 1, 1, {"key": "pass_config.no"})]),
+    ],
+)  # fmt: skip
+def test_what_is_told_of_an_option_has_its_word_and_its_place(
+    words: list[str | None], told: list[tuple[str, int, int, dict[str, str]]]
+) -> None:
+    """An option cut short, given again, with a value of another type, or with a key that its object has not."""
+    problems = parse(["m", *words], options.load(_NEW)).problems
+
+    assert [(kind, word, option) for kind, word, option, _ in told] == [
+        (one.kind, one.word, one.option_word) for one in problems
+    ]
+    for (_, _, _, says), problem in zip(told, problems, strict=True):
+        assert says.items() <= problem.says.items()
+
+
+def test_so_many_unknown_names_are_compared_with_the_known() -> None:
+    """Thirty of them; what comes behind is told without a name that it may have been."""
+    problems = parse(["m", *["--prot"] * 31], options.load(_NEW)).problems
+
+    assert [one.says.get("near", "").split(" ")[0] for one in problems] == ["--port"] * 30 + [""]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        *(("--tensor-parallel-size", 1, ["--tensor-parallel-size=1"]), ("--tensor-parallel-size", True, "an integer")),
+        *(("--tensor-parallel-size", 1.5, "an integer"), ("--tensor-parallel-size", "1", "an integer")),
+        *(("--max-model-len", "auto", ["--max-model-len=auto"]), ("--max-model-len", 5, ["--max-model-len=5"])),
+        *(("--max-num-seqs", "auto", "an integer"), ("--max-num-seqs", 5, ["--max-num-seqs=5"])),
+        *(
+            ("--gpu-memory-utilization", 1, ["--gpu-memory-utilization=1"]),
+            ("--gpu-memory-utilization", "x", "a number"),
+        ),
+        *(("--enforce-eager", True, ["--enforce-eager"]), ("--enforce-eager", False, ["--no-enforce-eager"])),
+        *(("--enforce-eager", 1, "True or False"), ("--enable-prefix-caching", False, ["--disable-prefix-caching"])),
+        *(("--served-model-name", ["a", "b"], ["--served-model-name", "a", "b"]), ("--dtype", 1, "a text")),
+        *(
+            ("--served-model-name", ["a", 1], "a list, each a text"),
+            ("--served-model-name", "a", "a list, each a text"),
+        ),
+        *(("--lora-modules", [{"name": "a"}, "b=c"], ["--lora-modules", '{"name": "a"}', "b=c"]),),
+        *(
+            ("--lora-modules", [1], "a list, each a text"),
+            ("--middleware", ["a", "b"], ["--middleware=a", "--middleware=b"]),
+        ),
+        *(("--middleware", "a", "a list, each a text"), ("--hf-overrides", "x", ["--hf-overrides=x"])),
+        *(("--hf-overrides", {"a": 1}, ['--hf-overrides={"a": 1}']), ("--hf-overrides", 1, "JSON or a text")),
+        *(("--compilation-config", {"a": 1}, ['--compilation-config={"a": 1}']), ("--compilation-config", 3, "JSON")),
+        *(("--allowed-origins", ["*"], ['--allowed-origins=["*"]']), ("--dtype", "half", ["--dtype=half"])),
+    ],
+)
+def test_a_value_is_written_as_words_where_it_is_of_its_type(
+    option: str, value: Any, expected: list[str] | str
+) -> None:
+    """Else it is told what the option takes: a truth value is no number, and only a list is one."""
+    (found,) = (one for one in options.load(_NEW).entries["serve"] if option in one.strings)
+    wrong = typed.expected_type(found, value)
+
+    assert (wrong or typed.option_words(found, value)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        *(("1", {"enum": [1, 2]}, ""), ("3", {"enum": [1, 2]}, "one of 1 2"), (1.0, {"enum": [1, 2]}, "")),
+        *((True, {"enum": [1]}, ""), (["1"], {"enum": [1]}, "one of 1"), (None, {"enum": ["a"]}, "one of a")),
+        *((None, {"enum": ["a", None]}, ""), ("b", {"enum": ["a", None]}, "one of a null"), (0, {"enum": [False]}, "")),
+        *(
+            ([1, 2, 3], {"tuple": ["int", "int"]}, "a list of 2"),
+            ("x", {"chain": []}, ""),
+            ("x", {"chain": ["int"]}, "an integer"),
+        ),
+        *(("z", {"checked": "str", "refuses": ["z"]}, "a string"), ("y", {"checked": "str", "refuses": ["z"]}, "")),
+        *(
+            (5, {"float": {"ge": 1, "lt": 5}}, "a number"),
+            ({}, {"list": "int"}, "a list"),
+            ([], {"dict": ["str", "int"]}, "an object"),
+        ),
+        *(
+            (None, "null", ""),
+            (0, "null", "null"),
+            ("2", "bool", "true or false"),
+            ("x", "opaque", ""),
+            ("x", "any", ""),
+        ),
+        *(("x", {"optional": "int"}, "an integer"), (None, {"optional": "int"}, "")),
+    ],
+)
+def test_a_value_of_json_is_judged_by_its_type(value: Any, kind: Any, expected: str) -> None:
+    """Enumerations of integers take what converts to one; a list is as long as its type says."""
+    found = judged(value, kind, {})
+
+    assert [one.says["expected"].startswith(expected) for one in found] == [True] * bool(expected)

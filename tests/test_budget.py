@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -14,7 +15,11 @@ from ruamel.yaml import YAML
 
 import measured
 from measured import HERE, PAGE, Off, Start, catalog, device, model, settled
+from vllm_runbooks.planning import actual, calibration, costs, inverse, layouts, start_rules, terms
+from vllm_runbooks.planning import budget as budgets
+from vllm_runbooks.planning import settings as planned_settings
 from vllm_runbooks.planning.budget import Budget, Device, budget, subject
+from vllm_runbooks.planning.settings import settle
 from vllm_runbooks.planning.terms import GIB, Band
 
 RECORDED = [start for start in measured.starts() if start.is_recorded]
@@ -328,3 +333,316 @@ def test_every_model_has_a_budget_or_a_reason() -> None:
         if found.fits is True and (found.blocks is None or found.blocks.low <= 0):
             wrong.append(f"{name} {card} {release}: fits without a cache")
     assert wrong == []
+
+
+# ---- one card, reckoned by hand
+
+
+_TINY = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16", "hidden_size": 128,
+    "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2,
+    "vocab_size": 512, "max_position_embeddings": 1_000_000,
+}  # fmt: skip
+"""Two layers of two heads: 1,024 bytes of cache for a token in 16 bits."""
+
+
+def sized(gib: float, **more: Any) -> Device:
+    """A card of so much memory."""
+    return Device("a card", Band(*(int(gib * GIB),) * 3), "", more.pop("node", None), (8, 9), **more)
+
+
+def small(release: str = "0.19.0", *, on: Device | None = None, count: int = 1, **options: Any) -> Budget:
+    """A start of the small model, on cards of 24 GiB where nothing else is said."""
+    of = subject("tiny", _TINY)
+    told = {"max_model_len": 1600, "block_size": 16, **options}
+    settings_ = settle(of.shape, told, release, gpu_name="NVIDIA L4", memory_gib=24, capability=(8, 9))
+    return budget(of, settings_, [on or sized(24)] * count)
+
+
+def test_what_was_planned_cannot_be_changed() -> None:
+    """Terms, cards, settings and what follows from them are read by many: none of them can be set anew."""
+    kinds = [
+        kind
+        for module in (actual, budgets, calibration, costs, inverse, layouts, planned_settings, start_rules, terms)
+        for kind in vars(module).values()
+        if is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == module.__name__
+    ]
+    assert len(kinds) >= 20
+    for kind in kinds:
+        with pytest.raises(FrozenInstanceError):
+            setattr(object.__new__(kind), fields(kind)[0].name, None)
+
+
+def test_a_subject_is_shown_without_its_configuration() -> None:
+    """A configuration of hundreds of lines is in no message."""
+    shown = repr(subject("tiny", _TINY))
+    assert "hidden_size=128" in shown
+    assert "max_position_embeddings" not in shown
+
+
+_SMALL = "the KV cache is too small: 0.00 GiB left, 0.00 GiB needed for one request of 1,600 tokens on a card"
+
+
+@pytest.mark.parametrize(
+    ("release", "tokens", "said"),
+    [
+        ("0.19.0", 1600, ()),
+        ("0.19.0", 1599, (_SMALL,)),
+        ("0.32.0", 1616, ()),
+        ("0.32.0", 1615, (_SMALL,)),
+        ("0.32.0", 16, (_SMALL,)),
+    ],
+)
+def test_one_request_of_the_longest_length_must_find_room(release: str, tokens: int, said: tuple[str, ...]) -> None:
+    """1,600 tokens are 100 blocks of 16 KiB; 0.32 looks for the block that it sets aside as well."""
+    found = small(release, kv_cache_memory_bytes=1024 * tokens)
+    assert (found.fits, found.limits) == (not said, said)
+    assert found.blocks == (tokens // 16,) * 3
+
+
+@pytest.mark.parametrize(("gib", "fits"), [(23.4, True), (23.6, False)])
+def test_a_cache_of_a_given_size_must_fit_beside_the_rest(gib: float, *, fits: bool) -> None:
+    """Of 24 GiB the driver and the process take 0.5 and the start a little: 23.4 are too many, with graphs."""
+    found = small(kv_cache_memory_bytes=int((gib - 1) * GIB), enforce_eager=True)
+    assert found.fits is True
+    tight = small(kv_cache_memory_bytes=int((gib - 0.25) * GIB), enforce_eager=True)
+    assert (tight.fits is True) is fits
+    if not fits:
+        assert tight.limits[0].startswith(f"the cache that is asked for takes {gib - 0.25:.2f} GiB, and beside the")
+
+
+def test_blocks_that_are_set_are_the_cache() -> None:
+    """77 blocks of 16 tokens, whatever is left; they must fit, and hold one request."""
+    found = small(num_gpu_blocks_override=177)
+    assert (found.fits, found.blocks) == (True, (177,) * 3)
+    few = small(num_gpu_blocks_override=50)
+    assert few.fits is False
+    many = small(num_gpu_blocks_override=2_000_000)
+    assert many.fits is False
+    # 2,000,000 blocks of 16 KiB.
+    assert many.limits[0].startswith(f"the cache that is asked for takes {2_000_000 * 16384 / GIB:.2f} GiB")
+
+
+def test_a_share_that_is_not_free_ends_the_start() -> None:
+    """Of 24 GiB half a GiB is taken before: 0.97 are free, 0.98 are not; to 0.9.1 nobody looked (0.9.2 :120)."""
+    assert small(gpu_memory_utilization=0.97).fits is not False
+    found = small(gpu_memory_utilization=0.99)
+    assert found.limits[0] == (
+        "utilisation 0.99 asks for 23.76 GiB, an idle a card has about 23.50 GiB free: the start ends at its check of "
+        "free memory"
+    )
+    assert not any("check of free memory" in said for said in small("0.8.5", gpu_memory_utilization=0.99).limits)
+    given_ = small(gpu_memory_utilization=0.99, kv_cache_memory_bytes=GIB)
+    assert given_.fits is True
+
+
+def test_graphs_beyond_the_share_are_told() -> None:
+    """0.19 reserves nothing for graphs: at 0.97 they take what only just is free."""
+    found = small(gpu_memory_utilization=0.97)
+    assert found.fits is None
+    assert len(found.limits) == 1
+    assert re.fullmatch(
+        r"capturing CUDA graphs takes 0\.\d\d GiB beyond what utilisation 0\.97 counts: 0\.\d\d GiB more than a card "
+        "has left",
+        found.limits[0],
+    )
+    assert small(gpu_memory_utilization=0.97, enforce_eager=True).fits is True
+    assert small(gpu_memory_utilization=0.9).fits is True
+
+
+def test_weights_that_do_not_fit_are_all_that_is_said_of_loading() -> None:
+    """Nothing after them happens."""
+    found = planned("Qwen/Qwen3-32B", "0.19.0", {"max_model_len": 1024}, DESKTOP)
+    assert found.fits is False
+    assert found.limits[0].startswith("the weights do not fit: 61.0")
+    assert found.limits[0].endswith("of 23.69 GiB on RTX3090")
+    assert not any("profiling" in said for said in found.limits)
+
+
+def test_a_batch_that_does_not_fit_is_told_with_what_lowers_it() -> None:
+    """A million tokens at once leave no room beside the weights."""
+    found = planned("Qwen/Qwen3-8B", "0.19.0", {"max_model_len": 8192, "max_num_batched_tokens": 1_000_000}, DESKTOP)
+    assert found.fits is False
+    assert found.limits[0].startswith("profiling runs out of memory: it takes ")
+    assert found.limits[0].endswith("lower max_num_seqs or max_num_batched_tokens")
+
+
+@pytest.mark.parametrize(
+    ("text", "reserves"), [(None, False), ("0", False), ("1", True), (" 0 ", False), ("", False), ("true", True)]
+)
+def test_the_variable_of_the_estimate_is_read(text: str | None, *, reserves: bool) -> None:
+    """0.19 reserves memory for graphs where VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS says so (envs.py)."""
+    of = subject("tiny", _TINY)
+    settings_ = settle(of.shape, {"max_model_len": 1600}, "0.19.0", gpu_name="L4", memory_gib=24, capability=(8, 9))
+    environment = {} if text is None else {"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": text}
+    (rank,) = budget(of, settings_, [sized(24)], environment=environment).ranks
+    (graphs,) = (term.band for term in rank.terms if term.name == "cuda_graphs")
+    assert graphs is not None
+    assert (graphs.expected > 0) is reserves
+
+
+def test_the_utilisation_allows_its_share_rounded_up() -> None:
+    """Of 24 GiB and a half of its bytes the next whole byte (v1/worker/utils.py, `ceil`)."""
+    (rank,) = small(gpu_memory_utilization=0.3).ranks
+    wanted = -(-(24 * GIB * 3) // 10)
+    assert rank.requested == (wanted,) * 3
+    terms_ = [term.band for term in rank.terms if term.band is not None]
+    assert rank.available is not None
+    assert rank.available.expected == wanted - sum(band.expected for band in terms_)
+    assert rank.available.low == wanted - sum(band.high for band in terms_)
+    assert rank.available.high == wanted - sum(band.low for band in terms_)
+
+
+def test_the_poorest_card_decides_for_its_stage() -> None:
+    """Two ranks of unlike cards: blocks are those of the smaller one; a card of unknown memory leaves all open."""
+    of = subject("tiny", _TINY)
+    told = {"max_model_len": 1600, "tensor_parallel_size": 2}
+    settings_ = settle(of.shape, told, "0.19.0", gpu_name="L4", memory_gib=24, capability=(8, 9))
+    pairs = [(sized(24), sized(12)), (sized(12), sized(24)), (sized(12), sized(12))]
+    blocks = [budget(of, settings_, pair).blocks for pair in pairs]
+    assert blocks[0] == blocks[1] == blocks[2]
+    unknown = budget(of, settings_, [sized(24), Device("a card", None, "nobody knows")])
+    assert (unknown.available, unknown.blocks, unknown.longest, unknown.fits) == (None, None, None, None)
+    assert unknown.limits == ("the memory of a card is not known: nobody knows",)
+
+
+def test_each_stage_has_its_own_room() -> None:
+    """Two stages of two ranks: four cards, two figures."""
+    found = small(count=4, tensor_parallel_size=2, pipeline_parallel_size=2)
+    assert [(rank.rank, rank.stage) for rank in found.ranks] == [(0, 0), (1, 0), (2, 1), (3, 1)]
+    assert found.available is not None
+    assert [len(side) for side in found.available] == [2, 2, 2]
+    names = [[term.name for term in rank.terms] for rank in found.ranks]
+    assert all("communication" in each for each in names)
+    assert "communication" not in [term.name for term in small().ranks[0].terms]
+
+
+def test_a_split_that_does_not_add_up_is_planned_as_vllm_would_split_it() -> None:
+    """The limit says so; the cards are those of even stages."""
+    of = subject("tiny", _TINY)
+    told = {"max_model_len": 1600, "pipeline_parallel_size": 2}
+    card_ = {"gpu_name": "L4", "memory_gib": 24, "capability": (8, 9)}
+    made = [
+        budget(of, settle(of.shape, told, "0.19.0", environment=environment, **card_), [sized(24)] * 2)  # type: ignore[arg-type]
+        for environment in ({}, {"VLLM_PP_LAYER_PARTITION": "2,1"}, {"VLLM_PP_LAYER_PARTITION": "1,1"})
+    ]
+    assert [each.fits for each in made] == [True, False, True]
+    assert made[0].available == made[1].available == made[2].available
+    assert made[1].settings.ranks.partition is None
+    assert made[2].settings.ranks.partition == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("release", "capability", "said"),
+    [
+        ("0.19.0", (7, 0), ()),
+        (
+            "0.19.0",
+            (6, 1),
+            ("a card has compute capability 6.1, and builds of vLLM 0.19.0 have no kernels for cards below 7.0",),
+        ),
+        (
+            "0.20.2",
+            (7, 0),
+            ("a card has compute capability 7.0, and builds of vLLM 0.20.2 have no kernels for cards below 7.5",),
+        ),
+        ("0.20.2", (7, 5), ()),
+        ("0.20.2", None, ()),
+    ],
+)
+def test_cards_below_the_least_capability_are_named(
+    release: str, capability: tuple[int, int] | None, said: tuple[str, ...]
+) -> None:
+    """One sentence for each kind of card, with where the least is written."""
+    of = subject("tiny", _TINY)
+    settings_ = settle(of.shape, {}, release, gpu_name="L4", memory_gib=24, capability=(8, 9))
+    devices = [replace(sized(24), capability=capability)] * 2
+    found = budgets.too_old(settings_, [*devices, sized(24)])
+    assert [each.partition(" (")[0] for each in found] == list(said)
+
+
+def test_files_tell_what_a_configuration_does_not() -> None:
+    """Headers of 10 GiB of files, on two cards of two stages: 2.5 GiB each, 0.98 to 1.25 of it, less what is off."""
+    of = subject("strange", {"architectures": ["MadeUp"], "model_type": "made_up"}, checkpoint_bytes=10 * GIB)
+    told = {"max_model_len": 1024, "tensor_parallel_size": 2, "pipeline_parallel_size": 2}
+    for off in (0, 1):
+        settings_ = settle(
+            of.shape, {**told, "cpu_offload_gb": off}, "0.19.0", gpu_name="L4", memory_gib=24, capability=(8, 9)
+        )
+        for rank in budget(of, settings_, [sized(24)] * 4).ranks:
+            weights = rank.terms[0].band
+            assert weights is not None
+            assert [side / GIB for side in weights] == pytest.approx([2.5 * 0.98 - off, 2.5 - off, 2.5 * 1.25 - off])
+            assert rank.terms[0].source.startswith("headers of the model's files, split evenly")
+    quantised = settle(of.shape, {**told, "quantization": "fp8"}, "0.19.0")
+    assert budget(of, quantised, [sized(24)] * 4).ranks[0].terms[0].band is None
+
+
+def test_weights_on_the_host_are_not_on_the_card() -> None:
+    """`--cpu-offload-gb` takes its bytes off, and never below nothing."""
+    plain, off, far = (
+        planned("Qwen/Qwen3-8B", "0.19.0", {"max_model_len": 1024, "cpu_offload_gb": size}, "A100-80GB")
+        .ranks[0]
+        .terms[0]
+        for size in (0, 4, 400)
+    )
+    assert plain.band is not None
+    assert off.band is not None
+    assert tuple(off.band) == tuple(side - 4 * GIB for side in plain.band)
+    assert far.band == (0, 0, 0)
+
+
+def test_certain_reasons_go_before_open_ones() -> None:
+    """What stops the start first, then what is not known."""
+    found = small(kv_cache_memory_bytes=1024, dtype="int4")
+    assert found.fits is False
+    assert found.limits[0].startswith("the KV cache is too small")
+    assert found.limits[1:] == ("not known: the dtype int4",)
+
+
+def test_a_card_is_what_the_catalog_knows_of_it() -> None:
+    """Name, memory in bytes, host, capability, fabric and bandwidth; of a card without a total its absence is said."""
+    (card_,) = catalog().gpus("A100-80GB-SXM@a")
+    found = Device.of(card_)
+    assert (found.name, found.node, found.capability) == ("A100-80GB-SXM", "a", (8, 0))
+    assert (found.interconnect, found.bandwidth_gb_s) == ("nvlink", 2039)
+    assert found.total is not None
+    assert [side / GIB for side in found.total] == pytest.approx([79.14, 79.25, 79.25], abs=1e-6)
+    (other,) = catalog().gpus("MI300X")
+    assert Device.of(other).total is None
+    assert Device.of(other).total_source == "no source says what its driver leaves"
+
+
+def test_a_model_of_the_catalog_is_read_by_any_of_its_names() -> None:
+    """A folder's name will do; what is in no catalog is none."""
+    found = budgets.subject_in_catalog("/models/Qwen3-8B", catalog())
+    assert found is not None
+    assert (found.name, found.is_partial) == ("Qwen/Qwen3-8B", catalog().file("Qwen/Qwen3-8B").is_partial)
+    assert budgets.subject_in_catalog("someone/else", catalog()) is None
+
+
+def test_the_model_that_drafts_is_looked_for_by_its_name() -> None:
+    """In either form of the option; a name that is none is not looked for."""
+    of, asked_for = subject("tiny", _TINY), []
+
+    def find(name: str) -> None:
+        asked_for.append(name)
+
+    for options in (
+        {"speculative_config": {"model": "a/one", "num_speculative_tokens": 1}},
+        {"speculative_model": "a/two"},
+        {"spec_model": "a/three"},
+        {"speculative_config": {"model": ""}},
+        {"speculative_config": {"model": 7}},
+        {"speculative_config": {"method": "ngram"}},
+        {},
+    ):
+        assert budgets.drafted(of, options, find) is of
+    assert asked_for == ["a/one", "a/two", "a/three"]
+
+
+def test_a_request_that_is_never_served_is_told() -> None:
+    """Blocks that are set are believed, whatever a request needs: 50 blocks hold half of one of 1,600 tokens."""
+    found = small("0.7.2", num_gpu_blocks_override=50)
+    assert found.fits is False
+    assert any("0.50" in said or "too small" in said for said in found.limits)

@@ -294,6 +294,165 @@ def test_stages_and_replicas_are_left_as_they_are() -> None:
     assert made.calibrated == ()
 
 
+# ---- limits of a file, eras and levels
+
+
+def refusal(text: str) -> str:
+    """What is said of a file; "" where it is taken."""
+    try:
+        calibration.read(text, "f")
+    except InputError as refused:
+        return str(refused)
+    return ""
+
+
+def test_a_file_has_a_largest_size_and_most_rows() -> None:
+    """8,000,000 characters and 20,000 rows, and not one more."""
+    whole = '{"rows": []}'
+    assert refusal(whole + " " * (8_000_000 - len(whole))) == ""
+    assert refusal(whole + " " * (8_000_001 - len(whole))) == "f: is larger than 8000000 characters, so no calibration"
+    for count, said in ((20_000, "f: row 1: is no mapping"), (20_001, "f: holds more than 20000 rows")):
+        assert refusal(json.dumps({"rows": [1] * count})) == said
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({}, ""),
+        ({"planned_gib": 99_999.9, "actual_gib": -99_999.9}, ""),
+        ({"planned_gib": 1}, ""),
+        ({"planned_gib": 100_000.0}, "planned_gib is no number of GiB"),
+        ({"actual_gib": -100_000.0}, "actual_gib is no number of GiB"),
+        ({"actual_gib": None}, "actual_gib is no number of GiB"),
+        ({"planned_gib": False}, "planned_gib is no number of GiB"),
+        ({"tensor_parallel_size": 1}, ""),
+        ({"tensor_parallel_size": 4096}, ""),
+        ({"tensor_parallel_size": 4097}, "tensor_parallel_size is no number of ranks"),
+        ({"tensor_parallel_size": True}, "tensor_parallel_size is no number of ranks"),
+        ({"tensor_parallel_size": "2"}, "tensor_parallel_size is no number of ranks"),
+        ({"gpu": "x", "architecture": "y"}, ""),
+        ({"architecture": 3}, "architecture is no name"),
+        ({"x" * 61: 1}, f"'{'x' * 60}' is no field"),
+        ({"release": "y" * 41}, f"release '{'y' * 40}' is no version"),
+        ({"term": "z" * 41}, f"term '{'z' * 40}' is none of"),
+        ({"source": None}, "source is empty"),
+    ],
+)
+def test_each_field_of_a_row_has_its_form(told: dict[str, object], said: str) -> None:
+    """What is refused is shown, cut to a length that fits a line."""
+    found = refusal(json.dumps({"rows": [{**GOOD, **told}]}))
+    assert bool(found) == bool(said)
+    assert said in found
+
+
+def test_rows_of_one_file_are_counted_from_one() -> None:
+    """The second row is row 2."""
+    assert refusal(json.dumps({"rows": [GOOD, 3]})) == "f: row 2: is no mapping"
+
+
+def test_figures_are_written_with_four_decimals() -> None:
+    """And what is not known is left out; cards stand in front of the rows."""
+    kept = row("activation", 1.23456789, 2.0, gpu=None, architecture="Ünder")
+    other = row("non_torch", 0.5, 0.25)
+    cards = [calibration.RecordedCards("case", "2xL4", "said")]
+    first = (
+        '{"release": "0.19.0", "architecture": "Ünder", "term": "activation", "planned_gib": 1.2346, '
+        '"actual_gib": 2.0, "source": "a log", "tensor_parallel_size": 1}'
+    )
+    assert calibration.written([kept]) == f'{{\n  "rows": [\n    {first}\n  ]\n}}\n'
+    whole = calibration.written([kept, other], cards)
+    assert whole.startswith(
+        '{\n  "cards": [\n    {"case": "case", "gpus": "2xL4", "source": "said"}\n  ],\n  "rows": ['
+    )
+    assert f"{first},\n    {{" in whole
+    assert calibration.written([]) == '{\n  "rows": []\n}\n'
+
+
+_ERAS = (
+    ("0.6.6", "0.7.3"), ("0.8.0", "0.8.5"), ("0.9.0", "0.10.2"), ("0.11.0", "0.16.0"), ("0.17.0", "0.17.1"),
+    ("0.18.0", "0.19.1"), ("0.20.0", "0.20.2"), ("0.21.0", "0.26.0"), ("0.27.0", "0.28.0"), ("0.29.0", "0.33.0"),
+)  # fmt: skip
+
+
+def _plan(release: str, **more: Any) -> calibration._Asked:
+    """What is asked for, of a release on one card; those before 0.8 run the older engine."""
+    key = tuple(map(int, release.split(".")))
+    told = {"is_v0": key < (0, 8), "gpu": A100, "architecture": "Gemma4ForConditionalGeneration", "has_ranks": False}
+    return calibration._Asked(key=key, **{**told, **more})
+
+
+def test_a_row_tells_of_the_releases_of_its_era() -> None:
+    """Between eras a rule of what is profiled or reserved is another."""
+    releases = [release for era in _ERAS for release in era]
+    for era in _ERAS:
+        for release in era:
+            one = row("weights", 1.0, 1.01, release=release)
+            found = [each for each in releases if calibration.chosen([one], (), _plan(each), "weights")]
+            assert tuple(found) == era
+
+
+@pytest.mark.parametrize(
+    ("more", "asked", "is_chosen"),
+    [
+        ({}, {}, True),
+        ({}, {"is_v0": True}, False),
+        ({}, {"has_ranks": True}, False),
+        ({"tensor_parallel_size": 2}, {"has_ranks": True}, True),
+        ({"tensor_parallel_size": 8}, {"has_ranks": True}, True),
+        ({"tensor_parallel_size": 2}, {}, False),
+        ({"architecture": None}, {"architecture": None}, False),
+        ({"architecture": None}, {}, False),
+        ({"gpu": None}, {}, True),
+        ({"gpu": "L4"}, {}, True),
+        ({"planned_gib": 0.0}, {}, False),
+        ({"planned_gib": -1.0, "actual_gib": -1.0}, {}, False),
+        ({"actual_gib": 10.19}, {}, True),
+        ({"actual_gib": 9.81}, {}, True),
+        ({"actual_gib": 10.21}, {}, False),
+        ({"actual_gib": 9.79}, {}, False),
+    ],
+)
+def test_weights_are_corrected_by_the_same_class_within_two_per_cent(
+    more: dict[str, Any], asked: dict[str, Any], *, is_chosen: bool
+) -> None:
+    """On any card; a model of no known class is like none."""
+    one = row("weights", 10.0, 10.1, **more)
+    found = calibration.chosen([one], (), _plan("0.19.0", **asked), "weights")
+    assert found == ((one,) if is_chosen else ())
+
+
+def test_the_most_telling_level_is_taken_and_there_the_own_rows() -> None:
+    """The same minor release, card and class; then the class; of one level one's own before the catalog's."""
+    near, far = row("activation", 1.0, 1.1), row("activation", 1.0, 1.2, release="0.18.1")
+    class_ = row("activation", 1.0, 1.3, gpu="L4")
+    asked = _plan("0.19.0")
+    assert calibration.chosen([far, near], (class_,), asked, "activation") == (near,)
+    assert calibration.chosen([near], (near, near), asked, "activation") == (near, near)
+    assert calibration.chosen([class_], (far,), asked, "activation") == (far,)
+    assert calibration.chosen([class_, far], (), asked, "activation") == (far,)
+    assert calibration.chosen([class_], (), asked, "activation") == (class_,)
+    assert calibration.chosen([class_], (), asked, "weights") == ()
+
+
+def test_what_is_not_known_is_not_corrected() -> None:
+    """A term without an amount, one that is nothing, and one that is not there."""
+    terms = (Term("weights", None, "x"), Term("activation", Band(0, 0, 0), "y"))
+    matched = {name: [row(name, 1.0, 1.1)] for name in ("weights", "activation", "cuda_graphs_estimated")}
+    assert calibration.apply(terms, matched) == (terms, ())
+    assert calibration.apply(terms, {}) == (terms, ())
+
+
+def test_a_correction_is_told_with_all_its_starts() -> None:
+    """Each once, with its release and card."""
+    rows = [row("non_torch", 0.2, 0.3), row("non_torch", 0.2, 0.3), row("non_torch", 0.2, 0.1, gpu=None, source="b")]
+    (term,), (said,) = calibration.apply((Term("non_torch", Band(0, GIB, GIB), "x"),), {"non_torch": rows})
+    assert said == (
+        "non-torch memory +0.100 GiB, the median of 3 starts: a log (vLLM 0.19.0, A100-80GB-PCIe); "
+        "b (vLLM 0.19.0, card not known)"
+    )
+    assert term.source == f"x; corrected: {said}"
+
+
 if __name__ == "__main__":
     shipped = calibration.shipped()
     new = calibration.written(rows_of_cases(), shipped.cards)

@@ -311,7 +311,7 @@ def test_a_case_fails_by_a_claim_that_comes_out_otherwise() -> None:
 def test_a_log_of_ones_own_has_no_claims() -> None:
     """They belong to the recorded case, and the runbook says so."""
     assert session.judge_claims(session.paste("words")) == ()
-    assert render.claims.judged(()).plain.startswith("No claims are judged here")
+    assert render.claims(()).plain.startswith("No claims are judged here")
 
 
 def test_claims_show_verdict_number_reason_and_line() -> None:
@@ -321,7 +321,7 @@ def test_claims_show_verdict_number_reason_and_line() -> None:
         "As `x` says.", "<u> is not in this log", (Quote(0, 7, 1, "<script>alert(1)</script>"),),
         ("planned: mine on <b>",),
     )  # fmt: skip
-    shown = render.claims.judged([hostile])
+    shown = render.claims([hostile])
 
     assert shown.plain.splitlines() == [
         "UNKNOWN  It <b>fits</b>",
@@ -730,7 +730,48 @@ def test_what_is_not_printed_leaves_the_comparison_open() -> None:
     found = spoken(full(1), bare)
 
     assert [may for may, _ in found.values()] == [True, None, None, None, None]
-    shown = render.starts.comparable([full(1), bare])
+    shown = render.comparable([full(1), bare])
     assert "unknown" in shown.plain
-    assert render.starts.comparable([bare]).plain == "There is one start, and nothing to compare it with."
-    assert render.starts.comparable([]).plain == "The text holds no start of vLLM."
+    assert render.comparable([bare]).plain == "There is one start, and nothing to compare it with."
+    assert render.comparable([]).plain == "The text holds no start of vLLM."
+
+
+def test_slots_are_compared_between_starts_of_one_model_alone() -> None:
+    """And between those that mean the same; the first start that prints slots is the example."""
+    slots = {
+        "kv_cache_tokens_meaning": "slots",
+        "kv_cache_tokens": 20_000,
+        "max_concurrency_tokens": 8000,
+        "max_concurrency": 5.0,
+    }
+    one, other = full(1, **slots, model="a"), full(2, **slots, model="a")
+
+    assert spoken(one, other)["KV cache in tokens"] == (True, "they mean the same in every start")
+    assert spoken(full(1, kv_cache_tokens_meaning="full-length", model="a"), other)["KV cache in tokens"] == (
+        False,
+        "they are slots of one layer group: in start 2, 20,000 / 8,000 = 2.50, and vLLM itself says 5 requests",
+    )
+    without = full(1, **{**slots, "max_concurrency_tokens": None}, max_model_len=4000, model="b")
+    assert "in start 1, 20,000 / 4,000 = 5.00" in spoken(without, other)["KV cache in tokens"][1]
+    assert (
+        spoken(full(1, kv_cache_tokens_meaning=None), full(2, kv_cache_tokens_meaning=None))["KV cache in tokens"][0]
+        is None
+    )
+    assert spoken(full(1, kv_cache_tokens_meaning=None), other)["KV cache in tokens"][0] is False
+
+
+def test_concurrency_is_compared_for_requests_of_one_length() -> None:
+    """The lengths are told in order; one that is missing leaves it open."""
+
+    def told(*lengths: tuple[int | None, int | None]) -> tuple[bool | None, str]:
+        return spoken(
+            *(
+                full(number, max_concurrency_tokens=one, max_model_len=two)
+                for number, (one, two) in enumerate(lengths, 1)
+            )
+        )["concurrency"]
+
+    assert told((4096, 9), (4096, None)) == (True, "stated for requests of 4,096 tokens in every start")
+    assert told((8192, None), (None, 4096)) == (False, "stated for requests of 4,096 and 8,192 tokens")
+    assert told((8192, None), (None, None))[0] is None
+    assert spoken(full(1), full(2, max_concurrency=None))["concurrency"][0] is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import checking, session
+from vllm_runbooks import checking, commands, session
 from vllm_runbooks.commands import Base
 from vllm_runbooks.records import Checks, Edit, IssueSeverity, Remedy
 
@@ -191,3 +191,74 @@ def test_a_command_that_the_log_shows_is_edited_as_it_stands(shown: str, expecte
 
     assert remedy.command == expected
     assert found.differences() == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "length"),
+    [("", "", 0), ("a", "", 0), ("abc", "abd", 2), ("abc", "abc", 3), ("abc", "abcd", 3), ("xbc", "abc", 0)],
+)
+def test_how_far_two_texts_are_alike(one: str, other: str, length: int) -> None:
+    """From their beginning."""
+    assert commands._alike(one, other) == length
+
+
+@pytest.mark.parametrize(
+    ("text", "stretch", "lines"),
+    [
+        ("a\nbb\nc\n", (2, 4), "bb\n"), ("a\nbb\nc\n", (3, 3), "bb\n"), ("a\nbb\nc", (5, 6), "c"),
+         ("a \\\nb\nc\n", (0, 1), "a \\\nb\n"),
+        ("a |\nb &&\nc\nd\n", (0, 1), "a |\nb &&\nc\n"), ("a \\ \r\nb\n", (0, 1), "a \\ \r\nb\n"),
+         ("a &\nb\n", (0, 1), "a &\n"), ("a \\", (0, 1), "a \\"),
+    ],
+)  # fmt: skip
+def test_the_whole_lines_of_a_stretch(text: str, stretch: tuple[int, int], lines: str) -> None:
+    """With those on which the last one goes on."""
+    first, last = commands._lines(text, *stretch)
+
+    assert text[first:last] == lines
+
+
+@pytest.mark.parametrize(
+    ("value", "normal"),
+    [
+        ([1], 1), ((1, 2), [1, 2]), ([[1]], 1), ([], []), ({"a": [1], "b": None, 2: "x"}, {"a": 1, "2": "x"}),
+         ("a", "a"), (None, None),
+    ],
+)  # fmt: skip
+def test_values_are_compared_in_one_form(value: Any, normal: Any) -> None:
+    """A list of one as its item, an object without what is not set."""
+    assert commands._normal(value) == normal
+
+
+@pytest.mark.parametrize(
+    ("command", "logged", "expected"),
+    [
+        ("vllm serve m --max-model-len 4096", {"max_model_len": 8192}, [("max_model_len", "4096", "8192")]),
+        ("vllm serve m --max-model-len 4096", {"max_model_len": 4096, "seed": 1}, [("seed", "not set", "1")]),
+        ("vllm serve m --seed 1 --max-model-len 4096", {"max_model_len": 4096}, [("seed", "1", "not set")]),
+        # What is said to be as it is without being said is no difference, nor what the release does not know.
+        ("vllm serve m --dtype auto --max-model-len 4096", {"max_model_len": 4096}, []),
+        ("vllm serve m --max-model-len 4096", {"max_model_len": 4096, "dtype": "auto", "unheard_of": 1}, []),
+        ("vllm serve m --max-model-len 4096", {"max_model_len": 4096, "model": "other", "api_key": "x", "_private": 1},
+         []),
+        ("vllm serve m --max-model-len 4096", {}, []), (None, {"max_model_len": 4096}, []),
+    ],
+)  # fmt: skip
+def test_where_a_command_and_its_log_differ(
+    command: str | None, logged: dict[str, Any], expected: list[tuple[str, str, str]]
+) -> None:
+    """In order of the names; where the log tells no arguments, nowhere."""
+    assert [tuple(one) for one in base(command, **logged).differences()] == expected
+
+
+def test_of_many_differences_the_first_twelve_are_told() -> None:
+    """By name."""
+    names = ["seed", "block_size", "swap_space", "max_num_seqs", "max_model_len", "max_num_batched_tokens", "port",
+    "host",
+             "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "nnodes", "dtype",
+             "served_model_name",
+             "load_format", "quantization"]  # fmt: skip
+    found = base("vllm serve m", **dict.fromkeys(names, 77)).differences()
+
+    assert len(found) == 12
+    assert [one.name for one in found] == sorted(one.name for one in found)

@@ -12,7 +12,17 @@ from vllm_runbooks import specs
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.planning import costs
 from vllm_runbooks.planning.settings import Settings
-from vllm_runbooks.planning.shape import Shape, shape
+from vllm_runbooks.planning.shape import (
+    Attention,
+    Dense,
+    Experts,
+    Latent,
+    Layer,
+    PerLayerInput,
+    Recurrent,
+    Shape,
+    shape,
+)
 from vllm_runbooks.planning.terms import GIB, NOTHING, Band, Term
 from vllm_runbooks.planning.weights import Ranks
 
@@ -522,3 +532,458 @@ def test_never_guesses() -> None:
     unsettled = costs.activation(_model(_LLAMA), replace(settings, batched_tokens=0), is_last=True)
     assert unsettled.band is None
     assert "max_num_batched_tokens" in unsettled.source
+
+
+# ---- each row of the tables
+
+
+def _near(term: Term, wanted: tuple[float, float, float]) -> None:
+    assert _gib(term) == pytest.approx(wanted, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("version", "more", "wanted"),
+    [
+        # low, expected and high GiB on one card, by what starts printed: 0.01 to 0.26 of the older engine's 19; from
+        # 0.27 on 7 starts, consumed less weights.
+        ("0.6.6", {"is_v0": True}, (0.01, 0.09, 0.26)),
+        ("0.10.2", {"is_v0": True}, (0.01, 0.09, 0.26)),
+        ("0.8.5", {}, (0.4, 0.6, 1.1)),
+        ("0.9.0", {}, (0.02, 0.06, 0.12)),
+        ("0.10.2", {}, (0.02, 0.06, 0.12)),
+        ("0.11.0", {}, (0.02, 0.13, 0.25)),
+        ("0.17.1", {}, (0.02, 0.13, 0.25)),
+        ("0.18.0", {}, (0.07, 0.25, 0.46)),
+        ("0.26.0", {}, (0.07, 0.25, 0.46)),
+        ("0.18.0", {"is_eager": True}, (0.03, 0.13, 0.3)),
+        ("0.26.0", {"is_v2_runner": True}, (0.03, 0.13, 0.3)),
+        ("0.26.0", {"piecewise_graphs": 0, "full_graphs": 0}, (0.03, 0.13, 0.3)),
+        ("0.26.0", {"piecewise_graphs": 0}, (0.07, 0.25, 0.46)),
+        ("0.19.0", {"ranks": Ranks(pipeline=2)}, (0.03, 0.07, 0.3)),
+        ("0.19.0", {"ranks": Ranks(tensor=2, pipeline=2)}, (0.07, 0.25, 0.46)),
+        ("0.19.0", {"ranks": Ranks(tensor=2)}, (0.07, 0.25, 0.46)),
+        ("0.27.0", {}, (0.1, 0.35, 0.8)),
+        ("0.33.0", {"ranks": Ranks(pipeline=2)}, (0.1, 0.35, 0.8)),
+    ],
+)
+def test_each_era_has_its_own_memory_outside_pytorch(
+    version: str, more: dict[str, object], wanted: tuple[float, float, float]
+) -> None:
+    """What printed starts of each era had, from its first release to its last."""
+    _near(costs.non_torch(_settings(version, 8192, 256, **more)), wanted)
+
+
+_TWO_RANKS = Ranks(tensor=2)
+
+
+@pytest.mark.parametrize(
+    ("version", "fabric", "more", "wanted"),
+    [
+        ("0.6.6", "pcie", {"is_v0": True}, (0.1, 0.33, 1.0)),
+        ("0.6.6", "nvlink", {"is_v0": True}, (0.1, 0.33, 1.0)),
+        ("0.6.6", "nvlink", {"is_v0": True, "ranks": Ranks(tensor=7)}, (0.1, 0.33, 1.0)),
+        ("0.6.6", "nvlink", {"is_v0": True, "ranks": Ranks(tensor=8)}, (0.1, 0.98, 2.02)),
+        ("0.6.6", "pcie", {"is_v0": True, "ranks": Ranks(tensor=4, pipeline=2)}, (0.1, 0.98, 2.02)),
+        ("0.8.5", "pcie", {}, (0.1, 0.5, 2.0)),
+        ("0.8.5", "pcie", {"ranks": Ranks(tensor=8)}, (0.1, 0.5, 2.0)),
+        ("0.9.0", "pcie", {}, (0.1, 0.16, 0.4)),
+        ("0.11.0", "pcie", {}, (0.1, 0.3, 0.6)),
+        ("0.33.0", "pcie", {}, (0.1, 0.3, 0.6)),
+        ("0.8.5", "nvlink", {}, (0.2, 1.0, 2.0)),
+        ("0.9.0", "nvlink", {}, (1.2, 1.5, 1.9)),
+        ("0.11.0", "nvlink", {}, (0.2, 0.42, 1.0)),
+        ("0.18.0", "nvlink", {}, (1.75, 1.84, 1.95)),
+        ("0.20.2", "nvlink", {}, (1.75, 1.84, 1.95)),
+        ("0.21.0", "nvlink", {}, (0.7, 1.6, 2.2)),
+        ("0.27.0", "nvlink", {}, (0.6, 1.3, 2.2)),
+        # Not known: from the least of PCIe to the most of NVLink, the middle of both.
+        ("0.19.0", None, {}, (0.1, (0.3 + 1.84) / 2, 1.95)),
+        ("0.19.0", "nvlink-bridge", {}, (0.1, (0.3 + 1.84) / 2, 1.95)),
+        ("0.19.0", "nvlink", {"ranks": Ranks(pipeline=2)}, (0.0, 0.0, 0.3)),
+    ],
+)
+def test_each_era_has_its_own_memory_between_cards(
+    version: str, fabric: str | None, more: dict[str, object], wanted: tuple[float, float, float]
+) -> None:
+    """By the fabric and the release; the older engine has more from eight ranks on."""
+    settings = _settings(version, 8192, 256, **{"ranks": _TWO_RANKS, **more})
+    _near(costs.communication(settings, fabric, capability=_HOPPER), wanted)
+
+
+def test_hosts_add_to_what_cards_take_between_them() -> None:
+    """Up to 1 GiB for ranks, 0.3 GiB a host for stages that pass hidden states alone; neither is measured."""
+    stages, ranks = (_settings("0.19.0", 8192, 256, ranks=each) for each in (Ranks(pipeline=4), Ranks(tensor=4)))
+    _near(costs.communication(stages, "pcie", 3), (0.0, 0.0, 0.9))
+    _near(costs.communication(ranks, "pcie", 2), (0.1, 0.3, 1.6))
+    shared = _settings("0.19.0", 8192, 256, ranks=Ranks(data=2))
+    _near(costs.communication(shared, "pcie", has_experts=True), (0.1, 0.3, 0.6))
+    assert costs.communication(replace(shared, ranks=Ranks()), "pcie", has_experts=True).band == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("fabric", "card", "wanted"),
+    [
+        ("nvlink", _AMPERE, (0.1, (0.3 + 1.84) / 2, 1.95)),
+        ("nvlink", None, (1.75, 1.84, 1.95)),
+        ("nvlink", _BLACKWELL, (1.75, 1.84, 1.95)),
+        ("nvlink-bridge", None, (0.1, (0.3 + 1.84) / 2, 1.95)),
+        ("nvlink-bridge", _ADA, (0.1, 0.3, 0.6)),
+        ("pcie", None, (0.1, 0.3, 0.6)),
+    ],
+)
+def test_cards_before_hopper_share_no_symmetric_memory(
+    fabric: str, card: tuple[int, int] | None, wanted: tuple[float, float, float]
+) -> None:
+    """NVLink was measured on Hopper; a bridge of older cards counts as PCIe (device_communicators/symm_mem.py)."""
+    settings = _settings("0.19.0", 8192, 256, ranks=_TWO_RANKS)
+    _near(costs.communication(settings, fabric, capability=card), wanted)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_v0", "fixed", "each", "low", "high"),
+    [
+        # GiB: a fixed part and one for each graph, and the scatter around both (printed starts of each era).
+        ("0.7.3", True, 0.1, 0.006, 0.4, 3.0),
+        ("0.8.5", False, 0.2, 0.006, 0.4, 1.8),
+        ("0.10.2", False, 0.2, 0.006, 0.4, 1.8),
+        ("0.11.0", False, 0.1, 0.003, 0.0, 3.3),
+        ("0.16.0", False, 0.1, 0.003, 0.0, 3.3),
+        ("0.17.0", False, 0.2, 0.0045, 0.35, 2.3),
+        ("0.26.0", False, 0.2, 0.0045, 0.35, 2.3),
+        ("0.27.0", False, 0.15, 0.003, 0.1, 3.5),
+    ],
+)
+def test_each_era_has_its_own_memory_for_graphs(
+    version: str, fixed: float, each: float, low: float, high: float, *, is_v0: bool
+) -> None:
+    """A line through what starts captured, from the first release of an era to its last."""
+    settings = _settings(version, 8192, 256, is_v0=is_v0, piecewise_graphs=60, full_graphs=40)
+    expected = fixed + 100 * each
+    _near(costs.graphs_captured(_model(_LLAMA), settings), (expected * low, expected, expected * high))
+    alone = replace(settings, piecewise_graphs=0)
+    assert _gib(costs.graphs_captured(_model(_LLAMA), alone))[1] == pytest.approx(fixed + 40 * each, abs=1e-4)
+    assert costs.graphs_captured(_model(_LLAMA), replace(alone, full_graphs=0)).band == NOTHING
+
+
+def test_graphs_of_many_cards_and_of_sparse_attention_have_their_own_most() -> None:
+    """3.6 GiB on several cards before 0.11, 4.5 GiB for sparse attention; a higher most is left."""
+    settings = _settings("0.10.2", 8192, 256, ranks=_TWO_RANKS)
+    assert _gib(costs.graphs_captured(_model(_LLAMA), settings))[2] == pytest.approx(3.6, abs=1e-4)
+    many = replace(settings, piecewise_graphs=500)
+    # 1.8 times of 0.2 + 535 x 0.006.
+    assert _gib(costs.graphs_captured(_model(_LLAMA), many))[2] == pytest.approx(1.8 * (0.2 + 535 * 0.006), abs=1e-4)
+    newer = replace(settings, version="0.11.0", key=(0, 11, 0))
+    assert _gib(costs.graphs_captured(_model(_LLAMA), newer))[2] == pytest.approx(3.3 * (0.1 + 86 * 0.003), abs=1e-4)
+    sparse = costs.graphs_captured(_model("deepseek-ai/DeepSeek-V3.2"), _settings("0.26.0", 8192, 256))
+    assert _gib(sparse)[2] == pytest.approx(4.5, abs=1e-4)
+
+
+def test_an_estimate_of_graphs_is_a_share_of_what_capturing_takes() -> None:
+    """0.6 of the least to 2.4 times of what is expected: 25 printed pairs."""
+    settings = _settings("0.26.0", 8192, 256, piecewise_graphs=60, full_graphs=40)
+    captured = _gib(costs.graphs_captured(_model(_LLAMA), settings))
+    _near(costs.graphs_reserved(_model(_LLAMA), settings), (captured[0] * 0.6, captured[1], captured[1] * 2.4))
+
+
+@pytest.mark.parametrize(
+    ("total", "wanted"),
+    [(None, (0.15, 0.45, 0.65)), (16.99, (0.15, 0.23, 0.4)), (17.0, (0.3, 0.5, 0.65)), (268.0, (0.3, 0.5, 0.65))],
+)
+def test_a_small_card_loses_less_before_the_start(total: float | None, wanted: tuple[float, float, float]) -> None:
+    """Cards of 16 GB print 0.23 GiB, larger ones 0.34 to 0.61."""
+    _near(costs.context(None if total is None else int(total * GIB)), wanted)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_v0", "checks"), [("0.9.1", False, False), ("0.9.2", False, True), ("0.9.2", True, False)]
+)
+def test_free_memory_is_checked_since_0_9_2(version: str, *, is_v0: bool, checks: bool) -> None:
+    """By the newer engine alone (v1/worker/gpu_worker.py, 0.9.2 :120)."""
+    assert costs.checks_free(_settings(version, 8192, 256, is_v0=is_v0)) is checks
+
+
+# ---- the sampler's sum, written out
+
+_VALUES = 128 * 128_256 * 4
+"""Bytes of a float32 value for each of 128 rows and each of Llama 3.1's 128,256 tokens."""
+
+
+@pytest.mark.parametrize(
+    ("version", "more", "factors", "extra"),
+    [
+        # Factors on those bytes: low, expected and high; bytes that were measured beside.
+        ("0.7.3", {}, (0.5, 0.5, 9.5), 0),
+        ("0.16.0", {}, (9.45, 9.5, 9.6), 0),
+        ("0.22.1", {"is_v2_runner": True}, (0.5, 1.5, 1.6), 30 * 2**20),
+        ("0.33.0", {"is_v2_runner": True}, (1.5, 3.5, 6.0), 0),
+        ("0.23.0", {}, (1.5, 3.5, 3.6), 0),
+    ],
+)
+def test_the_samplers_tensors_are_counted_by_their_rows(
+    version: str, more: dict[str, object], factors: tuple[float, float, float], extra: int
+) -> None:
+    """Beside the logits' tensors live cuBLAS' workspace, the hidden states and those of the sampled rows, twice.
+
+    A workspace is 8.125 MiB, 32 MiB from Hopper on (ATen/cuda/CublasHandlePool.cpp); small tensors add 16 MiB at most.
+    """
+    settings = _settings(version, 128, 128, **more)
+    found = costs.activation(_model(_LLAMA), settings, is_last=True, capability=_HOPPER).band
+    states, rows, mib = 128 * 4096 * 2, 2 * 128 * 4096 * 2, 2**20
+    assert found is not None
+    assert found.low == int(_VALUES * factors[0]) + int(8.125 * mib) + states
+    assert found.expected == int(_VALUES * factors[1]) + 32 * mib + states + rows + extra
+    assert found.high == int(_VALUES * factors[2]) + 32 * mib + states + rows + extra + 16 * mib
+
+
+@pytest.mark.parametrize(("rows", "factors"), [(127, (9.0, 12.5, 12.7)), (128, (9.45, 9.5, 9.6))])
+def test_few_rows_are_sorted_whole(rows: int, factors: tuple[float, float, float]) -> None:
+    """Below 128 rows PyTorch sorts them at once (ATen/native/cuda/Sort.cu)."""
+    model = _model(_LLAMA)
+    larger = replace(model, vocabulary_size=model.vocabulary_size + 1_000_000)
+    settings = _settings("0.16.0", 512, rows)
+    one, other = (costs.activation(each, settings, is_last=True, capability=_HOPPER).band for each in (model, larger))
+    assert one is not None
+    assert other is not None
+    wanted = [rows * 4_000_000 * factor for factor in factors]
+    assert [more - less for more, less in zip(other, one, strict=True)] == pytest.approx(wanted, abs=4)
+
+
+@pytest.mark.parametrize(
+    ("card", "kept"), [(_AMPERE, (108, 108, 108)), (_HOPPER, (114, 132, 132)), (None, (28, 120, 192))]
+)
+def test_tritons_buffer_has_a_row_for_each_multiprocessor(
+    card: tuple[int, int] | None, kept: tuple[int, int, int]
+) -> None:
+    """108 of an A100, 114 or 132 of an H100 (NVIDIA's white papers); never more than there are rows."""
+    settings = _settings("0.19.0", 8192, 1024)
+    row = 128_256 * 4
+    workspace = (8.125, 32.0 if card == _HOPPER else 8.125, 8.125 if card == _AMPERE else 32.0)
+    for rows in (1024, 50):
+        found = costs.activation_kept(
+            _model(_LLAMA), replace(settings, sequences=rows), is_last=True, capability=card
+        ).band
+        wanted = [min(count, rows) * row + int(mib * 2**20) for count, mib in zip(kept, workspace, strict=True)]
+        assert found is not None
+        assert list(found) == wanted
+
+
+def test_speculation_and_adapters_add_rows() -> None:
+    """The rejection sampler may take as much again; LoRA's logits take 0.6 of a value more, 2 at most."""
+    plain = _settings("0.23.0", 512, 128)
+    model = _model(_LLAMA)
+    one, drafts, adapters = (
+        costs.activation(model, each, is_last=True, capability=_HOPPER).band
+        for each in (plain, replace(plain, speculative_tokens=1), replace(plain, lora_rank=1))
+    )
+    assert one is not None
+    assert drafts is not None
+    assert adapters is not None
+    assert tuple(drafts.less(one)) == (drafts.low - one.high, 0, drafts.high - one.low)
+    assert drafts.high - one.high == int(_VALUES * 3.6)
+    assert (adapters.low, adapters.expected - one.expected) == (one.low, int(_VALUES * 0.6))
+    assert adapters.high - one.high == _VALUES * 2
+
+
+# ---- the forward pass, written out
+
+
+def test_the_forward_pass_is_the_widest_layer_and_the_hidden_states() -> None:
+    """Of Llama 3.1 8B on a stage that does not sample: gate and up and their product, 2.7 to 4.6 hidden states."""
+    settings = _settings("0.19.0", 1000, 256, ranks=Ranks(pipeline=2))
+    for is_first in (True, False):
+        found = costs.activation(_model(_LLAMA), settings, is_last=False, is_first=is_first, capability=_HOPPER).band
+        wide, state, mib = 1000 * 2 * 3 * 14_336, 1000 * 4096 * 2, 2**20
+        passed = 2 * state if is_first else 4 * state
+        assert found is not None
+        assert found.low == int(8.125 * mib) + passed + int((wide + 2.7 * state) * 0.93)
+        assert found.expected == 32 * mib + passed + int(wide + 3.75 * state)
+        assert found.high == 32 * mib + passed + int((wide + 4.6 * state) * 1.09)
+
+
+def test_adapters_widen_the_forward_pass() -> None:
+    """Three float32 results of the rank for each token, at most."""
+    settings = _settings("0.19.0", 1000, 256, ranks=Ranks(pipeline=2))
+    one, more = (
+        costs.activation(_model(_LLAMA), each, is_last=False, capability=_HOPPER).band
+        for each in (settings, replace(settings, lora_rank=64))
+    )
+    assert one is not None
+    assert more is not None
+    assert (more.low, more.expected, more.high - one.high) == (one.low, one.expected, 3 * 1000 * 64 * 4)
+
+
+def _beside_states(version: str, layer: Layer, **more: object) -> tuple[int, int, int]:
+    """Bytes beside workspace and hidden states of 1,000 tokens in 16 bits, of a model of one layer 64 values wide."""
+    told = {"kinds": (layer,), "pattern": (0,), "hidden_size": 64, "vocabulary_size": 64}
+    model = replace(_model(_LLAMA), **{**told, **more})  # type: ignore[arg-type] # fields by name
+    settings = _settings(version, 1000, 10, ranks=Ranks(pipeline=2), max_model_len=100)
+    found = costs.activation(model, settings, is_last=False, capability=_HOPPER).band
+    assert found is not None
+    state, mib = 1000 * 64 * 2, 2**20
+    sent = 2 * state
+    return (found.low - int(8.125 * mib) - sent, found.expected - 32 * mib - sent, found.high - 32 * mib - sent)
+
+
+_HEADS = Attention("full", heads=8, kv_heads=2, head_dim=32, value_dim=48)
+_OWN = 8 * 32 + 2 * 32 + 2 * 48 + 8 * 48
+_SHARED = Latent(8, None, latent_dim=64, rope_dim=16, nope_dim=32, value_dim=40)
+_GDN = Recurrent("gdn", key_heads=3, key_dim=5, value_heads=7, value_dim=11)
+_MAMBA = Recurrent("mamba2", inner=1000, groups=3, state=17)
+
+
+@pytest.mark.parametrize(
+    ("layer", "values"),
+    [
+        # Queries, keys, values and results; gates beside the queries.
+        (Layer(_HEADS, None), _OWN),
+        (Layer(replace(_HEADS, is_gated=True), None), _OWN + 8 * 32),
+        # Gate, up and their product; up and its activation.
+        (Layer(_HEADS, Dense(1000, is_gated=True)), 3000),
+        (Layer(_HEADS, Dense(1000, is_gated=False)), 2000),
+        (Layer(_HEADS, Dense(10, is_gated=True), beside=Dense(1000, is_gated=False)), 2000),
+        (Layer(_HEADS, Dense(10, is_gated=True)), _OWN),
+        (Layer(_HEADS, Experts(4, 1, 8, shared_size=1000)), 3000),
+        (Layer(_HEADS, Experts(4, 1, 8, shared_size=1000, is_gated=False)), 2000),
+        (Layer(None, Dense(10, is_gated=True)), 30),
+        # Queries, their rotated copy, keys without the rotated part and values, twice.
+        (Layer(_SHARED, None), 8 * (2 * (32 + 16) + 32 + 2 * 40)),
+        # Four copies of keys and values, twice each, and of what a state-space layer has inside, twice.
+        (Layer(_GDN, None), 4 * (2 * 3 * 5 + 2 * 7 * 11)),
+        (Layer(_MAMBA, None), 4 * (2 * 1000 + 3 * 17)),
+        (Layer(Recurrent("linear", heads=8, head_dim=9), None), 4 * 2 * 8 * 9),
+        # Attention and a state beside it are there together.
+        (Layer(_HEADS, None, also=_MAMBA), _OWN + 4 * (2 * 1000 + 3 * 17)),
+    ],
+)
+def test_the_widest_layer_counts(layer: Layer, values: int) -> None:
+    """Whatever of mixers and feed-forward network has most values for a token; a state makes the band wider."""
+    least, most = (0.6, 3.0) if any(isinstance(mixer, Recurrent) for mixer in layer.mixers) else (0.93, 1.09)
+    low, expected, high = _beside_states("0.10.2", layer)
+    state = 1000 * 64 * 2
+    assert expected == 2 * 1000 * values + int(3.75 * state)
+    assert low == int((2 * 1000 * values + 2.7 * state) * least)
+    # Freed results of experts may stay to a twentieth.
+    spare = int(0.05 * 1000 * 2 * (64 + 64)) if isinstance(layer.feed_forward, Experts) else 0
+    assert high == int((2 * 1000 * values + 4.6 * state) * most) + spare
+
+
+def test_inputs_of_every_layer_are_made_at_once() -> None:
+    """Gemma 3n's second embedding is there twice for each of its layers."""
+    found = _beside_states("0.19.0", Layer(_HEADS, None), pattern=(0, 0, 0), per_layer_input=PerLayerInput(16, 100))
+    assert found[1] == 2 * 1000 * (_OWN + 2 * 16 * 3) + int(3.75 * 1000 * 64 * 2)
+
+
+def test_an_indexer_makes_the_band_wider() -> None:
+    """Five printed starts took 1 to 3.3 times of the sum."""
+    low, expected, high = _beside_states("0.10.2", Layer(replace(_SHARED, index_heads=1), None))
+    wide, state = 2 * 1000 * 8 * 208, 1000 * 64 * 2
+    assert (low, expected) == (int((wide + 2.7 * state) * 0.9), wide + int(3.75 * state))
+    assert high == int((wide + 4.6 * state) * 3.5)
+
+
+@pytest.mark.parametrize(
+    ("version", "length", "sequences", "block", "tokens"),
+    [
+        # determine_chunked_prefill_workspace_size (mla/common.py, 0.11.2 :479-507): 8 contexts, at least 4 blocks of
+        # each request, at most 64 Ki tokens, and one block of each request in any case.
+        ("0.11.0", 1000, 10, None, 8000),
+        ("0.11.0", 10, 10, None, 640),
+        ("0.11.0", 10, 10, 64, 2560),
+        ("0.11.0", 100_000, 10, None, 65_536),
+        ("0.11.0", 100_000, 5000, None, 80_000),
+        ("0.10.2", 1000, 10, None, 0),
+    ],
+)
+def test_the_cached_context_of_latent_attention_is_expanded(
+    version: str, length: int, sequences: int, block: int | None, tokens: int
+) -> None:
+    """Since 0.11 the profiling run makes keys and values of so many tokens, where they are more than the rest."""
+    model = replace(_model(_LLAMA), kinds=(Layer(_SHARED, None),), pattern=(0,), hidden_size=64, vocabulary_size=64)
+    settings = _settings(
+        version, 100, sequences, ranks=Ranks(tensor=2, pipeline=2), max_model_len=length, block_tokens=block
+    )
+    found = costs.activation(model, settings, is_last=False, capability=_HOPPER).band
+    # Four of eight heads on each of two ranks.
+    wide, state = max(tokens * 4 * (32 + 40) * 2, 100 * 4 * 208 * 2), 100 * 64 * 2
+    assert found is not None
+    assert found.expected - 32 * 2**20 == 2 * state + wide + int(3.75 * state)
+
+
+# ---- what of the experts stays
+
+
+_STAYS, _GONE, _OTHERWISE = (0.95, 1.0, 1.1), (0.0, 0.0, 0.05), (0.0, 0.0, 0.5)
+_OPEN, _NEWEST = (0.0, 0.6, 1.8), (0.0, 1.0, 1.2)
+
+
+@pytest.mark.parametrize(
+    ("method", "version", "card", "shares"),
+    [
+        (None, "0.13.0", _HOPPER, _GONE),
+        (None, "0.14.0", _HOPPER, _STAYS),
+        (None, "0.14.0", None, _STAYS),
+        (None, "0.19.0", (10, 0), _NEWEST),
+        (None, "0.19.0", (12, 0), _NEWEST),
+        ("mxfp4", "0.16.0", _AMPERE, _GONE),
+        ("mxfp4", "0.17.0", _AMPERE, _STAYS),
+        ("mxfp4", "0.17.0", _HOPPER, _OTHERWISE),
+        ("mxfp4", "0.17.0", None, _OPEN),
+        ("awq", "0.21.0", _HOPPER, _GONE),
+        ("awq", "0.22.0", _HOPPER, _OPEN),
+        ("awq_marlin", "0.21.0", _HOPPER, _GONE),
+        ("awq_marlin", "0.22.0", _HOPPER, _OPEN),
+        ("gptq", "0.19.0", _HOPPER, _GONE),
+        ("gptq", "0.20.0", _HOPPER, _OPEN),
+        ("gptq_marlin", "0.19.0", _HOPPER, _GONE),
+        ("gptq_marlin", "0.20.0", _HOPPER, _OPEN),
+        ("fp8", "0.19.0", _A10, _STAYS),
+        ("fp8", "0.19.0", _ADA, _OPEN),
+        ("fp8", "0.19.0", None, _OPEN),
+        ("compressed-tensors", "0.19.0", _A10, _OPEN),
+    ],
+)
+def test_a_kernel_keeps_its_workspace_or_not(
+    method: str | None, version: str, card: tuple[int, int] | None, shares: tuple[float, float, float]
+) -> None:
+    """By how experts are stored, the card and the release; shares of both halves' results for 8 experts a token."""
+    settings = _settings(version, 8192, 256, quantization=method)
+    found = costs.activation_kept(_model("Qwen/Qwen3-30B-A3B"), settings, is_last=False, capability=card).band
+    results, mib = 2 * 8192 * 8 * (2048 + 2048), 2**20
+    hopper = card is not None and card >= _HOPPER
+    assert found is not None
+    assert found.low == int(results * shares[0]) + int(8.125 * mib)
+    assert found.expected == int(results * shares[1]) + int((32 if hopper else 8.125) * mib)
+    assert found.high == int(results * shares[2]) + int((32 if hopper or card is None else 8.125) * mib)
+
+
+def test_the_older_engine_frees_what_experts_make() -> None:
+    """It has no workspace, whatever the release."""
+    settings = _settings("0.10.2", 8192, 256, is_v0=True)
+    found = costs.activation_kept(_model("Qwen/Qwen3-30B-A3B"), settings, is_last=False, capability=_HOPPER).band
+    assert found is not None
+    assert (found.low, found.expected) == (int(8.125 * 2**20), 32 * 2**20)
+
+
+@pytest.mark.parametrize(("version", "at_a_time"), [("0.11.2", 32_768), ("0.12.0", 16_384)])
+def test_experts_take_so_many_tokens_at_a_time(version: str, at_a_time: int) -> None:
+    """VLLM_FUSED_MOE_CHUNK_SIZE was halved (envs.py, 0.11.2 and 0.12.0)."""
+    settings = _settings(version, 65_536, 256, ranks=Ranks(pipeline=2))
+    wide = replace(_model("Qwen/Qwen3-30B-A3B"), kinds=(Layer(_HEADS, Experts(4, 8, 4000)),), pattern=(0,))
+    found = costs.activation(wide, settings, is_last=False, capability=_HOPPER).band
+    assert found is not None
+    # The halves of 4,000 values and their product, for 8 experts of a token.
+    assert found.expected == 2 * at_a_time * 8 * 12_000 + int(5.75 * 65_536 * 2048 * 2) + 32 * 2**20
+
+
+def test_experts_behind_a_latent_give_back_what_it_holds() -> None:
+    """Results are as wide as the projected state, where that is wider than the experts' own part."""
+    model = replace(
+        _model(_LLAMA), kinds=(Layer(_HEADS, Experts(8, 2, 100, is_gated=False, latent=300)),), pattern=(0,)
+    )
+    found = costs.activation_kept(model, _settings("0.19.0", 1000, 256), is_last=False, capability=_HOPPER).band
+    plain = replace(model, kinds=(Layer(_HEADS, Experts(8, 2, 9000)),))
+    other = costs.activation_kept(plain, _settings("0.19.0", 1000, 256), is_last=False, capability=_HOPPER).band
+    assert found is not None
+    assert other is not None
+    assert found.expected == 2 * 1000 * 2 * (300 + 300) + 32 * 2**20
+    assert other.expected == 2 * 1000 * 2 * (18_000 + 9000) + 32 * 2**20

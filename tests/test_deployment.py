@@ -18,6 +18,7 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.excerpt import applied
 from vllm_runbooks.options import ReleaseData
 from vllm_runbooks.records import Edit
+from written_edits import REPLACED
 
 ODD = 'it\'s "$HOME" `x` \\ {% é %} %i *'
 
@@ -1186,3 +1187,33 @@ def test_arguments_of_a_mapping_are_edited_in_it(text: str, change: Edit, expect
     head = "from vllm import LLM\n"
 
     assert edited(head + text, "a.py", [change], release) == head + expected
+
+
+CHANGE = {
+    "port": setting("port", 81),
+    "seed": setting("seed", 6),
+    "model": setting("model", "org/n"),
+    "new option": setting("dtype", "half"),
+    "new mapping": setting("limit_mm_per_prompt", {"image": 0}),
+    "new switch": setting("trust_remote_code", True),
+    "new text": setting("chat_template", 'it\'s $x "q" %i'),
+    "without port": Edit("remove", "port"),
+    "without seed": Edit("remove", "seed"),
+    "without switch": Edit("remove", "enforce_eager"),
+    "old variable": Edit("env", "A", "2 3"),
+    "new variable": Edit("env", "N", "$x'"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGE)
+@pytest.mark.parametrize("form", REPLACED)
+def test_a_change_replaces_no_more_than_it_has_to(form: str, change: str, release: ReleaseData) -> None:
+    """A value within its quotes, an option with the blank or line in front of it, a variable where its like stand."""
+    name, text, expected = REPLACED[form]
+    page = documents.read(text, name)
+    made = [
+        f"{text[max(start - 9, 0) : start]}[{text[start:end]}→{new}]{text[end : end + 9]}".replace("\n", "⏎")
+        for start, end, new in editing.edits(page, page.starts[0], [CHANGE[change]], release)
+    ]
+
+    assert expected[change] == " & ".join(made)

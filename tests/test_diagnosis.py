@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.diagnosis import diagnose, fill, value_of
+from vllm_runbooks.diagnosis import diagnose, fill, filled_or_plain, holds, value_of
 from vllm_runbooks.records import (
     Condition,
     Example,
@@ -506,3 +506,218 @@ def test_a_logged_line_is_not_sure_of_an_end_that_another_process_met() -> None:
     assert before_another.root_cause is not None
     assert alone.root_cause.level is Level.CONFIRMED
     assert before_another.root_cause.level is Level.PROBABLE
+
+
+def levels(given: Start, *symptoms: Symptom) -> list[tuple[str, Level]]:
+    return [(found.symptom, found.level) for found in diagnose(given, shelf(*symptoms)).findings]
+
+
+@pytest.mark.parametrize(
+    ("progress", "line", "level"),
+    [
+        ({}, 4, Level.CONFIRMED),
+        ({10: 4}, 4, Level.CONFIRMED),
+        ({10: 5}, 4, Level.POSSIBLE),
+        ({11: 9}, 4, Level.CONFIRMED),
+    ],
+)
+def test_a_process_that_goes_on_behind_its_error_has_survived_it(
+    progress: dict[int, int], line: int, level: Level
+) -> None:
+    """Its own progress counts, and only behind the line."""
+    assert levels(start(hit(CAUSE.id, line), progress=progress), CAUSE) == [(CAUSE.id, level)]
+
+
+def test_what_shows_no_process_is_one_process() -> None:
+    """Its progress is noted under number 0."""
+    nobody = Process(None)
+    logged = hit(CAUSE.id, 4, process=nobody)
+
+    assert levels(start(logged, progress={0: 9}), CAUSE) == [(CAUSE.id, Level.POSSIBLE)]
+    assert diagnose(start(tracebacks=(traceback(2, nobody),), progress={0: 9}), shelf()).first_error is None
+    assert diagnose(start(tracebacks=(traceback(2, nobody),), progress={1: 9}), shelf()).first_error == quote(2)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "winner"),
+    [
+        # Of two causes: the one that nobody survived, that no client wrote, that stands first, that lies deepest.
+        ({"line": 9}, {"line": 3, "process": SERVER}, "one"),
+        ({"line": 9}, {"line": 3, "level": "INFO"}, "one"),
+        ({"line": 9}, {"line": 3, "level": "DEBUG"}, "one"),
+        ({"line": 9}, {"line": 3, "level": "WARNING"}, "other"),
+        ({"line": 3}, {"line": 3, "depth": 2}, "other"),
+        ({"line": 3, "depth": 2}, {"line": 3, "depth": -1}, "one"),
+        ({"line": 3}, {"line": 3}, "one"),
+    ],
+)
+def test_causes_are_ranked(one: dict[str, Any], other: dict[str, Any], winner: str) -> None:
+    """And of equals the one with the more precise name, then by name."""
+    names = {"one": "a.one", "other": "b.other"}
+    given = start(
+        *(hit(names[who], **{"traceback": None, **more}) for who, more in (("one", one), ("other", other))),
+        progress={1: 5},
+    )
+
+    assert levels(given, symptom("a.one"), symptom("b.other"))[0][0] == names[winner]
+    assert levels(start(hit("a", 3), hit("b.c", 3)), symptom("a"), symptom("b.c"))[0][0] == "b.c"
+
+
+def test_a_wrapper_gives_way_to_what_follows_from_another_failure() -> None:
+    """Only where the start ended, or its process did not go on; a healthy start has no stand-in."""
+    hits = (hit(WRAPPER.id, 3), hit(PEER.id, 5))
+
+    assert [found for found, _ in levels(start(*hits), WRAPPER, PEER)] == [PEER.id]
+    assert levels(start(*hits, outcome=Outcome.READY), WRAPPER, PEER) == []
+    assert levels(start(*hits, outcome=Outcome.UNKNOWN, progress={10: 4}), WRAPPER, PEER) == [(PEER.id, Level.PROBABLE)]
+    assert levels(start(hits[0], outcome=Outcome.UNKNOWN, progress={10: 4}), WRAPPER) == []
+    assert diagnose(start(*hits, *hits, hit(CAUSE.id, 1)), shelf(CAUSE, WRAPPER, PEER)).hidden == {
+        "consequence": 2,
+        "wrapper": 2,
+    }
+
+
+def test_what_a_cause_quotes_is_no_second_fault() -> None:
+    """A degraded finding on the line of a fatal one's companion is left out; elsewhere it is told."""
+    degraded = symptom("kv.small", severity=Severity.DEGRADED)
+    companion = hit(CAUSE.id, 7, signature=-1)
+
+    assert [name for name, _ in levels(start(hit(CAUSE.id, 4), companion, hit("kv.small", 7)), CAUSE, degraded)] == [
+        CAUSE.id
+    ]
+    assert [name for name, _ in levels(start(hit(CAUSE.id, 4), companion, hit("kv.small", 8)), CAUSE, degraded)] == [
+        CAUSE.id,
+        "kv.small",
+    ]
+
+
+def test_findings_come_by_severity() -> None:
+    """Fatal ones, then degraded ones, then hints, wherever they stand."""
+    kinds = [symptom(f"x.{name}", severity=name) for name in (Severity.HINT, Severity.DEGRADED, Severity.FATAL)]
+    found = diagnose(start(*(hit(kind.id, number) for number, kind in enumerate(kinds, 1))), shelf(*kinds))
+
+    assert [finding.severity for finding in found.findings] == [Severity.FATAL, Severity.DEGRADED, Severity.HINT]
+    assert found.root_cause is found.findings[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "level"),
+    [
+        ({}, Level.CONFIRMED),
+        # What makes a degraded finding doubtful; an unknown condition does not, as it does of a hint.
+        ({"level": "INFO"}, Level.POSSIBLE), ({"level": None, "traceback": None}, Level.CONFIRMED),
+    ],
+)  # fmt: skip
+def test_levels_of_a_degraded_finding(change: dict[str, Any], level: Level) -> None:
+    """Confirmed unless something speaks against it."""
+    unknown, against = Condition("c", fact="kv_cache_gib"), Condition("c", outcome=("ready",))
+    for conditions, expected in (((), level), ((unknown,), level), ((against,), Level.POSSIBLE)):
+        degraded = symptom("kv.small", severity=Severity.DEGRADED, conditions=conditions)
+        assert levels(start(hit("kv.small", 4, **change)), degraded) == [("kv.small", expected)]
+
+
+def test_a_symptom_of_another_group_claims_nothing() -> None:
+    """On one line both are told; of one group the one that knows the place better, in one message or by its figures."""
+    deep, other = symptom("oom.deep"), symptom("port.other")
+    given = (hit(CAUSE.id, 4), hit("oom.deep", 4, depth=3, signature=1), hit("port.other", 4))
+
+    assert {name for name, _ in levels(start(*given), CAUSE, deep, other)} == {"oom.deep", "port.other"}
+    # Elsewhere it is another message, unless two figures or more are the same; one alone proves nothing.
+    for captures, told in (
+        ({"tried_mib": "1.0"}, {CAUSE.id, "oom.deep"}),
+        ({"tried_mib": "1.0", "free_mib": "2.0"}, {"oom.deep"}),
+        ({"tried_mib": "1.0", "gpu": "x"}, {CAUSE.id, "oom.deep"}),
+    ):
+        pair = (hit(CAUSE.id, 2, captures=captures), hit("oom.deep", 6, depth=3, signature=1, captures=captures))
+        assert {name for name, _ in levels(start(*pair), CAUSE, deep)} == told
+
+
+def test_one_exception_is_one_message_wherever_it_is_quoted() -> None:
+    """By its traceback and its place in the chain; of a logged line by the line and the column."""
+    deep = symptom("oom.deep")
+
+    def told(one: Hit, two: Hit) -> set[str]:
+        return {name for name, _ in levels(start(one, two), CAUSE, deep)}
+
+    both = {CAUSE.id, "oom.deep"}
+    assert told(hit(CAUSE.id, 2, traceback=1), hit("oom.deep", 5, traceback=1, depth=3)) == {"oom.deep"}
+    assert told(hit(CAUSE.id, 2, traceback=1), hit("oom.deep", 5, traceback=1, depth=3, link=1)) == both
+    assert told(hit(CAUSE.id, 2, traceback=1), hit("oom.deep", 5, traceback=2, depth=3)) == both
+    assert told(hit(CAUSE.id, 2, traceback=None), hit("oom.deep", 2, traceback=None, depth=3)) == {"oom.deep"}
+    assert told(hit(CAUSE.id, 2, traceback=None), hit("oom.deep", 3, traceback=None, depth=3)) == both
+    second = replace(hit("oom.deep", 2, traceback=None, depth=3), quote=quote(2, column=9))
+    assert told(hit(CAUSE.id, 2, traceback=None), second) == both
+
+
+def test_of_a_signal_only_an_earlier_failure_counts() -> None:
+    """One on the same line, a companion, and the symptom's own exceptions do not."""
+    signal = symptom("other.user_interrupt", conditions=(Condition("first", is_first=True, required=True),))
+
+    def is_found(*hits: Hit, **more: Any) -> bool:
+        given = start(hit(signal.id, 9, traceback=0), *hits, **more)
+        return signal.id in [found.symptom for found in diagnose(given, shelf(signal, CAUSE)).findings]
+
+    assert is_found(tracebacks=(traceback(3),))
+    assert not is_found(tracebacks=(traceback(3), traceback(4)))
+    assert is_found(tracebacks=(traceback(3), traceback(9)))
+    assert is_found(hit(CAUSE.id, 9, traceback=None))
+    assert not is_found(hit(CAUSE.id, 8, traceback=None))
+    assert is_found(hit(CAUSE.id, 8, signature=-1, traceback=None))
+    assert is_found(hit(signal.id, 2, traceback=None))
+
+
+@pytest.mark.parametrize(
+    ("condition", "captures", "expected"),
+    [
+        (Condition("c", capture="n", at_least=2), {"n": "2"}, True),
+         (Condition("c", capture="n", at_least=2), {"n": "1.9"}, False),
+        (Condition("c", capture="n", at_most=2), {"n": "2"}, True),
+         (Condition("c", capture="n", at_most=2), {"n": "2.1"}, False),
+        (Condition("c", capture="n", at_least=0), {"n": "-1"}, False),
+         (Condition("c", capture="n", at_most=0), {"n": "1"}, False),
+        (Condition("c", capture="n", at_least=1, at_most=2), {"n": "3"}, False),
+         (Condition("c", capture="n", at_least=2), {"n": "x"}, None),
+        (Condition("c", capture="n", equals=2), {"n": "2"}, True),
+         (Condition("c", capture="n", equals=2), {"n": "2.0"}, False),
+        (Condition("c", capture="n"), {}, None), (Condition("c", capture="a/b", at_least=2), {"a": "4", "b": "2"},
+         True),
+        (Condition("c", capture="a/b", at_most=2), {"a": "4"}, None),
+         (Condition("c", capture="a/b", at_most=2), {"a": "x", "b": "1"}, None),
+        (Condition("c", capture="a/b", at_least=9), {"a": "1", "b": "0"}, True),
+    ],
+)  # fmt: skip
+def test_bounds_of_a_condition(condition: Condition, captures: dict[str, str], expected: bool | None) -> None:  # noqa: FBT001
+    """Both ends belong to it; what is no number is not known."""
+    assert holds(condition, captures, Facts(), {}) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "captures", "facts", "expected"),
+    [
+        ("n", {"n_mib": "3.00"}, {}, "3.00 MiB"), ("n", {"n_kib": "3"}, {}, "3 KiB"),
+         ("n", {"n_seconds": "3"}, {}, "3 s"),
+        ("n", {"n_tokens": "3"}, {}, "3 tokens"), ("n", {"n_gib": "1", "n_mib": "2"}, {}, "1 GiB"),
+        # Nine digits of bytes are counted, ten are GiB.
+        ("n", {"n_bytes": "999999999"}, {}, "999999999 bytes"), ("n", {"n_bytes": "1073741824"}, {}, "1.00 GiB"),
+        ("n", {"n_gib": "1.234"}, {}, "1.23 GiB"), ("n", {"n_gib": "-1.236"}, {}, "-1.24 GiB"),
+         ("n", {"n_gib": "1.2"}, {}, "1.2 GiB"),
+        ("n", {"n_gib": "1" * 16 + ".123"}, {}, "1" * 16 + ".123 GiB"),
+         ("n", {"n_bytes": "12345678901 "}, {}, "12345678901  bytes"),
+        ("weights_gib", {}, {"weights_gib": 14.0}, "14 GiB"), ("weights_gib", {}, {"weights_gib": 100.0}, "100 GiB"),
+        ("load_seconds", {}, {"load_seconds": 2.5}, "2.5 s"),
+         ("max_model_len", {}, {"max_model_len": 131072}, "131,072"),
+        ("weights_gib", {"weights_gib": "as said"}, {"weights_gib": 1.0}, "as said"),
+    ],
+)  # fmt: skip
+def test_a_figure_in_words(name: str, captures: dict[str, str], facts: dict[str, Any], expected: str) -> None:
+    """With its unit, two decimals at the most, and no needless ones of a fact."""
+    assert value_of(name, captures, Facts(**facts)) == expected
+
+
+def test_sentences_that_lack_a_value_are_left_out() -> None:
+    """Each by itself; a colon or a semicolon parts them too, before a capital, a quotation or code."""
+    text = 'One {n}. Two; Three {m}: "four" {n}! `five`? Six. and {n}'
+
+    assert filled_or_plain(text, {"n": "1"}, Facts()) == 'One 1. Two; "four" 1! `five`? Six. and 1'
+    assert filled_or_plain(text, {}, Facts()) == "Two; `five`?"
+    assert filled_or_plain(" ", {}, Facts()) == ""

@@ -13,7 +13,16 @@ from measured import catalog, device, model
 from vllm_runbooks import planner
 from vllm_runbooks.checkpoints import tensor_names
 from vllm_runbooks.planning.budget import Budget, Subject, budget, drafted
-from vllm_runbooks.planning.drafts import Drafting, draft, draft_in_catalog, layers, load_draft, unknown
+from vllm_runbooks.planning.drafts import (
+    Drafting,
+    draft,
+    draft_in_catalog,
+    layers,
+    load_draft,
+    own_layers,
+    refusal,
+    unknown,
+)
 from vllm_runbooks.planning.settings import Settings, settle
 from vllm_runbooks.planning.shape import Attention, shape
 from vllm_runbooks.planning.weights import Ranks
@@ -162,6 +171,149 @@ def test_a_file_of_speculators_is_read_as_vllm_reads_it() -> None:
     told = {"speculators_model_type": "eagle3", "draft_vocab_size": 128, "norm_before_fc": True, "architectures": ["X"]}
     found = _loaded({**told, "transformer_layer_config": layer}, "eagle3", "0.32.0", _WITH_HEAD)
     assert found == _loaded({**_THREE, "norm_before_fc": True}, "eagle3", "0.32.0", _WITH_HEAD)
+
+
+_OWNED = """
+0.7.3  deepseek_v3
+0.9    MiMoForCausalLM
+0.10   Glm4MoeForCausalLM ernie4_5_moe qwen3_next
+0.11   deepseek_v32 longcat_flash pangu_ultra_moe
+0.14   exaone_moe
+0.15   Glm4MoeLiteForCausalLM step3p5
+0.16   GlmOcrForConditionalGeneration glm_moe_dsa
+0.17   nemotron_h qwen3_5 qwen3_5_moe
+0.19   nemotron_h_puzzle
+0.20   NemotronH_Super_Omni_Reasoning_V3 deepseek_v4 exaone4_5 hy_v3
+0.21   MiMoV2FlashForCausalLM MiMoV2ForCausalLM MiMoV2OmniForCausalLM
+0.22   intern_s2_preview qwen3_5_moe_text
+0.23   Step3p5ForCausalLM Step3p7ForConditionalGeneration step3p7
+0.24   MiniMaxM3SparseForConditionalGeneration minimax_m3_vl
+0.25   BailingMoeV2_5ForCausalLM bailing_hybrid
+0.26   inkling_mm_model inkling_model longcat_flash_ngram
+0.27   kimi_k3
+0.28   BailingMoeV3ForCausalLM dots3_note interns2_mobius qwen3_5_text
+0.29   NemotronH_Omni_Reasoning_V3 hy_v4 qwen4_exp qwen4_exp_text
+0.30   BailingMoeV3VLForConditionalGeneration glm5_next
+0.33   RadioMBartPrefixForCausalLM Step5ForCausalLM Step5ForConditionalGeneration step5 step5_vl
+"""
+"""Releases that are the first whose `hf_config_override` turns a kind or an architecture into a model of MTP."""
+
+
+@pytest.mark.parametrize("row", _OWNED.strip().splitlines())
+def test_since_when_a_models_own_layers_draft(row: str) -> None:
+    """By its kind or its architecture, by the earlier of both where both are named."""
+    since, *names = row.split()
+    for name in names:
+        assert own_layers(name, None) == own_layers(None, name) == own_layers("llama", name) == _key(since)
+        assert own_layers(name, "Step5ForCausalLM") == own_layers("step5", name) == _key(since)
+    assert own_layers("llama", "LlamaForCausalLM") is own_layers(None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "release", "is_refused"),
+    [
+        ("draft_model", (0, 9, 9), False), ("draft_model", (0, 10), True), ("draft_model", (0, 14, 9), True),
+        ("draft_model", (0, 15), False), ("mlp_speculator", (0, 9, 9), False), ("mlp_speculator", (0, 10), True),
+        ("mlp_speculator", (0, 33), True), ("medusa", (0, 32, 9), False), ("medusa", (0, 33), True),
+        ("eagle", (0, 33), False),
+    ],
+)  # fmt: skip
+def test_methods_that_no_engine_has_end_the_start(method: str, release: tuple[int, ...], *, is_refused: bool) -> None:
+    """Whole models from 0.10 to 0.15, speculators of a network since 0.10, Medusa since 0.33."""
+    assert refusal(method, release) is is_refused
+
+
+_SAME = {**_THREE, "draft_vocab_size": 512}
+_BROUGHT = _WITH_HEAD | {"embed_tokens.weight"}
+_CHANGED: list[tuple[str, Mapping[str, Any], str, frozenset[str] | None, str]] = [
+    # EAGLE is there since 0.8; its embedding is the target's where both are of one size since 0.9.
+    ("an EAGLE without its own embedding", _HEAD, "eagle", _BARE, "8:540928 9:409856"),
+    ("positions are raised since 0.27", {**_HEAD, "max_position_embeddings": 64}, "eagle", _BARE,
+     "8:545024 9:413952 27:409856"),
+    ("EAGLE-3", _THREE, "eagle3", _WITH_HEAD, "8:542720"),
+    ("all layers since 0.11.1, the bias of attention since 0.16", {**_THREE, "num_hidden_layers": 2,
+     "attention_bias": True}, "eagle3", _WITH_HEAD, "8:542976 11.1:888064 16:889088"),
+    ("the target's head in 0.11, no map of one vocabulary since 0.30", _SAME, "eagle3", _BROUGHT,
+     "8:775168 9:644096 11:513024 11.1:644096 30:640000"),
+    ("a head that is not brought", _SAME, "eagle3", _BARE, "8:644096 11:513024 30:508928"),
+    ("no projection without states between layers since 0.12", {**_THREE,
+     "eagle_config": {"use_aux_hidden_state": False}}, "eagle3", _WITH_HEAD, "8:542720 12:444416"),
+    ("norms of states since 0.18, a number of them since 0.22", {**_THREE, "norm_before_fc": True, "fc_norm": True,
+     "num_aux_hidden_states": 4}, "eagle3", _WITH_HEAD, "8:542720 18:543488 22:577536"),
+    ("a whole model since 0.15", _WHOLE, "draft_model", None, "15:394112"),
+    ("Medusa since 0.9, with whole vocabularies from 0.11.1 to 0.33", {**_MEDUSA, "truncated_vocab_size": 100},
+     "medusa", None, "9:131072 11.1:327680 33:0"),
+    ("a head that all share", {**_MEDUSA, "truncated_vocab_size": 100, "original_lm_head": True,
+     "medusa_fc_bias": True, "num_hidden_layers": 2}, "medusa", None, "9:164864 33:0"),
+]  # fmt: skip
+"""What a draft loads, and from which release 0.x on; 0: not known.
+
+Those of 0.11, 0.16 and 0.32 were measured (above); the rest follows by hand: an embedding or a head of 512 words is
+512 x 128 x 2 bytes, the map of as many 512 x 8, a table of 64 places 64 x 32 x 2; a layer's biases of 128 + 2 x 64
+values are 512 bytes in each of two layers; a norm of three states 3 x 128 x 2; a fourth state brings 128 x 128 x 2 to
+the projection, and five norms of 128 more; Medusa's two blocks 128 x 128 x 2 and heads of 100 or 512 words; with a
+shared head of 100 one head, and four blocks with a bias.
+"""
+
+
+@pytest.mark.parametrize(("what", "config", "method", "tensors", "expected"), _CHANGED)
+def test_a_draft_changes_with_the_releases_that_changed_it(
+    what: str, config: Mapping[str, Any], method: str, tensors: frozenset[str] | None, expected: str
+) -> None:
+    """From 0.7 to 0.33 it takes other bytes where the release's code is another, and nowhere else."""
+    releases = [*(f"0.{minor}.0" for minor in range(7, 12)), "0.11.1", *(f"0.{minor}.0" for minor in range(12, 34))]
+    seen, before = [], 0
+    for release in releases:
+        has_it = not unknown(draft("head", config), Drafting(method, 2), _key(release), Ranks(), target_form=False)
+        now = _loaded(config, method, release, tensors)[1] if has_it else 0
+        if now != before:
+            seen.append(f"{release.removeprefix('0.').removesuffix('.0')}:{now}")
+        before = now
+    assert " ".join(seen) == expected, what
+
+
+@pytest.mark.parametrize(
+    ("config", "shortened", "blocks"),
+    [
+        ({}, 512, 1), ({"truncated_vocab_size": None}, 512, 1), ({"truncated_vocab_size": 100}, 100, 1),
+        ({"medusa_num_layers": 2}, 512, 2),
+    ],
+)  # fmt: skip
+def test_medusas_heads_have_the_sizes_of_their_file(config: dict[str, Any], shortened: int, blocks: int) -> None:
+    """As many heads as tokens are speculated, each of so many blocks; any field of a number of layers counts."""
+    told = {name: value for name, value in _MEDUSA.items() if name not in ("truncated_vocab_size", "num_hidden_layers")}
+    # Two heads: blocks of 128 x 128, and rows of as many words, padded to 64, in 0.9 each head's own.
+    expected = 2 * 2 * (blocks * 128 * 128 + -(-shortened // 64) * 64 * 128)
+    assert _loaded({**told, **config}, "medusa", "0.9.2")[1] == expected
+
+
+def test_medusas_sizes_have_defaults() -> None:
+    """Without them 4096 wide, 32,001 words and one block (0.32.0 transformers_utils/configs/medusa.py:14)."""
+    bare = {"architectures": ["MedusaModel"], "model_type": "medusa"}
+    assert _loaded(bare, "medusa", "0.9.2")[1] == 2 * 2 * (4096 * 4096 + 32_064 * 4096)
+    for sizes in ({"hidden_size": 0}, {"vocab_size": -1}, {"num_hidden_layers": None}):
+        said = unknown(draft("heads", {**bare, **sizes}), Drafting("medusa", 2), (0, 9), Ranks(), target_form=False)
+        assert said == ("the sizes of its heads",)
+    none = unknown(draft("heads", bare), Drafting("medusa", 0), (0, 9), Ranks(), target_form=False)
+    assert none == ("the sizes of its heads",)
+
+
+@pytest.mark.parametrize(
+    ("told", "states"),
+    [
+        ({}, 3),
+        ({"num_aux_hidden_states": 2}, 2),
+        ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2, 3, 4, 5]}}, 5),
+        ({"num_aux_hidden_states": 2, "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1]}}, 2),
+        ({"eagle_config": "odd"}, 3),
+    ],
+)
+def test_as_many_states_are_projected_as_the_file_says(told: dict[str, Any], states: int) -> None:
+    """Three where it does not; each brings the target's width to the projection's (0.22.1 llama_eagle3.py:178)."""
+    plain = _loaded(_THREE, "eagle3", "0.22.0", _WITH_HEAD)[1]
+    assert _loaded({**_THREE, **told}, "eagle3", "0.22.0", _WITH_HEAD)[1] - plain == (states - 3) * 128 * 128 * 2
+    wide = _loaded({**_THREE, **told, "target_hidden_size": 256}, "eagle3", "0.22.0", _WITH_HEAD)[1]
+    assert wide - plain == (2 * states - 3) * 128 * 128 * 2
 
 
 # ---- cache

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from vllm_runbooks import documents, options, session
 from vllm_runbooks.excerpt import applied
 from vllm_runbooks.lint import environment_rules
 from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.options import EnvironmentVariable
 from vllm_runbooks.releases import dump_parser
+from vllm_runbooks.shell import Word
 
 TABLES = session.knowledge().tables
 SERVE = "vllm serve /m\n"
@@ -148,3 +152,214 @@ def test_gpus_that_are_not_there_are_told(value: str, gpus: int | None, expected
 def test_values_are_judged_by_the_texts_that_the_releases_were_tried_with() -> None:
     """A text that was not tried is judged by one that was; both lists are the same."""
     assert environment_rules._TRIED == dump_parser._ENVIRONMENT_PROBES
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_off"),
+    [
+        ("CUDA_DEVICE", "CUDA_DEVICE", False),
+        ("CUDA_DEVCE", "CUDA_DEVICE", True), ("CUDA_DEVICEE", "CUDA_DEVICE", True),
+         ("CUDA_DEVIXE", "CUDA_DEVICE", True),
+        ("CUDA_DEVIEC", "CUDA_DEVICE", True), ("CUDA_DEIVCE", "CUDA_DEVICE", True), ("CUDA_DEVIC", "CUDA_DEVICE", True),
+        ("CUDA_DVCE", "CUDA_DEVICE", False), ("CUDA_DXVIXE", "CUDA_DEVICE", False),
+         ("CUDA_DEVICEXX", "CUDA_DEVICE", False),
+        # A letter of the first part makes it another program's name; one that is missing there does not.
+        ("MUDA_DEVICE", "CUDA_DEVICE", False), ("CUDX_DEVICE", "CUDA_DEVICE", False),
+         ("CUD_DEVICE", "CUDA_DEVICE", True),
+        ("CUDA-DEVICE", "CUDA_DEVICE", False), ("ABX", "ABC", True), ("BAC", "ABC", True), ("", "A", True),
+         ("", "AB", False),
+    ],
+)  # fmt: skip
+def test_one_letter_makes_a_misspelt_name(one: str, other: str, *, is_off: bool) -> None:
+    """Wrong, missing, too many, or swapped with the next; two are another name."""
+    assert environment_rules._is_one_letter_off(one, other) is is_off
+
+
+@pytest.mark.parametrize(
+    ("value", "tried"),
+    [
+        ("1", "1"), ("7", "2"), ("+7", "2"), ("00", "2"), ("-7", "-1"), ("1.25", "1.5"), ("-1.", "1.5"), (".5", "1.5"),
+        ("True", "True"), ("TRUE", "abc"), ("x", "abc"), ("/x", "/abc"), ("/a,b", "/abc"), ("x,y", "a,b"),
+        ("", ""), (" ", None), ("1e3", None), ("nan", None), ("1_0", None), ("9" * 401, None),
+    ],
+)  # fmt: skip
+def test_a_text_is_read_as_one_that_was_tried(value: str, tried: str | None) -> None:
+    """Numbers as numbers, paths as paths; what Python reads as a number in another form was not tried."""
+    assert environment_rules._alike(value) == tried
+
+
+@pytest.mark.parametrize(
+    ("value", "parts"),
+    [
+        ("a", ["a"]), ("", [""]), ("a,b", ["a", "b"]), (",a,", ["", "a", ""]), ("a[1,2],b", ["a[1,2]", "b"]),
+        ("a[[1,2],3],b", ["a[[1,2],3]", "b"]), ("a],b", ["a]", "b"]), ("[a,b", ["[a,b"]),
+    ],
+)  # fmt: skip
+def test_commas_inside_of_brackets_part_nothing(value: str, parts: list[str]) -> None:
+    """As in the allocator's list of sizes."""
+    assert list(environment_rules._parts(value)) == parts
+
+
+ROW = {"choices": ["NONE", "WARN", "INFO"], "accepted": ["TRACE"], "then": "It is ignored.", "map": {"1": "INFO"}}
+
+
+@pytest.mark.parametrize(
+    ("value", "row", "meant"),
+    [
+        ("WARN", ROW, ""), ("TRACE", ROW, ""), ("warn", ROW, "WARN"), ("WARM", ROW, "WARN"), ("wanr", ROW, "WARN"),
+        ("1", ROW, "INFO"), ("2", ROW, None), ("WARNING", ROW, None), ("XYZ", ROW, None),
+        ("warn", {**ROW, "ignore_case": True}, ""), ("trace", {**ROW, "ignore_case": True}, ""),
+        ("a", {"choices": ["A", "B"], "map": {"x": "B"}, "ignore_case": True}, ""),
+        ("X", {"choices": ["A", "B"], "map": {"x": "B"}, "ignore_case": True}, "B"),
+        # Short words and words that are near to two are not guessed.
+        ("ONN", {"choices": ["ON", "OFF"]}, None), ("TREX", {"choices": ["TREE", "TREK"]}, None),
+         ("TREX", {"choices": ["TREE"]}, "TREE"),
+        ("12", {"shape": r"\d{1,3}"}, ""), ("1234", {"shape": r"\d{1,3}"}, None),
+         ("\u0661", {"shape": r"\d{1,3}"}, None),
+        ("a:1, b:x", {"keys": {"a": r"\d", "b": "[xy]"}}, ""), ("a:12", {"keys": {"a": r"\d"}}, None),
+         ("a", {"keys": {"a": ""}}, None),
+        ("a:", {"keys": {"a": ""}}, ""), ("c:1", {"keys": {"a": r"\d"}}, None), ("a:1,", {"keys": {"a": r"\d"}}, None),
+    ],
+)  # fmt: skip
+def test_a_value_is_judged_by_its_row(value: str, row: dict[str, Any], meant: str | None) -> None:
+    """It is right, or should have been another one: where one alone is near."""
+    judged = environment_rules._by_row(value, row)
+
+    assert ("" if judged is None else judged.meant) == meant
+    if judged is not None:
+        assert (judged.rule, judged.choices, judged.note) == (
+            "environment.wrong-value", ", ".join(row.get("choices", [])), row.get("then", ""),
+        )  # fmt: skip
+
+
+def variable(**told: Any) -> EnvironmentVariable:
+    known: dict[str, Any] = {"kind": "str", "default": None, "choices": None, "true": (), "refused": ()}
+    return EnvironmentVariable(**{"name": "VLLM_X", "is_case_sensitive": True, "is_listed": True, **known, **told})
+
+
+WORDS: dict[str, Any] = {"choices": ("debug", "INFO", None), "is_case_sensitive": False}
+SWITCH: dict[str, Any] = {"kind": "bool", "true": ("1", "true", "True"), "refused": ("abc",)}
+NUMERIC: dict[str, Any] = {"kind": "bool", "true": ("1", "2"), "refused": ("true", "True", "abc", "false", "False")}
+ODD: dict[str, Any] = {"kind": "bool", "true": ("0", "1"), "refused": ()}
+
+
+@pytest.mark.parametrize(
+    ("value", "told", "expected"),
+    [
+        # A list of words: as they are written, or in any letters.
+        ("info", WORDS, None), ("INFO", WORDS, None), ("loud", WORDS, ("refused", "debug, INFO", None)),
+        ("inf", WORDS, ("refused", "debug, INFO", "INFO")), ("", WORDS, None),
+         ("None", WORDS, ("refused", "debug, INFO", None)),
+        ("info", {**WORDS, "is_case_sensitive": True}, ("refused", "debug, INFO", "INFO")),
+        ("debug, info", WORDS, ("refused", "debug, INFO", None)), ("debug, info", {**WORDS, "kind": "list"}, None),
+        ("debug,info", {**WORDS, "default": ["debug"]}, None),
+         ("debug,x", {**WORDS, "kind": "list"}, ("refused", "debug, INFO", None)),
+        # A switch: words that are refused, and words that mean their contrary there.
+        ("true", SWITCH, None), ("1", SWITCH, None), ("0", SWITCH, None), ("false", SWITCH, None),
+         ("abc", SWITCH, ("refused", "1, 0", None)),
+        ("yes", SWITCH, ("wrong", "1, 0", "1")), ("on", SWITCH, ("refused", "1, 0", "1")),
+         ("TRUE", SWITCH, ("refused", "1, 0", "1")),
+        ("true", NUMERIC, ("refused", "1, 0", "1")), ("off", NUMERIC, ("refused", "1, 0", "0")), ("7", NUMERIC, None),
+        ("yes", {**SWITCH, "refused": ()}, ("wrong", "1, 0", "1")), ("TRUE", {**SWITCH, "refused": ()}, None),
+        ("no", {**SWITCH, "refused": ()}, None), ("maybe", {**SWITCH, "refused": ()}, None),
+        ("0", ODD, None), ("false", ODD, None), ("yes", {"kind": "bool", "true": (), "refused": ()}, None),
+        ("yes", {"kind": "bool", "true": ("True",), "refused": ()}, ("wrong", "True, 0", "True")),
+        # Numbers.
+        ("x", {"kind": "int", "refused": ("abc",)}, ("refused", "whole numbers", None)),
+        ("x", {"kind": "float", "refused": ("abc",)}, ("refused", "numbers", None)),
+        ("7", {"kind": "int", "refused": ("abc",)}, None), ("yes", {"kind": "str", "refused": ()}, None),
+        ("yes", {"kind": "int", "refused": ("abc",)}, None),
+    ],
+)  # fmt: skip
+def test_a_value_is_judged_by_what_the_release_does_with_it(
+    value: str, told: dict[str, Any], expected: tuple[str, str, str | None] | None
+) -> None:
+    """The rule, the values that it knows, and the one that was meant."""
+    judged = environment_rules._by_release(value, variable(**told))
+
+    if expected is None:
+        assert judged is None
+    else:
+        assert judged is not None
+        rule = {"refused": "environment.refused-value", "wrong": "environment.wrong-value"}[expected[0]]
+        assert (judged.rule, judged.choices, judged.meant) == (rule, *expected[1:])
+
+
+@pytest.mark.parametrize(
+    ("value", "at", "part", "place"),
+    [
+        ("abcd", [10, 11, 12, 13], (0, None), (10, 14)), ("abcd", [10, 11, 14, 15], (1, 3), (11, 15)),
+        ("abcd", [10, 11, 12, 13], (2, 2), (5, 99)), ("abcd", [10, 11, 12, 13], (3, 4), (13, 14)),
+        ("abcd", None, (1, 2), (5, 99)), ("abcd", [10, 11], (0, 1), (5, 99)), ("", [], (0, None), (5, 99)),
+         (None, None, (0, None), (5, 99)),
+    ],
+)  # fmt: skip
+def test_a_part_of_a_value_has_its_place(
+    value: str | None, at: list[int] | None, part: tuple[int, int | None], place: tuple[int, int]
+) -> None:
+    """In the file, else that of the whole word."""
+    assert environment_rules._place(Word(value, 5, 99, "", at=at), *part) == place
+
+
+THREE = "expandable_segments:True,max_split_size_mb:64,garbage_collection_threshold:0.8"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("export NCCL_DEBUG=WARNING\n", [("environment.wrong-value", "WARNING",
+         {"name": "NCCL_DEBUG", "nearest": "WARN"})]),
+        ("export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64\n",
+         [("environment.allocator-split", "max_split_size_mb:64", {})]),
+        (f"export PYTORCH_CUDA_ALLOC_CONF={THREE}\n",
+         [("environment.allocator-split", "max_split_size_mb:64",
+         {"value": THREE})]),
+        ("export VLLM_ZZZZ=1\n", [("environment.unknown", "VLLM_ZZZZ", {"name": "VLLM_ZZZZ", "vllm": "0.19.0"})]),
+        ("export VLLM_LOGGING_LEVL=INFO\n", [("environment.unknown", "VLLM_LOGGING_LEVL",
+         {"nearest": "VLLM_LOGGING_LEVEL"})]),
+        ("export VLLM_ZZZZ=1\necho $VLLM_ZZZZ\n", []), ("export VLLM_ZZZZ=1\necho ${VLLM_ZZZZ:-2}\n", []),
+        ("export VLLM_LOGGING_LEVL=INFO\necho $VLLM_LOGGING_LEVL\n",
+         [("environment.unknown", "VLLM_LOGGING_LEVL", {})]),
+        ("export NCCL_SOCKET_IFNAME=eth0\nexport GLOO_SOCKET_IFNAME=eth1\n",
+         [("environment.different-interfaces", "eth1",
+         {"name": "GLOO_SOCKET_IFNAME", "other": "eth0", "other_line": "1"})]),
+        ("export GLOO_SOCKET_IFNAME=eth1\n\nexport NCCL_SOCKET_IFNAME=eth0\n",
+         [("environment.different-interfaces", "eth0",
+         {"name": "NCCL_SOCKET_IFNAME", "other": "eth1", "other_line": "1"})]),
+        ("export CUDA_VISIBLE_DEVICES=0,1,1\n", [("environment.gpu-twice", "1", {"gpu": "1", "seen": "0,1"})]),
+        ("CUDA_VISIBLE_DEVICES=1\n", [("environment.not-exported", "CUDA_VISIBLE_DEVICES",
+         {"name": "CUDA_VISIBLE_DEVICES"})]),
+    ],
+)  # fmt: skip
+def test_each_fault_of_a_setting_is_told_where_it_stands(
+    text: str, expected: list[tuple[str, str, dict[str, str]]]
+) -> None:
+    """The name for a name, the part of the value for a value, and what is said of it."""
+    text += SERVE
+    found = hits(text, "0.19.0")
+
+    assert [(hit.rule, text[hit.start : hit.end]) for hit in found] == [(rule, at) for rule, at, _ in expected]
+    for hit, (_, _, says) in zip(found, expected, strict=True):
+        assert says.items() <= hit.says.items()
+
+
+HEAD, WORKER = "VLLM_HOST_IP={} ray start --head --port 6379\n", "VLLM_HOST_IP={} ray start --address=10.0.0.1:6379\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        (HEAD.format("10.0.0.1") + WORKER.format("10.0.0.1"), [2]),
+         (HEAD.format("10.0.0.1") + WORKER.format("10.0.0.2"), []),
+        (WORKER.format("10.0.0.1") + HEAD.format("10.0.0.1"), [1]), (WORKER.format("10.0.0.1") * 2, []),
+         (HEAD.format("10.0.0.1") * 2, []),
+        (HEAD.format("10.0.0.1") + WORKER.format("10.0.0.1") * 2, [2, 3]),
+    ],
+)  # fmt: skip
+def test_a_head_and_a_worker_have_addresses_of_their_own(text: str, places: list[int]) -> None:
+    """Every worker that has the head's is told, with the line where the head's stands."""
+    found = [hit for hit in hits(text, "0.19.0") if hit.rule == "environment.one-address-for-two-nodes"]
+
+    assert sorted({text[: hit.start].count("\n") + 1 for hit in found}) == places
+    assert {hit.says["other_line"] for hit in found} <= {str(text[: text.find("--head")].count("\n") + 1)}
+    assert {text[hit.start : hit.end] for hit in found} <= {"10.0.0.1"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -311,3 +312,312 @@ def test_what_is_not_known_has_no_answer_but_a_reason() -> None:
         assert any("not known" in said for said in answer.reasons)
     assert inverse.ways_out(model(name), make, [device], {}) == ()
     assert inverse.smallest_card(model(name), lambda *_: make({}), [device]).reasons == ("not known: a card",)
+
+
+# ---- small models, whose memory is reckoned by hand
+
+
+MIB = 2**20
+
+
+def tiny(**more: Any) -> Subject:
+    """Two layers of two heads: 1,024 bytes of cache for a token in 16 bits."""
+    config = {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16", "hidden_size": 128,
+        "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2,
+        "vocab_size": 512, "max_position_embeddings": 1_000_000, **more,
+    }  # fmt: skip
+    return subject("tiny", config)
+
+
+def kept(of: Subject, release: str = "0.32.0", on: str = "L4", **given: Any) -> Make:
+    """What a start of such a model comes to, with a cache of a size that is given."""
+    gpu = shelf().gpu(on)
+
+    def make(more: Mapping[str, Any]) -> Settings:
+        told = {dest: value for dest, value in {"block_size": 16, **given, **more}.items() if value is not None}
+        named = {"gpu_name": f"NVIDIA {on}", "memory_gib": gpu.memory_gib, "capability": gpu.version}
+        return settle(of.shape, told, release, **named)  # type: ignore[arg-type] # names of settle
+
+    return make
+
+
+@pytest.mark.parametrize("tokens", [16, 1008, 32_752, 32_768, 32_784, 999_984])
+def test_a_cache_of_so_many_tokens_holds_a_request_as_long(tokens: int) -> None:
+    """Blocks of 16 tokens; one block is set aside (0.32.0 v1/core/block_pool.py), and one token more is too many."""
+    of = tiny()
+    found = inverse.longest_context(of, kept(of, kv_cache_memory_bytes=1024 * (tokens + 16)), [card("L4")])
+    assert (found.low, found.expected, found.high) == (tokens,) * 3
+    assert found.reasons[0].startswith(("the KV cache is too small", "nothing is left"))
+    assert found.budget is not None
+    assert found.budget.settings.max_model_len == tokens
+
+
+def test_a_cache_that_holds_no_block_holds_no_request() -> None:
+    """There is no longest context then, and why is said."""
+    of = tiny()
+    found = inverse.longest_context(of, kept(of, kv_cache_memory_bytes=1024), [card("L4")])
+    assert (found.low, found.expected, found.high) == (None, None, None)
+    assert found.reasons
+
+
+def test_a_model_whose_own_longest_is_not_known_is_bounded_by_memory() -> None:
+    """What memory allows is told as that."""
+    of = tiny(max_position_embeddings=None)
+    found = inverse.longest_context(of, kept(of, kv_cache_memory_bytes=1024 * 5016), [card("L4")])
+    assert found.expected == 4992
+    assert found.reasons[0] == ("the longest context of the model itself is not known: this is what memory allows")
+
+
+@pytest.mark.parametrize(("context", "requests"), [(16, 100.0), (17, 50.0), (160, 10.0), (1600, 1.0)])
+def test_requests_are_what_the_blocks_hold(context: int, requests: float) -> None:
+    """A hundred blocks of 16 tokens: as many requests as go into them, each of whole blocks."""
+    of = tiny()
+    make = kept(of, kv_cache_memory_bytes=1024 * 1600, max_num_seqs=10)
+    found = inverse.highest_concurrency(of, make, [card("L4")], context)
+    fitting = context < 1600
+    assert found.expected == (requests if fitting else 0.0)
+    said = "max_num_seqs lets 10 of them run at the same time"
+    assert (said in found.reasons) is (requests > 10)
+    assert found.budget is not None
+    assert found.budget.settings.max_model_len == context
+
+
+def test_one_side_may_be_sure_of_nothing() -> None:
+    """In words: of small numbers with their decimals, of large ones without."""
+    told = [inverse._careful(low, "tokens") for low in (None, 0.42, 9.5, 10.0, 12_345.6)]
+    assert told == [
+        "nothing is sure by the careful side",
+        "sure by the careful side: 0.42 tokens",
+        "sure by the careful side: 9.5 tokens",
+        "sure by the careful side: 10 tokens",
+        "sure by the careful side: 12,346 tokens",
+    ]
+
+
+def test_the_highest_share_is_what_an_idle_card_has_free() -> None:
+    """Of 100 GiB the context takes 0.5 (12 printed starts): 0.99 whole hundredths are free, of 16 GiB 0.98."""
+    of = tiny()
+
+    def most(*totals: float | None) -> float:
+        devices = [
+            Device("x", None if gib is None else Band(*(int(gib * GIB),) * 3), "", None, (8, 9)) for gib in totals
+        ]
+        return inverse._safe(inverse._start(of, kept(of), devices, None, None))
+
+    assert most(100) == pytest.approx(0.99)
+    assert most(40) == pytest.approx(0.98)
+    assert most(16) == pytest.approx(0.98)
+    assert most(100, 40, None) == pytest.approx(0.98)
+    assert most(None) == pytest.approx(0.95)
+
+
+def test_the_lowest_utilisation_says_what_one_hundredth_less_lacks() -> None:
+    """A reason of the start below it, and the careful share where it is another."""
+    make = maker("Qwen/Qwen3-8B", "L40S", "0.33.0", {"max_model_len": 16384})
+    found = inverse.lowest_utilization(model("Qwen/Qwen3-8B"), make, [card("L40S")])
+    assert found.budget is not None
+    assert found.budget.settings.utilization == found.expected
+    assert found.reasons[0].startswith(("the KV cache is too small", "nothing is left for the KV cache"))
+    assert found.reasons[-1] == f"sure by the careful side: {found.low:g}"
+    assert len(found.reasons) == 2
+
+
+def test_a_model_that_no_share_holds_has_no_lowest_one() -> None:
+    """All of a T4 is too little for 32 billion weights: no share is named, and what the weights lack."""
+    make = maker("Qwen/Qwen3-32B", "T4", "0.16.0", {"max_model_len": 1024})
+    found = inverse.lowest_utilization(model("Qwen/Qwen3-32B"), make, [card("T4")])
+    assert (found.low, found.expected, found.high) == (None, None, None)
+    assert found.reasons[0].startswith("the weights do not fit")
+
+
+# ---- how many cards
+
+
+@pytest.mark.parametrize(
+    ("count", "hosts"),
+    [(1, [None]), (8, [None] * 8), (9, ["host0"] * 8 + ["host1"]), (17, ["host0"] * 8 + ["host1"] * 8 + ["host2"])],
+)
+def test_cards_are_eight_to_a_host(count: int, hosts: list[str | None]) -> None:
+    """One host needs no name."""
+    assert list(inverse.on_hosts(count)) == hosts
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said"),
+    [
+        (Ranks(), "one card suffices"),
+        (Ranks(2), "TP 2 PP 1"),
+        (Ranks(4, 2), "TP 4 PP 2"),
+        (Ranks(2, 2, prefill=2), "TP 2 PP 2 PCP 2"),
+        (Ranks(8, 2), "TP 8 PP 2, on 2 hosts of 8 cards (beyond one host, whole ones are tried)"),
+        (Ranks(8, 3), "TP 8 PP 3, on 3 hosts of 8 cards (beyond one host, whole ones are tried)"),
+    ],
+)
+def test_a_split_is_named_with_its_hosts(ranks: Ranks, said: str) -> None:
+    """One card has no split; several hosts are counted."""
+    assert inverse._placed_name(ranks) == said
+
+
+@pytest.mark.parametrize(("count", "told"), [(0, 0), (2, 2), (3, 3), (4, 4), (9, 4)])
+def test_of_many_reasons_the_first_three_are_told(count: int, told: int) -> None:
+    """The rest is counted."""
+    found = inverse._few(str(number) for number in range(count))
+    assert len(found) == told
+    assert found[:3] == tuple(str(number) for number in range(min(count, 3)))
+    assert count <= 3 or found[-1] == f"{count - 3} further reasons against other layouts"
+
+
+def test_fewest_cards_go_beyond_a_host_by_whole_ones() -> None:
+    """DeepSeek-V3 takes 640 GiB and more: eight A100 are not enough, two hosts of them are."""
+    name = "deepseek-ai/DeepSeek-V3"
+    make = split_maker(name, "0.25.1", {"max_model_len": 8192})
+    found = inverse.fewest_cards(model(name), make, card("A100-80GB-SXM"))
+    assert found.expected == 16
+    assert found.budget is not None
+    assert len(found.budget.ranks) == 16
+    assert {rank.device.node for rank in found.budget.ranks} == {"host0", "host1"}
+    # The network between hosts is for stages.
+    assert (found.budget.settings.ranks.tensor, found.budget.settings.ranks.pipeline) == (8, 2)
+    assert inverse.fewest_cards(model(name), make, card("A100-80GB-SXM"), most=15).expected is None
+    assert inverse.fewest_cards(model(name), make, card("A100-80GB-SXM"), most=15).reasons[0] == "more than 15 cards"
+
+
+def test_a_card_that_is_sure_is_told_beside_one_that_is_expected() -> None:
+    """Where the careful side needs more cards, both numbers are told with their splits."""
+    name, given = "Qwen/Qwen3-8B", {"gpu_memory_utilization": 0.85}
+    longest = inverse.longest_context(model(name), maker(name, "RTX4090", "0.25.1", given), [card("RTX4090")])
+    assert (longest.low or 0) < (longest.expected or 0)
+    make = split_maker(name, "0.25.1", {**given, "max_model_len": int(longest.expected or 0)})
+    answer = inverse.fewest_cards(model(name), make, card("RTX4090"))
+    assert (answer.low, answer.expected) == (2, 1)
+    assert answer.budget is not None
+    assert answer.sure is not None
+    assert (len(answer.budget.ranks), len(answer.sure.ranks)) == (1, 2)
+    assert answer.reasons[0] == "TP 2 PP 1"
+    assert answer.reasons[1] == "expected to suffice, not sure: 1 cards, one card suffices"
+
+
+def test_the_smallest_card_names_the_sure_one_and_those_of_unknown_memory() -> None:
+    """Three sides of an answer, and what kept a card out."""
+    asked = model("Qwen/Qwen3-8B")
+    make = split_maker("Qwen/Qwen3-8B", "0.25.1", {"max_model_len": 8192})
+    unknown = replace(card("L4"), name="a card", total=None)
+
+    def made(_: Ranks, first: Device) -> Settings:
+        return make(Ranks(), first if first.total is not None else card("L4"))
+
+    found = inverse.smallest_card(asked, made, [card("T4"), unknown, card("H200")])
+    assert found.expected is not None
+    assert (found.expected.name, found.low, found.high) == ("H200", found.expected, found.expected)
+    assert found.reasons[0].startswith("the next smaller one, T4: the weights do not fit")
+    assert found.reasons[1:] == ("not known: a card",)
+    none = inverse.smallest_card(asked, made, [card("T4")])
+    assert (none.low, none.expected, none.high) == (None, None, None)
+    assert len(none.reasons) == 1
+    first = inverse.smallest_card(asked, made, [card("H200"), card("T4")])
+    assert first.reasons == ()
+
+
+# ---- ways out, one by one
+
+
+def ways(
+    given: Mapping[str, Any], *, name: str = GEMMA, on: str = "A100-80GB-PCIe", count: int = 1
+) -> list[inverse.WayOut]:
+    """The single changes that help a start."""
+    found = inverse.ways_out(model(name), maker(name, on, "0.19.0", given), [card(on)] * count, given)
+    return [way for way in found if len(way.changes) == 1]
+
+
+def by_name(found: list[inverse.WayOut]) -> dict[str, inverse.WayOut]:
+    return {next(iter(way.changes)): way for way in found}
+
+
+def test_each_change_says_what_it_costs_and_has_its_place() -> None:
+    """What takes nothing from those who ask the model goes first: a share of the card, the batch, requests, graphs."""
+    found = by_name(ways({"max_model_len": 131_072, "max_num_batched_tokens": 16_384}, count=2))
+    requests = found["max_num_seqs"].changes["max_num_seqs"] if "max_num_seqs" in found else 0
+    assert {name: (way.price, way.cost) for name, way in found.items() if name != "max_model_len"}.items() <= {
+        "gpu_memory_utilization": (0, "less memory for other programs on the card"),
+        "max_num_batched_tokens": (2, "long prompts are read in more steps, a little slower"),
+        "max_num_seqs": (3, f"at most {requests} requests run at the same time"),
+        "enforce_eager": (4, "slower answers, most of all of small models"),
+        "kv_cache_dtype": (5, "keys and values of 8 bits, a little less exact"),
+        "tensor_parallel_size": (8, "2 cards instead of 1, and their traffic in every layer"),
+    }.items()
+    assert found["tensor_parallel_size"].changes == {"tensor_parallel_size": 2}
+    length = found["max_model_len"].changes["max_model_len"]
+    assert length % 256 == 0
+    assert found["max_model_len"].cost == f"no request longer than {length:,} tokens"
+    assert found["max_model_len"].price == 6
+
+
+def test_a_change_that_is_made_already_is_not_proposed() -> None:
+    """No graphs where the start is eager, no second card where there is one, no cache of 8 bits where it has them."""
+    given = {"max_model_len": 131_072, "enforce_eager": True, "kv_cache_dtype": "fp8_e4m3"}
+    names = set(by_name(ways(given)))
+    assert names.isdisjoint({"enforce_eager", "kv_cache_dtype", "tensor_parallel_size", "limit_mm_per_prompt"})
+
+
+def test_a_cache_of_a_given_size_is_no_matter_of_utilisation() -> None:
+    """`--kv-cache-memory-bytes` takes what it takes; a shorter context helps."""
+    names = by_name(ways({"max_model_len": 131_072, "kv_cache_memory_bytes": 4 * GIB}))
+    assert "gpu_memory_utilization" not in names
+    assert "max_model_len" in names
+
+
+def test_a_short_context_is_told_as_it_is() -> None:
+    """Below 256 tokens nothing is rounded to none: 100 blocks, one of them set aside, hold 1,584."""
+    of = tiny()
+    for blocks, length in ((100, 1536), (9, 128)):
+        given: dict[str, Any] = {"kv_cache_memory_bytes": 16 * 1024 * blocks, "max_model_len": 40_000, "block_size": 16}
+        found = inverse.ways_out(of, kept(of, **given), [card("L4")], given)
+        lengths = [way.changes["max_model_len"] for way in found if tuple(way.changes) == ("max_model_len",)]
+        assert lengths == [length]
+
+
+def test_what_is_left_beside_one_request_is_the_margin() -> None:
+    """100 blocks of 16 KiB: one is set aside, 50 are for a request of 800 tokens, 49 are left."""
+    of = tiny()
+    made = budget(of, kept(of, kv_cache_memory_bytes=16 * 1024 * 100, max_model_len=800)({}), [card("L4")])
+    assert inverse.margin(made) == (49 * 16 * 1024,) * 3
+    unknown = budget(of, kept(of, max_model_len=800)({}), [replace(card("L4"), total=None)])
+    assert inverse.margin(unknown) is None
+
+
+@pytest.mark.parametrize(
+    ("some", "more", "is_part"),
+    [
+        ({"a": 1}, {"a": 1, "b": 2}, True),
+        ({"a": 1}, {"a": 2, "b": 2}, False),
+        ({"a": 1, "b": 2}, {"a": 1}, False),
+        ({}, {"a": 1}, True),
+    ],
+)
+def test_a_change_is_part_of_a_larger_one_by_name_and_value(
+    some: dict[str, int], more: dict[str, int], *, is_part: bool
+) -> None:
+    """What helps alone is not told again within a pair."""
+    assert inverse._is_part(some, more) is is_part
+
+
+@pytest.mark.parametrize(
+    ("release", "capabilities", "takes"),
+    [
+        ("0.19.0", [(8, 9)], True),
+        ("0.19.0", [(9, 0), (8, 9)], True),
+        ("0.19.0", [(9, 0), None], False),
+        ("0.19.0", [None], False),
+        ("0.8.5", [(8, 9)], True),
+        ("0.8.5", [(8, 8)], False),
+        ("0.8.5", [(8, 9), (8, 8)], False),
+        ("0.19.0", [(8, 6)], True),
+    ],
+)
+def test_cards_take_a_cache_of_8_bits_where_all_of_them_do(
+    release: str, capabilities: list[tuple[int, int] | None], *, takes: bool
+) -> None:
+    """From 8.9 on in hardware, before where the release's backends say so; of an unknown card nothing is claimed."""
+    devices = [Device("x", None, "", None, capability) for capability in capabilities]
+    assert inverse._takes_fp8(release, devices) is takes

@@ -72,3 +72,26 @@ def test_a_value_is_right_where_pydantic_takes_it(seed: int) -> None:
             except ValidationError:
                 is_taken = False
             assert (kind, value, judged(value, kind, {}) == []) == (kind, value, is_taken)
+
+
+_BOUNDARY: tuple[Any, ...] = (
+    *(2.0**63, 2.0**63 - 1024, -(2.0**63), -(2.0**63) + 1024, 2**63, 1e18, 1e19, "1" * 4300, "1" * 4301),
+    *(f" {'1' * 4300} ", f" {'1' * 4301}", "1.000", "1.001", "0.0", "1_0.0", "-0", " ", "++1", "1 ", "\u00a01"),
+)
+
+
+@pytest.mark.parametrize("kind", [*_SIMPLE, *_LIMITED], ids=str)
+def test_each_simple_value_is_right_where_pydantic_takes_it(kind: Any) -> None:
+    """Every value with every simple type, at the limits of what is a number too."""
+    if isinstance(kind, str):
+        adapter: TypeAdapter[Any] = TypeAdapter(_SIMPLE[kind])
+    else:
+        ((base, limits),) = kind.items()
+        adapter = TypeAdapter(_of(Annotated, (_SIMPLE[base], Field(**limits))))
+    for value in (*_VALUES, *_BOUNDARY):
+        try:
+            adapter.validate_json(json.dumps(value))
+            is_taken = True
+        except ValidationError:
+            is_taken = False
+        assert (kind, value, judged(value, kind, {}) == []) == (kind, value, is_taken)

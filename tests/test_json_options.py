@@ -11,6 +11,7 @@ import pytest
 
 from vllm_runbooks import plan_records, planner
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.planning import json_options
 
 _LLAMA, _DEEPSEEK = "meta-llama/Llama-3.1-8B-Instruct", "deepseek-ai/DeepSeek-V3"
 _PICTURES, _STILL = "Qwen/Qwen2.5-VL-7B-Instruct", "google/gemma-3-4b-it"
@@ -180,3 +181,247 @@ def test_a_stage_has_no_negative_number_of_layers() -> None:
     """The sum of -1 and 33 is right, and no model has a stage of -1 layers."""
     with pytest.raises(InputError, match=r"^VLLM_PP_LAYER_PARTITION=-1,33: no stage has -1 layers"):
         planner.plan_model(_LLAMA, "2xA100-80GB", pp=2, environment={"VLLM_PP_LAYER_PARTITION": "-1,33"})
+
+
+# ---- the functions by themselves
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        (3, 3), (True, 1), (3.0, 3), ("3", 3), (" 3 ", 3), (3.5, None), ("3.5", None), ("x", None), (None, None),
+        ([3], None), (float("inf"), None), (float("nan"), None), ("-2", -2), (0, 0),
+    ],
+)  # fmt: skip
+def test_a_whole_number_is_read_from_what_stands_for_one(value: Any, number: int | None) -> None:
+    """As `int` of pydantic does: of a number with a fraction, a word or a list there is none."""
+    assert json_options.whole(value) == number
+
+
+@pytest.mark.parametrize(
+    ("options", "found", "twice"),
+    [
+        ({}, None, None),
+        ({"speculative_config": {"method": "ngram"}}, {"method": "ngram"}, None),
+        ({"spec_method": "ngram"}, {"method": "ngram"}, None),
+        ({"spec_method": None}, None, None),
+        ({"speculative_config": {"model": "a"}, "spec_tokens": 0}, {"model": "a", "num_speculative_tokens": 0}, None),
+        ({"speculative_config": 3, "spec_tokens": 1}, 3, None),
+        (
+            {"speculative_config": {"model": "a", "method": "b"}, "spec_model": "c", "spec_method": "d"},
+            {"model": "c", "method": "d"},
+            "--spec-method and --speculative-config['method']",
+        ),
+    ],
+)
+def test_short_options_complete_the_long_one(options: dict[str, Any], found: Any, twice: str | None) -> None:
+    """A key that is given twice is named, the first of several; an object of another form is left as it is."""
+    assert json_options.speculative(options) == (found, twice)
+
+
+@pytest.mark.parametrize(
+    ("method", "is_one"), [("mtp", True), ("deepseek_mtp", True), ("eagle", False), ("mtp_x", False), ("", False)]
+)
+def test_methods_of_own_layers_are_known_by_their_name(method: str, *, is_one: bool) -> None:
+    """`mtp`, and every name that ends so (0.33.0 config/speculative.py, MTPModelTypes)."""
+    assert json_options.is_mtp(method) is is_one
+
+
+@pytest.mark.parametrize(
+    ("kind", "since"),
+    [("deepseek_v3", (0, 7, 3)), ("mimo", (0, 9, 0)), ("ernie4_5_moe", (0, 10, 0)), ("qwen3_next", (0, 10, 0))],
+)
+def test_models_drafted_for_themselves_from_one_release_to_0_11(kind: str, since: tuple[int, int, int]) -> None:
+    """From the first release that reads their layers on, until a method must be named (0.11.0 speculative.py:218)."""
+    before = (since[0], since[1] - 1, 9) if not since[2] else (since[0], since[1], since[2] - 1)
+    found = [json_options.drafts_itself(kind, key) for key in (before, since, (0, 10, 2), (0, 11, 0))]
+    assert found == [False, True, True, False]
+    assert not json_options.drafts_itself("llama", (0, 10, 2))
+    assert not json_options.drafts_itself(None, (0, 10, 2))
+
+
+_RELEASES = (
+    "0.8.5", "0.9.2", "0.10.2", "0.11.0", "0.11.2", "0.12.0", "0.13.0", "0.14.1", "0.15.1", "0.16.0", "0.17.1",
+    "0.18.1", "0.19.0", "0.20.2", "0.21.0", "0.22.1", "0.23.0", "0.24.0", "0.25.1", "0.26.0", "0.27.1", "0.28.0",
+    "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0",
+)  # fmt: skip
+
+
+def _fault(release: str, told: dict[str, Any]) -> str:
+    key = tuple(map(int, release.split(".")))
+    return json_options.speculation(told, key, release, "llama")[1] or ""
+
+
+_EAGLE = {"method": "eagle", "model": "a", "num_speculative_tokens": 1}
+_METHODS = [
+    # method, the first release read that takes it (config/speculative.py, SpeculativeMethod)
+    ("eagle", "0.9.2"), ("medusa", "0.9.2"), ("mlp_speculator", "0.9.2"), ("draft_model", "0.9.2"),
+    ("deepseek_mtp", "0.9.2"), ("ernie_mtp", "0.10.2"), ("qwen3_next_mtp", "0.10.2"), ("mimo_mtp", "0.11.0"),
+    ("longcat_flash_mtp", "0.11.0"), ("mtp", "0.11.0"), ("glm4_moe_mtp", "0.11.0"), ("suffix", "0.11.0"),
+    ("exaone_moe_mtp", "0.14.1"), ("glm4_moe_lite_mtp", "0.15.1"), ("step3p5_mtp", "0.15.1"), ("glm_ocr_mtp", "0.16.0"),
+    ("extract_hidden_states", "0.17.1"), ("nemotron_h_mtp", "0.17.1"), ("qwen3_5_mtp", "0.17.1"),
+    ("ngram_gpu", "0.18.1"), ("dflash", "0.20.2"), ("exaone4_5_mtp", "0.20.2"), ("hy_v3_mtp", "0.20.2"),
+    ("gemma4_mtp", "0.21.0"), ("mimo_v2_mtp", "0.21.0"), ("custom_class", "0.22.1"), ("minimax_m3_mtp", "0.24.0"),
+    ("bailing_hybrid_mtp", "0.25.1"), ("dspark", "0.25.1"), ("inkling_mtp", "0.26.0"), ("kimi_k3_mtp", "0.27.1"),
+    ("bailing_hybrid_v3_mtp", "0.28.0"), ("dots3_note_mtp", "0.28.0"), ("hy_v4_mtp", "0.29.0"),
+    ("qwen4_exp_mtp", "0.29.0"), ("glm5_next_mtp", "0.30.0"), ("step5_mtp", "0.33.0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "since"), _METHODS)
+def test_a_method_is_taken_from_its_release_on(method: str, since: str) -> None:
+    """Before, pydantic refuses the value; 0.8.5 checks none."""
+    told = {"method": method, "model": "a/b", "num_speculative_tokens": 1}
+    refused = [release for release in _RELEASES[1:] if f"there is no method {method}" in _fault(release, told)]
+    assert refused == list(_RELEASES[1 : _RELEASES.index(since)])
+    assert "there is no method" not in _fault("0.8.5", told)
+
+
+_KEYS: list[tuple[str, Any, str, str | None]] = [
+    # key, a value that it takes, the first release read that has it, the first that has it no more
+    ("draft_tensor_parallel_size", 1, "0.8.5", None), ("disable_logprobs", True, "0.8.5", "0.11.2"),
+    ("quantization", "fp8", "0.8.5", None), ("max_model_len", 8, "0.8.5", None), ("revision", "x", "0.8.5", None),
+    ("disable_mqa_scorer", True, "0.8.5", "0.10.2"), ("disable_by_batch_size", 4, "0.8.5", "0.17.1"),
+    ("acceptance_method", "x", "0.8.5", "0.10.2"), ("posterior_threshold", 0.1, "0.8.5", "0.10.2"),
+    ("posterior_alpha", 0.1, "0.8.5", "0.10.2"), ("disable_log_stats", True, "0.8.5", "0.11.2"),
+    ("enable_chunked_prefill", True, "0.8.5", "0.11.2"), ("enforce_eager", True, "0.11.2", None),
+    ("disable_padded_drafter_batch", True, "0.11.2", None), ("speculative_token_tree", "[]", "0.11.2", "0.21.0"),
+    ("suffix_decoding_max_tree_depth", 3, "0.11.2", None), ("suffix_decoding_min_token_prob", 0.1, "0.11.2", None),
+    ("tensor_parallel_size", 1, "0.15.1", None), ("parallel_drafting", True, "0.16.0", None),
+    ("draft_load_config", {}, "0.17.1", None), ("use_local_argmax_reduction", True, "0.17.1", None),
+    ("rejection_sample_method", "x", "0.18.1", None), ("moe_backend", "x", "0.19.0", None),
+    ("synthetic_acceptance_rate", 0.5, "0.19.0", "0.20.2"), ("synthetic_acceptance_rates", [0.5], "0.20.2", None),
+    ("synthetic_acceptance_length", 0.5, "0.20.2", None), ("attention_backend", "x", "0.21.0", None),
+    ("draft_sample_method", "greedy", "0.21.0", None), ("num_speculative_tokens_per_batch_size", {}, "0.24.0", None),
+    ("use_heterogeneous_vocab", True, "0.25.1", None), ("kv_cache_dtype", "fp8", "0.26.0", None),
+    ("enable_adaptive_verification", True, "0.28.0", None), ("dspark_draft_topk", 1, "0.28.0", None),
+    ("index_share_for_mtp_iteration", True, "0.29.0", None), ("disable_eagle_block_drop", True, "0.30.0", None),
+    ("disable_lookahead_block_hashes", True, "0.33.0", None), ("xpress_topc", 0, "0.33.0", None),
+    ("draft_lm_head_quantization", "nvfp4", "0.33.0", None), ("fly_window_size", 1, "0.33.0", None),
+    ("fly_entropy_threshold", 0.0, "0.33.0", None), ("fly_entropy_top_k", 1, "0.33.0", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value", "since", "until"), _KEYS)
+def test_a_key_is_taken_while_the_class_has_it(key: str, value: Any, since: str, until: str | None) -> None:
+    """0.8.5 and every release from 0.16 on refuse keys of others; those between drop them."""
+    strict = ["0.8.5", *_RELEASES[_RELEASES.index("0.16.0") :]]
+    told = {"method": "eagle", "model": "a/b", "num_speculative_tokens": 1, key: value}
+    refused = [release for release in _RELEASES if f"there is no key {key}" in _fault(release, told)]
+    last = len(_RELEASES) if until is None else _RELEASES.index(until)
+    has = _RELEASES[_RELEASES.index(since) : last]
+    assert refused == [release for release in strict if release not in has]
+    assert [release for release in _RELEASES if _fault(release, told) and release not in refused] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "since"),
+    [
+        ("draft_tensor_parallel_size", 0, "0.11.2"), ("max_model_len", 0, "0.11.2"),
+        ("prompt_lookup_max", "x", "0.9.2"),
+        ("prompt_lookup_min", "x", "0.9.2"), ("model", 7, "0.9.2"), ("revision", 7, "0.11.2"),
+        ("dspark_draft_topk", 0, "0.28.0"), ("xpress_topc", -1, "0.33.0"), ("fly_window_size", 0, "0.33.0"),
+        ("fly_entropy_threshold", -0.1, "0.33.0"), ("fly_entropy_top_k", 0, "0.33.0"),
+        ("draft_sample_method", "best", "0.21.0"), ("draft_lm_head_quantization", "fp4", "0.33.0"),
+    ],
+)  # fmt: skip
+def test_a_value_is_judged_since_its_type_is_known(key: str, value: Any, since: str) -> None:
+    """Bounds and types are the release's own; before they are known nothing is claimed."""
+    told = {"method": "eagle", "model": "a/b", "num_speculative_tokens": 1, key: value}
+    place = _RELEASES.index(since)
+    assert f"{key} {value}" in _fault(since, told)
+    earlier = _fault(_RELEASES[place - 1], told)
+    assert not earlier or "there is no key" in earlier
+
+
+@pytest.mark.parametrize(
+    ("release", "told", "is_fault"),
+    [
+        ("0.11.0", {"method": "suffix"}, True),
+        ("0.11.1", {"method": "suffix"}, True),
+        ("0.11.2", {"method": "suffix"}, False),
+        ("0.9.1", {"model": 7, "num_speculative_tokens": 1}, False),
+        ("0.9.1", {"model": "a", "num_speculative_tokens": 1, "prompt_lookup_max": "x"}, False),
+        ("0.11.1", {"model": "a", "num_speculative_tokens": 1, "max_model_len": 0}, False),
+        ("0.8.4", {"model": "a", "num_speculative_tokens": 1, "zork": 1}, False),
+        ("0.8.6", {"model": "a", "num_speculative_tokens": 1, "zork": 1}, False),
+        ("0.25.1", {"method": "dspark"}, True),
+        ("0.25.1", {"method": "dspark", "num_speculative_tokens": 1}, False),
+        ("0.19.0", {"model": "a/b"}, False),
+        ("0.19.0", {"model": "a/b", "method": "ngram"}, True),
+        ("0.10.2", {"method": "deepseek_mtp", "num_speculative_tokens": 1}, True),
+        ("0.11.0", {"method": "deepseek_mtp", "num_speculative_tokens": 1}, False),
+        ("0.11.0", {"model": "a/b", "num_speculative_tokens": 1.0}, False),
+        ("0.11.0", {"model": "a/b", "num_speculative_tokens": 0}, True),
+        ("0.11.0", {"model": "a/b", "num_speculative_tokens": -0.5}, True),
+        (
+            "0.33.0",
+            {"method": "ngram", "num_speculative_tokens": 1, "prompt_lookup_min": 3, "prompt_lookup_max": 3},
+            False,
+        ),
+        ("0.33.0", {"method": "ngram", "num_speculative_tokens": 1, "prompt_lookup_min": 1}, False),
+        (
+            "0.33.0",
+            {"model": "[ngram]", "num_speculative_tokens": 1, "prompt_lookup_min": 4, "prompt_lookup_max": 3},
+            True,
+        ),
+        (
+            "0.33.0",
+            {"model": "ngram", "num_speculative_tokens": 1, "prompt_lookup_min": 4, "prompt_lookup_max": 3},
+            True,
+        ),
+        (
+            "0.33.0",
+            {**_EAGLE, "prompt_lookup_min": 4, "prompt_lookup_max": 3},
+            False,
+        ),
+        ("0.26.0", {"model": "a/b", "num-speculative-tokens": 1}, False),
+        ("0.25.1", {"model": "a/b", "num-speculative-tokens": 1}, True),
+    ],
+)  # fmt: skip
+def test_what_is_left_out_is_refused_where_it_is_needed(release: str, told: dict[str, Any], *, is_fault: bool) -> None:
+    """A number of tokens, a model, an order of what is looked up: each by its release's own rule."""
+    assert bool(_fault(release, told)) is is_fault
+
+
+@pytest.mark.parametrize(
+    ("told", "release", "fault"),
+    [
+        (3, (0, 9, 1), None),
+        (3, (0, 9, 2), "--limit-mm-per-prompt 3 is no object"),
+        ({"image": 1}, (0, 9, 2), None),
+        ({"image": "1"}, (0, 9, 2), None),
+        ({"image": "x"}, (0, 9, 2), "image: x must be an integer"),
+        ({"image": 1, "video": "x"}, (0, 9, 2), "video: x must be an integer"),
+        ({"image": {"count": 1}}, (0, 11, 0), "image: "),
+        ({"image": {"count": 1}}, (0, 11, 1), None),
+        ({"image": "1"}, (0, 11, 1), "image: 1 must be an integer or an object"),
+        ({"image": 0}, (0, 11, 1), None),
+        ({"image": {"width": 0}}, (0, 11, 1), "image: width 0 must be"),
+        ({"image": {"width": 1, "height": 1}}, (0, 11, 1), None),
+        ({"image": {"num_frames": 1}}, (0, 11, 1), "image: there is no key num_frames"),
+        ({"video": {"num_frames": 1, "width": 1, "height": 1}}, (0, 11, 1), None),
+        ({"audio": {"length": 1}}, (0, 11, 1), None),
+        ({"audio": {"width": 1}}, (0, 11, 1), "audio: there is no key width"),
+        ({"other": {"width": 0}}, (0, 11, 1), None),
+        ({"other": {"count": -1}}, (0, 11, 1), "other: count -1 must be"),
+    ],
+)
+def test_a_limit_has_the_keys_of_its_modality(told: Any, release: tuple[int, int, int], fault: str | None) -> None:
+    """Checked since 0.9.2, objects since 0.11.1 (0.33.0 config/multimodal.py:212-239)."""
+    found = json_options.limited(told, release, "x")
+    assert (found is None) is (fault is None)
+    assert fault is None or fault in (found or "")
+
+
+@pytest.mark.parametrize(
+    ("value", "count", "sizes"),
+    [
+        (3, 3, {}), ("3", 3, {}), (None, None, {}), ({}, 999, {}), ({"count": 2}, 2, {}), ({"count": "x"}, None, {}),
+        ({"width": 5}, 999, {"width": 5}), ({"count": 2, "width": 1, "height": 0, "length": -1}, 2, {"width": 1}),
+        ({"width": "7", "height": "x"}, 999, {"width": 7}),
+    ],
+)  # fmt: skip
+def test_counts_and_sizes_of_a_modality_are_told_apart(value: Any, count: int | None, sizes: dict[str, int]) -> None:
+    """999 items where an object names none; sizes above nothing alone."""
+    assert (json_options.count(value), json_options.sizes(value)) == (count, sizes)

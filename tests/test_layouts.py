@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,8 +14,21 @@ from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.lint import meaning
 from vllm_runbooks.planning import layouts
 from vllm_runbooks.planning.budget import Device, Subject, budget, subject
+from vllm_runbooks.planning.kv_cache import Kind, KvLayer
 from vllm_runbooks.planning.layouts import Split, Way, candidates, illegal, placed, ways
 from vllm_runbooks.planning.settings import Settings, settle
+from vllm_runbooks.planning.shape import (
+    Attention,
+    Dense,
+    Encoder,
+    Experts,
+    Format,
+    Latent,
+    Layer,
+    Quantization,
+    Recurrent,
+    Shape,
+)
 from vllm_runbooks.planning.terms import GIB, Band
 from vllm_runbooks.planning.weights import Ranks
 
@@ -431,3 +445,600 @@ def test_what_is_not_known_is_neither_fit_nor_refused() -> None:
     assert found[0].fits is None
     assert found[0].concurrency_total is None
     assert any("not known" in said for said in found[0].reasons)
+
+
+# ---- what a release refuses, one reason at a time
+
+
+_FULL = Attention("full", heads=12, kv_heads=4, head_dim=8, value_dim=8)
+
+
+def _told(*layers: Layer, **more: Any) -> Subject:
+    """A model of these layers; each is there once."""
+    named = {"architecture": "LlamaForCausalLM", "model_type": "llama", "text_type": "llama", "dtype": "bfloat16"}
+    sizes = {"hidden_size": 64, "vocabulary_size": 1000, "kinds": layers, "pattern": tuple(range(len(layers)))}
+    return Subject("made up", {}, Shape(**{**named, **sizes, **more}))
+
+
+def _tower(family: str, **sizes: Any) -> dict[str, Any]:
+    return {"encoders": (Encoder(family, sizes),)}
+
+
+def _saved(method: str, form: Format, **more: Any) -> dict[str, Any]:
+    return {"quantization": Quantization(method, ((("Linear",), form),), **more)}
+
+
+_WIDE = "the feed-forward width"
+_GROUPS, _BLOCKS = Format(4, group=16), Format(8, strategy="block", block=(16, 16), is_float=True)
+_SPLITS = [
+    # model, ranks, release, what is refused
+    (_told(Layer(_FULL, None)), Ranks(1), "0.16.0", ()),
+    (_told(Layer(_FULL, None)), Ranks(12), "0.16.0", ("the vocabulary's 1,024 padded rows cannot be split over 12",)),
+    (_told(Layer(_FULL, None)), Ranks(4), "0.16.0", ()),
+    (_told(Layer(_FULL, None)), Ranks(8), "0.16.0", ("12 attention heads cannot be split over 8 ranks",)),
+    (
+        _told(Layer(replace(_FULL, heads=24, kv_heads=12), None), vocabulary_size=512),
+        Ranks(8),
+        "0.16.0",
+        ("12 key-value heads can be neither split over 8 ranks nor repeated evenly",),
+    ),
+    (_told(Layer(replace(_FULL, heads=24, kv_heads=24), None), vocabulary_size=512), Ranks(8), "0.16.0", ()),
+    (_told(Layer(Latent(12, None, 8, 8, 8, 8), None)), Ranks(8), "0.16.0", ("12 attention heads cannot",)),
+    (_told(Layer(Latent(12, None, 8, 8, 8, 8), None)), Ranks(4), "0.16.0", ()),
+    (_told(Layer(_FULL, None), vocabulary_size=64), Ranks(2), "0.16.0", ()),
+    (
+        _told(Layer(replace(_FULL, kv_heads=12), None), vocabulary_size=65),
+        Ranks(3),
+        "0.16.0",
+        ("the vocabulary's 128 padded rows",),
+    ),
+    (_told(Layer(Recurrent("mamba1", inner=12, heads=3), None)), Ranks(4), "0.16.0", ()),
+    (_told(Layer(Recurrent("mamba1", inner=12), None)), Ranks(8), "0.16.0", ("12 inner width of the recurrent",)),
+    (_told(Layer(Recurrent("mamba2", heads=12, groups=1), None)), Ranks(4), "0.16.0", ()),
+    (_told(Layer(Recurrent("mamba2", heads=12, groups=2), None)), Ranks(2), "0.16.0", ()),
+    (_told(Layer(Recurrent("mamba2", heads=12, groups=2), None)), Ranks(4), "0.16.0", ("2 groups of the recurrent",)),
+    (_told(Layer(Recurrent("mamba2", heads=12, groups=8), None)), Ranks(8), "0.16.0", ("12 heads of the recurrent",)),
+    (_told(Layer(Recurrent("gdn", key_heads=4, value_heads=8, groups=3), None)), Ranks(4), "0.16.0", ()),
+    (
+        _told(Layer(Recurrent("gdn", key_heads=4, value_heads=12), None)),
+        Ranks(8),
+        "0.16.0",
+        ("4 key heads of the recurrent", "12 value heads of the recurrent"),
+    ),
+    (_told(Layer(Recurrent("short_conv", inner=12), None)), Ranks(8), "0.16.0", ("12 width of the recurrent",)),
+    (_told(Layer(Recurrent("linear", heads=12), None)), Ranks(8), "0.16.0", ("12 heads of the recurrent",)),
+    (_told(Layer(_FULL, None, also=Recurrent("mamba2", heads=6))), Ranks(4), "0.16.0", ("6 heads of the",)),
+    (_told(Layer(_FULL, None), Layer(_FULL, None)), Ranks(1, 2), "0.16.0", ()),
+    (_told(Layer(_FULL, None)), Ranks(1, 2), "0.16.0", ("2 pipeline stages are more than the model's 1 layers",)),
+    (_told(), Ranks(1, 2), "0.16.0", ()),
+    (_told(Layer(_FULL, None), architecture="BertModel"), Ranks(1), "0.16.0", ()),
+    (
+        _told(Layer(_FULL, None), Layer(_FULL, None), architecture="BertModel"),
+        Ranks(1, 2),
+        "0.16.0",
+        ("BertModel does not support pipeline parallelism",),
+    ),
+    (_told(Layer(_FULL, None)), Ranks(1, 1, 2), "0.7.2", ("vLLM 0.7.2 has no --data-parallel-size",)),
+    (_told(Layer(_FULL, None)), Ranks(1, 1, 1), "0.7.2", ()),
+    (_told(Layer(_FULL, Experts(4, 1, 64))), Ranks(splits_experts=True), "0.7.2", ("has no --enable-expert-parallel",)),
+    (_told(Layer(_FULL, Experts(4, 1, 64))), Ranks(splits_experts=True), "0.16.0", ()),
+    (_told(Layer(_FULL, Dense(64))), Ranks(splits_experts=True), "0.16.0", ("for a model without experts",)),
+    (_told(), Ranks(splits_experts=True), "0.16.0", ()),
+    (_told(Layer(_FULL, None), **_tower("llava", num_attention_heads=6)), Ranks(4), "0.16.0", ("6 heads of the enc",)),
+    (_told(Layer(_FULL, None), **_tower("llava", num_attention_heads=8)), Ranks(4), "0.16.0", ()),
+    (_told(Layer(_FULL, None), **_tower("qwen2_vl", num_heads=6)), Ranks(4), "0.16.0", ("6 heads of the encoder",)),
+    (_told(Layer(_FULL, None), **_tower("another", num_heads=6)), Ranks(4), "0.16.0", ()),
+    (_told(Layer(_FULL, None), **_tower("qwen2_vl", num_heads="6")), Ranks(4), "0.16.0", ()),
+    (_told(Layer(_FULL, None), **_tower("qwen2_vl", num_heads=6)), Ranks(4, encoder_data=True), "0.16.0", ()),
+    (_told(Layer(_FULL, None), **_tower("qwen2_vl", num_heads=6)), Ranks(1), "0.16.0", ()),
+    (_told(Layer(_FULL, None), encoders=None), Ranks(4), "0.16.0", ()),
+    (_told(Layer(_FULL, Dense(50))), Ranks(4), "0.16.0", (f"{_WIDE} 50 cannot be split over 4 ranks",)),
+    (_told(Layer(_FULL, Dense(52))), Ranks(4), "0.16.0", ()),
+    (_told(Layer(_FULL, Dense(52), beside=Dense(50))), Ranks(4), "0.16.0", (f"{_WIDE} 50 cannot be",)),
+    (
+        _told(Layer(_FULL, Dense(96)), **_saved("awq", _GROUPS)),
+        Ranks(4),
+        "0.16.0",
+        (f"{_WIDE} 96 over 4 ranks leaves 24, which cuts awq's groups of 16 weights",),
+    ),
+    (_told(Layer(_FULL, Dense(128)), **_saved("awq", _GROUPS)), Ranks(4), "0.16.0", ()),
+    (_told(Layer(_FULL, Dense(96)), **_saved("gptq", _GROUPS)), Ranks(4), "0.16.0", ("cuts gptq's groups of 16",)),
+    (_told(Layer(_FULL, Dense(96)), **_saved("another", _GROUPS)), Ranks(4), "0.16.0", ()),
+    (_told(Layer(_FULL, Dense(96)), quantization=Quantization("awq")), Ranks(4), "0.16.0", ()),
+    (_told(Layer(_FULL, Dense(96)), **_saved("fp8", _BLOCKS)), Ranks(4), "0.16.0", ("cuts fp8's groups of 16",)),
+    (_told(Layer(_FULL, Dense(96)), **_saved("fp8", Format(8))), Ranks(4), "0.16.0", ()),
+    (_told(Layer(_FULL, Dense(96)), **_saved("awq", _GROUPS)), Ranks(4), "0.25.1", ()),
+    (_told(Layer(_FULL, Experts(4, 1, 96)), **_saved("fp8", _BLOCKS)), Ranks(4), "0.29.0", ()),
+    (_told(Layer(_FULL, Experts(4, 1, 50))), Ranks(4), "0.16.0", ("the experts' width 50 cannot be split over 4",)),
+    (
+        _told(Layer(_FULL, Experts(4, 1, 50))),
+        Ranks(2, 1, 2),
+        "0.16.0",
+        ("the experts' width 50 cannot be split over 4",),
+    ),
+    (_told(Layer(_FULL, Experts(4, 1, 50))), Ranks(2), "0.16.0", ()),
+    (_told(Layer(_FULL, Experts(4, 1, 50))), Ranks(4, splits_experts=True), "0.16.0", ()),
+    (_told(Layer(_FULL, Experts(4, 1, 96)), **_saved("awq", _GROUPS)), Ranks(4), "0.16.0", ()),
+    (_told(Layer(_FULL, Experts(4, 1, 96)), **_saved("fp8", _BLOCKS)), Ranks(4), "0.16.0", ("cuts fp8's groups",)),
+    (
+        _told(Layer(_FULL, Experts(4, 1, 64, shared_size=50))),
+        Ranks(4),
+        "0.16.0",
+        ("the shared experts' width 50 cannot be split over 4 ranks",),
+    ),
+    (
+        _told(Layer(_FULL, Experts(4, 1, 64, shared_size=50))),
+        Ranks(4, splits_experts=True),
+        "0.16.0",
+        ("the shared experts' width 50 cannot",),
+    ),
+    (_told(Layer(_FULL, Experts(4, 1, 64, shared_size=50))), Ranks(4, 1, 2, splits_experts=True), "0.16.0", ()),
+    (
+        _told(
+            Layer(_FULL, Experts(4, 1, 64, shared_size=96)), **_saved("fp8", _BLOCKS, ignored=("mlp.shared_expert",))
+        ),
+        Ranks(4),
+        "0.16.0",
+        (),
+    ),
+    (
+        _told(Layer(_FULL, Experts(4, 1, 64, shared_size=96)), **_saved("fp8", _BLOCKS, ignored=("lm_head",))),
+        Ranks(4),
+        "0.16.0",
+        ("the shared experts' width 96 over 4 ranks leaves 24, which cuts fp8's groups of 16 weights",),
+    ),
+]
+
+
+@pytest.mark.parametrize(("told", "ranks", "release", "refused"), _SPLITS)
+def test_each_size_is_held_against_the_ranks(
+    told: Subject, ranks: Ranks, release: str, refused: tuple[str, ...]
+) -> None:
+    """What divides is legal; what does not is refused for that one reason, with its numbers."""
+    found = illegal(told, ranks, key(release))
+    assert len(found) == len(refused), found
+    assert all(part in said for part, said in zip(refused, found, strict=True)), found
+
+
+def test_a_reason_is_told_once_and_cards_that_suffice_are_none() -> None:
+    """Layers that are alike are refused in one sentence; as many cards as the split takes are enough."""
+    told = _told(Layer(_FULL, Dense(50)), Layer(_FULL, Dense(50), norms=1))
+    assert illegal(told, Ranks(4), (0, 16, 0)) == ("the feed-forward width 50 cannot be split over 4 ranks",)
+    four = cards("4xRTX3090")
+    assert illegal(_told(Layer(_FULL, None)), Ranks(4), (0, 16, 0), four) == ()
+    assert illegal(_told(Layer(_FULL, None)), Ranks(2), (0, 16, 0), four) == ()
+
+
+# ---- the order
+
+
+def test_splits_are_listed_in_the_order_of_their_size() -> None:
+    """Those that use all cards first, then by the cards of a copy, the stages and the data ranks."""
+    assert [split[:4] for split in candidates(4)] == [
+        (4, 1, 1, 1), (2, 2, 1, 1), (2, 1, 1, 2), (2, 1, 2, 1), (1, 4, 1, 1), (1, 2, 1, 2), (1, 1, 1, 4),
+        (1, 2, 2, 1), (1, 1, 2, 2), (1, 1, 4, 1), (1, 3, 1, 1), (1, 1, 1, 3), (1, 1, 3, 1),
+    ]  # fmt: skip
+
+
+def test_cards_that_read_a_prompt_together_are_split_as_one() -> None:
+    """Of seven cards in groups of three there are two, and one card stays idle."""
+    found = candidates(7, 3)
+    assert [(split.replicas, split.tensor, split.pipeline, split.data) for split in found] == [
+        (2, 1, 1, 1), (1, 2, 1, 1), (1, 1, 1, 2), (1, 1, 2, 1),
+    ]  # fmt: skip
+    assert {(split.prefill, split.cards) for split in found} == {(3, 6)}
+    assert [split.each for split in found] == [3, 6, 6, 6]
+    assert candidates(1, 2) == ()
+
+
+def test_a_way_is_named_by_its_copies_and_its_sizes() -> None:
+    """Sizes of one are left out."""
+    names = [
+        Way(replicas, ranks, (), ()).name
+        for replicas, ranks in (
+            (3, Ranks()),
+            (1, Ranks(2)),
+            (2, Ranks(2, 4)),
+            (1, Ranks(2, 1, 3)),
+            (1, Ranks(2, 3, 4, prefill=5)),
+        )
+    ]
+    assert names == ["3 x one card", "1 x TP 2", "2 x TP 2 PP 4", "1 x TP 2 DP 3", "1 x TP 2 PP 3 PCP 5 DP 4"]
+
+
+@cache
+def _single() -> Way:
+    return judged("Qwen/Qwen2.5-7B-Instruct", "RTX4090", given={"max_model_len": 8192})[0]
+
+
+def _made(**more: Any) -> Way:
+    """A way that fits, with some of what it is judged by changed."""
+    one = _single()
+    assert one.budget is not None
+    ranks = replace(one.ranks, **{name: more.pop(name) for name in ("tensor", "pipeline", "data") if name in more})
+    judged_ = replace(one.budget, fits=more.pop("fits", True))
+    return replace(one, ranks=ranks, budget=judged_, **more)
+
+
+_CRITERIA: list[tuple[str, Any, Any]] = [
+    ("why_not", (), ("refused",)), ("fits", True, None), ("fits", None, False), ("serves", True, None),
+    ("serves", None, False), ("idle", 0, 1), ("is_twin", False, True), ("slow", 0, 1), ("slow", 1, 2),
+    ("pipeline", 1, 2), ("useful", 2.0, 1.98), ("tensor", 1, 2), ("data", 1, 2), ("replicas", 2, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(_CRITERIA)))
+def test_what_comes_first_in_the_order_outweighs_all_that_follows(place: int) -> None:
+    """A way that is better in one point goes before one that is better in every later one."""
+    name, good, bad = _CRITERIA[place]
+    later = [each for each in _CRITERIA[place + 1 :] if each[0] != name]
+    best = {each[0]: each[1] for each in reversed(later)}
+    worst = {each[0]: each[2] for each in later}
+    assert _made(**worst, **{name: good}).rank < _made(**best, **{name: bad}).rank
+
+
+def test_a_hundredth_of_a_request_is_no_difference() -> None:
+    """Rounding decides nothing: the smaller groups do."""
+    assert _made(useful=2.001, tensor=2).rank > _made(useful=2.0, tensor=1).rank
+
+
+# ---- what is said of a way
+
+
+def _said(way: Way, *words: str) -> str:
+    return next((said for said in way.reasons if all(word in said for word in words)), "")
+
+
+def _over(joins: str | None, count: int, *, hosts: int = 1, name: str = "Qwen/Qwen2.5-7B-Instruct") -> Way:
+    """One copy on so many cards, joined so, as one tensor-parallel group."""
+    devices = [
+        replace(device, interconnect=joins, node=f"host{place * hosts // count}" if hosts > 1 else None)
+        for place, device in enumerate(cards(f"{count}xA100-80GB-SXM"))
+    ]
+
+    def make(ranks: Ranks, first: Device) -> Settings:
+        sizes = {"tensor_parallel_size": ranks.tensor, "pipeline_parallel_size": ranks.pipeline}
+        given = {"max_model_len": 8192, "data_parallel_size": ranks.data, **sizes}
+        return start(name, "0.16.0", given, replace(first, name="A100-80GB-SXM"))
+
+    return named(ways(model(name), make, devices), f"1 x TP {count}")
+
+
+@pytest.mark.parametrize(
+    ("joins", "count", "slow", "said"),
+    [
+        ("pcie", 2, 0, "an all-reduce in every layer over PCIe, between two cards"),
+        ("pcie", 4, 1, "an all-reduce in every layer over PCIe: slow beyond two cards"),
+        (
+            "nvlink-bridge",
+            2,
+            0,
+            (
+                "an all-reduce in every layer between two cards: over their NVLink bridge where one is fitted, else "
+                "over PCIe"
+            ),
+        ),
+        (
+            "nvlink-bridge",
+            4,
+            1,
+            "NVLink bridges join pairs: an all-reduce in every layer of 4 cards goes over PCIe, slow beyond two",
+        ),
+        ("nvlink", 2, 0, ""),
+        ("nvlink", 4, 0, ""),
+        (None, 2, 0, "what joins the cards is not known: over PCIe an all-reduce in every layer is slow beyond two"),
+        (None, 4, 0, "what joins the cards is not known: over PCIe an all-reduce in every layer is slow beyond two"),
+    ],
+)
+def test_what_joins_the_cards_is_said(joins: str | None, count: int, slow: int, said: str) -> None:
+    """Between two cards PCIe is fast enough; a bridge joins pairs; of what is not known nothing is claimed."""
+    way = _over(joins, count)
+    assert way.slow == slow
+    assert _said(way, "all-reduce") == said
+    assert not _said(way, "one group")
+
+
+def test_traffic_across_hosts_is_the_slowest() -> None:
+    """Whatever joins the cards of a host, the network between them decides."""
+    way = _over("nvlink", 4, hosts=2)
+    assert way.slow == 2
+    across = "tensor parallelism across hosts: an all-reduce in every layer waits for the network between them"
+    assert _said(way, "across") == across
+    assert _said(way, "a server on") == "a server on 2 hosts (host0, host1) needs --nnodes, or Ray"
+
+
+def test_unequal_cards_of_one_group_are_named() -> None:
+    """The smallest decides for all of a group; groups of equal cards say nothing."""
+    given = {"max_model_len": 8192}
+    found = judged("Qwen/Qwen2.5-7B-Instruct", "RTX3090,RTX4090", given=given)
+    assert _said(named(found, "1 x TP 2"), "one group") == (
+        "RTX3090, RTX4090 in one group: the smallest decides for all"
+    )
+    assert not _said(named(found, "1 x PP 2"), "one group")
+    assert _said(named(found, "2 x one card"), "copies on") == (
+        "copies on different cards: the figures are those of the poorest"
+    )
+    alike = named(judged("Qwen/Qwen2.5-7B-Instruct", "RTX4090@a,RTX4090@b", given=given), "2 x one card")
+    assert not _said(alike, "copies on")
+    assert not _said(alike, "a server on")
+
+
+def test_stages_of_one_host_and_of_two_are_told_apart() -> None:
+    """Hidden states are little for PCIe, and the usual way over Ethernet."""
+    given = {"max_model_len": 8192}
+    one, two = (
+        named(judged("Qwen/Qwen3-32B", said, given=given), "1 x PP 2")
+        for said in ("2xA100-80GB-SXM", "A100-80GB-SXM@a,A100-80GB-SXM@b")
+    )
+    assert _said(one, "hidden states") == (
+        "stages pass hidden states alone, little for PCIe; one request uses one stage at a time"
+    )
+    assert _said(two, "hidden states") == (
+        "stages on several hosts pass hidden states alone: the usual way where Ethernet joins them"
+    )
+
+
+def test_heads_that_are_repeated_are_counted() -> None:
+    """Qwen2.5-1.5B has two key-value heads: four ranks keep each twice, two ranks once."""
+    found = judged("Qwen/Qwen2.5-1.5B-Instruct", "4xA100-80GB-SXM", given={"max_model_len": 8192})
+    assert _said(named(found, "1 x TP 4"), "key-value") == "2 key-value heads on 4 ranks: each is kept 2 times"
+    assert not _said(named(found, "2 x TP 2"), "key-value")
+    assert not _said(named(found, "4 x one card"), "key-value")
+
+
+def test_an_encoder_that_no_item_reaches_divides_nothing() -> None:
+    """With every modality limited to none, or text alone asked for, its twelve heads refuse no eight ranks."""
+    for given, is_legal in (
+        ({"limit_mm_per_prompt": {"image": 0, "video": 0}}, True),
+        ({"limit_mm_per_prompt": {"image": 0, "video": 1}}, False),
+        ({"language_model_only": True}, True),
+        ({}, False),
+    ):
+        found = judged(PHONE, "8xA100-80GB-SXM", given={"max_model_len": 8192, **given})
+        assert named(found, "1 x TP 8").legal is is_legal
+
+
+def test_experts_are_exchanged_between_the_ranks_of_all_copies() -> None:
+    """Two data ranks of a mixture share its experts: an all-to-all, slow over PCIe beyond two cards."""
+    found = judged("Qwen/Qwen3-30B-A3B", "4xA100-80GB-PCIe", given={"max_model_len": 8192})
+    two, four = named(found, "2 x DP 2"), named(found, "1 x TP 2 DP 2")
+    assert (two.slow, four.slow) == (0, 1)
+    assert _said(two, "all-to-all").startswith("an all-to-all in every layer")
+    assert _said(four, "all-to-all") == "an all-to-all in every layer over PCIe: slow beyond two cards"
+    assert _said(two, "attention and its cache on each rank by itself")
+    assert not two.is_twin
+    assert not _said(two, "behind one port")
+
+
+# ---- how many requests
+
+
+def test_requests_are_counted_by_blocks_as_the_release_counts_them() -> None:
+    """Blocks of 16 tokens: 100 of them hold two requests of 800; a token more takes another block since 0.8."""
+    pools = {
+        release: budget(
+            model("Qwen/Qwen2.5-7B-Instruct"),
+            start("Qwen/Qwen2.5-7B-Instruct", release, {"max_model_len": 8192}, cards("RTX4090")[0]),
+            cards("RTX4090"),
+        ).pool
+        for release in ("0.7.2", "0.19.0")
+    }
+    for release, length, wanted in (
+        ("0.7.2", 800, 2.0), ("0.7.2", 801, 1600 / 801), ("0.19.0", 800, 2.0), ("0.19.0", 801, 100 / 51),
+    ):  # fmt: skip
+        pool = pools[release]
+        assert pool is not None
+        assert layouts.held(pool, 100, length) == pytest.approx(wanted)
+
+
+def test_only_so_many_requests_are_useful_as_may_run() -> None:
+    """The cache of one 24 GB card holds more than two requests of 1,024 tokens; `max_num_seqs` lets two run."""
+    way = judged("Qwen/Qwen2.5-7B-Instruct", "RTX4090", given={"max_model_len": 1024, "max_num_seqs": 2})[0]
+    assert way.useful == 2
+    assert (way.concurrency_total or 0) > 2
+    data = named(
+        judged("Qwen/Qwen2.5-7B-Instruct", "2xRTX4090", given={"max_model_len": 1024, "max_num_seqs": 2}), "1 x DP 2"
+    )
+    assert data.useful == 4
+    assert data.concurrency_total == pytest.approx(2 * (way.concurrency_total or 0))
+
+
+def test_a_context_is_served_surely_perhaps_or_not() -> None:
+    """By the careful side, by the expected one, by neither; beyond `max_model_len` it is refused."""
+    made = _single().budget
+    assert made is not None
+    low, expected, high = made.longest or (0, 0, 0)
+    assert low == expected == high == 8192
+    seen = [layouts._serves(replace(made), asked) for asked in (1, 8192, 8193, 0)]
+    assert seen == [True, True, False, None]
+
+
+# ---- unequal stages
+
+
+@pytest.mark.parametrize(
+    ("layers", "room", "parts"),
+    [
+        (64, (24, 80), (15, 49)),
+        (10, (1, 1), (5, 5)),
+        (11, (1, 1), (6, 5)),
+        (10, (1, 1, 1), (4, 3, 3)),
+        (7, (3, 1), (5, 2)),
+        (8, (3, 1), (6, 2)),
+    ],
+)
+def test_layers_are_shared_by_memory(layers: int, room: tuple[int, ...], parts: tuple[int, ...]) -> None:
+    """In proportion; what is left over goes to the stage that is owed most: of 64 x 24 / 104 = 14.77 the 15th."""
+    assert layouts._shared(layers, room) == parts
+
+
+def test_stages_are_as_large_as_their_smallest_card() -> None:
+    """Of a group the card with least memory; of one that is not known nothing."""
+    mixed = cards("RTX3090,A100-80GB-SXM,A100-80GB-SXM,A100-80GB-SXM")
+    least, most = (device.total.expected if device.total else 0 for device in mixed[:2])
+    assert layouts._room(Ranks(2, 2), mixed) == (least, most)
+    unknown = (replace(mixed[0], total=None), *mixed[1:])
+    assert layouts._room(Ranks(2, 2), unknown) == (0, most)
+    assert layouts._room(Ranks(1, 2), mixed[:2]) == (least, most)
+
+
+# ---- speed
+
+
+_LAYER: dict[str, Any] = {"kind": Kind.FULL, "block_tokens": 16, "heads": 2, "key_size": 64}
+
+
+@pytest.mark.parametrize(
+    ("layer", "context", "topk", "read"),
+    [
+        # Keys and values of two heads of 64 values in 16 bits: 512 bytes for a token.
+        (KvLayer(**_LAYER), 1000, None, 512 * 1000),
+        (KvLayer(**_LAYER), 1000, 10, 512 * 1000),
+        (KvLayer(**{**_LAYER, "window": 100}), 1000, None, 512 * 100),
+        (KvLayer(**{**_LAYER, "window": 100}), 50, None, 512 * 50),
+        (KvLayer(**{**_LAYER, "chunk": 200}), 1000, None, 512 * 200),
+        # A latent is there once: 256 bytes for a token of two heads of 64 values.
+        (KvLayer(**{**_LAYER, "kind": Kind.LATENT}), 1000, None, 256 * 1000),
+        (KvLayer(**{**_LAYER, "kind": Kind.LATENT}), 1000, 10, 256 * 10),
+        (KvLayer(**{**_LAYER, "kind": Kind.LATENT}), 5, 10, 256 * 5),
+        (KvLayer(Kind.STATE, 1, state_bytes=777), 1000, None, 777),
+    ],
+)
+def test_a_token_reads_what_its_attention_looks_at(layer: KvLayer, context: int, topk: int | None, read: int) -> None:
+    """The context, at most a window, a chunk or what an indexer chooses; a state once, whatever the context."""
+    assert layouts._kv_read({layer: 3}, context, topk) == 3 * read
+    assert layouts._kv_read({layer: 1, KvLayer(Kind.STATE, 2, state_bytes=5): 2}, context, topk) == read + 10
+
+
+def test_speed_goes_stage_after_stage_and_by_the_slowest_card() -> None:
+    """Two stages read the halves one after the other: as fast as one card of the same bandwidth."""
+    given = {"max_model_len": 8192}
+    one = judged("Qwen/Qwen2.5-7B-Instruct", "A100-80GB-SXM", given=given)[0].speed
+    found = judged("Qwen/Qwen2.5-7B-Instruct", "2xA100-80GB-SXM", given=given)
+    stages, halves = (named(found, name).speed for name in ("1 x PP 2", "1 x TP 2"))
+    assert one is not None
+    assert stages is not None
+    assert halves is not None
+    assert stages.tokens_per_s == pytest.approx(one.tokens_per_s, rel=0.001)
+    assert halves.tokens_per_s == pytest.approx(2 * one.tokens_per_s, rel=0.01)
+    assert stages.basis == (
+        "an upper bound: the weights and the cache of 8,192 tokens, read once for every token at 2039 GB/s, stage "
+        "after stage; computing, kernels' starts, traffic between cards, and sampling are left out"
+    )
+    assert one.basis.endswith("at 2039 GB/s; computing, kernels' starts, and sampling are left out")
+    slow = named(judged("Qwen/Qwen2.5-7B-Instruct", "RTX3090,RTX4090", given=given), "1 x TP 2")
+    # 936 of 936 and 1,008 GB/s decide.
+    alike = named(judged("Qwen/Qwen2.5-7B-Instruct", "2xRTX3090", given=given), "1 x TP 2")
+    assert slow.speed is not None
+    assert alike.speed is not None
+    assert slow.speed.tokens_per_s == pytest.approx(alike.speed.tokens_per_s, rel=0.001)
+
+
+def test_a_head_that_shares_the_embedding_reads_it() -> None:
+    """Qwen2.5-1.5B ties both: a token reads 28 layers, 151,936 rows of 1,536 values, and the cache."""
+    way = judged("Qwen/Qwen2.5-1.5B-Instruct", "RTX4090", given={"max_model_len": 1024})[0]
+    layer = 2 * 1536 * 1536 + 2 * 256 * 1536 + 3 * 1536 * 8960
+    read = 2 * (28 * layer + 151_936 * 1536) + 1024 * 28 * 2 * 2 * 128 * 2
+    assert way.speed is not None
+    assert way.speed.tokens_per_s == pytest.approx(1008e9 / read, rel=0.002)
+
+
+def test_no_speed_is_told_of_drafted_tokens() -> None:
+    """How many are accepted is not known."""
+    given = {"max_model_len": 8192, "speculative_config": {"method": "ngram", "num_speculative_tokens": 2}}
+    assert judged("Qwen/Qwen2.5-7B-Instruct", "RTX4090", given=given)[0].speed is None
+
+
+# ---- one beside the others
+
+
+_SLOW = "every token waits for a slow fabric"
+_STAGED = "a request goes through more stages, one after the other"
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "said"),
+    [
+        (
+            {"concurrency_total": 30.0, "slow": 1},
+            {"concurrency_total": 20.0},
+            f"holds 1.5 times the requests of {{}}, but {_SLOW}",
+        ),
+        (
+            {"concurrency_total": 30.0, "pipeline": 2, "idle": 1},
+            {"concurrency_total": 20.0},
+            f"holds 1.5 times the requests of {{}}, but {_STAGED} and cards stay idle",
+        ),
+        (
+            {"concurrency_total": 30.0, "useful": 16.0},
+            {"concurrency_total": 20.0},
+            "holds 1.5 times the requests of {}, but max_num_seqs lets 16 of them run at the same time",
+        ),
+        (
+            {"concurrency_total": 30.0, "useful": 16.0, "slow": 1},
+            {"concurrency_total": 20.0},
+            f"holds 1.5 times the requests of {{}}, but {_SLOW}",
+        ),
+        ({"concurrency_total": 30.0, "useful": 0.0}, {"concurrency_total": 20.0}, ""),
+        ({"concurrency_total": 30.0, "useful": 30.0}, {"concurrency_total": 20.0}, ""),
+        ({"concurrency_total": 21.0, "slow": 1}, {"concurrency_total": 20.0}, ""),
+        (
+            {"concurrency_total": 21.1, "slow": 1},
+            {"concurrency_total": 20.0},
+            f"holds 1.1 times the requests of {{}}, but {_SLOW}",
+        ),
+        ({"concurrency_total": 30.0, "slow": 1}, {"concurrency_total": 20.0, "slow": 1}, ""),
+        ({"concurrency_total": 10.0}, {"concurrency_total": 20.0}, "holds 0.50 of the requests of {}"),
+        ({"concurrency_total": 20.0}, {"concurrency_total": 21.0}, ""),
+        ({"concurrency_total": 19.9}, {"concurrency_total": 21.0}, "holds 0.95 of the requests of {}"),
+        ({"concurrency_total": None}, {"concurrency_total": 20.0}, ""),
+        ({"concurrency_total": 20.0}, {"concurrency_total": None}, ""),
+        ({"concurrency_total": 20.0, "slow": 1}, {"concurrency_total": 0.0}, ""),
+    ],
+)
+def test_another_way_says_what_it_has_more_of_and_at_what_price(
+    mine: dict[str, Any], theirs: dict[str, Any], said: str
+) -> None:
+    """Beyond a twentieth more or less; more requests only beside what they cost."""
+    best = _made(**{"useful": 0.0, **theirs})
+    assert list(layouts._against(_made(**{"useful": 0.0, **mine}), best)) == ([said.format(best.name)] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("best", "single", "said"),
+    [
+        ({"concurrency_total": 12.34}, None, ["holds 12.3 requests of 8,192 tokens in all"]),
+        ({"concurrency_total": 99.94}, None, ["holds 99.9 requests of 8,192 tokens in all"]),
+        ({"concurrency_total": 100.0}, None, ["holds 100 requests of 8,192 tokens in all"]),
+        ({"concurrency_total": None}, None, []),
+        ({"concurrency_total": 12.0, "fits": False}, None, []),
+        ({"concurrency_total": None}, {"fits": False}, ["one card alone does not suffice: small"]),
+        ({"concurrency_total": None}, {"fits": None}, ["one card alone may not suffice: small"]),
+        ({"concurrency_total": None}, {"concurrency_total": 5.0}, []),
+        (
+            {"concurrency_total": 15.0, "tensor": 4, "replicas": 1},
+            {"concurrency_total": 5.0, "replicas": 4},
+            [
+                "holds 15.0 requests of 8,192 tokens in all",
+                "3.0 times the cache of 4 single cards, because the weights lie once instead of 4 times",
+            ],
+        ),
+        (
+            {"concurrency_total": 15.0, "tensor": 2, "data": 2, "replicas": 3},
+            {"concurrency_total": 5.0, "replicas": 12},
+            [
+                "holds 15.0 requests of 8,192 tokens in all",
+                "3.0 times the cache of 12 single cards, because the weights lie 6 times instead of 12 times",
+            ],
+        ),
+        ({"concurrency_total": 5.0}, {"concurrency_total": 5.0}, ["holds 5.0 requests of 8,192 tokens in all"]),
+    ],
+)
+def test_the_best_way_says_what_it_holds_and_why_one_card_is_not_it(
+    best: dict[str, Any], single: dict[str, Any] | None, said: list[str]
+) -> None:
+    """Requests in all, and beside servers of one card what the weights' copies cost."""
+    other = None if single is None else _made(**single)
+    if other is not None and other.budget is not None:
+        other = replace(other, budget=replace(other.budget, limits=("small", "other")))
+    assert list(layouts._merits(_made(**best), other)) == said

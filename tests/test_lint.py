@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import catalog, checking, cli, lint, options, render, session
+from vllm_runbooks import catalog, checking, cli, documents, lint, options, render, session
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import IssueSeverity, Linted
+from vllm_runbooks.lint import calls, config_files, moves
+from vllm_runbooks.lint.together import together
+from vllm_runbooks.records import Case, Expectation, IssueRef, IssueSeverity, Linted
 from vllm_runbooks.specs import DefaultReviews
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -614,3 +616,163 @@ def test_a_key_that_is_a_word_of_the_command_leaves_the_command_readable() -> No
     found = checking.lint_text("vllm serve m --api-key vllm --swap-space 4\n", vllm="0.33.0", fix=True)
 
     assert found.fixed == "vllm serve m --api-key [secret-1]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        # As PyYAML, which reads YAML 1.1, types plain words.
+        ("yes", True), ("Yes", True), ("YES", True), ("yEs", "yEs"), ("on", True), ("true", True), ("no", False),
+         ("Off", False), ("FALSE", False),
+        ("y", "y"), ("", None), ("~", None), ("null", None), ("NULL", None), ("nULL", "nULL"), ("None", "None"),
+        ("12", 12), ("+12", 12), ("-12", -12), ("1_000", 1000), ("010", 8), ("-010", -8), ("08", "08"), ("0", 0),
+         ("1_", 1), ("_1", "_1"),
+        ("1" * 31, int("1" * 31)), ("1" * 32, "1" * 32),
+        ("1.5", 1.5), ("-1.5", -1.5), (".5", 0.5), ("1.", 1.0), ("1.5e+3", 1500.0), ("1.5e3", "1.5e3"), ("1e3", "1e3"),
+         (".", "."), ("1_0.5", 10.5),
+        ("a b", "a b"), ('"12"', "12"), ("'yes'", "yes"), ("[1, yes, [x]]", [1, True, ["x"]]),
+         ("{a: 1, b: {c: no}}", {"a": 1, "b": {"c": False}}),
+    ],
+)  # fmt: skip
+def test_values_of_a_configuration_file(text: str, value: Any) -> None:
+    """Plain words are typed, quoted ones are words; each key has its line."""
+    config = config_files.read(f"# a file\nport: 1\nx: {text}\n")
+
+    assert config is not None
+    assert (config.values, config.lines) == ({"port": 1, "x": value}, {"port": 2, "x": 3})
+    assert type(config.values["x"]) is type(value)
+
+
+def test_a_configuration_file_has_bounds() -> None:
+    """Of size, keys and depth; what is no mapping is none."""
+    keys = "".join(f"k{number}: {number}\n" for number in range(301))
+    many, deep = config_files.read(keys), config_files.read("x: " + "[" * 21 + "]" * 21)
+
+    assert many is not None
+    assert list(many.values) == [f"k{number}" for number in range(300)]
+    assert deep is not None
+    assert str(deep.values["x"]) == "[" * 21 + "]" * 21
+    assert config_files.read("x: 1\n#".ljust(200_000, "y")) is not None
+    assert [config_files.read(text) for text in ("- a\n", "a", "x: [", "x: 1\n#".ljust(200_001, "y"))] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("said", "spoken"),
+    [
+        ("--max-model-len takes a number", "max_model_len takes a number"), ("x --tp", "x tp"),
+         ("a--b and -c", "a--b and -c"),
+        ("--speculative-config.num_tokens.x is no key", 'the key "num_tokens.x" of speculative_config is no key'),
+        ("vLLM 0.19.0, whose parser refuses it", "vLLM 0.19.0, which refuses it"),
+         ("It has no option --x-1", "It has no argument x_1"),
+    ],
+)  # fmt: skip
+def test_a_call_s_faults_are_told_in_keyword_arguments(said: str, spoken: str) -> None:
+    """Options, and keys of options, become what a program writes."""
+    assert calls.spoken(said) == spoken
+
+
+@pytest.mark.parametrize(
+    ("value", "near", "choices", "is_meant"),
+    [
+        ("bfloat", "bfloat16", "bfloat16 float16", True), ("float1", "float16", "float16 float32", True),
+         ("float", "float16", "float16 float32", False),
+        ("zzz", "auto", "auto half", False), ("autoo", "auto", "auto", True), ("autoo", None, "auto", False),
+         (7, "auto", "auto", False),
+        ("autoo", "half", "auto half", False), ("autoo", "auto", "", False),
+    ],
+)  # fmt: skip
+def test_a_value_is_clearly_meant_by_one_choice(value: Any, near: str | None, choices: str, *, is_meant: bool) -> None:
+    """Much nearer to it than to any other."""
+    assert calls._is_meant(value, {"choices": choices} | ({"near": near} if near else {})) is is_meant
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("1", "bool", True), ("false", "bool", False), ("TRUE", "bool", None), ("12", "int", 12), ("-1", "int", None),
+         ("1" * 9, "int", 111_111_111),
+        ("1" * 10, "int", None), ("\u0661", "int", None), ("a", "str", "a"), ("None", "str", None),
+         ("True", "str", None), ("a", "float", None),
+        ("b", {"enum": ["a", "b"]}, "b"), ("2", {"enum": [1, 2]}, 2), ("None", {"enum": [None, "a"]}, None),
+         ("c", {"enum": ["a"]}, None),
+    ],
+)  # fmt: skip
+def test_a_variable_s_text_as_a_key(text: str, kind: Any, value: Any) -> None:
+    """Of the key's type, or not at all."""
+    assert moves._typed(text, kind) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "value"),
+    [
+        ("a", "same", "a"), ("", "same", None), ("x", {"map": {"1": "x", "0": "y"}}, "1"),
+         ("z", {"map": {"1": "x"}}, None), ("", {"map": {"1": True}}, "1"),
+        # Two spellings of one switch are one; two other values are not.
+        ("x", {"map": {"1": "x", "true": "x"}}, "1"), ("x", {"map": {"1": "x", "b": "x"}}, None), ("x", None, None),
+    ],
+)  # fmt: skip
+def test_an_option_s_value_as_a_variable(text: str, how: Any, value: str | None) -> None:
+    """The text that the variable had for it."""
+    assert moves._said(text, how) == value
+
+
+@pytest.mark.parametrize(
+    ("values", "is_nothing"),
+    [
+        ((None, None), True),
+        (("", {}), True),
+        (([], "None"), True),
+        ((None, 0), False),
+        ((False, None), False),
+        (("a", None), False),
+        ((), True),
+    ],
+)
+def test_two_ways_to_say_nothing(values: tuple[Any, ...], *, is_nothing: bool) -> None:
+    """An empty word, list or object, and None; zero and no are values."""
+    assert moves._is_nothing(*values) is is_nothing
+
+
+@pytest.mark.parametrize(
+    ("script", "groups"),
+    [
+        ("vllm serve a &\nvllm serve b &\n", [[0, 1]]), ("vllm serve a\nvllm serve b\n", [[]]),
+         ("vllm serve a &\nvllm serve b\n", [[0]]),
+        ("vllm serve a &\nwait\nvllm serve b &\n", [[0], [1]]),
+         ("vllm serve a &\npkill vllm\nvllm serve b &\nvllm serve c &\n", [[0], [1, 2]]),
+        ("vllm serve a &\necho waiting\nvllm serve b &\n", [[0, 1]]),
+         ("vllm serve a &\nstop_server x\nvllm serve b &\n", [[0], [1]]),
+        ("vllm serve a &\nssh h vllm serve b &\nvllm serve c &\n", [[0, 2]]),
+         ("docker run vllm/vllm-openai:v0.11.0 --model a &\nvllm serve c &\n", [[1]]),
+    ],
+)  # fmt: skip
+def test_starts_that_run_at_the_same_time(script: str, groups: list[list[int]]) -> None:
+    """In the background, on this host, until something ends them or waits for their end."""
+    page = documents.read(script, "run.sh")
+
+    assert list(together(page, page.starts)) == groups
+
+
+def test_the_verdict_on_commands() -> None:
+    """Against what a case expects, line by line; else by the first thing that is wrong."""
+    wrong = checking.lint_text(
+        "vllm serve m --host 127.0.0.1 --max-modle-len 4096\nvllm serve m --host 127.0.0.1 --dtype zz\n", vllm="0.19.0"
+    )
+    first, second = (issue for issue in wrong.issues if issue.severity is not IssueSeverity.INFO)
+    told = lint.judge(wrong, None)
+
+    assert (told.verdict.value, told.reason) == ("fail", f"line 1: {first.message} (option.unknown)")
+    assert (second.line, lint.judge(replace(wrong, issues=()), None).reason) == (2, "nothing wrong on vLLM 0.19.0")
+    empty = lint.judge(replace(wrong, issues=(), deployments=()), None)
+    assert (empty.verdict.value, empty.reason) == ("fail", "no start of vLLM was found, so nothing was checked")
+
+    def judged(*expected: tuple[str, int]) -> tuple[str, str]:
+        expect = Expectation(issues=[IssueRef(rule, line) for rule, line in expected])
+        found = lint.judge(wrong, Case("c", "t", "s", ["a.sh"], expect))
+        assert found.case == "c"
+        return found.verdict.value, found.reason
+
+    assert judged(("option.unknown", 1), ("option.wrong-choice", 2)) == ("pass", "as expected: 2 issues")
+    assert judged(("option.unknown", 2), ("option.wrong-choice", 2)) == (
+        "fail", "line 2: option.unknown: expected, not found; line 1: option.unknown: found, not expected",
+    )  # fmt: skip

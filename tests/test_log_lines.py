@@ -67,6 +67,13 @@ def lines(text: str, name: str = "a.log") -> list[LogLine]:
         ("[rank0]: said", Process(None, None, None, 0), None, None, None),
         ("[rank3]:[W123] said", Process(None, None, None, 3), None, None, None),
         ("INFO:     said", NOBODY, "INFO", None, None),
+        (
+            "INFO 02-23 21:55:00 [a.py:1] [rank2]: said",
+            Process(None, None, None, 2),
+            "INFO",
+            "02-23 21:55:00",
+            "a.py:1",
+        ),
         ("(APIServer pid=1) INFO:     said", Process("APIServer", 1), "INFO", None, None),
         ("2025-10-20 12:37:08 | INFO | said", NOBODY, "INFO", "2025-10-20 12:37:08", None),
         (
@@ -330,6 +337,159 @@ def test_quotes_hide_secrets_that_begin_before_them() -> None:
     start = line.text.index("Zk3P")
 
     assert "Zk3P" not in quote(0, line, start, start + 30).text
+
+
+HEADER = "INFO 02-23 21:55:00 [a.py:1] "
+
+
+def wrapped(width: int, rows: int, going_on: int) -> str:
+    """Rows as full as a terminal's, some of which go on in the next one; a shorter row ends the text."""
+    text = ""
+    for number in range(rows):
+        text += f"{number:<9}".ljust(width, "x") + "\n" + ("the rest\n" if number < going_on else "+----\n")
+    return text + "end\n"
+
+
+@pytest.mark.parametrize(
+    ("width", "rows", "going_on", "is_joined"),
+    [
+        (40, 4, 4, True), (39, 4, 4, False), (500, 4, 4, True), (501, 4, 4, False),
+        (80, 3, 3, False), (80, 5, 4, True), (80, 6, 4, False), (80, 8, 6, True), (80, 8, 5, False),
+    ],
+)  # fmt: skip
+def test_a_text_is_known_to_be_wrapped(width: int, rows: int, going_on: int, *, is_joined: bool) -> None:
+    """By four different rows at least, from 40 to 500 columns wide, three of four of which go on in the next one."""
+    found = lines(wrapped(width, rows, going_on))
+
+    assert any(line.width for line in found) is is_joined
+    assert len(found) == 2 * rows + 1 - going_on * is_joined
+    assert {line.width for line in found} <= {0, width}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "",
+        "   ",
+        f"{HEADER}said",
+        "Traceback (most recent call last):",
+        '  File "a.py", line 1, in f',
+        "| a",
+        "= a",
+        "# a",
+        "- a",
+        "* a",
+    ],
+)
+def test_a_row_that_begins_something_is_no_rest(row: str) -> None:
+    """Neither a header, nor a frame, nor what is drawn."""
+    full = ["x" * 79 + str(number) for number in range(5)]
+    text = "\n".join(part for number, one in enumerate(full) for part in (one, "the rest" if number else row))
+
+    assert [line.text for line in lines(text)][:2] == [full[0], lines(f"a\n{row}\nb")[1].text]
+    assert len(lines(text)) == 6
+
+
+def test_equal_rows_are_no_wrapped_text() -> None:
+    """Different ones are counted; the last row of all goes on in nothing."""
+    for full in (["x" * 80] * 6, [f"{number:<80}".replace(" ", "x") for number in range(3)]):
+        text = "\n".join(part for one in full for part in (one, "the rest")) + "\n" + "y" * 80
+
+        assert {line.width for line in lines(text)} == {0}
+
+
+def test_the_place_of_a_character_in_a_wrapped_line() -> None:
+    """Its row, and its column in that row, both counted from 1."""
+    line = LogLine(7, "abcdefgh", NOBODY, raw="abcdefgh", width=3)
+
+    assert [line.place(offset) for offset in range(8)] == [
+        (7, 1), (7, 2), (7, 3), (8, 1), (8, 2), (8, 3), (9, 1), (9, 2),
+    ]  # fmt: skip
+    assert LogLine(7, "b", NOBODY, raw="\x1b[1ma\x1b[0mb", text_start=1, raw_column=5).place() == (7, 14)
+    assert LogLine(7, "ab", NOBODY, raw="a\x1b[0mb").column(0) == 1
+    assert LogLine(7, "ab", NOBODY, raw="\x00a\x00\x00b").column(1) == 5
+
+
+@pytest.mark.parametrize(
+    ("marks", "expected"),
+    [
+        (["```", "```"], True), (["```", "# A", "# B"], True), (["```", "# A"], False), (["# A"] * 3, False),
+        (["# A", "## B", "<p>", "| --- | --- |"], True), (["x"] * 1997 + ["```", "# A", "# B"], True),
+        (["x"] * 1998 + ["```", "# A", "# B"], False), (["x" * 100_000, "x" * 99_980, "```", "```"], True),
+        (["x" * 100_000, "x" * 100_000, "```", "```"], False),
+    ],
+)  # fmt: skip
+def test_marks_of_a_page_are_counted(marks: list[str], expected: bool) -> None:  # noqa: FBT001 - a table's column
+    """A fence for two; four in the first 2000 lines and 200 000 characters make a page."""
+    assert is_page("a.log", "\n".join(marks)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # Behind the last blank near the limit, else at the limit.
+        ("x" * (MAX_LINE - 10) + " " + "y" * 30, [(1, MAX_LINE - 10), (MAX_LINE - 8, 30)]),
+        ("x" * (MAX_LINE - 1024) + " " + "y" * 1100, [(1, MAX_LINE - 1024), (MAX_LINE - 1022, 1100)]),
+        ("x" * (MAX_LINE - 1025) + " " + "y" * 1100, [(1, MAX_LINE), (MAX_LINE + 1, 76)]),
+        ("x" * MAX_LINE, [(1, MAX_LINE)]),
+        # In front of the last header of the second half.
+        (f"{'x' * (MAX_LINE - 5000)}{HEADER}{'y' * 6000}", [(1, MAX_LINE - 5000), (MAX_LINE - 4999, 6000)]),
+        (f"{'x' * 5000}\r{'y' * (MAX_LINE + 5)}", [(1, 5000), (5002, MAX_LINE), (5002 + MAX_LINE, 5)]),
+    ],
+)  # fmt: skip
+def test_where_a_long_line_is_cut(text: str, expected: list[tuple[int, int]]) -> None:
+    """In pieces of one number, each with the column where it stands and all of its characters."""
+    found = lines(f"{text}\nend")
+
+    assert [(line.raw_column, len(line.text)) for line in found] == [*expected, (1, 3)]
+    assert [line.number for line in found] == [1] * len(expected) + [2]
+
+
+def test_lines_are_read_in_blocks() -> None:
+    """Of 128 at the most; a pause hands over what has come, and a line that has no end yet waits for it."""
+    text = "".join(f"{number}\n" for number in range(300))
+    assert [len(block) for block in read_lines("a.log", [text])] == [128, 128, 44]
+    assert [len(block) for block in read_lines("a.log", [text[:512]])] == [128, 27, 1]
+    assert [len(block) for block in read_lines("a.md", [f"{HEADER}x\n" * 300])] == [128, 128, 44]
+
+    arriving = read_lines("a.log", ["a\nb", "", "c\n", "", "d"])
+    assert [[line.text for line in block] for block in arriving] == [["a"], [], ["bc"], [], [], ["d"]]
+
+
+def test_a_state_that_is_written_over_itself_is_one_line() -> None:
+    """The columns of what follows count it all the same."""
+    found = lines("a\ra\rb\ra\n")
+
+    assert [(line.raw_column, line.text) for line in found] == [(1, "a"), (5, "b"), (7, "a")]
+
+
+@pytest.mark.parametrize("key", ["log", "message", "msg", "MESSAGE", "textPayload", "line"])
+def test_a_record_s_text_is_read(key: str) -> None:
+    """Of the keys in which log stores keep it the first; a record without one is a line as it is."""
+    record = json.dumps({"stream": "stdout", key: f"{HEADER}one\nWARNING 02-23 21:55:00 [a.py:1] two\n"})
+    found = lines(f"before\n  {record[:-1]}}}\n{record}\n")
+
+    assert [(line.number, line.text) for line in found][-2:] == [(3, "one"), (3, "two")]
+    assert [line.level for line in found][-2:] == ["INFO", "WARNING"]
+    assert [line.text for line in lines(json.dumps({"log": 7, key: "x"}))] == ["x"]
+    assert [line.text for line in lines('{"other": "x"}')] == ['{"other": "x"}']
+
+
+@pytest.mark.parametrize(("blanks", "level"), [(16, "INFO"), (17, None)])
+def test_a_prefix_may_be_indented(blanks: int, level: str | None) -> None:
+    """By sixteen blanks, where the rest of the log is not."""
+    assert [line.level for line in lines(f"{HEADER}a\n{' ' * blanks}{HEADER}b")] == ["INFO", level]
+
+
+@pytest.mark.parametrize(("offset", "shown"), [(0, 0), (31, 0), (400, 0), (401, 400), (1000, 999)])
+def test_a_quotation_begins_where_what_matched_is_shown(offset: int, shown: int) -> None:
+    """At the line's beginning as long as it ends within 400 characters of it, else at the match."""
+    (line,) = lines(HEADER + "".join(f"{number:04}" for number in range(500)))
+    start = max(offset - 1, 0)
+    found = quote(0, line, start, offset)
+
+    assert found.column == start + 30
+    assert found.text[:4] == line.text[shown : shown + 4]
 
 
 LOGLIKE = st.lists(

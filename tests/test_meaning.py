@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,12 @@ from hypothesis import strategies as st
 
 from vllm_runbooks import catalog, options, session, specs, support
 from vllm_runbooks.authoring import spec_files
+from vllm_runbooks.errors import InputError
 from vllm_runbooks.lint import meaning
 from vllm_runbooks.lint.meaning import Command, Judgement
 from vllm_runbooks.releases import supported
-from vllm_runbooks.specs import Specs
+from vllm_runbooks.specs import Card, Gpu, Model, Specs
+from vllm_runbooks.support import Backend
 
 
 @pytest.fixture(scope="module")
@@ -303,6 +307,663 @@ def test_servers_on_one_port_are_told(
     assert [index for index, said in meaning.judge_together(commands) if said.rule == "meaning.port-shared"] == expected
 
 
+BLANK = support.Support("0.16.0", frozenset(), frozenset(), {}, frozenset(), frozenset(), {}, {}, {}, {})
+"""A release of which nothing is known but what a test says."""
+TP, PP, DP = "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"
+Said = tuple[str, tuple[str, ...], dict[str, str]]
+
+
+def gpus(*cards: tuple[str | None, float] | tuple[str | None, float, str]) -> tuple[Card, ...]:
+    """Cards by compute capability, memory and host; each is named by the first two."""
+    return tuple(
+        Card(Gpu(f"{card[0]}/{card[1]:g}", card[1], (), capability=card[0]), card[2] if len(card) > 2 else None)
+        for card in cards
+    )
+
+
+def said(
+    flags: Mapping[str, Any],
+    model: Mapping[str, Any] | None = None,
+    release: Mapping[str, Any] | None = None,
+    **known: Any,
+) -> list[Said]:
+    """What is judged, by rule, options and words, of a model and a release that are made of what matters alone."""
+    made = Command(
+        flags,
+        replace(BLANK, **release or {}),
+        None
+        if model is None
+        else Model("org/m", model.get("config", {}), **{k: v for k, v in model.items() if k != "config"}),
+        **{"entry": "LLM", **known},
+    )
+    return [(one.rule, one.dests, {k: v for k, v in one.says.items() if k != "model"}) for one in meaning.judge(made)]
+
+
+def _of_size(rule: str, **says: str) -> list[Said]:
+    return [(f"meaning.{rule}", (TP,), says)]
+
+
+@pytest.mark.parametrize(
+    ("size", "model", "expected"),
+    [
+        (1, {"attention_heads": 7}, []),
+        (2, {"attention_heads": 8}, []),
+        (2, {"attention_heads": 9}, _of_size("heads-not-divisible", size="2", heads="9", fitting="1, 3, 9")),
+        # More ranks than heads of the keys and values hold copies, where one number divides the other.
+        (8, {"kv_heads": 4, "is_mla": False}, _of_size("kv-heads-replicated", size="8", heads="4", copies="2")),
+        (4, {"kv_heads": 4, "is_mla": False}, []),
+        (2, {"kv_heads": 4, "is_mla": False}, []),
+        (3, {"kv_heads": 4, "is_mla": False}, _of_size("kv-heads-not-divisible", size="3", heads="4")),
+        (6, {"kv_heads": 4, "is_mla": False}, _of_size("kv-heads-not-divisible", size="6", heads="4")),
+        (6, {"kv_heads": 4, "is_mla": True}, []),
+        (6, {"kv_heads": 4}, []),
+        # The vocabulary is padded to a multiple of 64: 100 to 128, 128 to itself, 129 to 192.
+        (2, {"vocabulary_size": 100}, []),
+        (3, {"vocabulary_size": 100}, _of_size("vocabulary-not-divisible", size="3", vocabulary="100", padded="128")),
+        (3, {"vocabulary_size": 128}, _of_size("vocabulary-not-divisible", size="3", vocabulary="128", padded="128")),
+        (3, {"vocabulary_size": 129}, []),
+        # No number of ranks.
+        (True, {"attention_heads": 3}, []), ("2", {"attention_heads": 3}, []), (0, {"attention_heads": 3}, []),
+        (1 << 20, {"attention_heads": 3}, _of_size("heads-not-divisible", size="1048576", heads="3", fitting="1, 3")),
+        ((1 << 20) + 1, {"attention_heads": 3}, []),
+    ],
+)  # fmt: skip
+def test_what_is_split_over_the_ranks(size: Any, model: dict[str, Any], expected: list[Said]) -> None:
+    """Heads and vocabulary go into the ranks whole, up to each bound and from it on."""
+    assert said({TP: size}, model) == expected
+    for dest in ("hf_overrides", "rope_scaling", "rope_parameters", "rope_theta", "hf_config_path", "model_impl"):
+        assert said({TP: size, dest: None}, model) == []
+        assert said({TP: size}, model, unknown=frozenset({dest})) == []
+
+
+FP8 = {"quantization": "fp8", "config": {"quantization_config": {"weight_block_size": [128, 64]}}}
+GPTQ = {"quantization": "gptq", "group_size": 128, "experts": 0, "intermediate_size": 1024}
+EXPERTS = {**FP8, "experts": 8, "intermediate_size": 4096, "moe_intermediate_size": 512}
+CUT_ALL = {"cut_groups_refused": True, "cut_blocks_refused": True, "cut_blocks_of_experts_refused": True}
+
+
+def blocks(sizes: Any) -> dict[str, Any]:
+    return {
+        **FP8,
+        "config": {"quantization_config": {"weight_block_size": sizes}},
+        "experts": 0,
+        "intermediate_size": 1024,
+    }
+
+
+@pytest.mark.parametrize(
+    ("flags", "model", "facts", "expected"),
+    [
+        ({TP: 8}, GPTQ, CUT_ALL, None),
+        ({TP: 16}, GPTQ, CUT_ALL, ("1024", "64", "128")),
+        ({TP: 16}, {**GPTQ, "quantization": "awq"}, CUT_ALL, ("1024", "64", "128")),
+        ({TP: 16}, {**GPTQ, "quantization": "gguf"}, CUT_ALL, None),
+        ({TP: 16}, GPTQ, {**CUT_ALL, "cut_groups_refused": False}, None),
+        ({TP: 16}, {**GPTQ, "group_size": None}, CUT_ALL, None),
+        ({TP: 16}, {**GPTQ, "experts": 8}, CUT_ALL, None),
+        ({TP: 16}, {**GPTQ, "experts": None}, CUT_ALL, None),
+        ({TP: 16}, {**GPTQ, "intermediate_size": None}, CUT_ALL, None),
+        ({TP: 16, "quantization": "mxfp4"}, GPTQ, CUT_ALL, None),
+        ({TP: 16, "quantization": "gptq_marlin"}, GPTQ, CUT_ALL, ("1024", "64", "128")),
+        ({TP: 16, "enable_expert_parallel": True}, GPTQ, CUT_ALL, ("1024", "64", "128")),
+        ({TP: 3}, GPTQ, CUT_ALL, None),
+        # Blocks of FP8 count along the width by their first number; a layer of experts is as wide as one expert.
+        ({TP: 16}, blocks([128, 64]), CUT_ALL, ("1024", "64", "128")),
+        ({TP: 16}, blocks([64, 128]), CUT_ALL, None),
+        ({TP: 16}, blocks([128, 64]), {**CUT_ALL, "cut_blocks_refused": False}, None),
+        ({TP: 16}, blocks([128]), CUT_ALL, None),
+        ({TP: 16}, blocks(["128", 128]), CUT_ALL, None),
+        ({TP: 16}, blocks([0, 128]), CUT_ALL, None),
+        ({TP: 16}, blocks([True, 128]), CUT_ALL, None),
+        ({TP: 16}, blocks(128), CUT_ALL, None),
+        ({TP: 16}, {**blocks([128, 64]), "quantization": "compressed-tensors"}, CUT_ALL, None),
+        ({TP: 16}, {**blocks(None), "config": {"quantization_config": "fp8"}}, CUT_ALL, None),
+        ({TP: 8}, EXPERTS, CUT_ALL, ("512", "64", "128")),
+        ({TP: 8}, EXPERTS, {**CUT_ALL, "cut_blocks_refused": False}, ("512", "64", "128")),
+        ({TP: 8}, EXPERTS, {**CUT_ALL, "cut_blocks_of_experts_refused": False}, None),
+        ({TP: 8}, {**EXPERTS, "moe_intermediate_size": None}, CUT_ALL, None),
+        ({TP: 64}, {**EXPERTS, "moe_intermediate_size": None}, CUT_ALL, ("4096", "64", "128")),
+        ({TP: 8, "enable_expert_parallel": True}, EXPERTS, CUT_ALL, None),
+        ({TP: 8, "quantization": "gpt_oss_mxfp4"}, EXPERTS, CUT_ALL, None),
+    ],
+)
+def test_weights_that_share_a_scale_stay_together(
+    flags: dict[str, Any], model: dict[str, Any], facts: dict[str, bool], expected: tuple[str, str, str] | None
+) -> None:
+    """Where the release refuses to part them: the width, each rank's share of it, and the group that it cuts."""
+    found = said(flags, model, {"facts": facts})
+
+    if expected is None:
+        assert found == []
+    else:
+        names = ("width", "share", "group")
+        says = {**dict(zip(names, expected, strict=True)), "size": str(flags[TP]), "method": model["quantization"]}
+        assert found == [("meaning.quantization-groups-cut", (TP,), says)]
+
+
+def too_few(needed: int, given: int, *dests: str) -> list[Said]:
+    says = {"needed": str(needed), "given": str(given)}
+    return [("meaning.more-gpus-than-given", dests or (TP,), says)]
+
+
+def unused(needed: int, given: int, *dests: str) -> list[Said]:
+    says = {"needed": str(needed), "given": str(given), "unused": str(given - needed)}
+    return [("meaning.gpus-unused", dests or (TP,), says)]
+
+
+ONE_HOST, TWO_HOSTS = gpus(("9.0", 80), ("9.0", 80)), gpus(("9.0", 80, "a"), ("9.0", 80, "b"))
+RAY, MP = {"distributed_executor_backend": "ray"}, {"distributed_executor_backend": "mp"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "known", "expected"),
+    [
+        # Every size multiplies; a host has its share.
+        ({TP: 2, PP: 3}, {"device_count": 6}, []),
+        ({TP: 2, PP: 3}, {"device_count": 5}, too_few(6, 5, TP, PP)),
+        ({TP: 2, PP: 3}, {"device_count": 7}, unused(6, 7, TP, PP)),
+        ({DP: 2, "prefill_context_parallel_size": 2}, {"device_count": 3}, too_few(4, 3, DP)),
+        ({"nnodes": 2, TP: 4}, {"device_count": 1}, too_few(2, 1, TP)),
+        ({"nnodes": 2, TP: 4}, {"device_count": 2}, []),
+        ({"nnodes": 8, TP: 4}, {"device_count": 1}, []),
+        ({"nnodes": 8, TP: 4}, {"device_count": 2}, unused(1, 2, TP)),
+        ({"nnodes": 0, TP: 4}, {"device_count": 1}, []),
+        # Copies of the model that this start brings up itself.
+        ({DP: 4, "data_parallel_rank": 0}, {"device_count": 1}, []),
+        ({DP: 4, "data_parallel_size_local": 2}, {"device_count": 1}, too_few(2, 1, DP, "data_parallel_size_local")),
+        ({DP: 4, "data_parallel_size_local": 2}, {"device_count": 2}, []),
+        ({DP: 4, "data_parallel_address": "10.0.0.1"}, {"device_count": 1}, []),
+        ({DP: 4, "data_parallel_backend": "ray"}, {"device_count": 1}, []),
+        # What is no start on GPUs, or one from outside.
+        ({TP: 4, "device": "cpu"}, {"device_count": 1}, []),
+        ({TP: 4, "device": "cuda"}, {"device_count": 1}, too_few(4, 1)),
+        ({TP: 4, "distributed_executor_backend": "external_launcher"}, {"device_count": 1}, []),
+        # GPUs that are named count once each, before those of the host.
+        ({}, {"devices": ("0", "0")}, []),
+        ({TP: 2}, {"devices": ("0", "0")}, too_few(2, 1)),
+        ({TP: 2}, {"devices": ("0",), "cards": ONE_HOST}, too_few(2, 1)),
+        ({TP: 4}, {"cards": ONE_HOST}, too_few(4, 2)),
+        ({TP: 2}, {"cards": ONE_HOST}, []),
+        ({}, {"cards": ONE_HOST}, []),
+        # Over several hosts Ray may use more than one of them, and without a word about it so it may be.
+        ({TP: 4}, {"cards": TWO_HOSTS}, []),
+        ({TP: 4, **RAY}, {"cards": TWO_HOSTS}, []),
+        ({TP: 4, **MP}, {"cards": TWO_HOSTS}, []),
+        ({TP: 4, **MP}, {"cards": TWO_HOSTS, "device_count": 1}, too_few(4, 1)),
+        ({TP: 4}, {"cards": TWO_HOSTS, "device_count": 1}, []),
+        ({TP: 4, **RAY}, {"cards": TWO_HOSTS, "device_count": 1}, []),
+        ({TP: 4, **RAY}, {"cards": ONE_HOST}, too_few(4, 2)),
+        # Arguments that are not shown may use more, never less.
+        ({}, {"device_count": 2, "is_elided": True}, []),
+        ({TP: 2}, {"device_count": 1, "is_elided": True}, too_few(2, 1)),
+        # Ray where one host has all that is needed.
+        ({TP: 2, **RAY}, {"cards": ONE_HOST}, [("meaning.ray-on-one-host", tuple(RAY), {"needed": "2"})]),
+        ({TP: 2, **RAY}, {"device_count": 2}, [("meaning.ray-on-one-host", tuple(RAY), {"needed": "2"})]),
+        (RAY, {}, []),
+        ({TP: 2, **MP}, {"cards": ONE_HOST}, []),
+        ({**RAY, "nnodes": 2, TP: 2}, {"device_count": 1}, []),
+        (RAY, {"cards": TWO_HOSTS, "device_count": 1}, []),
+        ({**RAY, "device": "cpu"}, {"device_count": 1}, []),
+        # Cards of unlike memory, where all of them are needed.
+        (
+            {TP: 2},
+            {"cards": gpus(("8.6", 24), ("9.0", 47.5))},
+            [(
+                "meaning.unequal-gpus", (TP,),
+                {"size": "2", "smallest": "8.6/24", "smallest_gib": "24", "largest": "9.0/47.5", "largest_gib": "47.5"},
+            )],
+        ),
+        ({TP: 2}, {"cards": gpus(("8.6", 24), ("9.0", 24))}, []),
+        ({TP: 2}, {"cards": gpus(("8.6", 24), ("9.0", 80), ("9.0", 80))}, []),
+        ({TP: 1}, {"cards": gpus(("8.6", 24), ("9.0", 80))}, []),
+        ({TP: "x"}, {"cards": gpus(("8.6", 24), ("9.0", 80))}, []),
+    ],
+)  # fmt: skip
+def test_gpus_are_counted_as_the_ranks_take_them(
+    flags: dict[str, Any], known: dict[str, Any], expected: list[Said]
+) -> None:
+    """Too few, more than are used, unlike ones, and Ray where none is needed: the numbers are the start's own."""
+    assert said(flags, **known) == expected
+
+
+def test_the_variable_that_names_unused_gpus_is_pointed_at() -> None:
+    """Where the start is given it; else there is none to change."""
+    for environment, variables in (({"CUDA_VISIBLE_DEVICES": "0,1"}, ("CUDA_VISIBLE_DEVICES",)), ({"A": "1"}, ())):
+        (one,) = meaning.judge(Command({}, BLANK, devices=("0", "1"), environment=environment, entry="LLM"))
+        assert (one.rule, one.variables) == ("meaning.gpus-unused", variables)
+
+
+ENCODER = {"encoder_heads": 9}
+NINE = [("meaning.encoder-heads-not-divisible", (TP,), {"size": "2", "heads": "9"})]
+EVERYWHERE = [("meaning.encoder-on-every-gpu", ("mm_encoder_tp_mode",), {"size": "2"})]
+
+
+@pytest.mark.parametrize(
+    ("flags", "defaults", "expected"),
+    [
+        ({TP: 2}, {}, NINE),
+        ({TP: 3}, {}, []),
+        ({TP: 1}, {}, []),
+        ({TP: 2, "hf_overrides": {}}, {}, []),
+        ({TP: 2}, {"mm_encoder_tp_mode": "data"}, []),
+        ({TP: 2, "mm_encoder_tp_mode": "weights"}, {}, NINE),
+        ({TP: 2, "mm_encoder_tp_mode": "data"}, {}, EVERYWHERE),
+        ({"mm_encoder_tp_mode": "data"}, {}, []),
+        # Where no picture comes, no encoder runs.
+        ({TP: 2, "mm_encoder_tp_mode": "data", "limit_mm_per_prompt": {"image": 0, "video": 0}}, {}, []),
+        ({TP: 2, "mm_encoder_tp_mode": "data", "limit_mm_per_prompt": {"image": {"count": 0}}}, {}, []),
+        ({TP: 2, "mm_encoder_tp_mode": "data", "limit_mm_per_prompt": {"image": 0, "video": 1}}, {}, EVERYWHERE),
+        ({TP: 2, "mm_encoder_tp_mode": "data", "limit_mm_per_prompt": {}}, {}, EVERYWHERE),
+        ({TP: 2, "mm_encoder_tp_mode": "data", "language_model_only": True}, {}, []),
+    ],
+)
+def test_the_encoders_heads_are_split_unless_it_is_whole_everywhere(
+    flags: dict[str, Any], defaults: dict[str, Any], expected: list[Said]
+) -> None:
+    """By the option, else by the release's default."""
+    assert said(flags, ENCODER, defaults=defaults) == expected
+
+
+def test_the_option_that_keeps_the_encoder_whole_is_named_where_the_release_has_it() -> None:
+    """An older one splits it and has no word for anything else."""
+    (found,) = said({TP: 2}, ENCODER, defaults={"mm_encoder_tp_mode": "weights"})
+
+    assert found[2] == {"size": "2", "heads": "9", "mode": "--mm-encoder-tp-mode data"}
+
+
+OLD, AMPERE, ADA = gpus(("7.5", 16)), gpus(("8.6", 24)), gpus(("8.9", 24))
+LACKS = {"gpu": "7.5/16", "capability": "7.5"}
+REFUSES_HALF = {"float16_refused": ["gemma3"]}
+
+
+@pytest.mark.parametrize(
+    ("flags", "model", "facts", "cards", "expected"),
+    [
+        ({"dtype": "bfloat16"}, {}, {}, OLD, ("bfloat16-unsupported", "dtype", {**LACKS, "nearest": "half"})),
+        ({"dtype": "torch.bfloat16"}, {}, {}, OLD, ("bfloat16-unsupported", "dtype", {**LACKS, "nearest": "half"})),
+        ({"dtype": "bfloat16"}, {}, {}, gpus(("8.0", 40)), None),
+        ({"dtype": "bfloat16"}, {}, {}, (*OLD, *AMPERE),
+         ("bfloat16-unsupported", "dtype", {**LACKS, "nearest": "half"})),
+        ({"dtype": "bfloat16"}, {}, {}, (*AMPERE, *OLD),
+         ("bfloat16-unsupported", "dtype", {**LACKS, "nearest": "half"})),
+        ({"dtype": "bfloat16"}, {}, {}, gpus(("7.5", 16), (None, 16)), None),
+        ({"dtype": "half"}, {"dtype": "bfloat16"}, {}, OLD, None),
+        # What is left to the checkpoint is cast by a release that does so.
+        ({}, {"dtype": "bfloat16"}, {"casts_bfloat16": True}, OLD,
+         ("bfloat16-cast", "model", {**LACKS, "nearest": "half", "type": "float16"})),
+        ({"dtype": "auto"}, {"dtype": "torch.bfloat16"}, {}, OLD,
+         ("bfloat16-unsupported", "model", {**LACKS, "nearest": "half", "type": "float16"})),
+        ({}, {"dtype": "float16"}, {"casts_bfloat16": True}, OLD, None),
+        ({}, {"dtype": "bfloat16", "model_type": "gemma3"}, {**REFUSES_HALF, "casts_bfloat16": True}, OLD,
+         ("bfloat16-cast", "model", {**LACKS, "nearest": "float32", "type": "float32"})),
+        ({"dtype": "bfloat16"}, {"model_type": "gemma3"}, REFUSES_HALF, OLD,
+         ("bfloat16-unsupported", "dtype", {**LACKS, "nearest": "float32"})),
+        # Models that overflow in half precision.
+        ({"dtype": "half"}, {"model_type": "gemma3"}, REFUSES_HALF, AMPERE,
+         ("float16-unsupported", "dtype", {"kind": "gemma3"})),
+        ({"dtype": "torch.float16"}, {"model_type": "gemma3"}, REFUSES_HALF, None,
+         ("float16-unsupported", "dtype", {"kind": "gemma3"})),
+        ({"dtype": "half"}, {"model_type": "gemma2"}, REFUSES_HALF, AMPERE, None),
+        ({"dtype": "half", "hf_overrides": {}}, {"model_type": "gemma3"}, REFUSES_HALF, AMPERE, None),
+        ({"dtype": "float32"}, {"model_type": "gemma3"}, REFUSES_HALF, OLD, None),
+    ],
+)  # fmt: skip
+def test_a_type_is_judged_by_card_model_and_release(
+    flags: dict[str, Any],
+    model: dict[str, Any],
+    facts: dict[str, Any],
+    cards: tuple[Card, ...] | None,
+    expected: tuple[str, str, dict[str, str]] | None,
+) -> None:
+    """From capability 8.0 on cards compute in bfloat16; of several cards the least capable one counts."""
+    found = said(flags, model, {"facts": facts}, cards=cards)
+
+    assert found == ([(f"meaning.{expected[0]}", (expected[1],), expected[2])] if expected else [])
+
+
+A, B = (
+    Backend(frozenset({(8, 6), (8, 9)}), frozenset({"fp8"})),
+    Backend(frozenset({(8, 6), (9, 0)}), frozenset({"auto"})),
+)
+CACHE, LACK = {"kv_cache_dtype": "fp8"}, {"type": "fp8", "gpu": "8.6/24", "capability": "8.6"}
+
+
+def of_cache(rule: str, **says: str) -> list[Said]:
+    return [(f"meaning.{rule}", ("kv_cache_dtype",), {**LACK, **says})]
+
+
+@pytest.mark.parametrize(
+    ("flags", "backends", "known", "expected"),
+    [
+        (CACHE, {}, {"cards": AMPERE}, of_cache("fp8-cache-without-hardware")),
+        (CACHE, {"B": B, "A": A}, {"cards": AMPERE}, of_cache("fp8-cache-without-hardware", backends="A")),
+        (CACHE, {"B": B}, {"cards": AMPERE}, of_cache("cache-type-unsupported")),
+        (CACHE, {"B": B}, {"cards": ADA}, []),
+        (CACHE, {"B": B}, {}, []),
+        (CACHE, {"B": B}, {"cards": AMPERE, "model": {"is_mla": True}}, []),
+        ({"kv_cache_dtype": "fp8_inc"}, {"B": B}, {"cards": AMPERE}, []),
+        ({"kv_cache_dtype": "auto"}, {"B": B}, {"cards": AMPERE}, []),
+        # The backend that is asked for, by option, key or variable, decides alone.
+        ({**CACHE, "attention_backend": "b"}, {"A": A, "B": B}, {"cards": AMPERE},
+         of_cache("cache-type-unsupported", backend="B")),
+        ({**CACHE, "attention_config": {"backend": "b"}}, {"A": A, "B": B}, {"cards": AMPERE},
+         of_cache("cache-type-unsupported", backend="B")),
+        ({**CACHE, "attention_config": {"backend": 7}}, {"A": A, "B": B}, {"cards": AMPERE},
+         of_cache("fp8-cache-without-hardware", backends="A")),
+        ({**CACHE, "attention_backend": "A"}, {"A": A, "B": B}, {"cards": AMPERE},
+         of_cache("fp8-cache-without-hardware", backends="A")),
+        (CACHE, {"A": A, "B": B}, {"cards": AMPERE, "environment": {"VLLM_ATTENTION_BACKEND": "B"}, "reads": True},
+         of_cache("cache-type-unsupported", backend="B")),
+        (CACHE, {"A": A, "B": B}, {"cards": AMPERE, "environment": {"VLLM_ATTENTION_BACKEND": "B"}},
+         of_cache("fp8-cache-without-hardware", backends="A")),
+        # A backend of a name or a card that the release does not take.
+        ({"attention_backend": "auto"}, {"A": A}, {"cards": AMPERE}, []),
+        ({"attention_backend": "C"}, {}, {"cards": AMPERE}, []),
+        ({"attention_backend": "c"}, {"A": A}, {}, [("meaning.backend-unknown", ("attention_backend",),
+         {"backend": "C"})]),
+        ({"attention_config": {"backend": "c"}}, {"A": A}, {},
+         [("meaning.backend-unknown", ("attention_config",), {"backend": "C"})]),
+        ({}, {"A": A}, {"environment": {"VLLM_ATTENTION_BACKEND": "a"}, "reads": True},
+         [("meaning.backend-variable-unknown", (), {"backend": "a"})]),
+        ({"attention_backend": "B"}, {"B": B}, {"cards": OLD},
+         [("meaning.backend-unsupported", ("attention_backend",), {"backend": "B", **LACKS, "takes": "8.6, 9.0"})]),
+        ({"attention_backend": "B"}, {"B": B}, {"cards": gpus(("9.0", 80))}, []),
+        ({"attention_backend": "B"}, {"B": B}, {}, []),
+        ({"attention_backend": "N"}, {"N": None}, {"cards": OLD}, []),
+        ({"attention_backend": "N"}, {"N": Backend(None, None)}, {"cards": OLD}, []),
+    ],
+)  # fmt: skip
+def test_cache_types_and_attention_backends_are_judged_together(
+    flags: dict[str, Any], backends: dict[str, Backend | None], known: dict[str, Any], expected: list[Said]
+) -> None:
+    """Below capability 8.9 a cache in FP8 costs; where no backend takes it there, it is refused."""
+    facts = {"reads_backend_variable": True} if "reads" in known else {}
+    release = {"cache_types": frozenset({"fp8", "auto"}), "backends": backends, "facts": facts}
+    more = {name: value for name, value in known.items() if name not in ("reads", "model")}
+
+    assert said(flags, known.get("model"), release, **more) == expected
+
+
+READS = {"a": {"reads": "a", "faster": "a_fast", "chooses": "auto_a"}, "f": {"computes": "fp8"}}
+
+
+@pytest.mark.parametrize(
+    ("flags", "model", "known", "expected"),
+    [
+        # The least capability of a method, of the option's or the checkpoint's.
+        ({"quantization": "q"}, None, {"cards": OLD},
+         ("quantization-unsupported", "quantization", {"method": "q", **LACKS, "least": "8.0"})),
+        ({}, {"quantization": "q"}, {"cards": OLD},
+         ("quantization-unsupported", "model", {"method": "q", **LACKS, "least": "8.0"})),
+        ({"quantization": UNKNOWN}, {"quantization": "q"}, {"cards": OLD}, None),
+        ({"quantization": "q"}, None, {"cards": gpus(("8.0", 40))}, None),
+        ({"quantization": "q"}, None, {}, None),
+        ({"quantization": "open"}, None, {"cards": OLD}, None),
+        ({}, {"quantization": "none"}, {"cards": OLD}, None),
+        ({"quantization": "f"}, None, {"cards": AMPERE},
+         ("fp8-weights-without-hardware", "quantization", {"method": "f", "gpu": "8.6/24", "capability": "8.6"})),
+        ({"quantization": "f"}, None, {"cards": ADA}, None),
+        # A faster kernel for the same weights, where the card is able and nothing else is stored.
+        ({"quantization": "a"}, None, {"cards": gpus(("8.0", 40))},
+         ("slower-kernel", "quantization", {"asked": "a", "faster": "a_fast", "gpu": "8.0/40"})),
+        ({"quantization": "a"}, {"quantization": "a"}, {"cards": AMPERE},
+         ("slower-kernel", "quantization", {"asked": "a", "faster": "a_fast", "gpu": "8.6/24"})),
+        ({"quantization": "a"}, {"quantization": "q"}, {"cards": AMPERE}, None),
+        ({"quantization": "a"}, None, {"cards": OLD}, None),
+        ({"quantization": "a"}, None, {}, None),
+        ({}, {"quantization": "a"}, {"cards": AMPERE}, None),
+    ],
+)  # fmt: skip
+def test_a_method_of_quantisation_is_judged_by_the_card(
+    flags: dict[str, Any],
+    model: dict[str, Any] | None,
+    known: dict[str, Any],
+    expected: tuple[str, str, dict[str, str]] | None,
+) -> None:
+    """The least that it runs on, what computes in FP8, and a kernel that is slower than it need be."""
+    release = {"quantizations": {"q": 80, "open": None, "f": 75, "a": 75, "a_fast": 80}}
+    found = said(flags, model, release, methods=READS, **known)
+
+    assert found == ([(f"meaning.{expected[0]}", (expected[1],), expected[2])] if expected else [])
+
+
+LENGTH = "max_model_len"
+LONG = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+
+
+@pytest.mark.parametrize(
+    ("length", "environment", "nearest"),
+    [
+        (8192, {}, None), (8193, {}, "8192"), (8200, {}, "8192"), (8201, {}, None),
+        (8191, {}, "8192"), (8184, {}, "8192"), (8183, {}, None), (1032, {}, "1024"), (1016, {}, "1024"),
+        (8704, {}, None), (1, {}, None), (8, {}, None), (512, {}, None), (1023, {}, "1024"),
+        ((1 << 40) - 1, {}, str(1 << 40)), ((1 << 40) + 1, {}, None), (True, {}, None), (-1, {}, None),
+         ("8193", {}, None),
+        # Up to what the model is made for; beyond, where a variable says that it is meant.
+        (40960, {}, None), (40961, {}, "beyond"), (65536, {}, "beyond"), (65536, {LONG: "0"}, "beyond"),
+        (65536, {LONG: "1"}, None), (65536, {LONG: "TRUE"}, None), (65536, {LONG: "yes"}, None),
+         (65536, {LONG: "on"}, None),
+        (65536, {LONG: None}, None), (65536, {LONG: "no"}, "beyond"), (65537, {LONG: "1"}, "65536"),
+    ],
+)  # fmt: skip
+def test_a_context_that_misses_a_round_length_or_the_models(
+    length: Any, environment: dict[str, str | None], nearest: str | None
+) -> None:
+    """A typing error misses a multiple of 1024 by 8 at the most."""
+    model = None if nearest not in (None, "beyond") and not environment else {"max_positions": 40960}
+    model = None if isinstance(length, int) and length > 1 << 39 else model
+    expected = {
+        None: [],
+        "beyond": [("meaning.context-beyond-model", (LENGTH,), {"length": str(length), "limit": "40960"})],
+    }.get(nearest, [("meaning.context-odd", (LENGTH,), {"length": str(length), "nearest": nearest or ""})])
+
+    assert said({LENGTH: length}, model, environment=environment) == expected
+
+
+KINDS = {"modalities": {"Arch": {"image": True, "video": False, "audio": False}}}
+SEES = {"architecture": "Arch", "modalities": ("video",)}
+OPEN = {"unlimited": "video", "limited": "image 2"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "model", "expected"),
+    [
+        ({"limit_mm_per_prompt": {"image": 2}}, SEES, OPEN),
+        ({"limit_mm_per_prompt": {"image": {"count": 2, "width": 9}}}, SEES, OPEN),
+        ({"limit_mm_per_prompt": {"image": 1 << 20}}, SEES, {**OPEN, "limited": "image 1048576"}),
+        ({"limit_mm_per_prompt": {"image": (1 << 20) + 1}}, SEES, None),
+        ({"limit_mm_per_prompt": {"image": True}}, SEES, None),
+        ({"limit_mm_per_prompt": {"image": 0}}, SEES, None),
+        ({"limit_mm_per_prompt": {"image": 2, "video": 0}}, SEES, None),
+        ({"limit_mm_per_prompt": {"audio": 2}}, SEES, None),
+        ({"limit_mm_per_prompt": {}}, SEES, None),
+        ({"limit_mm_per_prompt": [2]}, SEES, None),
+        ({"limit_mm_per_prompt": {"image": 2}, "language_model_only": True}, SEES, None),
+        ({"limit_mm_per_prompt": {"image": 2}, "skip_mm_profiling": True}, SEES, None),
+        ({"limit_mm_per_prompt": {"image": 2}}, {**SEES, "modalities": None}, None),
+        ({"limit_mm_per_prompt": {"image": 2}}, {**SEES, "modalities": ("audio", "video")},
+         {**OPEN, "unlimited": "video, audio"}),
+        # An architecture that the release has no table of takes what its checkpoint says.
+        ({"limit_mm_per_prompt": {"image": 2}}, {"architecture": "None", "modalities": ("image", "video")}, OPEN),
+        ({"limit_mm_per_prompt": {"image": 2}}, {"modalities": ("image", "video")}, None),
+        ({"limit_mm_per_prompt": {"image": 2}}, None, None),
+    ],
+)  # fmt: skip
+def test_a_kind_of_input_that_was_forgotten(
+    flags: dict[str, Any], model: dict[str, Any] | None, expected: dict[str, str] | None
+) -> None:
+    """Who counts one kind and leaves another open has forgotten it; who shuts one out has not."""
+    release = {"modalities": {**KINDS["modalities"], "None": None}}
+    found = said(flags, model, release)
+
+    assert found == ([("meaning.modality-unlimited", ("limit_mm_per_prompt",), expected)] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("flags", "model", "known", "expected"),
+    [
+        # An architecture that nobody has heard of, unless another implementation is asked for.
+        ({}, {"architecture": "Other"}, {}, [("meaning.architecture-unknown", ("model",), {"architecture": "Other"})]),
+        ({"model_impl": "vllm"}, {"architecture": "Other"}, {},
+         [("meaning.architecture-unknown", ("model",), {"architecture": "Other"})]),
+        ({"model_impl": "transformers"}, {"architecture": "Other"}, {}, []),
+        ({"hf_overrides": {}}, {"architecture": "Other"}, {}, []),
+        ({}, {"architecture": "Arch"}, {}, []),
+        ({}, {}, {}, []),
+        # Parsers: one that nothing switches on, and one that is not there.
+        ({"tool_call_parser": "t"}, None, {"entry": "serve"},
+         [("meaning.tool-parser-unused", ("tool_call_parser",), {"parser": "t"})]),
+        ({"tool_call_parser": "t"}, None, {"entry": "image"},
+         [("meaning.tool-parser-unused", ("tool_call_parser",), {"parser": "t"})]),
+        ({"tool_call_parser": "t"}, None, {}, []),
+        ({"tool_call_parser": "t"}, None, {"entry": "serve", "is_elided": True}, []),
+        ({"tool_call_parser": "openai"}, None, {"entry": "serve"}, []),
+        ({"tool_call_parser": "t", "enable_auto_tool_choice": UNKNOWN}, None, {"entry": "serve"}, []),
+        ({"tool_call_parser": "u", "enable_auto_tool_choice": True}, None, {},
+         [("meaning.tool-parser-unknown", ("tool_call_parser",), {"parser": "u", "known": "s, t"})]),
+        ({"tool_call_parser": "u", "enable_auto_tool_choice": UNKNOWN}, None, {}, []),
+        ({"tool_call_parser": "u", "enable_auto_tool_choice": True, "tool_parser_plugin": "/x.py"}, None, {}, []),
+        ({"reasoning_parser": "u"}, None, {}, [("meaning.reasoning-parser-unknown", ("reasoning_parser",),
+         {"parser": "u", "known": "r"})]),
+        ({"reasoning_parser": "r"}, None, {}, []),
+        ({"reasoning_parser": "u", "reasoning_parser_plugin": "/x.py"}, None, {}, []),
+        # Adapters without their switch.
+        ({"lora_modules": ["a=/a"]}, None, {}, [("meaning.lora-not-enabled", ("lora_modules",), {})]),
+        ({"lora_modules": ["a=/a"], "enable_lora": UNKNOWN}, None, {}, []),
+        ({"lora_modules": ["a=/a"]}, None, {"is_elided": True}, []),
+        ({"lora_modules": []}, None, {}, []),
+        # Arguments of a processor that none reads.
+        ({"mm_processor_kwargs": {"a": 1, "c": 1, "b": 1}}, {"processor_arguments": ("b",)}, {},
+         [("meaning.processor-argument-ignored", ("mm_processor_kwargs",), {"names": "a, c"})]),
+        ({"mm_processor_kwargs": {"max_pixels": 1}}, {"processor_arguments": ("size",)}, {},
+         [("meaning.processor-argument-ignored", ("mm_processor_kwargs",),
+         {"names": "max_pixels", "instead": "size"})]),
+        ({"mm_processor_kwargs": {"pixels": 1}}, {"processor_arguments": ("size",)}, {},
+         [("meaning.processor-argument-ignored", ("mm_processor_kwargs",), {"names": "pixels"})]),
+        ({"mm_processor_kwargs": {"min_pixels": 1}}, {"processor_arguments": ()}, {},
+         [("meaning.processor-argument-ignored", ("mm_processor_kwargs",), {"names": "min_pixels"})]),
+        ({"mm_processor_kwargs": {"images_kwargs": {}, "common_kwargs": {}}}, {"processor_arguments": ()}, {}, []),
+        ({"mm_processor_kwargs": {"x": 1}}, {"processor_arguments": (), "architecture": "Arch"}, {}, []),
+        ({"mm_processor_kwargs": {"a": 1}}, {}, {}, []),
+        ({"mm_processor_kwargs": {}}, {"processor_arguments": ()}, {}, []),
+        ({"mm_processor_kwargs": "a"}, {"processor_arguments": ()}, {}, []),
+        # Code of the model's own, and files of the host.
+        ({"trust_remote_code": True}, None, {}, [("safety.remote-code", ("trust_remote_code",), {})]),
+        ({"trust_remote_code": True}, {"needs_remote_code": False}, {},
+         [("safety.remote-code-needless", ("trust_remote_code",), {})]),
+        ({"trust_remote_code": True}, {"needs_remote_code": True}, {}, []),
+        ({"trust_remote_code": UNKNOWN}, None, {}, []),
+        ({"allowed_local_media_path": " // "}, None, {},
+         [("safety.whole-file-system", ("allowed_local_media_path",), {"path": "//"})]),
+        ({"allowed_local_media_path": "/a/.."}, None, {},
+         [("safety.whole-file-system", ("allowed_local_media_path",), {"path": "/a/.."})]),
+        ({"allowed_local_media_path": "/a"}, None, {}, []),
+        ({"api_key": ("k",)}, None, {}, [("safety.secret-in-arguments", ("api_key",), {"option": "api-key"})]),
+        ({"ssl_keyfile_password": "k"}, None, {}, [("safety.secret-in-arguments", ("ssl_keyfile_password",),
+         {"option": "ssl-keyfile-password"})]),
+        ({"hf_token": True, "api_key": [UNKNOWN]}, None, {}, []),
+        ({"enforce_eager": UNKNOWN}, None, {}, []),
+    ],
+)  # fmt: skip
+def test_each_judgement_needs_all_its_facts(
+    flags: dict[str, Any], model: dict[str, Any] | None, known: dict[str, Any], expected: list[Said]
+) -> None:
+    """One that is missing, unknown or otherwise makes it silent."""
+    release = {
+        "modalities": {"Arch": {}}, "tool_parsers": frozenset({"t", "s"}), "reasoning_parsers": frozenset({"r"}),
+        "processor_reads": {"Arch": frozenset({"x"})},
+    }  # fmt: skip
+    assert said(flags, model, release, **known) == expected
+
+
+ANYBODY = "0.0.0.0"  # noqa: S104 - what is judged
+
+
+@pytest.mark.parametrize(
+    ("flags", "known", "expected"),
+    [
+        ({}, {}, ((), {"host": ANYBODY})),
+        ({"port": 9}, {}, (("port",), {"host": ANYBODY, "port": "9"})),
+        ({"host": "::", "port": UNKNOWN}, {}, (("host", "port"), {"host": "::"})),
+        ({"host": ""}, {"defaults": {"port": 8000}}, (("host",), {"host": ANYBODY, "port": "8000"})),
+        ({"host": "*"}, {}, (("host",), {"host": "*"})),
+        ({"host": "10.0.0.1"}, {}, None),
+        ({}, {"defaults": {"host": "127.0.0.1"}}, None),
+        ({}, {"defaults": {"host": ANYBODY}, "facts": {}}, ((), {"host": ANYBODY})),
+        ({}, {"facts": {}}, None),
+        ({}, {"facts": {"listens_everywhere": False}}, None),
+        ({}, {"entry": "LLM"}, None), ({}, {"is_elided": True}, None), ({"uds": "/x"}, {}, None),
+        ({"headless": True}, {}, None), ({"headless": UNKNOWN}, {}, ((), {"host": ANYBODY})),
+        ({"api_key": UNKNOWN}, {}, None), ({}, {"environment": {"VLLM_API_KEY": None}}, None),
+        ({"ssl_cert_reqs": 2}, {}, None), ({"ssl_cert_reqs": 0}, {}, ((), {"host": ANYBODY})),
+    ],
+)  # fmt: skip
+def test_a_port_is_open_where_anybody_may_come(
+    flags: dict[str, Any], known: dict[str, Any], expected: tuple[tuple[str, ...], dict[str, str]] | None
+) -> None:
+    """By option, default or release; a key, a certificate, a socket or one host closes it."""
+    facts = known.get("facts", {"listens_everywhere": True})
+    more = {name: value for name, value in known.items() if name != "facts"}
+    found = said(flags, None, {"facts": facts}, **{"entry": "serve", **more})
+
+    assert found == ([("safety.open-port", *expected)] if expected else [])
+
+
+SHARE = "gpu_memory_utilization"
+
+
+@pytest.mark.parametrize(
+    ("starts", "expected"),
+    [
+        ([({SHARE: 0.5}, "0"), ({SHARE: 0.5}, "0")], [(1, "gpu-shared", "0", "2", "1.00")]),
+        ([({SHARE: 0.51}, "0"), ({SHARE: 0.5}, "0")], [(1, "gpu-overcommitted", "0", "2", "1.01")]),
+        ([({SHARE: 0.5}, "0")] * 3, [(2, "gpu-overcommitted", "0", "3", "1.50")]),
+        ([({SHARE: 0}, "0"), ({SHARE: 1}, "0")], [(1, "gpu-shared", "0", "2", "1.00")]),
+        # What is no share is not known.
+        ([({SHARE: 1.5}, "0"), ({SHARE: 0.5}, "0")], [(1, "gpu-shared", "0", "2", None)]),
+        ([({SHARE: True}, "0"), ({SHARE: 0.5}, "0")], [(1, "gpu-shared", "0", "2", None)]),
+        ([({SHARE: -0.1}, "0"), ({SHARE: 0.5}, "0")], [(1, "gpu-shared", "0", "2", None)]),
+        # As many of the GPUs as the start takes, the first ones; each start is told of one.
+        ([({SHARE: 0.9}, "0,1"), ({SHARE: 0.9}, "1")], []),
+        ([({SHARE: 0.9}, "0,1"), ({SHARE: 0.9}, "1,0"), ({SHARE: 0.9}, "0,2")],
+         [(2, "gpu-overcommitted", "0", "2", "1.80")]),
+        ([({SHARE: 0.9, TP: 2}, "0,0,1"), ({SHARE: 0.9}, "1")], [(1, "gpu-overcommitted", "1", "2", "1.80")]),
+        ([({SHARE: 0.9, TP: "x"}, "0"), ({SHARE: 0.9}, "0")], []),
+        ([({SHARE: 0.9, TP: "x"}, "0"), *[({SHARE: 0.9}, "0")] * 2], [(2, "gpu-overcommitted", "0", "2", "1.80")]),
+    ],
+)  # fmt: skip
+def test_shares_of_a_gpu_are_added_up(
+    starts: list[tuple[dict[str, Any], str]], expected: list[tuple[int, str, str, str, str | None]]
+) -> None:
+    """A whole card may be given away, and no more; what a start does not use is nobody's."""
+    commands = [Command(flags, BLANK, devices=tuple(seen.split(",")), entry="LLM") for flags, seen in starts]
+    found = [
+        (index, one.rule.removeprefix("meaning."), one.says["device"], one.says["starts"], one.says.get("total"))
+        for index, one in meaning.judge_together(commands)
+    ]
+
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("starts", "expected"),
+    [
+        ([{"port": 65535}] * 2, [(1, "65535", "2")]), ([{"port": 65536}] * 2, []), ([{"port": 0}] * 2, []),
+        ([{"port": 1}] * 3, [(1, "1", "2"), (2, "1", "3")]), ([{"port": True}] * 2, []),
+        ([{"port": 1, "host": "a"}, {"port": 1, "host": "b"}, {"port": 1, "host": "a"}], [(2, "1", "2")]),
+        ([{"port": 1, "host": "a"}, {"port": 1, "host": ""}], [(1, "1", "2")]),
+        ([{"port": 1, "host": 7}] * 2, []), ([{"port": 1, "nnodes": 2}] * 2, []),
+        ([{"port": 1, "data_parallel_address": "a"}] * 2, []), ([{"port": 1, "headless": False}] * 2, []),
+    ],
+)  # fmt: skip
+def test_a_port_is_taken_once(starts: list[dict[str, Any]], expected: list[tuple[int, str, str]]) -> None:
+    """By number and host; the number of those that meet there is told."""
+    for entry in ("serve", "api_server", "image", "LLM"):
+        commands = [Command(flags, BLANK, entry=entry) for flags in starts]
+        found = [(index, one.says["port"], one.says["starts"]) for index, one in meaning.judge_together(commands)]
+        assert found == (expected if entry in ("serve", "api_server") else [])
+
+
 VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.lists(st.text(), max_size=2)
 DESTS = (
     "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "nnodes", "dtype", "quantization",
@@ -469,3 +1130,92 @@ def test_the_shipped_document_is_what_the_generator_writes() -> None:
     assert path.read_text(encoding="utf-8") == text
     assert supported.packed(supported.unpacked(document)) == document
     assert len(text) < 300_000
+
+
+# ---- what a release supports
+
+
+def _backend(**told: Any) -> support.Backend:
+    usual = {"capabilities": frozenset({(8, 0), (9, 0)}), "cache_types": frozenset({"auto", "fp8"})}
+    return support.Backend(**{**usual, **told})
+
+
+@pytest.mark.parametrize(
+    ("told", "cache_type", "capability", "takes"),
+    [
+        ({}, "auto", (8, 0), True),
+        ({}, "int8", (8, 0), False),
+        ({}, "auto", (7, 5), False),
+        ({"capabilities": None}, "auto", (8, 0), None),
+        ({"cache_types": None}, "auto", (8, 0), None),
+        ({"cache_types": None}, "auto", (7, 5), False),
+        ({"decides": ("fp8",)}, "fp8_e5m2", (8, 0), None),
+        ({"decides": ("fp8",), "fp8_from": (8, 9)}, "fp8", (8, 0), False),
+        ({"decides": ("fp8",), "fp8_from": (8, 0)}, "fp8", (8, 0), None),
+        ({"decides": ("int8",), "fp8_from": (8, 9)}, "int8", (8, 0), None),
+        ({"decides": ("fp8",), "fp8_from": (8, 9)}, "auto", (8, 0), True),
+        ({"decides": ("fp8",), "capabilities": None, "fp8_from": (8, 9)}, "fp8", (8, 0), False),
+    ],
+)
+def test_a_backend_takes_a_cache_as_its_sources_decide(
+    told: dict[str, Any], cache_type: str, capability: tuple[int, int], *, takes: bool | None
+) -> None:
+    """Its cards, its types, and those that it decides by the card; what they leave open stays so."""
+    assert _backend(**told).takes(cache_type, capability) is takes
+
+
+def test_takers_of_a_cache_are_backends_of_nvidias_cards() -> None:
+    """In order of their names, without MLA and other vendors; of a release that says nothing there are none known."""
+    all_ = ("B_TWO", "A_ONE", "FLASH_MLA", "ROCM_ATTN", "TORCH_XPU", "PALLAS")
+    data = replace(support.load("0.19.0"), backends={**{name: _backend() for name in all_}, "NONE": None})
+    assert data.cache_takers("fp8", (8, 0)) == ("A_ONE", "B_TWO")
+    assert data.cache_takers("fp8", (7, 5)) == ()
+    for backends in ({}, {"NONE": None}, {"FLASH_MLA": _backend()}):
+        assert replace(data, backends=backends).cache_takers("fp8", (8, 0)) is None
+
+
+def test_a_table_says_of_each_run_of_releases_what_is_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the first release of a run to its last; a run without a value is one that has it, undecided."""
+    folder = tmp_path / "catalog" / "releases"
+    folder.mkdir(parents=True)
+    for name in ("0.1.0", "0.2.0", "0.3.0", "0.4.0"):
+        (folder / f"{name}.json").write_text('{"set": {}, "unset": []}', encoding="utf-8")
+    tables = (
+        "tool_parsers", "reasoning_parsers", "deprecated_quantizations", "cache_types", "modalities", "processor_reads",
+        "facts", "activations",
+    )  # fmt: skip
+    document: dict[str, Any] = {name: {} for name in tables}
+    document["releases"] = ["0.1.0", "0.2.0", "0.3.0"]
+    document["facts"] = {"a": [[0, 0, "x"], [2, 2, "y"]], "b": [[1, 2]]}
+    document["quantizations"] = {"q": [[1, 1, 75]]}
+    document["backends"] = {
+        "B": [[1, 2, {"capabilities": ["8.0", "12.1"], "cache_types": ["fp8"], "decides": ["f"], "fp8_from": "8.9"}]],
+        "C": [[0, 2]],
+        "D": [[0, 2, {}]],
+    }
+    document["activations"] = {"q": [[0, 2, ["half"]], [3, 3]], "r": [[0, 2]]}
+    (folder / "support.json").write_text(json.dumps(document), encoding="utf-8")
+    monkeypatch.setenv("VLLM_RUNBOOKS_DATA", str(tmp_path))
+    for cached in (support._document, support.load):
+        cached.cache_clear()
+    try:
+        found = [support.load(name) for name in ("0.1.0", "0.2.0", "0.3.0")]
+        assert [dict(each.facts) for each in found] == [{"a": "x"}, {"b": None}, {"a": "y", "b": None}]
+        assert [dict(each.quantizations) for each in found] == [{}, {"q": 75}, {}]
+        assert [sorted(each.backends) for each in found] == [["C", "D"], ["B", "C", "D"], ["B", "C", "D"]]
+        assert found[1].backends["B"] == support.Backend(
+            frozenset({(8, 0), (12, 1)}), frozenset({"fp8"}), ("f",), (8, 9)
+        )
+        assert found[1].backends["C"] is None
+        assert found[1].backends["D"] == support.Backend(None, None)
+        assert found[0].activations == {"q": ("half",), "r": ()}
+        assert [each.version for each in found] == ["0.1.0", "0.2.0", "0.3.0"]
+        with pytest.raises(InputError, match=r"0\.4\.0: support\.json knows nothing of this release"):
+            support.load("0.4.0")
+        support._document.cache_clear()
+        (folder / "support.json").write_text("{", encoding="utf-8")
+        with pytest.raises(InputError, match=r"support\.json: cannot be read; install the package anew"):
+            support.load("0.4.0")
+    finally:
+        for cached in (support._document, support.load):
+            cached.cache_clear()

@@ -108,6 +108,16 @@ def test_layers_keep_what_vllms_own_layers_keep(config: dict[str, Any], ranks: i
     assert mine == _of_vllm(answer["caches"])
 
 
+@pytest.mark.parametrize(("config", "ranks", "answer"), [case for case in _cases() if "tables" in case.values[2]])
+def test_tables_are_as_long_and_wide_as_those_of_vllms_own_class(
+    config: dict[str, Any], ranks: int, answer: dict[str, Any]
+) -> None:
+    """Cosines and sines have a row for each position, and two bytes for each value of a head that is rotated."""
+    loaded = load(inventory(shape(config)), Ranks(ranks), release=(0, 32, 0))
+    assert loaded is not None
+    assert loaded[0].components["rotary"] == sum(2 * math.prod(table) for table in answer["tables"])
+
+
 @pytest.mark.parametrize(("name", "count"), [line.split() for line in PARAMETERS.strip().split("\n")])
 def test_published_counts_are_met(name: str, count: str) -> None:
     """The files of a model of these families hold as many parameters as the Hub counts, to the last one."""

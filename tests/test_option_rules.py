@@ -10,6 +10,7 @@ from vllm_runbooks import arguments, deployment, documents, options, session
 from vllm_runbooks.excerpt import applied
 from vllm_runbooks.lint import option_rules
 from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.shell import Word
 
 TABLES = session.knowledge().tables
 
@@ -117,6 +118,177 @@ def test_a_comment_may_speak_of_another_program() -> None:
     text = "# ray stop --force; torchrun --nproc-per-node 2\n# was: --swap-space 4\nvllm serve /m\n"
 
     assert [(hit.rule, hit.is_loose) for hit in hits(text, "0.19.0")] == [("option.removed", True)]
+
+
+@pytest.mark.parametrize(
+    ("vllm", "words", "expected", "after"),
+    [
+        # Said twice: the later one counts, the earlier one goes with its values.
+        ("0.19.0", "--max-model-len 4096 --seed 1 --max-model-len 8192",
+         [("option.duplicate", "--max-model-len", {"first": "1"})], "--seed 1 --max-model-len 8192"),
+        ("0.19.0", "--seed 1 --seed 2 --seed 3",
+         [("option.duplicate", "--seed", {"first": "1"}), ("option.duplicate", "--seed", {"first": "3"})], "--seed 3"),
+        # Another spelling of the name, with its value in the same word or the next.
+        ("0.19.0", "--max_model_len 4096", [("option.underscore", "--max_model_len", {"option": "--max-model-len"})],
+         "--max-model-len 4096"),
+        ("0.19.0", "--max_model_len=4096", [("option.underscore", "--max_model_len=4096",
+         {"written": "--max_model_len"})],
+         "--max-model-len=4096"),
+        ("0.19.0", "--compilation_config.cudagraph_mode NONE",
+         [("option.underscore", "--compilation_config.cudagraph_mode", {})],
+         "--compilation-config.cudagraph_mode NONE"),
+        ("0.19.0", "--max-model-l 4096", [("option.abbreviation", "--max-model-l", {"full": "--max-model-len"})],
+         "--max-model-len 4096"),
+        ("0.19.0", "--max-modle-len 4096",
+         [("option.unknown", "--max-modle-len", {"nearest": "--max-model-len", "option": "--max-modle-len",
+         "vllm": "0.19.0"})],
+         "--max-model-len 4096"),
+        ("0.19.0", "--max-modle-len=4096", [("option.unknown", "--max-modle-len=4096", {"written": "--max-modle-len"})],
+         "--max-model-len=4096"),
+        ("0.19.0", "--chat-templat x", [("option.ambiguous", "--chat-templat", {})], None),
+        ("0.19.0", "--port8000", [("option.unknown", "--port8000", {"option": "--port8000"})], None),
+        # A switch with a value: the switch alone, its contrary, or neither.
+        ("0.19.0", "--enforce-eager=true", [("option.unexpected-value", "--enforce-eager=true", {"value": "true"})],
+         "--enforce-eager"),
+        ("0.19.0", "--enforce-eager=FALSE --seed 1",
+         [("option.unexpected-value", "--enforce-eager=FALSE", {"value": "FALSE"})],
+         "--no-enforce-eager --seed 1"),
+        ("0.19.0", "--no-enable-prefix-caching=no", [("option.unexpected-value", "--no-enable-prefix-caching=no", {})],
+         "--enable-prefix-caching"),
+        ("0.19.0", "--enforce-eager=maybe", [("option.unexpected-value", "--enforce-eager=maybe", {})], None),
+        ("0.19.0", "--enforce_eager=true",
+         [("option.underscore", "--enforce_eager=true", {}), ("option.unexpected-value", "--enforce_eager=true", {})],
+         "--enforce-eager"),
+        ("0.19.0", "--no-enforce-eager true", [("option.extra-positional", "true", {"switch": "--no-enforce-eager"})],
+         "--no-enforce-eager"),
+        ("0.19.0", "--no-enable-prefix-caching off", [("option.extra-positional", "off", {})],
+         "--enable-prefix-caching"),
+        # Values.
+        ("0.19.0", "--dtype bfloat61", [("option.wrong-choice", "bfloat61", {"near": "bfloat16"})], "--dtype bfloat16"),
+        ("0.19.0", "--dtype=bfloat61 --seed 1", [("option.wrong-choice", "--dtype=bfloat61", {"at": "8"})],
+         "--dtype=bfloat16 --seed 1"),
+        ("0.19.0", "--dtype zzz", [("option.wrong-choice", "zzz", {"value": "zzz", "written": "--dtype"})], None),
+        ("0.19.0", "--max-model-len", [("option.missing-value", "--max-model-len", {"expected": "one value"})], None),
+        ("0.19.0", "a b", [("option.extra-positional", "a", {"model": "/m"}),
+         ("option.extra-positional", "b", {"model": "/m"})], None),
+        ("0.19.0", "--max-num-seqs 0", [("option.refused-value", "0",
+         {"bound": "at least 1", "written": "--max-num-seqs"})], None),
+        ("0.19.0", "--limit-mm-per-prompt image=4", [("option.bad-json", "image=4", {"value": "image=4"})], None),
+        # Names of another program: with its values, in one word or two.
+        ("0.16.0", "--ctx-size 4096", [("option.foreign", "--ctx-size",
+         {"program": "llama.cpp", "instead": "--max-model-len"})],
+         "--max-model-len 4096"),
+        ("0.16.0", "--ctx-size=4096", [("option.foreign", "--ctx-size=4096", {"written": "--ctx-size"})],
+         "--max-model-len=4096"),
+        ("0.16.0", "--tp 2 3",
+         [("option.foreign", "--tp", {"program": "SGLang"}), ("option.extra-positional", "3", {"model": "/m"})],
+         "--tensor-parallel-size 2 3"),
+        # Names of former releases.
+        ("0.16.0", "--task=embed", [("option.removed", "--task=embed",
+         {"last": "0.12.0", "gone": "0.13.0", "instead": "--runner"})],
+         "--runner=pooling"),
+        ("0.16.0", "--task", [("option.removed", "--task", {})], None),
+        ("0.16.0", "--cuda-graph-sizes=4", [("option.removed", "--cuda-graph-sizes=4", {})],
+         "--cudagraph-capture-sizes=4"),
+        ("0.10.2", "--num-scheduler-steps --seed 1", [("option.removed", "--num-scheduler-steps", {"gone": "0.10.2"})],
+         "--seed 1"),
+        ("0.10.2", "--num-scheduler-steps -8 --seed 1", [("option.removed", "--num-scheduler-steps", {})], "--seed 1"),
+        ("0.10.2", "--num-scheduler-steps 8 9 --seed 1",
+         [("option.removed", "--num-scheduler-steps", {}), ("option.extra-positional", "9", {})], "9 --seed 1"),
+        ("0.19.0", "--disable-log-requests", [("option.removed", "--disable-log-requests", {"last": "0.16.0"})], ""),
+        ("0.11.0", "--disable-log-requests --seed 1", [("option.deprecated", "--disable-log-requests", {})], None),
+        # Keys of one object: the ones that are given agree, or nothing is written.
+        ("0.16.0", "--guided-decoding-backend=xgrammar",
+         [("option.removed", "--guided-decoding-backend=xgrammar", {"instead": "--structured-outputs-config.backend"})],
+         "--structured-outputs-config.backend=xgrammar"),
+        ("0.8.5", "--num-speculative-tokens=5 --speculative-model=x",
+         [("option.removed", "--num-speculative-tokens=5", {}), ("option.removed", "--speculative-model=x", {})],
+         """--speculative-config '{"num_speculative_tokens": 5, "model": "x"}'"""),
+        ("0.8.5", """--speculative-model x --speculative-config '{"model": "y"}'""",
+         [("option.removed", "--speculative-model", {"instead": "--speculative-config.model"})], None),
+        ("0.8.5", """--speculative-model x --speculative-config '{"num_speculative_tokens": 5}'""",
+         [("option.removed", "--speculative-model", {})],
+         """--speculative-config '{"num_speculative_tokens": 5, "model": "x"}'"""),
+        ("0.8.5", "--speculative-model $M", [("option.removed", "--speculative-model", {})], None),
+    ],
+)  # fmt: skip
+def test_each_fault_is_told_where_it_stands(
+    vllm: str, words: str, expected: list[tuple[str, str, dict[str, str]]], after: str | None
+) -> None:
+    """The rule, the words it is about, what it says of them, and the command once it is mended; None: as it was."""
+    text = f"vllm serve /m {words}\n"
+    found = hits(text, vllm)
+
+    assert [(hit.rule, text[hit.start : hit.end]) for hit in found] == [(rule, at) for rule, at, _ in expected]
+    for hit, (_, _, says) in zip(found, expected, strict=True):
+        assert says.items() <= hit.says.items()
+    assert fixed(text, vllm).rstrip() == f"vllm serve /m {words if after is None else after}".rstrip()
+
+
+@pytest.mark.parametrize(
+    ("name", "near", "is_clear"),
+    [
+        ("--max-modle-len", ["--max-model-len"], True),
+        ("--len-model-max", ["--max-model-len"], True),
+        ("--enable-x-cache", ["--disable-x-cache"], False),
+        ("--x-cache", ["--no-x-cache"], False),
+        ("--no-x-cach", ["--no-x-cache"], True),
+        ("--swap", ["--swap-space"], False),
+        # As near to one as to another.
+        ("--abcd-x", ["--abcd-y", "--abcd-z"], False),
+        ("--abcdefgh-xy", ["--abcdefgh-xyz", "--abcdefgh"], True),
+    ],
+)
+def test_a_name_is_clearly_meant_by_one_other(name: str, near: list[str], *, is_clear: bool) -> None:
+    """The nearest by far, of the same words or nearly the same letters, and never the contrary."""
+    assert option_rules._is_clear(name, near) is is_clear
+
+
+@pytest.mark.parametrize(
+    ("text", "is_value"),
+    [("4", True), ("x", True), ("", True), (None, True), ("-", True), ("-1", True), ("-.5", True), ("-x", False),
+    ("--x", False), ("--", False)],
+)  # fmt: skip
+def test_what_stands_behind_an_option_that_nobody_knows(text: str | None, *, is_value: bool) -> None:
+    """A number below nothing is a value, as is what cannot be known."""
+    assert option_rules._is_value(text) is is_value
+
+
+def word(value: str | None, at: list[int] | None) -> Word:
+    return Word(value, 10, 20, "", at=at)
+
+
+@pytest.mark.parametrize(
+    ("value", "at", "length", "expected"),
+    [
+        ("abc", [10, 11, 12], 3, [(10, 13, "new")]), ("abc", [10, 11, 12], 2, [(10, 12, "new")]),
+        ("abc", [10, 11, 12], 1, [(10, 11, "new")]), ("abc", [10, 11, 12], 0, []), ("abc", [10, 11, 12], 4, []),
+        ("abc", [10, 12, 13], 1, [(10, 11, "new")]), ("abc", [10, 12, 13], 2, []), ("abc", None, 1, []),
+    ],
+)  # fmt: skip
+def test_the_beginning_of_a_word_is_replaced(
+    value: str, at: list[int] | None, length: int, expected: list[tuple[int, int, str]]
+) -> None:
+    """Where its characters stand side by side in the file."""
+    assert [tuple(edit) for edit in option_rules.renamed(word(value, at), length, "new")] == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "at", "start", "new", "expected"),
+    [
+        ("abc", [10, 11, 12], 0, "new", [(10, 13, "new")]), ("abc", [10, 11, 12], 2, "new", [(12, 13, "new")]),
+        ("abc", [10, 11, 12], 3, "new", []), ("abc", [10, 12, 13], 0, "new", []),
+         ("abc", [10, 12, 13], 1, "new", [(12, 14, "new")]),
+        ("abc", [10, 11], 0, "new", []), ("abc", None, 0, "new", []), ("abc", [10, 11, 12], 0, "a b", []),
+        ("abc", [10, 11, 12], 0, "", []), ("abc", [10, 11, 12], 0, "x" * 400, [(10, 13, "x" * 400)]),
+        ("abc", [10, 11, 12], 0, "x" * 401, []),
+    ],
+)  # fmt: skip
+def test_the_end_of_a_word_is_replaced(
+    value: str, at: list[int] | None, start: int, new: str, expected: list[tuple[int, int, str]]
+) -> None:
+    """By what needs no quotes in any language."""
+    assert [tuple(edit) for edit in option_rules.put(word(value, at), start, new)] == expected
 
 
 def test_many_faults_cost_no_more_than_their_number() -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -271,3 +272,290 @@ def test_files_hold_no_paths_of_the_host_and_no_help() -> None:
         assert not re.search(r"/(?:root|home|work|mnt|opt)/|/tmp/\w", text), path.name
         assert '"help"' not in text
         assert json.loads(text)["version"] == path.stem
+
+
+# ---- the functions by themselves
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("0.19.0", (0, 19, 0, 1)), ("v0.19.1", (0, 19, 1, 1)), ("0.19", (0, 19, 0, 1)), (" 1.2.3\n", (1, 2, 3, 1)),
+        ("0.8.5.post1", (0, 8, 5, 1)), ("0.11.1rc2", (0, 11, 1, 0)), ("0.11.1.rc2", (0, 11, 1, 0)),
+        ("0.11.1a1", (0, 11, 1, 0)), ("0.11.1b", (0, 11, 1, 0)), ("0.11.1.dev3+g12", (0, 11, 1, 0)),
+        ("0.11.1-preview", (0, 11, 1, 0)), ("0.11.1-aarch64", (0, 11, 1, 1)), ("0.11.1-cu128", (0, 11, 1, 1)),
+        ("0.11.1-beta.2", (0, 11, 1, 0)), ("0.1-" + "x" * 79, (0, 1, 0, 1)),
+        ("0.1-" + "x" * 80, None), ("1", None), ("1.x", None), ("latest", None),
+        ("1234567.1", None),
+    ],
+)  # fmt: skip
+def test_a_version_is_ordered_by_its_numbers_and_what_comes_before_it(text: str, key: options.Key | None) -> None:
+    """What is made before a release sorts before it, whatever is built of it later does not (PEP 440)."""
+    assert options.version_key(text) == key
+
+
+@pytest.mark.parametrize(
+    ("version", "row", "is_within"),
+    [
+        ("0.9.2", {}, True),
+        ("0.9.2", {"first": "0.9.2", "last": "0.9.2"}, True),
+        ("0.9.1", {"first": "0.9.2"}, False),
+        ("0.9.3", {"first": "0.9.2"}, True),
+        ("0.9.3", {"last": "0.9.2"}, False),
+        ("0.9.1", {"last": "0.9.2"}, True),
+        ("0.10.0", {"first": "0.9.2", "last": "0.11.0"}, True),
+    ],
+)
+def test_a_row_of_a_table_holds_from_its_first_release_to_its_last(
+    version: str, row: dict[str, str], *, is_within: bool
+) -> None:
+    """Both are within, and either may be open."""
+    assert options.is_within(version, row) is is_within
+
+
+@pytest.mark.parametrize(
+    ("sign", "number", "limit", "holds"),
+    [
+        ("ge", 1, 1, True), ("ge", 0, 1, False), ("gt", 1, 1, False), ("gt", 2, 1, True), ("le", 1, 1, True),
+        ("le", 2, 1, False), ("lt", 1, 1, False), ("lt", 0, 1, True),
+    ],
+)  # fmt: skip
+def test_a_limit_holds_as_its_sign_says(sign: str, number: int, limit: int, *, holds: bool) -> None:
+    """At the number itself, and one beside it."""
+    assert options.LIMITS[sign].holds(number, limit) is holds
+
+
+def test_a_type_is_what_is_within_its_optional_ones() -> None:
+    """However many there are."""
+    assert options.inner_type({"optional": {"optional": {"int": {"ge": 1}}}}) == {"int": {"ge": 1}}
+    assert options.inner_type("str") == "str"
+    assert options.inner_type({"list": {"optional": "str"}}) == {"list": {"optional": "str"}}
+
+
+# ---- releases of a folder of our own
+
+
+def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **releases: dict[str, Any]) -> Path:
+    """Release files with these records set and taken away."""
+    folder = tmp_path / "catalog" / "releases"
+    folder.mkdir(parents=True)
+    for name, told in releases.items():
+        said = {"set": told.get("set", {}), "unset": told.get("unset", []), **told}
+        (folder / f"{name.replace('_', '.')[1:]}.json").write_text(json.dumps(said), encoding="utf-8")
+    monkeypatch.setenv("VLLM_RUNBOOKS_DATA", str(tmp_path))
+    return folder
+
+
+_RECORDS: dict[str, dict[str, Any]] = {
+    "v0_1_0": {
+        "made": {"origin": "parser"},
+        "set": {
+            "option --plain": {"type": "int", "default": 5},
+            "option --switch": {"nargs": 0, "strings": ["--switch", "--no-switch", "-s"], "default": False},
+            "option --moved": {"nargs": 0, "default": False, "by_device": ["default"]},
+            "option --computed": {"nargs": 0, "default": False},
+            "default computed": {"depends_on": ["what is loaded"]},
+            "option --served": {"only": "serve"},
+            "option tag": {"dest": "model_tag", "nargs": "?", "required": True},
+            "option --keyed": {"type": {"optional": {"dataclass": "Kind"}}, "choices": ["a"]},
+            "option --two": {"type": "int", "default": 3},
+            "api_server --two": {"type": "int", "default": 4},
+            "object Kind": {"extra": "forbid"},
+            "key Kind.a": {"type": "int"},
+            "environment A": {"default": "1"},
+            "environment B": {
+                "kind": "choice", "choices": ["x"], "case_sensitive": False, "listed": False, "true": ["1"],
+                "refused": ["2"],
+            },
+            "parameter EngineArgs.plain": {"default": 7},
+            "parameter EngineArgs.own": {"default": 8},
+            "parameter LLM.model": {},
+            "parameter LLM.kwargs": {},
+            "parameter Other.model": {},
+            "bound plain": {"ge": 1, "lt": 9},
+            "bound own": {"gt": 0, "if": ["given", "own"]},
+            "bound a+b 2": {"when": ["given", "a"], "says": "no"},
+            "place bounds": {"plain": "x.py:1"},
+        },
+    },
+    "v0_2_0": {
+        "set": {"option --plain": {"type": "int", "default": 50}, "environment C": {}},
+        "unset": ["environment A", "option --never"],
+    },
+    "v0_2_1": {"set": {"environment A": {"default": "2"}}},
+}  # fmt: skip
+
+
+def test_options_are_read_with_what_their_records_leave_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record says only what differs from an option that takes one text."""
+    _data(tmp_path, monkeypatch, **_RECORDS)
+    data = options.load("0.1.0")
+    plain = data.by_string["--plain"]
+    assert (plain.dest, plain.action, plain.nargs, plain.default, plain.type) == (
+        "plain",
+        "_StoreAction",
+        None,
+        5,
+        "int",
+    )
+    assert (plain.required, plain.deprecated, plain.choices, plain.flag_values) == (False, False, None, {})
+    assert plain.takes_value
+    switch = data.by_string["-s"]
+    assert switch.flag_values == {"--switch": True, "--no-switch": False, "-s": True}
+    assert (switch.takes_value, switch.type, switch.name) == (False, None, "--switch")
+    tag = data.by_dest["model_tag"]
+    assert (tag.strings, tag.name, tag.required, tag.type) == ((), "model_tag", True, "str")
+    assert data.by_dest["plain"].default == 5
+    assert [len(data.entries[entry]) for entry in options.ENTRIES] == [8, 7]
+    two = [one.default for entry in options.ENTRIES for one in data.entries[entry] if one.dest == "two"]
+    assert two == [3, 4]
+    assert data.switches_off == {"switch"}
+    assert data.keys("--keyed") == {"a": {"type": "int"}}
+    assert data.keys("--plain") is None
+    assert data.keys("--none") is None
+
+
+def test_variables_and_bounds_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a variable's record leaves out is as most are; a bound's condition is made of its limits."""
+    _data(tmp_path, monkeypatch, **_RECORDS)
+    data = options.load("0.1.0")
+    one, other = data.environment["A"], data.environment["B"]
+    assert (one.kind, one.choices, one.is_case_sensitive, one.is_listed, one.true, one.refused) == (
+        "str", None, True, True, (), (),
+    )  # fmt: skip
+    assert (other.choices, other.is_case_sensitive, other.is_listed) == (("x",), False, False)
+    assert (other.true, other.refused) == (("1",), ("2",))
+    plain, own, both = data.bounds
+    assert plain == options.Bound(
+        ("plain",),
+        ["not", ["and", [">=", ["arg", "plain"], ["const", 1]], ["<", ["arg", "plain"], ["const", 9]]]],
+        {"ge": 1, "lt": 9},
+        "",
+        "x.py:1",
+    )
+    assert own.refused == ["and", ["given", "own"], ["not", ["and", [">", ["arg", "own"], ["const", 0]]]]]
+    assert both == options.Bound(("a", "b"), ["given", "a"], {}, "no", "")
+
+
+def test_a_default_is_the_options_or_the_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an argument that the release has in neither form there is none."""
+    _data(tmp_path, monkeypatch, **_RECORDS)
+    data = options.load("0.1.0")
+    assert data.default("plain") == options.Default(5, is_known=True)
+    assert data.default("own") == options.Default(8, is_known=True)
+    assert data.default("none") == options.Default(None, False, ("this release has no such argument",))
+    assert data.default("computed") == options.Default(False, is_known=True)
+    assert set(data.taken_by("LLM")) == {"plain", "own", "model"}
+    assert set(data.taken_by("Other")) == {"model"}
+    assert set(data.taken_by("EngineArgs")) == {"plain", "own"}
+    assert data.taken_by("None") == {}
+
+
+_ROWS = {
+    "rows": [
+        {"if": [{"memory_gib": 70}, {"name_lacks": ["a100"]}], "value": {"OPENAI_API_SERVER": 8, "LLM_CLASS": 16}},
+        {"if": [{"capability_has": ["10."]}], "value": 4},
+        {"if": [{"strange": 1}], "value": 3},
+        {"if": [], "value": 2},
+    ],
+    "depends_on": ["more"],
+}
+
+
+@pytest.mark.parametrize(
+    ("device", "context", "value"),
+    [
+        (("H100", 70.0, "9.0"), "serve", 8),
+        (("H100", 70.0, "9.0"), "llm", 16),
+        (("H100", 69.9, "10.0"), "serve", 4),
+        (("NVIDIA A100", 80.0, "10.0"), "serve", 4),
+        ((None, 80.0, None), "serve", None),
+        (("H100", None, None), "serve", None),
+        (("A100", None, None), "serve", None),
+        (("A100", None, "8.0"), "serve", None),
+    ],
+)
+def test_rows_are_tried_until_one_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: tuple[Any, Any, Any], context: str, value: int | None
+) -> None:
+    """A row whose condition is not known leaves the value open; one that does not hold is passed over."""
+    _data(tmp_path, monkeypatch, v0_1_0={"set": {"default moved": _ROWS}})
+    gpu, memory, capability = device
+    found = options.load("0.1.0").default("moved", context=context, gpu=gpu, memory_gib=memory, capability=capability)
+    wanted = options.Default(None, False, ("the GPU",)) if value is None else options.Default(value, is_known=True)
+    assert found == wanted
+
+
+def test_a_table_without_a_row_that_holds_says_what_it_depends_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And so does one that has no value for the program."""
+    rows = {"rows": [{"if": [{"memory_gib": 70}], "value": {"LLM_CLASS": 1}}], "depends_on": ["more"]}
+    _data(tmp_path, monkeypatch, v0_1_0={"set": {"default moved": rows, "default bare": {}}})
+    data = options.load("0.1.0")
+    assert data.default("moved", memory_gib=10) == options.Default(None, False, ("more",))
+    assert data.default("moved", memory_gib=80) == options.Default(None, False, ("the program",))
+    assert data.default("bare") == options.Default(None, False, ())
+
+
+def test_what_became_of_a_name_is_told_from_release_to_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It came, changed, went and came back; what a release takes away that was never there is no change."""
+    folder = _data(tmp_path, monkeypatch, **_RECORDS)
+    assert options.history("A") == (
+        options.Change("0.1.0", None, "came"), options.Change("0.2.0", "0.1.0", "went"),
+        options.Change("0.2.1", "0.2.0", "came"),
+    )  # fmt: skip
+    assert options.history("--plain") == (
+        options.Change("0.1.0", None, "came"), options.Change("0.2.0", "0.1.0", "changed", {"default": (5, 50)}),
+    )  # fmt: skip
+    assert "--never" not in options.histories("option")
+    assert options.histories("environment")["C"] == (options.Change("0.2.0", "0.1.0", "came"),)
+    assert options.known_releases() == ("0.1.0", "0.2.0", "0.2.1")
+    names = options.names(folder)
+    assert names.variables == {"A", "B", "C"}
+    assert {"plain", "switch", "model_tag", "own", "model"} <= names.arguments
+    assert options.names(tmp_path / "none") == options.Names(frozenset(), frozenset())
+    told = options.past()
+    standing = {
+        release: options.standing("A", options.load(release), told).kind for release in ("0.1.0", "0.2.0", "0.2.1")
+    }
+    assert standing == {"0.1.0": "known", "0.2.0": "gone", "0.2.1": "known"}
+    gone = options.standing("A", options.load("0.2.0"), told)
+    assert (gone.last, gone.gone, gone.owner) == ("0.1.0", "0.2.0", "A")
+    to_come = options.standing("C", options.load("0.1.0"), told)
+    assert (to_come.kind, to_come.first) == ("to come", "0.2.0")
+    assert options.standing("D", options.load("0.1.0"), told).kind == "never"
+    more = [options.Life(0, 0)]
+    assert options.standing("D", options.load("0.1.0"), told, more).kind == "known"
+    assert options.standing("D", options.load("0.2.1"), told, more) == options.Standing("gone", "", "0.1.0", "0.2.0")
+
+
+@pytest.mark.parametrize(
+    ("asked", "version", "is_beyond", "is_before"),
+    [
+        ("0.0.9", "0.1.0", False, True), ("0.1.0", "0.1.0", False, False), ("0.1.0rc1", "0.1.0", False, False),
+        ("0.1.5", "0.1.0", False, False), ("0.2.0", "0.2.0", False, False), ("0.2.9", "0.2.1", False, False),
+        ("0.2.0rc1", "0.2.0", False, False), ("0.3.0", "0.2.1", True, False), ("1.0", "0.2.1", True, False),
+        ("latest", "0.2.1", False, False),
+    ],
+)  # fmt: skip
+def test_a_version_between_releases_is_judged_by_the_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, version: str, *, is_beyond: bool, is_before: bool
+) -> None:
+    """The same minor release, else the one below; what is beyond both ends is told."""
+    _data(tmp_path, monkeypatch, **_RECORDS)
+    (tmp_path / "catalog" / "releases" / "x.json").write_text("{", encoding="utf-8")
+    (tmp_path / "catalog" / "releases" / "support.json").write_text("{", encoding="utf-8")
+    assert options.nearest(asked) == options.Nearest(version, is_beyond, is_before)
+    data = options.load(asked)
+    assert (data.version, data.is_beyond, data.is_before) == (version, is_beyond, is_before)
+    assert data.asked == ("0.2.1" if asked == "latest" else asked)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"set": {}}', '{"set": {}, "unset": {}}', '{"set": [], "unset": []}'])
+def test_data_of_another_form_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """With what makes it anew."""
+    folder = _data(tmp_path, monkeypatch)
+    (folder / "0.1.0.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"0\.1\.0\.json: is no release data; make it anew"):
+        options.load("0.1.0")

@@ -146,3 +146,58 @@ def test_moments_keep_their_form() -> None:
     texts = ["10:00:00", "10-20 10:00:00", "2025-10-20 10:00:00"]
 
     assert [m.form for m in map(moment, texts) if m] == ["day", "date", "year"]
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "shown"),
+    [
+        (1234567, "api_key", 1234567), (12345678, "api_key", "[secret-1]"), (-123456, "token", -123456),
+         (1.5, "api_key", 1.5),
+        (12345678, "port", 12345678), ("", "api_key", ""), ("x", "api_key", "[secret-1]"), (None, "api_key", None),
+        (True, "api_key", True), (float("inf"), "api_key", "[secret-1]"), (["x", 3], "api_key", ["[secret-1]", 3]),
+        ({"a": "x", "password": "y"}, "o", {"a": "x", "password": "[secret-1]"}),
+         ({"a": "x"}, "secrets", {"a": "[secret-1]"}),
+    ],
+)  # fmt: skip
+def test_a_value_is_masked_by_its_name(value: object, name: str, shown: object) -> None:
+    """But for a count, which has up to seven digits, and for what is nothing."""
+    assert masked(value, name) == shown
+
+
+def test_a_literal_has_a_length() -> None:
+    """Of 4000 characters; a longer one stays as it is printed."""
+    assert literal("'" + "x" * 3998 + "'") == "x" * 3998
+    assert literal("'" + "x" * 3999 + "'") == "'" + "x" * 3999 + "'"
+    assert literal("  [1, (2, None)] ") == [1, [2, None]]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "seconds"),
+    [
+        # A leap year has 366 days; half of one is 183.
+        ("07-02 00:00:01", "01-01 00:00:00", 183 * 86400.0 - 1), ("07-03 00:00:00", "01-01 00:00:00", 182 * 86400.0),
+        ("07-02 00:00:00", "01-01 00:00:00", None), ("01-01 00:00:00", "12-31 00:00:00", 365 * 86400.0),
+        ("00:00:01", "00:00:00", 86399.0), ("00:00:00", "00:00:00", 0.0),
+         ("2025-01-02 00:00:00", "2025-01-01 00:00:00", None),
+        ("10:00:00.1234567", "10:00:00.1234569", 0.0), ("10:00:00,5", "10:00:01", 0.5),
+         ("2025/01/01 10:00:00", "2025-01-01T10:00:09", 9.0),
+    ],
+)  # fmt: skip
+def test_durations_between_times_of_one_form(earlier: str, later: str, seconds: float | None) -> None:
+    """Rounded to microseconds; a step back of less than half a year is none."""
+    assert seconds_between(moment(earlier), moment(later)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{'a': '}', 'b': 2}", {"a": "}", "b": 2}), (r"{'a': 'x\'y', 'b': 2}", {"a": "x'y", "b": 2}),
+         ("(a=(1, (2, 3)), b=4)", {"a": [1, [2, 3]], "b": 4}),
+        ("{'a': <x, y>, 'b': 2}", {"a": "<x, y>", "b": 2}), ("{'a' : 1 , b = 2}", {"a": 1, "b": 2}),
+         ("{" + "a" * 80 + "=1}", {"a" * 80: 1}),
+        ("{" + "a" * 81 + "=1}", {}), ('{"a": 1}{"b": 2}', {"a": 1}),
+    ],
+)  # fmt: skip
+def test_pairs_end_where_the_bracket_does(text: str, expected: dict[str, object]) -> None:
+    """What stands in quotes or in brackets of its own parts nothing."""
+    assert pairs(text) == expected

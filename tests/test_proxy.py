@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -119,3 +120,66 @@ def test_what_cannot_work_is_refused(servers: tuple[Server, ...], more: dict[str
     """No server, one twice, the proxy as its own server, a number out of range."""
     with pytest.raises(InputError):
         proxy.nginx(servers, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("more", "is_taken"),
+    [
+        ({"timeout_s": 1}, True), ({"timeout_s": 0}, False), ({"timeout_s": 604_800}, True),
+         ({"timeout_s": 604_801}, False),
+        ({"upload_mib": 1}, True), ({"upload_mib": 0}, False), ({"upload_mib": 65_536}, True),
+         ({"upload_mib": 65_537}, False),
+        ({"timeout_s": True}, False), ({"timeout_s": 1.5}, False), ({"listen": TWO[0]}, False),
+         ({"listen": Server("127.0.0.1", 65535)}, True),
+    ],
+)  # fmt: skip
+def test_numbers_have_a_range(more: dict[str, Any], *, is_taken: bool) -> None:
+    """A week, 64 GiB, every port; the proxy listens where no server does."""
+    if is_taken:
+        assert proxy.nginx(TWO, **more)
+    else:
+        with pytest.raises(InputError):
+            proxy.nginx(TWO, **more)
+
+
+def test_what_is_used_where_nothing_is_said() -> None:
+    """Port 8080 of this host, an hour of silence, 64 MiB of a request; a request is sent to one server only."""
+    found = directives(proxy.nginx(TWO))
+
+    assert {"listen 127.0.0.1:8080;", "proxy_read_timeout 3600s;", "client_max_body_size 64m;"} <= set(found)
+    assert found.count("proxy_next_upstream error timeout;") == 1
+    assert "proxy_next_upstream error timeout non_idempotent;" in directives(proxy.nginx(TWO, retries_posts=True))
+    assert found[:2] == ["worker_processes auto;", "worker_rlimit_nofile 16384;"]
+    assert directives(proxy.nginx(TWO, is_whole=False))[0] == "upstream vllm {"
+
+
+@pytest.mark.parametrize(
+    ("servers", "listen", "said", "unsaid"),
+    [
+        (TWO, "127.0.0.1", "# 2 servers of one model behind 127.0.0.1:8080.", "looked up once"),
+        (TWO[:1], "::1", "# 1 server of one model behind [::1]:8080.", "open to the network"),
+        ((*TWO, Server("gpu-a", 8000)), "localhost", "Names are looked up once", "open to the network"),
+        (TWO, "10.0.0.1", "This port is open to the network", "looked up once"),
+    ],
+)  # fmt: skip
+def test_what_a_choice_costs_is_said_in_the_file(
+    servers: tuple[Server, ...], listen: str, said: str, unsaid: str
+) -> None:
+    """And nothing of what was not chosen; no line of it is wider than 102 characters."""
+    text = proxy.nginx(servers, listen=Server(listen, 8080))
+    told = " ".join(text.replace("\n#", "\n").split())
+
+    assert " ".join(said.strip("# ").split()) in told
+    assert unsaid not in told
+    assert 90 < max(len(line.strip()) for line in text.splitlines()) <= 102
+    assert ("max_fails=1" in text) is (len(servers) > 1)
+
+
+def test_a_name_has_a_length() -> None:
+    """As the DNS has it: 253 characters, 63 of each part."""
+    longest = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
+
+    assert Server(longest, 1).is_name
+    for host in ("a" * 64, f"{longest}d"):
+        with pytest.raises(InputError):
+            Server(host, 1)

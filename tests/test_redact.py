@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from vllm_runbooks import authoring, catalog, redact, secret_places, startup_log
 from vllm_runbooks.printed import Moment
 from vllm_runbooks.records import Document, Evidence, Quote, document
 from vllm_runbooks.redact import Redactor, redact_record, redact_text, watch
-from vllm_runbooks.secret_places import names_secret
+from vllm_runbooks.secret_places import Secret, names_secret
 
 CANARY = "Zk3PqW9xLm2RtY7uB4vN"
 ISSUED = [
@@ -43,7 +44,8 @@ NAMED = [
     f"token={CANARY},", f"secret => {CANARY}",
     f"Authorization: Token {CANARY}", f"'Authorization': 'ApiKey {CANARY}'", f"--api-key \\\n  {CANARY}",
     f"--api-key\\\n  {CANARY}",
-    f"api_key=SecretStr('{CANARY}')", f"api_key=b'{CANARY}'", f'"api_key": "abc\\"{CANARY}"', f"http://u:p@{CANARY}@host/",
+    f"api_key=SecretStr('{CANARY}')", f"api_key=b'{CANARY}'", f'"api_key": "abc\\"{CANARY}"',
+    f"http://u:p@{CANARY}@host/",
     f"Cookie: a=12345678; session={CANARY}", f"MYSQL_PWD={CANARY}", f"PASS={CANARY}", f"OPENAI_KEY={CANARY}",
     f"SECRET_KEY_BASE={CANARY}", f"API_TOKEN_V2={CANARY}", f"my_token={CANARY}", f"huggingface_token={CANARY}",
     f"DefaultEndpointsProtocol=https;AccountKey={CANARY};x=1", f"AZURE_STORAGE_KEY={CANARY}",
@@ -333,6 +335,197 @@ def test_base64_is_looked_into_at_length(before: str) -> None:
     ):
         blob = base64.b64encode(raw).decode()
         assert Redactor().text(f"blob {blob} read") == "blob [secret-1] read"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        # A token of general name is a secret by its length, its digits or its letters.
+        ("token: abcdefg1", "token: *"), ("token: abcdef1", None), ("token=abcdefghijkl", None),
+         ("token=aBcDeFgH", "token=*"),
+        ("token=" + "a" * 24, "token=*"), ("token=" + "a" * 23, None), ("token=abcdefg\u00e91", None),
+         ("token=12345678901", None),
+        ("TOKEN=abc", "TOKEN=*"), ("/x?token=abc", "/x?token=*"), ("/x?a=1&token=abc", "/x?a=1&token=*"),
+        # A count has up to seven digits.
+        ("secret=1234567", None), ("secret=12345678", "secret=*"), ("secrets: 1234567", None),
+         ("api_key=123", "api_key=*"),
+        # What is said in prose has to look like a value.
+        ("password hunter2abc", "password *"), ("password hunter2a", "password *"), ("password hunter2", None),
+        ("password hunterabc", None), ("password hunter-2abc", None), ("--password hunter", "--password *"),
+        ("password is hunter2abc", None),
+        # Paths of files with secrets, and the file of accounts.
+        ("credentials=/var/x1y2z3", None), ("secret=./x1abcdef", None), ("secret=~/abc1234", None),
+         ("secret=../abc1234", None),
+        ("password=/abc1234x", "password=*"), ("-v /etc/passwd:abc12345", None), ("passwd:abc12345", "passwd:*"),
+        # Its own name, in a usage text or a line of code.
+        ("--api-key API_KEY", None), ("api_key=my_api_key", None), ("api_key=my_api_key1", "api_key=*"),
+         ("password=Password", None),
+        ("password=pass", "password=*"),
+        # Keys in OpenAI's form: one long piece with digits throughout.
+        ("sk-abcdefghijklm123", "*"), ("sk-abcdefghijklmn12", None), ("sk-aBcDefghijklmn1x", "*"),
+         ("sk-aBcDefghijklmnox", None),
+        ("sk-abcdefg1234-abcdefg1234", None), ("sk-abcdefgh1234-abcd", "*"), ("sk-abcdefghijkl123", None),
+        # Logins in addresses: a port is none, nor a user alone without a digit.
+        ("http://a:b1c@h/x", "http://a:*@h/x"), ("ssh://git:22@x", None), ("ssh://git:2a@x", "ssh://git:*@x"),
+         ("http://a:22@x", "http://a:*@x"),
+        ("https://abcdefghijklmno1@h/x", "https://*@h/x"), ("https://abcdefghijklmnop@h/x", None),
+         ("https://abcdefghijklmn1@h/x", None),
+        # Further keys of an option, in a command and in prose.
+        ("vllm serve m --api-key abc12 def", "vllm serve m --api-key * *"),
+         ("give --api-key abc12 def", "give --api-key * def"),
+        ("give --api-key abc12 def345", "give --api-key * *"), ("give --api-key abc12 def34", "give --api-key * def34"),
+        ("give --api-key abc12 def-345", "give --api-key * *"),
+         ("give --api-key abc12 def!345", "give --api-key * def!345"),
+        ("vllm serve m --api-key abc12 def.", "vllm serve m --api-key * def."),
+         ("vllm serve m --api-key abc12 -x", "vllm serve m --api-key * -x"),
+        ("vllm serve m --api-key abc12 'def' --port 1", "vllm serve m --api-key * '*' --port 1"),
+        ("vllm serve m --api-key 'abc12' def --port 1", "vllm serve m --api-key '*' * --port 1"),
+        ("vllm serve m --api-key abc12 $KEY def", "vllm serve m --api-key * $KEY def"),
+        ("vllm serve m --hf-token abc12 def", "vllm serve m --hf-token * def"),
+        # Lists of keys: numbers and names in them are none.
+        ("api_keys=['k1', 22, 'k3']", "api_keys=['*', 22, '*']"), ("api_key=[]", None),
+         ("api_keys=('k1', api_keys)", "api_keys=('*', api_keys)"),
+        # A variable that is read, and one with a default.
+        ("$API_KEY abc12345", None), ("${API_KEY:-abc12345}", "${API_KEY:-*}"), ("${API_KEY} abc12345", None),
+         ("${API_KEY:=abc12345}", "${API_KEY:=*}"),
+        ("x ${API_KEY:-'abc12345'}", "x ${API_KEY:-'*'}"), ("${API_KEY:+--api-key $API_KEY}", None),
+        # Cookies: each of them, but for what says how long and where they count.
+        ("Cookie: a=b1c2; d=e3f4", "Cookie: *; d=*"),
+         ("Set-Cookie: a=b1c2; path=/x; max-age=9", "Set-Cookie: *; path=/x; max-age=9"),
+        ("Authorization: ApiKey abc1", "Authorization: ApiKey *"),
+         ("Bearer abcdefg", None),
+        ("Bearer abcdefg1", "Bearer *"), ("Bearer abcdefgh", None), ("Bearer Abcdefgh", "Bearer *"),
+    ],
+)  # fmt: skip
+def test_what_is_a_secret_and_what_is_none(text: str, shown: str | None) -> None:
+    """At the very border between the two; a star stands for a placeholder."""
+    assert re.sub(r"\[secret-\d+\]", "*", Redactor().text(text)) == (text if shown is None else shown)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("DB_PASS=abc12345", "password"), ("MYSQL_PWD=abc12345", "password"), ("masterauth: abc12345", "password"),
+        ("passphrase=abc12345", "password"), ("Cookie: a=abc12345", "cookie"),
+         ("authorization: abc12345", "authorization"),
+        ("/x?sig=abc12345", "authorization"), ("HF_TOKEN=abc12345", "token"), ("auth_token=abc12345", "token"),
+        ("api_key=abc12345", "key"), ("auth_key=abc12345", "key"), ("secret=abc12345", "key"),
+         ("http://a:abc1@h/", "url"),
+        ("https://hooks.slack.com/services/T0000000000/B0000000000/x", "webhook"), ("Bearer abc12345", "authorization"),
+        ("docker login -p abc12345 h", "password"), ("AKIA" + "A1" * 8, "aws"), ("hf_" + "aB1c" * 6, "huggingface"),
+        ("sk-" + "ab1c" * 6, "openai"), (PEM, "private_key"),
+         (base64.b64encode(b"API_KEY=abc12345xyz").decode(), "encoded"),
+        ('{"auth": "' + base64.b64encode(b"bob:abc12345").decode() + '"}', "authorization"),
+         ("('api_key', 'abc12345')", "key"),
+        ("name: API_KEY, value: abc12345", "key"),
+    ],
+)  # fmt: skip
+def test_each_replacement_is_counted_by_its_kind(text: str, kind: str) -> None:
+    """By the issuer, the name beside it, or the form."""
+    redactor = Redactor()
+    redactor.text(text)
+
+    assert redactor.counts == {kind: 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "is_known"),
+    [
+        ("abcdefg1", True), ("abcdef1", False), ("abcdefgh", False), ("12345678", False), ("abcd!fgh", True),
+         ("abcd_fgh", False),
+        ("ab-c.d_e/f:g", False), ("aBcDefgh", True), ("abCDefGH", False), ("abCDefG1", True), ("a1" * 2000, True),
+         ("a1" * 2000 + "b", False),
+    ],
+)  # fmt: skip
+def test_a_value_is_known_again_where_it_is_unlike_a_word(value: str, is_known: bool) -> None:  # noqa: FBT001 - a table's column
+    """From eight characters on, with a digit, another sign, or letters in turns."""
+    redactor = Redactor()
+    redactor.value(value)
+
+    assert (value not in redactor.text(f"got {value} here")) is is_known
+
+
+@pytest.mark.parametrize(
+    ("text", "turns"),
+    [("", 0), ("abc", 0), ("aB", 1), ("aBc1", 3), ("a-B-c", 2), ("1a1a", 3), ("AB12ab", 2), ("\u00e9E", 1)],
+)
+def test_turns_between_kinds_of_characters(text: str, turns: int) -> None:
+    """Small letters, capitals and digits; what stands between does not count."""
+    assert secret_places._turns(text) == turns
+
+
+@pytest.mark.parametrize(
+    ("shown", "value"),
+    [
+        ("abc", "abc"), ("a\x1b[1mbc\x1b[0m", "abc"), ("a%41b", "aAb"), ("a\\u0041b", "aAb"), ("a&amp;b", "a&b"),
+         ("a&#39;b", "a'b"),
+        # Joined where a line's end parts it, behind a margin.
+        ("abc\ndef", "abcdef"), ("abc  \u2502\n\u2502 def", "abcdef"), ("abc\r\n    def", "abcdef"),
+         ("abc\nde", "abc\nde"),
+        ("abc\n" + " " * 160 + "def", "abcdef"), ("abc\n" + " " * 161 + "def", "abc\n" + " " * 161 + "def"),
+    ],
+)  # fmt: skip
+def test_a_secret_is_what_it_is_meant_to_be(shown: str, value: str) -> None:
+    """Without colours and escapes, in one piece."""
+    assert secret_places.value_of(shown) == value
+
+
+def spans(found: Iterable[Secret]) -> list[tuple[int, int]]:
+    return [(secret.start, secret.end) for secret in found]
+
+
+def test_places_and_parts_of_a_known_value() -> None:
+    """All of the places; of the parts those at which a text begins or ends."""
+    value = "abcdefgh12345678"
+
+    assert spans(secret_places.places_of("aa", "aaaaa b aa")) == [(0, 2), (2, 4), (8, 10)]
+    assert spans(secret_places.parts_of(value, f"x {value[:8]}")) == [(2, 10)]
+    assert spans(secret_places.parts_of(value, f"x {value[:12]}\n")) == [(2, 14)]
+    assert spans(secret_places.parts_of(value, f"x {value[:7]}")) == []
+    assert spans(secret_places.parts_of(value, f"x {value[:9]}y")) == []
+    assert spans(secret_places.parts_of(value, f"{value[8:]} x")) == [(0, 8)]
+    assert spans(secret_places.parts_of(value, f" {value[4:]} x")) == [(1, 13)]
+    assert spans(secret_places.parts_of(value, f"{value[9:]} x")) == []
+    assert spans(secret_places.parts_of(value, f"y{value[7:]} x")) == []
+
+
+def test_secrets_that_overlap_are_one() -> None:
+    """From the first beginning to the last end, with the first of what tells them; those that only touch are two."""
+
+    def secret(start: int, end: int, begin: int) -> Secret:
+        return Secret(start, end, "key", begin)
+
+    assert secret_places.merged([secret(5, 9, 2), secret(3, 6, 3)]) == [secret(3, 9, 2)]
+    assert secret_places.merged([secret(3, 9, 1), secret(4, 6, 0)]) == [secret(3, 9, 0)]
+    assert secret_places.merged([secret(3, 5, 3), secret(5, 9, 5)]) == [secret(3, 5, 3), secret(5, 9, 5)]
+    assert secret_places.merged([secret(3, 5, 3), secret(3, 9, 3)]) == [secret(3, 9, 3)]
+    assert secret_places.merged([]) == []
+
+
+@pytest.mark.parametrize("lines", range(1, 7))
+def test_a_value_stands_up_to_four_lines_behind_its_name(lines: int) -> None:
+    """What begins with a name goes on in the lines behind it, and is looked at with them."""
+    blocks = [f"a\nAPI_KEY=\\\n{'x ' * 9}\n" + "b\n" * lines + "end\n"]
+    found = list(secret_places._stretches(blocks[0], ()))
+
+    assert found == [(2, len("a\nAPI_KEY=\\\n") + 19 + 2 * min(lines, 3) + 4 * (lines < 3))]
+
+
+@pytest.mark.parametrize(
+    ("value", "decoded"),
+    [
+        ("YWJj", b"abc"),
+        ("YWI=", b"ab"),
+        ("YWI", b"ab"),
+        ("YQ", b"a"),
+        ("-_-_", b"\xfb\xff\xbf"),
+        ("Y", b""),
+        ("Y!Jj", b""),
+    ],
+)
+def test_base64_is_decoded_with_or_without_its_end(value: str, decoded: bytes) -> None:
+    """In both alphabets; nothing, where it is none."""
+    assert secret_places._decoded(value) == decoded
 
 
 @pytest.mark.parametrize("length", [60_000, 500])

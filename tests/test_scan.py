@@ -207,6 +207,8 @@ def test_candidates_of_a_block_serve_its_lines(shelf: catalog.Catalog) -> None:
         ("^(?:Killed|Aborted)?x", ()),
         ("^a (?:(?:Killed|x) more|Aborted)", ("more", "Aborted")),
         ("^(?:ab|cd)(?:Killed|Aborted)", ("Killed", "Aborted")),
+        ("^(?:Killed|Aborted)|x", ("Killed", "Aborted")),
+        ("^x|(?:Killed|Aborted)", ()),
     ],
 )
 def test_a_pattern_without_one_word_is_looked_for_by_several(pattern: str, words: tuple[str, ...]) -> None:
@@ -223,6 +225,96 @@ def test_no_patterns_find_nothing() -> None:
 def test_groups_that_took_no_part_are_left_out() -> None:
     """Captures hold what was matched only."""
     assert [f.groups for f in PatternSet([r"word (?:(?P<a>\d)|(?P<b>x))"]).find("word 1")] == [{"a": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "size"),
+    [
+        # Characters at the most, and the ways in which wide gaps share them.
+        ("abc", (3, 1)), ("a b", (6, 1)), ("a[ xyz]b", (3, 1)), (r"\d\.\bx", (3, 1)), ("^ab", (2, 1)), ("ab?c", (3, 1)),
+        ("a{3}", (3, 1)), ("a{2,5}", (5, 1)), (r"\d{1,40}", (40, 1)), ("[a-z]{1,40}", (40, 1)),
+        ("x.{0,9}", (10, 1)), ("x.{0,10}", (11, 11)), (r"x\S{0,10}", (11, 11)), (r"x\D{0,10}", (11, 11)),
+         (r"x\W{1,11}", (12, 11)),
+        (r"x\w{0,10}", (11, 1)), ("x[^a]{0,10}", (11, 11)), ("x[a]{0,10}", (11, 1)), ("x.{10}", (11, 1)),
+        ("x.{0,10}y.{0,20}", (32, 11 * 21)), ("a|bcd|ef", (3, 1)), ("(?:a.{0,10}|b.{0,20})", (21, 21)),
+        # An optional group is tried once and skipped; one that is repeated more than twice must not vary.
+        ("x(?:a.{0,10})?", (12, 1)), ("x(?:a.{0,10}){0,1}", (12, 1)), ("x(?:a.{0,10}){0,2}", (23, 11)),
+        ("x(?:a.{0,10}){1}", (12, 11)),
+         ("x(?:a.{0,10}){1,2}", (23, 11)),
+        ("(?:ab){1,9}", (18, 1)), ("(?:ab?){1,2}", (4, 1)), ("(?:ab?){1,3}", (6, scan.MAX_WAYS + 1)),
+        ("(?P<n>a{2}){1,3}", (6, 1)), ("(?P<n>a{1,2}){1,3}", (6, scan.MAX_WAYS + 1)), ("(?:a(?:b|c)d){2}", (6, 1)),
+    ],
+)  # fmt: skip
+def test_the_size_of_a_pattern(pattern: str, size: tuple[int, int]) -> None:
+    """Its longest match, a blank counted as four characters, and how hard it can be made to try."""
+    assert scan._size(scan._signs(pattern)) == size
+
+
+@pytest.mark.parametrize(
+    ("pattern", "faulty"),
+    [
+        ("word" + "a{200}" * 7 + "a{132}", False), ("word" + "a{200}" * 7 + "a{133}", True),
+        ("word a{0,200}", False), ("word a{0,201}", True),
+        ("abc", False), ("ab", True), ("^ab", False), ("(?:abc)x", True), ("abc?de", True), ("abcd?e", False),
+         ("abc{2}", True),
+        ("word.{0,199}a.{0,199}a.{0,1}", False), ("word.{0,99}a.{0,99}a.{0,9}", False),
+         ("word.{0,99}a.{0,99}a.{0,10}", True),
+    ],
+)  # fmt: skip
+def test_the_bounds_of_a_pattern(pattern: str, *, faulty: bool) -> None:
+    """1536 characters, repeats of 200, 100 000 ways, and a word of three signs to look for."""
+    assert bool(faults(pattern)) is faulty
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("KV cache size", ("cache", "size")), ("abc", ("abc",)), ("ab", ()), ("abc|def", ()), ("a(?:bcd)efg", ("efg",)),
+        (r"foo\.bar", ("foo.bar",)), ("abcd?ef", ("abc",)), ("abcd{2}", ("abc",)), ("abc[de]fgh", ("abc", "fgh")),
+        ("abc(?:x|y)defgh", ("defgh", "abc")), ("abc abcd abcde abcdef", ("abcdef", "abcde", "abcd")),
+         (r"abc\ddef", ("abc", "def")),
+        ("((?:abc))def", ("def",)), ("abc.def^", ("abc", "def")),
+    ],
+)  # fmt: skip
+def test_the_words_of_a_pattern(pattern: str, words: tuple[str, ...]) -> None:
+    """Of three letters and more, the longest three, outside of whatever may be absent."""
+    found = scan._literals(pattern)
+
+    assert sorted(found) == sorted(words)
+    assert [len(word) for word in found] == sorted(map(len, words), reverse=True)
+
+
+def test_a_window_s_matches_are_found_once_and_in_order() -> None:
+    """Where several patterns match, and where the first match of one is in a later window."""
+    text = "b" * 10 + "aaa" + "-" * (2 * WINDOW) + "bbbc" + "aaa"
+    for engine in (None, "re"):
+        found = PatternSet(["bbbc", "aaa", "never"], engine=engine).find(text)
+        assert [(one.pattern, one.start, one.end) for one in found] == [
+            (1, 10, 13),
+            (0, 2 * WINDOW + 13, 2 * WINDOW + 17),
+        ]
+
+
+@pytest.mark.parametrize("length", [WINDOW, WINDOW + 1, 2 * WINDOW - OVERLAP, 2 * WINDOW - OVERLAP + 1])
+def test_a_match_at_the_very_end_is_found(length: int) -> None:
+    """Also where the text is as long as its windows, or one character longer."""
+    text = "-" * (length - 3) + "aaa"
+    for engine in (None, "re"):
+        assert [(one.start, one.end) for one in PatternSet(["aaa"], engine=engine).find(text)] == [(length - 3, length)]
+
+
+@pytest.mark.parametrize(
+    ("uses", "length", "is_re2"), [(63, 512, True), (64, 512, False), (64, 513, True), (0, 1, True)]
+)
+def test_what_comes_often_in_short_lines_is_searched_by_re(uses: int, length: int, *, is_re2: bool) -> None:
+    """From the 65th search on, in at most 512 characters."""
+    patterns = PatternSet(["aaa"])
+    for _ in range(uses):
+        patterns._search(0, length)
+    search, names = patterns._search(0, length)
+
+    assert (search is patterns._searches[0].by_re) is not is_re2
+    assert list(names) == []
 
 
 def worst(pattern: str) -> list[str]:

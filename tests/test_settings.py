@@ -12,8 +12,9 @@ import pytest
 from vllm_runbooks import options, specs
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.planning.settings import Settings, settle
+from vllm_runbooks.planning.settings import Settings, mismatch, settle
 from vllm_runbooks.planning.shape import Attention, Experts, Latent, Layer, Quantization, Recurrent, Shape, shape
+from vllm_runbooks.planning.weights import Ranks
 
 _A100: dict[str, Any] = {"gpu_name": "NVIDIA A100-SXM4-80GB", "memory_gib": 79.25, "capability": (8, 0)}
 _H100: dict[str, Any] = {"gpu_name": "NVIDIA H100 80GB HBM3", "memory_gib": 79.19, "capability": (9, 0)}
@@ -257,6 +258,7 @@ def test_asking_for_an_engine_that_cannot_is_told() -> None:
     """VLLM_USE_V1=1 on a card that the newer engine lacks ends the start, and the reason is named."""
     found = settle(_DENSE, {}, "0.9.2", environment=_NEWER, **_V100)
     assert found.limits == ("vLLM 0.9.2 refuses VLLM_USE_V1=1 with what the newer engine lacks: old card",)
+    assert not found.is_v0
 
 
 def _scaled(kind: str, factor: float, *, trained: int | None = None, length: int = 40_960) -> Shape:
@@ -667,3 +669,794 @@ def test_other_numbers_take_a_tenth_of_a_millisecond() -> None:
         settle(_DENSE, {"max_model_len": 1000 + length, "tensor_parallel_size": 2}, "0.19.0", **_H100)
         taken.append(time.perf_counter() - begun)
     assert min(taken) < 1e-4
+
+
+# ---- each option and each rule by itself
+
+
+def _given(options_: dict[str, Any], release: str = "0.19.0", told: Shape = _DENSE, **more: Any) -> Settings:
+    return settle(told, options_, release, **{**_H100, **more})
+
+
+def test_settings_are_kept_as_keys_of_what_follows_from_them() -> None:
+    """Whatever mappings are in it, a start's settings can be looked up; starts that differ in a number differ."""
+    options_ = {"limit_mm_per_prompt": {"image": {"count": 1, "width": 8}}, "mm_processor_kwargs": {"a": [1]}}
+    same, again, other = (_given({**options_, "max_num_seqs": size}) for size in (8, 8, 9))
+    assert {same: 1}[again] == 1
+    assert other not in {same: 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_on"),
+    [
+        ("1", True),
+        ("0", False),
+        (" 1 ", True),
+        ("2", True),
+        ("-1", True),
+        ("00", False),
+        ("true", True),
+        ("True", True),
+        ("yes", False),
+        ("", False),
+    ],
+)
+def test_a_variable_is_on_by_its_number_or_its_word(text: str, *, is_on: bool) -> None:
+    """`bool(int(...))` of a number, "true" of a word: nothing else switches the newer runner on."""
+    assert _given({}, environment={"VLLM_USE_V2_MODEL_RUNNER": text}).is_v2_runner is is_on
+
+
+@pytest.mark.parametrize(
+    ("asked", "runs", "size"),
+    [
+        ("float", "float32", 4),
+        ("float32", "float32", 4),
+        ("FLOAT16", "float16", 2),
+        ("half", "float16", 2),
+        ("torch.bfloat16", "bfloat16", 2),
+        ("auto", "bfloat16", 2),
+    ],
+)
+def test_a_dtype_has_several_names(asked: str, runs: str, size: int) -> None:
+    """`_STR_DTYPE_TO_TORCH_DTYPE` of config/model.py: "half" and "float" are names of 16 and 32 bits."""
+    found = _given({"dtype": asked})
+    assert (found.dtype, found.value_bytes, found.missing) == (runs, size, ())
+
+
+def test_a_dtype_that_is_none_is_named() -> None:
+    """What the model then runs in is not known."""
+    assert _given({"dtype": "int4"}).missing == ("the dtype int4",)
+
+
+def test_a_dtype_that_depends_on_an_unknown_card_is_named() -> None:
+    """gemma2 runs in bfloat16, on cards before Ampere in float32: which one, the card decides; llama in 16 bits."""
+    missing = "compute capability of the card (dtype depends on it)"
+    kinds = {kind: settle(replace(_DENSE, model_type=kind), {}, "0.19.0") for kind in ("gemma2", "llama")}
+    assert {kind: missing in found.missing for kind, found in kinds.items()} == {"gemma2": True, "llama": False}
+    assert [found.dtype for found in kinds.values()] == ["bfloat16", "bfloat16"]
+
+
+_POSITIONS = [
+    # model, what the configuration says beside, release, options, longest context
+    ("dense", {"model_max_length": 5000}, "0.19.0", {}, 5000),
+    ("dense", {"text_config": {"model_max_length": 6000}, "model_max_length": 5000}, "0.19.0", {}, 6000),
+    ("dense", {"llm_config": {"model_max_length": 7000}}, "0.19.0", {}, 7000),
+    ("dense", {"model_max_length": 5000}, "0.7.2", {}, 131_072),
+    ("dense", {"model_max_length": 0}, "0.19.0", {}, 131_072),
+    ("dense", {"model_max_length": "long"}, "0.19.0", {}, 131_072),
+    ("window", {}, "0.19.0", {}, 131_072),
+    ("window", {"model_max_length": 4000}, "0.19.0", {"disable_sliding_window": True}, 4000),
+    ("dense", {}, "0.19.0", {"disable_sliding_window": True}, 131_072),
+]
+
+
+@pytest.mark.parametrize(("model", "config", "release", "given", "longest"), _POSITIONS)
+def test_the_longest_context_is_the_configurations(
+    model: str, config: dict[str, Any], release: str, given: dict[str, Any], longest: int
+) -> None:
+    """`model_max_length` goes before the positions since 0.8 (0.8.5 config.py:2977), the text part's first."""
+    assert _given(given, release, _SHAPES[model], config=config).max_model_len == longest
+
+
+@pytest.mark.parametrize(
+    ("release", "asked", "variable", "config", "is_fitted", "refused"),
+    [
+        ("0.13.0", -1, None, {}, False, False),
+        ("0.14.1", -1, None, {}, True, False),
+        ("0.14.1", None, None, {}, False, False),
+        ("0.19.0", 131_072, None, {}, False, False),
+        ("0.19.0", 131_073, None, {}, False, True),
+        ("0.19.0", 131_073, "0", {}, False, True),
+        ("0.19.0", 131_073, " TRUE ", {}, False, False),
+        ("0.7.2", 131_073, None, {"model_max_length": 131_073}, False, False),
+        ("0.7.2", 131_074, None, {"model_max_length": 131_073}, False, True),
+        ("0.7.2", 131_074, None, {"model_max_length": "any"}, False, True),
+    ],
+)
+def test_a_length_is_taken_up_to_what_is_allowed(
+    release: str, asked: int | None, variable: str | None, config: dict[str, Any], *, is_fitted: bool, refused: bool
+) -> None:
+    """The last length that the model takes passes, one token more is refused unless something allows it."""
+    environment = {} if variable is None else {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": variable}
+    found = _given({"max_model_len": asked}, release, config=config, environment=environment)
+    assert (found.is_length_fitted, bool(found.limits)) == (is_fitted, refused)
+    assert found.max_model_len == (131_072 if asked in (None, -1) else asked)
+
+
+_FEATURES = [
+    # given, whether it brings the older engine back in 0.8.5, 0.9.2 and 0.10.2 (engine/arg_utils.py,
+    # `_is_v1_supported_oracle`: 0.8.5 :1292, 0.9.2 :1306, 0.10.2 :1431)
+    ({}, (False, False, False)),
+    ({"logits_processor_pattern": ".*"}, (True, True, True)),
+    ({"preemption_mode": "swap"}, (True, True, True)),
+    ({"disable_async_output_proc": True}, (True, True, True)),
+    ({"disable_async_output_proc": False}, (False, False, False)),
+    ({"scheduling_policy": "priority"}, (True, False, False)),
+    ({"scheduling_policy": "fcfs"}, (False, False, False)),
+    ({"num_scheduler_steps": 2}, (True, True, False)),
+    ({"scheduler_delay_factor": 0.5}, (True, True, True)),
+    ({"scheduler_delay_factor": 0.0}, (False, False, False)),
+    ({"enable_prompt_adapter": True}, (True, True, False)),
+    ({"enable_prompt_embeds": True}, (False, True, True)),
+    ({"max_num_partial_prefills": 2}, (True, True, True)),
+    ({"max_num_partial_prefills": 1}, (False, False, False)),
+    ({"otlp_traces_endpoint": "http://x"}, (True, True, False)),
+    ({"load_format": "tensorizer"}, (True, False, False)),
+    ({"load_format": "sharded_state"}, (True, True, True)),
+    ({"load_format": "safetensors"}, (False, False, False)),
+    ({"quantization": "gguf"}, (True, False, False)),
+    ({"quantization": "awq"}, (False, False, False)),
+    ({"task": "classify"}, (True, False, False)),
+    ({"pipeline_parallel_size": 2, "distributed_executor_backend": "ray"}, (False, False, False)),
+    ({"pipeline_parallel_size": 2, "distributed_executor_backend": "mp"}, (True, False, False)),
+    ({"pipeline_parallel_size": 2, "distributed_executor_backend": "external_launcher"}, (True, False, False)),
+    ({"pipeline_parallel_size": 2, "distributed_executor_backend": "uni"}, (True, True, False)),
+    ({"distributed_executor_backend": "uni"}, (False, False, False)),
+    ({"kv_cache_dtype": "fp8_e5m2"}, (False, False, False)),
+    ({"kv_cache_dtype": "int8"}, (True, True, False)),
+]
+
+
+@pytest.mark.parametrize(("given", "is_older"), _FEATURES)
+def test_what_the_newer_engine_lacked_brings_the_older_one(
+    given: dict[str, Any], is_older: tuple[bool, bool, bool]
+) -> None:
+    """Each on an H100, whose newer engine has FP8 caches; from 0.11 on there is no older one."""
+    assert tuple(_given(given, release).is_v0 for release in ("0.8.5", "0.9.2", "0.10.2")) == is_older
+    assert not _given(given, "0.11.0").is_v0
+
+
+@pytest.mark.parametrize(
+    ("model", "release", "card", "backend", "is_older"),
+    [
+        ("dense", "0.9.2", _H100, "FLASH_ATTN_VLLM_V1", False),
+        ("dense", "0.9.2", _H100, "FLASHINFER", True),
+        ("dense", "0.9.2", _B200, None, True),
+        ("dense", "0.10.2", _B200, None, False),
+        ("dense", "0.10.2", _A100, None, True),
+        ("latent", "0.10.2", _A100, "FLASHMLA", False),
+        ("latent", "0.10.2", _A100, "CUTLASS_MLA", False),
+        ("latent", "0.10.2", _A100, "TRITON_MLA", True),
+        ("latent", "0.9.2", _A100, "FLASHMLA", True),
+    ],
+)
+def test_an_fp8_cache_is_had_by_card_and_backend(
+    model: str, release: str, card: dict[str, Any], backend: str | None, *, is_older: bool
+) -> None:
+    """FlashAttention 3 had it first (0.8.5 :1340), then other backends too (0.10.2 platforms/cuda.py:522)."""
+    environment = {} if backend is None else {"VLLM_ATTENTION_BACKEND": backend}
+    found = settle(_SHAPES[model], {"kv_cache_dtype": "fp8"}, release, environment=environment, **card)
+    assert found.is_v0 is is_older
+
+
+def test_an_engine_that_depends_on_an_unknown_card_is_named() -> None:
+    """0.8.5 and 0.9.2 run the older engine on cards before Ampere; 0.10.2 and 0.7.2 do not ask."""
+    said = "compute capability of the card (the engine depends on it)"
+    releases = ("0.7.2", "0.8.5", "0.9.2", "0.10.2")
+    assert [said in settle(_DENSE, {}, release).missing for release in releases] == [False, True, True, False]
+
+
+_EAGLE3 = {"method": "eagle3", "model": "head", "num_speculative_tokens": 2}
+_RUNNER_RELEASES = ("0.23.0", "0.24.0", "0.26.0", "0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0")
+_RUNNER_LACKS = [
+    # model, given, the release of those above since which the newer runner does it, and since which it no longer does;
+    # None: never (config/vllm.py: 0.23.0 :1982, 0.24.0 :1994, 0.26.0 :2127, 0.28.0 :2369, 0.29.0 :2539, 0.30.0 :2815,
+    # 0.31.0 :3051, 0.32.0 :2914, 0.33.0 :3053)
+    ("dense", {}, "0.23.0", None),
+    ("dense", {"reasoning_config": {"reasoning_start_str": "x"}}, "0.23.0", None),
+    ("dense", {"enable_return_routed_experts": True}, "0.28.0", None),
+    ("dense", {"ec_transfer_config": {"ec_connector": "x"}}, "0.28.0", None),
+    ("dense", {"enable_prompt_embeds": True}, "0.29.0", None),
+    ("dense", {"enable_dbo": True}, "0.30.0", None),
+    ("dense", {"kv_sharing_fast_prefill": True}, "0.30.0", None),
+    ("dense", {"logits_processors": ["my.Processor"]}, "0.31.0", None),
+    ("dense", {"logprobs_mode": "raw_logits"}, "0.26.0", None),
+    ("dense", {"logprobs_mode": "processed_logits"}, "0.26.0", None),
+    ("dense", {"logprobs_mode": "raw_logprobs"}, "0.23.0", None),
+    ("dense", {"compilation_config": {"mode": 1}}, "0.32.0", None),
+    ("dense", {"compilation_config": {"mode": "stock_torch_compile"}}, "0.32.0", None),
+    ("dense", {"compilation_config": {"mode": 3}}, "0.23.0", None),
+    ("dense", {"pipeline_parallel_size": 2, "distributed_executor_backend": "external_launcher"}, "0.23.0", "0.24.0"),
+    ("dense", {"distributed_executor_backend": "external_launcher"}, "0.23.0", None),
+    ("dense", {"pipeline_parallel_size": 2, "distributed_executor_backend": "mp"}, "0.23.0", None),
+    ("dense", {"speculative_config": _EAGLE3}, "0.23.0", None),
+    ("dense", {"speculative_config": _EAGLE3, "pipeline_parallel_size": 2}, "0.30.0", None),
+    ("dense", {"speculative_config": {**_EAGLE3, "method": "dflash"}}, "0.24.0", None),
+    ("dense", {"speculative_config": {**_EAGLE3, "parallel_drafting": True}}, None, None),
+    ("dense", {"speculative_config": {**_EAGLE3, "method": "dflash", "parallel_drafting": True}}, "0.24.0", None),
+    ("dense", {"speculative_config": {**_EAGLE3, "method": "draft_model"}}, "0.31.0", None),
+    ("dense", {"speculative_config": {**_EAGLE3, "method": "medusa"}}, "0.33.0", None),
+    ("dense", {"prefill_context_parallel_size": 1}, "0.23.0", None),
+    ("dense", {"prefill_context_parallel_size": 2}, "0.29.0", None),
+    ("latent", {"prefill_context_parallel_size": 2}, "0.26.0", None),
+    ("dense", {"runner": "pooling"}, "0.29.0", None),
+    ("dense", {"convert": "embed"}, "0.29.0", None),
+    ("hybrid", {}, "0.29.0", None),
+]
+
+
+@pytest.mark.parametrize(("model", "given", "since", "until"), _RUNNER_LACKS)
+def test_what_the_newer_runner_lacks_is_left_to_the_older_one(
+    model: str, given: dict[str, Any], since: str | None, until: str | None
+) -> None:
+    """Each release's own list decides; a start of a model that it takes goes by what else is asked."""
+    releases = _RUNNER_RELEASES
+    wanted = [
+        since is not None and releases.index(since) <= place and (until is None or place < releases.index(until))
+        for place in range(len(releases))
+    ]
+    assert [_given(given, release, _SHAPES[model]).is_v2_runner for release in releases] == wanted
+
+
+def test_states_that_are_aligned_or_kept_for_every_block_go_to_the_older_runner() -> None:
+    """0.23 and 0.24 lacked aligned states, 0.30 and 0.31 those of every block."""
+    told = replace(_SHAPES["hybrid"], architecture="Qwen3ForCausalLM")
+    found = {
+        (release, mode): _given({"mamba_cache_mode": mode} if mode else {}, release, told).is_v2_runner
+        for release in ("0.22.1", "0.23.0", "0.29.0", "0.30.0", "0.32.0")
+        for mode in ("", "align", "all")
+    }
+    assert [name for name, is_newer in found.items() if not is_newer] == [
+        *(("0.22.1", mode) for mode in ("", "align", "all")), ("0.23.0", "align"), ("0.30.0", "all"),
+    ]  # fmt: skip
+    assert not _given({"enable_prefix_caching": True}, "0.23.0", told).is_v2_runner
+    assert not _given({"reasoning_config": {"a": 1}}, "0.22.1", _SHAPES["qwen3"]).is_v2_runner
+
+
+_UNDER_WAY = [
+    # model, release, given, batches under way at once
+    ("dense", "0.13.0", {"pipeline_parallel_size": 3}, 3),
+    ("dense", "0.14.1", {"pipeline_parallel_size": 3}, 3),
+    ("dense", "0.14.1", {"pipeline_parallel_size": 3, "async_scheduling": True}, 3),
+    ("dense", "0.26.0", {"pipeline_parallel_size": 3, "async_scheduling": False}, 3),
+    ("dense", "0.26.0", {"pipeline_parallel_size": 3}, 4),
+    ("dense", "0.31.0", {"pipeline_parallel_size": 3}, 4),
+    ("dense", "0.26.0", {}, 2),
+    ("dense", "0.26.0", {"async_scheduling": False}, 1),
+    ("dense", "0.19.0", {"distributed_executor_backend": "mp"}, 2),
+    ("dense", "0.19.0", {"distributed_executor_backend": "uni"}, 2),
+    ("dense", "0.19.0", {"distributed_executor_backend": "external_launcher"}, 2),
+    ("dense", "0.19.0", {"runner": "pooling"}, 2),
+    ("dense", "0.13.0", {"speculative_config": _EAGLE3}, 1),
+    ("dense", "0.19.0", {"speculative_config": _EAGLE3}, 2),
+    ("dense", "0.19.0", {"speculative_config": {**_EAGLE3, "method": "draft_model"}}, 1),
+    ("dense", "0.32.0", {"speculative_config": {"method": "ngram", "num_speculative_tokens": 2}}, 1),
+    ("dense", "0.33.0", {"speculative_config": {"method": "ngram", "num_speculative_tokens": 2}}, 2),
+    ("hybrid", "0.16.0", {}, 2),
+    ("hybrid", "0.15.1", {"enable_prefix_caching": True}, 2),
+    ("dense", "0.16.0", {"enable_prefix_caching": True}, 2),
+]
+
+
+@pytest.mark.parametrize(("model", "release", "given", "batches"), _UNDER_WAY)
+def test_stages_and_scheduling_ahead_keep_batches_under_way(
+    model: str, release: str, given: dict[str, Any], batches: int
+) -> None:
+    """One for each stage (v1/executor: max_concurrent_batches), and scheduling ahead adds one where it can."""
+    assert _given(given, release, _SHAPES[model]).concurrent_batches == batches
+
+
+def test_stages_of_the_older_runner_are_not_scheduled_ahead_since_0_31() -> None:
+    """0.31.0 config/vllm.py:1633: with stages only the newer runner schedules ahead, which then has one batch more."""
+    found = {
+        (release, newer): _given(
+            {"pipeline_parallel_size": 2}, release, environment={"VLLM_USE_V2_MODEL_RUNNER": newer}
+        ).concurrent_batches
+        for release in ("0.14.1", "0.30.0", "0.31.0")
+        for newer in ("0", "1")
+    }
+    assert found == {
+        ("0.14.1", "0"): 2, ("0.14.1", "1"): 2, ("0.30.0", "0"): 2, ("0.30.0", "1"): 3, ("0.31.0", "0"): 2,
+        ("0.31.0", "1"): 3,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("release", "given", "variables", "capability", "kernel"),
+    [
+        ("0.6.6", {}, {"VLLM_USE_FLASHINFER_SAMPLER": "1"}, (9, 0), "sort"),
+        ("0.21.0", {}, {}, (12, 1), "flashinfer"),
+        ("0.21.0", {}, {}, (12, 2), "triton"),
+        ("0.21.0", {}, {}, (7, 4), "triton"),
+        ("0.21.0", {"max_num_seqs": 7}, {}, (7, 4), "sort"),
+        ("0.24.0", {}, {}, (8, 0), "flashinfer"),
+        ("0.21.0", {"logprobs_mode": "processed_logprobs"}, {}, (9, 0), "triton"),
+        ("0.21.0", {"logprobs_mode": "raw_logprobs"}, {}, (9, 0), "flashinfer"),
+        ("0.26.0", {"logprobs_mode": "processed_logprobs"}, {"VLLM_USE_V2_MODEL_RUNNER": "1"}, (9, 0), "flashinfer"),
+        ("0.26.0", {"logprobs_mode": "processed_logprobs"}, {"VLLM_USE_V2_MODEL_RUNNER": "0"}, (9, 0), "triton"),
+        ("0.22.1", {}, {"VLLM_USE_V2_MODEL_RUNNER": "1"}, (9, 0), "triton"),
+        ("0.22.1", {}, {"VLLM_USE_V2_MODEL_RUNNER": "1", "VLLM_USE_FLASHINFER_SAMPLER": "1"}, (9, 0), "triton"),
+        ("0.19.0", {"max_num_seqs": 64, "max_num_batched_tokens": 7}, {}, (9, 0), "sort"),
+    ],
+)
+def test_a_kernel_needs_its_card_and_its_rows(
+    release: str, given: dict[str, Any], variables: dict[str, str], capability: tuple[int, int], kernel: str
+) -> None:
+    """FlashInfer from its floor to 12.1, Triton from eight rows on (0.17.1 topk_topp_sampler.py:245)."""
+    found = settle(_DENSE, given, release, environment=variables, **{**_H100, "capability": capability})
+    assert found.sampler == kernel
+
+
+_ADJUSTED_MORE = [
+    # model, release, given, tokens of a batch, requests, whether prompts are read in parts; on a 3090: 2048 and 256
+    ("dense", "0.11.2", {"enable_chunked_prefill": False, "max_model_len": 1024}, 2048, 256, False),
+    ("dense", "0.11.0", {"enable_chunked_prefill": False, "max_model_len": 4096}, 2048, 256, True),
+    ("cross", "0.11.2", {"max_model_len": 4096}, 4096, 256, False),
+    ("cross", "0.11.0", {"max_model_len": 4096}, 2048, 256, False),
+    ("cross", "0.11.2", {"max_model_len": 4096, "enable_chunked_prefill": True}, 4096, 256, False),
+    ("dense", "0.11.2", {"max_num_batched_tokens": 4096, "max_num_seqs": 2, "max_model_len": 512}, 4096, 2, True),
+    ("dense", "0.11.2", {"max_num_seqs": 4, "max_model_len": 512}, 2048, 4, True),
+    ("dense", "0.11.2", {"max_num_seqs": 3, "max_model_len": 512}, 1536, 3, True),
+    ("dense", "0.11.2", {"max_num_batched_tokens": 128, "max_num_seqs": 300}, 128, 300, True),
+    ("dense", "0.17.1", {"performance_mode": "throughput", "max_num_seqs": 8}, 4096, 8, True),
+    ("dense", "0.17.1", {"performance_mode": "throughput", "max_num_batched_tokens": 999}, 999, 512, True),
+    ("dense", "0.17.1", {"performance_mode": "balanced"}, 2048, 256, True),
+]
+
+
+@pytest.mark.parametrize(("model", "release", "given", "tokens", "requests", "in_parts"), _ADJUSTED_MORE)
+def test_what_is_given_is_left_as_it_is(
+    model: str, release: str, given: dict[str, Any], tokens: int, requests: int, *, in_parts: bool
+) -> None:
+    """Rules of the release move defaults alone (0.11.2 engine/arg_utils.py:1946, 0.17.1 :2101)."""
+    found = settle(_SHAPES[model], given, release, **_3090)
+    assert (found.batched_tokens, found.sequences, found.is_chunked) == (tokens, requests, in_parts)
+
+
+@pytest.mark.parametrize(
+    ("release", "given", "tokens"),
+    [
+        ("0.19.0", {}, 2048),
+        ("0.20.2", {}, 256),
+        ("0.20.2", {"all2all_backend": "nixl_ep"}, 256),
+        ("0.20.2", {"all2all_backend": "pplx"}, 2048),
+        ("0.20.2", {"enable_expert_parallel": False}, 2048),
+        ("0.20.2", {"data_parallel_size": 1}, 2048),
+    ],
+)
+def test_ranks_that_exchange_batches_have_small_ones(release: str, given: dict[str, Any], tokens: int) -> None:
+    """Low latency kernels, whole experts and several ranks together make batches of 256 (0.20.2 arg_utils.py:2339)."""
+    usual = {"all2all_backend": "deepep_low_latency", "enable_expert_parallel": True, "data_parallel_size": 2}
+    assert settle(_DENSE, {**usual, **given}, release, **_3090).batched_tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("gpu", "context", "tokens"),
+    [
+        ("NVIDIA H100 80GB HBM3", "serve", 8192),
+        ("NVIDIA H200", "serve", 8192),
+        ("NVIDIA A100-SXM4-80GB", "serve", 2048),
+        ("NVIDIA H100 80GB HBM3", "llm", 16_384),
+        ("NVIDIA A100-SXM4-80GB", "llm", 8192),
+    ],
+)
+def test_an_early_batch_goes_by_the_cards_name(gpu: str, context: str, tokens: int) -> None:
+    """0.7.2 engine/arg_utils.py:1296; without a name it is not known."""
+    card = {"memory_gib": 79.0, "capability": (9, 0), "environment": _NEWER, "context": context}
+    found = settle(_DENSE, {"max_model_len": 4096}, "0.7.2", gpu_name=gpu, **card)  # type: ignore[arg-type]
+    assert (found.batched_tokens, found.sequences) == (tokens, 1024)
+    unknown = settle(_DENSE, {"max_model_len": 4096}, "0.7.2", **card)  # type: ignore[arg-type]
+    assert unknown.batched_tokens == 0
+    assert "the card's name (max_num_batched_tokens depends on it)" in unknown.missing
+
+
+_OLDER_MORE = [
+    # model, release, given, tokens of a batch, requests, whether prompts are read in parts (0.7.2 config.py:1521)
+    ("dense", "0.7.2", {"max_model_len": 40_000, "enable_prompt_adapter": True}, 40_000, 256, False),
+    ("dense", "0.7.2", {"max_model_len": 40_000, "task": "embed"}, 40_000, 256, False),
+    ("dense", "0.7.2", {"max_model_len": 40_000, "enable_chunked_prefill": False}, 40_000, 256, False),
+    ("dense", "0.7.2", {"max_model_len": 512, "enable_chunked_prefill": True}, 2048, 256, True),
+    ("dense", "0.7.2", {"max_model_len": 40_000, "num_scheduler_steps": 1}, 2048, 256, True),
+    ("dense", "0.7.2", {"max_model_len": 2049}, 2049, 256, False),
+    ("pictures", "0.7.2", {"max_model_len": 40_000}, 40_000, 256, False),
+    ("pictures", "0.7.2", {"max_model_len": 40_000, "language_model_only": True}, 2048, 256, True),
+    ("dense", "0.7.2", {"max_model_len": 512, "max_num_batched_tokens": 700, "max_num_seqs": 9}, 700, 9, False),
+    ("dense", "0.7.2", {"max_model_len": 16, "max_num_seqs": 4}, 2048, 4, False),
+    ("dense", "0.9.2", {"max_model_len": 512, "max_num_seqs": 4}, 2048, 4, False),
+    ("dense", "0.9.2", {"max_model_len": 511, "max_num_seqs": 4}, 2044, 4, False),
+]
+
+
+@pytest.mark.parametrize(("model", "release", "given", "tokens", "requests", "in_parts"), _OLDER_MORE)
+def test_the_older_engine_cuts_prompts_only_where_nothing_stands_against_it(
+    model: str, release: str, given: dict[str, Any], tokens: int, requests: int, *, in_parts: bool
+) -> None:
+    """Adapters, pooling, media and what is asked keep a long prompt whole; the batch then holds it."""
+    found = settle(_SHAPES[model], given, release, environment={"VLLM_USE_V1": "0"}, **_A100)
+    assert (found.batched_tokens, found.sequences, found.is_chunked) == (tokens, requests, in_parts)
+
+
+def test_the_older_engine_does_not_cut_a_prompt_that_is_drafted_for() -> None:
+    """Speculation keeps it whole, too (0.7.2 engine/arg_utils.py:1113)."""
+    given = {"max_model_len": 40_000, "speculative_model": "[ngram]", "num_speculative_tokens": 2}
+    found = settle(_DENSE, given, "0.7.2", **_A100)
+    assert (found.is_v0, found.batched_tokens, found.is_chunked) == (True, 40_000, False)
+
+
+@pytest.mark.parametrize(
+    ("requests", "graphs"), [(1, 1), (2, 2), (3, 3), (4, 3), (8, 4), (9, 5), (256, 35), (257, 36), (10_000, 1027)]
+)
+def test_the_older_engine_captures_up_to_the_first_size_that_holds_all_requests(requests: int, graphs: int) -> None:
+    """1, 2, 4 and every eighth to 8,192: 3 + 1,024 sizes (0.6.6 config.py:3163)."""
+    assert _given({"max_num_seqs": requests}, "0.6.6").full_graphs == graphs
+
+
+@pytest.mark.parametrize(
+    ("most", "eighth", "sixteenth"),
+    [
+        (1, 1, 1), (2, 2, 2), (3, 2, 2), (4, 3, 3), (7, 3, 3), (8, 4, 4), (9, 4, 4), (247, 33, 33), (248, 34, 34),
+        (255, 34, 34), (256, 35, 35), (264, 36, 35), (272, 37, 36), (512, 67, 51), (520, 68, 51),
+    ],
+)  # fmt: skip
+def test_sizes_go_up_by_eight_and_later_by_sixteen(most: int, eighth: int, sixteenth: int) -> None:
+    """1, 2, 4, then every eighth; from 256 on every sixteenth since 0.11.1 (0.11.2 config/vllm.py:801)."""
+    newer = _given({"max_num_seqs": 1, "max_cudagraph_capture_size": most})
+    assert newer.piecewise_graphs == sixteenth
+    older = _given({"cuda_graph_sizes": [most]}, "0.10.2")
+    assert older.piecewise_graphs == (eighth if most >= 4 else 3)
+
+
+@pytest.mark.parametrize(
+    ("release", "pieces"), [("0.9.2", 67), ("0.10.2", 83), ("0.11.0", 81), ("0.11.2", 83), ("0.19.0", 83)]
+)
+def test_gpt_oss_has_more_sizes(release: str, pieces: int) -> None:
+    """To 1,024, in 0.11.0 to 992: 3 + 31 + 49 sizes, or 47 (model_executor/models/config.py)."""
+    told = replace(_DENSE, text_type="gpt_oss")
+    assert _given({"max_num_seqs": 256}, release, told).piecewise_graphs == pieces
+    assert _given({"max_num_seqs": 8}, release, told).piecewise_graphs == (67 if release == "0.9.2" else pieces)
+
+
+_SIZES = [
+    # release, given, graphs of pieces and of whole steps
+    ("0.9.2", {"cuda_graph_sizes": [1, 2, 4]}, (3, 0)),
+    ("0.19.0", {"compilation_config": {"max_cudagraph_capture_size": 64}}, (11, 11)),
+    ("0.19.0", {"cudagraph_capture_sizes": [8, 512, 8192, 8193]}, (3, 1)),
+    ("0.19.0", {"cudagraph_capture_sizes": [256, 257]}, (2, 1)),
+    ("0.16.0", {"performance_mode": "interactivity"}, (51, 35)),
+    ("0.17.1", {"performance_mode": "interactivity"}, (76, 60)),
+    ("0.17.1", {"performance_mode": "interactivity", "max_cudagraph_capture_size": 16}, (16, 16)),
+    ("0.17.1", {"performance_mode": "throughput"}, (51, 35)),
+    ("0.19.0", {"max_num_batched_tokens": 100, "max_num_seqs": 64}, (15, 11)),
+    ("0.20.2", {"max_num_batched_tokens": 100, "max_num_seqs": 64}, (16, 11)),
+    ("0.30.0", {"max_num_seqs": 100}, (28, 15)),
+    ("0.31.0", {"max_num_seqs": 100}, (29, 16)),
+    ("0.31.0", {"max_num_seqs": 520}, (51, 51)),
+    ("0.19.0", {"compilation_config": {"cudagraph_mode": 2}}, (0, 51)),
+    ("0.19.0", {"compilation_config": {"cudagraph_mode": 1}}, (51, 0)),
+    ("0.19.0", {"compilation_config": {"cudagraph_mode": 0}}, (0, 0)),
+    ("0.19.0", {"compilation_config": {"cudagraph_mode": "CUDAGraphMode.FULL_DECODE_ONLY"}}, (0, 35)),
+    ("0.19.0", {"compilation_config": {"cudagraph_mode": "full_and_piecewise"}}, (51, 35)),
+    ("0.19.0", {"compilation_config": {"cudagraph_mode": "another"}}, (51, 0)),
+    ("0.19.0", {"compilation_config": {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY"}}, (0, 35)),
+    ("0.9.2", {"compilation_config": {"use_cudagraph": False}}, (0, 0)),
+    ("0.9.2", {"compilation_config": {"full_cuda_graph": True}}, (0, 67)),
+    ("0.9.2", {"compilation_config": {"full_cuda_graph": False}}, (67, 0)),
+    ("0.19.0", {"optimization_level": "O0"}, (0, 0)),
+    ("0.19.0", {"optimization_level": "o1"}, (51, 0)),
+    ("0.19.0", {"optimization_level": 3}, (51, 35)),
+    ("0.11.2", {"optimization_level": 0}, (51, 35)),
+    ("0.19.0", {"optimization_level": 0, "compilation_config": {"mode": 3}}, (0, 0)),
+    ("0.19.0", {"cpu_offload_gb": 4}, (51, 35)),
+    ("0.19.0", {"enforce_eager": True, "enable_lora": True}, (0, 0)),
+]
+
+
+@pytest.mark.parametrize(("release", "given", "graphs"), _SIZES)
+def test_graphs_follow_from_what_is_asked(release: str, given: dict[str, Any], graphs: tuple[int, int]) -> None:
+    """Sizes that are listed, a largest one, modes by number and by name, levels: on an H100 of 256 requests."""
+    variables = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
+    found = _given({"max_num_seqs": 256, "max_model_len": 4096, **given}, release, environment=variables)
+    assert (found.piecewise_graphs, found.full_graphs) == graphs
+
+
+@pytest.mark.parametrize(
+    ("release", "newer", "graphs"),
+    [("0.28.0", "0", (17, 9)), ("0.28.0", "1", (18, 9)), ("0.29.0", "0", (19, 11)), ("0.29.0", "1", (22, 11))],
+)
+def test_sizes_of_drafted_steps_are_whole_requests(release: str, newer: str, graphs: tuple[int, int]) -> None:
+    """Two drafted tokens make steps of three: 18 sizes to 2 x 20 x 3 = 120, each raised to a multiple of three.
+
+    1 and 2 become 3, of 4, 8, 16, 24 … come 6, 9, 18, 24 …: 17, of them 9 to 60. Since 0.29 multiples of the requests
+    are among them: 3, 6, 12 and 60 are new, 22 sizes in all, 19 multiples, 11 of them to 60. The newer runner raises
+    the sizes of whole steps alone.
+    """
+    given = {"max_num_seqs": 20, "max_model_len": 4096, "speculative_config": _EAGLE3}
+    found = _given(given, release, environment={"VLLM_USE_V2_MODEL_RUNNER": newer})
+    assert (found.piecewise_graphs, found.full_graphs) == graphs
+
+
+@pytest.mark.parametrize(("release", "doubles"), [("0.22.1", False), ("0.24.0", True)])
+def test_the_newer_runner_captures_adapters_apart_since_0_24(release: str, *, doubles: bool) -> None:
+    """0.24.0 v1/worker/gpu/cudagraph_utils.py:183: a graph with adapters and one without."""
+    plain, adapted = (
+        _given({"max_num_seqs": 256, "enable_lora": on}, release, _SHAPES["qwen3"]) for on in (False, True)
+    )
+    assert plain.is_v2_runner
+    assert adapted.piecewise_graphs == plain.piecewise_graphs * (2 if doubles else 1)
+    assert adapted.full_graphs == plain.full_graphs * (2 if doubles else 1)
+
+
+@pytest.mark.parametrize(
+    ("release", "given", "is_compiled"),
+    [
+        ("0.6.6", {}, False),
+        ("0.8.5", {}, True),
+        ("0.8.5", {"cpu_offload_gb": 4}, True),
+        ("0.19.0", {"enforce_eager": True}, False),
+        ("0.19.0", {"compilation_config": {"mode": 0}}, False),
+        ("0.19.0", {"compilation_config": {"mode": 1}}, False),
+        ("0.19.0", {"compilation_config": {"mode": 2}}, False),
+        ("0.19.0", {"compilation_config": {"mode": 3}}, True),
+        ("0.19.0", {"compilation_config": {"mode": "VLLM_COMPILE"}}, True),
+        ("0.10.2", {"compilation_config": {"level": 3}}, True),
+        ("0.10.2", {"compilation_config": 3}, True),
+        ("0.10.2", {"compilation_config": True}, True),
+        ("0.19.0", {"optimization_level": 0}, False),
+        ("0.19.0", {"optimization_level": 0, "compilation_config": {"mode": 3}}, True),
+        ("0.11.2", {"optimization_level": 0}, True),
+    ],
+)
+def test_a_model_is_compiled_where_nothing_says_otherwise(
+    release: str, given: dict[str, Any], *, is_compiled: bool
+) -> None:
+    """Level 3 is the usual one; another level, `--enforce-eager` and the older engine compile nothing."""
+    assert _given(given, release).is_compiled is is_compiled
+
+
+def test_weights_on_the_host_kept_early_releases_from_compiling() -> None:
+    """0.8 has no such rule any more (0.8.5 config.py:3916)."""
+    found = [
+        _given({"cpu_offload_gb": size, "max_model_len": 4096}, "0.7.2", environment=_NEWER).is_compiled
+        for size in (0, 4)
+    ]
+    assert found == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("card", "graphs", "is_missing"), [(_B200, (51, 35), False), (_A100, (51, 0), False), ({}, (11, 0), True)]
+)
+def test_whole_steps_of_latent_attention_need_its_card(
+    card: dict[str, Any], graphs: tuple[int, int], *, is_missing: bool
+) -> None:
+    """Before 0.22 on capabilities 9 and 10 alone; what depends on an unknown card is named."""
+    given = {"max_num_batched_tokens": 2048, "max_num_seqs": 256 if card else 32}
+    found = settle(_SHAPES["latent"], given, "0.19.0", **card)
+    assert (found.piecewise_graphs, found.full_graphs) == graphs
+    assert ("compute capability of the card (CUDA graphs depend on it)" in found.missing) is is_missing
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "said"),
+    [
+        ("dense", {"tensor_parallel_size": 8, "decode_context_parallel_size": 1}, ""),
+        ("dense", {"tensor_parallel_size": 16, "decode_context_parallel_size": 2}, ""),
+        ("dense", {"tensor_parallel_size": 16, "decode_context_parallel_size": 4}, "16 / 8: at most 2 here"),
+        ("dense", {"tensor_parallel_size": 8, "decode_context_parallel_size": 2}, "8 / 8: none here"),
+        ("latent", {"tensor_parallel_size": 8, "decode_context_parallel_size": 8}, ""),
+        ("latent", {"tensor_parallel_size": 8, "decode_context_parallel_size": 3}, "must be divisible by dcp_size=3"),
+    ],
+)
+def test_a_context_is_cut_by_as_many_as_heads_are_repeated(model: str, given: dict[str, Any], said: str) -> None:
+    """Eight key-value heads on 16 ranks are there twice: the context is cut in two (0.11.2 config/model.py:1178)."""
+    found = _given(given, "0.19.0", _SHAPES[model]).limits
+    assert bool(found) == bool(said)
+    assert said in " ".join(found)
+
+
+@pytest.mark.parametrize(("decode", "is_refused"), [(1, False), (2, False), (4, False), (3, True), (8, True)])
+def test_a_prompt_that_is_cut_has_its_context_cut_alike(decode: int, *, is_refused: bool) -> None:
+    """With two shards of a prompt and two tensor ranks: 1, 2 or 4 (0.26.0 config/parallel.py:514)."""
+    given = {"tensor_parallel_size": 2, "prefill_context_parallel_size": 2, "decode_context_parallel_size": decode}
+    found = _given(given, "0.26.0", _SHAPES["latent"])
+    assert bool(found.limits) is is_refused
+    assert ("what activation takes with --prefill-context-parallel-size" in found.missing) is not is_refused
+    assert (found.decode_shards, found.prefill_shards) == (decode, 2)
+
+
+@pytest.mark.parametrize(
+    ("told", "parts", "limits"),
+    [
+        ("0,1", (0, 1), ()),
+        ("1", (1,), ()),
+        ("-1,2", None, ("VLLM_PP_LAYER_PARTITION=-1,2: no stage has -1 layers; give each 0 at least",)),
+        ("1;2", None, ("VLLM_PP_LAYER_PARTITION: vLLM ends its start: Invalid partition string: 1;2",)),
+        (
+            "9" * 79 + ";;",
+            None,
+            (f"VLLM_PP_LAYER_PARTITION: vLLM ends its start: Invalid partition string: {'9' * 79};",),
+        ),
+    ],
+)
+def test_layers_of_stages_are_read_as_vllm_reads_them(
+    told: str, parts: tuple[int, ...] | None, limits: tuple[str, ...]
+) -> None:
+    """A list of integers (0.33.0 distributed/utils.py:217); of one that cannot be read 80 characters are shown."""
+    size = len(parts or (0, 0))
+    found = _given({"pipeline_parallel_size": size}, environment={"VLLM_PP_LAYER_PARTITION": told})
+    assert (found.ranks.partition, found.limits) == (parts, limits)
+
+
+@pytest.mark.parametrize(
+    ("asked", "dtype", "size", "missing"),
+    [
+        (None, "bfloat16", 2, ()),
+        (None, "float32", 4, ()),
+        ("auto", "float32", 4, ()),
+        ("bfloat16", "float32", 2, ()),
+        ("torch.float32", "bfloat16", 4, ()),
+        ("int8", "bfloat16", 2, ("the lora_dtype int8",)),
+    ],
+)
+def test_adapters_have_the_models_dtype_or_their_own(
+    asked: str | None, dtype: str, size: int, missing: tuple[str, ...]
+) -> None:
+    """`--lora-dtype auto` is the model's (config/lora.py)."""
+    found = _given({"enable_lora": True, "lora_dtype": asked, "dtype": dtype})
+    assert (found.lora_bytes, found.missing) == (size, missing)
+
+
+def test_adapters_are_counted_only_where_they_are_on() -> None:
+    """Without --enable-lora every option of adapters is without effect."""
+    given = {"max_loras": 3, "max_lora_rank": 64, "fully_sharded_loras": True, "enable_lora_bias": True}
+    given["lora_extra_vocab_size"] = 128
+    on, off = (_given({**given, "enable_lora": is_on}, "0.8.5") for is_on in (True, False))
+    for found, wanted in ((on, (64, 3, 2, True, 128, True)), (off, (0, 0, 0, False, 0, False))):
+        told = (found.lora_rank, found.loras, found.lora_bytes)
+        assert (*told, found.shards_loras, found.lora_words, found.lora_bias) == wanted
+    usual = _given({"enable_lora": True}, "0.8.5")
+    assert (usual.lora_rank, usual.loras, usual.lora_words) == (16, 1, 256)
+
+
+def test_an_option_that_is_no_number_counts_as_not_given() -> None:
+    """True is no number of ranks, and neither is a text."""
+    for value in (True, "2", None):
+        assert _given({"tensor_parallel_size": value}).ranks.tensor == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "release", "model", "mixes", "is_missing"),
+    [
+        ({"kv_transfer_config": {"a": 1}}, "0.22.1", "hybrid", True, True),
+        ({"kv_transfer_config": {"a": 1}, "disable_hybrid_kv_cache_manager": False}, "0.22.1", "hybrid", True, False),
+        ({"kv_transfer_config": {"a": 1}}, "0.22.1", "dense", True, False),
+        ({"kv_transfer_config": {"a": 1}}, "0.19.0", "hybrid", False, False),
+        ({"kv_transfer_config": {"a": 1}}, "0.8.5", "dense", True, False),
+        ({"disable_hybrid_kv_cache_manager": True}, "0.22.1", "hybrid", False, False),
+    ],
+)
+def test_a_connector_may_switch_mixed_groups_off(
+    given: dict[str, Any], release: str, model: str, *, mixes: bool, is_missing: bool
+) -> None:
+    """To 0.21 any connector does, then some do: that is open only where there are groups of several kinds."""
+    found = _given(given, release, _SHAPES[model])
+    assert found.mixes_groups is mixes
+    assert ("whether the KV connector takes groups of several kinds" in found.missing) is is_missing
+
+
+def test_prefixes_are_cached_as_asked() -> None:
+    """Not asked is neither on nor off: the release decides."""
+    found = [_given({} if on is None else {"enable_prefix_caching": on}).caches_prefixes for on in (None, True, False)]
+    assert found == [None, True, False]
+
+
+def test_options_without_a_value_have_the_releases_own() -> None:
+    """A start without options: what its settings are where nothing decides them."""
+    found = _given({})
+    assert (found.cache_bytes, found.blocks_override, found.cpu_offload_bytes) == (None, None, 0)
+    assert (found.quantization, found.block_tokens, found.items, found.item_sizes) == (None, None, None, {})
+    assert (found.skips_encoder_profile, found.language_only, found.encoder_data) == (False, False, False)
+    assert (found.decode_shards, found.prefill_shards, found.is_eager) == (1, 1, False)
+    assert (found.speculative_tokens, found.draft_layers, found.draft_model, found.draft_method) == (0, 0, None, "")
+
+
+_SPECULATED = [
+    # model's own layers, release, what is told, then tokens, layers, drafting model, and what is missing
+    (1, "0.19.0", {"method": "mtp", "num_speculative_tokens": 3}, (3, 1, None), ()),
+    (2, "0.19.0", {"method": "mtp", "model": "head", "num_speculative_tokens": 3}, (3, 2, None), ()),
+    (0, "0.19.0", {"method": "suffix"}, (24, 0, None), ()),
+    (0, "0.19.0", {"method": "suffix", "suffix_decoding_max_tree_depth": 9}, (9, 0, None), ()),
+    (0, "0.19.0", {"method": "suffix", "num_speculative_tokens": 5}, (5, 0, None), ()),
+    (0, "0.19.0", {"method": "ngram", "model": "ngram", "num_speculative_tokens": 5}, (5, 0, None), ()),
+    (0, "0.19.0", {"method": "ngram", "num_speculative_tokens": "5"}, (5, 0, None), ()),
+]
+
+
+@pytest.mark.parametrize(("layers", "release", "told", "expected", "missing"), _SPECULATED)
+def test_tokens_are_drafted_as_the_method_says(
+    layers: int, release: str, told: dict[str, Any], expected: tuple[int, int, str | None], missing: tuple[str, ...]
+) -> None:
+    """`suffix` has 24 where no number is given (0.33.0 config/speculative.py:1735); layers are the model's own."""
+    model = replace(_DENSE, mtp=(Layer(_FULL, None),) * layers)
+    found = _given({"speculative_config": told}, release, model)
+    assert (found.speculative_tokens, found.draft_layers, found.draft_model) == expected
+    assert found.missing == missing
+
+
+def test_stages_of_many_layers_add_up() -> None:
+    """A sum is compared as a number: 200 and 200 are 400 layers, and not 401."""
+    ranks = Ranks(pipeline=2, partition=(200, 200))
+    assert mismatch(ranks, 400) is None
+    assert "sum(partitions)=400 does not match num_hidden_layers=401." in (mismatch(ranks, 401) or "")
+    assert mismatch(Ranks(pipeline=300, partition=(1,) * 300), 300) is None
+    assert mismatch(Ranks(pipeline=2), 1) is None
+
+
+@pytest.mark.parametrize(
+    ("layers", "told", "missing"),
+    [
+        (0, {"method": "mtp"}, ("num_speculative_tokens", "MTP layers")),
+        (0, {"method": "mtp", "num_speculative_tokens": 1}, ("MTP layers",)),
+        (0, {"method": "mtp", "model": "head", "num_speculative_tokens": 1}, ("the draft model head takes",)),
+        (1, {"method": "mtp"}, ()),
+    ],
+)
+def test_layers_that_are_not_there_are_named(layers: int, told: dict[str, Any], missing: tuple[str, ...]) -> None:
+    """A model of no known class without layers of its own: how many tokens, and by what, is open."""
+    model = replace(_DENSE, architecture=None, mtp=(Layer(_FULL, None),) * layers)
+    found = _given({"speculative_config": told}, "0.19.0", model)
+    assert len(found.missing) == len(missing)
+    assert all(part in said for part, said in zip(missing, found.missing, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("release", "told", "layers"),
+    [
+        ("0.9.2", {"num_speculative_tokens": 1}, 1),
+        ("0.9.2", {"method": "ngram", "num_speculative_tokens": 1}, 0),
+        ("0.11.0", {"num_speculative_tokens": 1}, 0),
+    ],
+)
+def test_deepseek_drafted_for_itself_where_only_a_number_was_given(
+    release: str, told: dict[str, Any], layers: int
+) -> None:
+    """0.10.2 config/__init__.py:2047; a method that is named is the one that drafts."""
+    model = replace(_SHAPES["latent"], text_type="deepseek_v3", mtp=(Layer(_MLA, None),))
+    assert _given({"speculative_config": told}, release, model).draft_layers == layers
+
+
+def test_a_listed_model_with_states_goes_to_the_older_runner_in_0_25() -> None:
+    """Models without experts and states, and those that are listed, without states (0.25.1 config/vllm.py:557)."""
+    kinds = ("dense", "experts", "listed", "hybrid")
+    found = [_given({}, "0.25.1", _SHAPES[kind]).is_v2_runner for kind in kinds]
+    assert found == [True, False, True, False]
+    stateful = replace(_SHAPES["hybrid"], architecture="DeepseekV2ForCausalLM")
+    assert not _given({}, "0.25.1", stateful).is_v2_runner
+
+
+def test_items_that_are_not_named_have_the_usual_count() -> None:
+    """999 of pictures and videos that a model reads (0.33.0 config/multimodal.py:215), one in the older engine."""
+    told = shape(_catalog()["Qwen/Qwen2.5-VL-7B-Instruct"])
+    found = _given({"limit_mm_per_prompt": {"audio": 3}}, "0.19.0", told)
+    assert found.items == {"image": 999, "video": 999, "audio": 3}
+    older = _given({"limit_mm_per_prompt": {"video": 2}}, "0.7.2", told)
+    assert (older.is_v0, older.items) == (True, {"image": 1, "video": 2})
+    still = shape(_catalog()["google/gemma-3-4b-it"])
+    assert _given({"limit_mm_per_prompt": {"audio": 0}}, "0.19.0", still).items == {"image": 999, "audio": 0}
+    assert _given({"limit_mm_per_prompt": {"image": 0}}, "0.19.0").items == {"image": 0}
+
+
+def test_sizes_of_items_are_those_that_are_given() -> None:
+    """A modality without sizes has none; a count is no size."""
+    given = {"limit_mm_per_prompt": {"image": {"count": 2, "width": 512, "height": 256}, "video": {"count": 1}}}
+    found = _given(given, "0.19.0", shape(_catalog()["Qwen/Qwen2.5-VL-7B-Instruct"]))
+    assert found.item_sizes == {"image": {"width": 512, "height": 256}}

@@ -269,6 +269,163 @@ def test_families_are_sound() -> None:
         assert all(isinstance(layer, Layer) for layer in found.kinds)
 
 
+NAS: dict[str, Any] = {
+    **SMALL, "architectures": ["DeciLMForCausalLM"], "model_type": "nemotron-nas", "num_attention_heads": 8,
+    "hidden_size": 1024, "num_hidden_layers": 4,
+}  # fmt: skip
+_ATTENTION, _NETWORK = {"n_heads_in_group": 4}, {"ffn_mult": 2.625}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        # Two thirds of 2.625 x 1024 are 1792; of 1.0 they are 682, rounded up to 768.
+        ([(_ATTENTION, _NETWORK), (_ATTENTION, {"ffn_mult": 1.0})], [(2, 1792, 2), (2, 768, 2)]),
+        ([({"no_op": True}, _NETWORK), ({"n_heads_in_group": 8}, {"no_op": True})], [(None, 1792, 1), (1, None, 1)]),
+        ([({"replace_with_linear": True}, _NETWORK)] * 2, None),
+        ([(_ATTENTION, {"replace_with_linear": True})] * 2, None),
+        ([(_ATTENTION, _NETWORK)], None),
+    ],
+)
+def test_each_layer_of_nemotron_nas_has_its_own_sizes(blocks: list[Any], expected: list[Any] | None) -> None:
+    """Heads of keys, size of the network (a multiple of 256) and norms; what is replaced by a matrix is not known."""
+    told = [{"attention": first, "ffn": second} for first, second in blocks]
+    found = shape({**NAS, "num_hidden_layers": 2, "block_configs": told})
+    if expected is None:
+        assert (found.kinds, found.missing) == ((), ("block_configs",))
+        return
+    seen = [
+        (
+            layer.mixer.kv_heads if isinstance(layer.mixer, Attention) else None,
+            layer.feed_forward.size if isinstance(layer.feed_forward, Dense) else None,
+            layer.norms,
+        )
+        for layer in map(found.layer, range(found.layers))
+    ]
+    assert seen == expected
+
+
+MIXED: list[tuple[str, dict[str, Any], str]] = [
+    ("qwen3_moe", {}, "eeeeee"),
+    ("qwen3_moe", {"mlp_only_layers": [0, 5]}, "deeeed"),
+    ("qwen3_moe", {"decoder_sparse_step": 2}, "dedede"),
+    ("qwen3_moe", {"decoder_sparse_step": 3}, "ddedde"),
+    ("qwen3_moe", {"decoder_sparse_step": 0}, "dddddd"),
+    ("qwen3_moe", {"num_experts": 0}, "dddddd"),
+    ("deepseek_v3", {"first_k_dense_replace": 2}, "ddeeee"),
+    ("deepseek_v3", {"first_k_dense_replace": 1, "moe_layer_freq": 2}, "ddeded"),
+    ("deepseek_v3", {"first_k_dense_replace": 0, "moe_layer_freq": 2}, "ededed"),
+    ("deepseek_v3", {"moe_layer_freq": [0, 1, 1, 0]}, "deeddd"),
+    ("deepseek_v3", {"mlp_layer_types": ["dense", "sparse", "sparse", "dense"]}, "deeddd"),
+    ("ernie4_5_moe", {"moe_layer_start_index": 3}, "dddeee"),
+    ("lfm2_moe", {"num_dense_layers": 2, "layer_types": ["conv"] * 6}, "ddeeee"),
+    ("jamba", {"expert_layer_period": 3, "expert_layer_offset": 2}, "ddedde"),
+    ("llama4", {"interleave_moe_layer_step": 2}, "dedede"),
+    ("llama", {}, "dddddd"),
+]
+"""Family, fields, and which of six layers have experts."""
+
+
+@pytest.mark.parametrize(("name", "told", "expected"), MIXED)
+def test_which_layers_have_experts(name: str, told: dict[str, Any], expected: str) -> None:
+    """By the first layers, by every so-manyth one, by a list, or all."""
+    config = {
+        **SMALL, "model_type": name, "num_hidden_layers": 6, "num_key_value_heads": 2, "moe_intermediate_size": 32,
+        "vision_config": {}, **told,
+    }  # fmt: skip
+    found = shape(config)
+    letters = ["e" if isinstance(found.layer(at).feed_forward, Experts) else "d" for at in range(found.layers)]
+    assert "".join(letters) == expected, found.missing
+
+
+LISTED: list[tuple[str, dict[str, Any], str]] = [
+    ("gemma2", {}, "sfsfsf"),
+    ("gemma3_text", {}, "sssssf"),
+    ("gemma2", {"sliding_window_pattern": 3}, "ssfssf"),
+    ("gemma2", {"_sliding_window_pattern": 3}, "ssfssf"),
+    ("gpt_oss", {"layer_types": ["full_attention"] * 2 + ["sliding_attention"] * 4}, "ffssss"),
+    ("gpt_oss", {"layer_types": ["full_attention"] * 7}, "ffffff"),
+    ("gpt_oss", {"layer_types": ["full_attention"] * 5}, ""),
+    ("qwen3_next", {}, "lllfll"),
+    ("qwen3_next", {"full_attention_interval": 2}, "lflflf"),
+    ("jamba", {}, "llllfl"),
+    ("jamba", {"attn_layer_period": 3, "attn_layer_offset": 1}, "lfllfl"),
+    ("bamba", {"attn_layer_indices": [0, 5]}, "fllllf"),
+    ("lfm2", {"full_attn_idxs": [2]}, "llflll"),
+    ("qwen2", {"use_sliding_window": True, "max_window_layers": 4}, "ffffss"),
+    ("qwen2", {"use_sliding_window": True, "sliding_window": None}, "ffffff"),
+    ("qwen2", {"layer_types": ["sliding_attention", "full_attention"] * 3}, "sfsfsf"),
+    ("llama4", {"vision_config": {}}, "cccfcc"),
+    ("llama4", {"vision_config": {}, "no_rope_layers": [0, 1, 0, 1, 1, 1]}, "fcfccc"),
+    ("llama4", {"vision_config": {}, "attention_chunk_size": None}, "ffffff"),
+    ("mimo_v2_flash", {"hybrid_layer_pattern": [0, 1, 1, 0, 1, 1], "v_head_dim": 16, "swa_head_dim": 16, "head_dim": 16,
+     "swa_num_attention_heads": 4, "swa_num_key_value_heads": 2, "swa_v_head_dim": 16, "sliding_window": 8,
+     "n_routed_experts": None}, "fssfss"),
+    ("mimo_v2_flash", {"hybrid_layer_pattern": [0, 1]}, ""),
+    ("nemotron_h", {"hybrid_override_pattern": "M*-M*-"}, "lfnlfn"),
+    ("nemotron_h", {"layers_block_type": ["mamba", "attention", "mlp"]}, "lfn"),
+    ("nemotron_h", {"hybrid_override_pattern": "M*X"}, ""),
+]  # fmt: skip
+"""Family, fields, and what mixes in each of six layers: full, sliding, chunks, a state (l), nothing; "": not known."""
+
+
+@pytest.mark.parametrize(("name", "told", "expected"), LISTED)
+def test_which_layers_look_at_what(name: str, told: dict[str, Any], expected: str) -> None:
+    """By a pattern, by every so-manyth layer, by a list of kinds or of places."""
+    found = shape({**SMALL, "model_type": name, "num_hidden_layers": 6, "num_key_value_heads": 2, **told})
+    letters = ""
+    for at in range(found.layers):
+        mixer = found.layer(at).mixer
+        letters += "n" if mixer is None else mixer.kind[0] if isinstance(mixer, Attention) else "l"
+    assert letters == expected, found.missing
+
+
+def test_mllama_looks_at_pictures_in_every_fifth_layer() -> None:
+    """From the fourth on, where the file names no others; those have a norm of heads, no table, and two gates."""
+    config = {**SMALL, "model_type": "mllama", "num_hidden_layers": 40, "vision_config": {}}
+    for told, places in (({}, [3, 8, 13, 18, 23, 28, 33, 38]), ({"cross_attention_layers": [2]}, [2])):
+        found = shape({**config, **told})
+        layers = [found.layer(at) for at in range(40)]
+        cross = [at for at, layer in enumerate(layers) if getattr(layer.mixer, "kind", "") == "cross"]
+        assert cross == places
+        mixer = layers[places[0]].mixer
+        assert isinstance(mixer, Attention)
+        assert (mixer.query_key_norm, mixer.rope, layers[places[0]].scalars) == ("head", None, 2)
+
+
+ROPES: list[tuple[dict[str, Any], Rope]] = [
+    ({}, Rope("default", 16, 1024, 1.0, 0.0, 1024)),
+    ({"rope_theta": 500_000}, Rope("default", 16, 1024, 1.0, 500_000.0, 1024)),
+    ({"rope_theta": "odd"}, Rope("default", 16, 1024, 1.0, 0.0, 1024)),
+    ({"partial_rotary_factor": 0.5}, Rope("default", 8, 1024, 1.0, 0.0, 1024)),
+    ({"rope_parameters": {"partial_rotary_factor": 0.25, "rope_theta": 7}}, Rope("default", 4, 1024, 1.0, 7.0, 1024)),
+    ({"rotary_dim": 12}, Rope("default", 12, 1024, 1.0, 0.0, 1024)),
+    ({"rotary_dim": 0}, Rope("default", 16, 1024, 1.0, 0.0, 1024)),
+    ({"rope_scaling": {"type": "linear", "factor": 2}}, Rope("linear", 16, 1024, 2.0, 0.0, 1024)),
+    ({"rope_scaling": {"type": "linear", "factor": "2"}}, Rope("linear", 16, 1024, 1.0, 0.0, 1024)),
+    ({"rope_scaling": {"rope_type": "yarn", "type": "x", "factor": 4.0, "original_max_position_embeddings": 256}},
+     Rope("yarn", 16, 256, 4.0, 0.0, 1024)),
+    ({"rope_scaling": {"rope_type": "longrope"}, "original_max_position_embeddings": 512},
+     Rope("longrope", 16, 512, 1.0, 0.0, 1024)),
+    ({"rope_scaling": {"rope_type": "su"}, "original_max_position_embeddings": 512},
+     Rope("su", 16, 512, 1.0, 0.0, 1024)),
+    ({"rope_scaling": {"rope_type": "llama3", "original_max_position_embeddings": 512}},
+     Rope("llama3", 16, 1024, 1.0, 0.0, 1024)),
+    ({"rope_scaling": {"type": "mrope"}}, Rope("mrope", 16, 1024, 1.0, 0.0, 1024, is_multimodal=True)),
+    ({"rope_scaling": {"mrope_section": [1]}}, Rope("default", 16, 1024, 1.0, 0.0, 1024, is_multimodal=True)),
+    ({"rope_parameters": {"rope_type": "proportional", "partial_rotary_factor": 0.5}},
+     Rope("proportional", 16, 1024, 1.0, 0.0, 1024)),
+    ({"rope_parameters": {"full_attention": {"rope_theta": 9}}}, Rope("default", 16, 1024, 1.0, 9.0, 1024)),
+    ({"rope_parameters": {"sliding_attention": {"rope_theta": 9}}}, Rope("default", 16, 1024, 1.0, 0.0, 1024)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("told", "expected"), ROPES)
+def test_a_table_is_read_from_either_form(told: dict[str, Any], expected: Rope) -> None:
+    """Beside the other fields, in one part, or in a part for each kind of attention."""
+    assert first(SMALL, **told).rope == expected
+
+
 JUNK = st.sampled_from([None, "", "x", -1, 0, 3, 1.5, True, [], ["a"], {}, {"a": 1}, [1, 2], 10**9])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from vllm_runbooks import session, sites, startup_log
 from vllm_runbooks.catalog import data_dir
 from vllm_runbooks.records import Document, Evidence, Frame, Release
-from vllm_runbooks.sites import Book, Fit, Site, Span, Wordings
+from vllm_runbooks.sites import Book, Fit, Function, Module, Site, Span, Wordings
 from vllm_runbooks.startup_log import log_lines
 
 BOOK = Book(
@@ -221,3 +222,170 @@ def test_releases_that_differ_are_told_apart(release: str) -> None:
     ]
 
     assert sites.fit(places[:60]).release == release
+
+
+# ---- what a book holds, and what is made of damaged ones
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ("core.py:100", Site("core.py", 100)), ("[core.py:100]", Site("core.py", 100)),
+        ("/usr/lib/vllm/v1/core.py:7", Site("core.py", 7)), (r"vllm\v1\core.py:7", Site("core.py", 7)),
+        ("core.py", None), ("core.py:x", None), ("core.py:1234567", None), ("a b.py:1", None), ("", None),
+        ("x" * 120 + ":1", Site("x" * 120, 1)), ("x" * 121 + ":1", None),
+    ],
+)  # fmt: skip
+def test_a_site_is_a_file_and_a_line(source: str, wanted: Site | None) -> None:
+    """Its base name, whatever path stands in front of it."""
+    assert sites.site(source) == wanted
+
+
+def test_a_release_is_made_of_the_rows_before_it() -> None:
+    """Distances become lines; a release without a row of its own has that of the one before it; `-` ends a file."""
+    first, patch, last = (BOOK.modules(release) for release in ("1.0.0", "1.1.1", "2.0.0"))
+    assert first["v1/core.py"].sites == (100, 150, 350, 650)
+    assert first["v1/core.py"].functions == (
+        Function("start", 90, 190), Function("stop", 200, 230),
+    )  # fmt: skip
+    assert patch["v1/core.py"] == BOOK.modules("1.1.0")["v1/core.py"]
+    assert last["v1/core.py"].functions == (Function("begin", 130, 230), Function("stop", 240, 270))
+    assert [sorted(each) for each in (first, patch, last)] == [
+        ["old/engine.py", "v1/core.py", "v1/engine.py"], ["v1/core.py", "v1/engine.py"], ["v1/core.py"],
+    ]  # fmt: skip
+    assert first["old/engine.py"] == Module((900,), ())
+
+
+def test_sites_of_files_of_one_name_are_merged() -> None:
+    """In each release, ascending; of a name that no file has there are none."""
+    assert BOOK.sites("engine.py") == [(20, 420, 427, 457, 900), (31, 440, 448, 479), (31, 440, 448, 479), ()]
+    assert BOOK.sites("core.py")[0] == (100, 150, 350, 650)
+    assert BOOK.sites("none.py") == []
+    assert BOOK.ranges("v1/engine.py") == [{"run": [(10, 510)]}, {"run": [(20, 520)]}, {"run": [(20, 520)]}, {}]
+    assert BOOK.ranges("none.py") == [{}, {}, {}, {}]
+
+
+@pytest.mark.parametrize(
+    ("row", "module"),
+    [
+        ("1 x = 0 1 2", Module((), (Function("run", 1, 3),))),
+        ("1 2 = 0 1", Module((1, 3), ())),
+        ("1 2 = 5 1 2", Module((1, 3), ())),
+        ("1 2 = x 1 2", Module((1, 3), ())),
+        ("1 2", Module((1, 3), ())),
+        ("= 0 1 2", Module((), (Function("run", 1, 3),))),
+    ],
+)
+def test_a_damaged_row_has_what_can_be_read(row: str, module: Module) -> None:
+    """Lines or functions, never an error."""
+    book = Book(f"releases 1.0\na.py\n names run\n 1.0 {row}\n")
+    assert book.modules("1.0") == {"a.py": module}
+
+
+def test_a_book_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    """And so are wordings of another form."""
+    assert sites.read_book(tmp_path / "none").releases == ()
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    assert sites.read_book(tmp_path / "bytes").releases == ()
+    for number, text in enumerate(
+        ("", "[]", "{}", '{"patterns": 3, "releases": []}', '{"patterns": {"a": 3}, "releases": 1}')
+    ):
+        path = tmp_path / f"{number}.json"
+        path.write_text(text, encoding="utf-8")
+        assert sites.read_wordings(path) == Wordings()
+    assert sites.read_wordings(tmp_path / "none") == Wordings()
+    good = tmp_path / "good.json"
+    good.write_text('{"patterns": {"s": {"ab": "10"}, "t": {"cd": "01"}}, "releases": ["1", "2"]}', encoding="utf-8")
+    assert sites.read_wordings(good) == Wordings(("1", "2"), {"ab": "10", "cd": "01"})
+
+
+# ---- weighing
+
+
+def test_files_that_no_release_has_are_not_counted() -> None:
+    """Neither for nor against, and neither are frames of other packages and of code without a name."""
+    fit = told(
+        "core.py:100",
+        "other.py:1",
+        frames=[
+            ("/x/vllm/v1/core.py", 150, "start"), ("/x/vllm/v1/none.py", 150, "start"), ("/x/torch/core.py", 1, "f"),
+            ("/x/vllm/v1/core.py", 0, "start"), ("/x/vllm/v1/core.py", 150, "<module>"),
+        ],
+    )  # fmt: skip
+    assert fit.total == 2
+
+
+@pytest.mark.parametrize(("line", "matched"), [(89, 0), (90, 1), (190, 1), (191, 0)])
+def test_a_frame_lies_within_its_function(line: int, matched: int) -> None:
+    """From its first line to its last: `start` of 1.0.0 goes from 90 to 190."""
+    book = Book("releases 1.0.0\nv1/core.py\n names start\n 1.0.0 = 0 90 100\n")
+    found = sites.fit([], [Frame("/x/vllm/v1/core.py", line, "start")], book=book)
+    assert (found.matched, found.total) == (matched, 1)
+    assert sites.fit([], [Frame("/x/vllm/v1/core.py", 100, "stop")], book=book).matched == 0
+
+
+def test_how_well_a_release_must_fit() -> None:
+    """Ten of ten, nine of ten; with eight the release is only the closest, with two nothing is said."""
+    lines = " ".join(["10"] * 10)
+    book = Book(f"releases 1.0 2.0\na.py\n 1.0 {lines}\n 2.0 5000\n")
+    for hits, release, candidates in (
+        (10, "1.0", ()), (9, "1.0", ()), (8, None, ("1.0",)), (3, None, ("1.0",)), (2, None, ()),
+    ):  # fmt: skip
+        asked = [Site("a.py", 10 * number + (0 if number <= hits else 1)) for number in range(1, 11)]
+        found = sites.fit(asked, book=book)
+        assert (found.release, found.candidates) == (release, candidates), hits
+        assert (found.matched, found.total) == (hits, 10)
+        assert found.is_known is (release is not None)
+    far = [Site("a.py", 10 * number) for number in (1, 2, 3)] + [Site("a.py", 11 + 10 * number) for number in range(12)]
+    assert sites.fit(far, book=book).candidates == ("1.0",)
+    farther = [Site("a.py", 10 * number) for number in (1, 2, 3)] + [Site("a.py", 201 + number) for number in range(13)]
+    assert sites.fit(farther, book=book).candidates == ()
+
+
+def test_the_runner_up_is_the_next_that_is_no_candidate() -> None:
+    """With what it has; where all are candidates there is none."""
+    book = Book("releases 1.0 2.0 3.0\na.py\n 1.0 10 10 10 10 10\n 2.0 10 10 10 10 11\n 3.0 10 77\n")
+    found = sites.fit([Site("a.py", 10 * number) for number in range(1, 6)], book=book)
+    assert (found.release, found.runner_up, found.runner_up_matched) == ("1.0", "2.0", 4)
+    alike = Book("releases 1.0 1.0.post1\na.py\n 1.0 10 10 10 10 10\n")
+    both = sites.fit([Site("a.py", 10 * number) for number in range(1, 6)], book=alike)
+    assert (both.release, both.candidates, both.runner_up, both.runner_up_matched) == (
+        "1.0", ("1.0", "1.0.post1"), None, 0,
+    )  # fmt: skip
+
+
+def test_only_so_many_sites_are_weighed() -> None:
+    """A thousand of a log made to use up time."""
+    assert sites.fit([Site("core.py", number) for number in range(2000)], book=BOOK).total == sites.MAX_SITES
+
+
+@pytest.mark.parametrize(
+    ("said", "line", "matches"),
+    [
+        ("took 3.5 GiB", "took 12,345.75 GiB", True),
+        ("took 3.5 GiB", "took x GiB", False),
+        ("found … cards", "found some old cards", True),
+        ("found … cards", "found " + "x" * 80 + " cards", True),
+        ("found … cards", "found " + "x" * 81 + " cards", False),
+        ("a.b (c)", "a.b (c)", True),
+        ("a.b (c)", "axb (c)", False),
+        ("  padded  ", "padded", True),
+        ("id 7", "id 42", True),
+        ("id 7", "id " + "4" * 21, False),
+    ],
+)
+def test_a_line_stands_for_every_number_and_whatever_is_left_out(said: str, line: str, *, matches: bool) -> None:
+    """What is filled in when it is printed may be anything of its kind; all else is as it is."""
+    assert bool(re.fullmatch(sites.wording(said), line)) is matches
+
+
+def test_a_wording_is_had_where_its_sign_says_so() -> None:
+    """1 and 0; anything else, and a release or a wording that is not there, is not known."""
+    wordings = Wordings(("1", "2", "3"), {sites.digest("a"): "10?"})
+    assert [wordings.has("a", release) for release in ("1", "2", "3", "4")] == [True, False, None, None]
+    assert wordings.has("b", "1") is None
+    assert len(sites.digest("a")) == 10
+    apart = Wordings(("1", "2", "3", "4"), {sites.digest("a"): "1011"})
+    assert apart.spans(["a"]) == (Span("1", "1"), Span("3", "4"))
+    assert apart.spans([]) == ()
+    assert Wordings().spans(["a"]) == ()

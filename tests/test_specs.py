@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -475,3 +477,236 @@ def test_sources_can_be_opened(shelf: Specs) -> None:
         hosts = set(re.findall(r"https?://([^/\s]+)", source))
         assert hosts <= {"github.com", "gist.github.com", "qwen.readthedocs.io"}, source
         assert hosts or source.startswith(("PyPI ", "catalog/")), source
+
+
+# ---- a small shelf, and configurations one field at a time
+
+
+def _card(name: str, memory: float, *aliases: str, **more: Any) -> specs.Gpu:
+    return specs.Gpu(name, memory, ("s",), aliases, **more)
+
+
+def _shelf(**files: dict[str, Any]) -> Specs:
+    gpus = (
+        _card("A100-40GB", 40), _card("A100-80GB", 80, "NVIDIA A100 80"), _card("A100-80GB-PCIe", 80),
+        _card("X9 Ultra", 16), _card("Y7 Plain", 8), _card("Y7 Plain Wide", 12),
+    )  # fmt: skip
+    texts = {
+        name.replace("__", "/"): json.dumps({"id": name.replace("__", "/"), "source": "s", "config": {}, **told})
+        for name, told in files.items()
+    }
+    return Specs(specs.GpuTable({"s": "x"}, gpus), texts, {}, specs.Fits({}, {}, {}))
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("X9", "X9 Ultra"), ("x9 ULTRA", "X9 Ultra"), ("NVIDIA GeForce RTX X9 Ultra", "X9 Ultra"), ("Y7", "Y7 Plain"),
+        ("Y7 Plain Wide", "Y7 Plain Wide"), ("X9-16", "X9 Ultra"), ("X9 16GB", "X9 Ultra"), ("16 GiB X9", "X9 Ultra"),
+        ("X9 Ultra 16g", "X9 Ultra"), ("A100 40", "A100-40GB"), ("40g a100", "A100-40GB"), ("A100 80", "A100-80GB"),
+        (" A100-80GB\t", "A100-80GB"),
+    ],
+)  # fmt: skip
+def test_a_name_that_only_one_card_begins_with_is_that_card(asked: str, name: str) -> None:
+    """The rest of a name, and its memory, may be left out or said apart."""
+    assert _shelf().gpu(asked).name == name
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("A100", "A100: fits A100-40GB or A100-80GB; name one of them"),
+        ("X9 24GB", "X9 24GB: no such card: X9 comes with 16 GB"),
+        ("A100 24", "A100 24: no such card: A100 comes with 40 or 80 GB"),
+        ("x" * 100, "x" * 100 + ": is no GPU that is known; the catalog's gpus.yaml lists those known"),
+        ("x" * 101, "x" * 100 + ": is no GPU's name: more than 100 characters"),
+        ("X9 Ultro", "X9 Ultro: is no GPU that is known; the nearest are X9 Ultra"),
+        ("", "an empty name: is no GPU that is known; the catalog's gpus.yaml lists those known"),
+    ],
+)
+def test_a_name_of_no_card_is_refused_in_one_sentence(asked: str, said: str) -> None:
+    """With the cards that it fits, the sizes that there are, or those named nearly so."""
+    with pytest.raises(InputError) as refused:
+        _shelf().gpu(asked)
+    assert str(refused.value) == said
+
+
+def test_a_request_counts_to_4096_cards() -> None:
+    """As many as that in all, each with its host."""
+    assert len(_shelf().gpus("4096xX9")) == 4096
+    assert [card.node for card in _shelf().gpus("1 x X9@a, X9 @ b,X9")] == ["a", "b", None]
+    assert len(_shelf().gpus("4095xX9,X9")) == 4096
+    for spec in ("4097xX9", "4096xX9,X9", "0xX9"):
+        with pytest.raises(InputError, match="1 to 4096 cards"):
+            _shelf().gpus(spec)
+
+
+@pytest.mark.parametrize(
+    ("capability", "formats"),
+    [
+        ("7.5", ()), ("8.0", ("bf16",)), ("8.8", ("bf16",)), ("8.9", ("bf16", "fp8")), ("9.9", ("bf16", "fp8")),
+        ("10.0", ("bf16", "fp8", "mxfp4")), (None, None), ("x.0", None), ("8", None), ("8.x", None),
+    ],
+)  # fmt: skip
+def test_formats_begin_with_a_capability(capability: str | None, formats: tuple[str, ...] | None) -> None:
+    """bf16 with 8.0, fp8 with 8.9, mxfp4 with 10.0 (PTX ISA, `mma`)."""
+    assert _card("x", 1, capability=capability).formats == formats
+
+
+def test_what_was_read_cannot_be_changed() -> None:
+    """Cards and models are read once and shared by all who ask."""
+    kinds = [kind for kind in vars(specs).values() if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
+    assert len(kinds) >= 14
+    for kind in kinds:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(object.__new__(kind), dataclasses.fields(kind)[0].name, None)
+    assert "config=" not in repr(specs.model_from_config({"architectures": ["X"]}))
+
+
+_CAUSAL = {"architectures": ["XForCausalLM"]}
+_CONFIGS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"n_head": 3}, {"attention_heads": 3}),
+    ({"num_heads": 3, "n_heads": 4}, {"attention_heads": 4}),
+    ({"num_attention_heads": 0, "n_head": 1}, {"attention_heads": 1}),
+    ({"n_embd": 5, "n_layer": 6, "n_inner": 7}, {"hidden_size": 5, "layers": 6, "intermediate_size": 7}),
+    ({"d_model": 5, "num_layers": 6, "ffn_hidden_size": 7}, {"hidden_size": 5, "layers": 6, "intermediate_size": 7}),
+    ({"padded_vocab_size": 9}, {"vocabulary_size": 9}),
+    ({"multi_query_group_num": 2}, {"kv_heads": 2}),
+    ({"num_kv_heads": 2}, {"kv_heads": 2}),
+    ({"llm_config": {"num_attention_heads": 8}, "num_attention_heads": 2}, {"attention_heads": 8}),
+    ({"thinker_config": {"text_config": {"num_attention_heads": 8}}}, {"attention_heads": 8}),
+    ({"text_config": 3, "num_attention_heads": 2}, {"attention_heads": 2}),
+    ({"architectures": []}, {"architecture": None, "experts": None, "needs_remote_code": None}),
+    ({"architectures": ("A", "B")}, {"architecture": "A"}),
+    ({"architectures": [""]}, {"architecture": None}),
+    ({"architectures": [7]}, {"architecture": None}),
+    ({**_CAUSAL, "num_local_experts": 4}, {"experts": 4}),
+    ({**_CAUSAL, "n_routed_experts": 4}, {"experts": 4}),
+    ({"kv_lora_rank": 512}, {"is_mla": True}),
+    ({"num_attention_heads": 8, "num_key_value_heads": 8}, {"is_mla": False}),
+    ({"tie_word_embeddings": False, "text_config": {"tie_word_embeddings": True}}, {"ties_embeddings": False}),
+    ({"text_config": {"tie_word_embeddings": True}}, {"ties_embeddings": True}),
+    ({"tie_word_embeddings": 1}, {"ties_embeddings": None}),
+    ({"dtype": "float16", "torch_dtype": "bfloat16"}, {"dtype": "float16"}),
+    ({"torch_dtype": "bfloat16", "text_config": {"dtype": "float32"}}, {"dtype": "bfloat16"}),
+    ({"text_config": {"dtype": "float32"}}, {"dtype": "float32"}),
+    ({"n_positions": 9}, {"max_positions": 9}),
+    ({"max_seq_len": 9, "seq_length": 7, "max_sequence_length": 8}, {"max_positions": 7}),
+    ({"n_positions": 9, "rope_scaling": {"type": "linear", "factor": 2.5}}, {"max_positions": 22}),
+    ({"n_positions": 9, "rope_parameters": {"rope_type": "linear", "factor": 2}}, {"max_positions": 18}),
+    ({"n_positions": 9, "rope_parameters": {"full": {"rope_type": "linear", "factor": 2}}}, {"max_positions": 9}),
+    ({"n_positions": 9, "rope_scaling": {"factor": 2}}, {"max_positions": 9}),
+    ({"n_positions": 9, "rope_scaling": {"type": 3, "factor": 2}}, {"max_positions": None}),
+    ({"n_positions": 9, "rope_scaling": {"type": "linear", "factor": True}}, {"max_positions": None}),
+    ({"n_positions": 9, "rope_scaling": {"type": "linear", "factor": 0}}, {"max_positions": None}),
+    ({"n_positions": 9, "rope_scaling": {"type": "linear", "factor": 1e6}}, {"max_positions": None}),
+    ({"n_positions": 9, "rope_scaling": {"type": "linear"}}, {"max_positions": None}),
+    ({"n_positions": 9, "rope_scaling": {"type": "yarn", "factor": 2}}, {"max_positions": 18}),
+    (
+        {"n_positions": 9, "rope_scaling": {"type": "dynamic", "factor": 2, "original_max_position_embeddings": 4}},
+        {"max_positions": 18},
+    ),
+    ({"rope_scaling": {"type": "linear", "factor": 2}}, {"max_positions": None}),
+    ({**_CAUSAL, "vision_config": {}}, {"modalities": ("image",)}),
+    ({**_CAUSAL, "vision_tower_config": {}, "video_token_index": 5}, {"modalities": ("image", "video")}),
+    ({**_CAUSAL, "vision_config": {}, "video_token_id": 0}, {"modalities": ("image",)}),
+    ({**_CAUSAL, "video_token_id": 5}, {"modalities": ()}),
+    ({**_CAUSAL, "audio_config": {}}, {"modalities": ("audio",)}),
+    ({**_CAUSAL, "thinker_config": {"audio_config": {}, "vision_config": {}}}, {"modalities": ("image", "audio")}),
+    ({"architectures": ["XForSomething"]}, {"modalities": None}),
+    ({}, {"quantization": "none", "group_size": None}),
+    ({"quantization_config": None}, {"quantization": None}),
+    ({"compression_config": {"quant_method": "awq"}}, {"quantization": "awq", "group_size": None}),
+    ({"text_config": {"quantization_config": {"quant_method": "gptq", "group_size": 32}}}, {"group_size": 32}),
+    (
+        {"quantization_config": {"config_groups": {"a": {"weights": {"group_size": 64}}, "b": {"weights": 3}, "c": 5}}},
+        {"quantization": None, "group_size": 64},
+    ),
+    ({"quantization_config": {"group_size": -1}}, {"group_size": None}),
+]
+
+
+@pytest.mark.parametrize(("config", "expected"), _CONFIGS)
+def test_each_field_is_read_by_each_of_its_names(config: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Names differ between families; a value of another form is as good as none."""
+    found = specs.model_from_config(config)
+    assert {field: getattr(found, field) for field in expected} == expected
+
+
+def test_what_a_partial_source_leaves_out_is_unknown() -> None:
+    """Not absent: experts, modalities, the quantisation and the repository's own code."""
+    found = specs.model_from_config({**_CAUSAL, "num_attention_heads": 8, "num_key_value_heads": 8}, is_partial=True)
+    assert (found.experts, found.modalities, found.quantization) == (None, None, None)
+    assert (found.needs_remote_code, found.is_mla) == (None, None)
+    grouped = specs.model_from_config({"num_attention_heads": 8, "num_key_value_heads": 4}, is_partial=True)
+    assert grouped.is_mla is False
+    for config in ({"num_key_value_heads": 4}, {"num_attention_heads": 8}, {}):
+        assert specs.model_from_config(config, is_partial=True).is_mla is None
+    assert specs.model_from_config({"kv_lora_rank": 1}, is_partial=True).is_mla is True
+
+
+def test_what_is_known_of_a_kind_completes_its_models() -> None:
+    """A head's size where it follows from the hidden size, the tower's heads, the processor's arguments."""
+    known = {
+        "a": specs.Architecture("s", ("max_pixels",), derives_head_dim=True, encoder_heads="heads"),
+        "b": specs.Architecture("s"),
+    }
+
+    def read(kind: str | None, **more: Any) -> Model:
+        config = {"model_type": kind, "vision_config": {"heads": 12}, "num_attention_heads": 4, "hidden_size": 64}
+        return specs.model_from_config({**config, **more}, known)
+
+    made = read("a")
+    assert (made.head_dim, made.encoder_heads, made.processor_arguments) == (16, 12, ("max_pixels",))
+    assert read("a", head_dim=20).head_dim == 20
+    assert read("a", hidden_size=65).head_dim is None
+    assert read("a", hidden_size=None).head_dim is None
+    assert read("a", num_attention_heads=None).head_dim is None
+    for other in (read("b"), read("c"), read(None)):
+        assert (other.head_dim, other.encoder_heads, other.processor_arguments) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "has"),
+    [
+        ("Org/Model-7B", True), ("org/model-7b", True), ("org/model-70b", True), ("other/model-7b", False),
+        ("/models/Model-7B", True), ("Model-7B", True), ("/models/another", False), ("a/b/model-7b", True),
+        ("./model-7b", True), ("~/model-7b", True), (r"c:\model-7b", True), ("", False),
+        ("/root/hub/models--org--model-7b/snapshots/1", True), ("/root/hub/models--other--model-7b/x", False),
+        ("any/wild-1", True), ("/models/wild-1", False),
+    ],
+)  # fmt: skip
+def test_a_parser_fits_a_model_by_its_id_or_its_folder(name: str, *, has: bool) -> None:
+    """A pattern that begins with any characters says nothing of a folder's name."""
+    fit = specs.ParserFit(("org/Model-7*", "any/*-1"), "s")
+    assert fit.has(name) is has
+
+
+def test_models_are_found_by_a_last_part_that_is_only_theirs() -> None:
+    """Of two with the same last part neither is meant by a folder of that name."""
+    shelf = _shelf(
+        a__One={}, b__Two={}, c__Two={}, d__Own={"needs_remote_code": True}, e__Map={"config": {"auto_map": {}}}
+    )
+    names = {name: shelf.model(name) for name in ("One", "/x/one", "a/ONE", "Two", "b/Two", "x/One", "/", "", "a/One/")}
+    assert {name: None if found is None else found.id for name, found in names.items()} == {
+        "One": "a/One", "/x/one": "a/One", "a/ONE": "a/One", "Two": None, "b/Two": "b/Two", "x/One": None, "/": None,
+        "": None, "a/One/": None,
+    }  # fmt: skip
+    assert model(shelf, "d/Own").needs_remote_code is True
+    assert model(shelf, "e/Map").needs_remote_code is None
+    assert model(shelf, "d/Own").sources == ("s",)
+    assert shelf.model("d/Own") is shelf.model("own")
+    assert list(shelf.models) == ["a/One", "b/Two", "c/Two", "d/Own", "e/Map"]
+    assert [file.id for file in shelf.files] == list(shelf.models)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("NVIDIA GeForce RTX 3090", "3090"), ("rtx_6000-Ada", "6000ada"), ("Tesla T4", "t4"), ("RTX", "rtx"),
+        ("nvidia rtx", "rtx"), ("H100 NVL", "h100nvl"), ("NVIDIA NVIDIA X", "x"),
+    ],
+)  # fmt: skip
+def test_names_are_compared_without_brands_and_signs(name: str, key: str) -> None:
+    """A name that is a brand and nothing else stays."""
+    assert specs.name_key(name) == key

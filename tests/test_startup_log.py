@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,8 +16,23 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth
 from vllm_runbooks import authoring, catalog, evidence, startup_log
-from vllm_runbooks.records import Document, Evidence, Process, Start
+from vllm_runbooks.records import (
+    Document,
+    Evidence,
+    Frame,
+    Hit,
+    Process,
+    Quote,
+    Raised,
+    Reading,
+    Signature,
+    Start,
+    Throughput,
+)
 from vllm_runbooks.scan import PatternSet
+from vllm_runbooks.startup_log.draft import Draft
+from vllm_runbooks.startup_log.log_lines import LogLine
+from vllm_runbooks.startup_log.tracebacks import Tracebacks
 
 LOGS = Path(__file__).parent / "logs"
 VERSION = "INFO 11-20 08:00:00 [api_server.py:1] vLLM API server version 0.19.0"
@@ -954,6 +970,392 @@ def test_very_many_lines_keep_bounded_records(shelf: catalog.Catalog) -> None:
     assert hits.hits[-1].traceback == 199
     assert served.outcome_quote is not None
     assert served.outcome_quote.line == 902
+
+
+# What a start adds up to
+
+NOBODY = Process(None)
+
+
+def line(number: int, text: str = "x", process: Process = NOBODY, **more: Any) -> LogLine:
+    return LogLine(number, text, process, **more)
+
+
+def at(number: int) -> Quote:
+    return Quote(0, number, 1, "x")
+
+
+def drafted(*readings: tuple[str, float] | tuple[str, float, Process], **more: Any) -> Start:
+    """The record of a start whose lines have printed certain figures."""
+    draft = Draft(0, 1, Tracebacks(0), **more)
+    draft.note_readings(
+        Reading(name, value, "", None, who[0] if who else NOBODY, at(1)) for name, value, *who in readings
+    )
+    return draft.record(None)
+
+
+def test_of_very_many_lines_the_first_and_the_last_are_kept() -> None:
+    """Each kind up to its bound: the record of a log of any length stays small."""
+    draft = Draft(0, 1, Tracebacks(0))
+    for number in range(1, 5001):
+        draft.note("failed", at(number))
+        draft.note_hit(Hit("a.b", 0, at(number), {}, NOBODY, None, None))
+        draft.note_waiting(line(number))
+        draft.note_calm(number % 2, number)
+        draft.note_rank(Process("Worker", number), number)
+        draft.note_progress(line(number, process=Process("Worker", number)))
+        draft.meet(line(number, process=Process("Worker", number), source=f"a.py:{number}"))
+    for number in range(1, 12):
+        draft.note_readings([Reading("load_seconds", number, "s", None, NOBODY, at(number))] * 1999)
+
+    assert [quote.line for quote in draft.events["failed"]] == [*range(1, 500), 5000]
+    assert [hit.quote.line for hit in draft.hits] == [*range(1, 201), *range(4801, 5001)]
+    assert list(draft.waited) == [*range(1, 500), 5000]
+    assert {pid: list(lines) for pid, lines in draft.calm.items()} == {
+        1: [4993, 4995, 4997, 4999], 0: [4994, 4996, 4998, 5000],
+    }  # fmt: skip
+    assert (len(draft.ranks), len(draft.progress), len(draft.processes), len(draft.sources)) == (4096, 4096, 4096, 2000)
+    assert len(draft.readings) == 11 * 1999
+    draft.note_progress(line(6000, process=Process("Worker", 1)))
+    draft.note_progress(line(6001, process=Process("Worker", 5000)))
+    assert (draft.progress[1], 5000 in draft.progress) == (6000, False)
+    assert draft.ranks[Process("Worker", 4096)] == 4096
+
+
+def test_of_very_many_calm_processes_the_first_are_watched() -> None:
+    """4096 of them."""
+    draft = Draft(0, 1, Tracebacks(0))
+    for pid in (*range(4097), 5):
+        draft.note_calm(pid, pid + 1)
+
+    assert (len(draft.calm), list(draft.calm[5]), 4096 in draft.calm) == (4096, [6, 6], False)
+
+
+def test_of_very_many_throughput_lines_ever_fewer_are_kept() -> None:
+    """After 4096 of them every second, then every fourth; the fastest is that of all."""
+    draft = Draft(0, 1, Tracebacks(0))
+    for number in range(6200):
+        draft.note_throughput(Throughput(number, 0.0, 9.5 if number == 4097 else 1.0, None, None, None))
+    kept = [sample.line for sample in draft.throughput]
+
+    assert kept[:3] == [0, 2, 4]
+    assert kept[2040:2052] == list(range(4080, 4104, 2))
+    assert (len(kept), draft.fastest, draft.throughput_lines) == (3100, 9.5, 6200)
+    for number in range(6200, 8200):
+        draft.note_throughput(Throughput(number, 0.0, 1.0, None, None, None))
+    assert [sample.line for sample in draft.throughput][-2:] == [8192, 8196]
+    assert [sample.line for sample in draft.throughput][:2] == [0, 4]
+
+
+@pytest.mark.parametrize(
+    ("readings", "more", "expected"),
+    [
+        # Of several ranks the largest share of weights and graphs counts, and the smallest cache.
+        ([("weights_gib", 1.5), ("weights_gib", 2.5), ("profiled_weights_gib", 9.0)], {}, {"weights_gib": 2.5}),
+        ([("profiled_weights_gib", 9.0)], {}, {"weights_gib": 9.0}),
+        ([("kv_cache_gib", 3.0), ("kv_cache_gib", 2.0)], {}, {"kv_cache_gib": 2.0}),
+        ([("kv_cache_tokens", 300.0), ("kv_cache_tokens", 200.0)], {}, {"kv_cache_tokens": 200}),
+        ([("max_concurrency", 3.5), ("max_concurrency", 2.5)], {}, {"max_concurrency": 2.5}),
+        ([("cuda_graph_gib", 0.5), ("cuda_graph_gib", 0.7)], {}, {"cuda_graph_gib": 0.7}),
+        ([("cuda_graph_estimated_gib", 0.5), ("cuda_graph_estimated_gib", 0.7)], {}, {"cuda_graph_estimated_gib": 0.7}),
+        ([("activation_gib", 0.5), ("activation_gib", 0.7)], {}, {"activation_gib": 0.7}),
+        ([("non_torch_gib", 0.5), ("non_torch_gib", 0.7)], {}, {"non_torch_gib": 0.7}),
+        ([("gpu_total_gib", 24.0), ("gpu_total_gib", 23.5)], {}, {"gpu_total_gib": 23.5}),
+        ([("load_seconds", 3.0), ("load_seconds", 4.0)], {}, {"load_seconds": 4.0}),
+        # The longest request: the engine's word, the line's, the argument's, then what the concurrency is told for.
+        ([("max_model_len", 8.0), ("max_model_len", 9.0), ("max_concurrency_tokens", 7.0)],
+         {"config": {"max_seq_len": 10}, "arguments": {"max_model_len": 6}}, {"max_model_len": 10}),
+        ([("max_model_len", 8.0), ("max_model_len", 9.0)], {"arguments": {"max_model_len": 6}}, {"max_model_len": 9}),
+        ([("max_concurrency_tokens", 7.0)], {"arguments": {"max_model_len": 6}}, {"max_model_len": 6}),
+        ([("max_concurrency_tokens", 7.0)], {}, {"max_model_len": 7, "max_concurrency_tokens": 7}),
+        ([("gpu_memory_utilization", 0.5), ("gpu_memory_utilization", 0.6)], {}, {"gpu_memory_utilization": 0.6}),
+        ([("gpu_memory_utilization", 0.5)], {"arguments": {"gpu_memory_utilization": 0.8}},
+         {"gpu_memory_utilization": 0.8}),
+        # Blocks become tokens by what the concurrency tells of them, else by the argument.
+        ([("kv_cache_blocks", 100.0)], {}, {"kv_cache_blocks": 100, "kv_cache_tokens": None}),
+        ([("kv_cache_blocks", 100.0)], {"arguments": {"block_size": 16}}, {"kv_cache_tokens": 1600}),
+        ([("kv_cache_blocks", 100.0), ("max_concurrency", 50.0), ("max_concurrency_tokens", 64.0)],
+         {"arguments": {"block_size": 16}}, {"kv_cache_tokens": 3200}),
+        ([("kv_cache_blocks", 100.0), ("max_concurrency", 50.0)],
+         {"arguments": {"block_size": 16, "max_model_len": 64}}, {"kv_cache_tokens": 3200}),
+        ([("kv_cache_blocks", 100.0), ("max_concurrency", 0.001), ("max_concurrency_tokens", 64.0)],
+         {"arguments": {"block_size": 16}}, {"kv_cache_tokens": 1600}),
+        ([("kv_cache_blocks", 100.0), ("kv_cache_tokens", 7.0)], {"arguments": {"block_size": 16}},
+         {"kv_cache_tokens": 7}),
+        # What the engine says counts before what it was told.
+        ([], {"config": {"tensor_parallel_size": 2}, "arguments": {"tensor_parallel_size": 4}},
+         {"tensor_parallel_size": 2}),
+        ([], {"arguments": {"pipeline_parallel_size": "4", "data_parallel_size": 3.0}},
+         {"pipeline_parallel_size": 4, "data_parallel_size": 3, "tensor_parallel_size": None}),
+        ([], {"words": {"executor_backend": "mp"}, "arguments": {"distributed_executor_backend": "ray"}},
+         {"executor_backend": "mp"}),
+        ([], {"arguments": {"distributed_executor_backend": "ray"}}, {"executor_backend": "ray"}),
+        ([], {"arguments": {"model": "a", "model_tag": "c"}, "config": {"model": "b"}, "words": {"model": "d"}},
+         {"model": "a"}),
+        ([], {"arguments": {"model": "None", "model_tag": "c"}, "config": {"model": "b"}, "words": {"model": "d"}},
+         {"model": "b"}),
+        ([], {"arguments": {"model": "", "model_tag": "c"}, "words": {"model": "d"}}, {"model": "c"}),
+        ([], {"arguments": {"model": 7}, "words": {"model": "d"}}, {"model": "d"}),
+        ([], {"words": {"architecture": "A"}, "config": {"quantization": "awq"}, "arguments": {"quantization": "fp8"}},
+         {"architecture": "A", "quantization": "awq"}),
+        ([], {"config": {"quantization": None}, "arguments": {"quantization": "fp8"}}, {"quantization": "fp8"}),
+        # No number.
+        ([], {"arguments": {"tensor_parallel_size": "\u00b2"}}, {"tensor_parallel_size": None}),
+        ([], {"arguments": {"tensor_parallel_size": "9" * 30}}, {"tensor_parallel_size": int("9" * 18)}),
+        ([], {"arguments": {"tensor_parallel_size": 1e18}}, {"tensor_parallel_size": None}),
+        ([], {"arguments": {"tensor_parallel_size": -5e17}}, {"tensor_parallel_size": -(5 * 10**17)}),
+        ([], {"arguments": {"gpu_memory_utilization": True}}, {"gpu_memory_utilization": None}),
+        ([], {"arguments": {"gpu_memory_utilization": 10**18}}, {"gpu_memory_utilization": None}),
+        ([], {"arguments": {"gpu_memory_utilization": 1}}, {"gpu_memory_utilization": 1.0}),
+    ],
+)  # fmt: skip
+def test_each_fact_has_its_source(
+    readings: list[tuple[str, float]], more: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    """Of several that print it the one that decides."""
+    facts = drafted(*readings, **more).facts
+
+    assert {name: getattr(facts, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("tokens", "meaning"),
+    # Ten requests of 1000 tokens; two decimals of the concurrency leave 0.06 %, and 0.05 % are left for rounding.
+    [(10_000, "full-length"), (10_011, "full-length"), (9_989, "full-length"), (10_012, "slots"), (9_988, "slots")],
+)
+def test_a_token_count_is_judged_as_exactly_as_the_figures_are_printed(tokens: float, meaning: str) -> None:
+    """Where any of the figures is missing or nothing, it has no meaning."""
+    figures = [("kv_cache_tokens", tokens), ("max_concurrency", 10.0), ("max_concurrency_tokens", 1000.0)]
+
+    assert drafted(*figures).facts.kv_cache_tokens_meaning == meaning
+    for missing in range(3):
+        without = [*figures[:missing], *figures[missing + 1 :]]
+        assert drafted(*without).facts.kv_cache_tokens_meaning is None
+        assert drafted(*without, (figures[missing][0], 0.0)).facts.kv_cache_tokens_meaning is None
+
+
+RANKED: list[tuple[list[tuple[str, float, Process]], dict[str, Any], list[tuple[int | None, int | None]]]] = [
+    # One process beside the driver: the driver is rank 0.
+    ([("weights_gib", 1.0, Process("VllmWorkerProcess", 7)), ("weights_gib", 1.0, Process(None, 1))], {},
+     [(0, 1), (1, 7)]),
+    (
+        [("weights_gib", 1.0, Process("VllmWorkerProcess", n)) for n in (7, 8)] + [("weights_gib", 1.0,
+        Process(None, 1))],
+        {}, [(None, 7), (None, 8), (None, 1)],
+    ),
+    ([("weights_gib", 1.0, Process("VllmWorkerProcess", 7))], {"config": {"tensor_parallel_size": 1}}, [(None, 7)]),
+    # The only one that is left, where there is one rank; a length is printed by the server as well.
+    ([("weights_gib", 1.0, Process("EngineCore", 7)), ("max_model_len", 9.0, Process("APIServer", 1))],
+     {"config": {"tensor_parallel_size": 1}}, [(0, 7)]),
+    ([("weights_gib", 1.0, Process("EngineCore", 7))], {"config": {"tensor_parallel_size": 2}}, [(None, 7)]),
+    ([("weights_gib", 1.0, Process("EngineCore", n)) for n in (7, 8)], {"config": {"tensor_parallel_size": 1}},
+     [(None, 7), (None, 8)]),
+    ([("weights_gib", 1.0, Process("EngineCore", 7, rank=3))], {"config": {"tensor_parallel_size": 1}}, [(3, 7)]),
+    # By name: tensor ranks within pipeline ranks.
+    ([("weights_gib", 1.0, Process(f"Worker_PP{n}_TP{m}", n * 3 + m)) for n in (1, 0) for m in (2, 0)],
+     {"config": {"tensor_parallel_size": 3}}, [(0, 0), (2, 2), (3, 3), (5, 5)]),
+    ([("weights_gib", 1.0, Process("Worker_TP1", 7))], {}, [(1, 7)]),
+    ([("weights_gib", 1.0, Process("Worker_PP1", 7))], {}, [(None, 7)]),
+    ([("weights_gib", 1.0, Process("Worker_PP1", 7))], {"config": {"tensor_parallel_size": 2}}, [(2, 7)]),
+    # What the log assigned counts before the name.
+    ([("weights_gib", 1.0, Process("Worker_TP1", 7))], {"ranks": {Process("Worker_TP1", 7): 5}}, [(5, 7)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("readings", "more", "expected"), RANKED)
+def test_figures_are_told_by_rank(
+    readings: list[tuple[str, float, Process]], more: dict[str, Any], expected: list[tuple[int | None, int | None]]
+) -> None:
+    """In the order of the ranks, those that are not known behind them; what is no figure of a rank is none."""
+    start = drafted(*readings, **more)
+
+    assert [(row.rank, row.pid) for row in start.ranks] == expected
+    assert {reading.rank for reading in start.readings if reading.name == "weights_gib"} == {one for one, _ in expected}
+
+
+def test_of_a_rank_s_figures_the_last_counts() -> None:
+    """A profile is printed again when it was run again."""
+    worker = Process("Worker_TP0", 7)
+    (row,) = drafted(
+        ("kv_cache_gib", 5.0, worker), ("kv_cache_gib", 4.0, worker), ("kv_cache_tokens", 9.0, worker)
+    ).ranks
+
+    assert (row.rank, row.process, row.pid, row.kv_cache_gib, row.weights_gib) == (0, "Worker_TP0", 7, 4.0, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        ("RayWorkerWrapper", "ray"), ("RayWorkerProc", "ray"), ("Worker_TP0", "mp"), ("Worker_PP1", "mp"),
+        ("VllmWorker", "mp"), ("Worker", None), ("MyRayWorker", None), (None, None),
+    ],
+)  # fmt: skip
+def test_an_executor_is_known_by_its_workers(name: str | None, backend: str | None) -> None:
+    """By what their names begin with."""
+    draft = Draft(0, 1, Tracebacks(0))
+    draft.meet(line(1, process=Process(name, 7)))
+
+    assert draft.record(None).facts.executor_backend == backend
+
+
+@pytest.mark.parametrize(
+    ("texts", "outcome", "line_number"),
+    [
+        # A minute between the first and the last line that waits, behind whatever has moved.
+        ([STARTING.format("INFO", 1, 0), STARTING.format("INFO", 1, 5).replace(":50", ":59")], "unknown", None),
+        ([STARTING.format("INFO", 1, n) for n in range(5)], "unknown", None),
+        ([STARTING.format("INFO", 1, 0), STARTING.format("INFO", 1, 3), STARTING.format("INFO", 2, 0)], "hung", 4),
+        ([STARTING.format("INFO", 1, 0), READY, STARTING.format("INFO", 2, 0)], "ready", 3),
+        ([READY, SERVED, STARTING.format("INFO", 1, 0), STARTING.format("INFO", 2, 0)], "hung", 5),
+        # An end is told at its first line; what stands in front of ready is over.
+        ([DIED, DIED], "failed", 2),
+        ([DIED, READY], "ready", 3),
+        ([READY, DIED, STOPPING], "failed", 3),
+        ([*TRACE, READY], "ready", 5),
+        ([READY, *TRACE, DIED], "failed", 5),
+        ([STOPPING, DIED], "failed", 3),
+        ([STOPPING], "failed", 2),
+        ([READY, SERVED, SERVED], "running", 4),
+        ([READY, READY], "ready", 2),
+        # Three lines that report no fault may stand behind an error that ends its process.
+        ([*told_at("ERROR"), *(HELLO.format("INFO", second) for second in (6, 7, 8))], "failed", 4),
+        ([*told_at("ERROR"), *(HELLO.format("INFO", second) for second in (6, 7, 8, 9))], "unknown", None),
+        ([READY, *told_at("ERROR")], "ready", 2),
+    ],
+)  # fmt: skip
+def test_an_outcome_is_told_at_the_line_that_proves_it(
+    shelf: catalog.Catalog, texts: list[str], outcome: str, line_number: int | None
+) -> None:
+    """The first that does, of waiting the last."""
+    start = one(shelf, VERSION, *texts)
+
+    assert (start.outcome, start.outcome_quote and start.outcome_quote.line) == (outcome, line_number)
+
+
+ENGINE = "INFO 11-20 08:00:0{} [core.py:1] Initializing a V1 LLM engine (v0.19.0) with config: model='m', seed=0"
+LOADING = "INFO 11-20 08:00:01 [a.py:1] Starting to load model a/b..."
+ENGINE_READY = (
+    "(EngineCore pid=1) INFO 11-20 08:01:00 [core.py:1] init engine "
+    "(profile, create kv cache, warmup model) took 32.50 seconds"
+)
+ALLOWED = "INFO 11-20 08:00:01 [model.py:1] Resolved architecture: LlamaForCausalLM"
+
+
+@pytest.mark.parametrize(
+    ("texts", "first_lines"),
+    [
+        # The line that a server begins with, once more: another one, unless the same process says it.
+        ([VERSION, VERSION], [1, 2]),
+        ([f"(APIServer pid=1) {VERSION}", f"(APIServer pid=1) {VERSION}"], [1]),
+        ([f"(APIServer pid=1) {VERSION}", f"(APIServer pid=2) {VERSION}"], [1, 2]),
+        ([f"(APIServer pid=1) {VERSION}", LOADING, f"(APIServer pid=1) {VERSION}"], [1, 3]),
+        ([f"(APIServer pid=1) {VERSION}", "(APIServer pid=2) hello"], [1, 2]),
+        ([VERSION, "(APIServer pid=2) hello", "(APIServer pid=2) hello"], [1]),
+        ([f"(APIServer pid=1) {VERSION}", f"(EngineCore pid=2) {LOADING}"], [1]),
+        # A command behind a start that is one.
+        ([VERSION, "$ vllm serve m", VERSION], [1, 2]),
+        (["$ vllm serve m", VERSION], [1]),
+        # A script's further engine, in another process, behind one that is ready.
+        ([f"(EngineCore pid=1) {ENGINE.format(1)}", f"(EngineCore pid=2) {ENGINE.format(2)}"], [1]),
+        (
+            [
+                f"(EngineCore pid=1) {ENGINE.format(1)}",
+                ENGINE_READY,
+                f"(EngineCore pid=2) {ENGINE.format(2)}",
+            ],
+            [1, 3],
+        ),
+        # The line of a configuration again, behind a traceback that ended a process.
+        ([ALLOWED, *TRACE, ALLOWED], [1, 5]),
+        ([ALLOWED, ALLOWED], [1]),
+    ],
+)
+def test_where_a_further_start_begins(shelf: catalog.Catalog, texts: list[str], first_lines: list[int]) -> None:
+    """With what only a start begins with, said by another process or once more."""
+    assert [start.first_line for start in starts_of(shelf, *texts)] == first_lines
+
+
+@pytest.mark.parametrize(("between", "first_line"), [(0, 1), (2, 1), (3, 6)])
+def test_a_start_begins_with_the_command_that_a_page_shows_near_it(
+    shelf: catalog.Catalog, between: int, first_line: int
+) -> None:
+    """Within four lines."""
+    page = ["$ vllm serve m", "```", *["Prose."] * between, VERSION]
+
+    assert one(shelf, *page, name="a.md").first_line == first_line
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("weights_gib", "GiB"), ("kv_cache_tokens", "tokens"), ("kv_cache_blocks", "blocks"), ("load_seconds", "s"),
+        ("prompt_tokens_per_s", "tokens/s"), ("kv_cache_usage_percent", "%"), ("max_concurrency", "x"),
+        ("gpu_memory_utilization", ""), ("max_model_len", "tokens"), ("version", None), ("tokens", None),
+        ("tokens_before", None),
+    ],
+)  # fmt: skip
+def test_a_figure_s_name_ends_in_its_unit(name: str, unit: str | None) -> None:
+    """Or is known; anything else is a word."""
+    assert startup_log._unit(name) == unit
+
+
+def raised(*functions: str) -> Raised:
+    return Raised("E", "x", at(1), tuple(Frame("/x/vllm/a.py", n, name) for n, name in enumerate(functions)), None)
+
+
+@pytest.mark.parametrize(
+    ("chain", "wanted", "expected"),
+    [
+        # The frames of what was raised first are the innermost, and its last one.
+        ([raised("a", "b")], ("a",), (0, {})), ([raised("a", "b")], ("b",), (1, {})),
+        ([raised("a", "a")], ("a",), (1, {})), ([raised("a")], ("c",), None), ([], ("a",), None),
+        ([raised("a"), raised("b", "c")], ("a",), (2, {})), ([raised("a"), raised("b", "c")], ("b",), (0, {})),
+        ([raised("a"), raised("b"), raised("c")], ("b",), (1, {})),
+         ([raised("a"), raised("b"), raised("c")], ("c",), (0, {})),
+        # A function's whole name, with its file where that is asked for, on any system.
+        ([raised("ab")], ("a",), None), ([raised("a")], (r"a\.py:a",), (0, {})), ([raised("a")], (r"b\.py:a",), None),
+        ([raised("a")], ("(?:a|b)",), (0, {})), ([raised("a")], ("b", "a"), (0, {})),
+        ([raised("load_7")], (r"load_(?P<n>\d)(?P<m>x)?",), (0, {"n": "7"})),
+        ([Raised("E", "x", at(1), (Frame("C:\\x\\a.py", 1, "a"),), None)], (r"a\.py:a",), (0, {})),
+    ],
+)  # fmt: skip
+def test_the_innermost_of_the_frames_that_are_asked_for(
+    chain: list[Raised], wanted: tuple[str, ...], expected: tuple[int, dict[str, str]] | None
+) -> None:
+    """Its depth counts from the outermost frame of what was raised last."""
+    assert startup_log._deepest(chain, Signature("x", frames=wanted)) == expected
+
+
+@pytest.mark.parametrize("number", [7, 8, 9, 12])
+def test_a_message_goes_on_for_eight_lines(shelf: catalog.Catalog, number: int) -> None:
+    """What is indented behind it; more of it is left to the log."""
+    texts = [*TRACE[:2], "RuntimeError: head", *(f"  line {n}" for n in range(1, number + 1))]
+    (told,) = one(shelf, VERSION, *texts).tracebacks
+
+    assert told.chain[0].message == " ".join(["head", *(f"line {n}" for n in range(1, min(number, 8) + 1))])
+
+
+@pytest.mark.parametrize("between", range(5))
+def test_a_traceback_that_is_announced_as_ignored(shelf: catalog.Catalog, between: int) -> None:
+    """Within the three lines behind it."""
+    texts = ["Exception ignored in: <f>", *["words"] * between, *TRACE]
+    (told,) = one(shelf, VERSION, *texts).tracebacks
+
+    assert told.ignored is (between < 3)
+
+
+def test_of_very_many_tracebacks_and_frames_the_first_and_the_last_half_are_kept(shelf: catalog.Catalog) -> None:
+    """200 of each; of a chain twenty links, behind which another traceback begins."""
+    alone = one(shelf, VERSION, *[f"ValueError: {n}\n" for n in range(300)]).tracebacks
+    frames = [f'  File "/x/a.py", line {n}, in f' for n in range(300)]
+    (deep,) = one(shelf, VERSION, TB, *frames, OOM).tracebacks
+    linked = one(shelf, VERSION, *[f"{TB}\n{frames[0]}\nValueError: {n}\n\n{CONTEXT}\n" for n in range(45)]).tracebacks
+
+    assert [told.chain[0].message for told in alone] == [str(n) for n in (*range(100), *range(200, 300))]
+    assert [frame.line for frame in deep.chain[0].frames] == [*range(100), *range(200, 300)]
+    assert [[raised.message for raised in told.chain] for told in linked] == [
+        [str(n) for n in range(first, min(first + 20, 45))] for first in (0, 20, 40)
+    ]
 
 
 # Hostile text

@@ -15,8 +15,20 @@ from hypothesis import strategies as st
 from cost import seconds
 from vllm_runbooks import specs
 from vllm_runbooks.authoring import spec_files
-from vllm_runbooks.planning.shape import shape
-from vllm_runbooks.planning.weights import Inventory, Loaded, Ranks, inventory, load, mxfp4_kernel, stages, table_bytes
+from vllm_runbooks.planning.encoders import encoder_tensors
+from vllm_runbooks.planning.shape import Encoder, Rope, shape
+from vllm_runbooks.planning.tensors import Tensor
+from vllm_runbooks.planning.weights import (
+    Inventory,
+    Loaded,
+    Ranks,
+    inventory,
+    load,
+    mxfp4_kernel,
+    on_rank,
+    stages,
+    table_bytes,
+)
 
 GIB = 2**30
 
@@ -790,6 +802,613 @@ def test_plain_json(shelf: dict[str, specs.ModelFile]) -> None:
     """A configuration read from JSON gives the same as the catalog's."""
     file = shelf["openai/gpt-oss-20b"]
     assert inventory(shape(json.loads(json.dumps(file.config)))).parameters() == stock(file).parameters()
+
+
+GPT_OSS = {
+    "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "hidden_size": 2880, "intermediate_size": 2880,
+    "num_hidden_layers": 1, "num_attention_heads": 64, "num_local_experts": 4, "vocab_size": 1024,
+    "max_position_embeddings": 1024, "layer_types": ["full_attention"],
+    "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["self_attn", "mlp.router"]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("capability", "release", "tensor", "sizes", "bias"),
+    [
+        # Rows and columns of gate and up each and of their scales; the same of the way back; bytes of a bias.
+        ((8, 0), (0, 19), 1, [(2944, 3072, 2944, 96), (3072, 2944, 3072, 92)], 2),
+        ((8, 0), (0, 19), 2, [(1536, 3072, 1536, 96), (3072, 1536, 3072, 48)], 2),
+        ((9, 0), (0, 18), 1, [(2880, 3072, 3072, 90), (2880, 3072, 3072, 90)], 4),
+        ((9, 0), (0, 18), 2, [(1472, 3072, 1536, 90), (2880, 1536, 3072, 46)], 4),
+        ((9, 0), (0, 19), 2, [(1536, 3072, 1536, 90), (2880, 1536, 3072, 48)], 4),
+        ((10, 0), (0, 19), 1, [(3072, 3072, 3072, 96), (3072, 3072, 3072, 96)], 2),
+    ],
+)
+def test_kernels_pad_experts_of_four_bits(
+    capability: tuple[int, int],
+    release: tuple[int, ...],
+    tensor: int,
+    sizes: list[tuple[int, ...]],
+    bias: int,
+) -> None:
+    """Of 2880 outside and inside, on two cards 1440: half a byte a weight, a byte for 32 of them, a bias for each row.
+
+    Marlin pads the outside to 256 and the inside to 128; Triton the inside to 64, since 0.19 to 128, inputs and rows of
+    scales to 256; TRTLLM both to 256 (quantization/mxfp4.py, 0.15.1 :277; fused_moe/oracle/mxfp4.py, 0.19.0 :370).
+    """
+    first, back = (rows * columns // 2 + scaled * groups + rows * bias for rows, columns, scaled, groups in sizes)
+    assert one(GPT_OSS, Ranks(tensor), release=release, capability=capability)["experts"] == 4 * (2 * first + back)
+
+
+@pytest.mark.parametrize(
+    ("quantization", "bits", "scales"),
+    [
+        ("fp8", 8, 4), ("fp8_per_tensor", 8, 4), ("fp8_per_block", 8, 4 * 8 * 32), ("ptpc_fp8", 8, 4 * 4096),
+        ("bitsandbytes", 4, 4 * 4096 * 1024 // 64),
+    ],
+)  # fmt: skip
+def test_quantisations_done_while_loading(quantization: str, bits: int, scales: int) -> None:
+    """Bits of a weight, and scales of four bytes: of a tensor, of 128 x 128, of a row, of 64 weights.
+
+    A network of Llama's has three matrices of 4096 x 1024; the last one's rows are 1024.
+    """
+    last = {"ptpc_fp8": 4 * 1024}.get(quantization, scales)
+    assert one(LLAMA, quantization=quantization)["mlp"] == 8 * (3 * 1024 * 4096 * bits // 8 + 2 * scales + last)
+
+
+def test_experts_alone_are_quantised_to_integers() -> None:
+    """`experts_int8`: a byte a weight and a scale of four for each row; all else stays."""
+    plain, small = one(MOE), one(MOE, quantization="experts_int8")
+    assert small["experts"] == 4 * 60 * (3 * 768 * 1024 + 4 * (768 + 768 + 1024))
+    assert {name: size for name, size in small.items() if name not in ("experts", "allocator")} == {
+        name: size for name, size in plain.items() if name not in ("experts", "allocator")
+    }
+
+
+SCALED: list[tuple[dict[str, Any], int]] = [
+    ({"quant_method": "awq", "bits": 4, "group_size": 128}, 8 // 2 * 256 + 8 * 2 * 2 + 8 * 2 // 2),
+    ({"quant_method": "awq_marlin", "w_bit": 4, "q_group_size": 64}, 8 // 2 * 256 + 8 * 4 * 2 + 8 * 4 // 2),
+    ({"quant_method": "gptq", "bits": 4, "group_size": 128}, 8 // 2 * 256 + 8 * 2 * 2),
+    ({"quant_method": "gptq", "bits": 4}, 8 // 2 * 256 + 8 * 2 * 2),
+    ({"quant_method": "gptq", "bits": 8, "group_size": -1}, 8 * 256 + 8 * 2),
+    ({"quant_method": "gptq", "bits": 8, "group_size": 0}, 8 * 256 + 8 * 2),
+    ({"quant_method": "gptq_marlin", "bits": 8, "group_size": 128, "desc_act": True}, 8 * 256 + 8 * 2 * 2 + 256 * 4),
+    ({"quant_method": "awq", "bits": 4, "group_size": 128, "desc_act": True}, 8 // 2 * 256 + 8 * 2 * 2 + 8 * 2 // 2),
+    ({"quant_method": "gptq", "bits": 8, "group_size": 128, "sym": False}, 8 * 256 + 8 * 2 * 2 + 8 * 2),
+    ({"quant_method": "fp8"}, 8 * 256 + 4),
+    ({"quant_method": "fp8", "weight_block_size": [4, 100]}, 8 * 256 + 2 * 3 * 4),
+    ({"quant_method": "fp8", "weight_block_size": [4, 100, 1]}, 8 * 256 + 4),
+    ({"quant_method": "fp8", "weight_block_size": ["4", "100"]}, 8 * 256 + 4),
+    ({"quant_method": "bitsandbytes", "_load_in_4bit": True}, 8 // 2 * 256 + 8 * 4 * 4),
+    ({"quant_method": "bitsandbytes", "load_in_8bit": True}, 8 * 256 + 8 * 2),
+    ({"quant_method": "modelopt", "quant_algo": "FP8"}, 8 * 256 + 4),
+    ({"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 32}, 8 // 2 * 256 + 8 * 8),
+    ({"quant_method": "modelopt", "quant_algo": "nvfp4"}, 8 // 2 * 256 + 8 * 16),
+    ({"producer": {"name": "modelopt"}, "quant_algo": "FP8_PB_WO"}, 8 * 256 + 4),
+]
+"""A quantisation, and the bytes of a matrix of 8 rows and 256 columns with it: weights, scales, zeros, the order.
+
+A group's scale has two bytes and its zero the bits of a weight; a row's two bytes, a tensor's and a block's four; of
+bitsandbytes four for 64 weights; of NVFP4 one for 16. GPTQ that is reordered keeps four bytes for each column.
+"""
+GROUPS: list[tuple[dict[str, Any], dict[str, Any], int]] = [
+    ({"num_bits": 4, "type": "int", "group_size": 128}, {}, 8 // 2 * 256 + 8 * 2 * 2),
+    ({"num_bits": 4, "type": "int", "group_size": 128, "symmetric": False}, {}, 8 // 2 * 256 + 8 * 2 * 2 + 8 * 2 // 2),
+    ({"num_bits": 4, "type": "int", "group_size": 64, "actorder": "group"}, {}, 8 // 2 * 256 + 8 * 4 * 2 + 256 * 4),
+    ({"num_bits": 4, "type": "int", "group_size": 64, "actorder": "weight"}, {}, 8 // 2 * 256 + 8 * 4 * 2),
+    ({"num_bits": 4, "type": "int", "group_size": 64, "actorder": "dynamic"}, {}, 8 // 2 * 256 + 8 * 4 * 2 + 256 * 4),
+    ({"num_bits": 8, "type": "int"}, {}, 8 * 256 + 8 * 2),
+    ({"num_bits": 8, "type": "int", "strategy": "channel", "group_size": 64}, {}, 8 * 256 + 8 * 2),
+    ({"num_bits": 8, "type": "float"}, {}, 8 * 256 + 4),
+    ({"num_bits": 8, "type": "float", "strategy": "channel"}, {}, 8 * 256 + 8 * 2),
+    ({"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [4, 100]}, {}, 8 * 256 + 2 * 3 * 4),
+    ({"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}, {}, 8 // 2 * 256 + 8 * 16),
+    ({"num_bits": 4, "type": "float"}, {"format": "nvfp4-pack-quantized"}, 8 // 2 * 256 + 8 * 16),
+    ({"num_bits": 4, "type": "float"}, {"format": "mxfp4-pack-quantized"}, 8 // 2 * 256 + 8 * 8),
+]
+"""Weights of a group of compressed-tensors, what stands beside them, and the same bytes."""
+
+
+def _form(told: dict[str, Any]) -> int:
+    """Bytes of weights and of all beside them, of a matrix of 8 rows and 256 columns."""
+    quantization = shape({**LLAMA, "quantization_config": told}).quantization
+    assert quantization is not None
+    ((_, form),) = quantization.formats
+    shown = Tensor("mlp", "mlp.up_proj", 8, 256, is_linear=True)
+    found = inventory(shape({**LLAMA, "num_hidden_layers": 1, "quantization_config": told}))
+    stored = replace(found, variants=(), embedding=((shown, form),), head=(), norm=None)
+    loaded = load(stored, Ranks())
+    assert loaded is not None
+    return loaded[0].components["mlp"]
+
+
+@pytest.mark.parametrize(("told", "size"), SCALED, ids=[json.dumps(told) for told, _ in SCALED])
+def test_a_matrix_takes_its_bits_and_what_stands_beside_them(told: dict[str, Any], size: int) -> None:
+    """Scales, zeros and the order of columns are counted with the weights."""
+    assert _form(told) == size
+
+
+@pytest.mark.parametrize(("weights", "beside", "size"), GROUPS, ids=[json.dumps(weights) for weights, *_ in GROUPS])
+def test_a_group_of_compressed_tensors_is_one_form(weights: dict[str, Any], beside: dict[str, Any], size: int) -> None:
+    """What it leaves out follows from its type: whole tensors of floats, rows of integers."""
+    told = {"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": weights, **beside}}}
+    assert _form(told) == size
+
+
+def test_a_group_without_bits_is_named() -> None:
+    """The quantisation is not known then."""
+    told = {"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": {"type": "int"}}, "b": 3}}
+    missing = shape({**LLAMA, "quantization_config": told}).missing
+    assert missing[:2] == ("quantization_config.config_groups.a", "quantization_config.config_groups.b")
+
+
+COUNTED: list[tuple[dict[str, Any], int, int]] = [
+    ({"quant_method": "awq", "bits": 4, "group_size": 128}, 2048, 2048),
+    ({"quant_method": "fp8"}, 2048, 2048),
+    ({"quant_method": "fp8", "activation_scheme": "static"}, 2050, 2048),
+    ({"quant_method": "fp8", "weight_block_size": [4, 100]}, 2048 + 6, 2048),
+    ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, 1024 + 128, 1024),
+    ({"quant_method": "bitsandbytes"}, 2048 + 8, 2048),
+]
+"""A quantisation, and what the Hub counts in a matrix of 8 x 256, with its scales and without: packed integers as the
+weights before, of NVFP4 the bytes; a static scheme writes two scales as vectors of one, else they have no dimension."""
+
+
+@pytest.mark.parametrize(("told", "with_scales", "without"), COUNTED)
+def test_parameters_are_counted_as_the_hub_does(told: dict[str, Any], with_scales: int, without: int) -> None:
+    """A bias counts beside them, in each of several matrices."""
+    quantization = shape({**LLAMA, "quantization_config": told}).quantization
+    assert quantization is not None
+    ((_, form),) = quantization.formats
+    bare = replace(inventory(shape(LLAMA)), variants=(), head=(), norm=None)
+    for tensor, times, more in (
+        (Tensor("mlp", "a", 8, 256), 1, 0),
+        (Tensor("mlp", "a", 8, 256, bias=True), 1, 8),
+        (Tensor("mlp", "a", 8, 256, bias=True, count=3), 3, 8),
+    ):
+        found = replace(bare, embedding=((tensor, form),))
+        assert found.parameters() == times * (with_scales + more)
+        assert found.parameters(with_scales=False) == times * (without + more)
+    plain = replace(bare, embedding=((Tensor("mlp", "a", 8, 256), replace(form, bits=16)),))
+    assert plain.parameters() == 2048
+
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("blocks", "slack"),
+    [
+        ((10 * MIB,), 0),
+        # A rest of 1 MiB or less stays with a segment of 2 MiB's multiple; a larger one is split off.
+        ((11 * MIB,), MIB),
+        ((11 * MIB - 2,), 0),
+        ((11 * MIB + 2,), MIB - 2),
+        ((10 * MIB + 2,), 0),
+        # The rest of 20 MiB, of which a smaller tensor is cut, serves one that fits.
+        ((5 * MIB, 11 * MIB), 0),
+        ((5 * MIB, 15 * MIB), 0),
+        ((5 * MIB, 17 * MIB), MIB),
+        ((5 * MIB, 3 * MIB, 17 * MIB), 0),
+        ((9 * MIB, 11 * MIB), 0),
+        ((10 * MIB - 2, 11 * MIB), MIB),
+        # One of 1 MiB or less is cut from a segment of its own kind.
+        ((MIB, 19 * MIB), MIB),
+        ((MIB + 2, 19 * MIB), MIB),
+        ((MIB + 2, 17 * MIB), 0),
+    ],
+)
+def test_the_allocator_rounds_large_tensors(blocks: tuple[int, ...], slack: int) -> None:
+    """What segments of 2 MiB add to tensors of bfloat16, each an allocation of its own (CUDACachingAllocator.cpp)."""
+    bare = replace(inventory(shape(LLAMA)), variants=(), head=(), norm=None)
+    stored = tuple((Tensor("mlp", str(at), size // 2), None) for at, size in enumerate(blocks))
+    loaded = load(replace(bare, embedding=stored), Ranks())
+    assert loaded is not None
+    assert loaded[0].components["allocator"] == slack
+
+
+def test_the_band_is_what_the_allocator_and_kernels_may_add() -> None:
+    """Half of the rounding or a 400th more, all of it and a 1000th less; where kernels differ a 200th of both."""
+    bare = replace(inventory(shape(LLAMA)), variants=(), head=(), norm=None)
+    stored = replace(bare, embedding=((Tensor("mlp", "a", 11 * MIB // 2), None),))
+    for told, low, high in ((None, MIB + 12 * MIB // 1000, MIB // 2), ("fp8", MIB + 12 * MIB // 1000, MIB // 2)):
+        loaded = load(stored, Ranks(), quantization=told)
+        assert loaded is not None
+        (stage,) = loaded
+        assert (stage.expected, stage.expected - stage.low, stage.high - stage.expected) == (12 * MIB, low, high)
+        assert stage.reasons[0] == "how the allocator rounds depends on the order of allocations"
+        assert (len(stage.reasons) > 1) == (told is not None)
+    even = replace(bare, embedding=((Tensor("mlp", "a", 20 * MIB // 2), None),))
+    for told, parts in ((None, (1000, 400)), ("fp8", (200, 200))):
+        loaded = load(even, Ranks(), quantization=told)
+        assert loaded is not None
+        (stage,) = loaded
+        assert (stage.expected - stage.low, stage.high - stage.expected) == tuple(20 * MIB // part for part in parts)
+        assert "how the allocator rounds depends on the order of allocations" not in stage.reasons
+
+
+TOWERS = """
+0.10 qwen2_vl qwen2_5_vl llava pixtral llama4 qwen2_5_omni qwen2_5_omni_audio
+0.11 qwen3_vl
+0.15 glm4v gemma3 internvit cohere2_vision idefics3 internvl lfm2_vl llava_next llava_onevision paligemma
+0.15 qwen2_audio_audio
+0.16 moonvit
+0.19 gemma4 gemma4_audio
+"""
+"""Since when a family's tower is left out where all modalities are limited to 0 (models/*.py: `get_limit_per_prompt` in
+0.10.2, `_mark_tower_model` in 0.15.1)."""
+
+
+@pytest.mark.parametrize("row", TOWERS.strip().splitlines())
+def test_a_tower_that_nobody_needs_is_left_out(row: str) -> None:
+    """From the release on that does so, and with the newest rules; another family's never."""
+    since, *families = row.split()
+    key = tuple(map(int, since.split(".")))
+    bare = inventory(shape(LLAMA))
+    for family in families:
+        told = replace(bare.shape, encoders=(Encoder(family, {}),))
+        found = replace(bare, shape=told, encoders=((Tensor("vision", "tower", 1024), None),))
+        for release, off, has_tower in (
+            ((0, key[1] - 1, 9), True, True), (key, True, False), (None, True, False), (key, False, True),
+        ):  # fmt: skip
+            loaded = load(found, Ranks(), release=release, encoder_off=off)
+            assert loaded is not None
+            assert ("vision" in loaded[0].components) is has_tower, (family, release)
+    other = replace(found, shape=replace(bare.shape, encoders=(Encoder("mllama", {}),)))
+    loaded = load(other, Ranks(), release=(0, 33), encoder_off=True)
+    assert loaded is not None
+    assert "vision" in loaded[0].components
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows"),
+    [
+        ("default", 8000), ("llama3", 8000), ("proportional", 8000), ("yarn", 2500), ("deepseek_yarn", 2500),
+        ("linear", 2500), ("ntk", 2500), ("longrope", 9000), ("su", 9000), ("dynamic", 8000),
+    ],
+)  # fmt: skip
+def test_a_table_has_a_row_for_each_position(kind: str, rows: int) -> None:
+    """Scaled ones for those that they were trained with times the factor, LongRoPE's for these and the longest context.
+
+    1000 positions by 2.5, 8000 at the longest; 64 values of two bytes (layers/rotary_embedding/ of 0.33.0).
+    """
+    rope = Rope(kind, 64, 1000, 2.5, 10000.0, 8000)
+    assert table_bytes(rope, None, 2) == rows * 64 * 2
+    assert table_bytes(rope, None, 4) == rows * 64 * 4
+    assert table_bytes(replace(rope, is_multimodal=True), None, 2) == 4 * rows * 64 * 2
+
+
+@pytest.mark.parametrize(
+    ("split", "tensor", "expected"),
+    [
+        ("", 4, (3, 10, 7)), ("column", 4, (3, 3, 7)), ("row", 4, (3, 10, 2)), ("kv", 4, (3, 5, 7)),
+        ("vocabulary", 1, (3, 64, 7)), ("vocabulary", 4, (3, 16, 7)), ("column", 1, (3, 10, 7)), ("kv", 1, (3, 10, 7)),
+        ("experts/column", 4, (3, 3, 7)), ("experts/row", 4, (3, 10, 2)), ("experts/row", 1, (3, 10, 7)),
+    ],
+)  # fmt: skip
+def test_a_rank_holds_its_part_of_a_tensor(split: str, tensor: int, expected: tuple[int, ...]) -> None:
+    """Rows by output, columns by input, whole heads (two here), rows of words by 64; what is left goes round up."""
+    told = Tensor("mlp", "a", 10, 7, split, count=3, heads=2)
+    assert on_rank(told, Ranks(tensor)) == expected
+
+
+@pytest.mark.parametrize(
+    ("ranks", "cards", "stages_"),
+    [
+        (Ranks(2, 3), 6, [0, 0, 1, 1, 2, 2]),
+        (Ranks(2, 2, data=2), 8, [0, 0, 1, 1, 0, 0, 1, 1]),
+        (Ranks(1, 2, prefill=3), 6, [0, 0, 0, 1, 1, 1]),
+        (Ranks(), 1, [0]),
+    ],
+)
+def test_ranks_count_tensor_first_then_stages(ranks: Ranks, cards: int, stages_: list[int]) -> None:
+    """A replica's cards, and the stage of each."""
+    assert ranks.cards == cards
+    assert [ranks.stage(rank) for rank in range(cards)] == stages_
+
+
+NAMES = [
+    ("lm_head", "lm_head", True), ("mlp", "layers.0.mlp.up_proj", True), ("up_proj", "layers.0.mlp.up_proj", True),
+    ("up", "layers.0.mlp.up_proj", False), ("model.layers.0.mlp", "layers.0.mlp.up_proj", True),
+    ("model.layers.0", "layers.0.mlp.up_proj", True), ("layers.0.mlp.up_proj", "layers.0.mlp.up_proj", True),
+    ("model.layers.1", "layers.0.mlp.up_proj", False), ("model.layers.0.m", "layers.0.mlp.up_proj", False),
+    ("model.layers.0.m*", "layers.0.mlp.up_proj", True), ("*mlp*", "layers.0.mlp.up_proj", True),
+    ("*.self_attn*", "layers.0.mlp.up_proj", False), ("re:.*mlp\\..*", "layers.0.mlp.up_proj", True),
+    ("re:mlp", "layers.0.mlp.up_proj", False), ("backbone.layers.0.mlp.up_proj", "layers.0.mlp.up_proj", True),
+    ("language_model.model.layers.0.mlp", "layers.0.mlp.up_proj", True),
+    ("model.language_model.layers.0.mlp", "layers.0.mlp.up_proj", True),
+    ("other.layers.0.mlp", "layers.0.mlp.up_proj", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pattern", "name", "is_meant"), NAMES)
+def test_a_module_is_left_out_by_any_form_of_its_name(pattern: str, name: str, is_meant: bool) -> None:  # noqa: FBT001
+    """Whole names and those above them with any root, words alone, beginnings, wildcards, and expressions."""
+    told = {"quant_method": "fp8", "ignored_layers": [pattern]}
+    found = inventory(shape({**LLAMA, "quantization_config": told}))
+    forms = {f"layers.{index}.{tensor.name}": form for variant in found.variants for index in variant.layers
+             for tensor, form in variant.tensors}  # fmt: skip
+    if name in forms:
+        assert (forms[name] is None) is is_meant
+        assert (forms["layers.1.mlp.up_proj"] is None) is ((is_meant and ".0" not in pattern) or ".1" in pattern)
+    else:
+        assert found.head[0][1] is None
+
+
+def test_no_number_is_given_for_what_is_missing() -> None:
+    """Neither parameters nor a layout; a model without layers is missing those."""
+    bare = {name: value for name, value in LLAMA.items() if name != "tie_word_embeddings"}
+    found = inventory(shape({**bare, "model_type": "internvl"}))
+    assert "tie_word_embeddings" in found.missing
+    assert (found.parameters(), load(found, Ranks())) == (None, None)
+    assert inventory(shape({**LLAMA, "num_hidden_layers": 0})).missing == ("layers",)
+
+
+def test_buffers_are_made_for_the_tokens_of_a_step() -> None:
+    """Of 8,192 where nothing is said, and then none or twice as many are possible.
+
+    Qwen3-VL's three taps of 4096 values (0.33.0 models/qwen3_vl.py), and no more where its tower is left out.
+    """
+    vision = {"deepstack_visual_indexes": [8, 16, 24], "hidden_size": 64, "intermediate_size": 64, "depth": 1}
+    config = {
+        "architectures": ["Qwen3VLForConditionalGeneration"], "model_type": "qwen3_vl", "vision_config": vision,
+        "text_config": {**LLAMA, "model_type": "qwen3_vl_text"},
+    }  # fmt: skip
+    found = inventory(shape(config))
+    for tokens, counted in ((None, 8192), (100, 100)):
+        loaded = load(found, Ranks(), tokens=tokens, release=(0, 33))
+        assert loaded is not None
+        assert loaded[0].components["buffers"] == 3 * counted * 1024 * 2
+        said = "buffers grow with the tokens of a step, which are not known"
+        assert (said in loaded[0].reasons) == (tokens is None)
+    off = load(found, Ranks(), tokens=100, release=(0, 33), encoder_off=True)
+    assert off is not None
+    assert "buffers" not in off[0].components
+    unsure, sure = (load(found, Ranks(), tokens=tokens, release=(0, 33)) for tokens in (None, 8192))
+    assert unsure is not None
+    assert sure is not None
+    spread = 3 * 8192 * 1024 * 2
+    assert (sure[0].low - unsure[0].low, unsure[0].high - sure[0].high) == (spread, spread)
+    assert unsure[0].expected == sure[0].expected
+
+
+@pytest.mark.parametrize(("dtype", "width"), [(None, 2), ("half", 2), ("float16", 2), ("float", 4), ("float32", 4)])
+def test_a_dtype_that_is_asked_for_is_that_of_all_weights(dtype: str | None, width: int) -> None:
+    """Bytes of a value; routers of four bytes stay so."""
+    assert one(LLAMA, dtype=dtype)["mlp"] == 8 * 3 * 1024 * 4096 * width
+    glm = {**MOE, "architectures": ["Glm4MoeForCausalLM"], "model_type": "glm4_moe", "n_routed_experts": 60}
+    assert one(glm, dtype=dtype)["router"] == 3 * (60 * 1024 * 4 + 60 * 4)
+
+
+_SMALL_TOWER: dict[str, Any] = {
+    "hidden_size": 96, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 2, "image_size": 70,
+    "patch_size": 7, "num_channels": 3,
+}  # fmt: skip
+COUNTED_TOWERS: list[tuple[str, dict[str, Any], int]] = [
+    ("qwen2_vl", {"hidden_size": 3584}, 675_759_104),
+    (
+        "qwen2_vl",
+        {
+            "depth": 3,
+            "embed_dim": 96,
+            "hidden_size": 192,
+            "mlp_ratio": 3,
+            "num_heads": 2,
+            "patch_size": 7,
+            "spatial_merge_size": 3,
+            "temporal_patch_size": 1,
+            "in_channels": 1,
+        },
+        1_198_272,
+    ),
+    ("qwen2_5_vl", {"out_hidden_size": 3584}, 3_083_025_152),
+    (
+        "qwen2_5_vl",
+        {
+            "depth": 3,
+            "hidden_size": 96,
+            "intermediate_size": 160,
+            "num_heads": 2,
+            "patch_size": 7,
+            "spatial_merge_size": 3,
+            "temporal_patch_size": 1,
+            "in_channels": 1,
+            "out_hidden_size": 192,
+        },
+        1_170_048,
+    ),
+    ("qwen3_vl", {"out_hidden_size": 3584}, 566_949_104),
+    (
+        "qwen3_vl",
+        {
+            "depth": 3,
+            "hidden_size": 96,
+            "intermediate_size": 160,
+            "num_heads": 2,
+            "patch_size": 7,
+            "spatial_merge_size": 3,
+            "temporal_patch_size": 1,
+            "in_channels": 1,
+            "out_hidden_size": 192,
+            "deepstack_visual_indexes": [0, 2],
+            "num_position_embeddings": 49,
+        },
+        2_959_296,
+    ),
+    ("glm4v", {"out_hidden_size": 4096}, 892_498_432),
+    (
+        "glm4v",
+        {
+            "depth": 3,
+            "hidden_size": 96,
+            "intermediate_size": 160,
+            "num_heads": 2,
+            "patch_size": 7,
+            "spatial_merge_size": 3,
+            "temporal_patch_size": 1,
+            "in_channels": 1,
+            "out_hidden_size": 192,
+            "image_size": 70,
+        },
+        587_136,
+    ),
+    ("gemma3", {}, 93_032_448),
+    ("gemma3", _SMALL_TOWER | {"vision_use_head": False}, 248_352),
+    ("llava", {"model_type": "clip_vision_model"}, 87_640_704),
+    ("llava", _SMALL_TOWER | {"model_type": "clip_vision_model"}, 285_792),
+    ("llava", _SMALL_TOWER | {"model_type": "siglip_vision_model"}, 285_504),
+    ("llava", _SMALL_TOWER | {"model_type": "pixtral", "head_dim": 48}, 319_296),
+    ("llava_next", _SMALL_TOWER | {"model_type": "clip_vision_model"}, 285_984),
+    ("llava_onevision", _SMALL_TOWER | {"model_type": "siglip_vision_model"}, 285_696),
+    ("paligemma", _SMALL_TOWER | {"vision_use_head": False}, 248_448),
+    ("idefics3", _SMALL_TOWER, 303_552),
+    ("lfm2_vl", _SMALL_TOWER | {"num_patches": 100, "model_type": "siglip2_vision_model"}, 1_707_904),
+    ("internvl", {}, 304_770_432),
+    (
+        "internvl",
+        {
+            "hidden_size": 96,
+            "intermediate_size": 160,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 2,
+            "image_size": [70, 70],
+            "patch_size": [7, 7],
+            "attention_bias": True,
+            "use_qk_norm": True,
+            "norm_type": "rms_norm",
+            "use_mean_pooling": False,
+        },
+        342_336,
+    ),
+    ("cohere2_vision", _SMALL_TOWER | {"model_type": "siglip_vision_model"}, 17_961_600),
+    ("pixtral", _SMALL_TOWER | {"model_type": "pixtral", "head_dim": 48}, 355_872),
+    ("llama4", {}, 417_331_200),
+    (
+        "llama4",
+        {
+            "hidden_size": 96,
+            "intermediate_size": 384,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 2,
+            "image_size": 70,
+            "patch_size": 7,
+            "vision_output_dim": 200,
+            "projector_input_dim": 200,
+            "projector_output_dim": 200,
+            "pixel_shuffle_ratio": 0.5,
+        },
+        515_008,
+    ),
+    ("mllama", {}, 837_762_771),
+    (
+        "mllama",
+        {
+            "hidden_size": 96,
+            "intermediate_size": 160,
+            "num_hidden_layers": 3,
+            "num_global_layers": 2,
+            "attention_heads": 2,
+            "image_size": 70,
+            "patch_size": 7,
+            "max_num_tiles": 3,
+            "vision_output_dim": 384,
+            "intermediate_layers_indices": [0, 1, 2],
+            "supported_aspect_ratios": [[1, 1], [1, 2], [1, 3]],
+        },
+        557_991,
+    ),
+    ("qwen2_audio_audio", {}, 637_214_912),
+    (
+        "qwen2_audio_audio",
+        {
+            "d_model": 96,
+            "encoder_layers": 3,
+            "encoder_attention_heads": 2,
+            "encoder_ffn_dim": 160,
+            "num_mel_bins": 20,
+            "max_source_positions": 30,
+        },
+        260_832,
+    ),
+]
+"""Family, configuration of the tower, and parameters of tower and projector that transformers 5.19.0 builds of it in
+front of a text part of 192 values (without memory; what is left out the class fills in).
+
+SigLIP's head, which no class of vLLM but Gemma 3's has, is left out: 68,512 of 96 and 160 values. PaliGemma's projector
+goes to the text part's 192 (97 values each) instead of 2,048.
+"""
+
+
+@pytest.mark.parametrize(("family", "sizes", "count"), COUNTED_TOWERS)
+def test_a_tower_has_the_parameters_of_its_class(family: str, sizes: dict[str, Any], count: int) -> None:
+    """To the last one, whatever sizes its configuration names and leaves out."""
+    tensors = encoder_tensors(Encoder(family, sizes), 192)
+    assert tensors is not None
+    assert sum(tensor.values for tensor in tensors) == count
+
+
+@pytest.mark.parametrize(
+    ("told", "used"),
+    [({}, 3), ({"vision_feature_layer": -1}, 3), ({"vision_feature_layer": -2}, 2), ({"vision_feature_layer": -4}, 0),
+     ({"vision_feature_layer": 0}, 0), ({"vision_feature_layer": 1}, 1), ({"vision_feature_layer": 3}, 3),
+     ({"vision_feature_layer": 9}, 3), ({"vision_feature_layer": [1]}, 3), ({"vision_feature_layer": -9}, 0)],
+)  # fmt: skip
+def test_a_tower_is_loaded_up_to_the_layer_that_is_read(told: dict[str, Any], used: int) -> None:
+    """Counted from the end where negative (`get_num_selected_vision_layers`); of CLIP the last but one."""
+    for kind in ("siglip_vision_model", "clip_vision_model"):
+        tensors = encoder_tensors(Encoder("llava", {**_SMALL_TOWER, "model_type": kind, **told}), 192)
+        assert tensors is not None
+        of_layers = [tensor for tensor in tensors if tensor.name == "mlp.fc1"]
+        loaded = sum(tensor.count for tensor in of_layers if tensor.is_loaded)
+        assert loaded == (2 if kind.startswith("clip") and not told else used)
+        assert sum(tensor.count for tensor in of_layers) == 3
+
+
+def test_towers_without_a_class_in_transformers_have_their_modules() -> None:
+    """InternViT, MoonViT, Gemma 4's towers and Qwen 2.5 Omni's: what their own files build of their defaults.
+
+    A layer of the first two has two norms, four matrices and their biases, InternViT's two scales as well; four patches
+    make a token.
+    """
+    size, wide, out = 1024, 4096, 192
+    layer = 4 * size + 2 * size + 4 * (size * size + size) + 2 * size * wide + wide + size
+    merger = 2 * 4 * size + (4 * size * out + out) + (out * out + out)
+    intern = size + (3 * 14 * 14 * size + size) + 1025 * size + 24 * layer + merger
+    size, wide = 1152, 4304
+    layer = 4 * size + 4 * (size * size + size) + 2 * size * wide + wide + size
+    merger = 2 * 2 * size + (4 * size * 4 * size + 4 * size) + (4 * size * out + out)
+    moon = (3 * 14 * 14 * size + size) + 64 * 64 * size + 27 * layer + merger
+    size, wide = 768, 3072
+    layer = 4 * size + 2 * 64 + 4 * size * size + 3 * size * wide
+    gemma = 3 * 16 * 16 * size + 2 * 10_240 * size + 16 * layer + size * out
+    size = 1024
+    layer = 4 * 4 * size * size + 9 * size + 5 * size * size + size // 8 + 3 * size * size + 5 * size
+    sound = 128 * 9 + 32 * 128 * 9 + 160 + size * 32 * 32 + 12 * layer + (1536 * size + 1536) + 1536 * out
+    # Whisper's encoder without a bias of keys: 128 mel bands, then steps of three.
+    size, wide = 1280, 5120
+    layer = 4 * size + 4 * size * size + 3 * size + 2 * size * wide + wide + size
+    whisper = (3 * 128 * size + size) + (3 * size * size + size) + 32 * layer + 2 * size
+    omni = whisper + 2 * out + (size * out + out)
+    for family, told, count in (
+        ("internvit", {}, intern),
+        ("moonvit", {}, moon),
+        ("gemma4", {}, gemma),
+        ("gemma4", {"standardize": True}, gemma + 2 * 768),
+        ("gemma4_audio", {}, sound),
+        ("qwen2_5_omni_audio", {}, omni),
+        ("foo", {}, None),
+        ("llava", {"model_type": "foo"}, None),
+    ):
+        tensors = encoder_tensors(Encoder(family, told), out)
+        assert (tensors and sum(tensor.values for tensor in tensors)) == count, family
+
+
+def test_a_start_quantises_towers_whose_class_hands_it_on() -> None:
+    """Linear layers of most towers, of Gemma 4's and MoonViT's none."""
+    for family, is_quantized in (("qwen2_5_vl", True), ("llama4", True), ("gemma4", False), ("moonvit", False)):
+        tensors = encoder_tensors(Encoder(family, {}), 192)
+        assert tensors is not None
+        assert any(tensor.is_linear for tensor in tensors) is is_quantized
 
 
 JUNK = st.sampled_from([None, "", "x", -1, 0, 3, 1.5, True, [], ["a"], {}, {"a": 1}, [1, 2], 10**9])

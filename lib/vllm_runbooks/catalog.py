@@ -55,8 +55,8 @@ def _chosen(override: str | None, default: Path, what: str) -> Path:
     if override is None:
         return default
     path = Path(override)
-    if not path.is_dir():
-        raise InputError(f"{override}: is not a folder of {what}; name one that exists")
+    if not override.strip() or not path.is_dir():
+        raise InputError(f"{override or '(nothing)'}: is not a folder of {what}; name one that exists")
     return path.absolute()
 
 
@@ -288,6 +288,8 @@ def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) ->
     symptoms, policies = dict(index.symptoms), dict(index.policies)
     for folder in own:
         root = Path(folder)
+        if not str(folder).strip() or not root.is_dir():
+            raise InputError(f"{folder or '(nothing)'}: no such catalog folder; name one that holds symptoms/")
         if not (root / "symptoms").is_dir():
             raise InputError(f"{folder}: holds no folder symptoms/; put your symptom files into {root / 'symptoms'}")
         added = _index(root, compiler)

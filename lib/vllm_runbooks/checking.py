@@ -106,7 +106,9 @@ def convert_text(
         raise InputError(f"{name or 'the text'}: holds no start of a server; give a script, manifest or page with one")
     number = start or 1
     if number > len(starts):
-        raise InputError(f"{name or 'the text'}: holds {len(starts)} starts, and no number {number}")
+        raise InputError(
+            f"{name or 'the text'}: holds {_count(len(starts))}, none of number {number}; give a lower --start"
+        )
     found = starts[number - 1]
     release = options.load(vllm or found.release or options.known_releases()[-1])
     written, one = forms.converted(found, to, release)
@@ -122,12 +124,17 @@ def convert_text(
     )
 
 
+def _count(starts: int) -> str:
+    return "1 start" if starts == 1 else f"{starts} starts"
+
+
 def lint_commands(evidence: Evidence, *, gpus: str = "") -> Linted:
     """Judge the script that was loaded or pasted, and correct it.
 
     Raises:
         InputError: the release or a GPU is not known, or the evidence is more than one text.
     """
+    session.check_texts(gpus=gpus)
     script = _script(evidence)
     return lint_text(script.text, name=script.name, vllm=evidence.vllm, gpus=gpus, fix=True)
 
@@ -138,6 +145,7 @@ def migrate_commands(evidence: Evidence, *, to: str, gpus: str = "") -> Migrated
     Raises:
         InputError: as `lint_commands`.
     """
+    session.check_texts(target=to, gpus=gpus)
     script = _script(evidence)
     from_ = lint_commands(evidence, gpus=gpus).vllm.version
     return migrate_text(script.text, name=script.name, from_=from_, to=to, gpus=gpus)[0]

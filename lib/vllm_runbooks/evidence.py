@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import difflib
 import importlib
 import io
 import os
@@ -198,11 +199,22 @@ class _Rejoined(io.RawIOBase):
         return len(block)
 
 
+def standard_input() -> IO[bytes]:
+    """What is handed over as `-`.
+
+    Raises:
+        InputError: it is closed.
+    """
+    if sys.stdin is None:
+        raise InputError("standard input: is closed; give a file, or pipe the text in")
+    return sys.stdin.buffer
+
+
 @contextmanager
 def opened(name: str) -> Iterator[int]:
     """The descriptor of a log that is being written; `-` is standard input."""
     if name == "-":
-        yield sys.stdin.fileno()
+        yield standard_input().fileno()
         return
     with _told(_path(name)), _path(name).open("rb") as file:
         yield file.fileno()
@@ -367,9 +379,16 @@ def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, 
         path = cases / path.name
     if path.is_dir():
         return load_case(path, read_case=read_case, vllm=vllm)
-    known = sorted(p.parent.name for p in cases.glob("*/case.yaml")) if cases else []
-    hint = f"; recorded cases: {', '.join(known)}" if known and path.name == str(name) else ""
-    raise InputError(f"{name}: no such file, folder or recorded case{hint or '; check the path'}")
+    known = sorted(p.parent.name for p in cases.glob("*/case.yaml")) if cases and path.name == str(name) else []
+    raise InputError(f"{name}: no such file, folder or recorded case; {_hint(path, known)}")
+
+
+def _hint(path: Path, known: Sequence[str]) -> str:
+    """What to do about a name that is unknown: the case that may be meant, else all where it can be none of a file."""
+    near = difflib.get_close_matches(path.name, known, n=1)
+    if near:
+        return f"did you mean the case {near[0]}?"
+    return f"recorded cases: {', '.join(known)}" if known and not path.suffix else "check the path"
 
 
 def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -> Evidence:
@@ -393,13 +412,15 @@ def load_files(
     """Load what a command line names: one case or folder, or any number of logs of one start; `-` is standard input."""
     if len(names) == 1 and names[0] != "-":
         return load(names[0], read_case=read_case, cases=cases, vllm=vllm)
+    if names.count("-") > 1:
+        raise InputError("-: is given twice, and standard input can be read once; give it once")
     documents: list[Document] = []
     for number, name in enumerate(names, 1):
         if not name.strip():
             raise InputError(f"name {number} of {len(names)} is empty ({name!r}); name a log file, or leave it out")
         if name == "-":
             where = "standard input"
-            documents.append(_once(name, _decoded(_unpacked(sys.stdin.buffer, where), where)))
+            documents.append(_once(name, _decoded(_unpacked(standard_input(), where), where)))
         else:
             path = _path(name)
             if path.is_dir():

@@ -119,6 +119,10 @@ def conclude(judgement: Judgement, *, stop_on_fail: bool) -> None:
         raise InputError(f"conclude: a runbook cannot give the verdict {judgement.verdict}; give pass, fail or skipped")
     from IPython.display import display
 
+    try:
+        is_stopping = typed(stop_on_fail, bool)
+    except InputError as error:
+        raise InputError(f"stop_on_fail: {error}") from None
     reason = " ".join(judgement.reason.split()) or "no reason given"
     data = {"schema": SCHEMA, **document(judgement), "reason": reason}
     where = f" {judgement.case}" if judgement.case else ""
@@ -127,7 +131,7 @@ def conclude(judgement: Judgement, *, stop_on_fail: bool) -> None:
         {JUDGEMENT_MIME: data, "text/html": _card(judgement, reason), "text/plain": plain},
         raw=True,
     )
-    if judgement.verdict is Verdict.FAIL and stop_on_fail:
+    if judgement.verdict is Verdict.FAIL and is_stopping:
         raise VerdictFailed(f"{judgement.case or 'verdict'}: {reason}; set stop_on_fail = False to go on")
 
 

@@ -55,6 +55,7 @@ def question(
     Raises:
         InputError: There is neither a question nor a model, or something of it is not known or refused.
     """
+    session.check_texts(model=model, gpus=gpus, vllm=vllm, options=options)
     case = evidence.case
     recorded = session.question(case.plan) if case is not None and case.plan is not None else None
     given = _words({**_object(options), **({"max_model_len": max_model_len} if max_model_len else {})})
@@ -170,6 +171,9 @@ def write(
     Raises:
         InputError: No folder is given, or a file is there already.
     """
+    if not isinstance(apply, bool):
+        raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
+    session.check_texts(folder=folder)
     one = best(found)
     if isinstance(one, str):
         return _said(f"Nothing is written: {one}.")

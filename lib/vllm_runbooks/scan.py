@@ -70,11 +70,11 @@ def faults(pattern: str) -> list[str]:
     """
     signs = _signs(pattern)
     bare = "".join(
-        "[x]" if sign[0] == "[" and len(sign) > 1 else "x" if sign[0] == "\\" and not sign[1:].isalnum() else sign
+        "[x]" if sign[0] == "[" and sign != "[" else "x" if sign[0] == "\\" and not sign[1:].isalnum() else sign
         for sign in signs
     )
     found = [f"uses {why}" for refused, why in _REFUSED if re.search(refused, bare)]
-    if any(_ODD_CLASS.match(sign) for sign in signs if sign[0] == "[" and len(sign) > 1):
+    if any(_ODD_CLASS.match(sign) for sign in signs if sign[0] == "[" and sign != "["):
         found.append("uses a set operation or a named class, which re and RE2 read differently")
     found += [
         f"a repeat of up to {most}: at most 200" for most in re.findall(r"\{\d*,(\d+)\}", bare) if int(most) > 200
@@ -274,7 +274,7 @@ class PatternSet:
         """Words that a match of each pattern holds, the rarest among all patterns first; none where it names none."""
         words = [_literals(pattern) for pattern in self.patterns]
         often = Counter(word for some in words for word in some)
-        return [tuple(sorted(some, key=lambda word: (often[word], -len(word)))) for some in words]
+        return [tuple(sorted(some, key=often.__getitem__)) for some in words]
 
     @cached_property
     def _first_words(self) -> list[str]:

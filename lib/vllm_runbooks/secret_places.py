@@ -155,7 +155,7 @@ _ANNOTATION = r"(?::[ \t]{0,4}(?:str|bytes|SecretStr|Optional\[(?:str|SecretStr)
 _NAMED = _Pattern(
     rf"(?P<name>{_SENSITIVE})"
     rf"(?P<between>{_ANNOTATION}(?:{_QUOTE})?{_GAP}"
-    rf"(?:(?:=>|:=|[=:]|%3[AaDd]){_GAP}(?:[|>][+-]?{_GAP}(?={_BREAK}))?(?:{_BREAK})?"
+    rf"(?:(?:=>|:[=-]|[=:]|%3[AaDd]){_GAP}(?:[|>][+-]?{_GAP}(?={_BREAK}))?(?:{_BREAK})?"
     rf"|\\\s{{1,40}}|[ \t]{{1,8}}(?:\\\s{{1,40}})?|(?<=[\"']),\s{{0,40}}(?={_QUOTE})|{_BREAK}(?<=- )))"
     rf"(?:(?:{_QUOTE})?(?P<scheme>Bearer|Basic|Digest|Token|Api-?Key)\s{{1,4}})?"
     rf"(?:(?:[A-Za-z_]\w{{0,30}}\()?[bruf]{{0,2}}(?P<quote>{_QUOTE})"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from vllm_runbooks import catalog as _catalog
 from vllm_runbooks import evidence as _evidence
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.records import Answer, Case, Evidence, JudgedClaim, Judgement, PlanAsked, Start
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 MAX_SCRIPT = 8_000_000
 """Characters of a file that is checked for commands."""
+_MAX_BESIDE = 1_000_000
+"""Bytes of a configuration file that is read; no such file is written by hand."""
+_NAME_A_SCRIPT = "give a script, manifest or page that starts vLLM, or - for standard input"
 
 
 def _compile(root: Path) -> tuple[dict[str, Any], list[str]]:
@@ -71,6 +74,8 @@ def load(
     Raises:
         InputError: no such thing, or it cannot be read.
     """
+    check_texts(evidence=name, pasted_log=pasted, vllm=vllm, more_logs=more, command=command)
+    _check_release(vllm)
     found = _loaded(name, pasted, vllm or None, cases, more)
     return replace(found, command=read_text(command)) if command.strip() else found
 
@@ -83,6 +88,25 @@ def _loaded(name: str, pasted: str, vllm: str | None, cases: str | Path | None, 
     if len(found) == 1:
         return found[0]
     return Evidence(tuple(document for one in found for document in one.documents), vllm=vllm)
+
+
+def check_texts(**given: object) -> None:
+    """See that what a runbook hands over is text: a scheduler makes a number of 0.10, which is then another release.
+
+    Raises:
+        InputError: one of them is a number.
+    """
+    for name, value in given.items():
+        if value is not None and not isinstance(value, (str, Path)):
+            raise InputError(f"{name}: {value!r} is no text; quote it, or hand it over as text (papermill -r {name} …)")
+
+
+def _check_release(vllm: str | None) -> None:
+    """Refuse, before a log is read, what is no release at all."""
+    if vllm:
+        from vllm_runbooks import options
+
+        options.nearest(vllm)
 
 
 def load_case(folder: Path) -> Case:
@@ -105,7 +129,14 @@ def read_text(name: str) -> str:
     """
     if name != "-" and Path(name).is_file() and not Path(name).stat().st_size:
         return ""  # a script that starts nothing, as an empty __init__.py among the files of a commit
-    documents = load_files([name]).documents
+    try:
+        documents = load_files([name]).documents
+    except CatalogError:
+        raise
+    except InputError as error:
+        wrong, _, told = str(error).partition("; ")
+        of_logs = "log" in told or "recorded cases" in told
+        raise InputError(f"{wrong}; {_NAME_A_SCRIPT}" if of_logs else str(error)) from None
     if len(documents) != 1:
         raise InputError(f"{name}: holds {len(documents)} files; name one of them")
     text: list[str] = []
@@ -118,16 +149,26 @@ def read_text(name: str) -> str:
     return "".join(text)
 
 
-def check_rewritable(name: str) -> None:
-    """See that a text can be written anew with nothing lost: what is no UTF-8 was read as near as possible.
+def read_rewritable(name: str) -> str:
+    """As `read_text`, of a text that is written anew: nothing of it may be lost, so it is in UTF-8.
 
     Raises:
-        InputError: the file is in another encoding.
+        InputError: as `read_text`, or it is in another encoding.
     """
+    where = "standard input" if name == "-" else name
+    raw = _evidence.standard_input().read(4 * MAX_SCRIPT) if name == "-" else b""
     try:
-        Path(name).read_bytes().decode("utf-8") if Path(name).is_file() else None
+        (Path(name).read_bytes() if Path(name).is_file() else raw).decode("utf-8")
     except UnicodeDecodeError:
-        raise InputError(f"{name}: is not in UTF-8; convert it first, as in iconv -f LATIN1 -t UTF-8 {name}") from None
+        raise InputError(f"{where}: is not in UTF-8; convert it first, as in iconv -f LATIN1 -t UTF-8") from None
+    if name != "-":
+        return read_text(name)
+    if not raw.strip():
+        raise InputError(f"{where}: is empty; {_NAME_A_SCRIPT}")
+    text = _evidence.decode(raw, where)
+    if len(text) > MAX_SCRIPT:
+        raise InputError(f"{where}: is larger than {MAX_SCRIPT} characters; give the part that starts vLLM")
+    return text
 
 
 def read_beside(folder: Path, name: str) -> str | None:
@@ -136,8 +177,6 @@ def read_beside(folder: Path, name: str) -> str | None:
     It is a plain file in that folder or below it, no link and not too large: a script of somebody else's chooses its
     name, and what the file says is told. So a name that leads out of the folder is refused.
     """
-    from vllm_runbooks.lint import config_files
-
     given = Path(name)
     if given.drive or given.root or ".." in given.parts:
         return None
@@ -148,15 +187,20 @@ def read_beside(folder: Path, name: str) -> str | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
         with os.fdopen(descriptor, "rb") as file:
             told = os.fstat(descriptor)
-            if not stat.S_ISREG(told.st_mode) or told.st_size > config_files.MAX_SIZE:
+            if not stat.S_ISREG(told.st_mode) or told.st_size > _MAX_BESIDE:
                 return None
-            return file.read(config_files.MAX_SIZE).decode("utf-8")
+            return file.read(_MAX_BESIDE).decode("utf-8")
     except (OSError, ValueError, RuntimeError):  # the last where links lead in a circle
         return None
 
 
 def load_files(names: Sequence[str], *, vllm: str | None = None) -> Evidence:
-    """Load what a command line names; `-` is standard input."""
+    """Load what a command line names; `-` is standard input.
+
+    Raises:
+        InputError: one of them cannot be read, or the release is no version.
+    """
+    _check_release(vllm)
     return _evidence.load_files(names, read_case=_read_case, cases=_cases(None), vllm=vllm)
 
 
@@ -187,6 +231,9 @@ def diagnose(
     """
     from vllm_runbooks import answer as _answer
 
+    check_texts(policy=policy, gpus=gpus)
+    if start is not None and (isinstance(start, bool) or not isinstance(start, int)):
+        raise InputError(f"start: {start!r} is no whole number; give one from 1, or 0 for the last start")
     if evidence.case and evidence.case.plan:
         raise InputError(f"{evidence.case.id}: is a recorded question and holds no log; vllm-runbooks plan answers it")
     shelf = catalog or load_catalog()

@@ -334,12 +334,16 @@ _REFUSED = ("InputError: ", "CatalogError: ")
 """How the reason of a run begins whose cell could not read what it was given (`worker`, `errors`)."""
 
 
+_IN_CELL = re.compile(r" in cell \S+; no verdict was reached\Z")
+"""What a worker adds: of no use to whoever gave a wrong parameter."""
+
+
 def refusal(result: RunResult) -> str | None:
     """Why a run could not read its parameters or its evidence; None: it ended for another reason, or in order."""
     if result.verdict is not Verdict.ERROR:
         return None
     begins = next((name for name in _REFUSED if result.reason.startswith(name)), None)
-    return None if begins is None else result.reason.removeprefix(begins)
+    return None if begins is None else _IN_CELL.sub("", result.reason.removeprefix(begins))
 
 
 def _judge(request: Request, answer: Mapping[str, Any]) -> RunResult:

@@ -9,6 +9,7 @@ may be anything: it takes the place it stands in, and nothing is told of it.
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -263,7 +264,7 @@ class _Parser:
         self.flags: dict[str, Any] = {}
         self.given: dict[str, list[int]] = {}
         self.hints = 0
-        self.is_open = False
+        self.is_open: bool
         """Whether words that cannot be known, or a file that was not read, may hold more than is seen."""
         self.is_helped = False
         self.takes_first = entry == "serve" or release.features.get("api_server_model") != "ignored"
@@ -695,7 +696,7 @@ def _counts(nargs: int | str | None) -> tuple[int, int]:
     """The fewest and the most values that an option takes."""
     if isinstance(nargs, int):
         return nargs, nargs
-    return {None: (1, 1), "?": (0, 1), "*": (0, 1 << 30)}.get(nargs, (1, 1 << 30))
+    return {None: (1, 1), "?": (0, 1), "*": (0, sys.maxsize)}.get(nargs, (1, sys.maxsize))
 
 
 def _expected(nargs: int | str | None) -> str:

@@ -22,7 +22,7 @@ _MAX_FAULTS = 20
 """Faults told of one value."""
 _TRUE = ("1", "on", "t", "true", "y", "yes")
 _FALSE = ("0", "off", "f", "false", "n", "no")
-_INTEGER = re.compile(r"\s{0,99}[+-]?\d{1,4300}(?:_\d{1,4300}){0,999}(?:\.0{1,4300})?\s{0,99}", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d+(?:_\d+)*(?:\.0+)?", re.ASCII)
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _NAMES = {
     "int": "an integer",
@@ -319,22 +319,21 @@ def _integer(value: Any) -> int | None:
         return int(value)
     if isinstance(value, float):
         return int(value) if abs(value) < _MAX_WHOLE and value == value // 1 else None
-    if isinstance(value, str) and len(value) < _MAX_DIGITS and _INTEGER.fullmatch(value):
-        return int(value.strip().split(".")[0])
-    return None
+    text = value.strip() if isinstance(value, str) else ""
+    return int(text.split(".")[0]) if len(text) <= _MAX_DIGITS and _INTEGER.fullmatch(text) else None
 
 
 _MAX_WHOLE = 2.0**63
 """A number with a decimal point stands for an integer below this one."""
 _MAX_DIGITS = 4300
-"""Python turns no longer text into an integer."""
+"""Characters of a text that stands for an integer, at most."""
 
 
 def _number(value: Any) -> float | None:
     """What a JSON value is as a number, where it may stand for one."""
     if isinstance(value, int | float):
         return value
-    if isinstance(value, str) and value.isascii():
+    if isinstance(value, str) and value.strip().isascii():
         try:
             return float(value)
         except ValueError:
@@ -422,36 +421,23 @@ def _why(text: str, at: int) -> dict[str, str]:
 
 def place(text: str, path: Sequence[str | int]) -> int | None:
     """The offset in a JSON text of the value (of the key, where a key leads to it) at a path; None: not found."""
-    ways: list[list[Any]] = []
     wanted = [str(step) for step in path]
-    depth_right, awaits_key, key_at = 0, False, 0
+    where: list[str | int | None] = []
+    """The key (None: it comes next) or the index in each collection that is open."""
     for sign, at in _signs(text):
-        if not wanted or (depth_right == len(wanted) and sign != "]"):
-            return at
-        level = len(ways)
-        if sign in "{[":
-            ways.append([sign, 0])
-            awaits_key = sign == "{"
-            if sign == "[" and depth_right == level and wanted[level : level + 1] == ["0"]:
-                depth_right, key_at = level + 1, -1
-        elif sign in "}]":
-            if ways:
-                ways.pop()
-            depth_right = min(depth_right, len(ways))
-            awaits_key = False
+        if sign in {"}", "]"}:
+            del where[-1:]
         elif sign == ",":
-            depth_right = min(depth_right, level - 1)
-            if ways and ways[-1][0] == "[":
-                ways[-1][1] += 1
-                if depth_right == level - 1 and wanted[level - 1 : level] == [str(ways[-1][1])]:
-                    depth_right, key_at = level, -1
-            awaits_key = bool(ways) and ways[-1][0] == "{"
-        elif awaits_key and sign[:1] == '"':
-            awaits_key = False
-            if depth_right == level - 1 and wanted[level - 1 : level] == [_unquoted(sign)]:
-                depth_right, key_at = level, at
-        if depth_right == len(wanted) and key_at >= 0:
-            return key_at
+            last = where.pop() if where else None
+            where.append(last + 1 if isinstance(last, int) else None)
+        elif sign != ":":
+            is_key = where[-1:] == [None]
+            if is_key:
+                where[-1] = _unquoted(sign)
+            if len(where) == len(wanted) and [*map(str, where)] == wanted:
+                return at
+            if not is_key and sign in {"{", "["}:
+                where.append(None if sign == "{" else 0)
     return None
 
 

@@ -7,8 +7,10 @@ could not be read (one line on standard error, nothing on standard output).
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -92,7 +94,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run a command and return its exit status."""
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open as long as the process runs
     try:
+        output.opened()  # nothing is done, or written anywhere, that could not be told
         status: Any = commands.main(arguments, prog_name="vllm-runbooks", standalone_mode=False)
     except click.exceptions.Exit as left:
         return left.exit_code

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from vllm_runbooks.cli import output
+from vllm_runbooks.cli import given, output
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import Expectation, Outcome
 
@@ -20,7 +20,7 @@ def case() -> None:
     """Add a recorded case: a log and the answer that you expect."""
 
 
-@case.command()
+@case.command(epilog=given.examples("case add startup.log --expect oom.kv_alloc --id my-start"))
 @click.argument("logs", nargs=-1, required=True, metavar="LOG…")
 @click.option(
     "--expect", "class_", metavar="CLASS", required=True, help="Class of the root cause; ok if there is none."
@@ -29,7 +29,8 @@ def case() -> None:
 @click.option("--symptom", metavar="ID", help="The very symptom, where the class has finer ones.")
 @click.option("--vllm", metavar="VERSION", help="Release that wrote the log, where the log does not say.")
 @click.option("--id", "id_", metavar="ID", help="The case's id; it is written to cases/ID.")
-@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="The case's folder; its name is its id.")
+@click.option("--out", metavar="DIR", type=given.NEW_FOLDER, help="The case's folder; its name is its id.")
+@given.CATALOG
 def add(
     *,
     logs: tuple[str, ...],
@@ -40,9 +41,9 @@ def add(
     id_: str | None,
     out: Path | None,
 ) -> int:
-    """Make a test of a LOG: the case expects the answer that you give, whatever the diagnosis says of it.
+    """Make a test of a LOG: the case expects the answer that you give.
 
-    Secrets in the log are replaced. Several LOGs are logs of one start.
+    So it does whatever the diagnosis says of it. Secrets in the log are replaced. Several LOGs are logs of one start.
 
     Exit status: 0 the case is written, 2 it is not.
     """
@@ -51,8 +52,8 @@ def add(
 
     if id_ is not None and out is not None:
         raise click.UsageError("give either --id or --out: the name of the folder is the id.")
-    if id_ is not None and Path(id_).name != id_:
-        raise InputError(f"--id {id_}: is no id; write a name, or the case's folder with --out")
+    if id_ is not None and (not id_ or Path(id_).name != id_):
+        raise InputError(f"--id {id_ or '(nothing)'}: is no id; write a name, or the case's folder with --out")
     _check_expected(class_, symptom)
     evidence = session.load_files(logs, vllm=vllm)
     folder = out or Path("cases") / (id_ or _id(evidence.documents[0].name, class_))

@@ -7,12 +7,13 @@ import json
 import re
 from collections.abc import Collection
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
 
 from vllm_runbooks import catalog as shelf
-from vllm_runbooks.cli import output
+from vllm_runbooks.cli import given, output
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.records import Policy
@@ -53,18 +54,24 @@ def catalog() -> None:
     """Check the catalog's files, add a symptom, list what it knows."""
 
 
-@catalog.command()
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@catalog.command(epilog=given.examples("catalog check symptoms/port.in_use.yaml", "catalog check --dir mycatalog"))
+@click.argument("files", nargs=-1, metavar="[FILE…]", type=click.Path(path_type=Path))
 @click.option(
-    "--dir", "folder", type=click.Path(path_type=Path), help="A catalog folder of your own (default: the shipped one)."
+    "--dir",
+    "folder",
+    metavar="DIR",
+    type=given.FOLDER,
+    help="A catalog folder of your own, all of it (default: the shipped one).",
 )
 def check(files: tuple[Path, ...], folder: Path | None) -> int:
-    """Check FILES, or a whole catalog; every problem is named by file, line and field.
+    """Check FILEs, or a whole catalog; every problem is named by file, line and field.
 
     A single file that is broken is refused (exit status 2, one line). A catalog with broken files ends with status 1.
     """
     from vllm_runbooks import authoring
 
+    if files and folder is not None:
+        raise click.UsageError("give either files or --dir, not both.")
     if len(files) == 1:
         try:
             authoring.check_file(files[0])
@@ -88,9 +95,17 @@ def check(files: tuple[Path, ...], folder: Path | None) -> int:
     return int(bool(problems))
 
 
-@catalog.command()
+@catalog.command(epilog=given.examples("catalog new port.in_use_by_us --dir mycatalog/symptoms"))
 @click.argument("symptom")
-@click.option("--dir", "folder", type=click.Path(path_type=Path), default=Path("symptoms"), show_default=True)
+@click.option(
+    "--dir",
+    "folder",
+    metavar="DIR",
+    type=given.FOLDER,
+    default=Path("symptoms"),
+    show_default=True,
+    help="Folder of symptoms that it is written into; made where there is none.",
+)
 def new(symptom: str, folder: Path) -> int:
     """Write a scaffold for SYMPTOM (`<group>.<word>` or finer) into a folder of symptoms."""
     from vllm_runbooks import authoring
@@ -101,7 +116,9 @@ def new(symptom: str, folder: Path) -> int:
     groups = sorted({word.partition(".")[0] for word in classes})
     group = symptom.partition(".")[0]
     if group not in groups:
-        raise InputError(f"{symptom}: {group!r} is no group; use one of {', '.join(groups)}")
+        near = get_close_matches(group, groups, n=1)
+        meant = f"did you mean {near[0]}? There are" if near else "use one of"
+        raise InputError(f"{symptom}: {group!r} is no group; {meant} {', '.join(groups)}")
     severity = "fatal" if ".".join(symptom.split(".")[:2]) in classes else "hint"
     path = folder / f"{symptom}.yaml"
     if path.exists():
@@ -114,16 +131,19 @@ def new(symptom: str, folder: Path) -> int:
     return 0
 
 
-@catalog.command("list")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@catalog.command("list", epilog=given.examples("catalog list --catalog mycatalog", "catalog list --policies"))
+@given.CATALOG
+@given.FORMAT
 @click.option("--policies", "is_policies", is_flag=True, help="List the policies that `diagnose --policy` knows.")
 def list_(form: str, *, is_policies: bool) -> int:
     """List the symptoms the catalog knows, or its policies."""
     from vllm_runbooks import session
 
+    known = session.load_catalog()
+    output.name_left_out(known)
     if is_policies:
-        return _list_policies(form, session.load_catalog().policies.values())
-    symptoms = session.load_catalog().symptoms.values()
+        return _list_policies(form, known.policies.values())
+    symptoms = known.symptoms.values()
     if form == "json":
         rows = [{"id": s.id, "title": s.title, "severity": s.severity, "role": s.role} for s in symptoms]
         output.write_json(json.dumps({"schema": 1, "symptoms": rows}, ensure_ascii=False, indent=2))
@@ -145,7 +165,7 @@ def _list_policies(form: str, policies: Collection[Policy]) -> int:
 
 @catalog.command()
 @click.option(
-    "--dir", "folder", type=click.Path(path_type=Path), help="Where to write them (default: the catalog's schema/)."
+    "--dir", "folder", metavar="DIR", type=given.FOLDER, help="Where to write them (default: the catalog's schema/)."
 )
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; status 1 when a file is stale.")
 def schemas(folder: Path | None, *, only_check: bool) -> int:

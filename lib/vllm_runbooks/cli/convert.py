@@ -12,7 +12,7 @@ from vllm_runbooks.deployment import forms
 from vllm_runbooks.files import store
 
 
-@click.command()
+@click.command(epilog=given.examples("convert launch.sh --to compose --vllm 0.19.0 -o compose.yaml"))
 @click.argument("file", metavar="[FILE|-]", default="-")
 @click.option(
     "--to",
@@ -34,9 +34,6 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
     Secrets are written as references to variables, never as values. What the other form does not say, and what is
     wrong with the start on the release, stands on standard error. Exit status: 0 nothing is wrong, 1 something is, 2
     the input cannot be read or written so.
-
-    \b
-    Example: vllm-runbooks convert launch.sh --to compose --vllm 0.19.0 -o compose.yaml
     """
     name = output.STDIN if file == "-" else file
     text = session.read_text(file)

@@ -15,7 +15,12 @@ from vllm_runbooks.records import Answer, Evidence
 from vllm_runbooks.redact import redact_text
 
 
-@click.command()
+@click.command(
+    epilog=given.examples(
+        "diagnose startup.log --command launch.sh --gpus 8xRTX3090",
+        "diagnose --from docker:vllm --format json",
+    )
+)
 @click.argument("logs", nargs=-1, metavar="[LOG…|FOLDER|-]")
 @click.option(
     "--from",
@@ -60,10 +65,6 @@ def diagnose(
 
     Give the log's file, several logs of one start (its nodes or ranks), a recorded case, or `-` for standard input.
     Exit status: 0 healthy, 1 a cause or no proof of health, 2 the input cannot be read.
-
-    \b
-    Example: vllm-runbooks diagnose startup.log --command launch.sh --gpus 8xRTX3090
-             vllm serve MODEL 2>&1 | vllm-runbooks diagnose --follow -
     """
     if logs and source is not None:
         raise click.UsageError("give either logs or --from, not both.")

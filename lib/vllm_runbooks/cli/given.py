@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,16 @@ class _Target(click.Path):
         return super().convert(value, param, ctx)
 
 
+class _TargetFolder(_Target):
+    """A folder that is written into, made where there is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path: Path = super().convert(value, param, ctx)
+        if path.exists() and not path.is_dir():
+            self.fail(f"{path} is no folder; name one, or a new one.", param, ctx)
+        return path
+
+
 class _TargetFile(_Target):
     """A file that is written; what is no plain file, such as a folder or a device, is never replaced."""
 
@@ -42,7 +53,8 @@ class _TargetFile(_Target):
 
 
 FILE = _TargetFile("file")
-FOLDER = _Target("folder")
+FOLDER = _TargetFolder("folder")
+NEW_FOLDER = _Target("new folder")
 FORMAT = click.option(
     "--format",
     "form",
@@ -51,6 +63,19 @@ FORMAT = click.option(
     show_default=True,
     help="Form of the output.",
 )
+
+
+def number(_context: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
+    """See that a number is one: no bound refuses `nan`."""
+    if value is not None and math.isnan(value):
+        raise click.BadParameter("nan is no number of seconds; give one, such as 600.")
+    return value
+
+
+def examples(*calls: str) -> str:
+    """The end of a command's help: how it is called, line by line as written."""
+    lines = "".join(f"\n  vllm-runbooks {call}" for call in calls)
+    return f"\b\nExample{'s' * (len(calls) > 1)}:{lines}"
 
 
 def _use(context: click.Context, _parameter: click.Parameter, folders: tuple[str, ...]) -> None:

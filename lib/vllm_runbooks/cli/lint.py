@@ -14,7 +14,6 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.records import Linted
 
-
 _BEHIND = "vllm_runbooks.lint.behind"
 """Where it is kept that `--` was given."""
 
@@ -31,11 +30,19 @@ class _WithCommand(click.Command):
             if not is_hinted:
                 raise
             raise click.UsageError(
-                f"No such option '{error.option_name}'. A command stands behind --, as in lint -- vllm serve MODEL.", ctx
+                f"No such option '{error.option_name}'. A command stands behind --, as in lint -- vllm serve MODEL.",
+                ctx,
             ) from None
 
 
-@click.command(cls=_WithCommand)
+@click.command(
+    cls=_WithCommand,
+    epilog=given.examples(
+        "lint launch.sh --vllm 0.19.0 --gpus 8xRTX3090",
+        "lint --fix launch.sh -o mended.sh",
+        "lint -- vllm serve Qwen/Qwen3-8B --max-model-len 8k",
+    ),
+)
 @click.argument("files", nargs=-1, metavar="[FILE…|-] [-- COMMAND…]")
 @click.option("--vllm", metavar="VERSION", help="Release to judge by (default: the image's tag, else the newest).")
 @click.option("--gpus", metavar="SPEC", help="The GPUs there are, as in 8xRTX3090 or A100-80GB.")
@@ -71,10 +78,6 @@ def lint(
 
     Give files, `-` for standard input, or `-- vllm serve …`, the command itself. Exit status: 0 nothing wrong, 1 an
     error or warning, 2 the input cannot be read.
-
-    \b
-    Example: vllm-runbooks lint launch.sh --vllm 0.19.0 --gpus 8xRTX3090
-             vllm-runbooks lint --fix launch.sh -o mended.sh
     """
     named, is_command = _given(files, is_rewritten=fix)
     if len(named) > 1 and (form == "json" or fix):
@@ -133,7 +136,10 @@ def _given(files: tuple[str, ...], *, is_rewritten: bool) -> tuple[dict[str, str
         raise click.UsageError("- is given twice, and standard input can be read once.")
     is_behind = click.get_current_context().meta[_BEHIND]
     if (is_behind or len(files) > 1) and not Path(files[0]).is_file() and files[0] != "-":
-        return {_COMMAND: f"{shlex.join(files)}\n"}, True
+        text = f"{shlex.join(files)}\n"
+        if text.encode("utf-8", "replace").decode() != text:
+            raise InputError("the command behind -- holds bytes that are no UTF-8; write it anew, or give it as a file")
+        return {_COMMAND: text}, True
     read = session.read_rewritable if is_rewritten and len(files) == 1 else session.read_text
     return {(output.STDIN if name == "-" else name): read(name) for name in files}, False
 
@@ -158,7 +164,7 @@ def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], o
         click.echo(line, err=True)
 
 
-@click.command()
+@click.command(epilog=given.examples("migrate launch.sh --from 0.11.0 --to 0.19.0 -o launch-0.19.sh"))
 @click.argument("file", metavar="FILE|-")
 @click.option("--from", "from_", required=True, metavar="VERSION", help="Release that the script was written for.")
 @click.option("--to", required=True, metavar="VERSION", help="Release that it is to run on.")
@@ -169,9 +175,6 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
     """Move a script from one release to another: what breaks, what is renamed, which defaults changed.
 
     Exit status: 0 nothing is wrong on the new release, 1 something is, 2 it cannot be read.
-
-    \b
-    Example: vllm-runbooks migrate launch.sh --from 0.11.0 --to 0.19.0 -o launch-0.19.sh
     """
     name = output.STDIN if file == "-" else file
     text = session.read_rewritable(file)

@@ -34,7 +34,7 @@ def name_left_out(catalog: Catalog) -> None:
 
 def write(text: str) -> None:
     """Write to standard output; characters that the terminal cannot show are escaped, never an error."""
-    stream = _open()
+    stream = opened()
     encoding = stream.encoding or "utf-8"
     shown = text.encode(encoding, "backslashreplace").decode(encoding)
     with _told(stream):
@@ -44,14 +44,19 @@ def write(text: str) -> None:
 
 def write_script(text: str) -> None:
     """Write a text that is kept and run: as it is, in UTF-8 whatever the terminal's locale says."""
-    stream = _open()
+    stream = opened()
     with _told(stream):
         stream.flush()
         stream.buffer.write(text.encode("utf-8", "surrogateescape"))
         stream.flush()
 
 
-def _open() -> TextIO:
+def opened() -> TextIO:
+    """Standard output.
+
+    Raises:
+        NotPrintedError: it is closed.
+    """
     stream = sys.stdout
     if stream is None or stream.closed:
         raise NotPrintedError("standard output is closed; give the command somewhere to write to")

@@ -2,37 +2,65 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from vllm_runbooks import planner, render
-from vllm_runbooks.cli import output
+from vllm_runbooks.cli import given, output
 from vllm_runbooks.deployment import fleet
+from vllm_runbooks.errors import InputError
 from vllm_runbooks.plan_records import Find, Layouts, Plan
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True})
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True},
+    epilog=given.examples(
+        "plan Qwen/Qwen3-8B --gpus 2xRTX3090 --max-model-len 16k",
+        "plan Qwen/Qwen3-8B --gpus RTX3090 --find context",
+        "plan --from-log startup.log -o mine.json",
+    ),
+)
 @click.argument("model", metavar="[MODEL]", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ENGINE OPTIONS…]")
 @click.option("--gpus", metavar="SPEC", help="The cards, as in 8xRTX3090 or A100-80GB@node1,A100-80GB@node2.")
 @click.option("--vllm", metavar="VERSION", help="Release to plan for (default: the newest that is known).")
-@click.option("--tp", type=int, help="Tensor parallel size. Any of --tp, --pp, --dp given: the others are 1.")
-@click.option("--pp", type=int, help="Pipeline parallel size.")
-@click.option("--dp", type=int, help="Data parallel size.")
+@click.option(
+    "--tp", metavar="N", type=int, help="Tensor parallel size. Any of --tp, --pp, --dp given: the others are 1."
+)
+@click.option("--pp", metavar="N", type=int, help="Pipeline parallel size.")
+@click.option("--dp", metavar="N", type=int, help="Data parallel size.")
 @click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable of the start; repeatable.")
 @click.option("--find", "what", type=click.Choice([each.value for each in Find]), help="Ask the other way round.")
 @click.option("--from-log", metavar="LOG", help="Compare the plan with what a start printed.")
 @click.option(
-    "--start", type=click.IntRange(min=1), help="With --from-log: which of several starts (default: the last)."
+    "--start",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="With --from-log: which of several starts, from 1 (default: the last).",
 )
-@click.option("--calibration", type=click.Path(path_type=Path), help="Correct by a file that --from-log … -o wrote.")
+@click.option(
+    "--calibration",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Correct by a file that --from-log … -o wrote.",
+)
 @click.option("--no-calibration", is_flag=True, help="Reckon from the configuration alone.")
-@click.option("--deploy", type=click.Path(path_type=Path), metavar="DIR", help="Write scripts, compose, units, nginx.")
-@click.option("--port", type=int, help="With --deploy: the first instance's port (default: 8000).")
+@click.option("--deploy", type=given.FOLDER, metavar="DIR", help="Write scripts, compose, units, nginx.")
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(1, 65535),
+    help="With --deploy: the first instance's port (default: 8000).",
+)
 @click.option("--retry-posts", is_flag=True, help="With --deploy: nginx sends a failed POST to another instance.")
-@click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="With --from-log: keep what was learnt.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --from-log: keep what was learnt there."
+)
+@given.FORMAT
 def plan(
     *,
     model: str | None,
@@ -73,23 +101,26 @@ def plan(
         raise click.UsageError("give a model and --gpus, or --from-log and a log.")
     if model is None or gpus is None:
         cards = "one card's name, as in --gpus H100-80GB" if what == Find.GPUS else "the cards, as in --gpus 8xRTX3090"
-        raise click.UsageError(f"give {'a model' if model is None else cards} as well.")
+        raise click.UsageError(f"give {'a model' if model is None else cards}, too.")
+    if start is not None:
+        raise click.UsageError("--start chooses a start in a log; give --from-log as well.")
     if calibration is not None and no_calibration:
         raise click.UsageError("give either --calibration or --no-calibration.")
     if out is not None:
         raise click.UsageError("-o keeps what a log teaches; give --from-log as well.")
-    asked = planner.request(
-        model,
-        gpus,
-        vllm=vllm,
-        tp=tp,
-        pp=pp,
-        dp=dp,
-        arguments=arguments,
-        environment=dict(_variable(each) for each in environment),
-        calibration=calibration,
-        is_calibrated=not no_calibration,
-    )
+    with _own_options_told(arguments):
+        asked = planner.request(
+            model,
+            gpus,
+            vllm=vllm,
+            tp=tp,
+            pp=pp,
+            dp=dp,
+            arguments=arguments,
+            environment=dict(_variable(each) for each in environment),
+            calibration=calibration,
+            is_calibrated=not no_calibration,
+        )
     found: Plan | Layouts
     if what is not None:
         found = planner.find(asked, what)
@@ -106,6 +137,18 @@ def plan(
     else:
         output.write(render.plans.text(found) if isinstance(found, Plan) else render.plans.text_layouts(found))
     return int(found.fits is not True)
+
+
+@contextlib.contextmanager
+def _own_options_told(arguments: tuple[str, ...]) -> Iterator[None]:
+    """Where an engine option is not known, name the option of this command that may be meant."""
+    try:
+        yield
+    except InputError as error:
+        own = [name for parameter in click.get_current_context().command.params for name in parameter.opts]
+        unknown = (word for word in arguments if word.startswith("--") and f"no option {word}" in str(error))
+        near = next((match for word in unknown for match in difflib.get_close_matches(word, own, n=1)), None)
+        raise InputError(f"{error} Did you mean {near} of this command?" if near else str(error)) from None
 
 
 def _variable(given: str) -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 import sys
@@ -11,23 +10,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vllm_runbooks.cli import output
+from vllm_runbooks.cli import given, output
 
 if TYPE_CHECKING:
     from vllm_runbooks.recording import Recording, Show
 
 
-def _seconds(_context: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
-    if value is not None and math.isnan(value):
-        raise click.BadParameter("nan is no number of seconds; give one, such as 300.")
-    return value
-
-
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    epilog=given.examples(
+        "record --out cases/my-start --for 300 -- vllm serve Qwen/Qwen3-8B",
+        "record --out cases/my-start --log startup.log",
+    ),
+)
 @click.option(
     "--out",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=given.NEW_FOLDER,
     required=True,
     help="The case's folder; its name is its id.",
 )
@@ -38,9 +37,10 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, value: float 
     "seconds",
     metavar="S",
     type=click.FloatRange(min=0.1, max=604800),
-    callback=_seconds,
+    callback=given.number,
     help="Stop the command after this many seconds, as Ctrl-C does.",
 )
+@given.CATALOG
 @click.argument("command", nargs=-1, metavar="[-- COMMAND…]", type=click.UNPROCESSED)
 def record(out: Path, logs: tuple[str, ...], vllm: str | None, seconds: float | None, command: tuple[str, ...]) -> int:
     """Record what a command prints, or a log, as a case that `check` runs.

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from vllm_runbooks import options
-from vllm_runbooks.cli import output
+from vllm_runbooks.cli import given, output
 from vllm_runbooks.errors import InputError
 
 
@@ -40,21 +40,34 @@ def _changes() -> list[tuple[options.Change, ...]]:
     return list(options.histories("option").values())
 
 
-@releases.command()
+@releases.command(epilog=given.examples("releases add 0.34.0 --python venv/bin/python"))
 @click.argument("version")
 @click.option(
     "--python",
     "python",
     required=True,
+    metavar="PATH",
     type=click.Path(path_type=Path),
     help="A Python that has the requirements of a vLLM for CPU.",
 )
 @click.option(
-    "--source", type=click.Path(path_type=Path), help="The folder of the unpacked package (default: download it)."
+    "--source",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="The folder of the unpacked package (default: download it).",
 )
-@click.option("--dockerfile", type=click.Path(path_type=Path), help="The release's docker/Dockerfile.")
-@click.option("--dir", "folder", type=click.Path(path_type=Path), help="Where the data goes (default: the catalog).")
-@click.option("--time-limit", type=click.FloatRange(min=1), default=300, show_default=True, help="Seconds for a dump.")
+@click.option("--dockerfile", metavar="FILE", type=click.Path(path_type=Path), help="The release's docker/Dockerfile.")
+@click.option("--dir", "folder", metavar="DIR", type=given.FOLDER, help="Where the data goes (default: the catalog).")
+@click.option(
+    "--time-limit",
+    "--timeout",
+    metavar="S",
+    type=click.FloatRange(min=1, max=86400),
+    callback=given.number,
+    default=300,
+    show_default=True,
+    help="Longest time in seconds that one dump may take.",
+)
 def add(
     version: str, *, python: Path, source: Path | None, dockerfile: Path | None, folder: Path | None, time_limit: float
 ) -> int:
@@ -69,7 +82,9 @@ def add(
     return 0
 
 
-@releases.command(context_settings={"ignore_unknown_options": True})
+@releases.command(
+    context_settings={"ignore_unknown_options": True}, epilog=given.examples("releases history --swap-space")
+)
 @click.argument("name", type=click.UNPROCESSED)
 def history(name: str) -> int:
     """Tell when option or environment variable NAME came, changed and went.

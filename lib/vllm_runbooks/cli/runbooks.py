@@ -7,68 +7,56 @@ import contextlib
 import difflib
 import fnmatch
 import json
-import math
 import sys
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from vllm_runbooks.cli import output
+from vllm_runbooks.cli import given, output
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.records import Verdict, document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vllm_runbooks.records import Case, Runbook, RunResult
     from vllm_runbooks.suite import Progress, Request
 
-_FORMAT = click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Form of the output.",
-)
 _RUNBOOKS = click.option("--runbooks", metavar="DIR", help="Folder of runbooks, instead of the shipped ones.")
 _OUT = click.option(
     "--out",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=given.FOLDER,
     default=Path("runbook-out"),
     show_default=True,
     help="Folder for executed notebooks and results.",
 )
 
 
-def _finite(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
-    if math.isnan(value):
-        raise click.BadParameter("nan is no number of seconds; give one, such as 600.")
-    return value
-
-
 _TIMEOUT = click.option(
     "--timeout",
     metavar="S",
     type=click.FloatRange(min=1, max=86400),
-    callback=_finite,
+    callback=given.number,
     default=600.0,
     show_default=True,
     help="Longest time in seconds that one run may take.",
 )
 
 
-@click.command("list")
+@click.command("list", epilog=given.examples("list --runbooks myrunbooks"))
 @_RUNBOOKS
-@_FORMAT
+@given.FORMAT
 def list_(runbooks: str | None, form: str) -> int:
     """List the runbooks there are.
 
     A broken one is named on stderr, and the exit status is 1.
     """
     good, bad = _inspect_all(runbooks)
+    if not good and not bad and form == "text":
+        click.echo(f"vllm-runbooks: {runbooks or 'the folder of runbooks'}: holds no runbook (.ipynb)", err=True)
     if form == "json":
         _print_json({"runbooks": [document(runbook) for runbook in good]})
     else:
@@ -80,10 +68,10 @@ def list_(runbooks: str | None, form: str) -> int:
     return 1 if bad else 0
 
 
-@click.command()
+@click.command(epilog=given.examples("show single-gpu-oom"))
 @click.argument("runbook_id", metavar="ID")
 @_RUNBOOKS
-@_FORMAT
+@given.FORMAT
 def show(runbook_id: str, runbooks: str | None, form: str) -> None:
     """Show what a runbook is for and which parameters it takes.
 
@@ -110,19 +98,54 @@ def show(runbook_id: str, runbooks: str | None, form: str) -> None:
     output.write("\n".join(lines))
 
 
-@click.command()
+class _WithParameters(click.Command):
+    """A command whose `-p` takes NAME=VALUE as well as papermill's NAME VALUE: no name of a parameter holds a `=`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        options = {name for parameter in self.params for name in parameter.opts}
+        words: list[str] = []
+        rest = deque(word for each in args for word in _apart(each))
+        while rest:
+            words.append(rest.popleft())
+            if words[-1] not in ("-p", "--parameter"):
+                continue
+            name, is_joined, value = rest.popleft().partition("=") if rest else ("", "", "")
+            if not is_joined and (not rest or not name or name in options or rest[0] in options):
+                raise click.UsageError(f"{words[-1]} takes a name and a value, as in {words[-1]} NAME=VALUE.", ctx)
+            words += [name, value if is_joined else rest.popleft()]
+        return super().parse_args(ctx, words)
+
+
+def _apart(word: str) -> list[str]:
+    """`--parameter=NAME=VALUE` as two words."""
+    return word.split("=", 1) if word.startswith("--parameter=") else [word]
+
+
+@click.command(
+    cls=_WithParameters,
+    epilog=given.examples(
+        "run single-gpu-oom -p evidence startup.log", "run single-gpu-oom -p evidence=startup.log -p stop_on_fail=no"
+    ),
+)
 @click.argument("runbook_id", metavar="ID")
 @click.option(
-    "-p", "--parameter", "given", metavar="NAME VALUE", nargs=2, multiple=True, help="Give a parameter a value."
+    "-p",
+    "--parameter",
+    "parameters",
+    metavar="NAME VALUE",
+    nargs=2,
+    multiple=True,
+    help="Give a parameter a value, also as NAME=VALUE; repeatable. `show ID` lists them.",
 )
 @_RUNBOOKS
+@given.CATALOG
 @_OUT
 @_TIMEOUT
-@_FORMAT
+@given.FORMAT
 def run(
     *,
     runbook_id: str,
-    given: Sequence[tuple[str, str]],
+    parameters: Sequence[tuple[str, str]],
     runbooks: str | None,
     out: Path,
     timeout: float,
@@ -136,14 +159,12 @@ def run(
     from vllm_runbooks.suite import Request, refusal
 
     runbook = _find(runbook_id, runbooks)
-    names = [name for name, _ in given]
+    names = [name for name, _ in parameters]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"{runbook.id}: parameter {twice[0]} is given twice; give it once")
-    parameters = bind(runbook, dict(given))
-    _check_evidence(runbook, parameters)
-    request = Request(
-        runbook.id, Path(runbook.path), parameters=_without_raising(runbook, parameters), timeout_s=timeout
-    )
+    bound = bind(runbook, dict(parameters))
+    _check_evidence(runbook, bound)
+    request = Request(runbook.id, Path(runbook.path), parameters=_without_raising(runbook, bound), timeout_s=timeout)
     result = _execute([request], out=out, jobs=1, progress=None)[0]
     if (refused := refusal(result)) is not None:
         raise InputError(f"{runbook.id}: {refused}")
@@ -156,7 +177,7 @@ def run(
     return _status([result])
 
 
-@click.command()
+@click.command(epilog=given.examples("check --only 'tiny-cpu-*' --out report", "check --cases cases"))
 @click.option("--only", multiple=True, metavar="ID", help="Only these runbooks or cases; ids or globs, repeatable.")
 @_RUNBOOKS
 @click.option("--cases", metavar="DIR", help="Folder of recorded cases, or one of them, instead of the shipped ones.")
@@ -169,9 +190,10 @@ def run(
     show_default=True,
     help="How many runs at a time.",
 )
+@given.CATALOG
 @_OUT
 @_TIMEOUT
-@_FORMAT
+@given.FORMAT
 def check(
     *,
     only: Sequence[str],
@@ -211,11 +233,15 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
     others = runbooks is not None and cases is None
     by_id = {runbook.id: runbook for runbook in good}
     requests = [Request(id_, Path(), refused=reason) for id_, reason in bad.items() if _is_selected(only, id_)]
+    if not good and not bad and runbooks is not None:
+        raise InputError(f"{runbooks}: holds no runbook; name a folder with .ipynb files")
     known = {*by_id, *bad}
     shelf = cases_dir(cases)
     # A case's own folder is taken for its parent: that is where somebody has just recorded one.
-    given = [shelf] if (shelf / "case.yaml").is_file() else sorted(p.parent for p in shelf.glob("*/case.yaml"))
-    for folder in given:
+    folders = [shelf] if (shelf / "case.yaml").is_file() else sorted(p.parent for p in shelf.glob("*/case.yaml"))
+    if not folders:
+        raise InputError(f"{cases or shelf}: holds no recorded case; name a case's folder, or one of such folders")
+    for folder in folders:
         case = _load_case(folder)
         known.add(folder.name)
         if isinstance(case, str):
@@ -230,7 +256,9 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
         ]
     for pattern in only:
         if not fnmatch.filter(known, pattern):
-            raise InputError(f"--only {pattern}: no runbook or case has this id; {_nearest(pattern, known)}")
+            raise InputError(
+                f"--only {pattern or '(nothing)'}: no runbook or case has this id; {_nearest_or_all(pattern, known)}"
+            )
     if not requests:
         raise InputError("check: no recorded case names one of these runbooks; add it to `runbooks` in a case.yaml")
     return requests
@@ -383,6 +411,11 @@ def _is_selected(only: Sequence[str], *ids: str) -> bool:
 def _nearest(name: str, names: Any) -> str:
     near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
     return f"did you mean {near[0]}?" if near else "`vllm-runbooks list` shows the runbooks there are"
+
+
+def _nearest_or_all(name: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(names))}"
 
 
 def _print_json(data: dict[str, Any]) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from vllm_runbooks.cli import output
+from vllm_runbooks.cli import given, output
 
 
-@click.command()
+@click.command(epilog=given.examples("site --out site-out", "site --executed runbook-out"))
 @click.option(
     "--out",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=given.FOLDER,
     default=Path("site-out"),
     show_default=True,
     help="Folder for the site; one that an earlier build wrote is replaced.",
@@ -21,7 +21,7 @@ from vllm_runbooks.cli import output
 @click.option(
     "--executed",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=given.FOLDER,
     help="Folder that `check --out DIR` wrote (default: execute every runbook on its default case).",
 )
 def site(out: Path, executed: Path | None) -> int:

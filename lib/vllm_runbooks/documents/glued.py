@@ -50,10 +50,10 @@ def is_glued(text: str) -> bool:
 def read(source: Excerpt, around: Around, reading: Reading) -> None:
     """Add the commands of such a line."""
     around = replace(around, language="glued", is_reconstructed=True, is_certain=False)
-    for start, end in _regions(source.text):
-        words = _words(source, start, end)
+    for head, end in _regions(source.text):
+        words = _words(source, head, end)
         if len(words) > 1:
-            settings = _settings(source, start)
+            settings = _settings(source, head.start())
             reading.settings += settings
             environment = {**around.environment, **{one.name: one for one in settings}}
             programs.read_command(tuple(words), replace(around, environment=environment), reading)
@@ -68,15 +68,15 @@ def _settings(source: Excerpt, start: int) -> list[Setting]:
     return [one for word in reversed(words) if (one := placed_words.setting_of(word, "assignment")) is not None]
 
 
-def _regions(text: str) -> Iterator[tuple[int, int]]:
-    """Where each command begins and, at most, ends."""
+def _regions(text: str) -> Iterator[tuple[re.Match[str], int]]:
+    """How each command begins and where, at most, it ends."""
     heads = list(_HEAD.finditer(text))
     if heads and not programs.may_start(text):
         heads = [head for head in heads if _is_apart(text, head.start())]
-    ends = [min(_next(heads, index, text), head.end() + _MAX_LENGTH) for index, head in enumerate(heads)]
-    if any(_is_glued(text, head, end) for head, end in zip(heads, ends, strict=True)):
-        for head, end in zip(heads, ends, strict=True):
-            yield head.start(), end
+    begins = [*(head.start() for head in heads), len(text)]
+    regions = [(head, min(begin, head.end() + _MAX_LENGTH)) for head, begin in zip(heads, begins[1:], strict=True)]
+    if any(_is_glued(text, head, end) for head, end in regions):
+        yield from regions
 
 
 def _is_apart(text: str, index: int) -> bool:
@@ -108,15 +108,8 @@ def _is_glued(text: str, head: re.Match[str], end: int) -> bool:
     return bool(names) and not names.isdisjoint(options.load(options.known_releases()[-1]).by_string)
 
 
-def _next(heads: list[re.Match[str]], index: int, text: str) -> int:
-    return heads[index + 1].start() if index + 1 < len(heads) else len(text)
-
-
-def _words(source: Excerpt, start: int, end: int) -> list[Word]:
+def _words(source: Excerpt, head: re.Match[str], end: int) -> list[Word]:
     text = source.text
-    head = _HEAD.match(text, start)
-    if not head:
-        return []
     parts = [head.span("program"), head.span("command")] if head["program"] else _parts(head)
     words = [_word(source, *part) for part in parts]
     index = head.end()

@@ -51,7 +51,7 @@ def of_option(value: str, start: int, end: int) -> Gpus | None:
         return Gpus(None, None, start, end) if text == "all" else Gpus((text,), 1, start, end)
     if text.startswith("/"):
         return None
-    match = re.search(r"device=([\w,:.-]{1,400})", text)
+    match = re.search(r"device=([\w,:.=-]{1,400})", text)
     if match:
         devices = tuple(part for part in match[1].split(",") if part and "=" not in part)
         return Gpus(devices, len(devices), start, end)

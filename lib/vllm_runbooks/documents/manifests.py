@@ -448,7 +448,7 @@ def _made(characters: Sequence[tuple[str, int]], start: int, end: int, raw: str,
     value = "".join(character for character, _ in characters)
     if _UNKNOWN in value:
         return Word(None, start, end, raw, why or "unset variable")
-    return Word(value, start, end, raw, "", tuple(place for _, place in characters))
+    return Word(value, start, end, raw, "", tuple(place for character, place in characters if character))
 
 
 def _interpolate(

@@ -471,7 +471,8 @@ def _part_end(text: str, lines: Sequence[tuple[int, int]], index: int) -> int:
     head = _OPENS.match(text, start, min(end, start + 200))
     if not head or formats.kind_of_line(text[start:end]) not in {"structure", "command"}:
         return 0
-    sign = head[0].split()[0] if head[0].split()[0] in _CLOSES else "(" if head[0].endswith("=(") else "{"
+    word, *_ = head[0].split()
+    sign = word if word in _CLOSES else "(" if head[0].endswith("=(") else "{"
     closing = _CLOSES[sign]
     stop = index + 1
     while stop <= len(lines) and stop - index < _MAX_PART:
@@ -538,12 +539,7 @@ def _is_command(text: str) -> bool:
 
 def _is_argument(word: str, following: str) -> bool:
     """Whether a word behind `vllm serve` is an argument rather than the sentence's next word."""
-    return (
-        word[:1] in "-\"'$<{/\\~./"
-        or bool(re.search(r"[/\d]|\w-\w", word))
-        or following[:2] == "--"
-        or following == "\\"
-    )
+    return word[:1] in "-\"'$<{/\\~./" or bool(re.search(r"[/\d]|\w-\w", word)) or following.startswith(("--", "\\"))
 
 
 def _spans(source: Excerpt, start: int, end: int) -> Iterator[Block]:

@@ -53,9 +53,9 @@ def excerpt_of(word: Word) -> Excerpt:
     value = word.value
     if value is None:
         return _between_quotes(word)
-    is_placed = word.at is not None and len(word.at) == len(value) and bool(value)
-    at = list(word.at) if is_placed and word.at is not None else [word.start] * len(value)
-    return Excerpt(value, [*at, at[-1] + 1 if is_placed else word.end])
+    if not word.at or len(word.at) != len(value):
+        return Excerpt(value, [*[word.start] * len(value), word.end])
+    return Excerpt(value, [*word.at, word.at[-1] + 1])
 
 
 def _between_quotes(word: Word) -> Excerpt:

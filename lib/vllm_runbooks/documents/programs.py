@@ -82,6 +82,8 @@ _VARIABLE_PROGRAM = re.compile(
     r"[\"']?\$\{?\w{0,40}?(?i:(vllm)(?:_?(?:bin|cmd|exe|executable|path|command))?|(python)3?(?:_?(?:bin|cmd|exe|executable|path))?)\}?[\"']?"
 )
 """A variable that is named for the program that it holds."""
+_NAMED = re.compile(r"(?:--[A-Za-z][\w-]{0,60}|[A-Za-z_]\w{0,60})=")
+"""How a word begins that may give a command a name."""
 _START = re.compile(
     r"(?<![\w.-])vllm[ \t\\\n]{1,40}(?:serve|run-batch|bench)\b|vllm\.entrypoints\.|\bapi_server\.py\b"
     r"|\b(?:docker|podman|nerdctl)[ \t]{1,8}(?:container[ \t]{1,8})?run\b|\brun_cluster\.sh\b"
@@ -317,10 +319,10 @@ class _Command:
         ]
         inner = _Command(tuple(words), replace(self.around, is_certain=False), self.reading, self.invocation)
         count = len(self.reading.starts)
-        at = next((index for index in range(len(words)) if inner._begun(index)), None)
-        if at is None:
+        begun = next(((index, *each) for index in range(len(words)) if (each := inner._begun(index))), None)
+        if begun is None:
             return False
-        inner._add(at, *(inner._begun(at) or ("", 0)))
+        inner._add(*begun)
         is_filled = any(word.why == "placeholder" for word in words)
         for index in range(count, len(self.reading.starts)):
             one = self.reading.starts[index]
@@ -341,7 +343,10 @@ class _Command:
             return False
         word = self.words[at + 1]
         within = (*self.around.within, Within(self.around.language, word.start, word.end))
-        around = replace(self.around, within=within, depth=self.around.depth + 1)
+        settings = self._settings(index)
+        self.reading.settings += settings.values()
+        environment = {**self.around.environment, **settings}
+        around = replace(self.around, environment=environment, within=within, depth=self.around.depth + 1)
         self.reading.code.append((excerpt_of(word), around))
         return True
 
@@ -438,9 +443,10 @@ class _Command:
             value = word.raw if word.value is None else word.value
             if len(value) <= _MIN_TEXT or not may_start(value) or not any(blank in value for blank in " \n"):
                 continue
-            name = re.match(r"(?:--[A-Za-z][\w-]{0,60}|[A-Za-z_]\w{0,60})=", value)  # `sbatch --wrap="…"`
+            name = _NAMED.match(value)  # `sbatch --wrap="…"`
             inner = Reading(file=self.reading.file)
-            text = cut(word, name.end()) if name and word.value is not None else word
+            is_cut = name is not None and word.value is not None and not _is_set_in_front(value[name.end() :])
+            text = cut(word, name.end()) if name is not None and is_cut else word
             _read_word(text, replace(self.around, is_certain=False), inner)
             if is_shell or not any(one.kind in _FAULTS for one in inner.troubles):
                 self.reading.troubles += inner.troubles
@@ -455,15 +461,15 @@ class _Command:
         at = next((index for index, head in enumerate(self.heads[:4]) if head == "run_cluster.sh"), None)
         if at is None or len(self.words) < at + 2:
             return False
+        image = self.words[at + 1]
         options = launchers.container_options(self.words[at + 1 :], is_all=True)
-        self._add_node(self.words[at + 1], options)
+        self.reading.images.append(image)
+        self.reading.settings += options.settings
+        self._add_node(image, options)
         return True
 
-    def _add_node(self, image: Word | None, options: launchers.Options) -> None:
+    def _add_node(self, image: Word, options: launchers.Options) -> None:
         settings = {one.name: one for one in options.settings}
-        self.reading.settings += options.settings
-        if image is not None:
-            self.reading.images.append(image)
         self.reading.starts.append(
             Found(
                 kind="docker",
@@ -474,7 +480,7 @@ class _Command:
                 prefix=self.words,
                 environment=settings,
                 image=image,
-                release=images.release_of(image.value) if image is not None and image.value else None,
+                release=images.release_of(image.value),
                 gpus=gpus.seen(settings, options.gpus),
                 given=options.gpus,
                 is_certain=self.around.is_certain,
@@ -562,8 +568,9 @@ class _Command:
             inner = _Command(rest, around, self.reading, self.invocation)
             for index in range(len(rest)):
                 if inner._begun(index) or inner._script_at(index) is not None:
-                    read_command(rest[index:], around, self.reading, invocation=self.invocation)
-                    before = (*before, *rest[:index])
+                    first = inner._behind_env(index)
+                    read_command(rest[first:], around, self.reading, invocation=self.invocation)
+                    before = (*before, *rest[:first])
                     break
         for index in range(count, len(self.reading.starts)):
             one = self.reading.starts[index]
@@ -583,8 +590,13 @@ class _Command:
                 settings = {one.name: one for one in options.settings}
                 around = replace(self.around, environment=settings, depth=self.around.depth + 1)
                 self.reading.settings += options.settings
-                read_command(words[index:], around, self.reading, invocation=self.invocation)
+                first = inner._behind_env(index)
+                read_command(words[first:], around, self.reading, invocation=self.invocation)
                 return
+
+    def _behind_env(self, index: int) -> int:
+        """Where the command of a word begins: at the `env` that gives it variables, where there is one."""
+        return next((at for at in range(index) if self.heads[at] == "env"), index)
 
     def _read_kubectl(self, begin: int) -> None:
         pod = launchers.pod(self.words[begin:])
@@ -635,12 +647,13 @@ def run_image(
     if is_command:
         read_command(rest, replace(around, depth=around.depth + 1), reading, invocation=invocation)
         if len(reading.starts) > count and images.has_entry_point(name) and _is_program(first):
-            own = reading.starts[count]
-            given = rest[: len(rest) - len(own.words)] if own.words else rest
-            if given:
-                reading.troubles.append(
-                    Trouble("file.entry-point-again", given[0].start, given[-1].end, {"image": name or ""}, ())
-                )
+            own = [word.start for word in reading.starts[count].words[:1]]
+            # A command is given in front of its arguments; a script is one as a whole.
+            end = next((index for index, word in enumerate(rest) if [word.start] == own), len(rest))
+            given = rest[:end]
+            reading.troubles.append(
+                Trouble("file.entry-point-again", given[0].start, given[-1].end, {"image": name or ""}, ())
+            )
         return
     if not is_ours and "vllm" not in (name or "").lower() and not are_own(rest):
         return
@@ -677,7 +690,7 @@ def _add_start(
             prefix=prefix,
             environment=around.environment,
             image=image,
-            release=images.release_of(image.value) if image is not None and image.value else None,
+            release=images.release_of(image.value) if image is not None else None,
             gpus=gpus.seen(around.environment, around.gpus),
             given=around.gpus,
             name=around.name,
@@ -734,6 +747,12 @@ def _is_python_run(heads: Sequence[str]) -> bool:
     return all(head.startswith("-") or head in {"ignore", "default", "error"} for head in heads[at + 1 :]) and (
         at == 0 or heads[0] in _WRAPPERS
     )
+
+
+def _is_set_in_front(text: str) -> bool:
+    """Whether what follows `NAME=` is a variable's value with a command behind, rather than a command itself."""
+    value, _, behind = text.partition(" ")
+    return not _is_program(value) and may_start(behind)
 
 
 def _is_program(value: str | None) -> bool:

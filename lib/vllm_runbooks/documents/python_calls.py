@@ -74,6 +74,9 @@ class _Program:
         self.environment: dict[str, Setting] = {}
         self.own = {node.name for node in self.nodes if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
         self.lists: set[int] = set()
+        """Lists that were read as a command."""
+        self.run = {id(named) for node in self.nodes if isinstance(node, ast.Call) and (named := self._run(node))}
+        """What is run by name: it is read where it is run, with the variables that it is given there."""
         self.commands: set[str] = set()
         """Variables that hold a command's words."""
         self.assigned = {
@@ -89,7 +92,7 @@ class _Program:
                     self._item(target, node)
             elif isinstance(node, ast.Call):
                 self._call(node)
-            elif isinstance(node, (ast.List, ast.Tuple)):
+            elif isinstance(node, (ast.List, ast.Tuple)) and id(node) not in self.run:
                 self._list(node)
         for node in self.nodes:
             self._extension(node)
@@ -389,6 +392,11 @@ class _Program:
 
     # Commands
 
+    def _run(self, node: ast.Call) -> ast.expr | None:
+        """The command that a call runs by its name."""
+        command = node.args[0] if node.args and _last_name(node.func) in _SUBPROCESS | _SHELL_CALLS else None
+        return self.names.get(command.id) if isinstance(command, ast.Name) else None
+
     def _subprocess(self, node: ast.Call, name: str) -> None:
         environment = dict(self.environment)
         for keyword in node.keywords:
@@ -396,9 +404,8 @@ class _Program:
                 environment |= self._given_environment(keyword.value)
         if not node.args:
             return
-        command = node.args[0]
-        if isinstance(command, ast.Name) and command.id in self.names:
-            command = self.names[command.id]
+        named = self._run(node)
+        command = named or node.args[0]
         around = replace(self.around, environment={**self.around.environment, **environment}, kind="python")
         text = self._text(command)
         if text is not None:
@@ -409,7 +416,7 @@ class _Program:
                 within = (*around.within, Within("python", *self._places(command)))
                 programs.read_script(text, replace(around, within=within, is_certain=is_shell), self.reading)
         elif isinstance(command, (ast.List, ast.Tuple)):
-            self._list(command, around)
+            self._list(command, around if named is None else replace(around, is_certain=False))
         elif self._split_words(command):
             programs.read_command(tuple(self._split_words(command)), around, self.reading)
 

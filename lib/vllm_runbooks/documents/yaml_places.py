@@ -49,6 +49,10 @@ _SIMPLE_ESCAPES = {
     "L": "\u2028",
     "P": "\u2029",
 }
+_LEAD = re.compile(r"(?: |-(?= ))*")
+"""What stands in front of a key: the indentation, and dashes of the lists in which it is the first of an item."""
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_BREAK = re.compile(r"\r\n?|\n")
 _HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
 
 
@@ -170,7 +174,7 @@ def read(source: Excerpt) -> Node | None:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = min(mark.index, len(text)) if mark else 0
-        raise YamlError(str(error.problem or error.context or "no YAML").split("\n")[0][:200], source.at[at]) from None
+        raise YamlError(str(error.problem or error.context or "no YAML")[:200], source.at[at]) from None
     except YAMLError as error:
         at = min(getattr(error, "position", 0) or 0, len(text))
         raise YamlError(str(error).split("\n")[0][:200] or "no YAML", source.at[at]) from None
@@ -181,10 +185,9 @@ def read(source: Excerpt) -> Node | None:
 
 def is_near_template(source: Excerpt, at: int) -> bool:
     """Whether a template's mark stands about an offset, so that only what the template makes can be judged."""
-    index = bisect_left(source.at, at)
-    begin = source.text.rfind("\n", 0, max(source.text.rfind("\n", 0, index), 0)) + 1
-    end = source.text.find("\n", source.text.find("\n", index) + 1) if "\n" in source.text[index:] else -1
-    return re.search(r"\{\{|\{%", source.text[begin : end if end > 0 else len(source.text)]) is not None
+    line = source.text.count("\n", 0, bisect_left(source.at, at))
+    near = source.text.split("\n")[max(line - 1, 0) : line + 2]
+    return any("{{" in one or "{%" in one for one in near)
 
 
 def walk(root: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
@@ -312,14 +315,11 @@ def _fold(text: str, place: int, end: int, found: list[tuple[str, int]], keep: i
     """Fold a line end and the blanks around it; the first `keep` characters stay. Where to go on."""
     while len(found) > keep and found[-1][0] in " \t":
         found.pop()
-    first = place
-    breaks = 0
-    while place < end and text[place] in " \t\r\n":
-        if text[place] == "\n" or (text[place] == "\r" and text[place + 1 : place + 2] != "\n"):
-            breaks += 1
-        place += 1
-    found += [(" ", first)] if breaks == 1 else [("\n", first)] * (breaks - 1)
-    return place
+    match = _BLANKS.match(text, place, end)
+    blanks = match[0] if match else ""
+    breaks = len(_BREAK.findall(blanks))
+    found += [(" ", place)] if breaks == 1 else [("\n", place)] * (breaks - 1)
+    return place + len(blanks)
 
 
 def _double(text: str, start: int, end: int) -> list[tuple[str, int]]:
@@ -358,25 +358,25 @@ def _block(text: str, start: int, end: int, *, is_folded: bool) -> list[tuple[st
         return []
     header = text[start + 1 : header_end].split("#", maxsplit=1)[0]
     chomp = "-" if "-" in header else "+" if "+" in header else ""
-    lines: list[tuple[int, int]] = []
+    lines: list[tuple[int, int, int]] = []
     place = header_end + 1
     while place < end:
         stop = text.find("\n", place, end)
         stop = end if stop < 0 else stop
-        lines.append((place, stop))
+        lines.append((place, stop - (text[stop - 1] == "\r"), stop))
         place = stop + 1
-    contents = [(a, b - (text[b - 1 : b] == "\r")) for a, b in lines]
-    firsts = [_indentation(text, a, b) for a, b in contents if text[a:b].strip(" ")]
+    firsts = [_indentation(text, a, b) for a, b, _ in lines if text[a:b].strip(" ")]
     given = re.search(r"[1-9]", header)
     if given:
-        # Counted from the indentation of the node around it, which is that of the line where the header stands.
-        line = text.rfind("\n", 0, start) + 1
-        indent = _indentation(text, line, start) + int(given[0])
-        indent = min(indent, min(firsts, default=indent))
+        # Counted from the indentation of the collection around it: where its key stands, else the dash of its item.
+        written = text[text.rfind("\n", 0, start) + 1 : start]
+        lead = _LEAD.match(written)
+        outer = lead.end() if lead and lead.end() < len(written) else max(written.rfind("-"), 0)
+        indent = min(outer + int(given[0]), *firsts) if firsts else 0
     else:
         indent = firsts[0] if firsts else 0
     found: list[tuple[str, int]] = []
-    for (a, b), (_, stop) in zip(contents, lines, strict=True):
+    for a, b, stop in lines:
         if firsts and text[a:b].strip(" ") and _indentation(text, a, b) < indent:
             break  # a comment behind the scalar
         from_ = min(a + indent, b)

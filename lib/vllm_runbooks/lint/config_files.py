@@ -12,8 +12,6 @@ from vllm_runbooks.documents.starts import Found
 from vllm_runbooks.excerpt import Excerpt, Places
 from vllm_runbooks.shell import Word
 
-MAX_SIZE = 1_000_000
-"""Characters of a configuration file that is read; no such file is written by hand."""
 _MAX_DEPTH = 20
 _MAX_KEYS = 300
 """Keys of one file that are judged."""
@@ -55,8 +53,6 @@ def names(page: Page) -> list[str]:
 
 def read(text: str) -> Config | None:
     """What a file's text says; None where it is no YAML mapping, which vLLM refuses."""
-    if len(text) > MAX_SIZE:
-        return None
     try:
         node = yaml_places.read(Excerpt.whole(text))
     except yaml_places.YamlError:

@@ -138,7 +138,6 @@ class _Ask(NamedTuple):
     length: int
     batched: int
     sequences: int
-    is_chunked: bool
     images: int
     videos: int
     audios: int
@@ -258,7 +257,6 @@ _GEMMA4_FRAMES, _GEMMA4_SOFT, _GEMMA4_AROUND = 32, 70, 8
 _GEMMA4_SUPPORTED = (70, 140, 280, 560, 1120)
 _GEMMA4_OVERRIDE: Key = (0, 21)
 """Since when `max_soft_tokens` counts for the budget (models/gemma4_mm.py, 0.21.0 :231-241)."""
-_GEMMA4_SIDE = 224
 _GEMMA4_AUDIO = 750
 """Tokens of the longest audio (processor class of gemma 4, `audio_seq_length`)."""
 _GEMMA4_BATCHES: Key = (0, 22)
@@ -280,10 +278,6 @@ _Side = tuple[int, int]
 """Two numbers of pixels: height and width, or the fewest and the most."""
 
 
-def _rounded(side: int, factor: int) -> int:
-    return max(factor, round(side / factor) * factor)
-
-
 def _resized(side: _Side, factor: int, limits: _Side, frames: int = 1) -> _Side:
     """Height and width after a processor's resizing: multiples of the factor whose pixels stay within the limits.
 
@@ -291,7 +285,7 @@ def _resized(side: _Side, factor: int, limits: _Side, frames: int = 1) -> _Side:
     image_processing_qwen2_vl.py, video_processing_qwen3_vl.py and image_processing_glm4v.py.
     """
     (height, width), (shortest, longest) = side, limits
-    tall, broad = _rounded(height, factor), _rounded(width, factor)
+    tall, broad = round(height / factor) * factor, round(width / factor) * factor
     counted = frames if frames == 1 else round(frames / 2) * 2
     if counted * tall * broad > longest:
         shrink = sqrt(frames * height * width / longest)
@@ -367,7 +361,7 @@ def _qwen3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
     video_longest, video_shortest = ask.longest or processor.video_longest, ask.shortest or processor.video_shortest
 
     def largest(pixels: int) -> _Side:
-        return _most_square(pixels, unit) if _value(_FACTORS, ask.key) else _resized(_WHOLE, unit, (0, pixels))
+        return _most_square(pixels, unit) if _value(_FACTORS, ask.key) else _resized(_WHOLE, unit, (shortest, pixels))
 
     if ask.images:
         side = _resized(largest(longest), unit, (shortest, longest))
@@ -405,7 +399,7 @@ def _qwen3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
 def _glm4v_video(sizes: _Sizes, side: _Side, limits: _Side, count: int) -> tuple[int, int, int]:
     """Patches, height and width of a video of some frames."""
     tall, broad = _resized(side, sizes.patch * sizes.merge, limits, max(count, 2))
-    return max(1, (count + count % 2) // 2) * _grid(sizes, tall, broad), tall, broad
+    return (count + 1) // 2 * _grid(sizes, tall, broad), tall, broad
 
 
 @lru_cache(maxsize=256)
@@ -418,17 +412,18 @@ def _glm4v_tokens(sizes: _Sizes, side: _Side, limits: _Side) -> tuple[int, ...]:
 def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[str, _Item]]:
     unit, merged = sizes.patch * sizes.merge, sizes.merge**2
     override = ask.longest if ask.key >= _GLM_OVERRIDE else None
-    longest = override or processor.longest
+    shortest, longest = processor.shortest, override or processor.longest
     video_longest = override or _GLM_VIDEO_PIXELS
     as_one = _value(_GLM_IMAGE, ask.key) == "one frame"
     # Resized as one frame a picture still counts as the two that a patch has.
-    first = _resized(_WHOLE, unit, (0, longest), 2) if as_one else _resized(_WHOLE, unit, (0, video_longest), 16)
-    height, width = _resized(first, unit, (processor.shortest, longest), 2)
+    pixels, counted_as = (longest, 2) if as_one else (video_longest, 16)
+    first = _resized(_WHOLE, unit, (shortest, pixels), counted_as)
+    height, width = _resized(first, unit, (shortest, longest), 2)
     picture = _grid(sizes, height, width)
     asked = picture // merged
     if not as_one:
         # The picture that is left room for is counted as sixteen frames of it.
-        asked = 8 * _grid(sizes, *_resized(first, unit, (0, _GLM_PICTURE_PIXELS), 16)) // merged
+        asked = 8 * _grid(sizes, *_resized(first, unit, (shortest, _GLM_PICTURE_PIXELS), 16)) // merged
 
     limits = (processor.video_shortest, video_longest)
 
@@ -439,13 +434,13 @@ def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
         tokens = _glm4v_tokens(sizes, first, limits)
         if _value(_GLM_SEARCH, ask.key) == "most tokens":
             fitting = [(size, -n) for n, size in enumerate(tokens, 1) if 0 < size <= room]
-            return -max(fitting)[1] if fitting else 1
-        return max(1, next((n for n, size in enumerate(tokens) if size > room), _GLM_FRAMES))
+            return -max(fitting)[1] if fitting else 2
+        return next((n for n, size in enumerate(tokens) if size > room), _GLM_FRAMES)
 
     around = 4 if _value(_COUNTS_AROUND, ask.key) else 0
     if ask.images:
         # Sizes that are given count for the budget as well: it is taken from the dummy item (multimodal/profiling.py).
-        height, width = _resized(_capped(first, ask.picture), unit, (processor.shortest, longest), 2)
+        height, width = _resized(_capped(first, ask.picture), unit, (shortest, longest), 2)
         picture = _grid(sizes, height, width)
         yield "image", _Item(picture // merged, picture, picture // merged, 1, width, height)
     if ask.videos:
@@ -470,11 +465,9 @@ def _gemma3(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator
 
 
 def _gemma4(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
-    unit = sizes.patch * sizes.merge
-
     def put_out(soft: int) -> int:
-        scale = sqrt(soft * unit**2) / _GEMMA4_SIDE
-        return max(1, floor(_GEMMA4_SIDE * scale / unit)) ** 2
+        """A square picture's tokens."""
+        return isqrt(soft) ** 2
 
     soft = sizes.tokens
     if ask.soft_tokens in _GEMMA4_SUPPORTED and ask.key >= _GEMMA4_OVERRIDE:
@@ -712,7 +705,6 @@ def _ask(settings: Settings, most_videos: int | None) -> _Ask:
         length,
         settings.batched_tokens,
         settings.sequences,
-        settings.is_chunked,
         told.get("image", usual),
         videos if most_videos is None else min(videos, most_videos),
         told.get("audio", usual),
@@ -743,8 +735,7 @@ def _batch(ask: _Ask, tokens: int, budget: int, limit: int) -> int:
     if _value(_ROUNDS_UP, ask.key):
         return min(-(-budget // tokens), ask.sequences * limit)
     prompt = max(1, min(limit, ask.length // tokens))
-    requests = ask.sequences if ask.is_chunked else min(ask.sequences, ask.batched // tokens)
-    return max(1, min(budget // tokens, requests * prompt))
+    return min(budget // tokens, ask.sequences * prompt)
 
 
 @lru_cache(maxsize=1024)

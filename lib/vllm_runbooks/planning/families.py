@@ -115,8 +115,7 @@ _QWEN2_VL = replace(
 _QWEN3 = Family(
     defaults={"num_key_value_heads": 32, "head_dim": 128, "tie_word_embeddings": False, "attention_bias": False,
               "use_sliding_window": False, "max_position_embeddings": 32768, "max_window_layers": 28},
-    head_dim=True, qkv_bias="attention_bias", output_bias="attention_bias", query_key_norm="head", window="used",
-    layer_types="listed",
+    head_dim=True, qkv_bias="attention_bias", query_key_norm="head", window="used", layer_types="listed",
 )  # fmt: skip
 _QWEN3_MOE = replace(
     _QWEN3,
@@ -127,20 +126,20 @@ _QWEN3_MOE = replace(
     layer_types="",
 )  # fmt: skip
 _QWEN3_NEXT = Family(
-    defaults={"num_key_value_heads": 2, "head_dim": 256, "tie_word_embeddings": False, "attention_bias": False,
+    defaults={"num_key_value_heads": 2, "head_dim": 256, "tie_word_embeddings": False,
               "max_position_embeddings": 32768, "decoder_sparse_step": 1, "mlp_only_layers": None,
               "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
               "linear_num_key_heads": 16, "linear_num_value_heads": 32, "full_attention_interval": 4,
               "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512, "num_experts": 512,
               "num_experts_per_tok": 10, "partial_rotary_factor": 0.25, "num_nextn_predict_layers": 1},
-    head_dim=True, qkv_bias="attention_bias", output_bias="attention_bias", query_key_norm="head", attention_gate=True,
-    layer_types="linear", partial_rotary=0.25, mtp="qwen",
+    head_dim=True, qkv_bias="qkv_bias", query_key_norm="head", attention_gate=True, layer_types="linear",
+    partial_rotary=0.25, mtp="qwen",
     mixture=Mixture(count=("num_experts",), shared_size=("shared_expert_intermediate_size",), shared_gate=True,
                     shared_name="mlp.shared_expert"),
 )  # fmt: skip
 _QWEN3_5 = replace(
     _QWEN3_NEXT,
-    defaults={"num_key_value_heads": 4, "head_dim": 256, "tie_word_embeddings": False, "attention_bias": False,
+    defaults={"num_key_value_heads": 4, "head_dim": 256, "tie_word_embeddings": False,
               "max_position_embeddings": 32768, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128,
               "linear_value_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 32,
               "full_attention_interval": 4, "partial_rotary_factor": 0.25},
@@ -190,7 +189,7 @@ _GEMMA3N = replace(
     layer_types="gemma4",
 )  # fmt: skip
 _DEEPSEEK = Family(
-    defaults={"tie_word_embeddings": False, "attention_bias": False, "first_k_dense_replace": 3, "moe_layer_freq": 1,
+    defaults={"tie_word_embeddings": False, "first_k_dense_replace": 3, "moe_layer_freq": 1,
               "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128,
               "v_head_dim": 128, "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8,
               "moe_intermediate_size": 2048, "topk_method": "noaux_tc", "max_position_embeddings": 4096,
@@ -201,7 +200,8 @@ _DEEPSEEK = Family(
 _DEEPSEEK2 = replace(
     _DEEPSEEK,
     defaults={**_DEEPSEEK.defaults, "first_k_dense_replace": 0, "n_routed_experts": 64, "n_shared_experts": 2,
-              "moe_intermediate_size": 1407, "topk_method": "greedy", "max_position_embeddings": 2048},
+              "moe_intermediate_size": 1407, "topk_method": "greedy", "max_position_embeddings": 2048,
+              "num_experts_per_tok": None},
 )  # fmt: skip
 _GLM_DSA = replace(
     _DEEPSEEK,
@@ -321,8 +321,8 @@ FAMILIES: Mapping[str, Family] = {
         defaults={"num_key_value_heads": 16, "tie_word_embeddings": False, "use_sliding_window": False,
                   "max_position_embeddings": 32768, "decoder_sparse_step": 1, "mlp_only_layers": None,
                   "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632, "num_experts": 60,
-                  "num_experts_per_tok": 4, "qkv_bias": True},
-        qkv_bias="qkv_bias", layer_types="",
+                  "num_experts_per_tok": 4},
+        layer_types="",
         mixture=Mixture(count=("num_experts",), shared_size=("shared_expert_intermediate_size",), shared_gate=True,
                         shared_name="mlp.shared_expert"),
     ),
@@ -334,7 +334,13 @@ FAMILIES: Mapping[str, Family] = {
                   "max_position_embeddings": 128000},
         window="", layer_types="", encoder="qwen3_vl", is_multimodal_rope=True,
     ),
-    "qwen3_vl_moe": replace(_QWEN3_MOE, window="", encoder="qwen3_vl", is_multimodal_rope=True),
+    "qwen3_vl_moe": replace(
+        _QWEN3_MOE,
+        defaults={"num_key_value_heads": 16, "head_dim": None, "tie_word_embeddings": False, "attention_bias": False,
+                  "max_position_embeddings": 128000, "decoder_sparse_step": 1, "mlp_only_layers": None,
+                  "moe_intermediate_size": 1408, "num_experts": 60, "num_experts_per_tok": 4},
+        window="", encoder="qwen3_vl", is_multimodal_rope=True,
+    ),
     "qwen3_next": _QWEN3_NEXT,
     "qwen3_5": _QWEN3_5,
     "qwen3_5_moe": _QWEN3_5_MOE,
@@ -416,7 +422,7 @@ FAMILIES: Mapping[str, Family] = {
         head_dim=True, query_key_norm="head", layer_types="sliding",
     ),
     "glm4": Family(
-        defaults={"num_key_value_heads": 2, "head_dim": 128, "tie_word_embeddings": False, "attention_bias": False,
+        defaults={"num_key_value_heads": 2, "head_dim": 128, "tie_word_embeddings": False, "attention_bias": True,
                   "max_position_embeddings": 131072, "partial_rotary_factor": 0.5},
         head_dim=True, qkv_bias="attention_bias", norms=4, partial_rotary=0.5,
     ),
@@ -426,8 +432,8 @@ FAMILIES: Mapping[str, Family] = {
         head_dim=True, qkv_bias="attention_bias", output_bias="attention_bias", query_key_norm="head",
     ),
     "kimi_linear": Family(
-        defaults={"tie_word_embeddings": False, "attention_bias": False, "first_k_dense_replace": 1,
-                  "moe_layer_freq": 1, "kv_lora_rank": 512, "q_lora_rank": None, "qk_rope_head_dim": 64,
+        defaults={"tie_word_embeddings": False, "first_k_dense_replace": 1, "moe_layer_freq": 1, "kv_lora_rank": 512,
+                  "q_lora_rank": None, "qk_rope_head_dim": 64,
                   "qk_nope_head_dim": 128, "v_head_dim": 128, "num_shared_experts": 1, "n_shared_experts": 1,
                   "num_experts_per_token": 8, "num_experts": 256, "moe_intermediate_size": 1024},
         layer_types="kimi_linear", has_rope=False,
@@ -438,7 +444,7 @@ FAMILIES: Mapping[str, Family] = {
     "mimo_v2_flash": Family(
         defaults={"tie_word_embeddings": False, "attention_bias": False, "partial_rotary_factor": 1.0},
         head_dim=True, qkv_bias="attention_bias", layer_types="mimo_v2",
-        mixture=Mixture(count=("n_routed_experts",), correction="topk_method"),
+        mixture=Mixture(count=("n_routed_experts",), correction="topk_method", router_width=4),
     ),
     "minimax_m2": Family(
         defaults={"tie_word_embeddings": False, "attention_bias": False, "use_qk_norm": True, "num_local_experts": 256,
@@ -564,7 +570,7 @@ FAMILIES: Mapping[str, Family] = {
         is_gated=False, query_key_norm="head", scalars=2,
     ),
     "dots1": Family(
-        defaults={"num_key_value_heads": None, "tie_word_embeddings": False, "attention_bias": False,
+        defaults={"num_key_value_heads": 32, "tie_word_embeddings": False, "attention_bias": False,
                   "max_position_embeddings": 2048, "moe_intermediate_size": 1408, "first_k_dense_replace": 0,
                   "vocab_size": 152064},
         head_dim=True, qkv_bias="attention_bias", query_key_norm="head",
@@ -595,7 +601,7 @@ FAMILIES: Mapping[str, Family] = {
                         shared_count="num_shared_experts", correction=True, router_width=4),
     ),
     "afmoe": Family(
-        defaults={"num_key_value_heads": 16, "head_dim": 128, "tie_word_embeddings": False, "num_dense_layers": 1,
+        defaults={"num_key_value_heads": None, "head_dim": 128, "tie_word_embeddings": False, "num_dense_layers": 1,
                   "max_position_embeddings": 16384, "num_experts": 64, "num_experts_per_tok": 6,
                   "num_shared_experts": 2, "moe_intermediate_size": 1408, "sliding_window": 1024,
                   "sliding_window_pattern": 4, "vocab_size": 200192},
@@ -613,8 +619,8 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "mistral4": replace(
         _DEEPSEEK,
-        defaults={"tie_word_embeddings": False, "attention_bias": False, "first_k_dense_replace": 0,
-                  "kv_lora_rank": 256, "q_lora_rank": 1024, "qk_rope_head_dim": 64, "qk_nope_head_dim": 64,
+        defaults={"tie_word_embeddings": False, "first_k_dense_replace": 0, "kv_lora_rank": 256,
+                  "q_lora_rank": 1024, "qk_rope_head_dim": 64, "qk_nope_head_dim": 64,
                   "v_head_dim": 128, "n_routed_experts": 128, "n_shared_experts": 1, "num_experts_per_tok": 4,
                   "moe_intermediate_size": 2048, "max_position_embeddings": 1048576, "vocab_size": 131072},
         mtp="", mixture=Mixture(count=("n_routed_experts",), shared_count="n_shared_experts"),
@@ -639,7 +645,7 @@ FAMILIES: Mapping[str, Family] = {
     "gpt_oss": _GPT_OSS,
     "deepseek_v2": _DEEPSEEK2,
     "deepseek_v3": _DEEPSEEK,
-    "deepseek_v32": _DEEPSEEK,
+    "deepseek_v32": replace(_DEEPSEEK, defaults={**_DEEPSEEK.defaults, "max_position_embeddings": 163840}),
     "kimi_k2": _DEEPSEEK,
     "glm_moe_dsa": _GLM_DSA,
     "llama4": _LLAMA4,
@@ -673,11 +679,15 @@ FAMILIES: Mapping[str, Family] = {
     # Whether these share the embedding their file says alone: the classes' defaults differ by release of transformers.
     "qwen2_5_omni": replace(
         _QWEN2_VL,
-        defaults={name: value for name, value in _QWEN2_VL.defaults.items() if name != "tie_word_embeddings"},
+        defaults={"num_key_value_heads": 4, "use_sliding_window": False, "max_position_embeddings": 32768,
+                  "vocab_size": 152064},
         encoder="qwen2_5_omni", is_multimodal_rope=True,
     ),
     "gemma4_unified": replace(
-        _GEMMA4, defaults={**_GEMMA4.defaults, "hidden_size_per_layer_input": 0}, encoder="unknown",
+        _GEMMA4,
+        defaults={**_GEMMA4.defaults, "hidden_size_per_layer_input": 0, "max_position_embeddings": 262144,
+                  "sliding_window": 1024},
+        encoder="unknown",
     ),
     "internvl_chat": replace(_QWEN2, encoder="internvit"),
     "kimi_k25": replace(_DEEPSEEK, encoder="moonvit"),

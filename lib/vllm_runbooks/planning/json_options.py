@@ -56,12 +56,10 @@ _KEYS: tuple[tuple[Key, Mapping[str, Any]], ...] = (
         (0, 8),
         {
             "num_speculative_tokens": _ANY, "model": _ANY, "method": _ANY, "draft_tensor_parallel_size": _ANY,
-            "disable_logprobs": _ANY, "quantization": _ANY, "max_model_len": _ANY, "revision": _ANY,
-            "code_revision": _ANY, "disable_mqa_scorer": _ANY, "disable_by_batch_size": _ANY,
-            "prompt_lookup_max": _ANY, "prompt_lookup_min": _ANY, "acceptance_method": _ANY,
-            "posterior_threshold": _ANY, "posterior_alpha": _ANY, "disable_log_stats": _ANY,
-            "enable_chunked_prefill": _ANY, "target_model_config": _ANY, "target_parallel_config": _ANY,
-            "draft_model_config": _ANY, "draft_parallel_config": _ANY,
+            "quantization": _ANY, "max_model_len": _ANY, "revision": _ANY, "code_revision": _ANY,
+            "disable_by_batch_size": _ANY, "prompt_lookup_max": _ANY, "prompt_lookup_min": _ANY,
+            "target_model_config": _ANY, "target_parallel_config": _ANY, "draft_model_config": _ANY,
+            "draft_parallel_config": _ANY,
         },
     ),
     ((0, 9, 2), {"model": _TEXT, "prompt_lookup_max": {"optional": "int"}, "prompt_lookup_min": {"optional": "int"}}),
@@ -99,12 +97,14 @@ _KEYS: tuple[tuple[Key, Mapping[str, Any]], ...] = (
     ),
 )  # fmt: skip
 _GONE: Mapping[str, Key] = {
-    "acceptance_method": (0, 10, 2), "posterior_threshold": (0, 10, 2), "posterior_alpha": (0, 10, 2),
-    "disable_mqa_scorer": (0, 10, 2), "disable_logprobs": (0, 11, 2), "disable_log_stats": (0, 11, 2),
-    "enable_chunked_prefill": (0, 11, 2), "disable_by_batch_size": (0, 17, 1),
-    "synthetic_acceptance_rate": (0, 20, 2), "speculative_token_tree": (0, 21),
+    "disable_by_batch_size": (0, 17), "synthetic_acceptance_rate": (0, 20), "speculative_token_tree": (0, 21),
 }  # fmt: skip
-"""Keys by the first release read that has them no more."""
+"""Keys by the first release that has them no more."""
+_EARLY = (
+    "disable_logprobs", "disable_mqa_scorer", "acceptance_method", "posterior_threshold", "posterior_alpha",
+    "disable_log_stats", "enable_chunked_prefill",
+)  # fmt: skip
+"""Keys that went while what a class does not have was dropped (0.10.2, 0.11.2): only 0.8.5 tells them from others."""
 _METHODS: tuple[tuple[Key, tuple[str, ...]], ...] = (
     # What `SpeculativeMethod` takes, by the first release read that has it. What it loses is refused for another
     # reason (`drafts.refusal`).
@@ -216,6 +216,8 @@ def _objects(release: Key) -> Mapping[str, Any]:
     if release >= _CHECKED:
         names = [name for since, methods in _METHODS if release >= since for name in methods]
         kinds["method"] = {"optional": {"enum": names}}
+    if release == _PLAIN:
+        kinds |= dict.fromkeys(_EARLY, _ANY)
     is_closed = release == _PLAIN or release >= _FORBIDS
     shape = {"keys": {key: {"type": kind} for key, kind in kinds.items()}, "extra": "forbid" if is_closed else "ignore"}
     return {"SpeculativeConfig": shape}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property
+from operator import add
 from typing import Any, NamedTuple
 
 from vllm_runbooks import options
@@ -527,7 +528,7 @@ def _remade(counts: _Counts, remake: Callable[[KvLayer], KvLayer]) -> _Counts:
     for layer, count in counts.items():
         made = remake(layer)
         known = found.get(made)
-        found[made] = count if known is None else tuple(map(sum, zip(known, count, strict=True)))
+        found[made] = count if known is None else tuple(map(add, known, count))
     return found
 
 

@@ -80,7 +80,6 @@ class Latent:
     rope_dim: int
     nope_dim: int
     value_dim: int
-    bias: bool = False
     index_heads: int = 0
     """Heads of the indexer of sparse attention; 0: the layer has none."""
     index_dim: int = 0
@@ -342,7 +341,7 @@ def _longest(read: _Reader) -> int | None:
     return value if is_told else None
 
 
-def _ropes(read: _Reader, head_dim: int) -> Callable[[str, int], Rope | None]:
+def _ropes(read: _Reader) -> Callable[[str, int], Rope | None]:
     """Reads the tables of cosines and sines: by kind of attention and size of a head."""
     config = read.config
     told = _part(config, "rope_parameters", "rope_scaling")
@@ -362,9 +361,7 @@ def _ropes(read: _Reader, head_dim: int) -> Callable[[str, int], Rope | None]:
         name = mine.get("rope_type", mine.get("type", "default"))
         part = mine.get("partial_rotary_factor", factor_of_head)
         part = read.family.partial_rotary if part is None else part
-        dim = size if name == "proportional" else int(size * part)
-        if isinstance(rotary_dim, int) and rotary_dim and size == head_dim:
-            dim = rotary_dim
+        dim = rotary_dim if _is_size(rotary_dim) else size if name == "proportional" else int(size * part)
         factor = mine.get("factor", 1.0)
         trained = mine.get("original_max_position_embeddings", config.get("original_max_position_embeddings"))
         scaled = name in ("yarn", "deepseek_yarn", "longrope", "su")
@@ -425,7 +422,6 @@ def _latent(read: _Reader, rope: Callable[[str, int], Rope | None]) -> Latent:
         rope_dim=rope_dim,
         nope_dim=read.number("qk_nope_head_dim"),
         value_dim=read.number("v_head_dim"),
-        bias=bool(read.get("attention_bias")),
         index_heads=index_heads or 0,
         index_dim=read.number("index_head_dim") if index_heads else 0,
         rope=table,
@@ -540,7 +536,7 @@ def _layer_kinds(read: _Reader, layers: int, *, has_states: bool = False) -> lis
 
 
 def _plain(read: _Reader, layers: int) -> Iterable[Layer]:
-    attention = _attention(read, _ropes(read, 0))
+    attention = _attention(read, _ropes(read))
     network = _feed_forward(read)
     norms, scalars = read.family.norms, read.family.scalars
     return (Layer(attention, network(index), norms=norms, scalars=scalars) for index in range(layers))
@@ -559,7 +555,7 @@ def _falcon(read: _Reader, layers: int) -> Iterable[Layer]:
         value_dim=hidden // heads,
         bias=bool(read.get("bias")),
         output_bias=bool(read.get("bias")),
-        rope=None if config.get("alibi") else _ropes(read, 0)("full", hidden // heads),
+        rope=None if config.get("alibi") else _ropes(read)("full", hidden // heads),
     )
     wide = read.optional("ffn_hidden_size")
     network = Dense(4 * hidden if wide is None else wide, is_gated=False, bias=bool(read.get("bias")))
@@ -574,7 +570,7 @@ def _listed(read: _Reader, layers: int) -> Iterable[Layer]:
     uses = read.get("use_sliding_window") and read.optional("sliding_window")
     if not kinds and not uses:
         return _plain(replace_window(read), layers)
-    attention = _attention(replace_window(read), _ropes(read, 0))
+    attention = _attention(replace_window(read), _ropes(read))
     network = _feed_forward(read)
     first = read.optional("max_window_layers") or 0
     names = _layer_kinds(read, layers) if kinds else ["sliding" if i >= first else "full" for i in range(layers)]
@@ -593,7 +589,7 @@ def replace_window(read: _Reader) -> _Reader:
 
 
 def _sliding(read: _Reader, layers: int) -> Iterable[Layer]:
-    rope = _ropes(read, 0)
+    rope = _ropes(read)
     attention = _attention(read, rope)
     network = _feed_forward(read)
     window = read.number("sliding_window")
@@ -605,7 +601,7 @@ def _sliding(read: _Reader, layers: int) -> Iterable[Layer]:
 
 
 def _linear(read: _Reader, layers: int) -> Iterable[Layer]:
-    attention = _attention(read, _ropes(read, 0))
+    attention = _attention(read, _ropes(read))
     network = _feed_forward(read)
     recurrent = Recurrent(
         kind="gdn",
@@ -623,7 +619,7 @@ def _linear(read: _Reader, layers: int) -> Iterable[Layer]:
 
 
 def _gemma4(read: _Reader, layers: int) -> Iterable[Layer]:
-    rope = _ropes(read, 0)
+    rope = _ropes(read)
     local = _attention(read, rope)
     local = replace(local, kind="sliding", window=read.number("sliding_window"))
     local = replace(local, rope=rope("sliding", local.head_dim))
@@ -672,7 +668,7 @@ def _gemma4(read: _Reader, layers: int) -> Iterable[Layer]:
 
 
 def _mla(read: _Reader, layers: int) -> Iterable[Layer]:
-    attention = _latent(read, _ropes(read, 0))
+    attention = _latent(read, _ropes(read))
     network = _feed_forward(read)
     listed = read.config.get("indexer_types")
     without = replace(attention, index_heads=0, index_dim=0)
@@ -682,7 +678,7 @@ def _mla(read: _Reader, layers: int) -> Iterable[Layer]:
 
 
 def _kimi_linear(read: _Reader, layers: int) -> Iterable[Layer]:
-    attention = replace(_latent(read, _ropes(read, 0)), rope=None)
+    attention = replace(_latent(read, _ropes(read)), rope=None)
     network = _feed_forward(read)
     told = _part(read.config, "linear_attn_config")
     listed = read.config.get("layer_types")
@@ -715,7 +711,7 @@ def _kimi_linear(read: _Reader, layers: int) -> Iterable[Layer]:
 
 
 def _llama4(read: _Reader, layers: int) -> Iterable[Layer]:
-    rope = _ropes(read, 0)
+    rope = _ropes(read)
     attention = _attention(read, rope)
     network = _feed_forward(read)
     every = read.number("no_rope_layer_interval")
@@ -745,7 +741,7 @@ def _mamba2(read: _Reader, layers: int) -> Iterable[Layer]:
         conv_bias=bool(read.get("mamba_conv_bias")),
         has_norm=read.flag("mamba_rms_norm") if "mamba_rms_norm" in read.family.defaults else True,
     )
-    attention = _attention(read, _ropes(read, 0))
+    attention = _attention(read, _ropes(read))
     if read.get("position_embedding_type") in ("nope", None) and "position_embedding_type" in read.family.defaults:
         attention = replace(attention, rope=None)
     network = _feed_forward(read)
@@ -774,7 +770,7 @@ def _jamba(read: _Reader, layers: int) -> Iterable[Layer]:
         bias=bool(read.get("mamba_proj_bias")),
         conv_bias=bool(read.get("mamba_conv_bias")),
     )
-    attention = _attention(read, _ropes(read, 0))
+    attention = _attention(read, _ropes(read))
     network = _feed_forward(read)
     return (
         Layer(recurrent if kind == "linear" else attention, network(index))
@@ -798,7 +794,7 @@ def _zamba2(read: _Reader, layers: int) -> Iterable[Layer]:
         conv_bias=bool(read.get("use_conv_bias")),
     )
     size = 2 * hidden // heads
-    rope = _ropes(read, 0)("full", size) if read.get("use_mem_rope") else None
+    rope = _ropes(read)("full", size) if read.get("use_mem_rope") else None
     # The block reads the embedding beside the hidden state.
     attention = Attention("full", heads, heads, size, size, input_dim=2 * hidden, rope=rope)
     network = Dense(read.number("intermediate_size"), bias=bool(read.get("add_bias_linear")))
@@ -838,7 +834,7 @@ def _mamba(read: _Reader, layers: int) -> Iterable[Layer]:
 
 
 def _step3p5(read: _Reader, layers: int) -> Iterable[Layer]:
-    config, rope = read.config, _ropes(read, 0)
+    config, rope = read.config, _ropes(read)
     kinds = _layer_kinds(read, layers)
     whole = replace(
         _attention(read, rope),
@@ -871,7 +867,7 @@ def _short_conv(read: _Reader, layers: int) -> Iterable[Layer]:
         bias=bool(read.get("conv_bias")),
         conv_bias=bool(read.get("conv_bias")),
     )
-    attention = _attention(read, _ropes(read, 0))
+    attention = _attention(read, _ropes(read))
     network = _feed_forward(read)
     size = read.optional("block_ff_dim", "intermediate_size") or 0
     if read.get("block_auto_adjust_ff_dim"):
@@ -916,7 +912,7 @@ def _nemotron_h(read: _Reader, layers: int) -> Iterable[Layer]:
         conv_bias=bool(read.get("use_conv_bias")),
         state_dtype=read.config.get("mamba_ssm_cache_dtype"),
     )
-    attention = _attention(read, _ropes(read, 0)) if "*" in pattern else None
+    attention = _attention(read, _ropes(read)) if "*" in pattern else None
     mixture = read.family.mixture
     sparse = _experts(read, mixture) if "E" in pattern and mixture is not None else None
     kinds = {
@@ -935,7 +931,7 @@ def _nemotron_h(read: _Reader, layers: int) -> Iterable[Layer]:
 
 def _blocks(read: _Reader, layers: int) -> Iterable[Layer]:
     """Nemotron-NAS: each layer's own sizes, some without attention or without a network."""
-    attention = _attention(read, _ropes(read, 0))
+    attention = _attention(read, _ropes(read))
     hidden = read.number("hidden_size")
     told = read.config.get("block_configs") or ()
     if len(told) != layers:
@@ -958,7 +954,7 @@ def _blocks(read: _Reader, layers: int) -> Iterable[Layer]:
 
 
 def _mimo_v2(read: _Reader, layers: int) -> Iterable[Layer]:
-    rope = _ropes(read, 0)
+    rope = _ropes(read)
     config = read.config
     whole = replace(_attention(read, rope), value_dim=read.number("v_head_dim"))
     size = read.number("swa_head_dim")
@@ -983,7 +979,7 @@ def _mimo_v2(read: _Reader, layers: int) -> Iterable[Layer]:
 
 
 def _mllama(read: _Reader, layers: int) -> Iterable[Layer]:
-    attention = _attention(read, _ropes(read, 0))
+    attention = _attention(read, _ropes(read))
     network = _feed_forward(read)
     cross = set(read.config.get("cross_attention_layers") or (3, 8, 13, 18, 23, 28, 33, 38))
     over = replace(attention, kind="cross", query_key_norm="head", rope=None)
@@ -1228,7 +1224,8 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     mtp: tuple[Layer, ...] = ()
     inputs: PerLayerInput | None = None
     try:
-        hidden, vocabulary = read.number("hidden_size"), read.number("vocab_size", "padded_vocab_size")
+        hidden = read.number("hidden_size")
+        vocabulary = read.number("vocab_size", "padded_vocab_size")
         for name in family.unread:
             if text.get(name) and text[name] != hidden:
                 read.missing[f"sizes with {name}"] = None

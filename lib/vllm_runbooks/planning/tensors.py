@@ -89,11 +89,11 @@ def _latent(mixer: Latent, hidden: int) -> Iterator[Tensor]:
     if mixer.query_rank is None:
         yield linear("attention", f"{prefix}.q_proj", query, hidden, "column")
     else:
-        yield linear("attention", f"{prefix}.q_a_proj", mixer.query_rank, hidden, fused="latent_a", bias=mixer.bias)
+        yield linear("attention", f"{prefix}.q_a_proj", mixer.query_rank, hidden, fused="latent_a")
         yield norm(f"{prefix}.q_a_layernorm", mixer.query_rank)
         yield linear("attention", f"{prefix}.q_b_proj", query, mixer.query_rank, "column")
     down = mixer.latent_dim + mixer.rope_dim
-    yield linear("attention", f"{prefix}.kv_a_proj_with_mqa", down, hidden, fused="latent_a", bias=mixer.bias)
+    yield linear("attention", f"{prefix}.kv_a_proj_with_mqa", down, hidden, fused="latent_a")
     yield norm(f"{prefix}.kv_a_layernorm", mixer.latent_dim)
     up = mixer.heads * (mixer.nope_dim + mixer.value_dim)
     yield linear("attention", f"{prefix}.kv_b_proj", up, mixer.latent_dim, "column")
@@ -107,7 +107,7 @@ def _latent(mixer: Latent, hidden: int) -> Iterator[Tensor]:
     )
     for name, size, other in products:
         yield Tensor("attention", f"absorbed.{name}", mixer.heads * size, other, "column", in_checkpoint=False)
-    yield linear("attention", f"{prefix}.o_proj", hidden, mixer.heads * mixer.value_dim, "row", bias=mixer.bias)
+    yield linear("attention", f"{prefix}.o_proj", hidden, mixer.heads * mixer.value_dim, "row")
     if mixer.index_heads:
         size = mixer.index_heads * mixer.index_dim
         yield linear("attention", f"{prefix}.indexer.wq_b", size, mixer.query_rank or hidden)
@@ -178,8 +178,9 @@ def _gdn(mixer: Recurrent, hidden: int) -> Iterator[Tensor]:
     yield linear("recurrent", f"{prefix}.in_proj_b", mixer.value_heads, hidden, "column", fused="in_proj_ba")
     yield linear("recurrent", f"{prefix}.in_proj_a", mixer.value_heads, hidden, "column", fused="in_proj_ba")
     yield Tensor("recurrent", f"{prefix}.conv1d", 2 * keys + values, mixer.conv_kernel, "column")
-    for name in ("A_log", "dt_bias"):
-        yield Tensor("recurrent", f"{prefix}.{name}", mixer.value_heads, split="column")
+    # Of the model's dtype before: 0.16.0 models/qwen3_next.py:338, 0.32.0 layers/mamba/gdn/qwen_gdn_linear_attn.py:555.
+    yield Tensor("recurrent", f"{prefix}.A_log", mixer.value_heads, split="column", width=4)
+    yield Tensor("recurrent", f"{prefix}.dt_bias", mixer.value_heads, split="column")
     yield Tensor("norms", f"{prefix}.norm", mixer.value_dim)
     yield linear("recurrent", f"{prefix}.out_proj", hidden, values, "row")
 

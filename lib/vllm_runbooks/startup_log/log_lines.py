@@ -53,7 +53,7 @@ class _Prefix(NamedTuple):
     starts: str
     """Characters that it can begin with."""
     pattern: re.Pattern[str]
-    is_header: bool = False
+    is_header: bool
     """Whether it ends a logger's header: behind it the message begins."""
 
 

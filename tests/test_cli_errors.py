@@ -1,0 +1,534 @@
+"""Commands used wrongly: one line that says where, what is wrong and what to do; nothing is written, nothing lost."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import click
+import pytest
+
+from vllm_runbooks import catalog, checking, cli, plan_evidence, session, suite
+from vllm_runbooks.cli import given, runbooks
+from vllm_runbooks.cli import output as cli_output
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.notebook import conclude
+from vllm_runbooks.records import Judgement, RunResult, Verdict
+
+SCRIPT = "vllm serve Qwen/Qwen3-8B --max_model_len 8k\n"
+ANY = cast("Any", None)
+JUDGED = Judgement(Verdict.PASS, "as expected", None, None, None, ())
+PORT = "OSError: [Errno 98] Address already in use\n"
+
+
+def call(*arguments: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
+    """The command as a whole process."""
+    command = [sys.executable, "-m", "vllm_runbooks", *arguments]
+    return subprocess.run(command, capture_output=True, check=False, timeout=60, **more)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """The command in this process."""
+    status = cli.run(list(arguments))
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a script, a log, a folder, and a text that is no UTF-8."""
+    monkeypatch.chdir(tmp_path)
+    Path("run.sh").write_text(SCRIPT, encoding="utf-8")
+    Path("a.log").write_text(PORT, encoding="utf-8")
+    Path("latin.sh").write_bytes(f"# caf\xe9\n{SCRIPT}".encode("latin-1"))
+    Path("binary").write_bytes(b"\x7fELF\x02\x01" + bytes(200))
+    Path("folder").mkdir()
+    os.mkfifo("pipe")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("diagnos a.log", "No such command 'diagnos'. Did you mean 'diagnose'?"),
+        ("Lint run.sh", "Did you mean 'lint'?"),
+        ("zzzz", "No such command 'zzzz'. See"),
+        ("--verion", "Did you mean '--version'?"),
+        ("catalog new port.x y", "Got unexpected extra argument (y). See"),
+        ("check -j x", "'x' is no whole number. See"),
+        ("check --timeout x", "'x' is no number. See"),
+        ("check --timeout nan", "nan is no number of seconds"),
+        ("record --out a --for nan -- true", "nan is no number of seconds"),
+        ("releases add 0.99.0 --python python3 --timeout nan", "nan is no number of seconds"),
+        ("convert run.sh", "Missing option '--to'. Give one of shell, docker, compose, systemd"),
+    ],
+)
+def test_a_wrong_word_is_told_with_what_is_right(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
+    """The nearest command or option, and sentences of our own where click's are a programmer's."""
+    status, out, err = run(capsys, *shlex.split(line))
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("lint none.sh", "none.sh: no such file, folder or recorded case; "),
+        ("lint run.sh none.sh", "none.sh: no such file"),
+        ("lint none.sh run.sh", "none.sh: no such file"),
+        ("lint folder", "folder: holds no case.yaml; give a script"),
+        ("lint binary", "binary: is a program, not text; give a script"),
+        ("lint pipe", "pipe: is a pipe that nobody writes into; give a script"),
+        ("convert none.sh --to shell", "none.sh: no such file"),
+        ("migrate folder --from 0.11.0 --to 0.19.0", "give a script, manifest or page"),
+        ("diagnose a.log --command binary", "binary: is a program, not text; give a script"),
+    ],
+)
+def test_a_script_that_cannot_be_read_is_not_called_a_log(
+    capsys: pytest.CaptureFixture[str], line: str, said: str
+) -> None:
+    """What to give instead is a script, wherever one is asked for."""
+    status, out, err = run(capsys, *shlex.split(line))
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert "give a log" not in err
+
+
+def test_a_broken_case_is_told_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """A recorded case that is named as a script says where it is broken."""
+    Path("folder", "case.yaml").write_text("id: [\n", encoding="utf-8")
+
+    status, _, err = run(capsys, "lint", "folder")
+
+    assert status == 2
+    assert "folder/case.yaml:2:1: not YAML" in err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("lint -- ls -l", "the command behind -- starts no vLLM that is known"),
+        ("lint -- vllm", "the command behind -- starts no vLLM that is known"),
+        ("lint vllm serve m --max-model-len 8", "'--max-model-len'. A command stands behind --"),
+        ("lint run.sh --fxi", "Did you mean '--fix'?"),
+    ],
+)
+def test_a_command_stands_behind_two_dashes(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
+    """One that stands elsewhere is told where it belongs; its words are no files."""
+    status, out, err = run(capsys, *shlex.split(line))
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def test_a_command_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """Bytes that are no UTF-8 could not be stored."""
+    status, out, err = run(capsys, "lint", "--fix", "-o", "new.sh", "--", "vllm", "serve", "\udcff")
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "holds bytes that are no UTF-8" in err
+    assert not Path("new.sh").exists()
+
+
+def test_a_folder_that_is_a_file_is_told_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """By every command that writes into one, before it begins."""
+    for line in ("check --out", "site --out", "catalog new port.x --dir", "catalog schemas --dir"):
+        status, out, err = run(capsys, *shlex.split(line), "a.log")
+
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "a.log is no folder; name one, or a new one." in err
+
+
+def test_a_refusal_in_a_kernel_is_told_as_any_other() -> None:
+    """Without the cell, of which whoever gave the parameter knows nothing."""
+    reason = "InputError: --start 9: the text holds 1 starts in cell read-evidence; no verdict was reached"
+    result = suite._result(suite.Request("any", Path()), Verdict.ERROR, reason)
+
+    assert suite.refusal(result) == "--start 9: the text holds 1 starts"
+
+
+def test_files_behind_two_dashes_are_files(capsys: pytest.CaptureFixture[str]) -> None:
+    """As every tool takes them; and a mended command ends with its line."""
+    assert run(capsys, "lint", "--", "run.sh")[1].startswith("run.sh:1:")
+    assert run(capsys, "lint", "--fix", "--", *shlex.split(SCRIPT))[1] == SCRIPT.replace("_", "-")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "diagnose -", "diagnose --follow -", "lint -", "lint --fix -", "convert - --to shell",
+        "migrate - --from 0.11.0 --to 0.19.0",
+    ],
+)  # fmt: skip
+def test_standard_input_that_is_closed_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    """As `<&-` leaves it."""
+    monkeypatch.setattr("sys.stdin", None)
+    status, out, err = run(capsys, *shlex.split(line))
+
+    assert (status, out) == (2, "")
+    assert err == "vllm-runbooks: standard input: is closed; give a file, or pipe the text in\n"
+
+
+@pytest.mark.parametrize(
+    "line", ["diagnose - -", "lint - -", "diagnose - --command -", "record --out a --log - --log -"]
+)
+def test_standard_input_is_read_once(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    """Twice is a mistake, not an empty text."""
+    status, out, err = run(capsys, *shlex.split(line))
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "can be read once" in err
+
+
+@pytest.mark.parametrize("descriptor", ["1", "2"])
+def test_closed_outputs_are_no_traceback(descriptor: str) -> None:
+    """Without standard output nothing is begun; without standard error the status still tells."""
+    line = f"{shlex.quote(sys.executable)} -m vllm_runbooks lint none.sh {descriptor}>&-"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, check=False, timeout=60)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert (b"standard output is closed" in done.stderr) is (descriptor == "1")
+    assert done.stderr.count(b"\n") == (descriptor == "1")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "the name is empty; name a file."),
+        ("folder", "folder is a folder; name a file in it."),
+        ("pipe", "pipe is no plain file; name one that may be written."),
+        ("none/a.sh", "none is no folder; make it first, or name another."),
+    ],
+)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "lint --fix run.sh", "convert run.sh --to shell", "migrate run.sh --from 0.11.0 --to 0.19.0",
+        "plan --from-log a.log",
+    ],
+)  # fmt: skip
+def test_where_nothing_can_be_written_is_told_first(
+    capsys: pytest.CaptureFixture[str], line: str, name: str, said: str
+) -> None:
+    """No work is done for it; a device or a pipe is never replaced by a file."""
+    status, out, err = run(capsys, *shlex.split(line), "-o", name)
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert stat.S_ISFIFO(Path("pipe").stat().st_mode)
+
+
+def test_what_cannot_be_stored_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder that takes no files, for one."""
+    status, out, err = run(capsys, "convert", "run.sh", "--to", "shell", "-o", "/proc/a.sh")
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.endswith("give another path, or make room there\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "case add a.log --expect ok --out", "record --log a.log --out", "catalog new port.x --dir",
+        "catalog check --dir", "check --out", "site --out", "plan Qwen/Qwen3-8B --gpus H100-80GB --deploy",
+        "list --runbooks", "check --cases", "diagnose a.log --catalog", "catalog list --catalog",
+        "case add a.log --expect ok --id", "diagnose a.log --policy", "check --only",
+    ],
+)  # fmt: skip
+def test_an_empty_name_is_not_this_folder(capsys: pytest.CaptureFixture[str], here: Path, line: str) -> None:
+    """As of a variable that is not set."""
+    before = sorted(here.rglob("*"))
+    status, out, err = run(capsys, *shlex.split(line), "")
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert sorted(here.rglob("*")) == before
+
+
+def test_a_text_in_another_encoding_is_not_rewritten(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a file or from standard input: its characters would be lost."""
+    for line in ("lint --fix", "migrate --from 0.11.0 --to 0.19.0"):
+        for name in ("latin.sh", "-"):
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path("latin.sh").read_bytes())))
+            status, out, err = run(capsys, *shlex.split(line), name)
+
+            assert (status, out, err.count("\n")) == (2, "", 1)
+            assert "is not in UTF-8; convert it first, as in iconv" in err
+
+
+def test_a_text_of_standard_input_is_rewritten(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One in UTF-8, neither empty nor too large."""
+    texts = {SCRIPT: "", " \n": "is empty; give a script", "vllm\n" * 20: "is larger than 90 characters"}
+    monkeypatch.setattr(session, "MAX_SCRIPT", 90)
+    for text, said in texts.items():
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        status, out, err = run(capsys, "lint", "--fix", "-")
+
+        assert (status, out) == ((2, "") if said else (1, SCRIPT.replace("_", "-")))
+        assert said in err
+
+
+def test_a_script_is_printed_as_it_is_in_any_locale() -> None:
+    """What is kept and run has no escapes in it."""
+    Path("run.sh").write_text(SCRIPT.replace("\n", " --api-key café\n"), encoding="utf-8")
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = call("lint", "--fix", "run.sh", env=environment)
+
+    assert done.stdout.decode().endswith("\n")
+    assert b"\\x" not in done.stdout
+
+
+def test_a_script_is_printed_in_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the stream's own encoding is; bytes that a command line handed over come out as they were."""
+    poor = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", poor)
+    cli_output.write_script("echo café \udcff\n")
+
+    assert poor.buffer.getvalue() == b"echo caf\xc3\xa9 \xff\n"
+
+
+def test_a_script_that_is_replaced_can_still_be_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """It keeps its permissions, and a link goes on leading to it."""
+    Path("run.sh").chmod(0o750)
+    Path("link.sh").symlink_to("run.sh")
+    run(capsys, "lint", "--fix", "link.sh", "-o", "link.sh")
+
+    assert Path("link.sh").is_symlink()
+    assert "--max-model-len" in Path("run.sh").read_text(encoding="utf-8")
+    assert stat.S_IMODE(Path("run.sh").stat().st_mode) == 0o750
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["diagnose a.log", "case add a.log --expect ok --out o", "record --out o --log a.log", "lint run.sh"],
+)
+def test_what_is_no_release_is_refused_alike(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    """Also where it only names the release of a log; one that is not known yet is none of those."""
+    status, out, err = run(capsys, *shlex.split(line), "--vllm", "banana")
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "'banana' is no version of vLLM" in err
+    assert not Path("o").exists()
+    assert run(capsys, "diagnose", "a.log", "--vllm", "0.99.1rc2.dev3+gabc.cu129")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("diagnose tiny-cpu-servd", "did you mean the case tiny-cpu-served?"),
+        ("diagnose zzzz.log", "zzzz.log: no such file, folder or recorded case; check the path"),
+        ("diagnose --follow --from docker:x", "--follow reads - or a file; pipe the log in"),
+        ("convert run.sh --to shell --start 2", "run.sh: holds 1 start, none of number 2; give a lower --start"),
+        ("catalog check a.yaml --dir folder", "give either files or --dir, not both."),
+        ("catalog new prt.in_use", "'prt' is no group; did you mean port? There are api,"),
+        ("catalog new lunch.late", "'lunch' is no group; use one of api,"),
+        ("check --runbooks folder", "folder: holds no runbook; name a folder with .ipynb files"),
+        ("check --cases folder", "folder: holds no recorded case; name a case's folder, or one of such folders"),
+        ("check --only tiny-cpu-servd", "did you mean tiny-cpu-served?"),
+        ("check --only zzzz", "no runbook or case has this id; there are autoglm-3090-video-oom,"),
+        ("plan Qwen/Qwen3-8B", "give the cards, as in --gpus 8xRTX3090, too."),
+        ("plan Qwen/Qwen3-8B --gpus H100-80GB --fnd context", "Did you mean --find of this command?"),
+        ("plan Qwen/Qwen3-8B --gpus H100-80GB --zzzz", "has no option --zzzz."),
+        ("plan Qwen/Qwen3-8B --gpus H100-80GB --tp 0", "parallel sizes are 1 at least"),
+        ("plan Qwen/Qwen3-8B --gpus H100-80GB --start 2", "--start chooses a start in a log; give --from-log as well."),
+        ("plan Qwen/Qwen3-8B --gpus H100-80GB --deploy new --port 0", "0 is not in the range 1<=x<=65535"),
+    ],
+)
+def test_each_command_tells_what_to_do(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
+    """In its own words, with the nearest of what it knows; an option that would be ignored is refused."""
+    status, out, err = run(capsys, *shlex.split(line))
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def test_a_broken_command_says_three_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    """How many starts there are is counted in words that fit."""
+    Path("run.sh").write_text(SCRIPT * 2, encoding="utf-8")
+
+    assert "holds 2 starts, none of number 3" in run(capsys, "convert", "run.sh", "--to", "shell", "--start", "3")[2]
+
+
+def test_an_empty_folder_of_runbooks_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """In text; the JSON document is an empty list."""
+    assert run(capsys, "list", "--runbooks", "folder") == (0, "", "vllm-runbooks: folder: holds no runbook (.ipynb)\n")
+    assert json.loads(run(capsys, "list", "--runbooks", "folder", "--format", "json")[1])["runbooks"] == []
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[suite.Request]:
+    """What is to be run, without running it."""
+    found: list[suite.Request] = []
+
+    def execute(requests: list[suite.Request], **_: Any) -> list[RunResult]:
+        found.extend(requests)
+        return [suite._result(one, Verdict.PASS, "as expected") for one in requests]
+
+    monkeypatch.setattr(runbooks, "_execute", execute)
+    return found
+
+
+@pytest.mark.parametrize(
+    "words", ["-p evidence a.log", "-p evidence=a.log", "--parameter=evidence=a.log", "--parameter evidence=a.log"]
+)
+def test_a_parameter_is_given_in_either_way(
+    capsys: pytest.CaptureFixture[str], asked: list[suite.Request], words: str
+) -> None:
+    """As papermill takes it, or joined by `=`; a value may hold a `=` itself."""
+    status, _, _ = run(capsys, "run", "single-gpu-oom", *words.split(), "-p", "pasted_log=a=b", "-p", "vllm", "0.19.0")
+
+    assert status == 0
+    assert asked[0].parameters == {
+        "stop_on_fail": False, "evidence": "a.log", "pasted_log": "a=b", "vllm": "0.19.0",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("-p", "-p takes a name and a value, as in -p NAME=VALUE."),
+        ("-p evidence", "-p takes a name and a value"),
+        ("-p evidence --out ro", "-p takes a name and a value"),
+        ("-p --out ro", "-p takes a name and a value"),
+        ("--parameter evidence", "--parameter takes a name and a value"),
+        ("-p evidnce=a.log", "no parameter named 'evidnce'; did you mean evidence?"),
+        ("-p =x", "no parameter named ''; it takes evidence"),
+        ("-p start=x", "parameter start: 'x' is not int; give a whole number, such as 8"),
+        ("-p stop_on_fail=maybe", "'maybe' is not bool; give true or false"),
+        ("-p evidence=a.log -p evidence b.log", "parameter evidence is given twice"),
+    ],
+)
+def test_a_wrong_parameter_is_told(
+    capsys: pytest.CaptureFixture[str], asked: list[suite.Request], words: str, said: str
+) -> None:
+    """Before anything is started."""
+    status, out, err = run(capsys, "run", "single-gpu-oom", *words.split())
+
+    assert (status, out, err.count("\n"), asked) == (2, "", 1, [])
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "said"),
+    [
+        (lambda: session.load("tiny-cpu-served", vllm=cast("str", 0.1)), "vllm: 0.1 is no text; quote it, or hand it"),
+        (lambda: session.load(cast("str", 5)), "evidence: 5 is no text"),
+        (lambda: session.diagnose(session.load("a.log"), start=cast("int", "x")), "start: 'x' is no whole number"),
+        (lambda: session.diagnose(session.load("a.log"), start=True), "start: True is no whole number"),
+        (lambda: session.diagnose(session.load("a.log"), gpus=cast("str", 8)), "gpus: 8 is no text"),
+        (lambda: checking.lint_commands(session.load("run.sh"), gpus=cast("str", 8)), "gpus: 8 is no text"),
+        (lambda: checking.migrate_commands(session.load("run.sh"), to=cast("str", 0.1)), "target: 0.1 is no text"),
+        (lambda: plan_evidence.question(session.load("run.sh"), vllm=cast("str", 0.1)), "vllm: 0.1 is no text"),
+        (lambda: plan_evidence.write(ANY, "", "f", apply=cast("bool", "no")), "apply: 'no' is neither True nor False"),
+        (lambda: conclude(JUDGED, stop_on_fail=cast("bool", "maybe")), "stop_on_fail: 'maybe' is not bool; give true"),
+    ],
+)
+def test_a_parameter_of_the_wrong_type_is_one_line_in_a_notebook(asked_for: Callable[[], object], said: str) -> None:
+    """Papermill hands over whatever a word looks like: 0.10 as a number, which is then another release."""
+    with pytest.raises(InputError) as caught:
+        asked_for()
+
+    assert str(caught.value).startswith(said)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def own(here: Path) -> Iterator[str]:
+    """A catalog folder of one's own, with one symptom of another name."""
+    text = (catalog.catalog_dir() / "symptoms" / "port.in_use.yaml").read_text(encoding="utf-8")
+    (here / "own" / "symptoms").mkdir(parents=True)
+    mine = text.replace("id: port.in_use\n", "id: port.in_use.mine\n")
+    (here / "own" / "symptoms" / "port.in_use.mine.yaml").write_text(mine, encoding="utf-8")
+    yield "own"
+    session.load_catalog.cache_clear()
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_catalog_of_ones_own_is_taken_by_every_command(
+    capsys: pytest.CaptureFixture[str], own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `diagnose` takes it; the kernels find it in the environment, which is afterwards as it was."""
+    monkeypatch.delenv(given.CATALOGS, raising=False)
+    seen: list[str | None] = []
+
+    def status(_: Any) -> int:
+        seen.append(os.environ.get(given.CATALOGS))
+        return 0
+
+    monkeypatch.setattr(runbooks, "_status", status)
+    add = ("case", "add", "a.log", "--expect", "port.in_use", "--symptom", "port.in_use.mine")
+
+    assert "port.in_use.mine" in run(capsys, "catalog", "list", "--catalog", own)[1]
+    assert run(capsys, *add, "--out", "one")[0] == 2
+    assert run(capsys, *add, "--out", "two", "--catalog", own)[0] == 0
+    assert run(capsys, "run", "single-gpu-oom", "-p", "evidence=a.log", "--catalog", own)[0] == 0
+    assert run(capsys, "check", "--only", "tiny-cpu-served", "--catalog", own)[0] == 0
+    assert seen == [str(Path(own).absolute())] * 2
+    assert given.CATALOGS not in os.environ
+    assert "port.in_use.mine" not in run(capsys, "catalog", "list")[1]
+
+    monkeypatch.setenv(given.CATALOGS, own)
+    run(capsys, "catalog", "list", "--catalog", own)
+    assert os.environ[given.CATALOGS] == own
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [
+        ("none", "none: no such catalog folder; name one that holds symptoms/"),
+        ("folder", "folder: holds no folder symptoms/"),
+        ("a:b", "--catalog a:b: holds ':', which separates folders; rename it"),
+    ],
+)
+@pytest.mark.parametrize("line", ["catalog list", "run single-gpu-oom", "check", "case add a.log --expect ok"])
+def test_a_catalog_that_is_none_is_refused(
+    capsys: pytest.CaptureFixture[str], asked: list[suite.Request], line: str, folder: str, said: str
+) -> None:
+    """Before anything is run or written."""
+    status, out, err = run(capsys, *shlex.split(line), "--catalog", folder)
+
+    assert (status, out, err.count("\n"), asked) == (2, "", 1, [])
+    assert said in err
+
+
+def commands(command: click.Command = cli.commands, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Every command that does something, with its name."""
+    if not isinstance(command, click.Group):
+        yield " ".join(path), command
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None
+        yield from commands(found, (*path, name))
+
+
+@pytest.mark.parametrize(("name", "command"), list(commands()), ids=lambda each: each if isinstance(each, str) else "")
+def test_help_explains_every_option(name: str, command: click.Command) -> None:
+    """With words for each, no word of click's for a value, and examples that the command's own parser takes."""
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    shown = command.get_help(click.Context(command, info_name=name))
+
+    assert [each.name for each in options if not each.help] == []
+    assert not any(word in shown for word in (" INTEGER", " FLOAT", " TEXT"))
+    if options and name not in ("releases list", "catalog schemas"):
+        assert command.epilog
+    for example in (command.epilog or "").splitlines()[2:]:
+        words = shlex.split(example)
+        assert " ".join(words[1:]).startswith(f"{name} ")
+        command.make_context(name, words[1 + len(name.split()) :], resilient_parsing=True)
