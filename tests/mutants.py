@@ -119,10 +119,11 @@ def idle(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         parts: list[ast.expr | None] = []
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             parts.append(node.returns)
-            for each in node.decorator_list:
-                if _CACHES & _names(each) and each.end_lineno is not None:
-                    # With its "@" and its newline.
-                    spans.append(((each.lineno, each.col_offset - 1), (each.end_lineno + 1, 0)))
+            spans += [
+                ((each.lineno, each.col_offset - 1), ((each.end_lineno or each.lineno) + 1, 0))  # "@" to newline
+                for each in node.decorator_list
+                if _CACHES & _names(each)
+            ]
         elif isinstance(node, (ast.arg, ast.AnnAssign)):
             parts.append(node.annotation)
         spans += [

@@ -311,7 +311,7 @@ def test_a_case_fails_by_a_claim_that_comes_out_otherwise() -> None:
 def test_a_log_of_ones_own_has_no_claims() -> None:
     """They belong to the recorded case, and the runbook says so."""
     assert session.judge_claims(session.paste("words")) == ()
-    assert render.claims(()).plain.startswith("No claims are judged here")
+    assert render.claims.judged(()).plain.startswith("No claims are judged here")
 
 
 def test_claims_show_verdict_number_reason_and_line() -> None:
@@ -321,7 +321,7 @@ def test_claims_show_verdict_number_reason_and_line() -> None:
         "As `x` says.", "<u> is not in this log", (Quote(0, 7, 1, "<script>alert(1)</script>"),),
         ("planned: mine on <b>",),
     )  # fmt: skip
-    shown = render.claims([hostile])
+    shown = render.claims.judged([hostile])
 
     assert shown.plain.splitlines() == [
         "UNKNOWN  It <b>fits</b>",
@@ -730,10 +730,10 @@ def test_what_is_not_printed_leaves_the_comparison_open() -> None:
     found = spoken(full(1), bare)
 
     assert [may for may, _ in found.values()] == [True, None, None, None, None]
-    shown = render.comparable([full(1), bare])
+    shown = render.starts.comparable([full(1), bare])
     assert "unknown" in shown.plain
-    assert render.comparable([bare]).plain == "There is one start, and nothing to compare it with."
-    assert render.comparable([]).plain == "The text holds no start of vLLM."
+    assert render.starts.comparable([bare]).plain == "There is one start, and nothing to compare it with."
+    assert render.starts.comparable([]).plain == "The text holds no start of vLLM."
 
 
 def test_slots_are_compared_between_starts_of_one_model_alone() -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from cost import seconds
 from vllm_runbooks.authoring import spec_files
-from vllm_runbooks.planning.encoder_profile import EncoderProfile, Step, Unprofiled, profile, rounded
+from vllm_runbooks.planning.encoder_profile import EncoderProfile, Step, Unprofiled, profile
 from vllm_runbooks.planning.settings import Settings
 from vllm_runbooks.planning.shape import shape
-from vllm_runbooks.planning.terms import GIB
+from vllm_runbooks.planning.terms import GIB, tried
 from vllm_runbooks.planning.weights import Ranks
 
 MIB = 2**20
@@ -324,7 +324,7 @@ def test_cards_that_share_a_layer_hold_less_than_with_the_tower_whole() -> None:
     whole = profiled("qwen2.5-vl-7b", start("0.16.0", 32768, 8192, tensor=4, encoder_data=True))
     largest = [max(one.steps, key=lambda step: step.size) for one in (split, whole)]
     assert [step.what for step in largest] == ["gate and up projection"] * 2
-    assert [step.size for step in largest] == [rounded(131072 * 2 * 3420 // 4 * 2), rounded(131072 * 2 * 3420 * 2)]
+    assert [step.size for step in largest] == [tried(131072 * 2 * 3420 // 4 * 2), tried(131072 * 2 * 3420 * 2)]
     assert whole.outputs == 4 * split.outputs == 4 * 32768 * 3584 * 2
     assert whole.peak.expected > split.peak.expected
 
@@ -398,7 +398,7 @@ def test_a_text_model_has_no_encoder_to_profile() -> None:
 )
 def test_sizes_are_rounded_as_the_allocator_does(size: int, asked: int) -> None:
     """Small ones come from blocks of 2 and 20 MiB, large ones are rounded to 2 MiB."""
-    assert rounded(size) == asked
+    assert tried(size) == asked
 
 
 LAYERS: dict[tuple[str, str], str] = {
@@ -463,9 +463,9 @@ def test_a_layer_holds_what_its_code_allocates(name: str, when: str) -> None:
         (values(own, name), values(held, name)) for _, own, held in map(str.split, LAYERS[name, when].split(", "))
     ]
     assert [(step.size, step.live - room) for step in layer] == [
-        (rounded(2 * own * patches), 2 * (own + held) * patches) for own, held in expected
+        (tried(2 * own * patches), 2 * (own + held) * patches) for own, held in expected
     ]
-    assert (inputs.size, outputs.size, outputs.live) == (rounded(room), rounded(found.outputs), room + found.outputs)
+    assert (inputs.size, outputs.size, outputs.live) == (tried(room), tried(found.outputs), room + found.outputs)
     assert found.peak.expected == max(step.live for step in found.steps)
 
 
@@ -693,7 +693,7 @@ def test_gemma_4s_pictures_go_through_the_tower_one_by_one_at_first(
     """Until 0.22 a picture or a frame at a time (models/gemma4_mm.py, 0.21.0 :1211)."""
     found = profiled("gemma-4-26b", start(release, 8192, 8192, 1, items=items, is_eager=True))
     at_once = found.patches * found.items if together else patches
-    assert found.steps[1].size == rounded(at_once * 4304 * 2)
+    assert found.steps[1].size == tried(at_once * 4304 * 2)
 
 
 def test_gemma_4s_sounds_are_not_known() -> None:
@@ -732,7 +732,7 @@ def test_a_card_reads_a_copy_of_its_share_of_the_items() -> None:
     assert [(step.what, step.live) for step in found.steps[:2]] == [
         ("inputs", found.inputs), ("a copy of the inputs", found.inputs + 3 * 9809 * 588 * 2),
     ]  # fmt: skip
-    assert found.steps[2].size == rounded(3 * 9809 * 3 * 1408 * 2)
+    assert found.steps[2].size == tried(3 * 9809 * 3 * 1408 * 2)
     assert found.outputs == 2 * 3 * 2448 * 5120 * 2
 
 
@@ -741,7 +741,7 @@ def test_gemma_3s_tower_is_whole_where_items_are_not_shared_out() -> None:
     settings = start("0.16.0", 8192, 8192, 4, tensor=2, items={"image": 1})
     split, whole = profiled("gemma-3-4b", settings), profiled("gemma-3-4b", replace(settings, encoder_data=True))
     assert (split.items, whole.items, split.outputs, whole.outputs) == (4, 4, 4 * 256 * 2560 * 2, 4 * 256 * 2560 * 2)
-    assert whole.steps[1].size == rounded(4 * 4096 * 3 * 1152 * 2) > split.steps[1].size
+    assert whole.steps[1].size == tried(4 * 4096 * 3 * 1152 * 2) > split.steps[1].size
     assert whole.steps[1].what == "query, key and value"
 
 

@@ -17,11 +17,9 @@ from typing import Any, NamedTuple
 from vllm_runbooks.planning.encoders import taps
 from vllm_runbooks.planning.settings import Settings
 from vllm_runbooks.planning.shape import Encoder, Shape
-from vllm_runbooks.planning.terms import Band
+from vllm_runbooks.planning.terms import Band, tried
 from vllm_runbooks.planning.weights import Key
 
-_MIB = 2**20
-_SMALL, _LARGE = _MIB, 10 * _MIB
 _WHOLE = (9_999_999, 9_999_999)
 """The picture that vLLM asks a processor to shrink to find its largest picture."""
 _MOST_PIXELS = 2**40
@@ -93,13 +91,6 @@ class Unprofiled:
     reason: str
     is_known: bool
     """True: nothing is taken."""
-
-
-def rounded(size: int) -> int:
-    """What PyTorch's CUDA allocator asks the driver for (c10/cuda/CUDACachingAllocator.cpp, `get_allocation_size`)."""
-    if size <= _SMALL:
-        return 2 * _MIB
-    return 20 * _MIB if size < _LARGE else -(-size // (2 * _MIB)) * 2 * _MIB
 
 
 # ---- what a model and a start say
@@ -779,13 +770,13 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
 
     def steps(asked: _Ask) -> tuple[Step, ...]:
         before = inputs + copied
-        listed = [Step("inputs", rounded(inputs), inputs)]
+        listed = [Step("inputs", tried(inputs), inputs)]
         if copied:
-            listed.append(Step("a copy of the inputs", rounded(copied), before))
+            listed.append(Step("a copy of the inputs", tried(copied), before))
         for what, own, held in family.tensors(_Run(sizes, asked, shards)):
             size = int(own * at_once * ask.width)
-            listed.append(Step(what, rounded(size), before + size + int(held * at_once * ask.width)))
-        listed.append(Step("outputs", rounded(outputs), before + outputs))
+            listed.append(Step(what, tried(size), before + size + int(held * at_once * ask.width)))
+        listed.append(Step("outputs", tried(outputs), before + outputs))
         return tuple(listed)
 
     done = steps(ask)
