@@ -55,17 +55,34 @@ TESTS: Mapping[str, Sequence[str]] = {
     "documents": ("documents", "deployment", "environment_rules", "traps", "specs"),
     "errors": ("cli", "catalog"),
     "evidence": ("evidence", "follow", "startup_log"),
-    "excerpt": ("deployment", "documents", "shell"),
+    "excerpt": ("excerpt", "deployment", "documents", "shell"),
     "files": ("files",),
     "lint": ("lint", "rules", "meaning", "option_rules", "environment_rules", "traps"),
     "markup": ("pictures", "render_plans", "site"),
     "options": ("options", "releases", "site_options", "arguments"),
     "plan_records": ("render_plans", "plan_evidence", "plan_command"),
-    "planning": (
-        "shape", "weights", "kv_layers", "kv_cache", "encoder_profile", "settings", "costs", "budget", "layouts",
-        "inverse", "overrides", "actual", "calibration", "adapters", "drafts", "families", "json_options",
-        "start_limits", "benchmarks/test_kv_against_vllm",
-    ),
+    "planning": ("budget",),
+    "planning/actual": ("actual", "overrides", "answer"),
+    "planning/adapters": ("adapters", "budget"),
+    "planning/budget": ("budget", "layouts", "start_limits"),
+    "planning/calibration": ("calibration", "actual"),
+    "planning/costs": ("costs", "budget"),
+    "planning/drafts": ("drafts", "start_limits", "budget"),
+    "planning/encoder_profile": ("encoder_profile", "budget"),
+    "planning/encoders": ("weights", "more_families", "encoder_profile"),
+    "planning/eras": ("eras", "drafts", "kv_cache"),
+    "planning/families": ("families", "shape", "more_families", "weights"),
+    "planning/inverse": ("inverse", "layouts", "plan_evidence"),
+    "planning/json_options": ("json_options", "settings"),
+    "planning/kv_cache": ("kv_cache", "kv_layers", "benchmarks/test_kv_against_vllm"),
+    "planning/kv_layers": ("kv_layers", "kv_cache", "more_families", "benchmarks/test_kv_against_vllm"),
+    "planning/layouts": ("layouts", "inverse"),
+    "planning/settings": ("settings", "json_options", "start_limits", "overrides"),
+    "planning/shape": ("shape", "families", "more_families", "weights"),
+    "planning/start_rules": ("settings", "start_limits", "kv_cache"),
+    "planning/tensors": ("weights", "more_families", "adapters"),
+    "planning/terms": ("budget", "encoder_profile", "costs"),
+    "planning/weights": ("weights", "more_families", "families", "budget"),
     "plans": ("plan_command", "render_plans", "plan_evidence", "fleet", "overrides"),
     "printed": ("printed", "redact"),
     "proxy": ("proxy", "fleet"),
@@ -81,7 +98,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "support": ("meaning", "layouts"),
     "verdicts": ("answer", "claims"),
 }  # fmt: skip
-"""Which tests are a module's own: files `tests/test_<name>.py`, the quickest to notice first."""
+"""By room or module which tests are its own: files `tests/test_<name>.py`, the quickest to notice first."""
 
 
 class Place(NamedTuple):
@@ -180,8 +197,9 @@ def mutated(source: str, change: Change) -> str:
 
 def tests_of(module: str, root: Path) -> list[str]:
     """Files of tests for a module; those of its own name first."""
-    room, _, inner = module.removesuffix(".py").partition("/")
-    names = sorted(TESTS[room], key=lambda name: name != inner)
+    path = module.removesuffix(".py")
+    room, _, inner = path.partition("/")
+    names = sorted(TESTS.get(path) or TESTS[room], key=lambda name: name != inner)
     files = [f"tests/{name if '/' in name else f'test_{name}'}.py" for name in names]
     return [file for file in files if (root / file).exists()]
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 import click
 import pytest
 
-from vllm_runbooks import catalog, checking, cli, plan_evidence, session, suite
+from vllm_runbooks import catalog, checking, cli, plan_evidence, session, suite, worker
 from vllm_runbooks.cli import given, runbooks
 from vllm_runbooks.cli import output as cli_output
 from vllm_runbooks.errors import InputError
@@ -149,12 +149,25 @@ def test_a_folder_that_is_a_file_is_told_first(capsys: pytest.CaptureFixture[str
         assert "a.log is no folder; name one, or a new one." in err
 
 
-def test_a_refusal_in_a_kernel_is_told_as_any_other() -> None:
-    """Without the cell, of which whoever gave the parameter knows nothing."""
-    reason = "InputError: --start 9: the text holds 1 starts in cell read-evidence; no verdict was reached"
-    result = suite._result(suite.Request("any", Path()), Verdict.ERROR, reason)
+def test_a_refusal_in_a_kernel_is_told_as_any_other(tmp_path: Path) -> None:
+    """Without the cell, of which whoever gave the parameter knows nothing; an error of another kind names it."""
+    found = {}
+    for name in ("InputError", "ValueError"):
+        error: dict[str, Any] = {
+            "output_type": "error",
+            "ename": name,
+            "evalue": "--start 9: the text holds 1 starts",
+            "traceback": [],
+        }
+        cell = {"cell_type": "code", "id": "read", "metadata": {}, "source": "", "outputs": [error]}
+        (tmp_path / name).write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+        answer = worker._read_answer(tmp_path / name, f"{name}: told")
+        result = suite._judge(suite.Request("any", Path()), answer)
+        found[name] = (result.verdict, result.refused, result.reason)
 
-    assert suite.refusal(result) == "--start 9: the text holds 1 starts"
+    assert found["InputError"] == (Verdict.ERROR, True, "--start 9: the text holds 1 starts")
+    said = "ValueError: --start 9: the text holds 1 starts in cell read; no verdict was reached"
+    assert found["ValueError"] == (Verdict.ERROR, False, said)
 
 
 def test_files_behind_two_dashes_are_files(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1130,6 +1130,8 @@ class RunResult:
     """One line: why this verdict."""
     notebook: str | None
     """Executed notebook, relative to the output folder; None where none was written."""
+    refused: bool = False
+    """Whether the run could not read its parameters or its evidence."""
 
 
 def document(record: Any) -> Any:

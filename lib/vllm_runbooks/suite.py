@@ -244,7 +244,7 @@ class _Slot(threading.Thread):
     def _execute(self, index: int, request: Request) -> RunResult:
         """Have one request executed and everything it started ended; judge it."""
         if request.refused is not None:
-            return _result(request, Verdict.ERROR, request.refused)
+            return _result(request, Verdict.ERROR, request.refused, refused=True)
         started = time.monotonic()
         try:
             answer = self._ask(index, request)
@@ -330,26 +330,10 @@ class _Slot(threading.Thread):
             worker.communicate()
 
 
-_REFUSED = ("InputError: ", "CatalogError: ")
-"""How the reason of a run begins whose cell could not read what it was given (`worker`, `errors`)."""
-
-
-_IN_CELL = re.compile(r" in cell \S+; no verdict was reached\Z")
-"""What a worker adds: of no use to whoever gave a wrong parameter."""
-
-
-def refusal(result: RunResult) -> str | None:
-    """Why a run could not read its parameters or its evidence; None: it ended for another reason, or in order."""
-    if result.verdict is not Verdict.ERROR:
-        return None
-    begins = next((name for name in _REFUSED if result.reason.startswith(name)), None)
-    return None if begins is None else _IN_CELL.sub("", result.reason.removeprefix(begins))
-
-
 def _judge(request: Request, answer: Mapping[str, Any]) -> RunResult:
     """Turn a worker's answer into a result: the runbook's verdict where the run ended in order, else an error."""
     if answer.get("reason"):
-        return _result(request, Verdict.ERROR, answer["reason"])
+        return _result(request, Verdict.ERROR, answer["reason"], refused=bool(answer.get("refused")))
     judgement = parse_judgement(answer.get("judgement"))
     if judgement is None:
         return _result(request, Verdict.ERROR, "no verdict was written; the last cell must call conclude()")
@@ -358,7 +342,9 @@ def _judge(request: Request, answer: Mapping[str, Any]) -> RunResult:
     return _result(request, judgement.verdict, judgement.reason, judgement)
 
 
-def _result(request: Request, verdict: Verdict, reason: str, judgement: Judgement | None = None) -> RunResult:
+def _result(
+    request: Request, verdict: Verdict, reason: str, judgement: Judgement | None = None, *, refused: bool = False
+) -> RunResult:
     reason = one_line(redact_text(reason))
     return RunResult(
         runbook=request.runbook,
@@ -370,6 +356,7 @@ def _result(request: Request, verdict: Verdict, reason: str, judgement: Judgemen
         findings=judgement.findings if judgement else (),
         reason=reason,
         notebook=None,
+        refused=refused,
     )
 
 

@@ -143,6 +143,10 @@ def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
     return _read_answer(output, None)
 
 
+_REFUSALS = frozenset({"CatalogError", "InputError"})
+"""Errors of a cell that could not read what it was given."""
+
+
 def _read_answer(output: Path, raised: str | None) -> dict[str, Any]:
     """Read the stored notebook: only an error of the last cell that is the verdict's own is no error of the run."""
     notebook = json.loads(output.read_text(encoding="utf-8"))
@@ -157,6 +161,8 @@ def _read_answer(output: Path, raised: str | None) -> dict[str, Any]:
     if errors and not is_verdict:
         cell, out = errors[0]
         value = one_line(str(out["evalue"]))
+        if out["ename"] in _REFUSALS:
+            return {"reason": redact_text(value), "refused": True}
         return {"reason": redact_text(f"{out['ename']}: {value} in cell {cell.get('id', '?')}; no verdict was reached")}
     if raised and not errors:
         return {"reason": redact_text(raised)}

@@ -156,7 +156,7 @@ def run(
     ID is a runbook's id, or the path of an .ipynb file. Everything is checked before a kernel is started.
     """
     from vllm_runbooks.notebook import bind
-    from vllm_runbooks.suite import Request, refusal
+    from vllm_runbooks.suite import Request
 
     runbook = _find(runbook_id, runbooks)
     names = [name for name, _ in parameters]
@@ -166,8 +166,8 @@ def run(
     _check_evidence(runbook, bound)
     request = Request(runbook.id, Path(runbook.path), parameters=_without_raising(runbook, bound), timeout_s=timeout)
     result = _execute([request], out=out, jobs=1, progress=None)[0]
-    if (refused := refusal(result)) is not None:
-        raise InputError(f"{runbook.id}: {refused}")
+    if result.refused:
+        raise InputError(f"{runbook.id}: {result.reason}")
     if form == "json":
         _print_json(document(result))
     else:

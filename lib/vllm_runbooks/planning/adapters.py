@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from vllm_runbooks.planning.eras import AT_NO_TIME, NEVER, Era, Key
 from vllm_runbooks.planning.shape import Shape
 from vllm_runbooks.planning.tensors import Tensor
 from vllm_runbooks.planning.terms import GIB, NOTHING, Band, Term
-from vllm_runbooks.planning.weights import VOCABULARY_PADDING, Inventory, Key, Ranks, Variant, on_rank, round_up, stages
+from vllm_runbooks.planning.weights import VOCABULARY_PADDING, Inventory, Ranks, Variant, on_rank, round_up, stages
 
 _COUNTED: tuple[tuple[Key, str | None], ...] = (((0, 8, 5), "weights"), ((0, 7), None), ((0,), "non_torch"))
 """Since when a start counts them as what. 0.6.6 and 0.7.2 measure loading before the model is wrapped
@@ -23,7 +24,6 @@ falls to the rest in 0.6.6 (utils.py:1819) and to nothing in 0.7.2 (utils.py `me
 it (worker/model_runner.py:1140, v1/worker/gpu_model_runner.py:1333)."""
 
 _FIRST: Key = (0, 6)
-_NEVER: Key = (10**6,)
 _INNER_ENDS: Key = (0, 10)
 """From here on an inner model's embedding and head count as well (lora/utils.py get_supported_lora_modules: 0.9.2 :183
 looks at the outer class alone, 0.10.2 :185 at every module)."""
@@ -36,7 +36,7 @@ _EXTRA_UNTIL: Key = (0, 12)
 0.12.0)."""
 _HEAD_ROWS = 256
 """What rows of the head, and of its B, are padded to until then (config.py lora_vocab_padding_size, 0.8.5 :2640)."""
-_LARGEST_VOCABULARY = ((257_024, (0, 17)), (258_048, _NEVER))
+_LARGEST_VOCABULARY = ((257_024, (0, 17)), (258_048, NEVER))
 """Words that a head with adapters has at most, and until when (lora/layers/logits_processor.py: 0.16.0 :87,
 0.17.1 :87)."""
 _TOKEN_BYTES = 48
@@ -49,27 +49,18 @@ _ROUNDED = 400
 # ---- which models
 
 
-class _Range(NamedTuple):
-    since: Key
-    until: Key = _NEVER
-
-    def holds(self, release: Key) -> bool:
-        return self.since <= release < self.until
-
-
-_ALWAYS = _Range(_FIRST)
-_AT_NO_TIME = _Range(_NEVER)
+_ALWAYS = Era(_FIRST)
 
 
 @dataclass(frozen=True)
 class _Class:
     """What a model's class says of adapters; layers of `Inventory` are wrapped as the class names them."""
 
-    known: _Range = _ALWAYS
+    known: Era = _ALWAYS
     """Releases whose class has the layers that are known here."""
-    ends: _Range = _AT_NO_TIME
+    ends: Era = AT_NO_TIME
     """Releases in which embedding and head have adapters, too (`embedding_modules`)."""
-    shares_module: _Range = _AT_NO_TIME
+    shares_module: Era = AT_NO_TIME
     """Releases in which a tied head is the embedding itself: it is wrapped a second time under its other name."""
     is_joined: bool = False
     """Queries, keys and values have one A and B together, as the checkpoint stores them; so have gate and up."""
@@ -79,36 +70,36 @@ _PLAIN = _Class()
 _WITH_ENDS = _Class(ends=_ALWAYS)
 _CLASSES: Mapping[str, _Class] = {
     "LlamaForCausalLM": _WITH_ENDS,
-    "MistralForCausalLM": _Class(ends=_Range(_FIRST, (0, 15))),
+    "MistralForCausalLM": _Class(ends=Era(_FIRST, (0, 15))),
     "Ministral3ForCausalLM": _PLAIN,
     "Qwen2ForCausalLM": _PLAIN,
-    "Qwen3ForCausalLM": _Class(ends=_Range((0, 16)), shares_module=_Range(_FIRST, (0, 28))),
+    "Qwen3ForCausalLM": _Class(ends=Era((0, 16)), shares_module=Era(_FIRST, (0, 28))),
     "MiMoForCausalLM": _PLAIN,
     "GemmaForCausalLM": _PLAIN,
     "Gemma2ForCausalLM": _PLAIN,
     "Gemma3ForCausalLM": _PLAIN,
     "Glm4ForCausalLM": _PLAIN,
-    "GlmForCausalLM": _Class(known=_Range(_FIRST, (0, 32)), ends=_ALWAYS),
+    "GlmForCausalLM": _Class(known=Era(_FIRST, (0, 32)), ends=_ALWAYS),
     "GraniteForCausalLM": _WITH_ENDS,
     "Phi3ForCausalLM": _Class(ends=_ALWAYS, is_joined=True),
-    "PhiForCausalLM": _Class(known=_Range(_FIRST, (0, 32))),
+    "PhiForCausalLM": _Class(known=Era(_FIRST, (0, 32))),
     "DeciLMForCausalLM": _WITH_ENDS,
-    "SeedOssForCausalLM": _Class(known=_Range(_FIRST, (0, 32))),
-    "Olmo2ForCausalLM": _Class(known=_Range(_FIRST, (0, 26))),
-    "Olmo3ForCausalLM": _Class(known=_Range(_FIRST, (0, 29))),
+    "SeedOssForCausalLM": _Class(known=Era(_FIRST, (0, 32))),
+    "Olmo2ForCausalLM": _Class(known=Era(_FIRST, (0, 26))),
+    "Olmo3ForCausalLM": _Class(known=Era(_FIRST, (0, 29))),
     "Exaone4ForCausalLM": _WITH_ENDS,
-    "HunYuanDenseV1ForCausalLM": _Class(known=_Range(_FIRST, (0, 29))),
+    "HunYuanDenseV1ForCausalLM": _Class(known=Era(_FIRST, (0, 29))),
     "Ernie4_5ForCausalLM": _WITH_ENDS,
     "Qwen2MoeForCausalLM": _PLAIN,
-    "Qwen3MoeForCausalLM": _Class(ends=_Range((0, 16))),
+    "Qwen3MoeForCausalLM": _Class(ends=Era((0, 16))),
     "MixtralForCausalLM": _WITH_ENDS,
     "Glm4MoeForCausalLM": _PLAIN,
     "Ernie4_5_MoeForCausalLM": _PLAIN,
     "Qwen2VLForConditionalGeneration": _PLAIN,
     "Qwen2_5_VLForConditionalGeneration": _PLAIN,
-    "Qwen3VLForConditionalGeneration": _Class(ends=_Range((0, 16)), shares_module=_Range(_FIRST, (0, 28))),
+    "Qwen3VLForConditionalGeneration": _Class(ends=Era((0, 16)), shares_module=Era(_FIRST, (0, 28))),
     "Gemma3ForConditionalGeneration": _PLAIN,
-    "Mistral3ForConditionalGeneration": _Class(ends=_Range(_INNER_ENDS, (0, 15))),
+    "Mistral3ForConditionalGeneration": _Class(ends=Era(_INNER_ENDS, (0, 15))),
     "LlavaForConditionalGeneration": _WITH_ENDS,
 }
 """By architecture: `packed_modules_mapping` and `embedding_modules` of the class in model_executor/models/ of each
@@ -128,8 +119,8 @@ _SINCE: Mapping[str, Key] = {
     "DeepseekForCausalLM": (0, 10), "Ernie4_5_MoeForCausalLM": (0, 10), "GptOssForCausalLM": (0, 11, 1),
     "Llama4ForConditionalGeneration": (0, 11, 1), "OPTForCausalLM": (0, 11, 1), "MiniMaxM2ForCausalLM": (0, 15),
     "Gemma4ForConditionalGeneration": (0, 20), "BertModel": (0, 32), "Starcoder2ForCausalLM": (0, 25),
-    "FalconForCausalLM": _NEVER, "Zamba2ForCausalLM": _NEVER, "MllamaForConditionalGeneration": _NEVER,
-    "KimiK25ForConditionalGeneration": _NEVER, "MiMoV2FlashForCausalLM": _NEVER,
+    "FalconForCausalLM": NEVER, "Zamba2ForCausalLM": NEVER, "MllamaForConditionalGeneration": NEVER,
+    "KimiK25ForConditionalGeneration": NEVER, "MiMoV2FlashForCausalLM": NEVER,
 }  # fmt: skip
 """From when on a model's class can have adapters, where not from the first release here on: those before refuse LoRA
 (`SupportsLoRA` among the bases of the class; 0.8.5 lora_model_runner_mixin.py:35)."""

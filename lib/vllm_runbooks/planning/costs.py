@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from vllm_runbooks.planning.eras import ALWAYS, NEVER, Era, Key
 from vllm_runbooks.planning.settings import Settings
 from vllm_runbooks.planning.shape import Attention, Dense, Experts, Latent, Layer, Recurrent, Shape
 from vllm_runbooks.planning.terms import GIB, NOTHING, Band, Term
-from vllm_runbooks.planning.weights import Key, mxfp4_kernel
+from vllm_runbooks.planning.weights import mxfp4_kernel
 
 Capability = tuple[int, int]
 """Compute capability of a card."""
 
 _MIB = 2**20
-_ALWAYS: Key = ()
-_NEVER: Key = (10**6,)
 
 _H100 = (
     "llm-d-planner's accuracy report of vLLM 0.19.0 on H100"
@@ -37,16 +36,15 @@ _H100_OLDER = (
 
 @dataclass(frozen=True)
 class _Range:
-    """From one release to before another."""
+    """Releases, and an engine."""
 
-    since: Key
-    until: Key
+    era: Era
     is_v0: bool | None
     """None: either engine."""
 
     def holds(self, settings: Settings) -> bool:
         """Whether a start's release and engine have it."""
-        return (self.is_v0 is None or self.is_v0 == settings.is_v0) and self.since <= settings.key < self.until
+        return (self.is_v0 is None or self.is_v0 == settings.is_v0) and self.era.holds(settings.key)
 
 
 # ---- the sampler
@@ -75,7 +73,7 @@ _SORT = (
 )
 _SAMPLERS: tuple[_Sampler, ...] = (
     _Sampler(
-        _Range(_ALWAYS, (0, 7, 3), is_v0=False),
+        _Range(Era(until=(0, 7, 3)), is_v0=False),
         "",
         0.5,
         0.5,
@@ -84,7 +82,7 @@ _SAMPLERS: tuple[_Sampler, ...] = (
         all_tokens=True,
     ),
     _Sampler(
-        _Range((0, 7, 3), (0, 8), is_v0=False),
+        _Range(Era((0, 7, 3), (0, 8)), is_v0=False),
         "",
         0.5,
         0.5,
@@ -92,7 +90,7 @@ _SAMPLERS: tuple[_Sampler, ...] = (
         "logits of the last tokens, no sampler (v1/worker/gpu_model_runner.py, 0.7.3 :1301-1310)",
     ),
     _Sampler(
-        _Range((0, 33), _NEVER, is_v0=False),
+        _Range(Era((0, 33)), is_v0=False),
         "v2",
         1.5,
         3.5,
@@ -100,7 +98,7 @@ _SAMPLERS: tuple[_Sampler, ...] = (
         "a pass with every sampling option (v1/worker/gpu/model_runner.py, 0.33.0 :1008-1014); not measured",
     ),
     _Sampler(
-        _Range(_ALWAYS, (0, 33), is_v0=False),
+        _Range(Era(until=(0, 33)), is_v0=False),
         "v2",
         0.5,
         1.5,
@@ -110,7 +108,7 @@ _SAMPLERS: tuple[_Sampler, ...] = (
         extra=30 * _MIB,
     ),
     _Sampler(
-        _Range(_ALWAYS, _NEVER, is_v0=None),
+        _Range(ALWAYS, is_v0=None),
         "sort",
         9.45,
         9.5,
@@ -118,7 +116,7 @@ _SAMPLERS: tuple[_Sampler, ...] = (
         _SORT + ", segmented_sort_pairs); 15 printed starts, worst 1.6 %; " + _H100_OLDER,
     ),
     _Sampler(
-        _Range(_ALWAYS, _NEVER, is_v0=None),
+        _Range(ALWAYS, is_v0=None),
         "sort of few rows",
         9.0,
         12.5,
@@ -126,7 +124,7 @@ _SAMPLERS: tuple[_Sampler, ...] = (
         _SORT + ", segmented_sort_pairs_by_full_sort, below 128 rows); not measured",
     ),
     _Sampler(
-        _Range(_ALWAYS, _NEVER, is_v0=None),
+        _Range(ALWAYS, is_v0=None),
         "triton",
         3.48,
         3.5,
@@ -136,7 +134,7 @@ _SAMPLERS: tuple[_Sampler, ...] = (
         has_buffer=True,
     ),
     _Sampler(
-        _Range(_ALWAYS, _NEVER, is_v0=None),
+        _Range(ALWAYS, is_v0=None),
         "flashinfer",
         1.5,
         3.5,
@@ -316,7 +314,7 @@ def _context_tokens(settings: Settings) -> int:
     return max(min(max(8 * settings.max_model_len, 4 * pages), _CONTEXT_TOKENS), pages)
 
 
-_CHUNKS: Sequence[tuple[Key, int]] = (((0, 12), 32 * 1024), (_NEVER, 16 * 1024))
+_CHUNKS: Sequence[tuple[Key, int]] = (((0, 12), 32 * 1024), (NEVER, 16 * 1024))
 """Before which release how many tokens at a time go through the experts where nothing stays:
 VLLM_FUSED_MOE_CHUNK_SIZE (envs.py, 0.11.2 and 0.12.0)."""
 
@@ -499,7 +497,7 @@ def _gib(low: float, expected: float, high: float) -> Band:
 def _row(
     since: Key, until: Key, band: tuple[float, float, float], source: str, *, is_v0: bool | None = False
 ) -> _Measured:
-    return _Measured(_Range(since, until, is_v0), _gib(*band), source)
+    return _Measured(_Range(Era(since, until), is_v0), _gib(*band), source)
 
 
 def _of(rows: Iterable[_Measured], settings: Settings) -> _Measured:
@@ -524,15 +522,15 @@ def _profiles_graphs(settings: Settings) -> bool:
 
 _OUTSIDE: tuple[_Measured, ...] = (
     _row(
-        _ALWAYS,
-        _NEVER,
+        (),
+        NEVER,
         (0.01, 0.09, 0.26),
         "19 printed starts of the older engine on one card (0.6.6 to 0.9), 0.01 to 0.26 GiB; counted from before the"
         " ranks are connected",
         is_v0=True,
     ),
     _row(
-        _ALWAYS,
+        (),
         (0, 9),
         (0.4, 0.6, 1.1),
         "everything else on the card counts, the CUDA context too (v1/worker/gpu_worker.py, 0.8.5 :165); from the"
@@ -540,7 +538,7 @@ _OUTSIDE: tuple[_Measured, ...] = (
     ),
     _row((0, 9), (0, 11), (0.02, 0.06, 0.12), "2 printed starts of 0.10.2 on one card: 0.02 and 0.07 GiB"),
     _row((0, 11), (0, 18), (0.02, 0.13, 0.25), "5 printed starts on one card: 0.03 and 0.13 GiB; " + _H100_OLDER),
-    _row((0, 27), _NEVER, (0.1, 0.35, 0.8), "7 printed starts on one card (0.27.1 to 0.31.0): consumed less weights"),
+    _row((0, 27), NEVER, (0.1, 0.35, 0.8), "7 printed starts on one card (0.27.1 to 0.31.0): consumed less weights"),
 )
 _OUTSIDE_WITH_GRAPHS = _row(
     _GRAPHS_PROFILED,
@@ -577,15 +575,15 @@ _BRIDGE = "nvlink-bridge"
 _NVLINK = "nvlink"
 
 _V0_RANKS = _row(
-    _ALWAYS,
-    _NEVER,
+    (),
+    NEVER,
     (0.1, 0.33, 1.0),
     "4 printed starts of the older engine with 2 to 4 ranks, 0.20 to 0.74 GiB in all (2 cards over PCIe: 0.37 to 0.40)",
     is_v0=True,
 )
 _V0_MANY = _row(
-    _ALWAYS,
-    _NEVER,
+    (),
+    NEVER,
     (0.1, 0.98, 2.02),
     "3 printed starts of the older engine with 8 and 16 ranks: 0.20, 1.07 and 2.10 GiB in all",
     is_v0=True,
@@ -593,18 +591,18 @@ _V0_MANY = _row(
 _MANY = 8
 _BETWEEN_PCIE: tuple[_Measured, ...] = (
     _V0_RANKS,
-    _row(_ALWAYS, (0, 9), (0.1, 0.5, 2.0), "not measured: everything on the card counts"),
+    _row((), (0, 9), (0.1, 0.5, 2.0), "not measured: everything on the card counts"),
     _row((0, 9), (0, 11), (0.1, 0.16, 0.4), "one printed start of 0.10.2, 4 L40S: 0.21 GiB in all"),
-    _row((0, 11), _NEVER, (0.1, 0.3, 0.6), "not measured; between what PCIe cards took before and a third of NVLink's"),
+    _row((0, 11), NEVER, (0.1, 0.3, 0.6), "not measured; between what PCIe cards took before and a third of NVLink's"),
 )
 _BETWEEN_NVLINK: tuple[_Measured, ...] = (
     _V0_RANKS,
-    _row(_ALWAYS, (0, 9), (0.2, 1.0, 2.0), "not measured: everything on the card counts"),
+    _row((), (0, 9), (0.2, 1.0, 2.0), "not measured: everything on the card counts"),
     _row((0, 9), (0, 11), (1.2, 1.5, 1.9), "2 printed starts of 0.10.2: 1.38 (2 H200) and 1.84 GiB (4 H100) in all"),
     _row((0, 11), (0, 18), (0.2, 0.42, 1.0), "one printed start, 2 H100: 0.55 GiB in all; " + _H100_OLDER),
     _row((0, 18), (0, 21), (1.75, 1.84, 1.95), "6 printed starts of 2 and 4 H100: 2.06 to 2.17 GiB in all; " + _H100),
     _row((0, 21), (0, 27), (0.7, 1.6, 2.2), "2 printed starts of 4 cards (0.26.0): 0.95 and 2.43 GiB in all"),
-    _row((0, 27), _NEVER, (0.6, 1.3, 2.2), "one printed start of 4 cards (0.27.1): 1.70 GiB consumed beside weights"),
+    _row((0, 27), NEVER, (0.6, 1.3, 2.2), "one printed start of 4 cards (0.27.1): 1.70 GiB consumed beside weights"),
 )
 _MULTICAST: Capability = (9, 0)
 """Cards below share no symmetric memory: distributed/device_communicators/symm_mem.py, all_reduce_utils.py."""
@@ -673,7 +671,7 @@ class _Capture(NamedTuple):
 
 _CAPTURES: tuple[_Capture, ...] = (
     _Capture(
-        _Range(_ALWAYS, _NEVER, is_v0=True),
+        _Range(ALWAYS, is_v0=True),
         0.1,
         0.006,
         0.4,
@@ -681,7 +679,7 @@ _CAPTURES: tuple[_Capture, ...] = (
         "5 printed starts of the older engine: 0.17 to 0.85 GiB",
     ),
     _Capture(
-        _Range(_ALWAYS, (0, 11), is_v0=False),
+        _Range(Era(until=(0, 11)), is_v0=False),
         0.2,
         0.006,
         0.4,
@@ -689,7 +687,7 @@ _CAPTURES: tuple[_Capture, ...] = (
         "7 printed starts on one card (0.8.5 to 0.10.2): 0.29 to 0.70 GiB; large mixtures on several cards 2.4 to 3.5",
     ),
     _Capture(
-        _Range((0, 11), (0, 17), is_v0=False),
+        _Range(Era((0, 11), (0, 17)), is_v0=False),
         0.1,
         0.003,
         0.0,
@@ -697,7 +695,7 @@ _CAPTURES: tuple[_Capture, ...] = (
         "9 printed starts (0.11 to 0.16): -0.45 (memory is given back meanwhile) to 1.18 GiB",
     ),
     _Capture(
-        _Range((0, 17), (0, 27), is_v0=False),
+        _Range(Era((0, 17), (0, 27)), is_v0=False),
         0.2,
         0.0045,
         0.35,
@@ -706,7 +704,7 @@ _CAPTURES: tuple[_Capture, ...] = (
         " H100: 0.51 to 1.85; " + _H100,
     ),
     _Capture(
-        _Range((0, 27), _NEVER, is_v0=False),
+        _Range(Era((0, 27)), is_v0=False),
         0.15,
         0.003,
         0.1,

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
+from vllm_runbooks.planning.eras import AT_NO_TIME, Era, Key, changed
 from vllm_runbooks.planning.families import Mixture
 from vllm_runbooks.planning.shape import Attention, Layer, Rope, Shape, shape
 from vllm_runbooks.planning.tensors import Tensor, layer_tensors, linear, norm
-from vllm_runbooks.planning.weights import Inventory, Key, Loaded, Ranks, Variant, inventory, load, size_on_rank
+from vllm_runbooks.planning.weights import Inventory, Loaded, Ranks, Variant, inventory, load, size_on_rank
 from vllm_runbooks.specs import Specs
 
 
@@ -127,25 +128,26 @@ class _Rules:
 
 
 _HEADS = frozenset({"eagle", "eagle3"})
-_CHANGES: tuple[tuple[Key, Mapping[str, Any]], ...] = (
+_CHANGES: tuple[tuple[str, Mapping[str, Any]], ...] = (
     # The first release of those read that has it, with file:line there.
-    ((0, 8), {"methods": _HEADS}),  # 0.8.5 v1/spec_decode/eagle.py:226
+    ("0.6", {}),
+    ("0.8", {"methods": _HEADS}),  # 0.8.5 v1/spec_decode/eagle.py:226
     (
-        (0, 9),
+        "0.9",
         {
             "methods": _HEADS | {"medusa"},  # 0.9.2 v1/worker/gpu_model_runner.py:186
             "embedding": "shaped",  # 0.9.2 v1/spec_decode/eagle.py:343
         },
     ),
     (
-        (0, 11),
+        "0.11",
         {
             "head": "shaped",  # 0.11.0 v1/spec_decode/eagle.py, `load_model`
             "takes_target_form": True,  # 0.11.0 model_executor/models/llama_eagle3.py:37
         },
     ),
     (
-        (0, 11, 1),
+        "0.11.1",
         {
             "cuts_heads": False,  # 0.11.2 model_executor/models/medusa.py:81
             "embedding": "weighed",  # 0.11.2 v1/spec_decode/eagle.py:1003
@@ -154,15 +156,15 @@ _CHANGES: tuple[tuple[Key, Mapping[str, Any]], ...] = (
             "takes_target_form": False,  # 0.11.2 model_executor/models/llama_eagle3.py:80
         },
     ),
-    ((0, 12), {"omits_projection": True}),  # 0.12.0 model_executor/models/llama_eagle3.py:171
-    ((0, 15), {"methods": _HEADS | {"medusa", "draft_model"}}),  # 0.15.1 v1/worker/gpu_model_runner.py:451
-    ((0, 16), {"has_bias": True}),  # 0.16.0 model_executor/models/llama_eagle3.py:56
-    ((0, 18), {"norms_states": True}),  # 0.18.1 model_executor/models/llama_eagle3.py:153
-    ((0, 22), {"counts_states": True}),  # 0.22.1 model_executor/models/llama_eagle3.py:178
-    ((0, 27), {"stretches": True}),  # 0.27.1 config/speculative.py:1165
-    ((0, 30), {"always_maps": False}),  # 0.30.0 model_executor/models/llama_eagle3.py:339
+    ("0.12", {"omits_projection": True}),  # 0.12.0 model_executor/models/llama_eagle3.py:171
+    ("0.15", {"methods": _HEADS | {"medusa", "draft_model"}}),  # 0.15.1 v1/worker/gpu_model_runner.py:451
+    ("0.16", {"has_bias": True}),  # 0.16.0 model_executor/models/llama_eagle3.py:56
+    ("0.18", {"norms_states": True}),  # 0.18.1 model_executor/models/llama_eagle3.py:153
+    ("0.22", {"counts_states": True}),  # 0.22.1 model_executor/models/llama_eagle3.py:178
+    ("0.27", {"stretches": True}),  # 0.27.1 config/speculative.py:1165
+    ("0.30", {"always_maps": False}),  # 0.30.0 model_executor/models/llama_eagle3.py:339
     (
-        (0, 33),
+        "0.33",
         {
             "methods": _HEADS | {"draft_model"},  # 0.33.0 v1/worker/gpu_model_runner.py:610
             "limits_length": True,  # 0.33.0 config/vllm.py:3025
@@ -173,17 +175,13 @@ _CHANGES: tuple[tuple[Key, Mapping[str, Any]], ...] = (
 
 @cache
 def _rules(release: Key) -> _Rules:
-    found: dict[str, Any] = {}
-    for since, changed in _CHANGES:
-        if release >= since:
-            found.update(changed)
-    return _Rules(**found)
+    return _Rules(**changed(_CHANGES, release))
 
 
-_REFUSED: Mapping[str, tuple[Key, Key]] = {
-    "draft_model": ((0, 10), (0, 15)),
-    "mlp_speculator": ((0, 10), (10**6,)),
-    "medusa": ((0, 33), (10**6,)),
+_REFUSED: Mapping[str, Era] = {
+    "draft_model": Era((0, 10), (0, 15)),
+    "mlp_speculator": Era((0, 10)),
+    "medusa": Era((0, 33)),
 }
 """Methods that no engine has from one release to before another: 0.10.2 config/__init__.py:2180, 0.14.1
 config/speculative.py:388; 0.10.2 v1/worker/gpu_model_runner.py:262; 0.33.0 config/speculative.py:74."""
@@ -191,8 +189,7 @@ config/speculative.py:388; 0.10.2 v1/worker/gpu_model_runner.py:262; 0.33.0 conf
 
 def refusal(method: str, release: Key) -> bool:
     """Whether the release ends a start that drafts so."""
-    since, until = _REFUSED.get(method, ((10**6,), ()))
-    return since <= release < until
+    return _REFUSED.get(method, AT_NO_TIME).holds(release)
 
 
 _OWN_LAYERS: Mapping[str, Key] = {

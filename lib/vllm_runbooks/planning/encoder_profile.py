@@ -8,17 +8,17 @@ published files give (`_PROCESSORS`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, floor, isqrt, sqrt
 from typing import Any, NamedTuple
 
 from vllm_runbooks.planning.encoders import taps
+from vllm_runbooks.planning.eras import Key, Rule, in_release
 from vllm_runbooks.planning.settings import Settings
 from vllm_runbooks.planning.shape import Encoder, Shape
 from vllm_runbooks.planning.terms import Band, tried
-from vllm_runbooks.planning.weights import Key
 
 _WHOLE = (9_999_999, 9_999_999)
 """The picture that vLLM asks a processor to shrink to find its largest picture."""
@@ -29,7 +29,6 @@ _FLOAT = 4
 _BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "half": 2, "float": 4, "float32": 4}
 _UNLIMITED = 999
 """Items of a modality that no limit names, in the newer engine; the older takes 1 (config.py, 0.8.5 :2800-2807)."""
-_NEVER: Key = (10**6,)
 
 
 class Step(NamedTuple):
@@ -201,45 +200,35 @@ Qwen/Qwen3-VL-8B-Instruct, zai-org/GLM-4.1V-9B-Thinking); a derived model's own 
 # ---- rules by release
 
 
-class _Rule(NamedTuple):
-    value: Any
-    since: Key = ()
-
-
-def _value(rules: Sequence[_Rule], release: Key) -> Any:
-    """The last rule that has begun."""
-    return next(rule.value for rule in reversed(rules) if rule.since <= release)
-
-
-_INPUT_BYTES = (_Rule(_FLOAT), _Rule(None, (0, 9)))
+_INPUT_BYTES = (Rule(_FLOAT), Rule(None, (0, 9)))
 """Bytes of a pixel on the card; None: as the model's (inputs/registry.py, 0.9.2 :167-176; 0.8.5 leaves the
 processor's)."""
-_ROUNDS_UP = (_Rule(True), _Rule(False, (0, 10)))
+_ROUNDS_UP = (Rule(True), Rule(False, (0, 10)))
 """Whether the batch holds one item more than fits the budget whole (v1/worker/gpu_model_runner.py, 0.9.2 :2221 `cdiv`;
 v1/worker/utils.py, 0.10.2 :106)."""
-_ITEM_LENGTH = (_Rule("batch"), _Rule("context", (0, 11)))
+_ITEM_LENGTH = (Rule("batch"), Rule("context", (0, 11)))
 """What bounds a dummy video: tokens of a batch or of a context (`_get_mm_dummy_batch`, 0.10.2 :2592, 0.11.0 :2867)."""
-_COUNTS_AROUND = (_Rule(False), _Rule(True, (0, 10)), _Rule(False, (0, 13)))
+_COUNTS_AROUND = (Rule(False), Rule(True, (0, 10)), Rule(False, (0, 13)))
 """Whether an item's tokens count those around and between the encoder's (multimodal/profiling.py, 0.10.2
 `get_mm_max_contiguous_tokens`, gone in 0.13.0)."""
-_TIE = (_Rule(min), _Rule(max, (0, 17)))
+_TIE = (Rule(min), Rule(max, (0, 17)))
 """Of modalities with as many tokens, by name (multimodal/encoder_budget.py, 0.17.1 :184)."""
 _V2_PROFILES: Key = (0, 27)
 """Since when the newer model runner profiles the encoder (v1/worker/gpu/model_runner.py, 0.27.1 :702)."""
-_QWEN2_FRAMES = (_Rule(16), _Rule(14, (0, 11)))
+_QWEN2_FRAMES = (Rule(16), Rule(14, (0, 11)))
 """models/qwen2_vl.py `_MAX_FRAMES_PER_VIDEO` (0.10.2 :85, 0.11.0)."""
-_LEAVES_IMAGES = (_Rule(True), _Rule(False, (0, 11)))
+_LEAVES_IMAGES = (Rule(True), Rule(False, (0, 11)))
 """Whether a video's tokens leave room for a picture (`get_num_frames_with_most_features`, 0.10.2 :955, 0.11.0 :997)."""
-_FACTORS = (_Rule(False), _Rule(True, (0, 13)))
+_FACTORS = (Rule(False), Rule(True, (0, 13)))
 """Whether the largest picture is a product of two factors instead of a shrunk square
 (`get_image_size_with_most_features`, 0.12.0 :956, 0.13.0 :923)."""
-_QWEN3_VIDEO = (_Rule("longest, times 12.5"), _Rule("longest", (0, 13)), _Rule("two frames", (0, 15)))
+_QWEN3_VIDEO = (Rule("longest, times 12.5"), Rule("longest", (0, 13)), Rule("two frames", (0, 15)))
 """models/qwen3_vl.py `get_max_video_tokens` (0.12.0 :693, 0.13.0 :710, 0.15.1 :696)."""
 _QWEN3_FRAMES = 24_576
 _GLM_FRAMES = 600
-_GLM_IMAGE = (_Rule("sixteen frames"), _Rule("one frame", (0, 17)))
+_GLM_IMAGE = (Rule("sixteen frames"), Rule("one frame", (0, 17)))
 """As what a picture is resized (models/glm4_1v.py, 0.16.0 :831-891; 0.17.1 :873-912)."""
-_GLM_SEARCH = (_Rule("first too long"), _Rule("most tokens", (0, 26)))
+_GLM_SEARCH = (Rule("first too long"), Rule("most tokens", (0, 26)))
 """Which number of frames is taken (`_get_max_video_frames`, 0.25.1; 0.26.0 :1173)."""
 _GLM_OVERRIDE: Key = (0, 25)
 """Since when `max_pixels` counts (`_get_image_max_pixels`, 0.25.1 :1098)."""
@@ -254,7 +243,7 @@ _GEMMA4_BATCHES: Key = (0, 22)
 """Since when frames go through the tower together (models/gemma4_mm.py, 0.21.0 :1211-1216 one by one, 0.22.1 :1285)."""
 _LLAMA4_TILES = 16
 """Of a picture beside the whole of it (transformers' Llama4ImageProcessorFast, `max_patches`)."""
-_ROTATION = (_Rule((1, True)), _Rule((2, True), (0, 11)), _Rule((2, False), (0, 12)))
+_ROTATION = (Rule((1, True)), Rule((2, True), (0, 11)), Rule((2, False), (0, 12)))
 """Whether query and key are rotated together, and whether in float32 (models/qwen2_vl.py
 `apply_rotary_pos_emb_vision`, 0.10.2 :275, 0.11.0 :275-283 and :383, 0.12.0 :286)."""
 _FUSED: Key = (0, 12)
@@ -313,17 +302,17 @@ def _grid(sizes: _Sizes, height: int, width: int) -> int:
 
 def _context(ask: _Ask) -> int:
     """Tokens that bound the dummy item which is run."""
-    return ask.batched if ask.is_v0 or _value(_ITEM_LENGTH, ask.key) == "batch" else ask.length
+    return ask.batched if ask.is_v0 or in_release(_ITEM_LENGTH, ask.key) == "batch" else ask.length
 
 
 def _qwen2(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[str, _Item]]:
     unit = sizes.patch * sizes.merge
     longest, shortest = ask.longest or processor.longest, ask.shortest or processor.shortest
-    side = _most_square(longest, unit) if _value(_FACTORS, ask.key) else _WHOLE
+    side = _most_square(longest, unit) if in_release(_FACTORS, ask.key) else _WHOLE
     height, width = _resized(side, unit, (shortest, longest))
     picture = _grid(sizes, height, width) // sizes.merge**2
 
-    most: int = _value(_QWEN2_FRAMES, ask.key)
+    most: int = in_release(_QWEN2_FRAMES, ask.key)
 
     def frames(room: int) -> int:
         return max(1, min(room // picture * 2, most))
@@ -337,7 +326,7 @@ def _qwen2(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
         patches, tall, broad = run(ask.picture)
         yield "image", _Item(picture, patches, patches // sizes.merge**2, 1, broad, tall)
     if ask.videos:
-        left = picture if ask.images and _value(_LEAVES_IMAGES, ask.key) else 0
+        left = picture if ask.images and in_release(_LEAVES_IMAGES, ask.key) else 0
         budgeted = ceil(frames(ask.length - left) / 2) * picture
         count = frames(_context(ask) - (left if ask.is_v0 else 0))
         count = min(count, ask.frames or count)
@@ -352,7 +341,9 @@ def _qwen3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
     video_longest, video_shortest = ask.longest or processor.video_longest, ask.shortest or processor.video_shortest
 
     def largest(pixels: int) -> _Side:
-        return _most_square(pixels, unit) if _value(_FACTORS, ask.key) else _resized(_WHOLE, unit, (shortest, pixels))
+        if in_release(_FACTORS, ask.key):
+            return _most_square(pixels, unit)
+        return _resized(_WHOLE, unit, (shortest, pixels))
 
     if ask.images:
         side = _resized(largest(longest), unit, (shortest, longest))
@@ -361,7 +352,7 @@ def _qwen3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
         yield "image", _Item(budgeted, patches, patches // sizes.merge**2, 1, width, height)
     if not ask.videos:
         return
-    how = _value(_QWEN3_VIDEO, ask.key)
+    how = in_release(_QWEN3_VIDEO, ask.key)
     side = largest(video_longest // sizes.temporal if how == "two frames" else longest)
 
     def video(count: int) -> tuple[int, int, int]:
@@ -405,7 +396,7 @@ def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
     override = ask.longest if ask.key >= _GLM_OVERRIDE else None
     shortest, longest = processor.shortest, override or processor.longest
     video_longest = override or _GLM_VIDEO_PIXELS
-    as_one = _value(_GLM_IMAGE, ask.key) == "one frame"
+    as_one = in_release(_GLM_IMAGE, ask.key) == "one frame"
     # Resized as one frame a picture still counts as the two that a patch has.
     pixels, counted_as = (longest, 2) if as_one else (video_longest, 16)
     first = _resized(_WHOLE, unit, (shortest, pixels), counted_as)
@@ -423,12 +414,12 @@ def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
 
     def counted(room: int) -> int:
         tokens = _glm4v_tokens(sizes, first, limits)
-        if _value(_GLM_SEARCH, ask.key) == "most tokens":
+        if in_release(_GLM_SEARCH, ask.key) == "most tokens":
             fitting = [(size, -n) for n, size in enumerate(tokens, 1) if 0 < size <= room]
             return -max(fitting)[1] if fitting else 2
         return next((n for n, size in enumerate(tokens) if size > room), _GLM_FRAMES)
 
-    around = 4 if _value(_COUNTS_AROUND, ask.key) else 0
+    around = 4 if in_release(_COUNTS_AROUND, ask.key) else 0
     if ask.images:
         # Sizes that are given count for the budget as well: it is taken from the dummy item (multimodal/profiling.py).
         height, width = _resized(_capped(first, ask.picture), unit, (shortest, longest), 2)
@@ -450,7 +441,7 @@ def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
 
 def _gemma3(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
     if ask.images:
-        around = 4 if _value(_COUNTS_AROUND, ask.key) else 0
+        around = 4 if in_release(_COUNTS_AROUND, ask.key) else 0
         patches = _grid(sizes, sizes.image, sizes.image)
         yield "image", _Item(sizes.tokens + around, patches, sizes.tokens, 1, sizes.image, sizes.image)
 
@@ -488,7 +479,7 @@ def _llama4(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator
         tile = _grid(sizes, sizes.image, sizes.image)
         tokens = (_LLAMA4_TILES + 1) * tile // sizes.merge**2
         # Marks between the tiles, around the picture and before its whole.
-        around = _LLAMA4_TILES + 3 if _value(_COUNTS_AROUND, ask.key) else 0
+        around = _LLAMA4_TILES + 3 if in_release(_COUNTS_AROUND, ask.key) else 0
         yield "image", _Item(tokens + around, (_LLAMA4_TILES + 1) * (tile + 1), tokens, 1, sizes.image, sizes.image)
 
 
@@ -511,7 +502,7 @@ def _split_attention(size: int, run: _Run, held: float) -> Held:
     yield "query, key and value", 3 * part, held
     yield "query, key and value apart", 3 * part, held + 3 * part
     # Each or both at once; in float32 and back where the release does so.
-    once, in_float = _value(_ROTATION, run.ask.key)
+    once, in_float = in_release(_ROTATION, run.ask.key)
     beside = held + 6 * part
     if once == 2:
         yield "query and key together", 2 * part, beside
@@ -723,7 +714,7 @@ def _side(told: Mapping[str, Mapping[str, int]], modality: str) -> _Side:
 
 def _batch(ask: _Ask, tokens: int, budget: int, limit: int) -> int:
     """Items of the modality that go through the encoder together."""
-    if _value(_ROUNDS_UP, ask.key):
+    if in_release(_ROUNDS_UP, ask.key):
         return min(-(-budget // tokens), ask.sequences * limit)
     prompt = max(1, min(limit, ask.length // tokens))
     return min(budget // tokens, ask.sequences * prompt)
@@ -740,7 +731,7 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
     most = max(item.tokens for item in found.values())
     if not most:
         return Unprofiled("the tower's sizes give a picture without tokens", is_known=False)
-    modality = _value(_TIE, ask.key)(name for name, item in found.items() if item.tokens == most)
+    modality = in_release(_TIE, ask.key)(name for name, item in found.items() if item.tokens == most)
     budget = max(ask.batched, most)
     if ask.is_v0:
         whole = sum(item.tokens * limits[name] for name, item in found.items())
@@ -761,7 +752,7 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
     shares = ask.data and family.shares_items
     local = -(-count // ask.tensor) if shares else count
     pixel = sizes.channels * sizes.temporal * sizes.patch**2
-    read_bytes = _value(_INPUT_BYTES, ask.key) or ask.width
+    read_bytes = in_release(_INPUT_BYTES, ask.key) or ask.width
     inputs = count * item.patches * pixel * read_bytes
     copied = local * item.patches * pixel * ask.width if shares or read_bytes != ask.width else 0
     each = item.outputs * sizes.out * ask.width

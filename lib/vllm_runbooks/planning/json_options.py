@@ -11,7 +11,7 @@ from typing import Any
 
 from vllm_runbooks.arguments import json_keys
 from vllm_runbooks.arguments.spelling import alike
-from vllm_runbooks.planning.weights import Key
+from vllm_runbooks.planning.eras import NEVER, Key
 
 _SPECULATIVE, _LIMIT = "--speculative-config", "--limit-mm-per-prompt"
 _SHORT = (
@@ -212,7 +212,7 @@ def _objects(release: Key) -> Mapping[str, Any]:
     for since, keys in _KEYS:
         if release >= since:
             kinds |= keys
-    kinds = {key: kind for key, kind in kinds.items() if release < _GONE.get(key, (10**6,))}
+    kinds = {key: kind for key, kind in kinds.items() if release < _GONE.get(key, NEVER)}
     if release >= _CHECKED:
         names = [name for since, methods in _METHODS if release >= since for name in methods]
         kinds["method"] = {"optional": {"enum": names}}

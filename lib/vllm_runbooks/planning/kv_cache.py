@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks import options
 from vllm_runbooks.errors import RunbooksError
+from vllm_runbooks.planning.eras import changed
 
 
 class Kind(StrEnum):
@@ -316,11 +317,7 @@ def rules(version: str, *, is_v0: bool = False) -> KvRules:
     if is_v0:
         return _V0
     key = options.version_key(version) or options.version_key(options.nearest(version).version) or ()
-    found: dict[str, Any] = {}
-    for since, changed in _CHANGES:
-        if not found or key[:3] >= (options.version_key(since) or ())[:3]:
-            found.update(changed)
-    return KvRules(**found)
+    return KvRules(**changed(_CHANGES, key))
 
 
 # ---- groups

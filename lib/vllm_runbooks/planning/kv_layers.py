@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from vllm_runbooks import options
+from vllm_runbooks.planning.eras import changed
 from vllm_runbooks.planning.kv_cache import Kind, KvLayer
 from vllm_runbooks.planning.shape import Attention, Latent, Layer, Recurrent, Shape
 
@@ -318,11 +319,7 @@ _CHANGES: tuple[tuple[str, Mapping[str, Any]], ...] = (
 @cache
 def _rules(version: str) -> _Rules:
     key = options.version_key(version) or options.version_key(options.nearest(version).version) or ()
-    found: dict[str, Any] = {}
-    for since, changed in _CHANGES:
-        if not found or key[:3] >= (options.version_key(since) or ())[:3]:
-            found.update(changed)
-    return _Rules(**found)
+    return _Rules(**changed(_CHANGES, key))
 
 
 def stage_layers(layers: int, stages: int, version: str) -> tuple[int, ...]:

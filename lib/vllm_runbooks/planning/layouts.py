@@ -14,10 +14,11 @@ from typing import Any, NamedTuple, TypeVar
 from vllm_runbooks import options as releases
 from vllm_runbooks import support
 from vllm_runbooks.planning.budget import Budget, Calibrate, Device, Subject, budget
+from vllm_runbooks.planning.eras import Key
 from vllm_runbooks.planning.kv_cache import Kind, KvLayer, KvPool
 from vllm_runbooks.planning.settings import PARTITION, Settings, mismatch
 from vllm_runbooks.planning.shape import Attention, Dense, Encoder, Experts, Format, Latent, Recurrent, Shape
-from vllm_runbooks.planning.weights import VOCABULARY_PADDING, Key, Ranks, load, round_up
+from vllm_runbooks.planning.weights import VOCABULARY_PADDING, Ranks, load, round_up
 
 Make = Callable[[Ranks, Device], Settings]
 """What a start comes to that is split so, on cards whose first one is this."""

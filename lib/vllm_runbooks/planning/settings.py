@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 from vllm_runbooks import options as releases
 from vllm_runbooks.planning import drafts, json_options
 from vllm_runbooks.planning.drafts import Draft, Drafting
+from vllm_runbooks.planning.eras import Key
 from vllm_runbooks.planning.shape import Attention, Experts, Latent, Recurrent, Shape
 from vllm_runbooks.planning.start_rules import StartRules, start_rules
-from vllm_runbooks.planning.weights import Key, Ranks
+from vllm_runbooks.planning.weights import Ranks
 
 _GIB = 2**30
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from vllm_runbooks import options
-from vllm_runbooks.planning.weights import Key
+from vllm_runbooks.planning.eras import Key, changed
 
 
 @dataclass(frozen=True)
@@ -409,10 +408,6 @@ _CHANGES: tuple[tuple[str, _Change], ...] = (
 @cache
 def start_rules(key: Key) -> tuple[StartRules, Mapping[str, str]]:
     """What a release does, and by field where that is written; one that was not read does what the one before does."""
-    values: dict[str, Any] = {}
-    sources: dict[str, str] = {}
-    for since, changed in _CHANGES:
-        if not values or key >= (options.version_key(since) or ())[:3]:
-            values.update({name: value for name, (value, _) in changed.items()})
-            sources.update({name: source for name, (_, source) in changed.items()})
-    return StartRules(**values), sources
+    found = changed(_CHANGES, key)
+    values = {name: value for name, (value, _) in found.items()}
+    return StartRules(**values), {name: source for name, (_, source) in found.items()}

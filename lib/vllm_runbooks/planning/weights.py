@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import lru_cache
-from typing import Any
 
 from vllm_runbooks.planning.encoders import encoder_tensors, taps
+from vllm_runbooks.planning.eras import NEVER, Key, Rule, in_release
 from vllm_runbooks.planning.families import FAMILIES, Mixture
 from vllm_runbooks.planning.shape import Format, Latent, Layer, Quantization, Rope, Shape
 from vllm_runbooks.planning.tensors import CORRECTION, Tensor, layer_tensors, linear, mtp_tensors, norm
 
-Key = tuple[int, ...]
 """A release as numbers that can be compared."""
 
 _MIB = 2**20
@@ -328,28 +327,11 @@ class Loaded:
     """Why `low` and `high` differ from `expected`."""
 
 
-class _Rule:
-    """A rule that holds from one release to before another; None: no end."""
-
-    def __init__(self, value: Any, since: Key | None = None, until: Key | None = None) -> None:
-        self.value, self.since, self.until = value, since, until
-
-    def holds(self, release: Key | None) -> bool:
-        """Whether a release has it; of an unknown release the newest rule holds."""
-        if release is None:
-            return self.until is None
-        return (self.since is None or release >= self.since) and (self.until is None or release < self.until)
-
-
-def _value(rules: Sequence[_Rule], release: Key | None) -> Any:
-    return next(rule.value for rule in rules if rule.holds(release))
-
-
-_REMAINDER = (_Rule("last", until=(0, 8)), _Rule("before last", since=(0, 8)))
+_REMAINDER = (Rule("last"), Rule("before last", (0, 8)))
 """Which stages get the layers left over: distributed/utils.py get_pp_indices (0.7.3 :65-86, 0.8.5 :103-105)."""
-_DYNAMIC_ROWS = (_Rule("stretched", until=(0, 22)), _Rule("plain", since=(0, 22)))
+_DYNAMIC_ROWS = (Rule("stretched"), Rule("plain", (0, 22)))
 """Rows of the table of "dynamic": layers/rotary_embedding/dynamic_ntk_scaling_rope.py (0.21.0 :62, 0.22.1 :67)."""
-_ABSORBED = (_Rule("products", until=(0, 8)), _Rule("factors", since=(0, 8)))
+_ABSORBED = (Rule("products"), Rule("factors", (0, 8)))
 """What is kept of latent attention's second projection beside it.
 
 "products" of it with the projections before and behind it (attention/backends/mla/utils.py, 0.7.2 :330-394, 0.7.3
@@ -364,8 +346,7 @@ _ENCODER_OFF: Mapping[str, Key] = {
 }  # fmt: skip
 """Since when a family's tower is left out where all its modalities are limited to 0 (models/*.py: 0.10.2
 `get_limit_per_prompt`, 0.15.1 `_mark_tower_model`)."""
-_NEVER: Key = (10**6,)
-_SHARED_PROJECTIONS = (_Rule(True, until=(0, 30)), _Rule(False, since=(0, 30)))
+_SHARED_PROJECTIONS = (Rule(True), Rule(False, (0, 30)))
 """Whether layers that use another's cache load its projections: models/gemma4.py (0.29.0 :421, 0.30.0 :409-419)."""
 
 
@@ -375,7 +356,7 @@ def stages(layers: int, ranks: Ranks, release: Key | None = None) -> tuple[int, 
         return ranks.partition
     each, left = divmod(layers, ranks.pipeline)
     counts = [each] * ranks.pipeline
-    if left and _value(_REMAINDER, release) == "last":
+    if left and in_release(_REMAINDER, release) == "last":
         counts[-1] += left
     else:
         for place in range(2, left + 2):
@@ -394,7 +375,7 @@ def table_bytes(rope: Rope, release: Key | None, width: int) -> int:
         rows = stretched
     elif rope.kind in ("longrope", "su"):
         rows = rope.positions + rope.longest
-    elif rope.kind == "dynamic" and _value(_DYNAMIC_ROWS, release) == "stretched":
+    elif rope.kind == "dynamic" and in_release(_DYNAMIC_ROWS, release) == "stretched":
         rows = stretched
     else:
         rows = rope.longest
@@ -414,16 +395,16 @@ class _Kernel:
     """Bytes of a bias; 0: the dtype's."""
 
 
-_MARLIN = (_Rule(_Kernel(256, 128)),)
+_MARLIN = (Rule(_Kernel(256, 128)),)
 _TRITON = (
-    _Rule(_Kernel(1, 64, inputs=256, scale_rows=256, bias_width=4), until=(0, 19)),
-    _Rule(_Kernel(1, 128, inputs=256, scale_rows=256, bias_width=4), since=(0, 19)),
+    Rule(_Kernel(1, 64, inputs=256, scale_rows=256, bias_width=4)),
+    Rule(_Kernel(1, 128, inputs=256, scale_rows=256, bias_width=4), (0, 19)),
 )
-_KERNELS: Mapping[str, tuple[_Rule, ...]] = {
+_KERNELS: Mapping[str, tuple[Rule, ...]] = {
     "marlin": _MARLIN,
     "triton": _TRITON,
-    "trtllm": (_Rule(_Kernel(256, 256)),),
-    "none": (_Rule(_Kernel()),),
+    "trtllm": (Rule(_Kernel(256, 256)),),
+    "none": (Rule(_Kernel()),),
 }
 """By kernel of MXFP4 experts.
 
@@ -703,17 +684,17 @@ def load(
     is_mxfp4 = told is not None and told.experts_alone
     how = _How(
         width,
-        kernel=_value(_KERNELS[name or "marlin"], release) if is_mxfp4 else None,
-        absorbed=_value(_ABSORBED, release),
+        kernel=in_release(_KERNELS[name or "marlin"], release) if is_mxfp4 else None,
+        absorbed=in_release(_ABSORBED, release),
         runtime=_RUNTIME.get(quantization or "") if told is None else None,
     )
     others: tuple[_How, ...] = ()
     reasons = []
     if is_mxfp4 and name is None:
-        others = tuple(replace(how, kernel=_value(_KERNELS[each], release)) for each in ("none", "trtllm"))
+        others = tuple(replace(how, kernel=in_release(_KERNELS[each], release)) for each in ("none", "trtllm"))
         reasons.append("the kernel of the experts, which decides their padding, depends on the card")
     has_encoder = not encoder_off or any(
-        release is not None and release < _ENCODER_OFF.get(encoder.family, _NEVER) for encoder in shape.encoders or ()
+        release is not None and release < _ENCODER_OFF.get(encoder.family, NEVER) for encoder in shape.encoders or ()
     )
     fixed: dict[str, int] = {}
     if has_encoder:
@@ -731,7 +712,7 @@ def load(
         release,
         how,
         others,
-        _value(_SHARED_PROJECTIONS, release),
+        in_release(_SHARED_PROJECTIONS, release),
         fixed,
         tuple(reasons),
         spread,

@@ -1,0 +1,49 @@
+"""What holds in which releases of vLLM: eras, values by era, and tables of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Key = tuple[int, ...]
+"""A release's numbers, as many as decide."""
+NEVER: Key = (10**6,)
+
+
+class Era(NamedTuple):
+    """From one release to before another."""
+
+    since: Key = ()
+    until: Key = NEVER
+
+    def holds(self, release: Key | None) -> bool:
+        """Whether a release lies in it; one that is not known is judged as the newest."""
+        return self.until == NEVER if release is None else self.since <= release < self.until
+
+
+ALWAYS = Era()
+AT_NO_TIME = Era(NEVER)
+
+
+class Rule(NamedTuple):
+    """A value with the release that it begins in; the next one of a table ends it."""
+
+    value: Any
+    since: Key = ()
+
+
+def in_release(rules: Sequence[Rule], release: Key | None) -> Any:
+    """The value of the last rule that has begun; of a release that is not known, of the last one."""
+    return next(rule.value for rule in reversed(rules) if release is None or rule.since <= release)
+
+
+def changed(changes: Iterable[tuple[str, Mapping[str, Any]]], release: Key) -> dict[str, Any]:
+    """What a release does by a table of changes: each row replaces what rows before it say of the same name.
+
+    One that is older than the first row does what that says; one that was not read does what the one before it does.
+    """
+    found: dict[str, Any] = {}
+    for number, (since, values) in enumerate(changes):
+        if number == 0 or release >= tuple(map(int, since.split("."))):
+            found.update(values)
+    return found

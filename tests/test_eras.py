@@ -1,0 +1,46 @@
+"""Values by release: which one a release has, also between, before and after those that are written down."""
+
+from __future__ import annotations
+
+import pytest
+
+from vllm_runbooks.planning.eras import ALWAYS, AT_NO_TIME, Era, Key, Rule, changed, in_release
+
+_CHANGES = (("0.6", {"a": 1, "b": 1}), ("0.8", {"a": 2}), ("0.11.1", {"b": 3}))
+
+
+@pytest.mark.parametrize(
+    ("release", "holds"),
+    [((0, 7, 3), False), ((0, 8), True), ((0, 8, 5), True), ((0, 10, 99), True), ((0, 11), False), (None, False)],
+)
+def test_an_era_ends_before_a_release(release: Key | None, holds: bool) -> None:  # noqa: FBT001 - what is expected
+    """It begins with one release and ends before another; a release that is not known counts as the newest."""
+    assert Era((0, 8), (0, 11)).holds(release) is holds
+    assert Era((0, 8)).holds(None)
+    assert ALWAYS.holds(release)
+    assert not AT_NO_TIME.holds((0, 33))
+
+
+def test_a_value_holds_until_the_next_begins() -> None:
+    """The last one that has begun; of a release that is not known the last one of all."""
+    rules = (Rule("old"), Rule("middle", (0, 8)), Rule("new", (0, 11, 1)))
+
+    assert [in_release(rules, key) for key in ((0, 6), (0, 8), (0, 11), (0, 11, 1), (0, 33, 0, 0), None)] == [
+        "old", "middle", "middle", "new", "new", "new",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("release", "found"),
+    [
+        ((0, 5, 5, 0), {"a": 1, "b": 1}),
+        ((0, 6, 6, 0), {"a": 1, "b": 1}),
+        ((0, 8, 0, 0), {"a": 2, "b": 1}),
+        ((0, 11, 0, 0), {"a": 2, "b": 1}),
+        ((0, 11, 1, 0), {"a": 2, "b": 3}),
+        ((0, 33), {"a": 2, "b": 3}),
+    ],
+)
+def test_changes_add_up(release: Key, found: dict[str, int]) -> None:
+    """Each row replaces what rows before it say; a release before the first row does what that row says."""
+    assert changed(_CHANGES, release) == found
