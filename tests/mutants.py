@@ -96,7 +96,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "specs": ("specs", "meaning", "plan_command", "layouts"),
     "startup_log": ("launch", "log_lines", "startup_log", "notebook_tracebacks", "golden"),
     "support": ("meaning", "layouts"),
-    "verdicts": ("answer", "claims"),
+    "verdicts": ("answer", "claims", "lint"),
 }  # fmt: skip
 """By room or module which tests are its own: files `tests/test_<name>.py`, the quickest to notice first."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import catalog, checking, cli, documents, lint, options, render, session
+from vllm_runbooks import catalog, checking, cli, documents, lint, options, render, session, verdicts
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.lint import calls, config_files, moves
 from vllm_runbooks.lint.together import together
@@ -759,16 +759,19 @@ def test_the_verdict_on_commands() -> None:
         "vllm serve m --host 127.0.0.1 --max-modle-len 4096\nvllm serve m --host 127.0.0.1 --dtype zz\n", vllm="0.19.0"
     )
     first, second = (issue for issue in wrong.issues if issue.severity is not IssueSeverity.INFO)
-    told = lint.judge(wrong, None)
+    told = verdicts.judge_commands(wrong, None)
 
     assert (told.verdict.value, told.reason) == ("fail", f"line 1: {first.message} (option.unknown)")
-    assert (second.line, lint.judge(replace(wrong, issues=()), None).reason) == (2, "nothing wrong on vLLM 0.19.0")
-    empty = lint.judge(replace(wrong, issues=(), deployments=()), None)
+    assert (second.line, verdicts.judge_commands(replace(wrong, issues=()), None).reason) == (
+        2,
+        "nothing wrong on vLLM 0.19.0",
+    )
+    empty = verdicts.judge_commands(replace(wrong, issues=(), deployments=()), None)
     assert (empty.verdict.value, empty.reason) == ("fail", "no start of vLLM was found, so nothing was checked")
 
     def judged(*expected: tuple[str, int]) -> tuple[str, str]:
         expect = Expectation(issues=[IssueRef(rule, line) for rule, line in expected])
-        found = lint.judge(wrong, Case("c", "t", "s", ["a.sh"], expect))
+        found = verdicts.judge_commands(wrong, Case("c", "t", "s", ["a.sh"], expect))
         assert found.case == "c"
         return found.verdict.value, found.reason
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vllm_runbooks import deployment, documents, options, session
+from vllm_runbooks import deployment, documents, options, session, verdicts
 from vllm_runbooks import lint as _lint
 from vllm_runbooks.deployment import forms
 from vllm_runbooks.errors import InputError
@@ -165,4 +165,4 @@ def _script(evidence: Evidence) -> Document:
 
 def judge_commands(found: Linted, evidence: Evidence) -> Judgement:
     """The verdict on commands: against the evidence's case, else on whether anything is wrong."""
-    return _lint.judge(found, evidence.case)
+    return verdicts.judge_commands(found, evidence.case)

@@ -1,4 +1,4 @@
-"""The verdict on an answer or a plan: against what a case expects, else on whether anything is wrong."""
+"""The verdict on an answer, commands or a plan: against what a case expects, else on whether anything is wrong."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from vllm_runbooks.records import (
     CauseRef,
     Expectation,
     FindingRef,
+    IssueSeverity,
     JudgedClaim,
     Judgement,
+    Linted,
     PlanAsked,
     Verdict,
     document,
@@ -44,6 +46,25 @@ def judge(found: Answer, case: Case | None, judged: Sequence[JudgedClaim] = ()) 
         root_cause=CauseRef(cause.symptom, cause.class_) if cause else None,
         findings=tuple(FindingRef(f.symptom, f.class_, f.title, f.severity, f.level) for f in found.findings),
     )
+
+
+def judge_commands(found: Linted, case: Case | None) -> Judgement:
+    """The verdict on commands: against what a case expects, else on whether anything is wrong."""
+    wrong = [issue for issue in found.issues if issue.severity is not IssueSeverity.INFO]
+    if case is not None and case.expect.issues is not None:
+        expected = {(each.rule, each.line) for each in case.expect.issues}
+        got = {(issue.rule, issue.line) for issue in wrong}
+        differences = [f"line {line}: {rule}: expected, not found" for rule, line in sorted(expected - got)]
+        differences += [f"line {line}: {rule}: found, not expected" for rule, line in sorted(got - expected)]
+        reason = "; ".join(differences) or f"as expected: {len(expected)} issues"
+        verdict = Verdict.FAIL if differences else Verdict.PASS
+    elif wrong:
+        verdict, reason = Verdict.FAIL, f"line {wrong[0].line}: {wrong[0].message} ({wrong[0].rule})"
+    elif not found.deployments:
+        verdict, reason = Verdict.FAIL, "no start of vLLM was found, so nothing was checked"
+    else:
+        verdict, reason = Verdict.PASS, f"nothing wrong on vLLM {found.vllm.version}"
+    return Judgement(verdict, reason, case.id if case else None, None, None, ())
 
 
 def _differences(found: Answer, case: Case) -> list[str]:

@@ -1,0 +1,41 @@
+"""Every fix that a text's hits carry, made; and made again, as long as that brings more to light."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+
+from vllm_runbooks.excerpt import Replacement, applied
+from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.lint.judged import Judged
+
+_MAX_ROUNDS = 8
+"""Times that a file is mended: a command that was cut shows its other faults once it is whole."""
+
+
+def mended(judged: Judged) -> Judged:
+    """The text with every fix made, judged as far as that was needed."""
+    for _ in range(_MAX_ROUNDS):
+        changed = applied(judged.text, _apart(judged.hits))
+        if changed == judged.text:
+            break
+        judged = Judged(changed, judged.knowledge, judged.asked)
+    return judged
+
+
+def _apart(hits: Iterable[Hit]) -> Iterator[Replacement]:
+    """The edits of hits that do not touch one another; what is left is found again when these are made."""
+    taken: list[tuple[int, int]] = []
+    for hit in hits:
+        if not hit.edits:
+            continue
+        start, end = span(hit.edits)
+        at = bisect_left(taken, (start, end))
+        before, behind = taken[max(at - 1, 0) : at], taken[at : at + 1]
+        if all(start > done for _, done in before) and all(end < begun for begun, _ in behind):
+            taken.insert(at, (start, end))
+            yield from hit.edits
+
+
+def span(edits: Sequence[Replacement]) -> tuple[int, int]:
+    return min(edit.start for edit in edits), max(edit.end for edit in edits)
