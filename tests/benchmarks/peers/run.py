@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +21,9 @@ from statistics import median
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+from pages import write_between  # noqa: E402 - a script finds what lies beside it alone
+
 PAGE = HERE.parents[2] / "docs" / "peers.md"
 PEERS = (
     "aiconfigurator",
@@ -241,13 +243,6 @@ def tables() -> str:
     return "\n\n".join(part for group in parts for part in group if part)
 
 
-def write_page() -> None:
-    """Put the tables where the page has them."""
-    text = PAGE.read_text(encoding="utf-8")
-    made = f"{_BEGIN}\n\n{tables()}\n\n{_END}"
-    PAGE.write_text(re.sub(f"{_BEGIN}.*{_END}", lambda _: made, text, flags=re.DOTALL), encoding="utf-8")
-
-
 def main() -> None:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -262,7 +257,7 @@ def main() -> None:
     elif given.tables:
         sys.stdout.write(tables() + "\n")
     else:
-        write_page()
+        write_between(PAGE, _BEGIN, _END, tables())
 
 
 if __name__ == "__main__":
