@@ -99,6 +99,8 @@ TESTS: Mapping[str, Sequence[str]] = {
     "verdicts": ("answer", "claims", "lint"),
 }  # fmt: skip
 """By room or module which tests are its own: files `tests/test_<name>.py`, the quickest to notice first."""
+_OF_ALL = ("frozen",)
+"""Tests that speak of every module of the core."""
 
 
 class Place(NamedTuple):
@@ -199,7 +201,7 @@ def tests_of(module: str, root: Path) -> list[str]:
     """Files of tests for a module; those of its own name first."""
     path = module.removesuffix(".py")
     room, _, inner = path.partition("/")
-    names = sorted(TESTS.get(path) or TESTS[room], key=lambda name: name != inner)
+    names = [*sorted(TESTS.get(path) or TESTS[room], key=lambda name: name != inner), *_OF_ALL]
     files = [f"tests/{name if '/' in name else f'test_{name}'}.py" for name in names]
     return [file for file in files if (root / file).exists()]
 
@@ -221,7 +223,11 @@ class Bench:
             with suppress(FileExistsError):
                 (folder.parent / "shared").symlink_to(ROOT.parent / "shared")
         self.written = time.time_ns()
-        self.usual: dict[tuple[str, ...], float] = {}
+        self.known = {**os.environ, "PYTHONPATH": str(self.root / "lib")}
+
+    def path(self, module: str) -> Path:
+        """A module of the copy."""
+        return self.root / PACKAGE / module
 
     def _write(self, path: Path, text: str) -> None:
         path.write_text(text, "utf-8")
@@ -229,74 +235,109 @@ class Bench:
         self.written += 2 * 10**9
         os.utime(path, ns=(self.written, self.written))
 
-    def _passes(self, files: Sequence[str], limit: float) -> bool:
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", *files]
-        known = {**os.environ, "PYTHONPATH": str(self.root / "lib")}
-        with subprocess.Popen(
-            command, cwd=self.root, env=known, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        ) as ran:  # fmt: skip
-            try:
-                return ran.wait(limit) == 0
-            except subprocess.TimeoutExpired:
-                os.killpg(ran.pid, 9)
-                return False
+    def screened(self, files: Sequence[str], sources: Mapping[int, tuple[str, str]]) -> tuple[float, set[int]]:
+        """Seconds that the tests take, and which mutants they notice in forks of one process.
 
-    def is_killed(self, place: Place, change: Change) -> tuple[bool | None, str]:
-        """Whether a test notices, and the difference; None: the change leaves the same code."""
-        path = self.root / PACKAGE / place.module
-        source = path.read_text("utf-8")
-        changed = mutated(source, change)
-        shown = difflib.unified_diff(source.splitlines(), changed.splitlines(), lineterm="", n=0)
-        difference = "\n".join(line for line in shown if not line.startswith(("---", "+++")))
+        Raises:
+            SystemExit: The unchanged code fails its own tests.
+        """
+        orders = self.root / "orders.jsonl"
+        lines = (
+            json.dumps({"number": number, "path": str(self.path(module)), "source": source})
+            for number, (module, source) in sources.items()
+        )
+        orders.write_text("\n".join(lines) + "\n", "utf-8")
+        ran = subprocess.run(
+            [sys.executable, str(self.root / "tests" / "mutant_screen.py"), str(orders), *files],
+            cwd=self.root, env=self.known, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, text=True,
+        )  # fmt: skip
+        told = [json.loads(line) for line in ran.stdout.splitlines()]
+        if not told or told[0].get("failed"):
+            raise SystemExit(f"the unchanged code fails its own tests: {' '.join(files)}")
+        return told[0]["seconds"], {line["number"] for line in told[1:]}
+
+    def is_killed(self, module: str, source: str, files: Sequence[str], limit: float) -> bool:
+        """Whether a test notices, in a process of its own that imports the mutant."""
+        path = self.path(module)
+        unchanged = path.read_text("utf-8")
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", *files]
+        self._write(path, source)
         try:
-            if ast.dump(ast.parse(source)) == ast.dump(ast.parse(changed)):
-                return None, difference
-        except SyntaxError:
-            return None, difference
-        files = tuple(tests_of(place.module, self.root))
-        if files not in self.usual:
-            begun = time.monotonic()
-            if not self._passes(files, 600):
-                raise SystemExit(f"the unchanged code fails its own tests: {' '.join(files)}")
-            self.usual[files] = time.monotonic() - begun
-        self._write(path, changed)
-        try:
-            return not self._passes(files, _PATIENCE * self.usual[files] + 10), difference
+            with subprocess.Popen(
+                command, cwd=self.root, env=self.known, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            ) as ran:  # fmt: skip
+                try:
+                    return ran.wait(limit) != 0
+                except subprocess.TimeoutExpired:
+                    os.killpg(ran.pid, 9)
+                    return True
         finally:
-            self._write(path, source)
+            self._write(path, unchanged)
+
+
+class Mutant(NamedTuple):
+    """A change, made."""
+
+    place: Place
+    change: Change
+    source: str
+    difference: str
+
+
+def made(place: Place, change: Change) -> Mutant | None:
+    """A module's source with the change; None where that is the same code, or none."""
+    source = (ROOT / PACKAGE / place.module).read_text("utf-8")
+    changed = mutated(source, change)
+    try:
+        if ast.dump(ast.parse(source)) == ast.dump(ast.parse(changed)):
+            return None
+    except SyntaxError:
+        return None
+    shown = difflib.unified_diff(source.splitlines(), changed.splitlines(), lineterm="", n=0)
+    difference = "\n".join(line for line in shown if not line.startswith(("---", "+++")))
+    return Mutant(place, change, changed, difference)
+
+
+def _tried(bench: Bench, files: Sequence[str], mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
+    """Mutants of modules with the same tests: what the screen lets through is tried again by itself."""
+    seconds, killed = bench.screened(files, {n: (m.place.module, m.source) for n, m in enumerate(mutants)})
+    for number, mutant in enumerate(mutants):
+        limit = _PATIENCE * seconds + 10
+        yield mutant, number in killed or bench.is_killed(mutant.place.module, mutant.source, files, limit)
 
 
 def run(chosen: Sequence[tuple[Place, Change]], jobs: int, out: Path) -> None:
     """Try some, a line of JSON for each mutant; what the file holds already is not tried again."""
     done = {(r["module"], tuple(r["start"]), r["operator"], r["occurrence"]) for r in _results(out)}
-    work = [
-        (place, change) for place, change in chosen
-        if (place.module, place.start, change.operator, change.occurrence) not in done
-    ]  # fmt: skip
+    groups: dict[tuple[str, ...], list[Mutant]] = defaultdict(list)
+    for place, change in chosen:
+        if (place.module, place.start, change.operator, change.occurrence) not in done:
+            mutant = made(place, change)
+            if mutant is not None:
+                groups[tuple(tests_of(place.module, ROOT))].append(mutant)
     with tempfile.TemporaryDirectory() as folder:
         benches: SimpleQueue[Bench] = SimpleQueue()
         for number in range(jobs):
-            place = Path(folder) / str(number) / "project"
-            place.mkdir(parents=True)
-            benches.put(Bench(place))
+            place_of = Path(folder) / str(number) / "project"
+            place_of.mkdir(parents=True)
+            benches.put(Bench(place_of))
 
-        def one(item: tuple[Place, Change]) -> None:
-            place, change = item
+        def group(item: tuple[tuple[str, ...], list[Mutant]]) -> None:
             bench = benches.get()
             try:
-                killed, difference = bench.is_killed(place, change)
+                for mutant, killed in _tried(bench, *item):
+                    line = {
+                        "module": mutant.place.module, "start": mutant.place.start, "operator": mutant.change.operator,
+                        "occurrence": mutant.change.occurrence, "killed": killed, "difference": mutant.difference,
+                    }  # fmt: skip
+                    with out.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(line) + "\n")
             finally:
                 benches.put(bench)
-            line = {
-                "module": place.module, "start": place.start, "operator": change.operator,
-                "occurrence": change.occurrence, "killed": killed, "difference": difference,
-            }  # fmt: skip
-            with out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
 
         with ThreadPoolExecutor(jobs) as pool:
-            for _ in pool.map(one, work):
+            for _ in pool.map(group, sorted(groups.items(), key=lambda each: -len(each[1]))):
                 pass
 
 
@@ -312,7 +353,7 @@ def _room(module: str) -> str:
 
 def table(path: Path) -> str:
     """The score of each room, as a table in Markdown."""
-    every = [result for result in _results(path) if result["killed"] is not None]
+    every = list(_results(path))
     tried, killed = Counter[str](), Counter[str]()
     for result in every:
         for room in (_room(result["module"]), "all"):

@@ -263,11 +263,6 @@ FULL = PlannedRank(
      term("cuda_graphs", 0.5), term("kv_cache", None)),
 )  # fmt: skip
 UNKNOWN = replace(FULL, fits=None, terms=(term("weights", 19.17), term("encoder", None), term("kv_cache", None)))
-CAPACITY = {
-    "utilisation 0.65": [(1024 * 2**n, 99_828 / (64 * 2**n + 137)) for n in range(8)],
-    "FP8 KV cache": [(1024 * 2**n, 2 * 99_828 / (64 * 2**n + 137)) for n in range(7)],
-    "a very long name of a setting that nobody can read": [(131_072, 11.99)],
-}
 
 
 def planned(layout: Layout | None, gib: float | None, context: int | None, at_once: float | None, **more: Any) -> Plan:
@@ -306,10 +301,6 @@ def plans() -> list[str]:
         plan_pictures.budgets([FULL], 0.9),
         plan_pictures.budgets([UNKNOWN, wide], None),
         plan_pictures.budgets([sizeless], 0.9),
-        plan_pictures.capacities(CAPACITY),
-        plan_pictures.capacities({"one": [(3000, 0.02)]}),
-        plan_pictures.capacities({"one": [(500, 1.0)]}),
-        plan_pictures.capacities({str(n): [(4096, 10.0 + n / 9), (8192, 5.0)] for n in range(6)}),
         plan_pictures.layouts(LAID),
         plan_pictures.differences(COMPARED),
         plan_pictures.differences([ComparedTerm("odd", 1.0, 1.0, 1.0, 1.0, "")]),
@@ -327,7 +318,7 @@ def coordinates(svg: str) -> list[tuple[float, float]]:
     return spots
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(8))
 def test_pictures_of_plans_stay_inside_their_frame(number: int) -> None:
     """Bars, hatches, whiskers and texts, of whatever does not fit on its card; half a pixel is a rounding."""
     svg = plans()[number]
@@ -346,7 +337,7 @@ def test_pictures_of_plans_stay_inside_their_frame(number: int) -> None:
         assert left + long <= width + 2, said
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(8))
 def test_pictures_of_plans_pass_the_sites_cleaning(number: int) -> None:
     """They hold only what pages let through, so that nothing of them is lost there."""
     svg = plans()[number]
@@ -365,7 +356,6 @@ def test_names_in_pictures_of_plans_are_no_markup() -> None:
     odd = replace(GPT_OSS, gpu=HOSTILE, node=HOSTILE, terms=(*GPT_OSS.terms, term(HOSTILE, 1.0)))
     for svg in (
         plan_pictures.budgets([odd], 0.65),
-        plan_pictures.capacities({HOSTILE: [(4096, 2.0)]}),
         plan_pictures.differences([ComparedTerm(HOSTILE, 1.0, 1.0, 1.0, 2.0, HOSTILE)]),
     ):
         root = ET.fromstring(display.visible(svg))  # noqa: S314 - our own text, of a known size
@@ -472,29 +462,6 @@ def test_terms_are_told_apart_without_colour() -> None:
         assert contrast(fill, next_fill) >= 1.2
     assert contrast(looks["weights"][0], "#ffffff") >= 4.5
     assert contrast(looks["kv_cache"][0], "#111111") >= 4.5
-
-
-def test_capacity_has_a_line_for_each_setting() -> None:
-    """Each with its own mark and its name beside its end; one request is the line that counts."""
-    svg = plan_pictures.capacities(CAPACITY)
-
-    assert svg.count('stroke-width="2" />') == 3
-    assert ">FP8 KV cache</text>" in svg
-    assert ">a very long name</text>" in svg
-    assert len(re.findall(r'stroke="currentColor" stroke-width="1.4"', svg)) == 1
-    assert "utilisation 0.65: 11.99 requests of 131,072 tokens" in svg
-    assert [said in svg for said in (">1k<", ">4k<", ">128k<", ">100<", ">1<")] == [False, False, True, True, True]
-    assert plan_pictures.capacities({}) == plan_pictures.capacities({"none": [(0, 1.0), (10, 0.0)]}) == ""
-
-
-def test_names_at_the_ends_of_lines_do_not_touch() -> None:
-    """Six lines that end in one point have six names, a line's height apart."""
-    svg = plans()[8]
-    place = r'<text x="3\d\d\.\d" y="([\d.]+)" font-size="12" text-anchor="start"'
-    heights = sorted(float(y) for y in re.findall(place, svg))
-
-    assert len(heights) == 6
-    assert min(b - a for a, b in pairwise(heights)) >= 14
 
 
 def test_layouts_are_compared_column_by_column() -> None:

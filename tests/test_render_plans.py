@@ -110,7 +110,8 @@ def pair(fits: Plan, unknown: Plan) -> Layouts:
     base = replace(fits, model=model, gpus=gpus, per_gpu=ranks, kv_cache=cache, legal=True, options={})
     half = replace(base, layout=Layout(1, 2, 1, 1), reasons=("one answer uses both cards",), speed=speed)
     each = replace(half, layout=Layout(2, 1, 1, 1), total_concurrency=10_067.24, per_gpu=ranks[:1])
-    full = replace(base, layout=Layout(1, 1, 1, 2), fits=False, kv_cache=replace(cache, longest_context=None))
+    gone = replace(cache, longest_context=None)
+    full = replace(base, layout=Layout(1, 1, 1, 2), total_concurrency=10_067.24, fits=False, kv_cache=gone)
     dark = replace(unknown, layout=Layout(1, 1, 2, 1), legal=True, reasons=("the split is not known",))
     refused = replace(base, layout=Layout(1, 3, 1, 1), legal=False, reasons=("12 heads on 3 cards", "2 cards"))
     return Layouts(model, RELEASE, gpus, True, (each, half, dark, full, refused))
@@ -143,7 +144,9 @@ def views(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Com
     ("change", "said"),
     [
         ({}, "fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of 131,072 tokens"),
-        ({"total_concurrency": 47.96},
+        ({"total_concurrency": 11.99, "layout": Layout(1, 1, 1, 1)},
+         "fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of 131,072 tokens"),
+        ({"total_concurrency": 47.96, "layout": Layout(2, 1, 1, 2)},
          ("fits: 36.6 GiB KV cache on each card, 798,624 tokens in each replica, "
           "47.96 requests of 131,072 tokens in all")),
         ({"options": {}}, "fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of the whole context"),
@@ -296,7 +299,7 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
         "      one answer uses both cards\n"
         "  PP 2                  ?          unknown     unknown         unknown\n"
         "      the split is not known\n"
-        "  DP 2                  no               -    5,033.62            8.60\n"
+        "  DP 2                  no               -   10,067.24            8.60\n"
         "\n"
         "THE FIRST: 2 x 1 card\n"
     ) in said

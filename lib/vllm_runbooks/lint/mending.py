@@ -38,4 +38,5 @@ def _apart(hits: Iterable[Hit]) -> Iterator[Replacement]:
 
 
 def span(edits: Sequence[Replacement]) -> tuple[int, int]:
+    """Where the first of several edits begins and the last one ends."""
     return min(edit.start for edit in edits), max(edit.end for edit in edits)

@@ -61,8 +61,8 @@ def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tup
         difflib.unified_diff(
             secrets.hidden(text).splitlines(keepends=True),
             shown.splitlines(keepends=True),
-            f"{from_}",
-            f"{judged.data().asked}",
+            from_,
+            judged.data().asked,
         )
     )
     told = Migrated(

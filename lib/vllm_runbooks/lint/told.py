@@ -25,6 +25,7 @@ _HOLE = re.compile(r"\{(\w+)\}")
 
 
 def issues(judged: Judged, secrets: Secrets) -> Iterator[Issue]:
+    """What is wrong, in the order of the text."""
     places = Places(judged.text)
     for hit in _most_serious(judged):
         rule = judged.knowledge.rules[hit.rule]
@@ -76,6 +77,7 @@ def _fix(text: str, edits: Sequence[Replacement], places: Places, secrets: Secre
 
 
 def launches(judged: Judged, secrets: Secrets) -> Iterator[Launch]:
+    """What each start of the text starts, as the release's parser understands it."""
     for start, parsed in judged.parsed:
         flags = {
             dest: _shown(masked(_known(value), dest), secrets)

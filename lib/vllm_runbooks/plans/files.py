@@ -8,11 +8,7 @@ from dataclasses import replace
 
 from vllm_runbooks import proxy
 from vllm_runbooks.deployment import confirmation, fleet
-from vllm_runbooks.plan_records import (
-    Find,
-    Layout,
-    Plan,
-)
+from vllm_runbooks.plan_records import Find, Layout, Plan
 from vllm_runbooks.planning.shape import Experts
 from vllm_runbooks.plans.requests import SIZES, Request, fewest_cards, layout_of, settings, taking, ways
 from vllm_runbooks.plans.servers import parts, split_of

@@ -8,11 +8,7 @@ from typing import Any
 
 from vllm_runbooks import lint
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.plan_records import (
-    Find,
-    Found,
-    Plan,
-)
+from vllm_runbooks.plan_records import Find, Found, Plan
 from vllm_runbooks.planning import inverse
 from vllm_runbooks.planning.budget import Device
 from vllm_runbooks.planning.settings import Settings

@@ -89,7 +89,7 @@ def check(request: Request) -> None:
     """Refuse what nothing can be planned of.
 
     Raises:
-        InputError: as `plan`.
+        InputError: The model's layers are not known, or there is no card.
     """
     shape = request.model.shape
     if not shape.pattern:

@@ -41,6 +41,7 @@ def parts(request: Request, ranks: Ranks, replicas: int, first_port: int = fleet
 
 
 def split_of(ranks: Ranks) -> fleet.Split:
+    """How one copy of the model is split, in the words of a deployment."""
     return fleet.Split(ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)
 
 

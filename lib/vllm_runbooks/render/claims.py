@@ -7,20 +7,17 @@ from html import escape
 
 from vllm_runbooks.diagnosis import value_of
 from vllm_runbooks.display import Shown
-from vllm_runbooks.records import (
-    Facts,
-    JudgedClaim,
-)
+from vllm_runbooks.records import Facts, JudgedClaim
 from vllm_runbooks.render.elements import TRUTHS, badge, cut, prose, quoted, tag, wrap
 
 
-def judged(judged: Sequence[JudgedClaim]) -> Shown:
+def judged(claims: Sequence[JudgedClaim]) -> Shown:
     """What a document says, each statement with its verdict, its numbers and the lines that they come from."""
-    if not judged:
+    if not claims:
         said = "No claims are judged here: they belong to the recorded case that this runbook is for."
         return Shown(said, tag("p", said))
     plain, blocks = [], []
-    for claim in judged:
+    for claim in claims:
         numbers = " · ".join(_figure(name, printed) for name, printed in claim.figures.items())
         why = f"Not decided: {claim.undecided}." if claim.undecided else ""
         other = "" if claim.verdict is claim.expected else f"Expected: {claim.expected.value}."

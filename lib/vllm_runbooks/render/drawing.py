@@ -18,28 +18,33 @@ END = 62
 """Room for what is written behind a bar."""
 ROW, BAR = 42, 22
 HAIR = "#8886"
-# Far more than a screen holds; what lies beyond is left to the tables.
 MAX_ROWS = 24
+"""Bars of a picture, far more than a screen holds; what lies beyond is left to the tables."""
 LINES = ("#3f7fc1", "#c9862b", "#8a63c9", "#2f9c8f", "#d05a4e", "#8a94a0")
+"""Colours of curves."""
 
 
 def caption(x: float, y: float, said: str, *, size: int = 13, anchor: str = "start", faint: bool = False) -> str:
+    """A line of text; `y` is its base line, `anchor` what of it stands at `x`."""
     opacity = ' opacity="0.72"' if faint else ""
     place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="currentColor"{opacity}'
     return f"<text {place}>{escape(said)}</text>"
 
 
 def rect(x: float, y: float, wide: float, high: float, fill: str, *, title: str = "") -> str:
+    """A filled rectangle, and what is shown where the pointer rests on it."""
     said = f"<title>{escape(title)}</title>" if title else ""
     return f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(wide, 0.0):.1f}" height="{high:.1f}" fill="{fill}">{said}</rect>'
 
 
 def rule(x1: float, y1: float, x2: float, y2: float, *, colour: str = HAIR, thick: float = 1) -> str:
+    """A straight line."""
     place = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
     return f'<line {place} stroke="{colour}" stroke-width="{thick:g}" />'
 
 
 def picture(parts: Iterable[str], height: float, title: str) -> str:
+    """The whole picture, with what a screen reader says in its place."""
     box = f'width="{WIDTH}" height="{height:.0f}" viewBox="0 0 {WIDTH} {height:.0f}"'
     return f'<svg {box} role="img" style="max-width:100%"><title>{escape(title)}</title>{"".join(parts)}</svg>'
 
@@ -64,6 +69,7 @@ def tick_step(longest: float, ticks: int = 6) -> float:
 
 
 def axis(longest: float, unit: str, *, left: float, right: float, top: float, bottom: float) -> str:
+    """A scale from nothing to the longest, numbered below, its ticks drawn through all rows."""
     step = tick_step(longest)
     parts = []
     for number in range(int(longest / step + 1e-9) + 1):
@@ -74,6 +80,7 @@ def axis(longest: float, unit: str, *, left: float, right: float, top: float, bo
 
 
 COLOURS = ("#0969da", "#8250df", "#bf8700", "#1a7f37", "#cf222e", "#6e7781")
+"""Colours of the parts of a stacked bar, in their order."""
 
 
 def bars(parts: Sequence[tuple[str, float]], *, width: int = 520, height: int = 26) -> str:

@@ -21,15 +21,18 @@ TRUTHS = {Truth.RIGHT: GREEN, Truth.WRONG: RED, Truth.UNKNOWN: GREY}
 
 
 def cut(line: str, width: int = 160) -> str:
+    """A text in one line, its end left out where it is longer than that."""
     line = " ".join(line.split())
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def joined(parts: Iterable[str]) -> str:
+    """Paragraphs of a terminal, with nothing in them that steers it."""
     return visible("\n\n".join(parts) + "\n")
 
 
 def wrap(body: str, indent: str = "  ", first: str | None = None) -> str:
+    """A paragraph of a terminal, indented; `first` begins its first line instead."""
     lead = indent if first is None else first
     words = " ".join(body.split())
     lines = textwrap.wrap(words, COLUMNS, initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False)
@@ -37,6 +40,7 @@ def wrap(body: str, indent: str = "  ", first: str | None = None) -> str:
 
 
 def item(said: str) -> str:
+    """An entry of a list in a terminal."""
     return wrap(said, "    ", "  - ")
 
 
@@ -50,6 +54,7 @@ def prose(text: str) -> str:
 
 
 def badge(word: str, colour: str) -> str:
+    """A word on a coloured ground."""
     return tag(
         "span", escape(word), f"background:{colour};color:#fff;border-radius:4px;padding:1px 8px;font-weight:600"
     )
@@ -62,6 +67,7 @@ def verdict(said: str, tone: str) -> str:
 
 
 def remark(said: str) -> str:
+    """A paragraph that may be passed over."""
     return tag("p", escape(said), "opacity:.75;font-size:13px;max-width:80ch")
 
 
@@ -95,6 +101,7 @@ def html_table(
 
 
 def cells(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Rows of plain text as HTML."""
     return [[escape(cell) for cell in row] for row in rows]
 
 
@@ -107,6 +114,7 @@ def preformatted(said: str) -> str:
 
 
 def quoted(place: str, said: str, tone: str = RED) -> str:
+    """A line of a log with its place."""
     place = tag("span", escape(visible(place)), "opacity:.65;margin-right:10px")
     line = tag("code", escape(visible(said)), "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent")
     style = f"border-left:3px solid {tone};padding:2px 0 2px 10px;margin:4px 0;font-size:13px"
@@ -121,5 +129,5 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", *,
         "  ".join(c.rjust(widths[i]) if i in numeric else c.ljust(widths[i]) for i, c in enumerate(row)).rstrip()
         for row in (head, *rows)
     ]
-    html = html_table(head, [[escape(cell) for cell in row] for row in rows], numeric=numeric, widest="none")
+    html = html_table(head, cells(rows), numeric=numeric, widest="none")
     return Shown("\n".join([*lines, *([below] if below else [])]), html + (remark(below) if below else ""))

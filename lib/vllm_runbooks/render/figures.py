@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from vllm_runbooks.diagnosis import value_of
-from vllm_runbooks.records import (
-    Evidence,
-    Facts,
-)
+from vllm_runbooks.records import Evidence, Facts
 
 FACT_NAMES = {
     "model": "model", "architecture": "architecture", "quantization": "quantisation", "weights_gib": "weights",
@@ -34,6 +31,7 @@ def figure(name: str, facts: Facts) -> str | None:
 
 
 def printed_gib(captures: dict[str, str], name: str) -> float | None:
+    """An amount of memory among a symptom's captures, in whichever unit it was printed; None where it is no number."""
     for suffix, divisor in (("gib", 1.0), ("mib", 1024.0), ("kib", 1024.0**2), ("bytes", 1024.0**3)):
         printed = captures.get(f"{name}_{suffix}")
         if printed is not None:
@@ -45,6 +43,7 @@ def printed_gib(captures: dict[str, str], name: str) -> float | None:
 
 
 def gpu_total(facts: Facts, evidence: Evidence | None, gpu_gib: float = 0.0) -> float | None:
+    """A GPU's memory in GiB: as printed, else as told by the reader, else as the recorded case gives it."""
     judged = evidence.case.claims if evidence and evidence.case else None
     given = next((g.value for g in judged.given if g.name == "gpu_total_gib"), None) if judged else None
     total = facts.gpu_total_gib or gpu_gib or given

@@ -91,15 +91,15 @@ def _default(value: Any) -> str:
 def github(found: Linted, name: str) -> str:
     """Workflow commands that GitHub shows beside the lines."""
 
-    def masked(said: str) -> str:
+    def escaped(said: str) -> str:
         return said.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
     def property_(said: str) -> str:
-        return masked(said).replace(":", "%3A").replace(",", "%2C")
+        return escaped(said).replace(":", "%3A").replace(",", "%2C")
 
     return "\n".join(
         f"::{_GITHUB_LEVELS[issue.severity]} file={property_(name)},line={issue.line},col={issue.column},"
-        f"title={property_(issue.rule)}::{masked(visible(issue.message))}"
+        f"title={property_(issue.rule)}::{escaped(visible(issue.message))}"
         for issue in found.issues
     )
 
@@ -199,8 +199,8 @@ def _options(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={shown(value)}" for name, value in values.items())
 
 
-def _cell(text: str) -> str:
-    return f'<td style="text-align:left;white-space:normal">{escape(text)}</td>'
+def _cell(said: str) -> str:
+    return f'<td style="text-align:left;white-space:normal">{escape(said)}</td>'
 
 
 def difference(before: str, found: Linted) -> Shown:
@@ -213,18 +213,18 @@ def difference(before: str, found: Linted) -> Shown:
 
 def migration(found: Migrated) -> Shown:
     """For a notebook: what is wrong on the new release, which defaults moved, and the rewritten text."""
-    left = [issue for issue in found.issues if issue.fix is None]
-    mends = len(found.issues) - len(left)
-    said = f"{headline(found)}. The rewritten text mends {mends} of them{'; left are:' if left else '.'}"
+    rest = [issue for issue in found.issues if issue.fix is None]
+    mends = len(found.issues) - len(rest)
+    said = f"{headline(found)}. The rewritten text mends {mends} of them{'; left are:' if rest else '.'}"
     rows = "".join(
         f"<tr>{_cell(change.option)}{_cell(_default(change.from_))}{_cell(_default(change.to))}"
         f"{_cell('set in the rewritten text' if change.explicit else 'named only')}{_cell(change.note)}</tr>"
         for change in found.changed_defaults
     )
     head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("option", "default was", "is", "", ""))
-    table = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these commands changed.</p>"
-    plain = "\n".join([said, *(f"line:{issue.line}:{issue.column}: {issue.message}" for issue in left), changes(found)])
-    return Shown(plain, f"<p>{escape(said)}</p>{_table_of(left)}{table}{_compared(found.diff or None).html}")
+    defaults = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these commands changed.</p>"
+    plain = "\n".join([said, *(f"line:{issue.line}:{issue.column}: {issue.message}" for issue in rest), changes(found)])
+    return Shown(plain, f"<p>{escape(said)}</p>{_table_of(rest)}{defaults}{_compared(found.diff or None).html}")
 
 
 def _compared(body: str | None) -> Shown:

@@ -1,4 +1,4 @@
-"""Pictures of plans: each card's budget, the layouts, the capacity, and what was planned beside what was printed.
+"""Pictures of plans: each card's budget, the layouts, and what was planned beside what was printed.
 
 They are narrow: on a telephone the text keeps most of its size.
 """
@@ -6,15 +6,14 @@ They are narrow: on a telephone the text keeps most of its size.
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
 
 from vllm_runbooks.plan_records import Plan, PlannedRank, PlannedTerm
 from vllm_runbooks.records import ComparedTerm
 from vllm_runbooks.render import start_pictures
-from vllm_runbooks.render.drawing import HAIR, LINES, MAX_ROWS, caption, rect, rule, tick_step
+from vllm_runbooks.render.drawing import MAX_ROWS, caption, rect, rule, tick_step
 
 NARROW = 440
 _LIGHT_INK, _DARK_INK = "#fff", "#111"
@@ -42,10 +41,6 @@ _SMALL = 12
 _LETTER = 6.4
 """Width of a letter of that size, on the wide side."""
 _HIGHLIGHT = "#3f7fc1"
-_MARKERS = (
-    "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0", "m-4 -4h8v8h-8z", "m0 -5l5 9h-10z", "m0 -5.5l5 5.5l-5 5.5l-5 -5.5z",
-    "m0 5l5 -9h-10z", "m-5 -1.5h3.5v-3.5h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5z",
-)  # fmt: skip
 _MAX_LAYOUTS = 12
 
 
@@ -53,6 +48,11 @@ def _narrow(parts: Iterable[str], height: float, title: str) -> str:
     # No height of its own: it follows the width where that is cut to a narrow page.
     box = f'width="{NARROW}" viewBox="0 0 {NARROW} {height:.0f}"'
     return f'<svg {box} role="img" style="max-width:100%"><title>{escape(title)}</title>{"".join(parts)}</svg>'
+
+
+def term_name(name: str) -> str:
+    """What a term is called; one that has no other name, by its own."""
+    return TERM_NAMES.get(name, name)
 
 
 def term_swatch(name: str) -> str:
@@ -277,9 +277,14 @@ def layout_name(plan: Plan) -> str:
     return f"{layout.replicas} x {each}" if layout.replicas > 1 else each
 
 
+def is_copied(plan: Plan) -> bool:
+    """Whether a layout runs several copies of the model, so that its figures add up."""
+    return plan.layout is not None and plan.layout.replicas * plan.layout.dp > 1
+
+
 def requests_at_once(plan: Plan) -> float | None:
-    """Requests of the whole context, of all replicas together where there are several."""
-    return plan.kv_cache.max_concurrency if plan.total_concurrency is None else plan.total_concurrency
+    """Requests of the whole context, of all copies together where there are several."""
+    return plan.total_concurrency if is_copied(plan) else plan.kv_cache.max_concurrency
 
 
 def layouts(plans: Sequence[Plan]) -> str:
@@ -327,95 +332,6 @@ def _number(value: int | None) -> float | None:
     return None if value is None else float(value)
 
 
-def capacities(settings: Mapping[str, Sequence[tuple[int, float]]]) -> str:
-    """Requests at once over their context, a line for each setting: points of tokens and requests.
-
-    Both axes are logarithmic, so that halving the context looks the same everywhere. Empty where there is no point.
-    """
-    lines = {
-        name: sorted((tokens, requests) for tokens, requests in points if tokens > 0 and requests > 0)
-        for name, points in list(settings.items())[: len(LINES)]
-    }
-    lines = {name: points for name, points in lines.items() if points}
-    if not lines:
-        return ""
-    contexts = [tokens for points in lines.values() for tokens, _ in points]
-    counts = [requests for points in lines.values() for _, requests in points]
-    left, right, top, bottom = 34.0, NARROW - 130.0, 34.0, 264.0
-    first, last = math.log2(min(contexts)), math.log2(max(contexts))
-    least, most = math.log10(min([*counts, 1.0])), math.log10(max([*counts, 1.0]))
-
-    def place(tokens: float, requests: float) -> tuple[float, float]:
-        across = (math.log2(tokens) - first) / (last - first) if last > first else 0.5
-        up = (math.log10(requests) - least) / (most - least) if most > least else 0.5
-        return left + 8 + (right - left - 12) * across, bottom - 6 - (bottom - top - 12) * up
-
-    parts = [caption(0, 14, "requests at once", size=_SMALL, faint=True)]
-    for count in _counts(10**least, 10**most):
-        y = place(min(contexts), count)[1]
-        is_one = count == 1
-        parts.append(rule(left, y, right, y, colour="currentColor" if is_one else HAIR, thick=1.4 if is_one else 1))
-        parts.append(caption(left - 6, y + 4, f"{count:,g}", size=11, anchor="end"))
-    for tokens in _contexts(first, last):
-        x = place(tokens, 1)[0]
-        parts += [rule(x, bottom, x, bottom + 4), caption(x, bottom + 17, _short(tokens), size=11, anchor="middle")]
-    parts.append(rule(left, bottom, right, bottom))
-    parts.append(caption(right, bottom + 34, "context of each, tokens", size=_SMALL, anchor="end", faint=True))
-    labels = []
-    for number, (name, points) in enumerate(lines.items()):
-        spots = [place(*point) for point in points]
-        track = " ".join(f"{'L' if index else 'M'}{x:.1f} {y:.1f}" for index, (x, y) in enumerate(spots))
-        parts.append(f'<path d="{track}" fill="none" stroke="{LINES[number]}" stroke-width="2" />')
-        for (x, y), (tokens, requests) in zip(spots, points, strict=True):
-            parts.append(_marker(number, x, y, f"{name}: {requests:,.4g} requests of {tokens:,} tokens"))
-        labels.append((number, name, spots[-1]))
-    parts.append(_end_labels(labels, right + 14, top))
-    said = ". ".join(
-        f"{name}: " + ", ".join(f"{requests:.4g} of {tokens:,} tokens" for tokens, requests in points)
-        for name, points in lines.items()
-    )
-    return _narrow(parts, bottom + 42, f"Requests at once over their context. {said}")
-
-
-def _counts(least: float, most: float) -> list[float]:
-    """Round counts to mark: fewer for each power of ten where there are many."""
-    powers = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
-    factors = (1, 2, 5) if len(powers) <= 3 else (1,)
-    marks = [float(f"{factor}e{power}") for power in powers for factor in factors]
-    return [mark for mark in marks if least * 0.999 <= mark <= most * 1.001]
-
-
-def _contexts(first: float, last: float) -> list[int]:
-    powers = range(math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1)
-    every = max(1, math.ceil(len(powers) / 7))
-    return [2**power for power in powers if (powers[-1] - power) % every == 0]
-
-
-def _short(tokens: int) -> str:
-    return f"{tokens // 1024}k" if tokens >= 1024 else str(tokens)
-
-
-def _marker(number: int, x: float, y: float, title: str) -> str:
-    """A shape of its own for each line, so that colour is not needed to tell them apart."""
-    shape = f'd="M{x:.1f} {y:.1f}{_MARKERS[number]}" fill="{LINES[number]}"'
-    return f"<path {shape}><title>{escape(title)}</title></path>"
-
-
-def _end_labels(labels: Sequence[tuple[int, str, tuple[float, float]]], x: float, top: float) -> str:
-    """Names beside the ends of their lines, moved apart where they would touch."""
-    parts, free = [], top
-    for number, name, (end_x, end_y) in sorted(labels, key=lambda entry: entry[2][1]):
-        words = textwrap.wrap(name, 16) or [""]
-        shown = words if len(words) <= 2 else [words[0], f"{words[1][:15]}…"]
-        y = max(end_y, free + 6)
-        free = y + 15 * len(shown)
-        track = f"M{end_x + 5:.1f} {end_y:.1f}L{x - 2:.1f} {y:.1f}"
-        parts.append(f'<path d="{track}" fill="none" stroke="{HAIR}" stroke-width="1" />')
-        parts.append(_marker(number, x + 5, y, name))
-        parts += [caption(x + 14, y + 4 + 14 * line, said, size=_SMALL) for line, said in enumerate(shown)]
-    return "".join(parts)
-
-
 def differences(terms: Sequence[ComparedTerm]) -> str:
     """How far each term of a start lies from its plan, in GiB: the plan's band as a bar, what was printed as a mark.
 
@@ -441,7 +357,7 @@ def differences(terms: Sequence[ComparedTerm]) -> str:
     for row, (name, off, low, high) in enumerate(rows):
         y = 24.0 + 30 * row
         is_within = low - 5e-3 <= off <= high + 5e-3
-        told = f"{TERM_NAMES.get(name, name)} {off:+.2f}"
+        told = f"{term_name(name)} {off:+.2f}"
         said.append(f"{told}, {'within' if is_within else 'outside'} the plan's band of {low:+.2f} to {high:+.2f}")
         parts.append(
             rect(middle + low * scale, y, max((high - low) * scale, 2.0), 18, start_pictures.REST, title=said[-1])
@@ -450,7 +366,7 @@ def differences(terms: Sequence[ComparedTerm]) -> str:
         mark = f'd="M{x:.1f} {y + 2:.1f}l6 7l-6 7l-6 -7z"'
         fill = start_pictures.FREE if is_within else start_pictures.RISEN
         parts.append(f'<path {mark} fill="{fill if is_within else "none"}" stroke="{fill}" stroke-width="2" />')
-        parts.append(caption(0, y + 13.5, TERM_NAMES.get(name, name)))
+        parts.append(caption(0, y + 13.5, term_name(name)))
         parts.append(caption(NARROW - 1, y + 13.5, f"{off:+.2f}", size=_SMALL, anchor="end"))
     return _narrow(parts, bottom, ". ".join(["Printed less planned, in GiB", *said]))
 

@@ -15,14 +15,14 @@ from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.planning.terms import GIB, NOTHING, tried
 from vllm_runbooks.printed import masked
 from vllm_runbooks.records import Start
+from vllm_runbooks.render import plans, start_pictures
+from vllm_runbooks.render.elements import cells, heading, html_table, joined, preformatted, remark, tag, verdict, wrap
 
 if TYPE_CHECKING:
     from vllm_runbooks.deployment.confirmation import Confirmation
     from vllm_runbooks.planning.budget import Budget
     from vllm_runbooks.planning.inverse import WayOut
     from vllm_runbooks.plans import Request
-from vllm_runbooks.render import plans, start_pictures
-from vllm_runbooks.render.elements import cells, heading, html_table, joined, preformatted, remark, tag, verdict, wrap
 
 
 def _unplanned(why: str) -> Shown:
@@ -47,8 +47,8 @@ def asked(request: Request) -> Shown:
         ["options", ", ".join(f"{name} {value}" for name, value in options.items()) or "none"],
     ]
     plain = "\n".join(wrap(value, " " * 20, f"{name:<20}") for name, value in rows)
-    cells = [[escape(name), f'<span style="overflow-wrap:anywhere">{escape(value)}</span>'] for name, value in rows]
-    return Shown(plain, html_table(["", ""], cells))
+    shown = [[escape(name), f'<span style="overflow-wrap:anywhere">{escape(value)}</span>'] for name, value in rows]
+    return Shown(plain, html_table(["", ""], shown))
 
 
 def memory(plan: Plan | str) -> Shown:
@@ -175,11 +175,11 @@ def beside(starts: Sequence[Start], planned: Sequence[Plan | str]) -> Shown:
             name, expected, printed, off = figure.cells
             rows.append(f"  {name:<20}{expected:>12}  {figure.band:<22}{printed:>10}{off:>10}")
         plain.append("\n".join([title, *rows]))
-        cells = [[escape(cell) for cell in figure.cells] for figure in figures]
+        compared = cells([figure.cells for figure in figures])
         bands = [f"planned {figure.band}" if figure.band else "" for figure in figures]
         parts += [
             heading(title),
-            html_table(["", "planned", "printed", "off by"], cells, numeric=(1, 2, 3), below=bands),
+            html_table(["", "planned", "printed", "off by"], compared, numeric=(1, 2, 3), below=bands),
         ]
     return Shown(joined(plain), "".join(parts))
 

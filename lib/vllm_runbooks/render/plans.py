@@ -53,14 +53,13 @@ def headline(plan: Plan) -> str:
     """The answer in one line."""
     if plan.legal is False:
         return f"not legal: {next(iter(plan.reasons), 'this release refuses it')}"
-    verdict = _VERDICTS[plan.fits]
     why = {True: _what_it_gives, False: _why_not, None: _why_uncertain}[plan.fits](plan)
-    return f"{verdict}: {why}"
+    return f"{_VERDICTS[plan.fits]}: {why}"
 
 
 def _what_it_gives(plan: Plan) -> str:
     cache, at_once = plan.kv_cache, plan_pictures.requests_at_once(plan)
-    is_shared = plan.total_concurrency is not None
+    is_shared = plan_pictures.is_copied(plan)
     each_card = " on each card" if is_shared or len(plan.per_gpu) > 1 else ""
     each_replica, in_all = (" in each replica", " in all") if is_shared else ("", "")
     parts = [] if cache.gib is None else [f"{_gib(cache.gib)} GiB KV cache{each_card}"]
@@ -84,7 +83,7 @@ def _too_small(plan: Plan) -> str | None:
 
 def _why_uncertain(plan: Plan) -> str:
     if missing := _unknown_terms(plan):
-        return "; ".join(f"{plan_pictures.TERM_NAMES.get(t.name, t.name)} unknown: {t.source}" for t in missing)
+        return "; ".join(f"{plan_pictures.term_name(t.name)} unknown: {t.source}" for t in missing)
     cache = plan.kv_cache
     if cache.low is not None and cache.high is not None and cache.needed_gib is not None and not plan.missing:
         band = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB are left for the KV cache of each card"
@@ -144,6 +143,7 @@ def text_layouts(found: Layouts) -> str:
 
 
 def illegal_text(found: Layouts) -> list[str]:
+    """The layouts that the release refuses, and why; nothing where there is none."""
     illegal = [plan for plan in found.layouts if plan.legal is False]
     return ["\n".join(["NOT LEGAL", *(item(_refusal(plan)) for plan in illegal)])] if illegal else []
 
@@ -173,6 +173,7 @@ def text_compared(compared: Compared) -> str:
 
 
 def subject(planned: Plan | Layouts) -> str:
+    """What is planned: the model, on which cards, for which release."""
     gpus = " + ".join(
         f"{gpu.count} x {gpu.name}{f' on {gpu.node}' if gpu.node else ''}"
         f" ({'memory unknown' if gpu.total_gib is None else f'{gpu.total_gib:.2f} GiB'})"
@@ -188,6 +189,7 @@ def release(vllm: CommandRelease) -> str:
 
 
 def memory_text(plan: Plan) -> list[str]:
+    """What each card holds, the KV cache and the limits, a paragraph each."""
     parts = [_card(group) for group in plan_pictures.cards(plan.per_gpu)]
     rows = _cache_rows(plan)
     parts.append("\n".join(["KV CACHE", *(wrap(value, " " * 24, f"  {name:<22}") for name, value in rows)]))
@@ -212,7 +214,7 @@ def _card(group: Sequence[PlannedRank]) -> str:
     """A card's terms as a table."""
     rows = [wrap(_card_name(group), ""), f"  {'GiB':<16}{'low':>8}{'expected':>10}{'high':>8}  source"]
     for term in group[0].terms:
-        name = plan_pictures.TERM_NAMES.get(term.name, term.name)
+        name = plan_pictures.term_name(term.name)
         if term.expected_gib is None:
             rows.append(wrap(f"unknown: {term.source}", " " * 18, f"  {name:<16}"))
             continue
@@ -237,7 +239,7 @@ def _cache_rows(plan: Plan) -> list[tuple[str, str]]:
     """What is known of the KV cache, and of its amount, where it is not known, what is missing."""
     cache = plan.kv_cache
     if cache.gib is None:
-        missing = ", ".join(plan_pictures.TERM_NAMES.get(t.name, t.name) for t in _unknown_terms(plan))
+        missing = ", ".join(plan_pictures.term_name(t.name) for t in _unknown_terms(plan))
         return [("on each card", f"unknown: {missing or 'see the limits'}"), *_needed(plan)]
     meaning = _MEANINGS.get(cache.tokens_meaning or "", "")
     rows = [("on each card", f"{cache.gib:.2f} GiB{_between(cache.low, cache.high, '.2f')}")]
@@ -261,7 +263,7 @@ def _needed(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _together(plan: Plan) -> str:
-    if plan.total_concurrency is None:
+    if plan.total_concurrency is None or not plan_pictures.is_copied(plan):
         return ""
     return f" in each replica, {_count(plan.total_concurrency)} in all"
 
@@ -382,7 +384,7 @@ def compared_headline(compared: Compared) -> str:
     """The answer in one line: which term is off, or that none is."""
     if compared.off is not None:
         term = next((t for t in compared.terms if t.name == compared.off), None)
-        name = plan_pictures.TERM_NAMES.get(compared.off, compared.off)
+        name = plan_pictures.term_name(compared.off)
         if term is None or term.planned_gib is None or term.actual_gib is None:
             return f"off: {name}"
         return f"off: {name}, {term.actual_gib:.2f} GiB printed where {term.planned_gib:.2f} were planned"
@@ -393,7 +395,7 @@ def compared_headline(compared: Compared) -> str:
 
 
 def _compared_cells(term: ComparedTerm) -> list[str]:
-    name = plan_pictures.TERM_NAMES.get(term.name, term.name)
+    name = plan_pictures.term_name(term.name)
     band = "" if term.low_gib is None or term.high_gib is None else f"{term.low_gib:.2f} to {term.high_gib:.2f}"
     off = "" if term.planned_gib is None or term.actual_gib is None else f"{term.actual_gib - term.planned_gib:+.2f}"
     planned = "unknown" if term.planned_gib is None else f"{term.planned_gib:.2f}"
@@ -403,7 +405,7 @@ def _compared_cells(term: ComparedTerm) -> list[str]:
 
 def _residuals(compared: Compared) -> list[str]:
     return [
-        f"{plan_pictures.TERM_NAMES.get(kept.term, kept.term)}: {kept.actual_gib:.2f} GiB where {kept.planned_gib:.2f} "
+        f"{plan_pictures.term_name(kept.term)}: {kept.actual_gib:.2f} GiB where {kept.planned_gib:.2f} "
         f"were planned, vLLM {kept.release}, {kept.gpu or 'card unknown'}, "
         f"{kept.architecture or 'architecture unknown'}, tensor parallel {kept.tensor_parallel_size}"
         for kept in compared.residuals
@@ -460,6 +462,7 @@ def _details_html(plan: Plan) -> str:
 
 
 def memory_html(plan: Plan) -> str:
+    """What each card holds, the KV cache and the limits, as a picture and tables."""
     parts = [plan_pictures.budgets(plan.per_gpu, utilization(plan))]
     parts += [_card_html(group) for group in plan_pictures.cards(plan.per_gpu)]
     cache = [[escape(name), escape(value)] for name, value in _cache_rows(plan)]
@@ -472,7 +475,7 @@ def memory_html(plan: Plan) -> str:
 def _card_html(group: Sequence[PlannedRank]) -> str:
     rows = []
     for term in group[0].terms:
-        name = plan_pictures.TERM_NAMES.get(term.name, term.name)
+        name = plan_pictures.term_name(term.name)
         swatch = f"{plan_pictures.term_swatch(term.name)} " if term.name in plan_pictures.DRAWN_TERMS else ""
         expected = "unknown" if term.expected_gib is None else _cell(term.expected_gib)
         rows.append([swatch + escape(name), _cell(term.low_gib), expected, _cell(term.high_gib)])
@@ -490,6 +493,7 @@ def _layouts_html(found: Layouts) -> str:
 
 
 def ranking_html(legal: Sequence[Plan]) -> str:
+    """The layouts as a picture and a table, the best first; empty where there is none."""
     if not legal:
         return ""
     shown, same = _folded(legal)
@@ -502,6 +506,7 @@ def ranking_html(legal: Sequence[Plan]) -> str:
 
 
 def illegal_html(found: Layouts) -> list[str]:
+    """As `illegal_text`."""
     illegal = [plan for plan in found.layouts if plan.legal is False]
     return [heading("Not legal"), *(remark(_refusal(plan)) for plan in illegal)] if illegal else []
 

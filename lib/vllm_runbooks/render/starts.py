@@ -9,15 +9,10 @@ from typing import Any
 
 from vllm_runbooks import comparison
 from vllm_runbooks.display import Shown
-from vllm_runbooks.records import (
-    Answer,
-    Evidence,
-    Start,
-    Truth,
-)
+from vllm_runbooks.records import Answer, Evidence, Start
 from vllm_runbooks.render import start_pictures
 from vllm_runbooks.render.drawing import bars
-from vllm_runbooks.render.elements import TRUTHS, badge, grid, html_table, tag
+from vllm_runbooks.render.elements import GREEN, GREY, RED, badge, grid, html_table, tag
 from vllm_runbooks.render.figures import FACT_NAMES, figure, gpu_total, printed_gib
 
 _SIDE_BY_SIDE = (
@@ -162,8 +157,8 @@ def comparable(starts: Sequence[Start]) -> Shown:
         said = "There is one start, and nothing to compare it with." if starts else _NO_START
         return Shown(said, tag("p", said))
     words = {True: "yes", False: "no", None: "unknown"}
-    tones = {True: Truth.RIGHT, False: Truth.WRONG, None: Truth.UNKNOWN}
-    rows = [[escape(c.figure), badge(words[c.may], TRUTHS[tones[c.may]]), escape(c.why)] for c in found]
+    tones = {True: GREEN, False: RED, None: GREY}
+    rows = [[escape(c.figure), badge(words[c.may], tones[c.may]), escape(c.why)] for c in found]
     plain = "\n".join(f"  {c.figure:<28} {words[c.may]:<8} {c.why}" for c in found)
     return Shown(plain, html_table(["figure", "comparable", "why"], rows))
 

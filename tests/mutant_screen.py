@@ -1,0 +1,195 @@
+"""Try mutants in forks of a process that has imported the code and collected the tests, by the tests that reach them.
+
+python tests/mutant_screen.py ORDERS TESTFILE ...     run by `mutants`, in its copy of the project
+
+Each line of ORDERS is a mutant: its number, the module's path and the module's changed source. A line of JSON is
+printed for each that a test notices; about the others nothing is known, as a cache that was filled before may hide
+them, and what runs at import cannot be changed here. The first line says how many seconds the tests take.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import json
+import os
+import pickle
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import coverage
+import pytest
+from _pytest.runner import runtestprotocol
+
+_Place = tuple[str, int, str]
+"""A function: its file, first line and qualified name."""
+_IS_FUNCTION = 0x2
+"""The flag that a function's code has, and a class' or a module's has not (inspect.CO_NEWLOCALS)."""
+_PATIENCE, _LEAST_S = 5, 10
+
+
+def _place(code: CodeType) -> _Place:
+    return code.co_filename, code.co_firstlineno, code.co_qualname
+
+
+def _inner(code: CodeType) -> Iterator[CodeType]:
+    return (each for each in code.co_consts if isinstance(each, CodeType))
+
+
+def _functions(code: CodeType) -> Iterator[CodeType]:
+    """The outermost functions of a module's code, those of classes too."""
+    for each in _inner(code):
+        if each.co_flags & _IS_FUNCTION:
+            yield each
+        else:
+            yield from _functions(each)
+
+
+def _around(code: CodeType) -> Any:
+    """All of a module's code but the insides of its functions."""
+    rest = [
+        (_around(each) if not each.co_flags & _IS_FUNCTION else None) if isinstance(each, CodeType) else repr(each)
+        for each in code.co_consts
+    ]
+    return code.co_code, code.co_names, rest
+
+
+def _all_inside(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for each in _inner(code):
+        yield from _all_inside(each)
+
+
+def changed_functions(path: str, before: str, after: str) -> list[tuple[CodeType, CodeType]]:
+    """The functions that differ, as they were and as they are; none where more than functions differs."""
+    old, new = compile(before, path, "exec"), compile(after, path, "exec")
+    if _around(old) != _around(new):
+        return []
+    return [(a, b) for a, b in zip(_functions(old), _functions(new), strict=True) if a != b]
+
+
+def _in_fork(work: Callable[[], int], limit: float | None = None) -> int | None:
+    """The status that some work ends with in a process of its own; None: it took longer than the limit."""
+    child = os.fork()
+    if child == 0:
+        status = 99
+        try:
+            os.setsid()
+            silent = os.open(os.devnull, os.O_RDWR)
+            for stream in (1, 2):
+                os.dup2(silent, stream)
+            status = work()
+        finally:
+            os._exit(status)
+    begun = time.monotonic()
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if limit is not None and time.monotonic() - begun > limit:
+            os.killpg(child, 9)
+            os.waitpid(child, 0)
+            return None
+        time.sleep(0.01)
+
+
+class Screen:
+    """A plugin that, instead of running the tests once, runs them once for each mutant."""
+
+    def __init__(self, orders: Sequence[dict[str, Any]], told: Any) -> None:
+        self.orders, self.told = orders, told
+        self.reached: dict[str, dict[int, list[str]]] = {}
+        """By file and line the tests that run it."""
+        self.seconds: dict[str, float] = {}
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Trace the tests in a fork, then try each mutant in one of its own."""
+        gc.collect()
+        gc.freeze()
+        with tempfile.NamedTemporaryFile() as kept:
+            if _in_fork(lambda: self._traced(session.items, kept.name)):
+                self._tell({"failed": True})
+                return True
+            self.reached, self.seconds = pickle.loads(Path(kept.name).read_bytes())  # noqa: S301 - our own
+        self._tell({"seconds": round(sum(self.seconds.values()), 1)})
+        for order in self.orders:
+            if self._is_killed(session.items, Path(order["path"]), order["source"]):
+                self._tell({"number": order["number"]})
+        return True
+
+    def _tell(self, line: dict[str, Any]) -> None:
+        self.told.write(json.dumps(line) + "\n")
+        self.told.flush()
+
+    def _traced(self, items: Sequence[pytest.Item], kept: str) -> int:
+        seconds: dict[str, float] = {}
+        measured = coverage.Coverage(data_file=None, config_file=False, include=[f"{Path.cwd()}/lib/*"])
+        measured.start()
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            measured.switch_context(item.nodeid)
+            begun = time.monotonic()
+            has_failed = _fails(item, following)
+            seconds[item.nodeid] = time.monotonic() - begun
+            if has_failed:
+                return 1
+        measured.stop()
+        data = measured.get_data()
+        reached = {name: data.contexts_by_lineno(name) for name in data.measured_files()}
+        Path(kept).write_bytes(pickle.dumps((reached, seconds)))
+        return 0
+
+    def _is_killed(self, items: Sequence[pytest.Item], path: Path, source: str) -> bool:
+        pairs = changed_functions(str(path), path.read_text("utf-8"), source)
+        lines = {line for before, _ in pairs for inside in _all_inside(before) for _, _, line in inside.co_lines()}
+        names = {name for line in lines for name in self.reached.get(str(path), {}).get(line or 0, ())}
+        chosen = sorted((item for item in items if item.nodeid in names), key=lambda item: self.seconds[item.nodeid])
+        if not chosen:
+            return False
+        limit = _LEAST_S + _PATIENCE * sum(self.seconds[item.nodeid] for item in chosen)
+
+        def run() -> int:
+            _swap({_place(before): after for before, after in pairs})
+            return int(
+                any(_fails(item, following) for item, following in zip(chosen, [*chosen[1:], None], strict=True))
+            )
+
+        return _in_fork(run, limit) in (1, None)
+
+
+def _fails(item: pytest.Item, following: pytest.Item | None) -> bool:
+    return any(report.failed for report in runtestprotocol(item, log=False, nextitem=following))
+
+
+def _swap(new: dict[_Place, CodeType]) -> None:
+    """Give functions other code, and have forgotten what they answered before.
+
+    Raises:
+        LookupError: There is none of them.
+    """
+    gc.unfreeze()
+    found = 0
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType) and _place(each.__code__) in new:
+            each.__code__ = new[_place(each.__code__)]
+            found += 1
+        elif isinstance(each, functools._lru_cache_wrapper):
+            each.cache_clear()
+    if not found:
+        raise LookupError("no such function")
+
+
+def main() -> None:
+    """Run the command line."""
+    orders = [json.loads(line) for line in Path(sys.argv[1]).read_text("utf-8").splitlines()]
+    told = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    pytest.main(["-q", "-s", "-n", "0", "-p", "no:cacheprovider", *sys.argv[2:]], plugins=[Screen(orders, told)])
+
+
+if __name__ == "__main__":
+    main()
