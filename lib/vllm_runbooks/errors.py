@@ -3,6 +3,7 @@
 - RunbooksError
   - InputError          the request or its input cannot be read; the caller asked for something impossible (exit 2)
     - CatalogError      a catalog file is broken: names file, line and field
+    - WrongFileError    what was named is not what was wanted, as a picture in place of a log
   - VerdictFailed       raised by a runbook's last cell when its verdict is "fail", so that any executor notices
 
 A message is one line, `where: what is wrong; what to do`.
@@ -26,6 +27,19 @@ class RunbooksError(Exception):
 
 class InputError(RunbooksError):
     """The request could not be read; nothing was checked."""
+
+
+class WrongFileError(InputError):
+    """What was named is not what was wanted.
+
+    Args:
+        wrong: What is wrong with it.
+        instead: What to give in its place, which whoever wanted something else says in other words.
+    """
+
+    def __init__(self, wrong: str, instead: str) -> None:
+        super().__init__(f"{wrong}; {instead}")
+        self.wrong = wrong
 
 
 class CatalogError(InputError):

@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.errors import InputError, WrongFileError
 from vllm_runbooks.records import PIECE, Case, Document, Evidence
 
 CaseReader = Callable[[Path], Case]
@@ -67,13 +67,13 @@ def _encoding(head: bytes, where: str) -> str:
         return named
     for magic, what in _MAGIC.items():
         if head.startswith(magic):
-            raise InputError(f"{where}: is {what}, not text; give the log itself")
+            raise WrongFileError(f"{where}: is {what}, not text", "give the log itself")
     zeros = [head[start:_HEAD:2].count(0) * 2 / max(len(head[:_HEAD]), 1) for start in (0, 1)]
     if max(zeros) > 0.6 and min(zeros) < 0.1:
         return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
     odd = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in head[:_HEAD])
     if odd > len(head[:_HEAD]) * 0.1:
-        raise InputError(f"{where}: is binary, not text; give the log itself")
+        raise WrongFileError(f"{where}: is binary, not text", "give the log itself")
     return "utf-8"
 
 
@@ -133,7 +133,7 @@ def _decoded(blocks: Blocks, where: str) -> Iterator[str]:
         yield text
     rest = decoder.text(b"", final=True) if decoder else ""
     if is_blank and not rest.strip():
-        raise InputError(f"{where}: is empty; give the log of a vLLM start")
+        raise WrongFileError(f"{where}: is empty", "give the log of a vLLM start")
     yield rest
 
 
@@ -238,7 +238,7 @@ def _growing(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Iter
             since = time.monotonic()
             yield ""
     if decoder is None:
-        raise InputError(f"{path.name}: is empty; give the log of a vLLM start")
+        raise WrongFileError(f"{path.name}: is empty", "give the log of a vLLM start")
     yield decoder.text(b"", final=True)
 
 
@@ -282,7 +282,7 @@ def _document(path: Path) -> Document:
         mode = path.stat().st_mode
         if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
             what = next((what for is_kind, what in _KINDS if is_kind(mode)), "no file")
-            raise InputError(f"{path}: is {what}, not a log; give a log file, or - for standard input")
+            raise WrongFileError(f"{path}: is {what}, not a log", "give a log file, or - for standard input")
         if stat.S_ISFIFO(mode):
             return _once(path.name, _texts(_piped(path), str(path)))
         _first(_texts(path.open("rb"), str(path)))
@@ -344,7 +344,7 @@ def _piped(path: Path) -> IO[bytes]:
     has_writer = path.as_posix().startswith(_SUBSTITUTED)
     if not has_writer and not select.select([pipe], [], [], _WRITER_SECONDS)[0]:
         pipe.close()
-        raise InputError(f"{path}: is a pipe that nobody writes into; give a log file, or - for standard input")
+        raise WrongFileError(f"{path}: is a pipe that nobody writes into", "give a log file, or - for standard input")
     os.set_blocking(pipe.fileno(), True)
     return pipe
 
@@ -371,7 +371,9 @@ def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, 
     """
     if not str(name).strip() or "\0" in str(name):
         why = "holds a NUL character" if "\0" in str(name) else "is empty"
-        raise InputError(f"the name {str(name)!r} {why}; name a log file, a folder with case.yaml or a recorded case")
+        raise WrongFileError(
+            f"the name {str(name)!r} {why}", "name a log file, a folder with case.yaml or a recorded case"
+        )
     path = _path(name)
     if path.exists() and not path.is_dir():
         return Evidence((_document(path),), vllm=vllm)
@@ -380,7 +382,7 @@ def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, 
     if path.is_dir():
         return load_case(path, read_case=read_case, vllm=vllm)
     known = sorted(p.parent.name for p in cases.glob("*/case.yaml")) if cases and path.name == str(name) else []
-    raise InputError(f"{name}: no such file, folder or recorded case; {_hint(path, known)}")
+    raise WrongFileError(f"{name}: no such file, folder or recorded case", _hint(path, known))
 
 
 def _hint(path: Path, known: Sequence[str]) -> str:
@@ -394,7 +396,7 @@ def _hint(path: Path, known: Sequence[str]) -> str:
 def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -> Evidence:
     """Load a folder that holds a `case.yaml` and the files it names."""
     if not (folder / "case.yaml").is_file():
-        raise InputError(f"{folder}: holds no case.yaml; give a log file, or a folder that holds a recorded case")
+        raise WrongFileError(f"{folder}: holds no case.yaml", "give a log file, or a folder that holds a recorded case")
     case = read_case(folder / "case.yaml")
     root = folder.resolve()
     for name in (*case.files, *([case.command] if case.command else ())):
@@ -417,7 +419,9 @@ def load_files(
     documents: list[Document] = []
     for number, name in enumerate(names, 1):
         if not name.strip():
-            raise InputError(f"name {number} of {len(names)} is empty ({name!r}); name a log file, or leave it out")
+            raise WrongFileError(
+                f"name {number} of {len(names)} is empty ({name!r})", "name a log file, or leave it out"
+            )
         if name == "-":
             where = "standard input"
             documents.append(_once(name, _decoded(_unpacked(standard_input(), where), where)))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from vllm_runbooks import catalog as _catalog
 from vllm_runbooks import evidence as _evidence
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.errors import CatalogError, InputError
+from vllm_runbooks.errors import InputError, WrongFileError
 from vllm_runbooks.records import Answer, Case, Evidence, JudgedClaim, Judgement, PlanAsked, Start
 
 if TYPE_CHECKING:
@@ -131,12 +131,8 @@ def read_text(name: str) -> str:
         return ""  # a script that starts nothing, as an empty __init__.py among the files of a commit
     try:
         documents = load_files([name]).documents
-    except CatalogError:
-        raise
-    except InputError as error:
-        wrong, _, told = str(error).partition("; ")
-        of_logs = "log" in told or "recorded cases" in told
-        raise InputError(f"{wrong}; {_NAME_A_SCRIPT}" if of_logs else str(error)) from None
+    except WrongFileError as error:
+        raise InputError(f"{error.wrong}; {_NAME_A_SCRIPT}") from None
     if len(documents) != 1:
         raise InputError(f"{name}: holds {len(documents)} files; name one of them")
     text: list[str] = []

@@ -21,6 +21,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
 
+from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.notebook import read_judgement
 from vllm_runbooks.processes import TAG, adopt_orphans, reap, sweep
@@ -143,7 +144,7 @@ def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
     return _read_answer(output, None)
 
 
-_REFUSALS = frozenset({"CatalogError", "InputError"})
+_REFUSALS = frozenset({InputError.__name__, *(kind.__name__ for kind in InputError.__subclasses__())})
 """Errors of a cell that could not read what it was given."""
 
 
