@@ -14,6 +14,7 @@ import gc
 import json
 import os
 import pickle
+import signal
 import sys
 import tempfile
 import time
@@ -30,7 +31,8 @@ _Place = tuple[str, int, str]
 """A function: its file, first line and qualified name."""
 _IS_FUNCTION = 0x2
 """The flag that a function's code has, and a class' or a module's has not (inspect.CO_NEWLOCALS)."""
-_PATIENCE, _LEAST_S = 5, 10
+_PATIENCE, _LEAST_S = 5, 5
+"""A test that takes so many times as long as it did, and some seconds more, has noticed."""
 
 
 def _place(code: CodeType) -> _Place:
@@ -73,29 +75,19 @@ def changed_functions(path: str, before: str, after: str) -> list[tuple[CodeType
     return [(a, b) for a, b in zip(_functions(old), _functions(new), strict=True) if a != b]
 
 
-def _in_fork(work: Callable[[], int], limit: float | None = None) -> int | None:
-    """The status that some work ends with in a process of its own; None: it took longer than the limit."""
+def _in_fork(work: Callable[[], int]) -> int:
+    """The status that some work ends with in a process of its own."""
     child = os.fork()
     if child == 0:
         status = 99
         try:
-            os.setsid()
             silent = os.open(os.devnull, os.O_RDWR)
             for stream in (1, 2):
                 os.dup2(silent, stream)
             status = work()
         finally:
             os._exit(status)
-    begun = time.monotonic()
-    while True:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        if limit is not None and time.monotonic() - begun > limit:
-            os.killpg(child, 9)
-            os.waitpid(child, 0)
-            return None
-        time.sleep(0.01)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 class Screen:
@@ -150,15 +142,17 @@ class Screen:
         chosen = sorted((item for item in items if item.nodeid in names), key=lambda item: self.seconds[item.nodeid])
         if not chosen:
             return False
-        limit = _LEAST_S + _PATIENCE * sum(self.seconds[item.nodeid] for item in chosen)
 
         def run() -> int:
             _swap({_place(before): after for before, after in pairs})
-            return int(
-                any(_fails(item, following) for item, following in zip(chosen, [*chosen[1:], None], strict=True))
-            )
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            for item, following in zip(chosen, [*chosen[1:], None], strict=True):
+                signal.setitimer(signal.ITIMER_REAL, _LEAST_S + _PATIENCE * self.seconds[item.nodeid])
+                if _fails(item, following):
+                    return 1
+            return 0
 
-        return _in_fork(run, limit) in (1, None)
+        return _in_fork(run) in (1, -signal.SIGALRM)
 
 
 def _fails(item: pytest.Item, following: pytest.Item | None) -> bool:

@@ -370,8 +370,8 @@ def test_each_command_tells_what_to_do(capsys: pytest.CaptureFixture[str], line:
     assert said in err
 
 
-def test_a_broken_command_says_three_starts(capsys: pytest.CaptureFixture[str]) -> None:
-    """How many starts there are is counted in words that fit."""
+def test_starts_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """A number beyond the starts that there are is refused with their count."""
     Path("run.sh").write_text(SCRIPT * 2, encoding="utf-8")
 
     assert "holds 2 starts, none of number 3" in run(capsys, "convert", "run.sh", "--to", "shell", "--start", "3")[2]

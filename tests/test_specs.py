@@ -466,7 +466,7 @@ def test_every_reviewed_default_is_one_and_says_where_it_changed(shelf: Specs) -
 
 
 def test_sources_can_be_opened(shelf: Specs) -> None:
-    """A source is a package by name and version, a page of a public repository or documentation, or a file of ours."""
+    """A source is a package by name and version, a page of the web, or a file of ours."""
     fits = (shelf.fits.tool_parsers, shelf.fits.reasoning_parsers, shelf.fits.chat_templates)
     told = [file.source for file in shelf.files] + list(shelf.table.sources.values())
     told += [line.source for gpu in shelf.table.gpus for line in gpu.reported]
@@ -474,9 +474,8 @@ def test_sources_can_be_opened(shelf: Specs) -> None:
     told += [fit.source for table in fits for fit in table.values()]
     told += [known.source for known in shelf.architectures.values()]
     for source in told:
-        hosts = set(re.findall(r"https?://([^/\s]+)", source))
-        assert hosts <= {"github.com", "gist.github.com", "qwen.readthedocs.io"}, source
-        assert hosts or source.startswith(("PyPI ", "catalog/")), source
+        pages = re.findall(r"https://[\w.-]+\.[a-z]{2,}/\S+", source)
+        assert pages or source.startswith(("PyPI ", "catalog/")), source
 
 
 # ---- a small shelf, and configurations one field at a time

@@ -1,6 +1,7 @@
 """Starts of vLLM in every form, and what a change of each replaces in them.
 
-A replacement is written `before[old→new]behind`, with up to nine characters on either side and ⏎ for a line end.
+A replacement is written `before[old→new]behind`, with up to nine characters on either side and ⏎ for a line end. Each
+was read against its text: what is not replaced stays as it was written, and the new word is quoted as its form wants.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from vllm_runbooks.authoring.yaml_files import (
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.claims import figures
 from vllm_runbooks.claims.expressions import Figures, faults
-from vllm_runbooks.diagnosis import PLACEHOLDER, diagnose, filled_or_plain
+from vllm_runbooks.diagnosis import PLACEHOLDER, diagnose, fill, filled_or_plain
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.records import (
@@ -270,6 +270,8 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
             yield ("conditions", index, field), said
     if not filled_or_plain(symptom.do_first, {}, Facts()) or "Otherwise" in symptom.do_first:
         yield ("do_first",), "must hold without any figure, and each sentence by itself; see docs/authoring.md"
+    if symptom.explanation and not any(fill(sentence, {}, Facts()) for sentence in symptom.explanation):
+        yield ("explanation",), "needs a sentence without a figure: of a bare message nothing else would be said"
     for location, text in _texts(symptom):
         for name in PLACEHOLDER.findall(text):
             if not _is_known(name, captures):
