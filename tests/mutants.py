@@ -302,9 +302,11 @@ def made(place: Place, change: Change) -> Mutant | None:
 def _tried(bench: Bench, files: Sequence[str], mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
     """Mutants of modules with the same tests: what the screen lets through is tried again by itself."""
     seconds, killed = bench.screened(files, {n: (m.place.module, m.source) for n, m in enumerate(mutants)})
+    yield from ((mutants[number], True) for number in sorted(killed))
     for number, mutant in enumerate(mutants):
-        limit = _PATIENCE * seconds + 10
-        yield mutant, number in killed or bench.is_killed(mutant.place.module, mutant.source, files, limit)
+        if number not in killed:
+            limit = _PATIENCE * seconds + 10
+            yield mutant, bench.is_killed(mutant.place.module, mutant.source, files, limit)
 
 
 def run(chosen: Sequence[tuple[Place, Change]], jobs: int, out: Path) -> None:

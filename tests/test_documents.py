@@ -12,10 +12,22 @@ from ruamel.yaml import YAML
 
 from cost import LIMIT, growth
 from vllm_runbooks import documents
-from vllm_runbooks.documents import Page, formats, images, pages, starts, yaml_places
+from vllm_runbooks.documents import (
+    Page,
+    formats,
+    glued,
+    images,
+    manifests,
+    pages,
+    programs,
+    python_calls,
+    starts,
+    unit_files,
+    yaml_places,
+)
 from vllm_runbooks.documents.starts import Found
 from vllm_runbooks.excerpt import Excerpt, Places, applied
-from vllm_runbooks.shell import Word
+from vllm_runbooks.shell import Trouble, Word
 from written_documents import WRITTEN
 
 SHELL = r"""#!/bin/bash
@@ -1966,6 +1978,7 @@ def test_variables_that_a_program_sets_are_its_own(code: str, expected: dict[str
         ("x = [*y, 'vllm', 'serve', 'm']", "m", {}),
         ("x = ['python', 'api_server.py', '--model', 'm']", "--model m", {}),
         ("x = ['a', 'b']", None, {}),
+        ("x = ['api_server.py']", None, {}),
     ],
 )
 def test_commands_that_a_program_runs_are_found(code: str, words: str | None, variables: dict[str, str]) -> None:
@@ -2436,7 +2449,7 @@ def test_where_a_notebook_is_no_json_is_told(text: str, at: int, says: str) -> N
     """At the place where the reader stops."""
     (trouble,) = documents.read(text, "a.ipynb").troubles
 
-    assert (trouble.kind, trouble.start) == ("file.not-json", at)
+    assert (trouble.kind, trouble.start, trouble.end) == ("file.not-json", at, at)
     assert trouble.says == {"says": says}
 
 
@@ -2834,3 +2847,1064 @@ def test_a_list_of_words_has_two_to_a_thousand(count: int) -> None:
 def test_a_container_is_read_by_the_rules_of_whoever_starts_it(text: str, kinds: list[str]) -> None:
     """Those of docker compose for its services and whatever has its keys, else those of Kubernetes."""
     assert kinds == [one.kind for one in documents.read(text, "a.yaml").starts]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        *(("vllm serve a/b --port 1", False), ("vllm serve a/b--port 1", True), ("vllm serve a/b--nope 1", False)),
+        *(("vllm servea/b --nope 1", True), ("vllmserve a/b --nope 1", True), ("vllmserve a --nope 1", False)),
+        *(("vllmserve a --port 1", True), ("vllm serve--port 1", True), ("vllm serve--nope 1", False)),
+        *(("xvllm serve a/b --port 1", False), ("AB=xvllm serve a/b --port 1", True), (" vllm serve a/b", False)),
+        *(("y AB=xvllm serve a/b --nope 1", True), ("A=xvllm serve a/b --port 1", False), ("", False)),
+        *(('vllm serve "a"--nope', True), ('vllm serve x="--nope', False), ("vllm serve a --x 1--nope", True)),
+        *(("vllm serve a --x v1--nope", False), ("vllm serve a \\--nope", True), ("vllm serve a \\ -x", True)),
+        *(("docker run -p 80:80-e A=1 x", True), ("docker run -p 80:80-e a=1 x", False)),
+        *(("vllm serve a/models--port 1", False), ("vllm serve a/b--port-x 1", False), ("vllm serve a/b--port", True)),
+        *(("vllm serve m vllm serve a/b--port 1", True), ("vllm serve a/b --xvllm serve c", False)),
+    ],
+)
+def test_a_line_is_a_paste_where_what_ran_into_a_word_is_vllms(text: str, is_one: bool) -> None:  # noqa: FBT001
+    """An option that it has, a model with any option, or an option behind a quote, a number or a backslash."""
+    assert glued.is_glued(text) is is_one
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        *(("'a b' c", "'a b'"), ('"a b" c', '"a b"'), ('"a\\"b" c', '"a\\"b"'), ("'a\\'b' c", "'a\\'")),
+        *(('"a', '"a'), ('"a\\', '"a\\'), ("x", "x"), ("--port=1--x", "--port=1"), ("--port=", "--port")),
+        *(("--port x", "--port"), ("--a.b_c-d--e", "--a.b_c-d"), ("--x='a b'c", "--x='a b'"), ("-q 2", "-q")),
+        *(("-q", "-q"), ("-qq 2", "-qq"), ("1.5k--x", "1.5k"), ("1.5kx", "1.5"), ("1.5/2 x", "1.5/2")),
+        *(("10.0.0.1--x", "10.0.0.1"), ("10.0.0.1.2 x", "10.0.0.1.2"), ("a=10.0.0.1--x", "a=10.0.0.1")),
+        *(("a;b", "a"), ("ab--cd", "ab"), ("ab--1", "ab--1"), ("a--", "a--"), ("ab\\c", "ab"), ('ab"c', "ab")),
+    ],
+)
+def test_a_word_of_a_paste_ends_where_its_form_does(text: str, word: str) -> None:
+    """A quotation with its closing mark, an option before its value, a number with its unit; the end ends all."""
+    assert text[: glued._end(text, 0, len(text))] == word
+
+
+@pytest.mark.parametrize(
+    ("text", "index", "runs_in", "is_apart"),
+    [
+        *(("vllm", 0, False, True), ("x vllm", 2, False, True), ("xvllm", 1, True, False), ("=vllm", 1, False, True)),
+        *(("AB=1vllm", 4, True, True), ("a AB=1vllm", 6, True, True), ("a\tAB=1vllm", 6, True, True)),
+        *(("AB =1vllm", 5, True, False), (".vllm", 1, True, False), ("-vllm", 1, True, False)),
+        ("\u00e9vllm", 1, False, True),
+    ],
+)
+def test_a_paste_begins_at_a_word_or_behind_a_variable(
+    text: str,
+    index: int,
+    runs_in: bool,  # noqa: FBT001
+    is_apart: bool,  # noqa: FBT001
+) -> None:
+    """What runs into the program is the value of a variable, or the word is another one."""
+    assert (glued._runs_in(text, index), glued._is_apart(text, index)) == (runs_in, is_apart)
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "troubles"),
+    [
+        *(("", [], []), ("  ", [], []), ("a", [("a", "a")], []), ("''", [("", "''")], [])),
+        (" a\tb\r\nc ", [("a", "a"), ("b", "b"), ("c", "c")], []),
+        ("'a b'c", [("a bc", "'a b'c")], []),
+        ("\"a'b\" 'a\"b'", [("a'b", '"a\'b"'), ('a"b', "'a\"b'")], []),
+        ('a\\ b \'a\\b\' "a\\"b"', [("a b", "a\\ b"), ("a\\b", "'a\\b'"), ('a"b', '"a\\"b"')], []),
+        ("a\\", [("a", "a\\")], []),
+        ("a\\\nb", [("a\nb", "a\\\nb")], [("backslash", "\\", {})]),
+        ("#a b", [("#a", "#a"), ("b", "b")], [("comment", "#", {})]),
+        ("a #b c#", [("a", "a"), ("#b", "#b"), ("c#", "c#")], [("comment", "#", {})]),
+        ("a;b", [("a", "a")], [("operator", ";", {"operator": ";"})]),
+        ("a & b", [("a", "a")], [("operator", "&", {"operator": "&"})]),
+        ("; b", [], [("operator", ";", {"operator": ";"})]),
+        ('a "b;c" d', [("a", "a"), ("b;c", '"b;c"'), ("d", "d")], []),
+        ("a 'b", [("a", "a"), ("b", "'b")], [("quote", "'b", {"quote": "'"})]),
+        ('"b c', [("b c", '"b c')], [("quote", '"b c', {"quote": '"'})]),
+    ],
+)
+def test_a_text_is_parted_as_compose_does(
+    command: str, words: list[tuple[str, str]], troubles: list[tuple[str, str, dict[str, str]]]
+) -> None:
+    """At blanks outside of quotes; the word is what is left of it, its place that of all its signs."""
+    found: list[Trouble] = []
+    made = manifests._split([(character, 7 + at) for at, character in enumerate(command)], "", found)
+
+    assert words == [(one.value, one.raw) for one in made]
+    assert [command[one.start - 7 : one.end - 7] for one in made] == [one.raw for one in made]
+    assert troubles == [
+        (one.kind.removeprefix("file.compose-"), command[one.start - 7 : one.end - 7], one.says) for one in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "closing"),
+    [("{a}", 0, 2), ("${a}b}", 1, 3), ("${a${b}}c", 1, 7), ("${a{b}}c", 1, 5), ("${a", 1, 3), ("${a${b}", 1, 7)],
+)
+def test_a_default_ends_at_its_own_brace(text: str, start: int, closing: int) -> None:
+    """Braces of variables within are passed over, others are not; without one the text's end."""
+    assert manifests._closing(text, start, len(text)) == closing
+
+
+@pytest.mark.parametrize(
+    ("value", "raw", "program"),
+    [
+        *(("vllm", "vllm", "vllm"), ("/a/b/vllm", "x", "vllm"), ("a/", "a/", ""), (None, "$(which vllm)", "vllm")),
+        *((None, '"$(command -v /a/python3)"', "python3"), (None, "`type -p vllm`", "vllm"), (None, "$A/$B", "")),
+        *((None, "$(which vllm | x)", ""), (None, "$VLLM_BIN", "vllm"), (None, "${MY_PYTHON3}", "python")),
+        *((None, '"$vllm"', "vllm"), (None, "$VLLM_X", ""), (None, "$A/bin/vllm", "vllm"), (None, '"$A/vllm"', "vllm")),
+        (None, "$A", ""),
+    ],
+)
+def test_a_program_is_told_by_the_end_of_its_path(value: str | None, raw: str, program: str) -> None:
+    """Where the value is not known by the command that finds it, the variable's name, or what stands behind it."""
+    assert programs._program(Word(value, 0, 0, raw)) == program
+
+
+@pytest.mark.parametrize(
+    ("value", "is_python", "is_program"),
+    [
+        *(("python", True, True), ("python3.11", True, True), ("pypy3", True, True), ("python3.12.exe", True, True)),
+        *(("ipython", False, False), ("python-x", False, False), ("", False, False), ("pythonx", False, False)),
+        *(("vllm", False, True), ("/a/b/bash", False, True), ("ray", False, True), ("torchrun", False, True)),
+        *(("org/vllm", False, True), ("vllm/m", False, False), ("bash/m", False, False), ("a/sudo/m", False, False)),
+        *(("/opt/x/python", False, True), ("serve", False, False), (None, False, False), ("sudo", False, True)),
+        *(("python3.1234", True, True), ("python3.12345", False, False)),
+    ],
+)
+def test_a_first_argument_is_a_program_by_its_name(
+    value: str | None,
+    is_python: bool,  # noqa: FBT001
+    is_program: bool,  # noqa: FBT001
+) -> None:
+    """The last part of a path counts; a version of Python has six signs at most."""
+    assert (programs._is_python(value or ""), programs._is_program(value)) == (is_python, is_program)
+
+
+@pytest.mark.parametrize(
+    ("heads", "is_run"),
+    [
+        *(("", False), ("python", True), ("sudo python3", True), ("foo python3", False), ("python3 -u", True)),
+        *(("python3 -W ignore", True), ("python3 x", False), ("env A python -u", True), ("foo", False)),
+        *(("sudo", False), ("python -u x", False), ("foo python x", False)),
+    ],
+)
+def test_python_is_run_by_itself_or_a_wrapper(heads: str, is_run: bool) -> None:  # noqa: FBT001
+    """With nothing but its own options in front of what it runs."""
+    assert programs._is_python_run(heads.split()) is is_run
+
+
+def command_of(*values: str) -> programs._Command:
+    words = tuple(Word(value, 0, 0, value) for value in values)
+    return programs._Command(words, starts.Around(), starts.Reading(), None)
+
+
+SERVER = "vllm.entrypoints.openai.api_server"
+
+
+@pytest.mark.parametrize(
+    ("words", "begun"),
+    [
+        *(("vllm", None), ("vllm serve", (0, "serve", 2)), ("vllm -- serve m", (0, "serve", 3)), ("vllm chat", None)),
+        *(("vllm -- bench latency", (0, "bench latency", 4)), ("vllm bench latency", (0, "bench latency", 3))),
+        *(("vllm bench", None), ("vllm bench serve", None), ("vllm x serve", None), ("vllm --", None)),
+        *(("-m", None), (f"-m {SERVER}", (0, "api_server", 2)), ("-m vllm.scripts serve", (0, "serve", 3))),
+        *(("-m vllm.scripts x", None), ("-m vllm", None), ("-m x", None), (f"-m{SERVER}", (0, "api_server", 1))),
+        *(("-mvllm.x", None), ("python -m vllm.entrypoints.openai.run_batch", (1, "run-batch", 2))),
+        *(("-m vllm.entrypoints.api_server x", (0, "demo_server", 2)), ("api_server.py", (0, "api_server", 1))),
+        *(("python x/vllm/entrypoints/api_server.py", (1, "demo_server", 1)), ("x api_server.py", None)),
+        *(("-u x/vllm/entrypoints/openai/api_server.py", (1, "api_server", 1)), ("a/vllm serve", (0, "serve", 2))),
+        *(
+            ("conda run -n vllm serve", None),
+            ("x -n vllm serve", (2, "serve", 2)),
+            ("x conda n vllm serve", (3, "serve", 2)),
+        ),
+        *(("conda run -p vllm serve", (3, "serve", 2)), ("sudo -u vllm vllm serve m", (3, "serve", 2))),
+        *((f"sudo {'-E ' * 10}-u vllm serve m", None), (f"sudo {'-E ' * 11}-u vllm serve m", (13, "serve", 2))),
+    ],
+)
+def test_a_start_begins_at_the_program_and_takes_its_words(words: str, begun: tuple[int, str, int] | None) -> None:
+    """The program or `-m`, then the command; the name of a user or of an environment is no program.
+
+    Whose option it would be is looked for in twelve words.
+    """
+    command = command_of(*words.split())
+    found = [(index, *each) for index in range(len(command.words)) if (each := command._begun(index))]
+
+    assert found == [begun] * (begun is not None)
+
+
+@pytest.mark.parametrize(
+    ("words", "script"),
+    [
+        *(("bash -c S", 2), ("bash -lc S", 2), ("bash -euo pipefail -c S", 4), ("bash -o x -c S", 4)),
+        *(("bash -x S", None), ("bash S -c", None), ("bash - -c S", None), ("bash -c - S", 2), ("bash", None)),
+        *(("bash --rcfile f -c S", 4), ("bash --norc -c S", 3), ("bash +x -c S", 3), ("bash --c S", None)),
+        *(("bash -c", None), ("-bash -c S", None), ("fish -c S", None), ("bash +o c S", None)),
+        *(("bash -c -o pipefail S", 4), ("/bin/sh -ec S x", 2)),
+    ],
+)
+def test_a_script_stands_behind_the_options_of_its_shell(words: str, script: int | None) -> None:
+    """The first word that is none, where `-c` is among them; some take a word."""
+    assert command_of(*words.split())._script_at(0) == script
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        *(("python -c C", "C"), ("python -u -B -c C", "C"), ("python -uc C x", "C"), ("python -c", None)),
+        *(("python -W x -c C", None), ("python", None), ("python -cC", None), ("x -c C", None), ("python -u", None)),
+        ("python C -c", None),
+    ],
+)
+def test_code_stands_behind_pythons_own_option(words: str, code: str | None) -> None:
+    """Alone, or with switches in front or in the same word."""
+    command = command_of(*words.split())
+
+    assert command._read_code(0) is (code is not None)
+    assert [text.text for text, _ in command.reading.code] == [code] * (code is not None)
+    assert [around.depth for _, around in command.reading.code] == [1] * (code is not None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "start", "end", "stays"),
+    [
+        *(("", 5, 6, True), ("", 10, 20, False), ("", 10, 21, True), ("", 12, 15, False), ("", 9, 15, True)),
+        *(("other", 12, 15, True), ("", 30, 31, False), ("", 35, 41, True), ("", 25, 26, True), ("", 39, 40, False)),
+    ],
+)
+def test_a_trouble_is_told_once_for_a_script(kind: str, start: int, end: int, stays: bool) -> None:  # noqa: FBT001
+    """For the command that has the script as a word, not for the same in the script again."""
+    trouble = Trouble(kind or "background-unwatched", start, end, {})
+
+    assert [*programs._without_repeated([trouble], {30: 40, 10: 20})] == [trouble] * stays
+    assert [*programs._without_repeated([trouble], {})] == [trouble]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        *(
+            ([], []),
+            (["a"], []),
+            (["a", "--b"], [(["--b"], 10, 15)]),
+            (["--b", "c", "d"], [(["--b", "c", "d"], 0, 25)]),
+        ),
+        *((["-b", "-1", "--"], [(["-b", "-1", "--"], 0, 25)]), (["--1"], []), (["---b"], []), (["b", "c"], [])),
+        (["--b", None, "-c"], [(["--b", None], 0, 15), (["-c"], 20, 25)]),
+    ],
+)
+def test_options_take_the_words_behind_them(
+    words: list[str | None], expected: list[tuple[list[str | None], int, int]]
+) -> None:
+    """Up to the next; words in front of the first are no part of any."""
+    found = programs.options_of([Word(one, at * 10, at * 10 + 5, one or "") for at, one in enumerate(words)], "x")
+
+    assert expected == [([word.value for word in one.words], one.start, one.end) for one in found]
+    assert {one.where for one in found} <= {"x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_value"),
+    [
+        *(("x vllm serve m", True), ("bash vllm serve m", False), ("vllm serve m", False), ("x echo", False)),
+        *(("x", False), ("bash -c 'vllm serve m'", False), ("a/b vllm serve m", True)),
+    ],
+)
+def test_a_name_in_front_of_a_command_has_a_value_of_its_own(text: str, is_value: bool) -> None:  # noqa: FBT001
+    """Or is a name for the command, which begins with a program."""
+    assert programs._is_set_in_front(text) is is_value
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(2, None), (3, 0), (6, 0), (7, 2), (8, 2)])
+def test_the_last_setting_in_front_of_a_command_counts(offset: int, expected: int | None) -> None:
+    """That which begins where it does, too; of several there the last."""
+    settings = [starts.Setting(str(at), Word("x", at, at, "x"), at, at, "f") for at in (3, 7, 7)]
+    found = programs._last_before(settings, offset)
+
+    assert found is (None if expected is None else settings[expected])
+    assert programs._last_before([], offset) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        *(("for i in 1 2; do\n vllm serve m\ndone\nx", 3), ("for i in 1; do\n x\ndone\nvllm serve m\n", 4)),
+        *(("for i in 1; do\n x\ndone\ny", 0), ("for i in 1; do\nThis is a sentence here.\n vllm serve m\ndone", 0)),
+        *(("f() {\n vllm serve m\n}\nz", 3), ("f() {\n}\nvllm serve m", 3), ("function f() {\n vllm serve m\n}", 3)),
+        *(("A=(\n--port 1\n)\nvllm serve m", 4), ("A=(--port 1)\nx\nvllm serve m \\\n --a\nz", 4)),
+        *(("A=(--port 1)\nThis is a sentence here.\nvllm serve m", 0), ("A=(vllm serve m)", 0)),
+        *(("if x; then\nvllm serve m\nfi", 3), ("case x in\nvllm) vllm serve m;;\nesac\n", 3)),
+        *(("while x; do\n vllm serve m", 0), ("x\ndone", 0), ("for you vllm\ndone", 0)),
+        *((f"for i in 1; do\n{'vllm serve m; ' * 2}\n" + "x\n" * 56 + "done\n", 59),),
+        *((f"for i in 1; do\n{'vllm serve m; ' * 2}\n" + "x\n" * 57 + "done\n", 0),),
+        *(("A=(1)\n" + "x=1\n" * 58 + "vllm serve m\n", 60), ("A=(1)\n" + "x=1\n" * 59 + "vllm serve m\n", 0)),
+    ],
+)
+def test_a_part_of_a_script_ends_with_what_uses_it(text: str, end: int) -> None:
+    """A loop with its own end; what is only defined there with the command behind it; a sentence ends the search."""
+    assert pages._part_end(text, pages._lines(text), 0) == end
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        *(("services:\n a: vllm", 2), ("services:\n a: x\nb: vllm\nText vllm", 3), ("services: vllm", 1)),
+        *(("services:x\n vllm", 0), ("apiVersion: v1\n\n- vllm\n# c\n---\nEnd it", 5), ("services:\nno vllm", 0)),
+        *(("x-a: vllm\n  b\nkind: x\nand vllm", 3), ("a: vllm", 0), ("services:\n" + " vllm\n" * 500, 400)),
+    ],
+)
+def test_a_manifest_in_prose_ends_where_no_line_of_one_follows(text: str, end: int) -> None:
+    """A key, an item, an indented or an empty line is one; it is of interest where vLLM is in it."""
+    assert pages._manifest_end(text, pages._lines(text), 0) == end
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        *(("a", "a"), ("a\\\nb", "a\\\nb"), ("a\\\nb\\\nc\nd", "a\\\nb\\\nc"), ("a\\", "a\\"), ("a\nb\\", "a")),
+        *(("a\\\n", "a\\\n"), ("a\\\n" * 60 + "b", "a\\\n" * 60 + "b"), ("a\\\n" * 61 + "b", "a\\\n" * 60 + "a\\")),
+    ],
+)
+def test_a_line_goes_on_behind_its_backslash(text: str, whole: str) -> None:
+    """Up to sixty times."""
+    assert pages._continued(text, pages._lines(text), 0) == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        *(("", [(0, 0)]), ("a", [(0, 1)]), ("a\n", [(0, 1), (2, 2)]), ("a\r\nb", [(0, 1), (3, 4)])),
+        *(("\r\n", [(0, 0), (2, 2)]), ("\n\n", [(0, 0), (1, 1), (2, 2)]), ("a\rb", [(0, 3)])),
+    ],
+)
+def test_a_line_of_a_page_has_no_line_end(text: str, lines: list[tuple[int, int]]) -> None:
+    """Of either kind; the empty one behind the last is one as well."""
+    assert pages._lines(text) == lines
+    behind = [pages._behind(text, end) for _, end in lines]
+    assert behind == [*(start for start, _ in lines[1:]), len(text)]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_empty"),
+    [
+        *(("", True), (" ", True), ("\\", True), (" \\ ", True), ("# x", True), (" # x", True), ("> ", True)),
+        *(
+            (">  \\", True),
+            ("> # c", True),
+            ("x", False),
+            ("> x", False),
+            (">x", False),
+            ("\\\\", True),
+            ("x #", False),
+        ),
+    ],
+)
+def test_a_line_of_a_session_is_empty_without_a_command(line: str, is_empty: bool) -> None:  # noqa: FBT001
+    """Behind its prompt, and but for a remark or a backslash."""
+    assert pages._is_empty(line) is is_empty
+
+
+@pytest.mark.parametrize(
+    ("text", "resumed"),
+    [
+        *(
+            ("$ a\n--b\nx", [None, "option", ""]),
+            ("$ a\n\n  b", [None, "indented", "indented"]),
+            ("-x\ny", ["option", ""]),
+        ),
+        *(
+            ("$ a\n# c\n--b", [None, "option", "option"]),
+            ("x\n$ a\n > y", ["", None, "indented"]),
+            ("> --b", ["option"]),
+        ),
+        ("$ a \\\n> b\n$ c", [None, "indented", None]),
+    ],
+)
+def test_a_line_of_a_session_may_go_on_a_command(text: str, resumed: list[str | None]) -> None:
+    """As an option, or deeper than a prompt; empty lines and remarks are passed over, a prompt begins another."""
+    lines = pages._lines(text)
+    prompts = [pages._PROMPT.match(text[start:end]) for start, end in lines]
+    found = pages._resumed(text, lines, prompts)
+
+    assert found == [*(one or "" for one in resumed), ""]
+    assert [prompt is None for prompt in prompts] == [one is not None for one in resumed]
+
+
+@pytest.mark.parametrize(
+    ("word", "following", "is_one"),
+    [
+        *(
+            (one, "", True)
+            for one in ("-x", '"a', "'a", "$A", "<m>", "{m}", "/m", "\\", "~/m", "./m", "a/b", "m7", "a-b")
+        ),
+        *(
+            ("a-", "", False),
+            ("is", "a", False),
+            ("m", "--x", True),
+            ("m", "\\", True),
+            ("m", "-x", False),
+            ("m", "", False),
+        ),
+    ],
+)
+def test_a_word_is_an_argument_by_its_signs(word: str, following: str, is_one: bool) -> None:  # noqa: FBT001
+    """Those that a sentence's next word has not, or an option or a line's end behind it."""
+    assert pages._is_argument(word, following) is is_one
+
+
+@pytest.mark.parametrize(
+    ("line", "commands"),
+    [
+        *(("run: vllm serve m --port 1. Then", ["vllm serve m --port 1"]), ("run vllm serve m --port 1", [])),
+        *(
+            ("\u7528vllm serve m --port 1 \u662f", ["vllm serve m --port 1"]),
+            ("\u201cvllm serve m\u201d", ["vllm serve m"]),
+        ),
+        *(('"vllm serve m --port 1", and', ["vllm serve m --port 1"]), ("a: vllm serve m! B", ["vllm serve m"])),
+        ("a: docker run x vllm/vllm-openai --model m, then", ["docker run x vllm/vllm-openai --model m"]),
+        ("a: vllm serve a/b or b: vllm serve c/d", ["vllm serve a/b", "vllm serve c/d"]),
+        ("a: vllm serve a/b b: vllm serve c/d", ["vllm serve a/b b:", "vllm serve c/d"]),
+        ("a: docker run x b: vllm serve c", ["docker run x b:", "vllm serve c"]),
+        (f"a:{' ' * 7}vllm serve a/b", ["vllm serve a/b"]),
+        (f"a:{' ' * 8}vllm serve a/b", []),
+        *((": vllm serve m; then x", ["vllm serve m"]), (": vllm serve m;x", ["vllm serve m;x"])),
+        *((': vllm serve m."', ["vllm serve m"]), ("a: vllm serve " + "x" * 5000, ["vllm serve " + "x" * 3989])),
+    ],
+)
+def test_a_command_within_a_line_ends_with_the_sentence(line: str, commands: list[str]) -> None:
+    """Or where the next begins; it stands behind a colon or a quote, at most seven blanks apart."""
+    spans = pages._without_quotes(line, [*pages._WITHIN.finditer(line)])
+
+    assert commands == [line[start:end] for start, end in spans]
+
+
+@pytest.mark.parametrize(
+    ("spans", "index", "is_within"),
+    [
+        *(([], 0, False), ([(2, 5)], 1, False), ([(2, 5)], 2, True), ([(2, 5)], 4, True), ([(2, 5)], 5, False)),
+        *(([(2, 5), (7, 9)], 6, False), ([(2, 5), (7, 9)], 7, True), ([(2, 5), (7, 9)], 4, True)),
+    ],
+)
+def test_a_place_is_within_a_span_up_to_its_end(spans: list[tuple[int, int]], index: int, is_within: bool) -> None:  # noqa: FBT001
+    """Of the last that begins in front of it or there."""
+    assert pages._is_within(spans, index) is is_within
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("`vllm serve m --port 1`", [("span", "vllm serve m --port 1", 1)]),
+        ("`vllm serve m`", []),
+        ("`a: vllm serve m --port 1` ``", []),
+        (
+            "a `x` `vllm serve m --port 1` b: vllm serve n --port 2",
+            [("span", "vllm serve m --port 1", 7), ("span", "vllm serve n --port 2", 33)],
+        ),
+        ("`vllm serve m --p 1` " * 200, [("span", "vllm serve m --p 1", at * 21 + 1) for at in range(200)]),
+        (
+            "`vllm serve m --p 1` " * 202,
+            [
+                *(("span", "vllm serve m --p 1", at * 21 + 1) for at in range(200)),
+                ("cut", "vllm serve m --p 1` `vllm serve m --p 1` ", 4201),
+            ],
+        ),
+    ],
+    ids=["one", "no option", "within", "two kinds", "200", "202"],
+)
+def test_commands_within_a_line_are_spans(line: str, expected: list[tuple[str, str, int]]) -> None:
+    """With an option, and two hundred at most; the rest of the line is one that is cut."""
+    found = [(one.kind, one.text.text, one.text.at[0]) for one in pages._spans(Excerpt.whole(line), 0, len(line))]
+
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "expected"),
+    [
+        *(("# a\nb # c\nd#e\n\t#f", [], [("# a", 0), ("# c", 6), ("#f", 15)]), ("#a #b", [], [("#a #b", 0)])),
+        *(("ab #c", [(3, 5)], []), ("ab #c", [(0, 3)], [("#c", 3)]), ("ab #c", [(0, 4)], []), ("", [], [])),
+        *(("ab #c", [(4, 5)], [("#c", 3)]), ("ab #c\n#d", [(0, 9), (1, 2)], []), ("a", [(0, 1)], [])),
+        ("ab #c\n#d", [(0, 4), (1, 2)], [("#d", 6)]),
+    ],
+)
+def test_a_remark_begins_at_a_word_of_its_own(
+    text: str, words: list[tuple[int, int]], expected: list[tuple[str, int]]
+) -> None:
+    """Up to the line's end, and in no word of a command, which may hold another."""
+    assert expected == [(one.text, one.at[0]) for one in pages.comments(Excerpt.whole(text), words)]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "at"),
+    [
+        *(('"ab"', "ab", [1, 2]), ("'a'", "a", [1]), ('"a\\"b"', 'a"b', [1, 3, 4]), ('"a\\\\b"', "a\\b", [1, 3, 4])),
+        *(
+            ("'a\\b'", "a\\b", [1, 2, 3]),
+            ('"', '"', [0]),
+            ('""', "", []),
+            ("ab", "ab", [0, 1]),
+            ("'a\"", "'a\"", [0, 1, 2]),
+        ),
+    ],
+)
+def test_a_value_in_a_row_may_stand_in_quotes(text: str, value: str, at: list[int]) -> None:
+    """Which belong to its place; a backslash goes with what it quotes, within double ones."""
+    word = pages._quoted(Excerpt.whole(f"--{text} x"), 2, 2 + len(text))
+
+    assert (word.value, word.start, word.end, word.raw) == (value, 2, 2 + len(text), text)
+    assert [*(word.at or ())] == [place + 2 for place in at]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *(("", [("prose", "", 0, 0)]), ("a\nb", [("prose", "a\nb", 0, 3)]), ("```\nx", [("", "x", 4, 5)])),
+        ("a\n```py\n x\n```\nb", [("prose", "a\n", 0, 2), ("python", " x\n", 8, 11), ("prose", "b", 15, 16)]),
+        ("> ```\n> x\n> ```\ny", [("", "x\n", 8, 10), ("prose", "y", 16, 17)]),
+        ("> ```\n> x\ny", [("", "x\n", 8, 10), ("prose", "y", 10, 11)]),
+        ("  ```\n    x\n y\n  ```", [("", "  x\ny\n", 8, 15)]),
+        *(("- ```sh\n  x\n  ```", [("shell", "x\n", 10, 12)]), ("1. ```\n   x\n   ```", [("", "x\n", 10, 12)])),
+        *(("````\n```\n````", [("", "```\n", 5, 9)]), ("```\nx\n~~~\n```", [("", "x\n~~~\n", 4, 10)])),
+        *(
+            ("``` a b\nx\n``` \n", [("", "x\n", 8, 10), ("prose", "", 15, 15)]),
+            ("```a`b\nx", [("prose", "```a`b\nx", 0, 8)]),
+        ),
+        (".. code:: sh\n\n  x\n   y\nz", [("shell", "x\n y\n", 16, 23), ("prose", "z", 23, 24)]),
+        (".. code-block:: py\n   :a: b\n\n   x\n\n\ny", [("python", "x\n\n\n", 32, 36), ("prose", "y", 36, 37)]),
+        ("  .. code:: sh\n\n    x\n  y", [("shell", "x\n", 20, 22), ("prose", "  y", 22, 25)]),
+        *((".. code::\n\n", [("", "", 0, 0)]), (".. code:: c", [("skip", "", 0, 0)])),
+        ("```\r\nx\r\n```\r\n", [("", "x\r\n", 5, 8), ("prose", "", 13, 13)]),
+        ("<html>a<pre>b</pre>c", [("prose", "a", 6, 7), ("", "b", 12, 13), ("prose", "c", 19, 20)]),
+        ("<p>a</p><pre class='lang-sh'>b</pre>", [("prose", "\na\n", 0, 5), ("shell", "b", 29, 30)]),
+        ("<p>a</p><pre><code class='language-py'>b</code></pre>", [("prose", "\na\n", 0, 5), ("python", "b", 39, 40)]),
+        *(("<p>a<br>b</p>", [("prose", "\na\nb\n", 0, 10)]), ("<p>a&amp;b</p>", [("prose", "\na&b\n", 0, 11)])),
+        *(("<p>a<!-- x -->b</p>", [("prose", "\nab\n", 0, 16)]), ("<p></p><style>x", [("prose", "\n\n", 0, 4)])),
+        *(
+            ("<p></p><script>x</script>y", [("prose", "\n\ny", 0, 26)]),
+            ("<p></p><code>a</code>", [("prose", "\n\n`a`", 0, 15)]),
+        ),
+        ("<table><tr><td>a<td>b</table></td>", [("prose", "\n\n|a|b\n|", 0, 30)]),
+        ("<p></p><pre>a<br>b<p>c</p></pre>", [("prose", "\n\n", 0, 4), ("", "a\nbc", 12, 22)]),
+        *(("<p></p><pre>", [("prose", "\n\n", 0, 4)]), ("<html></pre>a", [("prose", "a", 12, 13)])),
+        ("<html><pre lang=py>a</pre><pre>b</pre>", [("python", "a", 19, 20), ("", "b", 31, 32)]),
+    ],
+)
+def test_a_page_is_parted_into_its_blocks(text: str, expected: list[tuple[str, str, int, int]]) -> None:
+    """Each with its kind and its lines without their indentation, from its first character to its last."""
+    found = pages.blocks(Excerpt.whole(text))
+
+    assert expected == [(one.kind, one.text.text, one.text.at[0], one.text.at[-1]) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        *(("", []), ("a", [("a", [0])]), (" a \n\nb", [(" a ", [0, 1, 2]), ("b", [5])]), ("  \n", [])),
+        *(("a\\\nb", [("a\nb", [0, 2, 3])]), ("a\\\n# c\nb", [("a\nb", [0, 2, 7])]), ("# a\n;b", [])),
+        *(("a\\\n;c\n b", [("a\n b", [0, 2, 6, 7])]), ("a\\", [("a", [0])]), ("a\\\n", [("a\n", [0, 2])])),
+        *(("a\\\r\nb", [("a\nb", [0, 3, 4])]), ("\\\n", [("\n", [1])]), ("a\r\n\r", [("a", [0])])),
+    ],
+)
+def test_a_line_of_a_unit_goes_on_behind_a_backslash(text: str, lines: list[tuple[str, list[int]]]) -> None:
+    """Its line end stands for the blank that systemd puts there; remarks in between are passed over."""
+    assert lines == [(one.text, [*one.at][:-1]) for one in unit_files._lines(Excerpt.whole(text))]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "troubles"),
+    [
+        *(("", [], []), ("a", [("a", "a", "a")], []), (" a  b ", [("a", "a", "a"), ("b", "b", "b")], [])),
+        *(("'a b'", [("a b", "a b", "'a b'")], []), ('"a\'b"', [("a'b", "a'b", '"a\'b"')], [])),
+        *(("a'b c'd", [("ab cd", "ab cd", "a'b c'd")], []), ("''", [("", "", "''")], [])),
+        *(("a\\sb", [("a b", "a\\b", "a\\sb")], []), ("\\101x", [("Ax", "\\x", "\\101x")], [])),
+        ("\\u0041b\\U00000042", [("AbB", "\\b\\", "\\u0041b\\U00000042")], []),
+        ("x \\q", [("x", "x", "x"), ("\\q", "\\\\", "\\q")], [("escape", "\\q", {"escape": "\\q"})]),
+        ("a\\", [("a\\", "a\\", "a\\")], []),
+        ("'a", [("a", "a", "'a")], [("quote", "'a", {"quote": "'"})]),
+        ('x "a b', [("x", "x", "x"), ("a b", "a b", '"a b')], [("quote", '"a b', {"quote": '"'})]),
+        *(("%i", [("\ufffc", "%", "%i")], []), ("%%", [("%", "%", "%%")], []), ("5%", [("5%", "5%", "5%")], [])),
+        ("a%n'%n b'", [("a\ufffc\ufffc b", "a%% b", "a%n'%n b'")], []),
+    ],
+)
+def test_a_line_of_a_unit_is_parted_into_words(
+    text: str, words: list[tuple[str, str, str]], troubles: list[tuple[str, str, dict[str, str]]]
+) -> None:
+    """At blanks outside of quotes; each character stands where it, or what makes it, begins."""
+    told: list[Trouble] = []
+    found = unit_files._split(Excerpt(f"{text}", range(5, len(text) + 6)), told)
+
+    assert words == [
+        ("".join(one for one, _ in made), "".join(text[at - 5] for _, at in made), text[start - 5 : end - 5])
+        for made, start, end in found
+    ]
+    assert troubles == [
+        (one.kind.removeprefix("file.systemd-"), text[one.start - 5 : one.end - 5], one.says) for one in told
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "settings", "lost"),
+    [
+        *(("A=1", [("A", "1", "A=1", "1")], None), ("A=", [("A", "", "A=", "A=")], None)),
+        ("'A=1 2' B=3", [("A", "1 2", "'A=1 2'", "1 2'"), ("B", "3", "B=3", "3")], None),
+        ("A='1 2'", [("A", "1 2", "A='1 2'", "1 2'")], None),
+        ("A=1 2 3", [("A", "1", "A=1", "1")], ("2 3", "2")),
+        ("2 A=1 3", [("A", "1", "A=1", "1")], ("2 A=1 3", "2")),
+        ("A=1 B=2 3", [("A", "1", "A=1", "1"), ("B", "2", "B=2", "2")], ("3", "3")),
+        *(("1A=2", [], ("1A=2", "1A=2")), ("A=%i", [("A", None, "A=%i", "A=%i")], None)),
+        ("A=\\x31", [("A", "1", "A=\\x31", "\\x31")], None),
+    ],
+)
+def test_variables_of_a_unit_are_words_with_a_sign(
+    value: str, settings: list[tuple[str, str | None, str, str]], lost: tuple[str, str] | None
+) -> None:
+    """Each its own; words without one are lost, and told from the first to the last."""
+    told: list[Trouble] = []
+    found = unit_files._settings(Excerpt.whole(value), told)
+
+    assert settings == [
+        (one.name, one.value.value, value[one.start : one.end], value[one.value.start : one.value.end]) for one in found
+    ]
+    assert [one.pair for one in found] == [(one.start, one.end) for one in found]
+    assert [lost] * (lost is not None) == [(value[one.start : one.end], one.says["word"]) for one in told]
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("a: 1\nb: [x, 'y']\n", ["{a: 1\nb: [x, 'y']\n", "1", "F[[x, 'y']", "x", "'y'"]),
+        ("- a\n- b: c\n", ["[- a\n- b: c\n", "a", "{b: c\n", "c"]),
+        ("{a: {b: c}}", ["F{{a: {b: c}}", "F{{b: c}", "c"]),
+        ("a: |\n  x\n\nb: 1\n", ["{a: |\n  x\n\nb: 1\n", "|\n  x\n\n", "1"]),
+        *(("a:\nb: 2", ["{a:\nb: 2", "", "2"]), ("[]", ["F[[]"]), ("{}", ["F{{}"]), ("# x\n", []), ("", [])),
+        *(("a: &x b\nc: *x\n", ["{a: &x b\nc: *x\n", "&x b", "&x b"]), ("a:   b   # c\n", ["{a:   b   # c\n", "b"])),
+        *(("'a': \"b\"", ["{'a': \"b\"", '"b"']), ("a: !!str 1\n", ["{a: !!str 1\n", "!!str 1"])),
+    ],
+)
+def test_a_node_stands_from_its_first_sign_to_its_last(text: str, nodes: list[str]) -> None:
+    """With its quotes, its mark and what it is named; in block style up to the next, in flow style its brackets."""
+    root = yaml_places.read(Excerpt(text, range(3, len(text) + 4)))
+    found = []
+    for _, node in yaml_places.walk(root) if root is not None else ():
+        is_flow = not isinstance(node, yaml_places.Scalar) and node.is_flow
+        sign = "[" if isinstance(node, yaml_places.Sequence) else "{" * isinstance(node, yaml_places.Mapping)
+        found.append("F" * is_flow + sign + text[node.start - 3 : node.end - 3])
+
+    assert nodes == found
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "at"),
+    [
+        ("[" * 61 + "]" * 61, "too large or too deep", 61),
+        ("a: [", "expected the node content, but found '<stream end>'", 4),
+        ("a: 'b", "found unexpected end of stream", 5),
+        ("a\tb: c: d", "found character '\\t' that cannot start any token", 1),
+        ("\0", "unacceptable character #x0000: special characters are not allowed", 0),
+        ("a: \1", "unacceptable character #x0001: special characters are not allowed", 3),
+        ("{a: b]", "expected ',' or '}', but got ']'", 5),
+        ("*a", "unknown alias a", 0),
+        ('a: "\\z"', "found unknown escape character 'z'", 5),
+    ],
+)
+def test_what_is_no_yaml_is_told_at_its_sign(text: str, says: str, at: int) -> None:
+    """In the first line of what the reader says, at the offset of the file."""
+    with pytest.raises(yaml_places.YamlError) as caught:
+        yaml_places.read(Excerpt(text, range(9, len(text) + 10)))
+
+    assert (str(caught.value), caught.value.at - 9) == (says, at)
+
+
+def test_a_collection_in_sixty_others_is_the_deepest() -> None:
+    """One more is too deep."""
+    node = yaml_places.read(Excerpt.whole("[" * 60 + "]" * 60))
+
+    assert node is not None
+    assert [len(path) for path, _ in yaml_places.walk(node)] == [*range(60)]
+
+
+@pytest.mark.parametrize(("count", "is_found"), [(1, True), (19, True), (20, False)])
+def test_a_mapping_takes_in_twenty_with_itself(count: int, is_found: bool) -> None:  # noqa: FBT001
+    """What is merged into what is merged in, too."""
+    text = "a0: &a0 {k: v}\n" + "".join(f"a{at}: &a{at} {{<<: *a{at - 1}}}\n" for at in range(1, count + 1))
+    root = yaml_places.read(Excerpt.whole(text))
+    assert isinstance(root, yaml_places.Mapping)
+    last = root.get(f"a{count}")
+    assert isinstance(last, yaml_places.Mapping)
+
+    assert (last.get("k") is not None) is is_found
+    assert [key.value for key, _ in last.items()] == ["k"] * is_found
+
+
+@pytest.mark.parametrize(
+    ("scalar", "value", "at"),
+    [
+        *(('"\n  ab"', " ab", "\nab"), ('"ab\n"', "ab ", "ab\n"), ('"ab\\\n  \\  cd"', "ab  cd", "ab\\ cd")),
+        *(('"\\x41\\\n  b"', "Ab", "\\b"), ('"a\\\\\n  b"', "a\\ b", "a\\\nb"), ('" a"', " a", " a")),
+        *(("' a\n  \n\n  b'", " a\n\nb", " a\n\nb"), ("'a  \n  b'", "a b", "a\nb"), ("''''", "'", "'")),
+        *(("|-\n  a\n\n  b", "a\n\nb", "a\n\nb"), (">\n  a\n\n\n\n  b", "a\n\n\nb", "a\n\n\nb"), ("|+\n  a", "a", "a")),
+        *((">-\n  a\n    b\n    c\n  d", "a\n  b\n  c\nd", "a\n  b\n  c\nd"), (">\n\n  a", "\na", "\na")),
+        *(("|1\n   a\n  b\n", "  a\n b\n", "  a\n b\n"), ("a  b", "a  b", "a  b"), ("a\n\n\n  b", "a\n\nb", "a\n\nb")),
+    ],
+)
+def test_a_scalar_of_several_lines_has_its_characters_in_their_places(scalar: str, value: str, at: str) -> None:
+    """Blanks at a line's end or beginning are none of it, but for those that are quoted or stand in front."""
+    text = f"k: {scalar}"
+    node = yaml_places.read(Excerpt.whole(text))
+    assert isinstance(node, yaml_places.Mapping)
+    found = node.pairs[0][1]
+    assert isinstance(found, yaml_places.Scalar)
+
+    assert (found.value, "".join(text[place] for place in found.text.at[:-1])) == (value, at)
+    assert (found.start, text[found.start : found.end]) == (3, scalar)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "inner", "most"),
+    [
+        *(("[", "]", "1", 40), ("(", ",)", "1", 40), ("{", "}", "1", 40), ("{'a': ", "}", "1", 40)),
+        *(("dict(a=", ")", "1", 40), ("-", "", "1", 40), ("1 + (", ")", "1", 40), ("(", " + 1)", "1", 40)),
+        *(("[", "]", "a0", 30), ("[", "]", "a1", 20), ("[", "]", "a2", 10), ("[", "]", "a3", 0)),
+        *(("{'a': ", "}", "f'{a2}'", 9), ("{'a': ", "}", "{-1: 2}", 38), ("dict(a=", ")", "a2", 10)),
+    ],
+)
+def test_a_value_nests_forty_deep(before: str, after: str, inner: str, most: int) -> None:
+    """Each collection, operator and expression counts one, a name that is followed ten."""
+    for count in (most, most + 1):
+        value = before * count + inner + after * count
+        text = f"from vllm import LLM\na0 = 1\na1 = a0\na2 = a1\na3 = a2\nLLM('m', seed={value})\n"
+        (found,) = documents.read(text, "a.py").starts
+        assert (found.keywords[1].is_known, found.keywords[1].why) == (
+            (True, "") if count == most else (False, "nested too deep")
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "at"),
+    [
+        *(
+            ("x = (\n", "'(' was never closed", 0),
+            ("\n\nx = (", "'(' was never closed", 2),
+            ("a b", "invalid syntax", 0),
+        ),
+        *(("a\nb c\nd", "invalid syntax", 2), ("a\r\nb c", "invalid syntax", 3), ("a\rb c", "invalid syntax", 2)),
+        *(("#" * 400_001, "too long", 0), ("#" * 400_000, None, 0), ("", None, 0), ("a\0", None, 0)),
+    ],
+    ids=["open", "third", "one", "second", "crlf", "cr", "long", "not too long", "empty", "nul"],
+)
+def test_where_a_text_is_no_python_is_told(text: str, says: str | None, at: int) -> None:
+    """At the beginning of its line; one that is too long is not read."""
+    reading = starts.Reading()
+    source = Excerpt(text, range(4, len(text) + 5))
+    is_python = python_calls.read(source, starts.Around(), reading)
+
+    assert is_python is (says in {None, "too long"} and "\0" not in text)
+    if "\0" in text:
+        (trouble,) = reading.troubles
+        assert (trouble.kind, trouble.start, trouble.end) == ("file.not-python", 4, 4)
+        return
+    assert [("file.not-python", at + 4, at + 4)] * (says is not None) == [
+        (one.kind, one.start, one.end) for one in reading.troubles
+    ]
+    assert [one.says["says"].partition(".")[0] for one in reading.troubles] == [says] * (says is not None)
+
+
+@pytest.mark.parametrize(
+    ("literal", "value", "at"),
+    [
+        *(("'ab'", "ab", "ab"), ("'a' 'b'", "ab", "ab"), ("'a'  # c 'x'\n'b'", "ab", "ab"), ("r'\\n'", "\\n", "\\n")),
+        *(
+            ("'''a\n'b'''", "a\n'b", "a\n'b"),
+            ("'a\\\nb'", "ab", "ab"),
+            ("'\\x41\\u0042'", "AB", "\\\\"),
+            ("''", "", ""),
+        ),
+        *(("'\\''", "'", "\\"), ('"\\""', '"', "\\"), ("'\\101\\60'", "A0", "\\\\"), ("'\\q'", "\\q", "\\q")),
+        *(("'\\N{BULLET}a'", "\u2022a", "''"), ("R'a\\'b'", "a\\'b", "a\\'b"), ("u'a'", "a", "a")),
+        *(
+            ("'''a\r\nb\rc'''", "a\nb\nc", "a\rb\rc"),
+            ("'a\\\r\nb'", "ab", "ab"),
+            ("r'''a\\\r\nb'''", "a\\\nb", "a\\\rb"),
+        ),
+    ],
+)
+def test_a_text_of_python_has_its_characters_in_their_places(literal: str, value: str, at: str) -> None:
+    """An escape where its backslash is; what cannot be placed stands where the whole does."""
+    text = f"x = ['vllm', 'serve', ({literal})]\n"
+    (found,) = documents.read(text, "a.py").starts
+    (word,) = found.words
+
+    assert (word.value, "".join(text[place] for place in word.at or ())) == (value, at)
+    assert text[word.start : word.end] == literal == word.raw
+
+
+@pytest.mark.parametrize(
+    ("call", "keywords", "is_elided"),
+    [
+        *(("LLM()", [], False), ("LLM('m')", ["model='m'"], False), ("LLM('m', 'n')", ["model='m'"], False)),
+        *(("LLM(*a)", [], False), ("LLM(...)", [], True), ("LLM('m', ...)", ["model='m'"], True)),
+        *(("LLM(x=..., y=1)", ["y=1"], False), ("LLM(**{'a': 1, b: 2, 3: 4})", ["a=1"], False)),
+        *(("LLM(**dict(a=1, **b))", ["a=1"], False), ("LLM(**k)", ["c=5"], False), ("LLM(**f())", [], False)),
+        *(("LLM(**u)", [], False), ("LLM(**{'a': 1, **b})", ["a=1"], False), ("LLM(a=1, **d)", ["a=1", "e=6"], False)),
+    ],
+)
+def test_a_call_is_given_what_is_written_or_named(call: str, keywords: list[str], is_elided: bool) -> None:  # noqa: FBT001
+    """The first argument is the model; a mapping that is unpacked is followed where it is one literal."""
+    text = f"from vllm import LLM\nk = {{'c': 5}}\nd = dict(e=6)\n{call}\n"
+    (found,) = documents.read(text, "a.py").starts
+
+    assert [f"{one.name}={one.value!r}" for one in found.keywords] == keywords
+    assert all(one.is_known for one in found.keywords)
+    assert (found.is_elided, text[found.start : found.end]) == (is_elided, call)
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        *(("vllm/vllm-openai:v0.9.1", "vllm/vllm-openai:v0.9.1"), ("{repository: x/vllm, tag: a}", "x/vllm:a")),
+        *(("{repository: x/vllm}", None), ("{tag: a}", None), ("{repository: [x], tag: a}", None), ("[x]", None)),
+        *(("{repository: x/vllm, tag: [a]}", None), ("{repository: x/vllm, tag: '{{ a }}'}", None)),
+        *(("{repository: '{{ x }}', tag: a}", None), ("'{{ x }}'", "?"), ("", "")),
+    ],
+)
+def test_an_image_of_a_manifest_is_a_text_or_has_two_parts(image: str, expected: str | None) -> None:
+    """Both of them texts, and none of a template."""
+    page = documents.read(f"a:\n  image: {image}\n  args: [--served-model-name, m]\n", "a.yaml")
+
+    assert [expected] * (expected is not None) == ["?" if one.value is None else one.value for one in page.images]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        *(("modelFormat: {name: vLLM}", ["--x"]), ("modelFormat: {name: x}\n  runtime: my-vllm", ["--x"])),
+        *(("modelFormat: {name: x}\n  runtime: y", []), ("runtime: my-vllm", []), ("modelFormat: {}", [])),
+    ],
+)
+def test_a_model_is_served_by_vllm_where_its_format_or_runtime_says_so(given: str, words: list[str]) -> None:
+    """The runtime counts with a format only; what the runtime adds is not known."""
+    found = documents.read(f"model:\n  {given}\n  args: [--x]\n", "a.yaml").starts
+
+    assert [word.value for one in found for word in one.words] == words
+    assert all(one.is_elided for one in found)
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        *(("[A, B=1, '2C', D=]", [("A", None, "A"), ("B", "1", "B=1"), ("D", "", "D=")]), ("[[A]]", [])),
+        *(("['B=1 2']", [("B", "1 2", "'B=1 2'")]), ("{A: 1, B: , C: ~, D: 'null'}", None), ("x", [])),
+        *(("[{name: A, value: 1}]", [("A", "1", "{name: A, value: 1")]), ("[{value: 1}]", [])),
+        ("[{name: A, valueFrom: {b: c}}]", [("A", None, "{name: A")]),
+    ],
+)
+def test_variables_of_a_service_are_a_mapping_or_a_list(
+    form: str, expected: list[tuple[str, str | None, str]] | None
+) -> None:
+    """Of pairs, of names that are handed on, or of both apart; a key without a value is handed on as well."""
+    text = f"services:\n  a:\n    image: vllm/vllm-openai\n    environment: {form}\n    command: m\n"
+    settings = documents.read(text, "compose.yaml").settings
+    if expected is None:
+        expected = [("A", "1", "A: 1"), ("B", None, "B:"), ("C", None, "C: ~"), ("D", "null", "D: 'null'")]
+
+    assert expected == [(one.name, one.value.value, text[one.start : one.end].rstrip(" ,")) for one in settings]
+
+
+@pytest.mark.parametrize(
+    ("key", "is_read"),
+    [
+        *(("run", True), ("RUN", True), ("a.sh", True), ("a.bash", True), ("text", False), ("sh.x", False)),
+        *(("startCommand", True), ("runs", False), ("- run", True)),
+    ],
+)
+def test_a_script_in_a_manifest_is_told_by_its_key(key: str, is_read: bool) -> None:  # noqa: FBT001
+    """That which other programs run, or the name of a script; of a list the key that it belongs to."""
+    for text in (f"{key}: vllm serve m\n", f"{key}:\n" + "  " * ("- " in key) + "  - vllm serve m\n"):
+        found = documents.read(f"x:\n  {text}" if "\n  " not in text else text, "a.yaml").starts
+        assert [seen(one)[2] for one in found] == ["m"] * is_read
+        assert not any(one.is_certain for one in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        *(("vllmArgs: [--a, --b]", 2), ("x: {extra_args: [--a, --b]}", 0), ("vllm: {extraArgs: [--a]}", 1)),
+        *(("extraArgs: [--served-model-name, m]", 1), ("vllm: {args2: [--a]}", 0), ("vllm: {more-args: [--a]}", 0)),
+        *(
+            ("my-VLLM: {moreFlags: [a, --b]}", 1),
+            ("vllm: {extraArgs: --a}", 0),
+            ("vllm: {x: {serverarguments: [--a]}}", 1),
+        ),
+    ],
+)
+def test_arguments_that_a_chart_adds_are_vllms_by_a_key_or_themselves(text: str, count: int) -> None:
+    """A key above that names it, or options that only it has."""
+    loose = documents.read(f"{text}\n", "values.yaml").loose
+
+    assert [one.where for one in loose] == ["bare"] * count
+
+
+def test_three_hundred_documents_of_a_stream_are_read() -> None:
+    """Those that are of interest; the first behind them is told."""
+    text = "".join(f"--- {{run: --a{at}}}\n--- x\n" for at in range(301))
+    (trouble,) = documents.read(text, "a.yaml").troubles
+
+    assert (trouble.kind, trouble.says) == ("file.not-yaml", {"says": "more than 300 documents"})
+    assert text[trouble.start :].startswith(" {run: --a300}")
+    assert documents.read(text[: trouble.start - 3], "a.yaml").troubles == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "variables", "told_"),
+    [
+        ("foo 'vllm serve m )'", None, {}, []),
+        ("tmux new 'vllm serve m )'", None, {}, [("unexpected-token", ")")]),
+        *(("foo --wrap='vllm serve m'", "m", {}, []), ("foo A='x vllm serve m'", "m", {"A": "x"}, [])),
+        *(
+            ("foo 'vllm serve'", "", {}, []),
+            ("echo 'vllm serve m'", None, {}, []),
+            ('foo "vllm serve $X"', "?", {}, []),
+        ),
+        *(
+            ("foo 'vllmserve m'", None, {}, []),
+            ("foo vllm\\ serve", "", {}, []),
+            ("foo 'A=1 vllm serve m'", "m", {"A": "1"}, []),
+        ),
+    ],
+)
+def test_a_word_of_another_program_is_read_as_a_script(
+    command: str, words: str | None, variables: dict[str, str], told_: list[tuple[str, str]]
+) -> None:
+    """Where it is one; what is wrong with it is told only where it is certain that a shell gets it."""
+    text = f"{command}\n"
+    page = documents.read(text, "a.sh")
+
+    assert [seen(one)[2] for one in page.starts] == [words] * (words is not None)
+    assert [environment(one) for one in page.starts] == [variables] * len(page.starts)
+    assert told(page, text) == told_
+    assert not any(one.is_certain for one in page.starts)
+
+
+@pytest.mark.parametrize(("program", "count"), [("ssh h", 1), ("foo", 0)])
+def test_options_of_a_script_in_a_word_count_where_a_shell_gets_it(program: str, count: int) -> None:
+    """Those that stand alone; another program may take them for something else."""
+    page = documents.read(f"{program} '--x 1; vllm serve m'\n", "a.sh")
+
+    assert [seen(one)[2] for one in page.starts] == ["m"]
+    assert [[word.value for word in one.words] for one in page.loose] == [["--x", "1"]] * count
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "variables", "image"),
+    [
+        ("A=1 docker run -e A vllm/vllm-openai m", "m", {"A": "1"}, "vllm/vllm-openai"),
+        ("docker run -e A vllm/vllm-openai m", "m", {"A": None}, "vllm/vllm-openai"),
+        ("A=1 docker run -e A=2 vllm/vllm-openai m", "m", {"A": "2"}, "vllm/vllm-openai"),
+        ("A=1 docker run vllm/vllm-openai m", "m", {}, "vllm/vllm-openai"),
+        *(
+            ("docker exec -e A=1 c sh -c 'vllm serve m'", "m", {"A": "1"}, None),
+            ("A=1 docker exec c ls", None, {}, None),
+        ),
+        *(("A=1 docker exec c vllm serve m", "m", {}, None), ("A=1 kubectl exec p -- vllm serve m", "m", {}, None)),
+        ("foo vllm/vllm-openai:v0.9.1 vllm serve m", "m", {}, "vllm/vllm-openai:v0.9.1"),
+        ("foo vllm/vllm-openai vllm serve m", "m", {}, None),
+        ("apptainer run docker://vllm/vllm-openai:v0.9.1", "", {}, "docker://vllm/vllm-openai:v0.9.1"),
+        *(
+            ("apptainer exec x.sif ls", None, {}, None),
+            ("singularity exec x.sif bash -c 'vllm serve m'", "m", {}, "x.sif"),
+        ),
+        ("docker run ubuntu bash -c 'vllm serve m'", "m", {}, "ubuntu"),
+        ("docker run ubuntu --served-model-name x", "--served-model-name x", {}, "ubuntu"),
+        *(("docker run ubuntu m", None, {}, None), ("docker run --entrypoint '' u vllm serve m", "m", {}, "u")),
+        *(("docker run --entrypoint vllm ubuntu", None, {}, None), ("docker run x/vllm", None, {}, None)),
+        *(("docker run vllm/vllm-openai -h", None, {}, None), ("docker run x/vllm -x", "-x", {}, "x/vllm")),
+        ("docker run vllm/vllm-openai vllm/m", "vllm/m", {}, "vllm/vllm-openai"),
+    ],
+)
+def test_a_container_starts_what_it_is_given_with_its_own_variables(
+    command: str, words: str | None, variables: dict[str, str | None], image: str | None
+) -> None:
+    """A name alone hands on the shell's value; what an image starts by itself is known of vLLM's."""
+    found = documents.read(f"{command}\n", "a.sh").starts
+
+    assert [words] * (words is not None) == [seen(one)[2] for one in found]
+    assert [(environment(one), one.image and one.image.value) for one in found] == [(variables, image)] * len(found)
+
+
+@pytest.mark.parametrize(
+    ("item", "made"),
+    [
+        *(("--x: 1", "'--x: 1'"), ("-a: {b: c}", "'-a: {b: c}'"), ("--x: '1'", None), ("--x:\n        1", "")),
+        *(("{a: 1}", ""), ("x: 1", ""), ("[-a]", ""), (f"--x: {'1' * 90}", f"'--x: {'1' * 90}'")),
+    ],
+)
+@pytest.mark.parametrize("by", ["Kubernetes", "docker compose"])
+def test_an_option_that_yaml_makes_a_mapping_of_is_told(item: str, made: str | None, by: str) -> None:
+    """In one line; quotes around it make it a text, where it has none of that kind."""
+    if by == "Kubernetes":
+        text = f"spec:\n  containers:\n  - image: vllm/vllm-openai\n    args:\n    - m\n    - {item}\n"
+    else:
+        text = f"services:\n  a:\n    image: vllm/vllm-openai\n    command:\n    - m\n    - {item}\n"
+    troubles = documents.read(text, "a.yaml").troubles
+
+    assert [seen(one)[2] for one in documents.read(text, "a.yaml").starts] == ["m"]
+    assert [(one.kind, text[one.start : one.end]) for one in troubles] == [("file.not-a-text", item)] * (made != "")
+    for one in troubles:
+        assert one.says == {"value": item[:80], "type": "mapping", "by": by}
+        assert applied(text, one.edits) == text.replace(item, made or item)
+
+
+def test_nine_defaults_of_a_variable_are_more_than_are_read() -> None:
+    """The ninth is refused."""
+    text = f"services:\n  a:\n    image: vllm/vllm-openai\n    command:\n    - '{'${A:-' * 9}b{'}' * 9}'\n"
+    (trouble,) = documents.read(text, "compose.yaml").troubles
+
+    assert (trouble.kind, text[trouble.start : trouble.end]) == ("file.compose-interpolation", "$")
+    assert trouble.start == text.index("$") + 8 * len("${A:-")
+
+
+@pytest.mark.parametrize(
+    ("code", "count", "is_told"),
+    [
+        *(("# vllm\nx = (\n", 0, False), ("x = (\nvllm.LLM('m')\n", 1, False), ("x = (\nvllm.LLM('m' 1)\n", 0, True)),
+        ("x = (\nvllm.LLM('m' 1)\nvllm.LLM('m')\n", 1, False),
+    ],
+)
+def test_a_fragment_of_python_is_told_where_no_call_is_read(code: str, count: int, is_told: bool) -> None:  # noqa: FBT001
+    """Though there is one; in a file by itself it always is."""
+    page = documents.read(f"```python\n{code}```\n", "a.md")
+
+    assert (len(page.starts), [one.kind for one in page.troubles]) == (count, ["file.not-python"] * is_told)
+    assert [one.kind for one in documents.read(code, "a.py").troubles] == ["file.not-python"]
+
+
+def test_a_formatted_text_that_cannot_be_placed_stands_where_it_begins() -> None:
+    """All of its characters do."""
+    text = "import os\nos.system(f'vllm serve \\N{BULLET} {x} --port 1')\n"
+    (found,) = documents.read(text, "a.py").starts
+
+    assert [word.value for word in found.words] == ["\u2022", None, "--port", "1"]
+    assert {word.start for word in (*found.prefix, *found.words)} == {text.index("f'")}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        *(("<p>a</p>", True), ("<p>a", False), ("a</p>", False), ("<!DOCTYPE html", True), ("<HTML>", True)),
+        *(("<b>a</p>", False), ("<div x>a</td>", True), (f"{'x' * 3995}<html", True), (f"{'x' * 3996}<html", False)),
+        *(("<code>a</pre>", True), ("<pre>", False), ("<pretty>a</p>", False)),
+    ],
+)
+def test_a_web_page_is_told_by_its_beginning(text: str, is_one: bool) -> None:  # noqa: FBT001
+    """The first 4000 characters name the language, or have a tag of a text that is closed somewhere."""
+    assert pages._is_html(text) is is_one
+
+
+def test_a_scalar_that_the_reader_fails_on_is_no_yaml() -> None:
+    """Told where the text begins."""
+    with pytest.raises(yaml_places.YamlError, match=r"^no YAML$") as caught:
+        yaml_places.read(Excerpt('a: "\\U00110000"', range(5, 21)))
+
+    assert caught.value.at == 5

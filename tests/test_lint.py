@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,20 @@ from vllm_runbooks import catalog, checking, cli, documents, lint, options, rend
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.lint import calls, config_files, moves
 from vllm_runbooks.lint.together import together
-from vllm_runbooks.records import Case, Expectation, IssueRef, IssueSeverity, Linted
+from vllm_runbooks.records import (
+    Case,
+    ChangedDefault,
+    CommandRelease,
+    Expectation,
+    Fix,
+    Issue,
+    IssueRef,
+    IssueSeverity,
+    Launch,
+    Linted,
+    Migrated,
+)
+from vllm_runbooks.render import elements
 from vllm_runbooks.specs import DefaultReviews
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -779,3 +793,225 @@ def test_the_verdict_on_commands() -> None:
     assert judged(("option.unknown", 2), ("option.wrong-choice", 2)) == (
         "fail", "line 2: option.unknown: expected, not found; line 1: option.unknown: found, not expected",
     )  # fmt: skip
+
+
+JUDGED = CommandRelease("0.19.0", "given", "0.19.0")
+FAULT = Issue("option.unknown", IssueSeverity.ERROR, 3, 14, "vllm serve m \\\n  --x", "100% wrong,\nno: such", None)
+MENDED = Issue(
+    "shell.blank", IssueSeverity.WARNING, 4, 1, "", "A blank <b> \x1b[31m", Fix(4, 1, 5, 7, "--max-model-len 1\n")
+)
+KNOWN = Issue("name.latest", IssueSeverity.INFO, 9, 2, "x" * 201, "The newest", None)
+STARTED = Launch("m", {"max_model_len": 4096, "host": "::", "enforce_eager": True, "seed": None}, {"A": "b", "C": None})
+FOUND = Linted(JUDGED, (FAULT, MENDED, KNOWN), (STARTED,), None)
+
+
+@pytest.mark.parametrize(
+    ("issues", "starts", "said"),
+    [
+        ((), 0, "no start of vLLM found, so nothing was judged (vLLM 0.19.0, as asked)"),
+        ((), 1, "nothing wrong (1 start of vLLM; vLLM 0.19.0, as asked)"),
+        ((), 2, "nothing wrong (2 starts of vLLM; vLLM 0.19.0, as asked)"),
+        ((FAULT,), 0, "1 error (no start of vLLM; vLLM 0.19.0, as asked)"),
+        ((KNOWN, MENDED, FAULT), 1, "1 error, 1 warning, 1 info (1 start of vLLM; vLLM 0.19.0, as asked)"),
+        ((KNOWN, MENDED, MENDED, KNOWN), 1, "2 warnings, 2 infos (1 start of vLLM; vLLM 0.19.0, as asked)"),
+        ((FAULT,) * 3, 3, "3 errors (3 starts of vLLM; vLLM 0.19.0, as asked)"),
+    ],
+)
+def test_the_last_line_counts(issues: tuple[Issue, ...], starts: int, said: str) -> None:
+    """By severity, the worst first, one in the singular; of a text without a start that it was not judged."""
+    found = Linted(JUDGED, issues, (STARTED,) * starts, None)
+
+    assert render.issues.headline(found) == said
+    assert render.issues.text(found, "a.sh").split("\n")[-1] == said
+
+
+@pytest.mark.parametrize(
+    ("vllm", "said"),
+    [
+        (CommandRelease("0.19.0", "image", "0.19.0"), "vLLM 0.19.0, from the image's tag"),
+        (CommandRelease("0.19.0", "log", "0.19.0"), "vLLM 0.19.0, from the log"),
+        (CommandRelease("0.19.0", "newest", "0.19.0"), "vLLM 0.19.0, the newest known; name yours with --vllm"),
+        (CommandRelease("0.19.1", "given", "0.19.0"), "vLLM 0.19.1, as asked, judged by the data of 0.19.0"),
+    ],
+)
+def test_a_verdict_names_its_release(vllm: CommandRelease, said: str) -> None:
+    """Where it comes from, and whose data stand in for it."""
+    assert render.issues.release(replace(FOUND, vllm=vllm)) == said
+
+
+def test_an_issue_is_a_paragraph_in_a_terminal() -> None:
+    """Place, severity, message and rule; the first line of what stands there, where there is something; the mending."""
+    assert render.issues.text(FOUND, "a.sh") == (
+        "a.sh:3:14: error: 100% wrong,\nno: such [option.unknown]\n    vllm serve m \\\n"
+        "a.sh:4:1: warning: A blank <b> \\x1b[31m [shell.blank]\n    --fix mends it\n"
+        f"a.sh:9:2: info: The newest [name.latest]\n    {'x' * 201}\n"
+        "1 error, 1 warning, 1 info (1 start of vLLM; vLLM 0.19.0, as asked)"
+    )
+    both = replace(MENDED, text="  --a", message="Twice")
+    assert render.issues.text(replace(FOUND, issues=(both, replace(both, text=" \nb", fix=None))), "-") == (
+        "-:4:1: warning: Twice [shell.blank]\n      --a\n    --fix mends it\n-:4:1: warning: Twice [shell.blank]\n"
+        "2 warnings (1 start of vLLM; vLLM 0.19.0, as asked)"
+    )
+
+
+def test_what_is_left_is_a_line_each() -> None:
+    """Errors and warnings; what is only worth knowing is not told there."""
+    assert render.issues.wrong(FOUND.issues) == [FAULT, MENDED]
+    assert render.issues.left(FOUND.issues) == [
+        "left: 3:14: error: 100% wrong,\nno: such [option.unknown]",
+        "left: 4:1: warning: A blank <b> \\x1b[31m [shell.blank]",
+    ]
+    assert render.issues.left((KNOWN,)) == []
+
+
+def test_annotations_are_escaped_as_github_reads_them() -> None:
+    """Percent signs and line breaks everywhere; colons and commas in properties only."""
+    assert render.issues.github(FOUND, "a,b:c%\r.sh") == (
+        "::error file=a%2Cb%3Ac%25%0D.sh,line=3,col=14,title=option.unknown::100%25 wrong,%0Ano: such\n"
+        "::warning file=a%2Cb%3Ac%25%0D.sh,line=4,col=1,title=shell.blank::A blank <b> \\x1b[31m\n"
+        "::notice file=a%2Cb%3Ac%25%0D.sh,line=9,col=2,title=name.latest::The newest"
+    )
+    assert render.issues.github(replace(FOUND, issues=()), "a") == ""
+
+
+def test_sarif_has_each_rule_once_and_each_result_with_its_places() -> None:
+    """Rules by name; results in the order of the files; references as RFC 3986 has them; a fix with both its ends."""
+    known = session.knowledge().rules
+    names = sorted(known)[:3]
+    first, second, third = (
+        replace(issue, rule=name) for issue, name in zip((FAULT, MENDED, KNOWN), reversed(names), strict=True)
+    )
+    checked = {
+        "b\\ü ~.sh": Linted(JUDGED, (first, second), (), None), "a.sh": Linted(JUDGED, (third, first), (), None),
+        "c.sh": Linted(JUDGED, (), (), None),
+    }  # fmt: skip
+    log = json.loads(render.issues.sarif(checked, known, "1.2.3"))
+    (run_,) = log["runs"]
+    levels = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
+
+    assert log["version"] == "2.1.0"
+    assert log["$schema"].endswith("/sarif-schema-2.1.0.json")
+    assert run_["columnKind"] == "unicodeCodePoints"
+    assert run_["tool"]["driver"] == {
+        "name": "vllm-runbooks", "version": "1.2.3",
+        "rules": [
+            {"id": name, "shortDescription": {"text": known[name].title},
+             "fullDescription": {"text": known[name].why.strip()},
+             "defaultConfiguration": {"level": levels[known[name].severity]}}
+            for name in names
+        ],
+    }  # fmt: skip
+
+    def placed(uri: str, line: int, column: int) -> list[Any]:
+        region = {"startLine": line, "startColumn": column}
+        return [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}]
+
+    uri = "b/%C3%BC%20~.sh"
+    change = {
+        "deletedRegion": {"startLine": 4, "startColumn": 1, "endLine": 5, "endColumn": 7},
+        "insertedContent": {"text": "--max-model-len 1\n"},
+    }
+    fault: dict[str, Any] = {
+        "ruleId": names[2], "ruleIndex": 2, "level": "error", "message": {"text": "100% wrong,\nno: such"},
+    }  # fmt: skip
+    assert run_["results"] == [
+        {**fault, "locations": placed(uri, 3, 14)},
+        {"ruleId": names[1], "ruleIndex": 1, "level": "warning", "message": {"text": "A blank <b> \x1b[31m"},
+         "locations": placed(uri, 4, 1),
+         "fixes": [{"artifactChanges": [{"artifactLocation": {"uri": uri}, "replacements": [change]}]}]},
+        {"ruleId": names[0], "ruleIndex": 0, "level": "note", "message": {"text": "The newest"},
+         "locations": placed("a.sh", 9, 2)},
+        {**fault, "locations": placed("a.sh", 3, 14)},
+    ]  # fmt: skip
+    assert json.loads(render.issues.sarif({}, known, "1"))["runs"][0]["results"] == []
+
+
+def test_a_notebook_has_the_issues_as_a_table() -> None:
+    """A row each: place, severity in its colour, message over at most 200 letters of the first line, rule, mending."""
+    shown = render.issues.table(FOUND)
+    rows = re.findall("<tr><td.*?</tr>", shown.html, re.DOTALL)
+
+    assert shown.plain == render.issues.text(FOUND, "line")
+    assert shown.html.startswith(
+        "<p>1 error, 1 warning, 1 info (1 start of vLLM; vLLM 0.19.0, as asked)</p><table><tr>"
+    )
+    assert [re.sub("<[^>]*>", "|", row).strip("|") for row in rows] == [
+        "3:14||error||100% wrong,\nno: such||vllm serve m \\||||option.unknown",
+        "4:1||warning||A blank &lt;b&gt; \x1b[31m||||||shell.blank||||yes",
+        f"9:2||info||The newest||{'x' * 200}||||name.latest",
+    ]
+    tones = [re.findall(r"color:([^;]*);", row) for row in rows]
+    assert tones == [[elements.RED], [elements.AMBER], [elements.BLUE]]
+    assert re.findall("<th[^>]*>([^<]*)</th>", shown.html) == ["place", "", "what is wrong", "rule", "mended"]
+    bare = render.issues.table(replace(FOUND, issues=()))
+    assert bare.html == "<p>nothing wrong (1 start of vLLM; vLLM 0.19.0, as asked)</p>"
+
+
+def test_a_notebook_has_what_is_started() -> None:
+    """Model, options and environment; what is not known by name, and a start without any of them in words."""
+    shown = render.issues.starts(replace(FOUND, deployments=(STARTED, Launch(None, {}, {}))))
+
+    assert shown.plain == (
+        "m: max_model_len=4096, host=::, enforce_eager=true, seed=unknown; A=b, C=unknown\n"
+        "unknown: no options\nvLLM 0.19.0, as asked"
+    )
+    assert re.findall("<t[dh][^>]*>([^<]*)</t[dh]>", shown.html) == [
+        "model", "options", "environment", "m", "max_model_len=4096, host=::, enforce_eager=true, seed=unknown",
+        "A=b, C=unknown", "unknown", "", "",
+    ]  # fmt: skip
+    assert shown.html.endswith("</table><p>vLLM 0.19.0, as asked</p>")
+    none = render.issues.starts(replace(FOUND, deployments=(), vllm=replace(JUDGED, version="<b>", data="<b>")))
+    assert none.plain == "No start of vLLM was found (vLLM <b>, as asked)."
+    assert none.html == "<p>No start of vLLM was found (vLLM &lt;b&gt;, as asked).</p>"
+
+
+MOVES = (
+    ChangedDefault("seed", None, 0, explicit=True, note="Answers repeat"),
+    ChangedDefault("dtype", "auto", None, explicit=False),
+)
+MOVED = Migrated(JUDGED, (FAULT, MENDED), (STARTED,), None, MOVES, "--- given\n+++ moved\n@@ -1 +1 @@\n-a\n+<b>\n c")
+
+
+def test_defaults_that_moved_stand_over_the_difference() -> None:
+    """What was, what is, whether the script now sets it, and what it does."""
+    told = (
+        "default of seed: not set -> 0 (set in the rewritten script). Answers repeat\n"
+        'default of dtype: "auto" -> not set'
+    )
+    assert render.issues.changes(MOVED) == f"{told}\n--- given\n+++ moved\n@@ -1 +1 @@\n-a\n+<b>\n c"
+    assert render.issues.changes(replace(MOVED, diff="")) == told
+    assert render.issues.changes(replace(MOVED, changed_defaults=(), diff="")) == ""
+
+
+def test_a_notebook_has_the_migration() -> None:
+    """What the rewritten text does not mend, the defaults as a table, and the difference in its colours."""
+    shown = render.issues.migration(MOVED)
+    said = "1 error, 1 warning (1 start of vLLM; vLLM 0.19.0, as asked). The rewritten text mends 1 of them"
+
+    assert shown.plain == f"{said}; left are:\nline:3:14: 100% wrong,\nno: such\n{render.issues.changes(MOVED)}"
+    assert shown.html.startswith(f"<p>{said}; left are:</p><table>")
+    assert re.findall("white-space:normal[^>]*>([^<]*)</td>", shown.html) == [
+        "seed", "not set", "0", "set in the rewritten text", "Answers repeat", "dtype", "&quot;auto&quot;", "not set",
+        "named only", "",
+    ]  # fmt: skip
+    assert re.findall("<th style='[^']*'>([^<]*)</th>", shown.html) == ["option", "default was", "is", "", ""]
+    assert re.findall('<span style="color:([^"]*)">([^<]*)</span>', shown.html) == [
+        (elements.RED, "--- given"), (elements.GREEN, "+++ moved"), (elements.GREY, "@@ -1 +1 @@"),
+        (elements.RED, "-a"), (elements.GREEN, "+&lt;b&gt;"),
+    ]  # fmt: skip
+    assert shown.html.endswith("</span>\n c</pre>")
+    whole = render.issues.migration(replace(MOVED, issues=(MENDED,), changed_defaults=(), diff=""))
+    assert whole.plain.split("\n")[0].endswith("The rewritten text mends 1 of them.")
+    assert whole.html.endswith("<p>No default of these commands changed.</p><p>Nothing to mend.</p>")
+
+
+def test_a_notebook_has_the_difference_that_fixes_make() -> None:
+    """Between what was given and what is corrected; nothing where nothing is mended."""
+    shown = render.issues.difference("a\nb\n", replace(FOUND, fixed="a\nc\n"))
+
+    assert shown.plain == "--- given\n+++ corrected\n@@ -1,2 +1,2 @@\n a\n-b\n+c"
+    for same in (None, "a\nb\n"):
+        none = render.issues.difference("a\nb\n", replace(FOUND, fixed=same))
+        assert (none.plain, none.html) == ("nothing to mend", "<p>Nothing to mend.</p>")
+    script = render.issues.script("a < b\n")
+    assert (script.plain, script.html) == ("a < b\n", '<pre style="white-space:pre-wrap">a &lt; b\n</pre>')

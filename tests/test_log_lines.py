@@ -607,3 +607,195 @@ def test_a_journal_s_bytes_are_text() -> None:
     [line] = lines(record)
     assert (line.level, line.text) == ("INFO", "red")
     assert lines(json.dumps({"MESSAGE": [1, "x", 999]}))[0].text.startswith("{")
+
+
+@pytest.mark.parametrize(
+    "carrier",
+    [
+        f"{AT} stdout F ", f"{AT} stderr F ", "2026-11-20T08:00:00+01:00 gpu01 vllm[12]: ", f"{AT} ",
+        "2026/11/20 08:00:00.123 ", "2026-11-20 08:00:00 ", "[pod/a-1/b] ", "[1,0]<stdout>: ",
+        "[12345,1]<stderr>:", "[    1.234567] gpu01 vllm[12]: ", "[123456789.123] gpu01 a@b[1]: ",
+        "Nov  9 08:00:00 gpu01 vllm[12]: ", "Nov 20 08:00:00.123456 gpu01 vllm[12]:",
+        "Mon 2026-11-20 08:00:00 UTC gpu01 vllm[12]: ", "vllm-1  | ", "vllm_1 | ", "web  |", "a.b-c     | ",
+    ],
+)  # fmt: skip
+def test_what_carries_a_line_is_taken_off(carrier: str) -> None:
+    """A container runtime's, a scheduler's, a journal's words in front of every line, and the column behind them."""
+    for said in (f"{HEADER}one", "(Worker pid=5) one"):
+        (line,) = lines(f"{carrier}{said}")
+
+        assert (line.text, line.number, line.column()) == ("one", 1, len(carrier) + len(said) - 2)
+        assert (line.level, line.process.pid) == (("INFO", None) if said[0] == "I" else (None, 5))
+
+
+@pytest.mark.parametrize("carrier", ["7: ", "12345:  ", "vllm-1  | 7: "])
+def test_a_task_s_number_is_taken_off(carrier: str) -> None:
+    """As a scheduler writes it in front of every line."""
+    assert [(line.text, line.column()) for line in lines(f"{carrier}{HEADER}one")] == [("one", len(carrier) + 30)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "123456: (x", "7:   (x", "7: x", "web | x", "1web  | x", "[1,0]<stdin>: x", "[1.23] gpu01 vllm[12]: x",
+        "[pod/a b] x", "Nov 20 08:00:00 gpu01 vllm: x", "nov 20 08:00:00 gpu01 vllm[12]: x", "2026-11-20 08:00 x",
+        "2026-11-20T08:00:00Z | x", "2026-11-20 08:00:00 - x", "[rankx]: x", "(Worker pid=12345678901) x",
+        "[rank123456]: x", "(a b pid=1) x", "(1a pid=1) x", "[abc m",
+    ],
+)  # fmt: skip
+def test_what_only_resembles_a_carrier_stays(text: str) -> None:
+    """It is part of the message."""
+    assert [(line.text, line.process, line.level) for line in lines(text)] == [(text, NOBODY, None)]
+
+
+@pytest.mark.parametrize("rows", range(6))
+def test_a_page_s_log_may_hold_three_lines_without_its_marks(rows: int) -> None:
+    """Behind more of them another stretch begins; of these the first alone can be the rest of a message."""
+    between = [f"words {number}" for number in range(rows)]
+    found = lines("\n".join([f"{HEADER}one", *between, f"{HEADER}two"]), "a.md")
+    kept = between if rows <= 3 else between[:1]
+
+    assert [line.text for line in found] == ["one", *kept, "two"]
+    assert [line.region for line in found] == [1] * (1 + len(kept)) + [1 if rows <= 3 else 2]
+    assert found[-1].number == rows + 2
+
+
+@pytest.mark.parametrize("behind", ["", "   ", "# Title", "```", "| a | b |\n|---|---|", "<details>"])
+def test_what_ends_a_stretch_of_log_is_none_of_it(behind: str) -> None:
+    """A blank line, a heading, a fence, a block; a row of a table is taken for the message's rest."""
+    found = lines("\n".join([f"{HEADER}one", behind, "a", "b", "c", "d"]), "a.md")
+
+    assert [line.text for line in found] == ["one", *(["| a | b |"] if behind[:1] == "|" else [])]
+
+
+@pytest.mark.parametrize(("headers", "found"), [(1, 0), (3, 0), (4, 4), (6, 6)])
+def test_four_headers_behind_prose_are_a_log(headers: int, found: int) -> None:
+    """Fewer are a quotation; in front of prose one is enough."""
+    glued = "".join(f"INFO 02-23 21:55:0{n} a.py:{n}] line {n}" for n in range(headers))
+
+    assert [line.text for line in lines(f"We ran it: {glued}", "a.md")] == [f"line {n}" for n in range(found)]
+    assert [line.text for line in lines(glued, "a.md")] == [f"line {n}" for n in range(headers)]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_log"),
+    [
+        (f"{HEADER}x", True), ("INFO:     x", False), ("INFO:     x.", True), ("(Worker pid=5) x", True),
+        ("(Worker pid=5) INFO:     x", True), ("[rank0]: x", True), ("Traceback (most recent call last):", True),
+        ('  File "a.py", line 1, in f', True), ("~/a.py:12, in f(x)", True), ("ValueError: x", True),
+        ("ValueError", False), ("ValueError:", False), ("odd: x", False), ("Loading: 33%  |", False),
+        ("Loading: 33% |", True),
+        ("Loading:  33%| 1/3", True), ("Loading: 33% Completed | 1/3", True), ("root@h:/# vllm serve m", True),
+        ("vllm serve m", False), (f"| {HEADER}x |", False), ("| ValueError: x |", False), ("``` ValueError: x", False),
+    ],
+)  # fmt: skip
+def test_which_line_of_a_page_can_only_come_from_a_log(text: str, *, is_log: bool) -> None:
+    """One with a header, a process, a traceback, a bar, or a prompt; a row of a table is none."""
+    assert [line.number for line in lines(text, "a.md")] == [1] * is_log
+
+
+def test_a_record_that_is_no_log_s_is_a_line_as_it_is() -> None:
+    """One that is cut, nested beyond all bounds, of numbers or of nothing; an empty text is an empty line."""
+    deep = '{"log":' + "[" * 60_000
+    for record in (deep, '{"log": 1}', '{"log": null}', '{"log": {"a": "x"}}', '{"log": "x"', '{"a b": 1, "log": "x"}'):
+        assert [line.text for line in lines(record)] == [record]
+    assert [line.text for line in lines('{"log": ""}\n{"log": "\\n"}')] == ["", ""]
+    assert [line.text for line in lines('{"message": null, "log": null, "msg": "x\\n\\ny\\n"}')] == ["x", "", "y"]
+    assert [line.text for line in lines(' {"message": "x"}')] == [' {"message": "x"}']
+
+
+def test_a_line_that_kubernetes_has_cut_ends_at_the_limit() -> None:
+    """Where its parts are longer than a line may be, what has come is a line."""
+    text = f"{AT} stderr P {'x' * 40_000}\n{AT} stderr P {'y' * 40_000}\n{AT} stderr P z\n{AT} stderr F w"
+
+    assert [(line.number, line.text) for line in lines(text)] == [(1, "x" * 40_000 + "y" * 40_000), (3, "zw")]
+
+
+def test_parts_of_either_stream_are_joined_apart() -> None:
+    """Each is placed where its first part stands; lines of another kind come in between."""
+    text = f"{AT} stdout P a\n{AT} stderr P b\nplain\n{AT} stdout F c\n{AT} stderr F d"
+
+    assert [(line.number, line.text) for line in lines(text)] == [(3, "plain"), (1, "ac"), (2, "bd")]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        # What has no end yet is read once it is longer than two lines may be: behind a state of a bar, or at the limit.
+        (["x" * 131_072], [(1, 65_536), (65_537, 65_536)]),
+        (["x" * 131_073], [(1, 65_536), (65_537, 65_536), (131_073, 1)]),
+        (["a" * 10 + "\r" + "b" * 131_072], [(1, 10), (12, 65_536), (65_548, 65_536)]),
+        (["x" * 100_000, "y" * 100_000, "\n"], [(1, 65_536), (65_537, 65_536), (131_073, 65_536), (196_609, 3392)]),
+        (["x" * 65_535 + " " + "y" * 70_000], [(1, 65_535), (65_537, 65_536), (131_073, 4464)]),
+        (["x" * 65_536 + "\n"], [(1, 65_536)]), (["x" * 65_537 + "\n"], [(1, 65_536), (65_537, 1)]),
+    ],
+)  # fmt: skip
+def test_a_line_without_an_end_is_read_in_pieces(pieces: list[str], expected: list[tuple[int, int]]) -> None:
+    """Of 65 536 characters at the most, each at its column; no character is lost."""
+    found = [line for block in read_lines("a.log", pieces) for line in block]
+
+    assert [(line.raw_column, len(line.text)) for line in found] == expected
+    assert {line.number for line in found} == {1}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("  x  ", "x"), ("", ""), ("   ", ""), ("x" * 400, "x" * 400), ("x" * 401, "x" * 400),
+        ("x" * 399 + " y", "x" * 399), (" " * 300 + "x", "x"),
+    ],
+)  # fmt: skip
+def test_a_quotation_has_no_blanks_around_it(text: str, shown: str) -> None:
+    """And 400 characters at the most; its column is that of the line."""
+    found = quote(2, LogLine(5, text, NOBODY, raw=text))
+
+    assert (found.file, found.line, found.column, found.text.rstrip()) == (2, 5, 1, shown)
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ("ValueError: x", ("ValueError", " x")), ("ValueError", ("ValueError", None)),
+        ("a.b.OddError:", ("a.b.OddError", None)),
+        ("torch.OutOfMemoryError: x: y", ("torch.OutOfMemoryError", " x: y")),
+        ("zmq.error.Again: x", ("zmq.error.Again", " x")),
+        ("KeyboardInterrupt", ("KeyboardInterrupt", None)), ("SystemExit: 1", ("SystemExit", " 1")),
+        ("ray.exceptions.ActorDiedError: x", ("ray.exceptions.ActorDiedError", " x")),
+        ("triton.errors.OutOfResources: x", ("triton.errors.OutOfResources", " x")),
+        ("EngineDead: x", ("EngineDead", " x")),
+    ],
+)  # fmt: skip
+def test_an_exception_s_own_line(text: str, groups: tuple[str, str | None]) -> None:
+    """Its type, and its message where it has one."""
+    match = log_lines.is_exception(text)
+
+    assert match
+    assert (match["type"], match["message"]) == groups
+
+
+@pytest.mark.parametrize("text", ["valueError: x", "Value: x", "ValueError x", " ValueError: x", "error.again: x", ""])
+def test_what_is_no_exception_s_own_line(text: str) -> None:
+    """By its name, or by what stands behind it."""
+    assert log_lines.is_exception(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ('  File "/x/a.py", line 12, in f', ("/x/a.py", "12", "f")),
+        ('File "a", line 1, in <module>', ("a", "1", "<module>")),
+        ('|   File "a", line 1, in f', ("a", "1", "f")), ("File ~/a.py:12, in f(x)", ("~/a.py", "12", "f")),
+        ("~/a.py:12, in C.g(x)", ("~/a.py", "12", "C.g")), ("~/a.py in f(x)", ("~/a.py", None, "f")),
+        ("File [/x/a.py:12](http://h/a), in f(x)", ("/x/a.py", "12", "f")),
+        ("<ipython-1> in f(x)", ("<ipython-1>", None, "f")),
+        (r"C:\x\a.py:12, in f(x)", (r"C:\x\a.py", "12", "f")), ('File "a", line 1', None),
+        ('File "", line 1, in f', None),
+        ('x File "a", line 1, in f', None), ("a.py:12, in f(x)", None), ("~/a.py:12, in f", None), ("in f(x)", None),
+        ('File "a", line 123456789, in f', None), (" " * 13 + 'File "a", line 1, in f', None),
+    ],
+)  # fmt: skip
+def test_a_frame_s_own_line(text: str, groups: tuple[str, str | None, str] | None) -> None:
+    """Path, line and function, as the interpreter writes it and as notebooks do."""
+    match = log_lines.frame(text)
+
+    assert (match and (match["path"], match["line"], match["function"])) == groups

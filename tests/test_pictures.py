@@ -490,3 +490,710 @@ def test_differences_lie_within_the_band_or_outside() -> None:
     assert svg.count(f'stroke="{start_pictures.RISEN}"') == 1
     assert ">KV cache</text>" not in svg
     assert plan_pictures.differences(COMPARED[3:]) == ""
+
+
+def listed(svg: str) -> list[str]:
+    """What a picture draws, in its order, a line each: places and sizes, then how it looks and what it says."""
+    root = ET.fromstring(svg)  # noqa: S314 - our own text, of a known size
+    said = [f"{root.get('viewBox')}: {root.findtext('title')}"]
+    for shape in root:
+        has = {
+            name: f"{float(value):g}" if re.fullmatch(r"-?[\d.]+", value) else value for name, value in shape.items()
+        }
+        title = f": {shape.findtext('title')}" if shape.find("title") is not None else ""
+        if shape.tag == "rect":
+            look = " ".join(filter(None, [has["fill"], has.get("stroke"), has.get("opacity")]))
+            said.append(f"rect {has['x']},{has['y']} {has['width']}x{has['height']} {look}{title}")
+        elif shape.tag == "line":
+            colour = "" if has["stroke"] == drawing.HAIR else f" {has['stroke']}"
+            said.append(f"line {has['x1']},{has['y1']} {has['x2']},{has['y2']} {has['stroke-width']}{colour}")
+        elif shape.tag == "path":
+            look = " ".join([has["fill"], has["stroke"], has["stroke-width"]])
+            said.append(f"path {shape.get('d')} {look}{title}")
+        elif shape.tag == "text":
+            anchor = {"start": "", "middle": " middle", "end": " end"}[has.get("text-anchor", "start")]
+            ink = "" if has["fill"] == "currentColor" else f" {has['fill']}"
+            faint = {None: "", "0.72": " faint"}[has.get("opacity")]
+            said.append(f"{has['font-size']} at {has['x']},{has['y']}{anchor}{ink}{faint}: {shape.text or ''}")
+    return said
+
+
+def body(parts: str) -> list[str]:
+    """The same of parts that make no picture yet."""
+    return listed(f'<svg viewBox="none">{parts}</svg>')[1:]
+
+
+def a_start(start: Start, model: str | None = None, **more: Any) -> Start:
+    """A start of which nothing is known but what is given."""
+    facts = Facts(model=model, **more.pop("facts", {}))
+    return replace(start, **{"facts": facts, "arguments": {}, "timeline": (), "throughput": (), **more})
+
+
+def phase(name: str, clock: float | None, printed: float | None = None) -> Phase:
+    return Phase(name, Quote(0, 1, 1, name), None, clock, printed)
+
+
+@pytest.mark.parametrize(
+    ("longest", "ticks", "step"),
+    [
+        (6, 6, 1), (6.01, 6, 2), (12, 6, 2), (12.1, 6, 5), (30, 6, 5), (30.1, 6, 10), (60, 6, 10), (61, 6, 20),
+        (5.9, 6, 1), (0.3, 6, 0.05), (0.031, 6, 0.01), (4, 4, 1), (4.1, 4, 2), (1000, 5, 200), (0, 6, 2e-10),
+    ],
+)  # fmt: skip
+def test_ticks_stand_at_round_distances(longest: float, ticks: int, step: float) -> None:
+    """One, two or five of a power of ten: the least of which no more than so many fit, also where nothing is long."""
+    assert drawing.tick_step(longest, ticks) == pytest.approx(step, rel=1e-9)
+
+
+def test_six_ticks_are_meant_where_none_are_named() -> None:
+    """A sixth of the length, made round."""
+    assert [drawing.tick_step(longest) for longest in (12, 12.1)] == [2, 5]
+
+
+def test_an_axis_numbers_its_ticks_from_nothing_to_the_longest() -> None:
+    """The unit stands at the first one only, and a tick at the very end is drawn."""
+    assert body(drawing.axis(10, "s", left=20, right=120, top=5, bottom=50)) == [
+        "line 20,5 20,50 1", "11 at 20,66 middle faint: 0 s", "line 40,5 40,50 1", "11 at 40,66 middle faint: 2",
+        "line 60,5 60,50 1", "11 at 60,66 middle faint: 4", "line 80,5 80,50 1", "11 at 80,66 middle faint: 6",
+        "line 100,5 100,50 1", "11 at 100,66 middle faint: 8", "line 120,5 120,50 1", "11 at 120,66 middle faint: 10",
+    ]  # fmt: skip
+    assert [line.split(": ")[1] for line in body(drawing.axis(9.9, "s", left=0, right=9, top=0, bottom=1))[1::2]] == [
+        "0 s", "2", "4", "6", "8",
+    ]  # fmt: skip
+    assert len(body(drawing.axis(0.3, "GiB", left=0, right=9, top=0, bottom=1))) == 2 * 7
+
+
+def test_a_legend_takes_as_many_lines_as_it_needs() -> None:
+    """Four names of twenty letters fill a line to its last pixel; with a letter more the last one begins another."""
+    names = [letter * 20 for letter in "abcd"]
+    row, used = drawing.swatches(dict.fromkeys(names, "#111"), 12)
+    wrapped, more = drawing.swatches(dict.fromkeys([*names[:3], "d" * 21, "e"], "#111"), 12)
+
+    assert body(row) == [
+        "rect 0,2 11x11 #111", f"12 at 17,12: {names[0]}", "rect 180,2 11x11 #111", f"12 at 197,12: {names[1]}",
+        "rect 360,2 11x11 #111", f"12 at 377,12: {names[2]}", "rect 540,2 11x11 #111", f"12 at 557,12: {names[3]}",
+    ]  # fmt: skip
+    assert used == 20
+    assert body(wrapped)[6:] == [
+        "rect 0,22 11x11 #111", f"12 at 17,32: {'d' * 21}", "rect 187,22 11x11 #111", "12 at 204,32: e",
+    ]  # fmt: skip
+    assert more == 40
+    assert body(drawing.swatches({"x" * 200: "#222"}, 30)[0])[0] == "rect 0,20 11x11 #222"
+    assert drawing.swatches({}, 12) == ("", 20)
+
+
+def test_a_stacked_bar_clips_its_parts_and_repeats_its_colours() -> None:
+    """No part is wider than the whole or narrower than nothing, and a seventh has the first one's colour."""
+    svg = drawing.bars([("a", 0.25), ("b", 0.5), ("<c>", -1.0), ("d", 1.5), ("e", 0), ("f", 0), ("g", 0)])
+    ends = [
+        f"rect 910,0 0x26 {colour}: {name}"
+        for name, colour in zip("efg", ("#cf222e", "#6e7781", "#0969da"), strict=True)
+    ]
+
+    assert listed(svg) == [
+        "0 0 520 26: None", "rect 0,0 520x26 #8884", "rect 0,0 130x26 #0969da: a", "rect 130,0 260x26 #8250df: b",
+        "rect 390,0 0x26 #bf8700: <c>", "rect 390,0 520x26 #1a7f37: d", *ends,
+    ]  # fmt: skip
+    assert listed(drawing.bars([("a", 1.0)], width=10, height=4)) == [
+        "0 0 10 4: None", "rect 0,0 10x4 #8884", "rect 0,0 10x4 #0969da: a",
+    ]  # fmt: skip
+    assert listed(drawing.bars([])) == ["0 0 520 26: None", "rect 0,0 520x26 #8884"]
+    assert svg.startswith('<svg width="520" height="26" viewBox="0 0 520 26" role="img">')
+
+
+def test_shapes_and_words_say_where_they_stand() -> None:
+    """Tenths of a pixel; a bar is never narrower than nothing; what is said is escaped."""
+    assert drawing.rect(1, 2, -3, 4, "#fff") == '<rect x="1.0" y="2.0" width="0.0" height="4.0" fill="#fff"></rect>'
+    assert drawing.rect(1, 2, 3, 4, "#fff", title="a<").endswith('width="3.0" height="4.0" fill="#fff"><title>a&lt;'
+                                                                 "</title></rect>")  # fmt: skip
+    assert body(drawing.rule(1, 2, 3, 4, thick=1.5, colour="#123")) == ["line 1,2 3,4 1.5 #123"]
+    assert body(drawing.rule(1, 2, 3, 4)) == ["line 1,2 3,4 1"]
+    assert body(drawing.caption(1, 2, "a<b") + drawing.caption(3, 4, "c", size=9, anchor="end", faint=True)) == [
+        "13 at 1,2: a<b", "9 at 3,4 end faint: c",
+    ]  # fmt: skip
+    assert drawing.picture(["<line />"], 49.6, "a<b") == (
+        '<svg width="720" height="50" viewBox="0 0 720 50" role="img" style="max-width:100%"><title>a&lt;b</title>'
+        "<line /></svg>"
+    )
+
+
+def test_time_lines_are_drawn_to_the_pixel(four: list[Start]) -> None:
+    """127 s in 508 pixels: four a second. The log's clock goes before what was printed; two pixels leave no hair.
+
+    A start without times keeps its number, and a phase that took nothing is not in the legend.
+    """
+    long = a_start(
+        four[0], "org/alpha", facts={"quantization": "fp8", "gpu_memory_utilization": 0.9},
+        timeline=(phase("configure", 10), phase("load", 100, 55), phase("compile", 0.0), phase("warm_up", None, 17)),
+    )  # fmt: skip
+    timeless = a_start(four[0], "org/beta", timeline=(phase("load", None),))
+    short = a_start(
+        four[0], "org/gamma", timeline=(phase("novel", 0.5), phase("serve", None), phase("capture", 0.75))
+    )  # fmt: skip
+
+    assert listed(start_pictures.timelines([long, timeless, short])) == [
+        "0 0 720 136: Phases of each start, in seconds",
+        "rect 0,2 11x11 #8a94a0", "12 at 17,12: configure", "rect 103,2 11x11 #3f7fc1",
+        "12 at 120,12: load the weights", "rect 255,2 11x11 #c25f8f", "12 at 272,12: capture CUDA graphs",
+        "rect 428,2 11x11 #a88a5a", "12 at 445,12: warm up",
+        "line 150,24 150,114 1", "11 at 150,130 middle faint: 0 s", "line 350,24 350,114 1",
+        "11 at 350,130 middle faint: 50", "line 550,24 550,114 1", "11 at 550,130 middle faint: 100",
+        "rect 150,34 39.2x22 #8a94a0: configure: 10 s", "rect 190,34 399.2x22 #3f7fc1: load the weights: 100 s",
+        "rect 590,34 0x22 #c9862b: compile: 0 s", "rect 590,34 67.2x22 #a88a5a: warm up: 17 s",
+        "13 at 0,44: 1 alpha", "11 at 0,58 faint: fp8 · util 0.9", "13 at 664,49: 127 s",
+        "rect 150,76 2x22 #8884: novel: 0 s", "rect 152,76 0x22 #5fa0d8: open the server: 0 s",
+        "rect 152,76 2.2x22 #c25f8f: capture CUDA graphs: 1 s", "13 at 0,91: 3 gamma", "13 at 161,91: 1 s",
+    ]  # fmt: skip
+
+
+def test_phases_have_their_names_and_fills(four: list[Start]) -> None:
+    """Each has a name of its own and a colour of its own, in the order of a start."""
+    names = ("configure", "engine", "load", "encoder", "compile", "profile", "kv_cache", "capture", "warm_up", "serve")
+    start = a_start(four[0], timeline=tuple(phase(name, 10) for name in reversed(names)))
+    lines = listed(start_pictures.timelines([start]))
+    legend = [line.split(": ")[1] for line in lines[2:22:2]]
+    fills = [line.split()[-1] for line in lines[1:21:2]]
+
+    assert legend == [
+        "configure", "start the engine", "load the weights", "profile the encoder", "compile", "profile memory",
+        "size the KV cache", "capture CUDA graphs", "warm up", "open the server",
+    ]  # fmt: skip
+    assert len(set(fills)) == 10
+    bars = [line.split()[3].rstrip(":") for line in lines if " s" in line and line.startswith("rect")]
+    assert bars == fills[::-1]
+
+
+def test_a_picture_has_at_most_its_rows(four: list[Start]) -> None:
+    """24 bars, counting only what has one; points to the 600th periodic line, and lines of the first six starts."""
+    timed = a_start(four[0], "m", timeline=(phase("load", 5),))
+    sized = a_start(four[0], "m", facts={"weights_gib": 5.0})
+    bare = a_start(four[0], "m")
+    said = listed(start_pictures.timelines([bare, *[timed] * 25]))
+
+    assert [line for line in said if line.endswith(" m")] == [
+        f"13 at 0,{49 + 42 * row}: {row + 2} m" for row in range(24)
+    ]
+    assert said[0].startswith(f"0 0 720 {20 + 10 + 24 * 42 + 22}:")
+    said = listed(start_pictures.memories([bare, *[sized] * 25], [None] * 26))
+    assert [line for line in said if line.endswith(" m")][-1] == f"13 at 0,{49 + 42 * 23}: 25 m"
+    busy = replace(bare, throughput=tuple(Throughput(n, 0.0, 1.0, 1, 0, None) for n in range(1, 602)))
+    dots = [line for line in listed(start_pictures.throughputs([busy])) if ", line " in line]
+    assert (len(dots), dots[-1].split(": ", 1)[1]) == (600, "1 m, line 600: 1 tokens/s")
+    one = replace(bare, throughput=busy.throughput[:1])
+    dots = [line for line in listed(start_pictures.throughputs([bare, *[one] * 7])) if ", line " in line]
+    assert [dot.split(": ", 1)[1][:3] for dot in dots] == ["2 m", "3 m", "4 m", "5 m", "6 m", "7 m"]
+
+
+def test_memory_is_drawn_to_the_pixel(four: list[Start]) -> None:
+    """127 GiB in 508 pixels: four a GiB. A figure stands in a bar of more than 44 pixels, what exceeds its card is cut.
+
+    The mark is the budget, at most the whole card; a card of unknown size has no mark and ends where its parts do.
+    """
+    starts = [
+        a_start(four[0], "a", facts={"weights_gib": 10.0, "kv_cache_gib": 11.0, "cuda_graph_gib": 0.5,
+                                     "gpu_memory_utilization": 0.25}),
+        a_start(four[0], "b", facts={"cuda_graph_gib": 3.0}),
+        a_start(four[0], "c", facts={"weights_gib": 50.0, "kv_cache_gib": 11.25, "cuda_graph_gib": 0.75}),
+        a_start(four[0], "d", facts={"weights_gib": 120.0, "kv_cache_gib": 20.0, "gpu_memory_utilization": 1.5}),
+        a_start(four[0], "e", facts={"weights_gib": 0.0, "kv_cache_gib": 25.0}),
+    ]  # fmt: skip
+
+    assert listed(start_pictures.memories(starts, [127.0, 127.0, None, 127.0, 63.5])) == [
+        "0 0 720 220: GPU memory of each start, in GiB; the mark is the budget",
+        "rect 0,2 11x11 #3f7fc1", "12 at 17,12: weights", "rect 89,2 11x11 #2f9c8f", "12 at 106,12: KV cache",
+        "rect 185,2 11x11 #c9862b", "12 at 202,12: CUDA graphs",
+        "rect 302,2 11x11 #8884", "12 at 319,12: everything else, and free",
+        "line 150,24 150,198 1", "11 at 150,214 middle faint: 0 GiB", "line 350,24 350,198 1",
+        "11 at 350,214 middle faint: 50", "line 550,24 550,198 1", "11 at 550,214 middle faint: 100",
+        "rect 150,34 508x22 #8884: GPU: 127.00 GiB", "rect 150,34 39.2x22 #3f7fc1: weights: 10.00 GiB",
+        "rect 190,34 43.2x22 #2f9c8f: KV cache: 11.00 GiB", "rect 234,34 2x22 #c9862b: CUDA graphs: 0.50 GiB",
+        "line 277,29 277,61 2 currentColor", "13 at 0,44: 1 a", "11 at 0,58 faint: util 0.25", "13 at 664,49: 21.5",
+        "rect 150,76 199.2x22 #3f7fc1: weights: 50.00 GiB", "12 at 250,91 middle #fff: 50",
+        "rect 350,76 44.2x22 #2f9c8f: KV cache: 11.25 GiB", "12 at 372.5,91 middle #fff: 11.25",
+        "rect 395,76 2.2x22 #c9862b: CUDA graphs: 0.75 GiB", "13 at 0,91: 3 c", "13 at 404,91: 62.0",
+        "rect 150,118 508x22 #8884: GPU: 127.00 GiB", "rect 150,118 479.2x22 #3f7fc1: weights: 120.00 GiB",
+        "12 at 390,133 middle #fff: 120", "rect 630,118 27.2x22 #2f9c8f: KV cache: 20.00 GiB",
+        "line 658,113 658,145 2 currentColor", "13 at 0,128: 4 d", "11 at 0,142 faint: util 1.5",
+        "13 at 664,133: 140.0",
+        "rect 150,160 254x22 #8884: GPU: 63.50 GiB", "rect 150,160 99.2x22 #2f9c8f: KV cache: 25.00 GiB",
+        "12 at 200,175 middle #fff: 25", "13 at 0,175: 5 e", "13 at 410,175: 25.0",
+    ]  # fmt: skip
+
+
+def test_the_largest_stack_is_the_scale_where_no_gpu_is_known(four: list[Start]) -> None:
+    """All its parts together fill it."""
+    start = a_start(four[0], "a", facts={"weights_gib": 100.0, "kv_cache_gib": 27.0})
+    said = listed(start_pictures.memories([start], [None]))
+
+    assert [line for line in said if "GiB" in line and line.startswith("rect")] == [
+        "rect 150,34 399.2x22 #3f7fc1: weights: 100.00 GiB", "rect 550,34 107.2x22 #2f9c8f: KV cache: 27.00 GiB",
+    ]  # fmt: skip
+    assert said[-1] == "13 at 664,49: 127.0"
+
+
+def test_throughput_is_drawn_to_the_pixel(four: list[Start]) -> None:
+    """44 tokens/s in 220 pixels: five each; four lines in 668: 167 each, and half of that in front of the first."""
+    first = a_start(
+        four[0], "org/alpha", arguments={"enforce_eager": True},
+        throughput=tuple(
+            Throughput(line, 0.0, rate, running, 0, None)
+            for line, rate, running in ((7, 44.0, 1), (8, 22.0, 1), (9, 0.0, 0), (11, 11.5, 2))
+        ),
+    )  # fmt: skip
+    second = a_start(four[0], "org/beta", throughput=(Throughput(3, 0.0, 11.0, None, 0, None),))
+
+    assert listed(start_pictures.throughputs([first, a_start(four[0]), second])) == [
+        "0 0 720 292: Generated tokens per second, by periodic line",
+        "rect 0,2 11x11 #3f7fc1", "12 at 17,12: 1 alpha · eager", "rect 145,2 11x11 #c9862b", "12 at 162,12: 3 beta",
+        "11 at 0,36 faint: tokens/s",
+        "line 40,266 708,266 1", "11 at 33,270 end: 0", "line 40,166 708,166 1", "11 at 33,170 end: 20",
+        "line 40,66 708,66 1", "11 at 33,70 end: 40",
+        "path M123.5 46.0 L290.5 156.0 L457.5 266.0 L624.5 208.5 none #3f7fc1 2",
+        "path M119.5 46.0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0 none #3f7fc1 2: 1 alpha, line 7: 44 tokens/s",
+        "path M286.5 156.0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0 #3f7fc1 #3f7fc1 2: 1 alpha, line 8: 22 tokens/s",
+        "path M453.5 266.0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0 none #3f7fc1 2: 1 alpha, line 9: 0 tokens/s",
+        "path M620.5 208.5a4 4 0 1 0 8 0a4 4 0 1 0 -8 0 none #3f7fc1 2: 1 alpha, line 11: 11.5 tokens/s",
+        "path M123.5 211.0 none #c9862b 2",
+        "path M119.5 211.0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0 none #c9862b 2: 3 beta, line 3: 11 tokens/s",
+        "line 40,266 708,266 1", "11 at 708,284 end faint: periodic lines, in the order printed",
+    ]  # fmt: skip
+
+
+def test_a_tick_stands_at_the_very_highest_rate(four: list[Start]) -> None:
+    """Four steps of ten reach forty."""
+    start = a_start(four[0], throughput=(Throughput(1, 0.0, 40.0, 1, 0, None),))
+    said = listed(start_pictures.throughputs([start]))
+
+    assert [line.split(": ")[1] for line in said if " end: " in line] == ["0", "10", "20", "30", "40"]
+    assert "11 at 33,50 end: 40" in said
+
+
+def test_free_memory_is_drawn_to_the_pixel() -> None:
+    """127 GiB in 508 pixels; half a GiB that was freed takes four of them, and budgets stand from low to high.
+
+    A budget of the whole GPU is drawn, one beyond it is not.
+    """
+    budgets = {"b": 100.0, "a": 63.5, "over": 127.1, "all": 127.0}
+
+    assert listed(start_pictures.free_memory(50.0, 50.5, 127.0, budgets)) == [
+        "0 0 720 185: Free GPU memory before and after profiling, in GiB",
+        "rect 0,2 11x11 #2f9c8f", "12 at 17,12: free", "rect 68,2 11x11 #d05a4e", "12 at 85,12: freed while profiling",
+        "rect 255,2 11x11 #8884", "12 at 272,12: in use by others, or by this start",
+        "line 150,75 150,163 1", "11 at 150,179 middle faint: 0 GiB", "line 350,75 350,163 1",
+        "11 at 350,179 middle faint: 50", "line 550,75 550,163 1", "11 at 550,179 middle faint: 100",
+        "rect 150,87 508x22 #8884: GPU: 127.00 GiB", "rect 150,87 200x22 #2f9c8f: free: 50.00 GiB",
+        "13 at 0,102: before profiling", "12 at 158,102 #fff: 50.00 free",
+        "rect 150,129 508x22 #8884: GPU: 127.00 GiB", "rect 150,129 202x22 #2f9c8f: free: 50.50 GiB",
+        "13 at 0,144: after profiling", "12 at 158,144 #fff: 50.50 free",
+        "rect 350,126 4x28 #d05a4e: freed while profiling: 0.50 GiB", "13 at 360,144: +0.50 GiB",
+        "line 404,66 404,163 1.5 currentColor", "11 at 399,75 end: a: 63.5",
+        "line 550,51 550,163 1.5 currentColor", "11 at 545,60 end: b: 100.0",
+        "line 658,36 658,163 1.5 currentColor", "11 at 653,45 end: all: 127.0",
+    ]  # fmt: skip
+
+
+def test_free_memory_of_a_gpu_of_unknown_size_fills_a_narrower_scale() -> None:
+    """121 GiB in 484 pixels; no budget can be drawn, nothing is in use, and a rise is drawn at its true width."""
+    assert listed(start_pictures.free_memory(119.0, 121.0, None, {"a": 60.0}))[1:] == [
+        "rect 0,2 11x11 #2f9c8f", "12 at 17,12: free", "rect 68,2 11x11 #d05a4e", "12 at 85,12: freed while profiling",
+        "line 150,30 150,118 1", "11 at 150,134 middle faint: 0 GiB", "line 350,30 350,118 1",
+        "11 at 350,134 middle faint: 50", "line 550,30 550,118 1", "11 at 550,134 middle faint: 100",
+        "rect 150,42 476x22 #2f9c8f: free: 119.00 GiB", "13 at 0,57: before profiling",
+        "12 at 158,57 #fff: 119.00 free",
+        "rect 150,84 484x22 #2f9c8f: free: 121.00 GiB", "13 at 0,99: after profiling",
+        "12 at 158,99 #fff: 121.00 free",
+        "rect 626,81 8x28 #d05a4e: freed while profiling: 2.00 GiB", "13 at 640,99: +2.00 GiB",
+    ]  # fmt: skip
+    for after in (121.0, 60.0):
+        said = listed(start_pictures.free_memory(121.0, after, None, {}))
+        assert not [line for line in said if "freed" in line or "+" in line]
+    assert "rect 150,42 484x22 #2f9c8f: free: 127.00 GiB" not in listed(
+        start_pictures.free_memory(127.0, 60.0, 63.5, {})
+    )
+    assert "rect 150,42 508x22 #2f9c8f: free: 127.00 GiB" in listed(start_pictures.free_memory(127.0, 60.0, 63.5, {}))
+
+
+@pytest.mark.parametrize(
+    ("model", "called"),
+    [
+        ("org/" + "m" * 19, "3 " + "m" * 19), ("org/" + "m" * 20, "3 " + "m" * 18 + "…"), ("a\\b\\", "3 b"),
+        ("/a/b//", "3 b"), ("", "3"), ("/", "3"),
+    ],
+)  # fmt: skip
+def test_a_name_has_room_for_twenty_one_letters(four: list[Start], model: str, called: str) -> None:
+    """One more, and the last that fits is an ellipsis."""
+    assert start_pictures.label(a_start(four[0], model), 3) == called
+
+
+@pytest.mark.parametrize(
+    ("quantization", "eager", "utilization", "said"),
+    [
+        ("q" * 24, None, None, "q" * 24), ("q" * 25, None, None, "q" * 23 + "…"),
+        ("fp8", True, 0.0, "fp8 · eager · util 0"),
+        (None, True, None, "eager"), (None, "yes", 0.95, "util 0.95"), (None, False, None, ""),
+    ],
+)  # fmt: skip
+def test_a_distinction_has_room_for_twenty_four_letters(
+    four: list[Start], quantization: str | None, eager: object, utilization: float | None, said: str
+) -> None:
+    """Quantisation, eager mode where it is known to be on, and the budget, also one of nothing."""
+    start = a_start(
+        four[0], facts={"quantization": quantization, "gpu_memory_utilization": utilization},
+        arguments={} if eager is None else {"enforce_eager": eager},
+    )  # fmt: skip
+    assert start_pictures.distinction(start) == said
+
+
+def test_seconds_of_a_phase_are_the_clocks() -> None:
+    """Also where it shows none, and else the printed ones."""
+    assert [start_pictures.spent(phase("x", *times)) for times in ((0.0, 5.0), (None, 5.0), (None, None))] == [
+        0.0, 5.0, None,
+    ]  # fmt: skip
+
+
+def without_hatches(lines: list[str]) -> list[str]:
+    return [line for line in lines if not line.endswith(("#111 1.2", "#fff 1.2"))]
+
+
+# 54.75 GiB in 438 pixels: eight a GiB.
+EIGHT = PlannedRank(
+    "A100", 0, None, 54.75, 12.125, True,
+    (term("kv_cache", 12.125), term("weights", 11.5, 11.0, 12.0), term("communication", 0.0), term("encoder", 2.5),
+     term("activation", 1.0, 0.5, 2.0), term("non_torch", 0.25), term("cuda_graphs", 1.5)),
+)  # fmt: skip
+BESIDE = PlannedRank(
+    "A100", 1, "n2", 54.75, 3.875, True, (term("weights", 12.0), term("communication", 5.0), term("kv_cache", 3.875))
+)
+
+
+def alone(**terms: float | None) -> PlannedRank:
+    return replace(EIGHT, available_gib=None, terms=tuple(term(name, gib) for name, gib in terms.items()))
+
+
+def test_budgets_are_drawn_to_the_pixel() -> None:
+    """Terms stand in one order, two pixels leave no hair, nothing has no bar, and figures that have no room go below.
+
+    The graphs would exceed the limit by their own size, so they lie behind the KV cache; the limit is half the card.
+    """
+    assert without_hatches(listed(plan_pictures.budgets([EIGHT, BESIDE], 0.5))) == [
+        (
+            "0 0 440 298: Planned memory in GiB. card 0 · A100, 54.75 GiB: weights 11.50 (11.00 to 12.00), "
+            "activation peak 1.00 (0.50 to 2.00), encoder profile 2.50, outside PyTorch 0.25, communication 0.00, "
+            "KV cache 12.12, CUDA graphs 1.50. card 1 · A100 · n2, 54.75 GiB: weights 12.00, communication 5.00, "
+            "KV cache 3.88"
+        ),
+        "rect 0,1 13x13 #2f6099", "12 at 18,12: weights", "rect 81,1 13x13 #e8b04a", "12 at 99,12: activation peak",
+        "rect 218,1 13x13 #7d55bd", "12 at 236,12: encoder profile",
+        "rect 0,21 13x13 #b5bcc4", "12 at 18,32: outside PyTorch", "rect 137,21 13x13 #56616d",
+        "12 at 155,32: communication", "rect 260,21 13x13 #c46a98", "12 at 278,32: CUDA graphs",
+        "rect 0,41 13x13 #6fc4b6", "12 at 18,52: KV cache",
+        "13 at 0,84: card 0 · A100", "12 at 439,84 end: 54.75 GiB",
+        "rect 1,93 91.2x28 #2f6099: weights: 11.50 (11.00 to 12.00) GiB", "13 at 47,111.5 middle #fff: weights 11.5",
+        "rect 93,93 7.2x28 #e8b04a: activation peak: 1.00 (0.50 to 2.00) GiB",
+        "rect 101,93 19.2x28 #7d55bd: encoder profile: 2.50 GiB", "rect 121,93 2x28 #b5bcc4: outside PyTorch: 0.25 GiB",
+        "rect 123,93 96.2x28 #6fc4b6: KV cache: 12.12 GiB", "13 at 171.5,111.5 middle #111: 12.1",
+        "rect 220,93 11.2x28 #c46a98: CUDA graphs: 1.50 GiB", "rect 1,92 438x30 none currentColor 0.75",
+        "line 220,88 220,126 2 currentColor",
+        "path M115.0 125.0v8M115.0 129.0H135.0M135.0 125.0v8 none currentColor 1.6",
+        "12 at 0,147: activation peak 1.00 · encoder profile 2.50 · outside PyTorch 0.25",
+        "12 at 0,163: on top: CUDA graphs 1.50 · limit 27.38 (utilisation 0.5)",
+        "12 at 0,179: before the KV cache 14.2 to 16.8",
+        "13 at 0,207: card 1 · A100 · n2", "12 at 439,207 end: 54.75 GiB",
+        "rect 1,216 95.2x28 #2f6099: weights: 12.00 GiB", "13 at 49,234.5 middle #fff: weights 12.0",
+        "rect 97,216 39.2x28 #56616d: communication: 5.00 GiB", "rect 137,216 30.2x28 #6fc4b6: KV cache: 3.88 GiB",
+        "rect 1,215 438x30 none currentColor 0.75", "line 220,211 220,249 2 currentColor",
+        "12 at 0,262: communication 5.00 · KV cache 3.88 · limit 27.38 (utilisation 0.5)",
+        "line 1,276 439,276 1", "line 1,276 1,280 1", "11 at 1,293 faint: 0 GiB", "line 161,276 161,280 1",
+        "11 at 161,293 middle faint: 20", "line 321,276 321,280 1", "11 at 321,293 middle faint: 40",
+    ]  # fmt: skip
+
+
+def test_a_card_of_unknown_size_has_no_frame_and_no_limit() -> None:
+    """Its parts are the scale; a term that is not known is a word below, and there is no whisker."""
+    rank = replace(
+        EIGHT, total_gib=None, available_gib=4.75,
+        terms=(term("weights", 50.0, 49.0, 51.0), term("activation", None), term("kv_cache", 4.75), term("odd", 3.0)),
+    )  # fmt: skip
+    assert listed(plan_pictures.budgets([rank, replace(rank, rank=1)], 0.5)) == [
+        (
+            "0 0 440 135: Planned memory in GiB. cards 0 to 1, each · A100, memory unknown: weights 50.00 "
+            "(49.00 to 51.00), activation peak unknown, KV cache 4.75"
+        ),
+        "rect 0,1 13x13 #2f6099", "12 at 18,12: weights", "rect 81,1 13x13 #6fc4b6", "12 at 99,12: KV cache",
+        "13 at 0,44: cards 0 to 1, each · A100", "12 at 439,44 end: memory unknown",
+        "rect 1,53 399.2x28 #2f6099: weights: 50.00 (49.00 to 51.00) GiB",
+        "13 at 201,71.5 middle #fff: weights 50.0", "rect 401,53 37.2x28 #6fc4b6: KV cache: 4.75 GiB",
+        "13 at 420,71.5 middle #111: 4.8", "12 at 0,99: activation peak: unknown",
+        "line 1,113 439,113 1", "line 1,113 1,117 1", "11 at 1,130 faint: 0 GiB", "line 161,113 161,117 1",
+        "11 at 161,130 middle faint: 20", "line 321,113 321,117 1", "11 at 321,130 middle faint: 40",
+    ]  # fmt: skip
+
+
+def test_the_scale_reaches_to_the_most_that_terms_may_take() -> None:
+    """109.5 GiB in 438 pixels; the card ends at half of them, and the excess over its limit is said."""
+    rank = replace(EIGHT, available_gib=None, fits=False, terms=(term("weights", 100.0, 90.0, 109.5),))
+
+    assert listed(plan_pictures.budgets([rank], 0.5))[3:-7] == [
+        "13 at 0,44: card 0 · A100", "12 at 439,44 end: 54.75 GiB",
+        "rect 1,53 399.2x28 #2f6099: weights: 100.00 (90.00 to 109.50) GiB",
+        "13 at 201,71.5 middle #fff: weights 100.0", "rect 1,52 219x30 none currentColor 0.75",
+        "line 110.5,48 110.5,86 2 currentColor",
+        "path M361.0 85.0v8M361.0 89.0H439.0M439.0 85.0v8 none currentColor 1.6",
+        "12 at 0,107: limit 27.38 (utilisation 0.5) · before the KV cache 90.0 to 109.5",
+        "12 at 0,123: 72.62 too much",
+    ]  # fmt: skip
+    full = listed(plan_pictures.budgets([alone(weights=27.375)], 0.5))
+    assert "12 at 0,99: limit 27.38 (utilisation 0.5)" in full
+    beyond = listed(plan_pictures.budgets([alone(weights=27.375)], 2.0))
+    assert "line 439,48 439,86 2 currentColor" in beyond
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ends"),
+    [
+        (10.0, 11.0, ("81.0", "89.0")), (10.0, 10.125, ("79.0", "84.0")), (0.0, 0.125, ("0.0", "4.0")),
+        (54.625, 54.75, ("436.0", "440.0")), (10.0, 10.625, ("81.0", "86.0")), (10.0, 10.0, None), (None, 11.0, None),
+        (10.0, None, None), (None, None, None),
+    ],
+)  # fmt: skip
+def test_a_whisker_is_at_least_five_pixels_inside_the_frame(
+    low: float | None, high: float | None, ends: tuple[str, str] | None
+) -> None:
+    """Around the middle of what it shows; one that is not known at both ends is not drawn."""
+    rank = replace(EIGHT, terms=(PlannedTerm("weights", low, 10.0, high, ""),))
+    tracks = [line for line in listed(plan_pictures.budgets([rank], None)) if line.startswith("path")]
+
+    wanted = [f"path M{ends[0]} 85.0v8M{ends[0]} 89.0H{ends[1]}M{ends[1]} 85.0v8 none currentColor 1.6"] if ends else []
+    assert tracks == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "gib", "inside", "below"),
+    [
+        ("weights", 11.3, "11.3", None), ("weights", 11.4, "weights 11.4", None), ("kv_cache", 12.1, "12.1", None),
+        ("kv_cache", 12.2, "KV cache 12.2", None), ("weights", 3.875, None, "weights 3.88"),
+        ("weights", 4.0, "4.0", None), ("kv_cache", 3.875, None, "KV cache 3.88"), ("kv_cache", 4.0, "4.0", None),
+        ("encoder", 40.0, None, "encoder profile 40.00"), ("kv_cache", 0.0, None, None),
+    ],
+)  # fmt: skip
+def test_figures_stand_where_they_have_room(name: str, gib: float, inside: str | None, below: str | None) -> None:
+    """Name and amount, else the amount, else a line below the bar; only of the two that readers look for."""
+    others = {} if name == "weights" else {"weights": 0.25}
+    said = listed(plan_pictures.budgets([alone(**others, **{name: gib})], None))
+
+    assert [line.split(": ")[1] for line in said if " middle #" in line] == ([inside] if inside else [])
+    (lines,) = [line.split(": ", 1)[1] for line in said if line.startswith("12 at 0,99")]
+    assert lines == " · ".join(filter(None, ["weights 0.25" if others else "", below]))
+
+
+def test_a_line_of_figures_holds_sixty_eight_letters() -> None:
+    """One more letter goes to the next line."""
+    fits = listed(plan_pictures.budgets([alone(activation=0.75, encoder=10.0, non_torch=10.0)], None))
+    more = listed(plan_pictures.budgets([alone(activation=10.0, encoder=10.0, non_torch=10.0)], None))
+    whole = "activation peak 0.75 · encoder profile 10.00 · outside PyTorch 10.00"
+
+    assert len(whole) == 68
+    assert [line for line in fits if line.startswith("12 at 0,")] == [f"12 at 0,99: {whole}"]
+    assert [line for line in more if line.startswith("12 at 0,")] == [
+        "12 at 0,99: activation peak 10.00 · encoder profile 10.00", "12 at 0,115: outside PyTorch 10.00",
+    ]  # fmt: skip
+    assert fits[0].startswith("0 0 440 135:")
+    assert more[0].startswith("0 0 440 151:")
+
+
+@pytest.mark.parametrize(
+    ("total", "last"),
+    [(50.0, "11 at 439,130 end faint: 50"), (61.5, "11 at 428.3,130 end faint: 60"),
+     (61.75, "11 at 426.6,130 middle faint: 60"), (20.25, "11 at 433.6,130 end faint: 20")],
+)  # fmt: skip
+def test_the_last_number_of_a_scale_stays_in_the_frame(total: float, last: str) -> None:
+    """Within twelve pixels of the edge it stands before its tick."""
+    said = listed(plan_pictures.budgets([replace(alone(activation=1.0), total_gib=total)], None))
+
+    assert said[-1] == last
+
+
+def test_a_budget_has_at_most_its_rows_and_letters() -> None:
+    """24 bars; a card's name is cut after its 46th letter."""
+    ranks = [replace(alone(weights=1.0 + n), rank=n) for n in range(25)]
+    said = listed(plan_pictures.budgets(ranks, None))
+
+    assert [line.split(": ")[1] for line in said if " · A100" in line][1:] == [f"card {n} · A100" for n in range(24)]
+    name = listed(plan_pictures.budgets([replace(alone(weights=1.0), gpu="g" * 60)], None))
+    assert f"13 at 0,44: card 0 · {'g' * 37}" in name
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        ({}, 1), ({"rank": 1}, 1), ({"gpu": "H100"}, 2), ({"node": "n"}, 2), ({"total_gib": 54.5}, 2),
+        ({"available_gib": 1.0}, 2), ({"fits": None}, 2), ({"terms": ()}, 2),
+    ],
+)  # fmt: skip
+def test_cards_are_alike_in_all_but_their_number(change: dict[str, Any], count: int) -> None:
+    """Each other difference parts them, and so does a different card between them."""
+    assert [len(group) for group in plan_pictures.cards([EIGHT, replace(EIGHT, **change)])] == [2 // count] * count
+    three = plan_pictures.cards([EIGHT, BESIDE, EIGHT])
+    assert [group[0].rank for group in three] == [0, 1, 0]
+    assert plan_pictures.cards([]) == []
+
+
+def test_cards_that_are_planned_alike_have_one_name() -> None:
+    """The first and the last of them, the kind and the host."""
+    eight = [replace(EIGHT, rank=rank, node="n1") for rank in range(8)]
+
+    assert plan_pictures.cards_name(eight) == "cards 0 to 7, each · A100 · n1"
+    assert plan_pictures.cards_name(eight[3:4]) == "card 3 · A100 · n1"
+    assert plan_pictures.cards_name([replace(EIGHT, gpu="")]) == "card 0"
+
+
+@pytest.mark.parametrize(
+    ("available", "limit", "beyond"),
+    [(5.0, 8.0, 0), (5.015625, 8.0, 1), (5.0078125, 8.0, 0), (0.0, 2.0, 0), (None, 2.0, 0), (0.5, 2.0, 1),
+     (5.0, None, 0)],
+)  # fmt: skip
+def test_graphs_lie_beyond_a_limit_that_the_parts_exceed(
+    available: float | None, limit: float | None, beyond: int
+) -> None:
+    """By more than a hundredth of a GiB, and only where something is available for the KV cache."""
+    terms = (
+        term("x", 9.0),
+        term("kv_cache", 5.0),
+        term("cuda_graphs", 1.0),
+        term("weights", 2.0),
+        term("encoder", None),
+    )
+    before, cache, over = plan_pictures.stacked(replace(EIGHT, available_gib=available, terms=terms), limit)
+
+    assert [t.name for t in before] == ["weights", "encoder", *["cuda_graphs"] * (1 - beyond)]
+    assert cache == terms[1]
+    assert [t.name for t in over] == ["cuda_graphs"] * beyond
+    assert plan_pictures.stacked(replace(EIGHT, terms=()), 8.0) == ([], None, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "fill", "track"),
+    [
+        ("weights", "#2f6099", None),
+        ("activation", "#e8b04a", "M0.5 3.5L3.5 0.5M0.5 9.5L9.5 0.5M2.5 13.5L13.5 2.5M8.5 13.5L13.5 8.5 none #111 1.2"),
+        ("encoder", "#7d55bd", "M13.5 3.5L10.5 0.5M13.5 9.5L4.5 0.5M11.5 13.5L0.5 2.5M5.5 13.5L0.5 8.5 none #fff 1.2"),
+        (
+            "non_torch", "#b5bcc4",
+            (
+                "M0.5 3.5L3.5 0.5M0.5 9.5L9.5 0.5M2.5 13.5L13.5 2.5M8.5 13.5L13.5 8.5"
+                "M13.5 3.5L10.5 0.5M13.5 9.5L4.5 0.5M11.5 13.5L0.5 2.5M5.5 13.5L0.5 8.5 none #111 1.2"
+            ),
+        ),
+        ("communication", "#56616d", "M3.5 0.5L3.5 13.5M9.5 0.5L9.5 13.5 none #fff 1.2"),
+        ("cuda_graphs", "#c46a98", "M0.5 3.5L13.5 3.5M0.5 9.5L13.5 9.5 none #111 1.2"),
+        ("kv_cache", "#6fc4b6", None),
+    ],
+)  # fmt: skip
+def test_hatches_are_lines_six_pixels_apart(name: str, fill: str, track: str | None) -> None:
+    """Upwards, downwards, both, upright or level, each within its square of thirteen pixels."""
+    swatch = plan_pictures.term_swatch(name)
+
+    assert listed(swatch) == [
+        "0 0 14 14: None", f"rect 0.5,0.5 13x13 {fill}", *([f"path {track}"] if track else []),
+    ]  # fmt: skip
+    assert swatch.startswith('<svg width="14" height="14" ')
+    assert swatch.count('opacity="0.5"') == (track is not None)
+
+
+def test_hatches_follow_a_narrow_bar() -> None:
+    """Each line ends at the bar's sides; a bar that is too narrow for one has none."""
+    said = listed(plan_pictures.budgets([EIGHT], 0.5))
+    activation = said.index("rect 93,73 7.2x28 #e8b04a: activation peak: 1.00 (0.50 to 2.00) GiB")
+
+    assert said[activation + 1] == (
+        "path M93.0 76.0L96.0 73.0M93.0 82.0L100.2 74.8M93.0 88.0L100.2 80.8M93.0 94.0L100.2 86.8"
+        "M93.0 100.0L100.2 92.8M98.0 101.0L100.2 98.8 none #111 1.2"
+    )
+    thin = listed(plan_pictures.budgets([alone(communication=0.25), alone(communication=1.5)], None))
+    bars = [n for n, line in enumerate(thin) if "x28 #56616d" in line]
+    assert thin[bars[0] + 1] == "rect 1,52 438x30 none currentColor 0.75"
+    assert thin[bars[1] + 1] == "path M4.0 136.0L4.0 164.0M10.0 136.0L10.0 164.0 none #fff 1.2"
+
+
+def test_layouts_are_drawn_to_the_pixel() -> None:
+    """The best of a column takes 78 pixels, half of it half; what does not fit is no measure for the others."""
+    rows = [
+        planned(Layout(1, 2, 1, 1), 10.0, 1000, 2.0),
+        planned(Layout(1, 1, 2, 1), 5.0, None, 0.0, fits=None),
+        planned(Layout(1, 1, 1, 2), 99.0, 9999, 99.0, fits=False),
+    ]
+    assert listed(plan_pictures.layouts(rows)) == [
+        (
+            "0 0 440 158: Layouts side by side. TP 2: KV cache, GiB a card 10.0, longest context 1,000, requests at "
+            "once 2.0. PP 2: KV cache, GiB a card 5.0, longest context unknown, requests at once 0.0. "
+            "DP 2: does not fit"
+        ),
+        "12 at 0,12 faint: KV cache, GiB a card", "12 at 146.7,12 faint: longest context",
+        "12 at 293.3,12 faint: requests at once",
+        "13 at 0,34: TP 2", "rect 0,41 78x16 #3f7fc1: KV cache, GiB a card 10.0", "12 at 83,54: 10.0",
+        "rect 146.7,41 78x16 #3f7fc1: longest context 1,000", "12 at 229.7,54: 1,000",
+        "rect 293.3,41 78x16 #3f7fc1: requests at once 2.0", "12 at 376.3,54: 2.0",
+        "13 at 0,80: PP 2", "rect 0,87 39x16 #3f7fc1 0.5: KV cache, GiB a card 5.0", "12 at 44,100: 5.0",
+        "rect 146.7,87 0x16 #3f7fc1 0.5: longest context unknown", "12 at 146.7,100: unknown",
+        "rect 293.3,87 0x16 #3f7fc1 0.5: requests at once 0.0", "12 at 293.3,100: 0.0",
+        "13 at 0,126: DP 2", "12 at 0,146 faint: does not fit",
+    ]  # fmt: skip
+    many = [planned(Layout(1, n, 1, 1), 1.0, 1, 1.0) for n in range(2, 15)]
+    said = listed(plan_pictures.layouts([LAID[5], *many]))
+    assert [line.split(": ")[1] for line in said if line.startswith("13 at")] == [f"TP {n}" for n in range(2, 14)]
+    assert plan_pictures.layouts([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("layout", "name", "is_copied"),
+    [
+        (None, "as asked", False), (Layout(1, 1, 1, 1), "1 card", False), (Layout(2, 1, 1, 1), "2 x 1 card", True),
+        (Layout(1, 1, 1, 2), "DP 2", True), (Layout(1, 2, 3, 4), "DP 4 · TP 2 · PP 3", True),
+        (Layout(1, 2, 2, 1), "TP 2 · PP 2", False),
+    ],
+)  # fmt: skip
+def test_copies_serve_their_requests_together(layout: Layout | None, name: str, is_copied: bool) -> None:  # noqa: FBT001
+    """Several servers or several copies in one; a single one counts its own."""
+    plan = planned(layout, 1.0, 1, 3.0, total_concurrency=7.0)
+
+    assert plan_pictures.layout_name(plan) == name
+    assert plan_pictures.is_copied(plan) is is_copied
+    assert plan_pictures.requests_at_once(plan) == (7.0 if is_copied else 3.0)
+
+
+def test_differences_are_drawn_to_the_pixel() -> None:
+    """The farthest is 138 pixels from the middle: 100 a GiB. A band of no width has two; half a term has no row."""
+    terms = (
+        ComparedTerm("weights", 10.0, 9.75, 10.5, 11.38, ""), ComparedTerm("encoder", None, None, None, 1.0, ""),
+        ComparedTerm("activation", 1.0, None, None, 1.0, ""), ComparedTerm("kv_cache", 9.0, 8.0, 10.0, None, ""),
+        ComparedTerm("non_torch", 1.0, 0.5, None, 0.75, ""), ComparedTerm("odd", 1.0, None, 1.25, 0.5, ""),
+    )  # fmt: skip
+    assert listed(plan_pictures.differences(terms)) == [
+        (
+            "0 0 440 150: Printed less planned, in GiB. weights +1.38, outside the plan's band of -0.25 to +0.50. "
+            "activation peak +0.00, within the plan's band of +0.00 to +0.00. outside PyTorch -0.25, within the plan's "
+            "band of -0.50 to +0.00. odd -0.50, outside the plan's band of +0.00 to +0.25"
+        ),
+        "12 at 244,13 end faint: less than planned", "12 at 256,13 faint: more", "line 250,4 250,150 1.2 currentColor",
+        "rect 225,24 75x18 #8884: weights +1.38, outside the plan's band of -0.25 to +0.50",
+        "path M388.0 26.0l6 7l-6 7l-6 -7z none #d05a4e 2", "13 at 0,37.5: weights", "12 at 439,37.5 end: +1.38",
+        "rect 250,54 2x18 #8884: activation peak +0.00, within the plan's band of +0.00 to +0.00",
+        "path M250.0 56.0l6 7l-6 7l-6 -7z #2f9c8f #2f9c8f 2", "13 at 0,67.5: activation peak",
+        "12 at 439,67.5 end: +0.00",
+        "rect 200,84 50x18 #8884: outside PyTorch -0.25, within the plan's band of -0.50 to +0.00",
+        "path M225.0 86.0l6 7l-6 7l-6 -7z #2f9c8f #2f9c8f 2", "13 at 0,97.5: outside PyTorch",
+        "12 at 439,97.5 end: -0.25",
+        "rect 250,114 25x18 #8884: odd -0.50, outside the plan's band of +0.00 to +0.25",
+        "path M200.0 116.0l6 7l-6 7l-6 -7z none #d05a4e 2", "13 at 0,127.5: odd", "12 at 439,127.5 end: -0.50",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("actual", "said"),
+    [(10.504, "within"), (10.506, "outside"), (9.496, "within"), (9.494, "outside"), (10.5, "within"), (9.5, "within")],
+)
+def test_a_band_ends_half_a_hundredth_behind_its_figures(actual: float, said: str) -> None:
+    """What is printed as the same hundredth is within."""
+    svg = plan_pictures.differences([ComparedTerm("weights", 10.0, 9.5, 10.5, actual, "")])
+
+    assert f", {said} the plan&#x27;s band of -0.50 to +0.50" in svg

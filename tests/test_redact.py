@@ -600,3 +600,277 @@ def test_a_token_behind_an_escape_is_replaced(escape: str) -> None:
 
     for text in (f"ValueError: 'bad{escape}{token}'", f'{{"log": "x{escape}--api-key hunter2abcdef y"}}'):
         assert not {token, "hunter2abcdef"} & set(re.split(r"[^\w]", redact_text(text).replace(escape, " ")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Four turns between kinds of characters with a digit, sixteen characters with one, or six turns without.
+        "key=x<\naB1c>", "key=x<\naB1", "key=x<\nabcdefghijklmno1>", "key=x<\nabcdefghijklmn1", "key=x<\naBcDeFg>",
+        "key=x<\naBcDeF", "key=x<\n1234567890123456", "key=x<\nabcdefghijklmnop", "key=x<\n1a1a>\nnext",
+        "key=x<\naB1c==> end",
+        # Behind blanks, the side of a box, or the end of a line as Windows has it.
+        "key=x<  \n   aB1c>", "│ key=x< │\n│ aB1c> │", "key=x<\r\naB1c>\r\n", "key=x<" + " " * 200 + "\r\naB1c>",
+        "key=x<" + " " * 201 + "\naB1c", "key=x<\n" + " " * 200 + "aB1c>", "key=x<\n" + " " * 201 + "aB1c",
+        "key=x< y\naB1c", "key=x<\n\naB1c", "key=x<", "key=x<\n",
+        # A name, a call or a path begins something else.
+        *(f"key=x<\naB1c{sign}d" for sign in ":=.([\\@"), "key=x<\naB1c>,d", "key=x<\naB1c/d>", "key=x<\naB1c>)",
+        # So does a date, an address, or what begins the line above as well.
+        "key=x<\n2026-11-20T1a2b", "key=x<\n2026-11-2aT1b2>", "key=x<\n0x7f3aB9c", "key=x<\n1x7f3aB9c>",
+        "aB1c key=x<\naB1c tail", "aB1d key=x<\naB1c> tail", "x\naB1c key=x<\naB1c tail", "aB1c\nkey=x<\naB1c>",
+        # 2000 characters.
+        "key=x<\n" + "aB1c" * 500 + ">", "key=x<\n" + "aB1c" * 500 + "d",
+        "[a] key=x<\n[a] " + "aB1c" * 500 + ">", "[a] key=x<\n[a] " + "aB1c" * 500 + "d",
+        # Behind the same margin as the line above it, which is as long as 4000 characters.
+        "(W) [a.py:1] key=x<\n(W) [a.py:1] aB1c> end", "(W) [a.py:1] key=x<\n(V) [a.py:1] aB1c",
+        "first\n[a] key=x<  \n[a] aB1c>", "first\n[a] key=x<\n[a] aB1c: end", "[a] \naB1c\n[a] key=x<",
+        "p\n[a] " + "x" * 3995 + "<\n[a] " + "aB1c" * 50 + ">", "p\n[a] " + "x" * 3996 + "<\n[a] aB1c",
+        "│ key=x<\n│   aB1c>", "x: key=x<\nx: aB1c>", "x | key=x<\nx | aB1c>",
+        "w" * 159 + "] key=x<\n" + "w" * 159 + "] aB1c>", "w" * 161 + "] key=x<\n" + "w" * 161 + "] aB1c",
+    ],
+)  # fmt: skip
+def test_where_a_secret_goes_on_in_the_next_line(text: str) -> None:
+    """From the end of its first line, `<`, to `>`; nowhere, where none is written."""
+    end = text.index("<")
+    plain = text.replace("<", "").replace(">", "")
+
+    assert secret_places._turn(plain, end) == (text.index(">") - 1 if ">" in text else None)
+
+
+FULL = "A" * 64
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept"),
+    [
+        # The last line has any length, the others one.
+        ([], 0), (["Loading weights"], 1), (["Loading weights", "AB"], 1), (["Loading weights", "A"], 2),
+        (["Loading weights", FULL], 1), (["Loading weights", FULL, "AB=="], 1), (["AB=="], 0), ([FULL, FULL], 0),
+        (["Loading weights", *[FULL] * 9, "A" * 65], 1), (["Loading weights", FULL[1:], FULL, FULL, "AB=="], 2),
+        (["Loading weights", FULL + "B", FULL, FULL], 2), (["", FULL, "", FULL], 3),
+        # Of 200 characters and two signs at the most, in a frame.
+        (["Loading weights", "A" * 200 + "=="], 1), (["Loading weights", "A" * 201], 2),
+        (["Loading weights", FULL + "==="], 2), (["Loading weights", f"│{' ' * 7}{FULL}    "], 1),
+        (["Loading weights", f"│{' ' * 8}{FULL}"], 2), (["Loading weights", f"{FULL}     "], 2),
+        (["Loading weights", f"> {FULL}\r", "> AB\r"], 1), (["Loading weights", f"{FULL} │"], 2),
+        (["x y" * 100], 1), ([FULL] * 400, 0), ([FULL] * 401, 1), (["x" * 300, FULL], 1),
+    ],
+)  # fmt: skip
+def test_where_a_key_begins_whose_first_line_is_not_shown(rows: list[str], kept: int) -> None:
+    """Behind so many lines that are none of its."""
+    lines = [f"{row}\n" for row in rows]
+    text = "".join(lines)
+
+    assert secret_places._start_of_key(f"{text}-----END PRIVATE KEY-----", len(text)) == len("".join(lines[:kept]))
+
+
+BEGIN, END = "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"
+OTHER = "-----END CERTIFICATE-----"
+
+
+@pytest.mark.parametrize(
+    ("key", "rest"),
+    [
+        # Its last line, where that comes within 20 000 characters.
+        (f"{BEGIN}\n{FULL}\n{END}", "\nLoading"), (f"{BEGIN}{END}", END), (f"{BEGIN}{'!' * 19_992}{END}", "."),
+        (BEGIN, f"{'!' * 19_993}{END}"), (f"{BEGIN}\n-----END RSA PRIVATE KEY-----", ""),
+        (f"{BEGIN}\n-----END PGP PRIVATE KEY BLOCK-----", ""),
+        # Else what can be of it: lines of one length, and a shorter one.
+        (f"{BEGIN}\n{FULL}", f"\n{OTHER}"), (BEGIN, ""), (BEGIN, "\n"), (f"{BEGIN}\n", "\n"), (BEGIN, " Loading"),
+        (f"{BEGIN}\n{FULL}\n{FULL}\nAB==", "\nLoading"), (f"{BEGIN}\n{FULL}\nAB", "\nAB"),
+        (f"{BEGIN}\n{'A' * 16}", "\n"), (BEGIN, f"\n{'A' * 15}\n"), (f"{BEGIN}\\n{FULL}\\n{FULL}", "\\nrest of it"),
+        (f"{BEGIN}\n{FULL}", "\nnext line"), (f"{BEGIN}\n{FULL}", "\n"), (f"{BEGIN}\n{FULL}\nA", ""),
+        # A sum behind the shorter line, and behind nothing else than a line of it.
+        (f"{BEGIN}\n{FULL}\nAB\n=aB3d", "\nLoading"), (f"{BEGIN}\n{FULL}\n=aB3d", "\nLoading"),
+        (f"{BEGIN}\n{FULL}\nAB\n=aB3d\n=aB3e", "\nAB"),
+        # Fields in front of it, blank lines among them, but none behind its first line.
+        (f"{BEGIN}\nVersion: 1\n\n{FULL}\nAB", "\nLoading"), (f"{BEGIN}\nVersion: 1\nComment: a b", "\n"),
+        (f"{BEGIN}\nVersion: 1\n{FULL}", f"\n\n{FULL}"), (f"{BEGIN}\nVersion: 1\n{'A' * 16}", "\n"),
+        (f"{BEGIN}\nVersion: 1", f"\n{'A' * 15}\n"), (BEGIN, f"\nOther: 1\n{FULL}"),
+        (f"{BEGIN}\nVersion: 1\n{'A' * 200}==", "\n"), (f"{BEGIN}\nVersion: 1", f"\n{'A' * 201}\n"),
+        (f"{BEGIN}\nVersion: 1\n{FULL}\n{FULL}", "\nVersion: 1"),
+        (f"{BEGIN}{chr(10) + 'Hash: 1'}" + "\nHash: 1" * 399, "\nHash: 1\n"),
+        (f"{BEGIN}\nHash: {'1' * 200}", "\n"), (BEGIN, f"\nHash: {'1' * 201}\n"),
+        # Blanks behind a line: up to 199.
+        (f"{BEGIN}{' ' * 199}\nVersion: 1", "\n"), (BEGIN, f"{' ' * 200}\nVersion: 1\n"),
+        (f"{BEGIN} │\nVersion: 1", "\n"), (BEGIN, " x\nVersion: 1\n"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("before", ["", "first\n"])
+def test_where_a_key_ends(before: str, key: str, rest: str) -> None:
+    """At its last line, or with what can be of it."""
+    begin = secret_places._PEM.search(f"{before}{key}{rest}")
+
+    assert begin
+    assert secret_places._end_of_key(begin.string, begin) == len(before + key)
+
+
+@pytest.mark.parametrize(
+    ("front", "others", "taken"),
+    [
+        ("> ", "> ", 2), ("a> ", "b> ", 2), ("a> ", "a>", 0), ("a> ", "a>  ", 2), ("a> ", "", 2), ("a> ", "aa> ", 0),
+        (">", ">", 2), ("    ", "    ", 2), ("    ", "", 2), ("│ ", "│ ", 2), ("." * 398 + "> ", "." * 398 + "> ", 2),
+    ],
+)  # fmt: skip
+def test_a_key_s_lines_have_the_margin_of_its_first(front: str, others: str, taken: int) -> None:
+    """Of its width, and with the same two last signs; or none at all."""
+    rows = [f"{front}{BEGIN}", f"{others}Version: 1", f"{others}{FULL}", f"{others}x y"]
+    text = "\n".join(rows)
+    begin = secret_places._PEM.search(text)
+
+    assert begin
+    assert secret_places._end_of_key(text, begin) == len("\n".join(rows[: taken + 1]))
+
+
+@pytest.mark.parametrize(
+    ("text", "begun"),
+    [
+        (BEGIN, 0), (f"a\n{BEGIN}", 2), (f"a\n> {BEGIN}\n", 2), (f"a\n{BEGIN}\n{FULL}\n", 2),
+        (f"a\n{BEGIN}\n{FULL}\nx y", None), (f"a\n{BEGIN}\n{END}", None), (f"{BEGIN}\n{END}\nb\n{BEGIN} │\n", 56),
+        ("a", None), ("", None), ("a\n-----BEGIN CERTIFICATE-----\n", None), (f"a\n{'x' * 399}{BEGIN}", 2),
+        (f"{BEGIN}\n-----BEGIN CERTIFICATE-----", None),
+    ],
+)  # fmt: skip
+def test_a_text_may_end_inside_a_key(text: str, begun: int | None) -> None:
+    """It begins with the line of the last beginning that nothing closes."""
+    assert secret_places.key_begun(text) == begun
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "places"),
+    [
+        ("", "", []), ("ab", "ab", [(0, 1), (1, 2)]),
+        # A colour is nothing, an escape one character, at any place.
+        ("a\x1b[1mbc%41d", "abcAd", [(0, 1), (5, 6), (6, 7), (7, 10), (10, 11)]),
+        ("%41b", "Ab", [(0, 3), (3, 4)]), ("b%41", "bA", [(0, 1), (1, 4)]), ("%41%42", "AB", [(0, 3), (3, 6)]),
+        ("\x1b[1m\x1b[0mab\x1b[0m", "ab", [(8, 9), (9, 10)]), ("&amp;\\u0041c", "&Ac", [(0, 5), (5, 11), (11, 12)]),
+        ("a\u200bb", "ab", [(0, 1), (2, 3)]), ("\x00\x00", "", []), ("a%2541b", "aAb", [(0, 1), (1, 6), (6, 7)]),
+        ("a[31mb", "ab", [(0, 1), (5, 6)]), ("^[[31mb", "b", [(6, 7)]), ("a%4", "a%4", [(0, 1), (1, 2), (2, 3)]),
+    ],
+)  # fmt: skip
+def test_each_character_of_a_plain_text_has_its_place(text: str, plain: str, places: list[tuple[int, int]]) -> None:
+    """Where it begins and ends in the coloured, escaped one."""
+    view = secret_places._View(text)
+
+    assert view.text == plain
+    assert [view._place(offset) for offset in range(len(plain))] == places
+
+
+def test_a_secret_of_a_plain_text_is_placed_in_the_original() -> None:
+    """From its first character to its last, without the colours around it; what tells it has its place too."""
+    view = secret_places._View("\x1b[1mkey\x1b[0m=%41\x1b[1mb\x1b[0m;")
+
+    assert view.text == "key=Ab;"
+    assert view.back(Secret(4, 6, "key", 0)) == Secret(12, 20, "key", 4)
+    assert view.back(Secret(4, 5, "key", 3)) == Secret(12, 15, "key", 11)
+    assert view.back(Secret(5, 6, "url", 5)) == Secret(19, 20, "url", 19)
+
+
+MANY = [f"k{number:02}" for number in range(19)]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        # Sixteen further keys.
+        (f"vllm serve --api-key {' '.join(MANY)}", f"vllm serve --api-key{' *' * 17} k17 k18"),
+        # Words of a command within the line and 2000 characters in front of it.
+        ("vllm serve m\ngive --api-key k1 def", "vllm serve m\ngive --api-key * def"),
+        (f"vllm{' ' * 1994}--api-key k1 def", f"vllm{' ' * 1994}--api-key * *"),
+        (f"vllm{' ' * 1995}--api-key k1 def", f"vllm{' ' * 1995}--api-key * def"),
+        ("$ x --api-key k1 def", "$ x --api-key * *"), ("x --model m --api-key k1 def", "x --model m --api-key * *"),
+        ("docker run --api-key k1 def", "docker run --api-key * *"),
+        ("x --api-key k1 def vllm", "x --api-key * def vllm"),
+        # In the option's other spellings; of a name that takes one alone.
+        ("vllm serve m --api_key k1 def", "vllm serve m --api_key * *"),
+        ("vllm serve m --api-keys k1 def", "vllm serve m --api-keys * *"),
+        ("vllm serve m --API-KEY k1 def", "vllm serve m --API-KEY * *"),
+        ("vllm serve m --x-api-key k1 def", "vllm serve m --x-api-key * *"),
+        ("vllm serve m --auth-key k1 def", "vllm serve m --auth-key * def"),
+        ("vllm serve m api-key k1x2y3z4 def", "vllm serve m api-key * def"),
+        # With quotes of either kind, or in a list.
+        ("vllm serve m --api-key k1 'def' ghi -x", "vllm serve m --api-key * '*' * -x"),
+        ("vllm serve m --api-key 'k1' \"def\" 'ghi' -x", "vllm serve m --api-key '*' \"*\" '*' -x"),
+        ("vllm serve m --api-key k1 'def\" ghi -x", "vllm serve m --api-key * '*\" ghi -x"),
+        ("['vllm', '--api-key', 'k1', 'def', '--port']", "['vllm', '--api-key', '*', '*', '--port']"),
+        ('["--api-key", "k1", "def", "ghi", 7]', '["--api-key", "*", "*", "*", 7]'),
+        ("- --api-key\n  - k1\n  - def\n  - 'ghi'\n  - --port", "- --api-key\n  - *\n  - *\n  - '*'\n  - --port"),
+        ("- --api-key\n  - k1\n  - port: 7", "- --api-key\n  - *\n  - port: 7"),
+        ("vllm serve m --api-key k1 \\\n  def \\\n  -x", "vllm serve m --api-key * \\\n  * \\\n  -x"),
+        ("vllm serve m --api-key k1\ndef", "vllm serve m --api-key *\ndef"),
+        ("vllm serve m --api-key=k1 def", "vllm serve m --api-key=* *"),
+        # Up to the next command, or a word that ends a sentence.
+        *((f"vllm serve m --api-key k1 {sign} def", f"vllm serve m --api-key * {sign} def") for sign in ";|&<>"),
+        ("vllm serve m --api-key k1 def, ghi", "vllm serve m --api-key * def, ghi"),
+        ("vllm serve m --api-key k1 None def", "vllm serve m --api-key * None def"),
+        # In prose it has six characters, a digit, and no sign but two.
+        ("give --api-key k1 d_ef345", "give --api-key * *"), ("give --api-key k1 defghi", "give --api-key * defghi"),
+        ("give --api-key k1 def345, x", "give --api-key * def345, x"),
+        ("give --api-key k1 def345 x", "give --api-key * * x"),
+        ("give --api-key k1 __--12", "give --api-key * *"), ("give --api-key k1 __--__", "give --api-key * __--__"),
+    ],
+)  # fmt: skip
+def test_further_keys_of_one_option(text: str, shown: str) -> None:
+    """Each of them, in commands, lists and prose; a star stands for a placeholder."""
+    assert re.sub(r"\[secret-\d+\]", "*", Redactor().text(text)) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        # Said in prose, unless a line's end or a scheme stands between the name and the value.
+        ("password\\\nhunter", "password\\\n*"), ("password\\ hunter", None), ("password\\ hunter2abc", "password\\ *"),
+        ("api_key Bearer abcdefgh", "api_key Bearer *"), ("api_key abcdefgh", None), ("api_key abcdefg1", "api_key *"),
+        ("api_key abcdef1", None), ('"api_key" abcdefgh', None), ("api_key: abc", "api_key: *"),
+        ("-password hunter", "-password *"), ("my-password hunter", None),
+        # A count, of every name that is also a counter's.
+        ("FOO_TOKEN=1234567", None), ("FOO_TOKEN=12345678", "FOO_TOKEN=*"), ("FOO_TOKEN=123456a", "FOO_TOKEN=*"),
+        ("TOKEN=12345678", None), ("TOKEN=1234567a", "TOKEN=*"), ("secrets: 12345678", "secrets: *"),
+        ("?token=12345678", None), ("--token 12345678", "--token *"), ("hf_token=1234567", "hf_token=*"),
+        # A token of general name: eight characters, with a digit, four turns, or 24 characters.
+        ("token=abcdefg1", "token=*"), ("token=abcdef1", None), ("token=aBcDefgh", "token=*"), ("token=aBcdefgh", None),
+        ("token=aBcDefg", None), ("token: Bearer abc", "token: Bearer *"), ("--token abc", "--token *"),
+        ("Token=abc", None), ("#token=abc", None), ("token=abcdefghé1", None),
+        # A path, of what is kept in files.
+        ("secret=/a", None), ("credentials=~x1", None), ("secret=.../x1abcdef", "secret=*"),
+        ("secret=x/abc1", "secret=*"), ("secret_access_key=/abc1", None), ("access_key=/abc1", "access_key=*"),
+        ("credential=./x", None), ("credential=.x1", "credential=*"), ("credential=..x1", "credential=*"),
+        ("/passwd:ab1", None), ("/password:ab1", "/password:*"), (".passwd:ab1", ".passwd:*"),
+    ],
+)  # fmt: skip
+def test_what_stands_behind_a_secret_s_name(text: str, shown: str | None) -> None:
+    """A value, or prose, a count, a word of a vocabulary, a path; a star stands for a placeholder."""
+    assert re.sub(r"\[secret-\d+\]", "*", Redactor().text(text)) == (text if shown is None else shown)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # A row that only repeats what the one above begins with is none.
+        "api_key=<abc1\naB1cD>\naB1cD", "api_key=<abc1>\nloading\naB1cD", "api_key=<abc1>, x\naB1cD",
+        # The head of a token at a line's end, which is none without the rest.
+        "x <hf_AbCd1\nEfGh2iJk3> y", "x hf_AbCd1\nnext line", "x <hf_AbCd1\r\n  EfGh2iJk3>", "x hf_AbCd1 y\nEfGh2iJk3",
+        "x │ <sk-AbCd1 │\n  │ EfGh2iJk3> │", "xhf_AbCd1\nEfGh2iJk3", "<hf_AbCd1\nEfGh2iJk3>",
+        "x <AKIA\nEfGh2iJk3>", "x AKI\nEfGh2iJk3",
+        # Two of them, and one within another's value.
+        "<hf_AbCd1\nEfGh2iJk3> x <hf_ZbCd1\nAfGh2iJk3>", "api_key=<hf_AbCd1\nEfGh2iJk3>", "api_key=<abc12>\nx",
+        "api_key=<abc12> <hf_AbCd1\nEfGh2iJk3>",
+    ],
+)  # fmt: skip
+def test_a_secret_that_is_wrapped_is_found_whole(text: str) -> None:
+    """From `<` to `>`, each as one."""
+    plain = re.sub("[<>]", "", text)
+    marks = [mark.start() - before for before, mark in enumerate(re.finditer("[<>]", text))]
+
+    assert spans(secret_places.find(plain)) == list(zip(marks[::2], marks[1::2], strict=True))
+
+
+def test_a_secret_goes_on_over_eight_lines() -> None:
+    """As many as are looked at behind it; what begins within them is part of it."""
+    text = "api_key=abc1\n" + "".join(f"aB1c{number}\n" for number in range(10))
+    found, other = Secret(8, 12, "key", 0), Secret(13, 18, "key", 13)
+
+    assert secret_places._turned(text, [found]) == [found._replace(end=12 + 8 * 6)]
+    assert secret_places._turned(text, [found, other]) == [found._replace(end=12 + 8 * 6)]
+    assert secret_places._turned(text[:12], [found]) == [found]
+    assert secret_places._turned(text, []) == []

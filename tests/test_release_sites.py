@@ -10,7 +10,7 @@ from vllm_runbooks import sites
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.records import LineFormat, Symptom, record
 from vllm_runbooks.releases import call_sites
-from vllm_runbooks.releases.call_sites import Matcher, Template, Unworded
+from vllm_runbooks.releases.call_sites import Matcher, Reworded, Template, Unworded
 from vllm_runbooks.sites import Function, Module
 
 CORE = '''\
@@ -174,3 +174,23 @@ def test_a_wording_that_no_release_has_is_reported(package: Path, tmp_path: Path
     assert unworded == [Unworded("a.b", pattern) for pattern, is_there in MESSAGES.items() if not is_there]
     assert {pattern: wordings.has(pattern, "1.0.0") for pattern in MESSAGES} == MESSAGES
     assert wordings.has("CUDA says", "1.0.0") is None
+
+
+def test_wordings_that_a_release_brings_or_loses_are_told(package: Path, tmp_path: Path) -> None:
+    """Against the release before it; of one that is read again, against what was known of it."""
+    path = tmp_path / "logs" / sites.WORDINGS
+    told = []
+    for release in ("1.0.0", "1.1.0", "1.1.0", "1.2.0"):
+        if release == "1.2.0":
+            (package / "v1/engine/core.py").write_text(CORE.replace("is large", "is big"), encoding="utf-8")
+        before = sites.read_wordings(path)
+        call_sites.write({release: package}, shelf(), path.parent)
+        told.append(call_sites.reworded(shelf(), release, before, sites.read_wordings(path)))
+        if release == "1.0.0":
+            core = (package / "v1/engine/core.py").read_text(encoding="utf-8")
+            (package / "v1/engine/core.py").write_text(core.replace("must not stop", "stops"), encoding="utf-8")
+
+    lost = Reworded("a.b", r"(?:must|may) not stop on (?:one|two)", is_printed=False)
+    gone = Reworded("a.b", r"Size \d{1,9} is large\. Try", is_printed=False)
+    back = lost._replace(is_printed=True)
+    assert told == [[], [lost], [], sorted([gone, back], key=lambda each: list(MESSAGES).index(each.pattern))]

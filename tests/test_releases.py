@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from vllm_runbooks import options, releases
+from vllm_runbooks.cli import releases as releases_cli
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.releases.bounds import argument_bounds
+from vllm_runbooks.releases.call_sites import Reworded, Unworded
 
 MADE = {"package": "vllm 1", "origin": "parser", "python": "3.12.1", "device": "cpu"}
 
@@ -52,6 +54,36 @@ def test_adding_a_release_twice_changes_nothing(tmp_path: Path) -> None:
     assert releases.write(tmp_path, "0.8.0", MADE, {"option --a": {}}) == ["0.8.0.json"]
     assert releases.write(tmp_path, "0.7.0", MADE, {"option --a": {}}) == []
     assert releases.write(tmp_path, "0.7.0", MADE, {"option --b": {}}) == ["0.7.0.json", "0.8.0.json"]
+
+
+def test_what_the_image_starts_stays_known(tmp_path: Path) -> None:
+    """A release that is added again without its Dockerfile keeps it; another release does not take it over."""
+    entry = "feature image_entry"
+    releases.write(tmp_path, "0.7.0", MADE, {"option --a": {}, entry: "serve"})
+
+    again = releases.with_known_entry({"option --b": {}}, tmp_path, "0.7.0")
+    other = releases.with_known_entry({"option --b": {}}, tmp_path, "0.8.0")
+
+    assert (again, other) == ({"option --b": {}, entry: "serve"}, {"option --b": {}})
+
+
+def test_only_wordings_that_changed_are_told() -> None:
+    """A line for each that this release brings or loses; the others are counted, and listed where that is asked for."""
+    lone = Unworded("a.c", "Never said")
+    changed = (Reworded("a.b", "Hello", is_printed=True), Reworded("a.b", "Bye", is_printed=False))
+    added = releases.Added("0.34.0", 1, (), (lone,), changed)
+
+    told = list(releases_cli._wordings(added, are_listed=False))
+
+    assert told == [
+        "0.34.0 now prints this wording of a.b: Hello",
+        "0.34.0 no longer prints this wording of a.b: Bye",
+        "wordings of the catalog that no known release prints: 1; --unworded lists them",
+    ]
+    assert list(releases_cli._wordings(added, are_listed=True))[2:] == [
+        "no known release prints this wording of a.c: Never said"
+    ]
+    assert list(releases_cli._wordings(releases.Added("0.34.0", 1, ()), are_listed=False)) == []
 
 
 def test_a_file_has_one_record_a_line(tmp_path: Path) -> None:

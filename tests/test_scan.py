@@ -364,3 +364,105 @@ def test_each_pattern_is_linear_in_its_own_worst_text(shelf: catalog.Catalog, en
             # A line is tried window by window: so long that the first and the last window weigh little in the ratio.
             long = (text * (48_000 // len(text) + 1))[:48_000]
             assert growth(patterns.find, long) <= LIMIT, pattern
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("", ""), ("abc", "abc"), ("é", "é"), ("a\ud800b", "a?b"), ("é\udfff", "é?")]
+)
+def test_what_is_no_text_is_replaced(text: str, shown: str) -> None:
+    """Each lone surrogate by one sign, so that places stay."""
+    assert scan._encodable(text) == shown
+
+
+@pytest.mark.parametrize("engine", [None, "re"])
+def test_words_that_a_text_holds(engine: str | None) -> None:
+    """Each of them once, wherever it stands and whatever signs it has."""
+    words = scan.WordSet(["abc", "b.c", "(", "é"], engine=engine)
+
+    assert [sorted(words.present(text)) for text in ("", "xabcabc", "b.c", "bxc", "(é abc", "a\ud800b.c")] == [
+        [], ["abc"], ["b.c"], [], ["(", "abc", "é"], ["b.c"],
+    ]  # fmt: skip
+    assert (words._set is None) is (engine == "re")
+    assert scan.WordSet([]).present("abc") == []
+    assert scan.WordSet([])._set is None
+
+
+def test_more_words_than_there_is_memory_for_are_looked_for_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 MiB are; with too few of them the answers are the same."""
+    words = [f"word{number:05}" for number in range(300)]
+    assert (scan._options(re2).max_mem, scan._options(re2).log_errors) == (64 * 1024 * 1024, False)
+    monkeypatch.setattr(scan, "_MAX_MEM", 4096)
+    few = scan.WordSet(words)
+
+    assert few._set is None
+    assert few.present("word00007 word00300") == ["word00007"]
+
+
+def test_candidates_are_named_by_their_words() -> None:
+    """Those without a word for all matches by one of several, those without any always; each once, in order."""
+    for engine in (None, "re"):
+        patterns = PatternSet(["^ab", "word", "^(?:Killed|Aborted)", "some word"], engine=engine)
+
+        assert [
+            patterns.candidates(text) for text in ("", "word", "Killed", "Aborted Killed", "some", "some word")
+        ] == [[0], [0, 1], [0, 2], [0, 2], [0, 3], [0, 1, 3]]
+        assert [one.pattern for one in patterns.find("some word", [1, 2])] == [1]
+        assert patterns.find("some word", []) == []
+
+
+def test_the_rarest_word_of_a_pattern_is_looked_for() -> None:
+    """It is in the fewest patterns; of those that are in as many, the longest."""
+    patterns = PatternSet(["common rare", "common other", "^ab", "common"])
+
+    assert patterns._words == [("rare", "common"), ("other", "common"), (), ("common",)]
+    assert patterns._first_words == ["rare", "other", "", "common"]
+    assert PatternSet(["abcd abcde abc"])._words == [("abcde", "abcd", "abc")]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told"),
+    [
+        ("a(?=word)", "uses groups other than (?:…) and (?P<name>…), look-around and flags"),
+        (r"(?P<a>wo)rd\1", "uses back-references"),
+        (r"word\Z", r"uses an escape that re and RE2 read differently, such as \A, \Z, \Q or \u"),
+        ("word$", "uses the anchor $"), ("(word)", "uses groups without a name: write (?:…) or (?P<name>…)"),
+        ("worda{,3}", "uses a repeat without a lower bound: write {0,80}"),
+        ("worda?+", "uses a possessive repeat, which RE2 lacks"),
+        ("word[ab]*", "uses an unbounded repeat of a group or class: bound it, {1,80} for example"),
+        ("word.*", "uses an unbounded gap: write .{0,80}"), ("worda+", "uses an unbounded repeat"),
+        ("worda{2,}", "uses an unbounded repeat"),
+        ("word {1,3}x", "uses a repeated blank: one blank already stands for any blank space"),
+        ("word[a--b]", "uses a set operation or a named class, which re and RE2 read differently"),
+        ("worda{0,201}", "a repeat of up to 201: at most 200"), ("a?b?", "matches the empty text"),
+        ("word" + "a{200}" * 7 + "a{133}", "matches up to 1537 characters: at most 1536"),
+        ("word.{0,99}a.{0,99}a.{0,10}", "has too many wide gaps: narrow them, or keep at most two of {0,200}"),
+        ("ab", "needs a word of at least three signs outside of groups, to look for first (or a leading ^)"),
+        ("word(?:a", "is not a regular expression: missing ), unterminated subpattern at position 4"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_told(pattern: str, told: str) -> None:
+    """What is wrong with a pattern, and what to write in its place."""
+    assert faults(pattern) == [told]
+    assert r"uses an unbounded repeat: bound it, \d{1,12} for example" in faults(r"word\d+")
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"word\$", r"word\.\*", "word[$*+]", "word[(?)]", r"word\(a\)", "word[]a]", r"word[\]a]"]
+)
+def test_signs_that_stand_for_themselves_are_no_fault(pattern: str) -> None:
+    """Behind a backslash or in a class."""
+    assert faults(pattern) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "signs"),
+    [
+        ("", []), ("ab", ["a", "b"]), (r"\d\.", [r"\d", r"\."]), ("[]a]b", ["[]a]", "b"]), ("[^]a]", ["[^]a]"]),
+        (r"[\]a]", [r"[\]a]"]), ("[a", ["[", "a"]), ("(?:a)", ["(?:", "a", ")"]), ("(?P<n>a)", ["(?P<n>", "a", ")"]),
+        ("a{2}b{1,3}c{2,}", ["a", "{2}", "b", "{1,3}", "c", "{2,}"]), ("a{x}", ["a", "{", "x", "}"]),
+        ("(a)", ["(", "a", ")"]),
+    ],
+)  # fmt: skip
+def test_the_signs_of_a_pattern(pattern: str, signs: list[str]) -> None:
+    """Escapes, classes, openings of groups and repeats are one each."""
+    assert scan._signs(pattern) == signs

@@ -21,6 +21,8 @@ from vllm_runbooks.records import (
     Evidence,
     Frame,
     Hit,
+    LineFormat,
+    Phase,
     Process,
     Quote,
     Raised,
@@ -1268,6 +1270,9 @@ ALLOWED = "INFO 11-20 08:00:01 [model.py:1] Resolved architecture: LlamaForCausa
         # The line of a configuration again, behind a traceback that ended a process.
         ([ALLOWED, *TRACE, ALLOWED], [1, 5]),
         ([ALLOWED, ALLOWED], [1]),
+        ([f"(EngineCore pid=1) {ALLOWED}", *TRACE, f"(EngineCore pid=1) {ALLOWED}"], [1]),
+        ([ALLOWED, READY, *TRACE, ALLOWED], [1]),
+        ([ALLOWED, *told_at("ERROR"), ALLOWED], [1]),
     ],
 )
 def test_where_a_further_start_begins(shelf: catalog.Catalog, texts: list[str], first_lines: list[int]) -> None:
@@ -1356,6 +1361,304 @@ def test_of_very_many_tracebacks_and_frames_the_first_and_the_last_half_are_kept
     assert [[raised.message for raised in told.chain] for told in linked] == [
         [str(n) for n in range(first, min(first + 20, 45))] for first in (0, 20, 40)
     ]
+
+
+SHELL = "~/a.py:12, in f(x)"
+
+
+def spoken(number: int, text: str, **more: Any) -> LogLine:
+    """A line of a log; behind `!` one that a logger wrote."""
+    return line(number, text.removeprefix("!"), level="ERROR" if text.startswith("!") else None, **more)
+
+
+def traced(*texts: str) -> Tracebacks:
+    """The tracebacks of some lines, the first of which is line 1."""
+    tracebacks = Tracebacks(0)
+    for number, text in enumerate(texts, 1):
+        tracebacks.follow(spoken(number, text))
+    return tracebacks
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_code"),
+    [
+        # A frame is code wherever it stands, also behind a group's margin, and as a notebook writes it.
+        ([TRACE[1]], True), ([f"!{TRACE[1]}"], True), ([f"  | {TRACE[1]}"], True), ([SHELL], True), (["x"], False),
+        (["    call()"], False), (["~/a.py"], False),
+        # In an open traceback whatever is set in, and what follows a frame.
+        ([TB, "    call()"], True), ([TB, "\tcall()"], True), ([TB, "call(x"], False), ([TB, TRACE[1], "call(x"], True),
+        ([TB, TRACE[1], "pass"], True), ([TB, TRACE[1], "KeyError"], False), ([TB, TRACE[1], "KeyError: x"], False),
+        ([TB, TRACE[1], "odd.Name: x"], False), ([TB, TRACE[1], "call(x", "more(x"], False),
+        ([TB, TRACE[1], "call(x", "  more(x"], True), ([TB, TRACE[1], "call(x", " KeyError: x"], False),
+        ([TB, TRACE[1], "call(x", " more(x"], True), ([TB, TRACE[1], "call(x", "  | \tmore(x"], True),
+        ([TB, TRACE[1], TB, "call(x"], False),
+        # Of one that a logger wrote only what a logger writes, and the other way round.
+        ([f"!{TB}", "!    call()"], True), ([f"!{TB}", "    call()"], False), ([TB, "!    call()"], False),
+        # Not behind its exception.
+        ([*TRACE, "    call()"], False), ([*TRACE, TB, "    call()"], True),
+    ],
+)  # fmt: skip
+def test_what_is_code_in_a_traceback(texts: list[str], *, is_code: bool) -> None:
+    """The last of some lines."""
+    assert traced(*texts[:-1]).is_code(spoken(9, texts[-1])) is is_code
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "message"),
+    [
+        ("more", {}, None), ("  more", {}, None), ("See: more", {}, None), ("KeyError", {}, "ValueError: a"),
+        ("", {}, "ValueError: a"), ("   ", {}, "ValueError: a"), (TB, {}, "ValueError: a"),
+        (TRACE[1], {}, "ValueError: a"), (SHELL, {}, "ValueError: a"), (CAUSE, {}, "ValueError: a"),
+        (f"  {CONTEXT}", {}, "ValueError: a"), ("KeyError: 1", {}, "ValueError: a"), ("!more", {}, "ValueError: a"),
+        ("more", {"source": "b.py:1"}, "ValueError: a"), ("more", {"process": Process("Worker", 2)}, None),
+    ],
+)  # fmt: skip
+def test_what_completes_a_message(text: str, more: dict[str, Any], message: str | None) -> None:
+    """What begins something else, or comes from elsewhere; what another process says is no matter."""
+    tracebacks = traced(*TRACE[:2], "ValueError: a")
+    is_raised, complete = tracebacks.follow(spoken(9, text, **more))
+    rest = " ".join(["ValueError: a", *([] if more else [text.strip()])])
+
+    assert (is_raised, complete and complete.text) == (text == "KeyError: 1", message)
+    assert [told.text for told in tracebacks.close()] == ([rest] if not message else [text] if is_raised else [])
+    assert list(tracebacks.close()) == []
+
+
+@pytest.mark.parametrize("level", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
+def test_a_traceback_is_read_at_any_level(shelf: catalog.Catalog, level: str) -> None:
+    """With its frame and what goes on behind its exception."""
+    head = f"{level} 11-20 08:00:05 [a.py:1]"
+    (told,) = one(shelf, VERSION, *told_at(level), f"{head}   and why", f"{head} other").tracebacks
+
+    assert [(raised.message, len(raised.frames)) for raised in told.chain] == [("not here and why", 1)]
+    assert (told.logged, told.ignored) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        # Alone it needs a name, its words, and a logger that reports a fault.
+        (["ValueError: x"], [("ValueError", "x", 1, 1)]), (["ValueError"], []), (["ValueError:x"], []),
+        (["odd: x"], []), (["| ValueError: x"], []), (["!ValueError: x"], [("ValueError", "x", 1, 1)]),
+        ([" ValueError: x"], []),
+        # At the end of a traceback with frames any name does, also behind one blank.
+        ([*TRACE[:2], "odd.Name"], [("odd.Name", "", 3, 1)]), ([*TRACE[:2], "odd: x: y"], [("odd", "x: y", 3, 1)]),
+        ([TB, "odd: x"], []), ([*TRACE[:2], "    c()", " ValueError: x"], [("ValueError", "x", 4, 2)]),
+        ([*TRACE[:2], "    c()", "  ValueError: x"], []), ([*TRACE[:2], " odd"], []), ([*TRACE[:2], "pass"], []),
+        ([*TRACE[:2], "!odd: x"], []), ([f"!{TRACE[0]}", f"!{TRACE[1]}", "odd: x"], []),
+        (["  | " + TB, "  | " + TRACE[1], "  | odd: x"], [("odd", "x", 3, 1)]),
+        # What argparse prints, up to two words behind the program's.
+        (["vllm: error: x"], [("SystemExit", "x", 1, 1)]), (["vllm serve: error: x"], [("SystemExit", "x", 1, 1)]),
+        (["vllm bench serve: error: x y"], [("SystemExit", "x y", 1, 1)]), (["vllm a b c: error: x"], []),
+        (["vllm run-batch: error: x"], [("SystemExit", "x", 1, 1)]), (["vllm: error: "], []),
+        (["api_server.py: error: x"], [("SystemExit", "x", 1, 1)]), (["!vllm: error: x"], []),
+        # The words of the code that a text ends in.
+        ([*TRACE[:2], '    raise ValueError("No room'], [("ValueError", "No room", 3, 11)]),
+        ([*TRACE[:2], '    raise ValueError("abc'], []), ([TB, '    raise ValueError("No room'], []),
+        ([*TRACE[:2], '    raise ValueError("No room', "    )"], []), ([*TRACE[:2], "    raise ValueError(text"], []),
+        ([*TRACE, "", '    raise ValueError("No room'], [("ValueError", "not here", 3, 1)]),
+    ],
+)  # fmt: skip
+def test_an_exception_and_where_it_stands(texts: list[str], expected: list[tuple[str, str, int, int]]) -> None:
+    """Type, message, line and column."""
+    tracebacks = traced(*texts)
+    list(tracebacks.close())
+
+    assert [
+        (raised.type, raised.message, raised.quote.line, raised.quote.column)
+        for told in tracebacks.records()
+        for raised in told.chain
+    ] == expected
+
+
+def test_frames_that_a_notebook_writes_behind_an_exception() -> None:
+    """With the code between them; a frame of the interpreter's is none of them."""
+    texts = ["ValueError: a", SHELL, "     11 y()", "---> 12 x()", "", "~/b.py in C.g(x)", "words", TRACE[1]]
+    (told,) = traced(*texts).records()
+
+    assert told.chain[0].frames == (Frame("~/a.py", 12, "f"), Frame("~/b.py", 0, "g"))
+    assert traced("ValueError: a", TRACE[1]).records()[0].chain[0].frames == ()
+    assert traced(*TRACE, SHELL).records()[0].chain[0].frames == (Frame("a.py", 1, "f"),)
+    assert traced("!ValueError: a", f"!{SHELL}").records()[0].chain[0].frames == ()
+    assert len(traced("ValueError: a", *[SHELL] * 201).records()[0].chain[0].frames) == 200
+
+
+def test_of_very_many_processes_the_tracebacks_of_the_latest_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever begins anew pushes out whoever began first."""
+    monkeypatch.setattr("vllm_runbooks.startup_log.tracebacks._MAX_THREADS", 2)
+    tracebacks = Tracebacks(0)
+    for number in (1, 2, 3):
+        for text in TRACE[:2]:
+            tracebacks.follow(line(number, text, Process("Worker", number)))
+    for number in (2, 1, 3):
+        tracebacks.follow(line(number, TRACE[2], Process("Worker", number)))
+
+    assert [(told.process.pid, len(told.chain[0].frames)) for told in tracebacks.records()] == [(2, 1), (1, 0), (3, 1)]
+
+
+def test_tracebacks_by_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each keeps its number where those in between are left out; the last one tells whether a process ended."""
+    monkeypatch.setattr("vllm_runbooks.startup_log.tracebacks.MAX_TRACEBACKS", 4)
+    tracebacks = traced(*(text for number in range(6) for text in (f"ValueError: {number}", "")))
+
+    assert (len(tracebacks), tracebacks.positions()) == (4, {0: 0, 1: 1, 4: 2, 5: 3})
+    assert [[raised.message for raised in tracebacks.chain(number)] for number in (1, 2, 5, 6)] == [
+        ["1"],
+        [],
+        ["5"],
+        [],
+    ]
+    assert [traced(*texts).has_ended_one for texts in ([], TRACE, [f"!{text}" for text in TRACE])] == [
+        False,
+        True,
+        False,
+    ]
+    assert traced("Exception ignored in: <f>", *TRACE).has_ended_one is False
+    assert traced(*(f"!{text}" for text in TRACE), *TRACE).has_ended_one is True
+    assert [traced(f"!{TRACE[2]}").is_mild(0), traced(TRACE[2]).is_mild(0)] == [False, False]
+
+
+EVENTS = ("begin", "engine", "engine_ready", "opening", "ready", "wrapper_ready", "served", "waiting", "stopping")
+
+
+@pytest.mark.parametrize(
+    ("events", "phase", "has_advanced", "has_ended"),
+    [
+        *(
+            ([event], None, event in ("engine", "engine_ready", "ready", "stopping", "failed"),
+             event in ("ready", "wrapper_ready", "served", "stopping", "failed"))
+            for event in (*EVENTS, "kv", "failed")
+        ),
+        ([], None, False, False), ([], "configure", False, False), ([], "engine", True, False),
+        ([], "serve", True, False),
+    ],
+)  # fmt: skip
+def test_how_far_a_start_has_come(events: list[str], phase: str | None, *, has_advanced: bool, has_ended: bool) -> None:
+    """Beyond its arguments; and so far that a further one may follow."""
+    phases = [Phase(phase, at(1), None, None, None)] if phase else []
+    draft = Draft(0, 1, Tracebacks(0), phases=phases, events={event: [at(1)] for event in events})
+
+    assert (draft.has_advanced, draft.has_ended) == (has_advanced, has_ended)
+    assert (draft.phase, draft.has(*EVENTS)) == (phase, bool({*events} & {*EVENTS}))
+    assert draft.is_log is bool({*events} - {"kv"})
+
+
+def test_a_start_with_a_traceback_or_an_answer_has_ended() -> None:
+    """And is a log, as one is with a fault, or with a line that a logger wrote."""
+
+    def draft(**more: Any) -> Draft:
+        return Draft(0, 1, **{"tracebacks": Tracebacks(0), **more})
+
+    served, died = draft(served=line(1)), draft(tracebacks=traced(*TRACE))
+    fault, companion = draft(), draft()
+    fault.note_hit(Hit("a.b", 0, at(1), {}, NOBODY, None, None))
+    companion.note_hit(Hit("a.b", -1, at(1), {}, NOBODY, None, None))
+
+    assert [one.has_ended for one in (served, died, fault, companion, draft())] == [True, True, False, False, False]
+    assert [one.is_log for one in (served, died, fault, companion, draft())] == [True, True, True, False, False]
+    assert [one.has_failure for one in (fault, companion)] == [True, False]
+    assert draft(has_logged=True).is_log
+
+
+def test_waiting_without_times_is_hanging_from_the_second_line_on(shelf: catalog.Catalog) -> None:
+    """Nothing tells for how long it waited."""
+    waiting = WAITING.partition("] ")[2]
+
+    assert [str(one(shelf, VERSION, *[waiting] * number).outcome) for number in (1, 2)] == ["unknown", "hung"]
+
+
+def test_of_very_many_starts_the_last_are_kept(shelf: catalog.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of them says how many were left out."""
+    monkeypatch.setattr(startup_log, "_MAX_STARTS", 2)
+
+    for number, expected in ((1, [(1, 0)]), (2, [(1, 0), (2, 0)]), (3, [(2, 1), (3, 0)]), (5, [(4, 3), (5, 0)])):
+        starts = starts_of(shelf, *[VERSION] * number)
+        assert [(start.first_line, start.left_out) for start in starts] == expected
+
+
+def test_figures_that_prose_quotes_in_front_of_a_log_are_none_of_its(shelf: catalog.Catalog) -> None:
+    """Nobody printed them; where a logger did, the start is another one's."""
+    quoted = "GPU KV cache size: 5,000 tokens"
+    server = f"(APIServer pid=1) {VERSION}"
+
+    assert [(s.first_line, s.facts.kv_cache_tokens) for s in starts_of(shelf, quoted, server)] == [(2, None)]
+    assert [(s.first_line, s.facts.kv_cache_tokens) for s in starts_of(shelf, f"{LOGGED}{quoted}", server)] == [
+        (1, 5000)
+    ]
+    assert [(s.first_line, s.facts.kv_cache_tokens) for s in starts_of(shelf, quoted, VERSION)] == [(2, None)]
+
+
+ARGUMENTS = f"{LOGGED}non-default args: {{'model': 'm',"
+
+
+def test_what_stands_behind_wrapped_arguments_is_read(shelf: catalog.Catalog) -> None:
+    """Their last line closes their bracket; a bracket inside of them does not."""
+    start = one(shelf, VERSION, ARGUMENTS, "'sizes': {'a': 1},", "'seed': 3}", "ValueError: why")
+
+    assert (start.arguments["model"], start.arguments["seed"]) == ("m", 3)
+    assert [told.chain[0].message for told in start.tracebacks] == ["why"]
+
+
+@pytest.mark.parametrize("number", [98, 99, 100, 105])
+def test_arguments_are_wrapped_over_a_hundred_lines(shelf: catalog.Catalog, number: int) -> None:
+    """Of up to 1000 characters."""
+    rows = [f"'k{n}': {n}," for n in range(1, number + 1)]
+    start = one(shelf, VERSION, ARGUMENTS, *rows)
+
+    assert [name for name in start.arguments if name[0] == "k"] == [f"k{n}" for n in range(1, min(number, 99) + 1)]
+
+
+@pytest.mark.parametrize(("length", "value"), [(1000, 12), (1001, 1)])
+def test_a_wrapped_line_has_a_thousand_characters(shelf: catalog.Catalog, length: int, value: int) -> None:
+    """What is behind them is left out."""
+    row = f"'a': '{'x' * (length - 19)}', 'seed': 12"
+    start = one(shelf, VERSION, ARGUMENTS, row, "}")
+
+    assert len(row) == length
+    assert start.arguments["seed"] == value
+
+
+@pytest.mark.parametrize(
+    ("figures", "words", "sample"),
+    [
+        ({"generation_tokens_per_s": 0.0}, {}, Throughput(3, 0.0, 0.0, None, None, None)),
+        ({"generation_tokens_per_s": 0.5}, {"running": "2"}, Throughput(3, 0.0, 0.5, 2, None, None)),
+        (
+            {"generation_tokens_per_s": 9.0, "prompt_tokens_per_s": 7.5, "kv_cache_usage_percent": 1.5},
+            {"waiting": "4", "running": "0"}, Throughput(3, 7.5, 9.0, 0, 4, 1.5),
+        ),
+    ],
+)  # fmt: skip
+def test_a_periodic_line_is_a_sample(figures: dict[str, float], words: dict[str, str], sample: Throughput) -> None:
+    """And proves that a request was served where it tells of any token."""
+    draft = Draft(0, 1, Tracebacks(0))
+    startup_log._take_throughput(draft, line(3), figures, words)
+
+    assert (draft.throughput, draft.fastest) == ([sample], sample.generation_tokens_per_s)
+    assert draft.served == (line(3) if sample.generation_tokens_per_s else None)
+
+
+def test_phases_follow_their_order_and_have_the_longest_of_their_durations() -> None:
+    """A phase that is over is not begun again; what is printed for it later still counts."""
+    draft = Draft(0, 1, Tracebacks(0), last_time="11-20 08:00:00")
+
+    def take(number: int, phase: str, seconds: float | None = None, name: str = "load_seconds") -> None:
+        known = LineFormat("x", (), (), phase=phase, duration="load_seconds")
+        figures = {} if seconds is None else {name: seconds}
+        startup_log._take_phase(draft, line(number, process=Process("W", number)), known, figures, at(number))
+
+    take(1, "load")
+    take(2, "load", 3.0)
+    take(3, "capture", 5.0)
+    take(4, "load", 2.0)
+    take(5, "load", 4.0)
+    take(6, "configure")
+    take(7, "capture", 9.0, "capture_seconds")
+
+    assert draft.phases == [
+        Phase("load", at(1), "11-20 08:00:00", None, 4.0), Phase("capture", at(3), "11-20 08:00:00", None, 5.0),
+    ]  # fmt: skip
+    assert draft.progress == {number: number for number in range(1, 8)}
 
 
 # Hostile text

@@ -23,12 +23,13 @@ from xml.etree import ElementTree as ET
 import psutil
 import pytest
 
+from vllm_runbooks import catalog, suite
 from vllm_runbooks.cli import run as command_line
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.notebook import JUDGEMENT_MIME
 from vllm_runbooks.processes import TAG, sweep
 from vllm_runbooks.records import CauseRef, Verdict
-from vllm_runbooks.suite import Request, run_all
+from vllm_runbooks.suite import NO_RUNBOOK, Request, run_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -660,6 +661,84 @@ def test_check_pairs_runbooks_with_the_cases_that_name_them(
     assert "FAIL failing on b-case: found it" in printed.out.splitlines()
     assert printed.out.splitlines()[-2:] == ["1 pass, 1 fail, 3 error", f"Report: {tmp_path / 'out/index.html'}"]
     assert len(printed.err.splitlines()) == 5
+
+
+def test_check_judges_a_case_that_names_no_runbook(
+    shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By its diagnosis alone, beside the others: in every list, without a notebook."""
+    recorded(tmp_path, "lone-case", runbooks="")
+    recorded(tmp_path, "odd-case", runbooks="")
+    (tmp_path / "cases/odd-case/startup.log").write_text("OSError: [Errno 98] Address already in use\n", "utf-8")
+
+    status = command_line(["check", *shelf, "--only", "a-case", "--only", "*-case", "--only", "good"])
+    printed = capfd.readouterr()
+
+    found = [
+        (run["runbook"], run["case"], run["verdict"], run["notebook"])
+        for run in json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8"))["runs"]
+    ]
+    assert found[0] == ("good", "a-case", "pass", "good--a-case.ipynb")
+    assert found[3:] == [(NO_RUNBOOK, "lone-case", "pass", None), (NO_RUNBOOK, "odd-case", "fail", None)]
+    assert status == 1
+    assert f"FAIL {NO_RUNBOOK} on odd-case: class: expected ok, got port.in_use" in printed.out.splitlines()
+    assert "3 pass, 2 fail" in printed.out.splitlines()
+    listed = ET.parse(tmp_path / "out/junit.xml").iter("testcase")  # noqa: S314 - our own file
+    assert (NO_RUNBOOK, "lone-case") in [(case.get("classname"), case.get("name")) for case in listed]
+    assert f"<strong>{NO_RUNBOOK}</strong> <span class=case>lone-case</span>" in (
+        tmp_path / "out/index.html"
+    ).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("tiny-cpu-port-in-use", "as expected: failed, port.in_use"),
+        ("plan-autoglm-8x3090", "as expected: it fits"),
+        ("copied-launch-script", "as expected: 11 issues"),
+    ],
+)
+def test_a_case_is_judged_by_what_the_tool_says_of_it(name: str, reason: str) -> None:
+    """Of a log the diagnosis, of a question the plan, of a script what is wrong with it."""
+    judgement = suite.judge_alone(str(catalog.cases_dir() / name))["judgement"]
+
+    assert (judgement["case"], judgement["verdict"], judgement["reason"]) == (name, "pass", reason)
+
+
+def test_a_case_that_cannot_be_judged_alone_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot be read, takes too long, or its process dies; the reason says which."""
+    recorded(tmp_path, "k", runbooks="")
+    folder = tmp_path / "cases" / "k"
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\nif sys.orig_argv[-1].endswith('dies'): os._exit(3)\n", encoding="utf-8"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    requests = [
+        Request(NO_RUNBOOK, tmp_path / "none", "k", is_alone=True),
+        Request(NO_RUNBOOK, folder, "k", timeout_s=0.01, is_alone=True),
+        Request(NO_RUNBOOK, tmp_path / "dies", "k", is_alone=True),
+        Request(NO_RUNBOOK, folder, "other", is_alone=True),
+    ]
+
+    results = run_all(requests, out=tmp_path / "out")
+
+    assert {result.verdict for result in results} == {Verdict.ERROR}
+    assert [result.refused for result in results] == [True, False, False, False]
+    assert "no such file" in results[0].reason
+    assert [result.reason for result in results[1:]] == [
+        "time-out after 0.01 s",
+        "the diagnosis died (exit status 3); no verdict was written",
+        "the verdict is for case k, not for other",
+    ]
+    assert "no such file" in suite.judge_alone(str(tmp_path / "none"))["reason"]
+
+
+def test_no_case_is_judged_once_the_suite_ends(tmp_path: Path) -> None:
+    """What has not begun by then is interrupted."""
+    ending = suite._Suite([request := Request(NO_RUNBOOK, tmp_path, "k", is_alone=True)], out=tmp_path, progress=None)
+    ending.stop()
+
+    assert suite._Slot(ending, 0)._execute(0, request).verdict is Verdict.INTERRUPTED
 
 
 def test_check_ends_with_0_when_all_pass(shelf: list[str], capfd: pytest.CaptureFixture[str]) -> None:

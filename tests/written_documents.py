@@ -695,4 +695,326 @@ words: org/b | --port | 2
 -
 """,
     ),
+    "supervisor": (
+        "s.conf",
+        """\
+[program:v]
+environment=A=1
+command=/bin/vllm serve org/m --seed 5 %%x
+[unix_http_server]
+command=vllm serve org/n
+""",
+        """\
+- systemd serve systemd certain
+whole: /bin/vllm serve org/m --seed 5 %%x
+prefix: /bin/vllm | serve
+words: org/m | --seed | 5 | %%x = %x
+-
+""",
+    ),
+    "KServe": (
+        "k.yaml",
+        """\
+apiVersion: v1
+kind: InferenceService
+spec:
+  predictor:
+    model:
+      modelFormat: {name: x}
+      runtime: vllm
+      env: [{name: A, value: b}]
+      args: [--seed, "5"]
+      resources: {limits: {nvidia.com/gpu: "1"}}
+""",
+        """\
+- kubernetes image yaml elided
+whole: --seed, "5"
+words: --seed | "5" = 5
+variable: {name: A, value: b : b
+gpus: "1"
+key: modelFormat: {name: x}‖
+key: runtime: vllm‖
+key: env: [{name: A, value: b}]‖
+key: args: [--seed, "5"]‖
+key: resources: {limits: {nvidia.com/gpu: "1"}}‖
+-
+setting: entry {name: A, value: b
+""",
+    ),
+    "kubectl exec": (
+        "a.sh",
+        """\
+kubectl exec -it p -c d -- env A=b vllm serve org/m --seed 5
+kubectl run v --image=img --env=A=1 --command -- vllm serve org/n
+""",
+        """\
+- shell serve shell certain
+whole: env A=b vllm serve org/m --seed 5
+prefix: env | A=b | vllm | serve
+words: org/m | --seed | 5
+variable: A=b : b
+- kubernetes serve shell certain
+whole: vllm serve org/n
+prefix: vllm | serve
+words: org/n
+variable: A=1 : 1
+image: img
+-
+setting: option A=b
+setting: option A=1
+images: img
+""",
+    ),
+    "images alone": (
+        "a.sh",
+        """\
+ssh h "docker run -e A=1 vllm/vllm-openai:v0.9.0 --model org/m"
+docker run img
+docker run vllm/vllm-openai
+""",
+        """\
+- docker image shell
+whole: docker run -e A=1 vllm/vllm-openai:v0.9.0 --model org/m
+prefix: docker | run | -e | A=1 | vllm/vllm-openai:v0.9.0
+words: --model | org/m
+variable: -e A=1 : 1
+image: vllm/vllm-openai:v0.9.0
+within: shell "docker run -e A=1 vllm/vllm-openai:v0.9.0 --model org/m"
+container: -e | A=1
+- docker image shell certain
+whole: docker run vllm/vllm-openai
+prefix: docker | run | vllm/vllm-openai
+image: vllm/vllm-openai
+-
+setting: option -e A=1
+images: vllm/vllm-openai:v0.9.0 | img | vllm/vllm-openai
+""",
+    ),
+    "wrappers": (
+        "a.sh",
+        """\
+sudo -u vllm A=1 nice -n 5 python3 -u -m vllm.entrypoints.openai.api_server --model org/m
+poetry run vllm bench latency --model org/n
+foo vllm serve org/o
+tmux new -d -s v 'vllm serve org/p'
+sbatch --wrap="vllm serve org/q --seed 5"
+""",
+        """\
+- shell api_server shell certain
+whole: sudo -u vllm A=1 nice -n 5 python3 -u -m vllm.entrypoints.openai.api_server --model org/m
+prefix: sudo | -u | vllm | A=1 | nice | -n | 5 | python3 | -u | -m | vllm.entrypoints.openai.api_server
+words: --model | org/m
+variable: A=1 : 1
+- shell bench latency shell certain
+whole: poetry run vllm bench latency --model org/n
+prefix: poetry | run | vllm | bench | latency
+words: --model | org/n
+- shell serve shell
+whole: foo vllm serve org/o
+prefix: foo | vllm | serve
+words: org/o
+- shell serve shell
+whole: vllm serve org/p
+prefix: vllm | serve
+words: org/p
+within: shell 'vllm serve org/p'
+- shell serve shell
+whole: vllm serve org/q --seed 5
+prefix: vllm | serve
+words: org/q | --seed | 5
+within: shell vllm serve org/q --seed 5"
+-
+setting: option A=1
+""",
+    ),
+    "entry point again": (
+        "a.sh",
+        """\
+docker run vllm/vllm-openai:v0.9.0 vllm serve org/m --seed 5
+docker run vllm/vllm-openai bash -c 'vllm serve org/n'
+""",
+        """\
+- docker serve shell certain
+whole: docker run vllm/vllm-openai:v0.9.0 vllm serve org/m --seed 5
+prefix: docker | run | vllm/vllm-openai:v0.9.0 | vllm | serve
+words: org/m | --seed | 5
+image: vllm/vllm-openai:v0.9.0
+- docker serve shell certain
+whole: docker run vllm/vllm-openai bash -c 'vllm serve org/n'
+prefix: docker | run | vllm/vllm-openai | vllm | serve
+words: org/n
+image: vllm/vllm-openai
+within: shell 'vllm serve org/n'
+-
+images: vllm/vllm-openai:v0.9.0 | vllm/vllm-openai
+troubles: file.entry-point-again vllm serve | file.entry-point-again bash -c 'vllm serve org/n'
+""",
+    ),
+    "compose lists": (
+        "compose.yaml",
+        """\
+services:
+  a:
+    image: vllm/vllm-openai
+    environment:
+      B: "$$x"
+    deploy: {resources: {reservations: {devices: [{device_ids: ["1", '2']}]}}}
+    command: [--model, "org/m", --port 81, {a: b}]
+  b:
+    image: vllm/vllm-openai
+""",
+        """\
+- compose image yaml certain
+name: a
+whole: --model, "org/m", --port 81
+words: --model | "org/m" = org/m | --port 81
+variable: B: "$$x" : "$$x" = $x
+image: vllm/vllm-openai
+gpus: "1", '2'
+key: image: vllm/vllm-openai‖
+key: environment:⏎      B: "$$x"⏎    ‖
+key: deploy: {resources: {reservations: {devices: [{device_ids: ["1", '2']}]}}}‖
+key: command: [--model, "org/m", --port 81, {a: b}]‖
+- compose image yaml certain
+name: b
+whole: image: vllm/vllm-openai⏎
+image: vllm/vllm-openai
+key: image: vllm/vllm-openai‖
+-
+setting: map B: "$$x"
+images: vllm/vllm-openai | vllm/vllm-openai
+troubles: file.two-words-in-item --port 81
+""",
+    ),
+    "stream": (
+        "s.yaml",
+        r"""kind: ConfigMap
+data:
+  run.sh: |
+    A=1 vllm serve org/m \
+      --seed 5
+---
+kind: Pod
+apiVersion: v1
+spec:
+  containers:
+  - image: vllm/vllm-openai:v0.9.1
+    env: [{name: B, value: 7}]
+    command:
+    - vllm
+    - serve
+    - org/n
+    args:
+    - --port 81
+    - 9
+    - -x {a: 1}
+""",
+        r"""- shell serve shell
+whole: vllm serve org/m \⏎      --seed 5
+prefix: vllm | serve
+words: org/m | --seed | 5
+variable: A=1 : 1
+within: yaml |⏎    A=1 vllm serve org/m \⏎      --seed 5⏎
+- kubernetes serve yaml certain
+whole: vllm⏎    - serve⏎    - org/n⏎    args:⏎    - --port 81⏎    - 9
+prefix: vllm | serve
+words: org/n | --port 81 | 9
+variable: {name: B, value: 7 : 7
+image: vllm/vllm-openai:v0.9.1
+key: image: vllm/vllm-openai:v0.9.1‖
+key: env: [{name: B, value: 7}]‖
+key: command:⏎    - vllm⏎    - serve⏎    - org/n⏎    ‖
+key: args:⏎    - --port 81⏎    - 9⏎    - -x {a: 1}⏎‖
+-
+setting: assignment A=1
+setting: entry {name: B, value: 7
+images: vllm/vllm-openai:v0.9.1
+troubles: file.not-a-text 7 | file.two-words-in-item --port 81 | file.not-a-text 9 | file.not-a-text -x {a: 1}
+""",
+    ),
+    "Python names": (
+        "a.py",
+        """\
+from vllm import AsyncEngineArgs as E
+M = "org/m"
+K = {"seed": 5, "x": y}
+CMD = "A=1 vllm serve org/n --port 2"
+import subprocess
+subprocess.run(CMD, shell=True, env=dict(B="2"))
+E(model=M, **K)
+W = ["python", "-m", "vllm.entrypoints.openai.api_server", "--model", M, *rest]
+subprocess.Popen(W)
+subprocess.run(["bash", "-c", "vllm serve org/n"])
+""",
+        """\
+- python serve shell certain
+whole: vllm serve org/n --port 2
+prefix: vllm | serve
+words: org/n | --port | 2
+variable: B="2" : "2" = 2
+variable: A=1 : 1
+within: python "A=1 vllm serve org/n --port 2"
+- python AsyncEngineArgs python certain
+whole: E(model=M, **K)
+keyword: model=M : M
+keyword: "seed": 5 : 5
+keyword: "x": y : y variable y
+- python api_server python
+whole: "python", "-m", "vllm.entrypoints.openai.api_server", "--model", M
+prefix: "python" = python | "-m" = -m | "vllm.entrypoints.openai.api_server" = vllm.entrypoints.openai.api_server
+words: "--model" = --model | M = org/m
+at: org/m None
+- python serve shell certain
+whole: vllm serve org/n
+prefix: vllm | serve
+words: org/n
+within: python "vllm serve org/n"
+-
+setting: assignment A=1
+setting: python B="2"
+""",
+    ),
+    "table and prose": (
+        "a.md",
+        r"""| Option | Value |
+|---|---|
+| `--seed` | 5 |
+| `--max-model-len 6` | `VLLM_USE_V1=1` |
+
+Use "vllm serve org/m --port 1", or docker run: docker run vllm/vllm-openai --model org/n.
+
+for p in 1 2; do
+  vllm serve org/o --port $p
+done
+
+1. $ vllm serve org/p \
+   --port 3
+""",
+        r"""- shell serve shell
+whole: vllm serve org/m --port 1
+prefix: vllm | serve
+words: org/m | --port | 1
+- docker image shell
+whole: docker run vllm/vllm-openai --model org/n
+prefix: docker | run | vllm/vllm-openai
+words: --model | org/n
+image: vllm/vllm-openai
+- shell serve shell certain
+whole: vllm serve org/o --port $p
+prefix: vllm | serve
+words: org/o | --port | $p = 1
+- shell serve shell certain
+whole: vllm serve org/o --port $p
+prefix: vllm | serve
+words: org/o | --port | $p = 2
+- shell serve shell certain
+whole: vllm serve org/p \⏎   --port 3
+prefix: vllm | serve
+words: org/p | --port | 3
+-
+setting: table VLLM_USE_V1=1
+images: vllm/vllm-openai
+loose: table --seed | table --max-model-len + 6
+""",
+    ),
 }

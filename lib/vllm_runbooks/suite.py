@@ -7,8 +7,9 @@ waits for the caller's death:
     caller ── worker ── kernel ── whatever a runbook starts
       └─ guard (own session)
 
-When a run ends, its processes are ended. When the caller dies, however it dies, the guard ends all of them. Results are
-on disk before they are reported: `results.json` holds every run from the start, as `interrupted` until it is judged.
+A case that names no runbook has a process of its own that judges it. When a run ends, its processes are ended. When the
+caller dies, however it dies, the guard ends all of them. Results are on disk before they are reported: `results.json`
+holds every run from the start, as `interrupted` until it is judged.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from xml.etree import ElementTree as ET
 
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.files import NotStoredError, store
-from vllm_runbooks.notebook import parse_judgement
+from vllm_runbooks.notebook import SCHEMA, parse_judgement
 from vllm_runbooks.processes import TAG, sweep
 from vllm_runbooks.records import Judgement, RunResult, Verdict, document
 from vllm_runbooks.redact import redact_text
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
+NO_RUNBOOK = "(no runbook)"
+"""Stands for the runbook of a case that names none."""
 _GRACE_S = 5.0
 """How long a worker may overrun its run's limit to store the notebook before it is killed."""
 _BELOW_TEMPORARY = "/vr01234567/k01234567/k-5"
@@ -64,6 +67,7 @@ class Request:
     runbook: str
     """Id, as shown."""
     path: Path
+    """Of the runbook; of a case that is judged without one, of its folder."""
     case: str | None = None
     parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """Bound already: `notebook.bind` has checked names and types."""
@@ -71,6 +75,8 @@ class Request:
     """Wall-clock limit of the whole run."""
     refused: str | None = None
     """Why this run cannot be started: it is then an error, and the others go on."""
+    is_alone: bool = False
+    """Whether the case is judged without a runbook."""
 
 
 def run_all(
@@ -247,7 +253,7 @@ class _Slot(threading.Thread):
             return _result(request, Verdict.ERROR, request.refused, refused=True)
         started = time.monotonic()
         try:
-            answer = self._ask(index, request)
+            answer = self._ask_alone(index, request) if request.is_alone else self._ask(index, request)
         except OSError as error:
             answer = {"reason": f"the worker could not be started: {error}"}
         result = _judge(request, answer)
@@ -298,6 +304,31 @@ class _Slot(threading.Thread):
             return {"reason": too_long(request.timeout_s)}
         return {"reason": f"the worker died ({_ending(worker.returncode)}); no verdict was written"}
 
+    def _ask_alone(self, index: int, request: Request) -> dict[str, Any]:
+        """Have a case judged without a runbook, in a process that ends with the answer or at the run's limit."""
+        with self.suite.spawning:
+            if self.suite.stopping.is_set():
+                return {"reason": "interrupted"}
+            process = subprocess.Popen(  # noqa: S603 - our own module
+                [*_module("suite"), str(request.path.absolute())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, TAG: f"{self.suite.tag}.{index}"},
+                start_new_session=True,
+                encoding="utf-8",
+            )
+        try:
+            line, _ = process.communicate(timeout=request.timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return {"reason": too_long(request.timeout_s)}
+        if line.endswith("\n"):
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        return {"reason": f"the diagnosis died ({_ending(process.returncode)}); no verdict was written"}
+
     def _start_worker(self) -> subprocess.Popen[str] | None:
         """Return the worker, started where there is none; None when the suite is ending."""
         with self.suite.spawning:
@@ -328,6 +359,25 @@ class _Slot(threading.Thread):
         if worker.poll() is None:
             worker.kill()
             worker.communicate()
+
+
+def judge_alone(folder: str) -> dict[str, Any]:
+    """Judge a case without a runbook, by what the tool says of its log, script or question; a worker's answer."""
+    # The core loads slowly, and whoever hands out the runs needs none of it.
+    from vllm_runbooks import checking, session, verdicts  # noqa: PLC0415
+
+    try:
+        evidence = session.load(folder)
+        case = evidence.case
+        if case is not None and case.plan is not None:
+            judgement = verdicts.judge_plan(session.planned(case.plan), case, session.judge_claims(evidence))
+        elif case is not None and case.expect.issues is not None:
+            judgement = checking.judge_commands(checking.lint_commands(evidence), evidence)
+        else:
+            judgement = session.judge(session.diagnose(evidence), evidence)
+    except InputError as error:
+        return {"reason": str(error), "refused": True}
+    return {"judgement": {"schema": SCHEMA, **document(judgement)}}
 
 
 def _judge(request: Request, answer: Mapping[str, Any]) -> RunResult:
@@ -439,3 +489,7 @@ def _ending(status: int | None) -> str:
         with contextlib.suppress(ValueError):
             return signal.Signals(-status).name
     return f"exit status {status}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(judge_alone(*sys.argv[1:])) + "\n")

@@ -5,13 +5,18 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from vllm_runbooks import options
 from vllm_runbooks.cli import given, output
 from vllm_runbooks.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vllm_runbooks.releases import Added
 
 
 @click.group()
@@ -68,18 +73,38 @@ def _changes() -> list[tuple[options.Change, ...]]:
     show_default=True,
     help="Longest time in seconds that one dump may take.",
 )
+@click.option("--unworded", is_flag=True, help="List the catalog's wordings that no known release prints.")
 def add(
-    version: str, *, python: Path, source: Path | None, dockerfile: Path | None, folder: Path | None, time_limit: float
+    version: str,
+    *,
+    python: Path,
+    source: Path | None,
+    dockerfile: Path | None,
+    folder: Path | None,
+    time_limit: float,
+    unworded: bool,
 ) -> int:
     """Make the data of release VERSION from its package, and store it between its neighbours."""
     from vllm_runbooks import releases as generator
 
     added = generator.add(version, python, source=source, dockerfile=dockerfile, folder=folder, time_limit=time_limit)
     changed = ", ".join(added.changed) if added.changed else "nothing changed: the data was there"
-    output.write(f"{added.version}: {added.records} records; {changed}")
-    for each in added.unworded:
-        output.write(f"no known release prints this wording of {each.asked_by}: {each.pattern}")
+    output.write(
+        "\n".join([f"{added.version}: {added.records} records; {changed}", *_wordings(added, are_listed=unworded)])
+    )
     return 0
+
+
+def _wordings(added: Added, *, are_listed: bool) -> Iterator[str]:
+    """What reading the release told of the catalog's wordings, a line each."""
+    for each in added.reworded:
+        said = "now prints" if each.is_printed else "no longer prints"
+        yield f"{added.version} {said} this wording of {each.asked_by}: {each.pattern}"
+    if are_listed:
+        for lone in added.unworded:
+            yield f"no known release prints this wording of {lone.asked_by}: {lone.pattern}"
+    elif added.unworded:
+        yield f"wordings of the catalog that no known release prints: {len(added.unworded)}; --unworded lists them"
 
 
 @releases.command(

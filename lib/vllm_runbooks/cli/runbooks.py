@@ -206,6 +206,8 @@ def check(
 ) -> int:
     """Execute every runbook on every recorded case that names it, and judge all of them.
 
+    A case that names no runbook is judged by its diagnosis alone.
+
     The folder given by --out gets index.html, the executed notebooks, junit.xml and results.json.
     """
     requests = _plan(only, runbooks=runbooks, cases=cases, timeout_s=timeout)
@@ -224,9 +226,12 @@ def check(
 
 
 def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeout_s: float) -> list[Request]:
-    """Pair every runbook with the cases that name it; what is broken becomes a run that is refused."""
+    """Pair every runbook with the cases that name it, and no runbook with the cases that name none.
+
+    What is broken becomes a run that is refused.
+    """
     from vllm_runbooks.catalog import cases_dir
-    from vllm_runbooks.suite import Request
+    from vllm_runbooks.suite import NO_RUNBOOK, Request
 
     good, bad = _inspect_all(runbooks)
     # Shipped cases name shipped runbooks: beside a folder of the user's own those are none of their business.
@@ -249,6 +254,8 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
                 requests.append(Request("(any)", Path(), folder.name, refused=case))
             continue
         known.add(case.id)
+        if not case.runbooks and not others and _is_selected(only, case.id, folder.name):
+            requests.append(Request(NO_RUNBOOK, folder, case.id, timeout_s=timeout_s, is_alone=True))
         requests += [
             _pair(by_id, id_, case.id, str(folder.absolute()) if cases else folder.name, timeout_s=timeout_s)
             for id_ in case.runbooks

