@@ -1445,6 +1445,11 @@ RESERVE = "deploy: {{resources: {{reservations: {{devices: [{}]}}}}}}"
         ("pod", "resources: {requests: {amd.com/gpu: '3'}}", (None, 3)),
         ("pod", "resources: {limits: {nvidia.com/gpu: x}}", None),
         ("pod", "resources: {limits: {nvidia.com/gpu: 12345}}", None),
+        ("pod", "resources: {limits: {nvidia.com/gpu: 1234}}", (None, 1234)),
+        ("pod", "resources: {limits: {nvidia.com/gpu: [2], amd.com/gpu: 3}}", (None, 3)),
+        ("pod", "resources: {limits: {cpu: 4}, requests: {nvidia.com/gpu: 2}}", (None, 2)),
+        ("compose", "gpus: [{count: 12345}]", (None, None)),
+        ("compose", "gpus: 1234", (None, 1234)),
         ("pod", "resources: {limits: {cpu: 4}}", None),
     ],
 )
@@ -1584,6 +1589,7 @@ def test_texts_that_a_script_writes_are_read_as_what_they_become() -> None:
         ('| --j-k {"a":1} more | x |', ['--j-k {"a":1}']),
         ("| --a-b | -1 | --c-d=e, |", ["--a-b", "--c-d=e"]),
         ("| `--a-b text` | `--c-d` text |", ["--a-b text", "--c-d"]),
+        ("| `--a-b text more` | `--c-d` |", ["--a-b", "--c-d"]),
         ("| x--not-one | ----nor-this |", []),
         ("a | --no-table | b", []),
     ],
@@ -1828,6 +1834,7 @@ BIG = 1 << 1023
 @pytest.mark.parametrize(
     ("expression", "value"),
     [
+        *(("3 + 1", 4), ("2 - 3", -1), ("-(-7 // 2)", 4), ("2 * 2", 4), ("3 ** 3", 27), ("3 << 1", 6)),
         *(("1 + 2", 3), ("7 - 2", 5), ("3 * 4", 12), ("7 // 2", 3), ("7 / 2", 3.5), ("2 ** 10", 1024), ("1 << 4", 16)),
         *(("-3", -3), ("+3", 3), ("-1.5", -1.5), ("not 0", True), ("'a' + 'b'", "ab"), ("2 ** 0", 1), ("1 << 0", 1)),
         *(("[1, (2, 'a')]", [1, [2, "a"]]), ("{1}", [1]), ("{'a': 1, 2: None}", {"a": 1, 2: None}), ("None", None)),

@@ -937,7 +937,7 @@ def test_a_notebook_has_the_issues_as_a_table() -> None:
     )
     assert [re.sub("<[^>]*>", "|", row).strip("|") for row in rows] == [
         "3:14||error||100% wrong,\nno: such||vllm serve m \\||||option.unknown",
-        "4:1||warning||A blank &lt;b&gt; \x1b[31m||||||shell.blank||||yes",
+        "4:1||warning||A blank &lt;b&gt; \\x1b[31m||||||shell.blank|||yes",
         f"9:2||info||The newest||{'x' * 200}||||name.latest",
     ]
     tones = [re.findall(r"color:([^;]*);", row) for row in rows]
@@ -965,11 +965,13 @@ def test_a_notebook_has_what_is_started() -> None:
     assert none.html == "<p>No start of vLLM was found (vLLM &lt;b&gt;, as asked).</p>"
 
 
-MOVES = (
+NEW_DEFAULTS = (
     ChangedDefault("seed", None, 0, explicit=True, note="Answers repeat"),
     ChangedDefault("dtype", "auto", None, explicit=False),
 )
-MOVED = Migrated(JUDGED, (FAULT, MENDED), (STARTED,), None, MOVES, "--- given\n+++ moved\n@@ -1 +1 @@\n-a\n+<b>\n c")
+MOVED = Migrated(
+    JUDGED, (FAULT, MENDED), (STARTED,), None, NEW_DEFAULTS, "--- given\n+++ moved\n@@ -1 +1 @@\n-a\n+<b>\n c"
+)
 
 
 def test_defaults_that_moved_stand_over_the_difference() -> None:
@@ -1015,3 +1017,15 @@ def test_a_notebook_has_the_difference_that_fixes_make() -> None:
         assert (none.plain, none.html) == ("nothing to mend", "<p>Nothing to mend.</p>")
     script = render.issues.script("a < b\n")
     assert (script.plain, script.html) == ("a < b\n", '<pre style="white-space:pre-wrap">a &lt; b\n</pre>')
+
+
+def test_documents_are_indented_by_two_and_keep_their_letters() -> None:
+    """The contract's document and SARIF: a reader's eyes are enough."""
+    found = replace(FOUND, issues=(replace(FAULT, rule=min(session.knowledge().rules), message="ü"),))
+
+    for said in (
+        render.issues.to_json(found),
+        render.issues.sarif({"a.sh": found}, session.knowledge().rules, "1"),
+    ):
+        assert re.match(r'\{\n  "', said)
+        assert '"ü"' in said

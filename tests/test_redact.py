@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 import re
 from collections.abc import Iterable
 
@@ -865,12 +866,34 @@ def test_a_secret_that_is_wrapped_is_found_whole(text: str) -> None:
     assert spans(secret_places.find(plain)) == list(zip(marks[::2], marks[1::2], strict=True))
 
 
-def test_a_secret_goes_on_over_eight_lines() -> None:
+def test_a_secret_goes_on_over_sixty_four_lines() -> None:
     """As many as are looked at behind it; what begins within them is part of it."""
-    text = "api_key=abc1\n" + "".join(f"aB1c{number}\n" for number in range(10))
-    found, other = Secret(8, 12, "key", 0), Secret(13, 18, "key", 13)
+    text = "api_key=abc1\n" + "".join(f"aB1c{number}\n" for number in range(10, 80))
+    found, other = Secret(8, 12, "key", 0), Secret(13, 19, "key", 13)
 
-    assert secret_places._turned(text, [found]) == [found._replace(end=12 + 8 * 6)]
-    assert secret_places._turned(text, [found, other]) == [found._replace(end=12 + 8 * 6)]
+    assert secret_places._turned(text, [found]) == [found._replace(end=12 + 64 * 7)]
+    assert secret_places._turned(text, [found, other]) == [found._replace(end=12 + 64 * 7)]
     assert secret_places._turned(text[:12], [found]) == [found]
     assert secret_places._turned(text, []) == []
+
+
+@pytest.mark.parametrize(("key", "is_text"), [("API_KEY=abc12345wxyz", False), ("API_KEY=abc12345vwxyz", True)])
+def test_what_a_fifth_of_cannot_be_printed_is_no_text(key: str, is_text: bool) -> None:  # noqa: FBT001 - a table's column
+    """Random words decode to such; less of it is a text in which secrets are looked for."""
+    blob = base64.b64encode(b"\x01" * 5 + key.encode()).decode()
+
+    assert Redactor().text(f"blob {blob} read") == f"blob {'[secret-1]' if is_text else blob} read"
+
+
+@pytest.mark.parametrize("width", [80, 100, 132])
+@pytest.mark.parametrize("length", [300, 430, 630, 1030, 3000])
+@pytest.mark.parametrize("head", ["Authorization: Bearer ", "INFO token="])
+def test_a_long_web_token_is_hidden_to_its_last_row(head: str, length: int, width: int) -> None:
+    """However many rows a terminal made of it; what stands behind it is left."""
+    chance = random.Random(length + width)  # noqa: S311 - repeatable, not secret
+    body = "".join(chance.choices("ABCXYZabcxyz0189_-", k=length))
+    token = f"eyJhbGciOiJIUzI1NiJ9.{body}.{''.join(chance.choices('ABCabc0189_-', k=43))}"
+    rows = [(head + token)[at : at + width] for at in range(0, len(head + token), width)]
+    told = redact.redact_text("\n".join(["INFO before", *rows, "INFO after, 12 lines", "done"]))
+
+    assert re.fullmatch(rf"INFO before\n{head}\[\S+\]\nINFO after, 12 lines\ndone", told), told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields, replace
 from html.parser import HTMLParser
 from typing import Any
@@ -28,8 +29,9 @@ from vllm_runbooks.records import (
     Severity,
     Start,
     StartSummary,
+    Throughput,
 )
-from vllm_runbooks.render import answers, drawing
+from vllm_runbooks.render import answers, drawing, elements, figures
 
 HOSTILE = (
     "</code></td><script>alert(1)</script><img src=x onerror=alert(1)> **bold** [a](javascript:alert(1)) `x` $x^2$ "
@@ -426,3 +428,382 @@ def test_several_ranks_are_shown_side_by_side() -> None:
     assert "RANKS, in GiB\n  rank  weights  KV cache\n     0     1.45      8.60\n     1     1.45          \n" in shown
     assert "By rank" in answers.facts(made(ranks=ranks, facts=Facts(kv_cache_gib=8.6))).html
     assert "RANKS" not in answers.text(made(ranks=ranks[:1]))
+
+
+def cells_of(page: str) -> list[str]:
+    """The cells of a page's tables, as HTML."""
+    return re.findall(r"<t[dh](?: [^>]*)?>(.*?)</t[dh]>", page, re.DOTALL)
+
+
+def said_in(page: str) -> str:
+    """What a page says, without its elements, in one line."""
+    return " ".join(Tags(page.replace("</div>", " </div>").replace("</p>", " </p>")).text.split())
+
+
+@pytest.mark.parametrize(
+    ("last", "more", "said"),
+    [
+        ((), {}, "no sign of vLLM yet"),
+        (("load",), {"outcome": Outcome.UNKNOWN, "root_cause": None}, "line 9: load the weights; nothing wrong so far"),
+        ((None,), {"outcome": Outcome.UNKNOWN, "root_cause": None}, "line 9: begun; nothing wrong so far"),
+        (("other",), {"outcome": Outcome.UNKNOWN, "root_cause": None}, "line 9: begun; nothing wrong so far"),
+        (("load",), {"root_cause": None}, "line 9: failed; no cause is known yet"),
+        (("load",), {"outcome": Outcome.HUNG, "root_cause": None}, "line 9: hung; no cause is known yet"),
+        (("load",), {"outcome": Outcome.READY, "root_cause": None}, "line 9: ready; nothing wrong so far"),
+        (("load",), {}, "line 9: failed; The weights do not fit (oom.weights, confirmed)"),
+        (("load",), {"outcome": Outcome.UNKNOWN},
+         "line 9: load the weights; The weights do not fit (oom.weights, confirmed)"),
+    ],
+)  # fmt: skip
+def test_a_start_that_is_being_written_has_one_line(
+    last: tuple[str | None, ...], more: dict[str, Any], said: str
+) -> None:
+    """Where the last start is, and what is wrong with it so far."""
+    earlier = StartSummary(0, 1, 4, Outcome.FAILED, None, "serve")
+    starts = tuple(StartSummary(0, 5, 9, Outcome.UNKNOWN, None, phase) for phase in last)
+
+    assert answers.interim(made(starts=(earlier, *starts) if starts else (), **more)) == said
+
+
+def test_what_is_left_out_is_counted_by_kind() -> None:
+    """One in the singular, none as many; a kind without words of its own by its name."""
+    one = dict.fromkeys(("benign", "earlier_start", "consequence", "wrapper", "odd"), 1)
+    left = "Recognised and left out: "
+
+    assert answers.text(made(hidden=one)).endswith(
+        f"{left}1 harmless line, 1 earlier start, 1 line of a rank that only lost its peer, "
+        "1 notice of another process's end, 1 odd.\n"
+    )
+    assert answers.others(made(hidden={**dict.fromkeys(one, 2), "benign": 0})).plain == (
+        f"Nothing else was found. {left}0 harmless lines, 2 earlier starts, 2 lines of ranks that only lost a peer, "
+        "2 notices of another process's end, 2 odd."
+    )
+    assert "left out" not in answers.text(made(hidden={}))
+
+
+@pytest.mark.parametrize(
+    ("checks", "said"),
+    [
+        (("passed", "passed", "passed"), "Checked by the linter, the planner, vLLM's own parser."),
+        (("unknown: a", "unknown: b", "c"), "Not checked by the linter (a), the planner (b), vLLM's own parser (c)."),
+        (
+            ("passed", "unknown: b", "passed"),
+            "Checked by the linter, vLLM's own parser. Not checked by the planner (b).",
+        ),
+    ],
+)
+def test_judges_are_named(checks: tuple[str, str, str], said: str) -> None:
+    """Who checked, and who did not and why; once where all ways out were judged alike, else by their numbers."""
+    first = remedy(checks=Checks(*checks))
+    other = remedy(checks=Checks("passed", "unknown: z", "unknown: z"))
+    tail = "Checked by the linter. Not checked by the planner (z), vLLM's own parser (z)."
+
+    alike = " ".join(answers.remedies(made(remedies=(first, first))).plain.split())
+    assert alike.endswith(f"Costs: throughput {said}")
+    apart = answers.remedies(made(remedies=(first, other, first)))
+    assert " ".join(apart.plain.split()).endswith(f"Costs: throughput 1, 3: {said} 2: {tail}")
+    edits = "option max_num_seqs = 64remove option swap_spaceenvironment variable NCCL_DEBUG = WARN"
+    assert said_in(apart.html).endswith(f"Costs: throughput {edits} 1, 3: {said} 2: {tail}")
+
+
+def test_a_way_out_shows_its_changes_and_its_command() -> None:
+    """Values that are no text as JSON, the command apart from the rest, and what is noted at the end."""
+    edits = (Edit("set", "sizes", [1, "ü"]), Edit("set", "eager", True), Edit("set", "name", "x y"))
+    answer = made(remedies=(remedy(edits=edits, command="vllm \\\n  serve"), remedy(edits=())), notes=("One.", "Two."))
+    ways = (
+        "WAYS OUT, cheapest first\n  1. Serve fewer\n"
+        '       option sizes = [1, "ü"]\n       option eager = true\n'
+        "       option name = x y\n     Costs: throughput\n\n       vllm \\\n         serve\n\n"
+        "  2. Serve fewer\n     Costs: throughput\n"
+        "  Checked by the linter. Not checked by the planner (no planner), vLLM's own\n"
+        "  parser (no vLLM was asked)."
+    )  # fmt: skip
+
+    assert answers.remedies(answer).plain == f"Do first. Compare.\n\n{ways}\n\nNOTES\n  One.\n  Two."
+    assert f"{ways}\n\nNOTES\n  One.\n  Two.\n\nRecognised" in answers.text(answer)
+    page = answers.remedies(answer).html
+    assert re.findall("<code>(.*?)</code>", page, re.DOTALL) == [
+        "option sizes = [1, &quot;ü&quot;]", "option eager = true", "option name = x y", "vllm \\\n  serve",
+    ]  # fmt: skip
+    assert said_in(page).startswith("Do first. Compare. 1. Serve fewer Costs: throughput option sizes")
+    assert said_in(page).endswith("Note. One. Note. Two.")
+    one = answers.remedies(replace(answer, notes=("One.",), remedies=(), root_cause=None))
+    assert one.plain.endswith(
+        "Give the log of every process and node; if it is complete, the symptom is not in the catalog "
+        "yet.\n\nNOTE\n  One."
+    )
+    assert said_in(one.html).endswith("not in the catalog yet. Note. One.")
+    nameless = answers.remedies(replace(answer, root_cause=None, notes=()))
+    assert nameless.plain.startswith("WAYS OUT")
+    assert "Do first" not in nameless.html
+    assert "Note" not in nameless.html
+
+
+def test_the_cause_is_a_page_of_its_own() -> None:
+    """How sure it is in its colour, title, symptom, the evidence with its places, and why."""
+    tones = {Level.CONFIRMED: elements.RED, Level.PROBABLE: elements.AMBER, Level.POSSIBLE: elements.GREY}
+    for level, tone in tones.items():
+        page = answers.cause(made(root_cause=finding(level=level))).html
+        assert f"background:{tone};" in page
+        assert said_in(page) == (
+            f"{level.value} The weights do not fit oom.weights line 7 and line 9CUDA out of memory line 8else "
+            "The GPU was full."
+        )
+    unexplained = made(root_cause=None, first_error=Quote(0, 2, 1, "E: <x>"))
+    shown = answers.cause(unexplained)
+    lead = (
+        "No cause was found in this text. The first error is not in the catalog yet: its own words are the best lead."
+    )
+    assert shown.plain == f"FIRST ERROR that no symptom explains: read this first\n  line 2: E: <x>\n\n{lead}"
+    assert said_in(shown.html) == f"{lead} The first error that no symptom explains: line 2E: <x>"
+    healthy = answers.cause(made(root_cause=None, outcome=Outcome.READY))
+    assert healthy.plain == "The start is healthy (ready): there is no root cause."
+    assert said_in(healthy.html) == healthy.plain
+
+
+def test_what_would_confirm_the_cause_is_a_table() -> None:
+    """Each condition with its mark, then the two questions."""
+    shown = answers.checks(made())
+
+    assert shown.plain == (
+        "fits: one GPU\nspeaks against it: not this\nnot in this log: nor that\n"
+        "to confirm: It is.\nto refute: It is not."
+    )
+    assert cells_of(shown.html) == [
+        "", "", "✓ fits", "one GPU", "✗ speaks against it", "not this", "? not in this log", "nor that",
+        "to confirm", "It is.", "to refute", "It is not.",
+    ]  # fmt: skip
+
+
+def test_starts_are_a_table_with_their_ends() -> None:
+    """Each with its number, file, lines and cause; the release below, also where it is not printed."""
+    causes = (finding(), None, None, None, None)
+    outcomes = (Outcome.FAILED, Outcome.READY, Outcome.RUNNING, Outcome.HUNG, Outcome.UNKNOWN)
+    starts = tuple(
+        StartSummary(0, n, n + 8, outcome, why)
+        for n, (outcome, why) in enumerate(zip(outcomes, causes, strict=True), 1)
+    )
+    shown = answers.starts(made(starts=starts))
+
+    assert [re.sub("<[^>]*>", "", cell) for cell in cells_of(shown.html)[:15]] == [
+        "start", "file", "lines", "outcome", "root cause", "1", "a.log", "1-9", "failed", "The weights do not fit",
+        "2", "a.log", "2-10", "ready", "",
+    ]  # fmt: skip
+    assert re.findall("background:([^;]*);", shown.html) == [
+        elements.RED, elements.GREEN, elements.GREEN, elements.AMBER, elements.GREY,
+    ]  # fmt: skip
+    assert said_in(shown.html).endswith("vLLM release: 0.11.0 (printed)")
+    assert shown.plain.startswith("a.log  ·  vLLM 0.11.0 (printed)  ·  FAILED\n5 STARTS (the last is described;")
+    alone = answers.starts(made(vllm=Release()))
+    assert alone.plain == "a.log  ·  vLLM release unknown  ·  FAILED"
+    assert said_in(alone.html).endswith("vLLM release: unknown: the text does not print it")
+
+
+def test_other_findings_are_a_table_in_their_colours() -> None:
+    """Fatal, costly or worth knowing; the cause is not among them, and what was left out stands below."""
+    hints = [finding(symptom=severity.value, severity=severity, title=severity.value) for severity in Severity]
+    answer = made(findings=(finding(), *hints), hidden={"benign": 1})
+    shown = answers.others(answer)
+
+    assert shown.plain == (
+        "  fatal: fatal (line 7)\n    The GPU was full.\n  degraded: degraded (line 7)\n    The GPU was full.\n"
+        "  hint: hint (line 7)\n    The GPU was full.\nRecognised and left out: 1 harmless line."
+    )
+    assert re.findall("background:([^;]*);", shown.html) == [elements.RED, elements.AMBER, elements.BLUE]
+    assert cells_of(shown.html)[:2] == ["", "finding"]
+    assert cells_of(shown.html)[3] == "<b>fatal</b><br>The GPU was full."
+    assert said_in(shown.html).endswith("Recognised and left out: 1 harmless line.")
+    assert f"ALSO FOUND\n{shown.plain.rpartition(chr(10))[0]}\n\n" in answers.text(answer)
+
+
+def test_facts_are_a_table_and_ranks_another() -> None:
+    """A rank that is not named is unknown, and a figure that no rank printed has no column."""
+    ranks = (
+        RankFacts(None, None, None, weights_gib=1.0),
+        RankFacts(3, None, None, weights_gib=2.125, kv_cache_gib=8.6),
+    )
+    shown = answers.facts(made(facts=Facts(weights_gib=1.0), ranks=ranks))
+
+    assert shown.plain == "weights: 1 GiB\nrank  weights  KV cache\nunknown  1.00  \n3  2.12  8.60"
+    assert cells_of(shown.html) == [
+        "figure", "printed", "weights", "1 GiB", "rank", "weights", "KV cache", "unknown", "1.00", "", "3", "2.12",
+        "8.60",
+    ]  # fmt: skip
+    assert "By rank" not in answers.facts(made(facts=Facts(weights_gib=1.0), ranks=ranks[:1])).html
+
+
+@pytest.mark.parametrize(
+    ("free", "in_use", "rest"),
+    [("4.0", "20.0", []), ("3.996", "20.0", []), ("3.994", "20.0", ["other processes"]), (None, "19.0", ["not stated"]),
+     ("4.0", None, ["not stated"]), ("9.0", "20.0", [])],
+)  # fmt: skip
+def test_what_is_left_of_the_memory_is_named_where_it_shows(
+    free: str | None, in_use: str | None, rest: list[str]
+) -> None:
+    """From half a hundredth of a GiB on; other processes' only where the rest is known."""
+    captures = {"total_gib": "24.0", "tried_gib": "2.0", "free_gib": free, "in_use_gib": in_use}
+    given = {name: value for name, value in captures.items() if value is not None}
+    shown = answers.memory(made(root_cause=finding(captures=given))).plain
+
+    assert [name for name in ("other processes", "not stated") if name in shown] == rest
+
+
+def test_memory_at_the_failure_is_drawn_in_the_colours_of_its_table() -> None:
+    """520 pixels for the whole GPU; what is free is the ground, and what was asked for is no part."""
+    captures = {
+        "total_gib": "26.0",
+        "tried_gib": "2.0",
+        "free_gib": "1.0",
+        "in_use_gib": "20.0",
+        "allocated_gib": "18.0",
+    }
+    shown = answers.memory(made(root_cause=finding(captures=captures)))
+
+    assert re.findall('x="([^"]*)" y="0" width="([^"]*)" height="26" fill="([^"]*)"><title>([^<]*)<', shown.html) == [
+        ("0.0", "360.0", drawing.COLOURS[0], "allocated by PyTorch"),
+        ("360.0", "40.0", drawing.COLOURS[1], "this process, outside PyTorch"),
+        ("400.0", "100.0", drawing.COLOURS[2], "other processes"),
+    ]
+    assert cells_of(shown.html) == [
+        "", "GiB", f'<span style="color:{drawing.COLOURS[0]}">■</span> allocated by PyTorch', "18.00",
+        f'<span style="color:{drawing.COLOURS[1]}">■</span> this process, outside PyTorch', "2.00",
+        f'<span style="color:{drawing.COLOURS[2]}">■</span> other processes', "5.00", "free", "1.00",
+        "<b>asked for</b>", "<b>2.00</b>", "total", "26.00",
+    ]  # fmt: skip
+    assert shown.plain.startswith("  allocated by PyTorch                18.00 GiB\n")
+
+
+def test_the_time_line_prefers_what_was_printed() -> None:
+    """Seconds to a tenth, the place, and a bar of the longest one's share of 180 pixels; unknown where neither is."""
+    start = session.read(session.load("tiny-cpu-served"))[0]
+    quote = Quote(0, 4, 1, "x")
+    start = replace(start, timeline=(
+        Phase("load", quote, "01-02 03:04:05", 9.0, 2.5), Phase("odd", replace(quote, line=7), None, 5.0),
+        Phase("serve", replace(quote, line=12), None, None), Phase("compile", quote, None, 0.0),
+    ))  # fmt: skip
+    shown = render.starts.timeline([start])
+
+    assert shown.plain == (
+        "  load the weights            2.5 s  line 4\n  odd                         5.0 s  line 7\n"
+        "  open the server           unknown  line 12\n  compile                     0.0 s  line 4"
+    )
+    assert [re.sub("<svg.*</svg>", "bar", cell) for cell in cells_of(shown.html)] == [
+        "phase", "line", "began", "took", "", "load the weights", "4", "01-02 03:04:05", "2.5 s", "bar",
+        "odd", "7", "", "5.0 s", "bar", "open the server", "12", "", "unknown", "", "compile", "4", "", "0.0 s", "",
+    ]  # fmt: skip
+    widths = re.findall('width="([^"]*)" height="12" fill="#0969da"', shown.html)
+    assert widths == ["90.0", "180.0"]
+    assert render.starts.timeline([replace(start, timeline=())]).plain == "The text shows no phase of the start."
+    assert render.starts.timeline([start, replace(start, timeline=())], start=1).plain == shown.plain
+
+
+def bare(**more: Any) -> Start:
+    start = session.read(session.load("tiny-cpu-served"))[0]
+    return replace(start, **{"facts": Facts(), "arguments": {}, "timeline": (), "throughput": (), **more})
+
+
+def test_tables_of_starts_leave_empty_what_is_not_printed() -> None:
+    """Phases in whole seconds, memory with its budget, rates of the lines that were busy throughout."""
+    phases = (Phase("load", Quote(0, 1, 1, "x"), None, 2.6, 9.0), Phase("serve", Quote(0, 1, 1, "x"), None, None))
+    one, two = bare(timeline=phases), bare(timeline=phases[:1])
+    assert [line.rstrip() for line in render.starts.timelines([one, two]).plain.splitlines()] == [
+        "phase               1    2", "load the weights  3 s  3 s", "open the server",
+    ]  # fmt: skip
+
+    facts = Facts(weights_gib=4.0, kv_cache_gib=5.0, cuda_graph_gib=0.5, gpu_memory_utilization=0.5)
+    rows = [bare(facts=facts), bare(facts=replace(facts, kv_cache_gib=None)), bare(facts=Facts(weights_gib=4.0))]
+    shown = render.starts.memories(rows, gpu_gib=20.0)
+    assert [line.split() for line in shown.plain.splitlines()[1:4]] == [
+        ["1", "4.00", "5.00", "0.50", "10.00", "1.00", "20.00"], ["2", "4.00", "0.50", "10.00", "20.00"],
+        ["3", "4.00", "20.00"],
+    ]  # fmt: skip
+    assert shown.plain.splitlines()[0].split() == [
+        "GiB", "weights", "KV", "cache", "CUDA", "graphs", "budget", "budget", "left", "GPU",
+    ]  # fmt: skip
+    assert "The budget, a mark in the picture" in shown.plain
+
+    rates = tuple(Throughput(n, 0.0, rate, 1, 0, None) for n, rate in enumerate((9.0, 4.5, 8.0), 1))
+    shown = render.starts.throughputs([bare(throughput=rates), bare(), bare(throughput=rates[:1])])
+    assert [line.split() for line in shown.plain.splitlines()[1:4]] == [
+        ["1", "3", "2", "4.5", "to", "8", "9"], ["2", "0", "0"], ["3", "1", "0", "unknown", "9"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [("a" * 28, "a" * 28), ("a" * 13 + "b" * 16, "a" * 12 + "…" + "b" * 15), ([1, "ü"], '[1, "ü"]'), ("a \n b", "a b"),
+     (True, "true")],
+)  # fmt: skip
+def test_settings_are_shown_with_both_ends(value: object, shown: str) -> None:
+    """As JSON where they are no text, in one line of at most 28 letters."""
+    table = render.starts.settings([bare(arguments={"x": value, "model_tag": "a"}), bare()]).plain.splitlines()
+
+    assert [line.split(maxsplit=1) for line in table[1:-1]] == [["x", shown]]
+
+
+def test_comparisons_are_answered_with_a_reason() -> None:
+    """Nothing is compared with one start or none."""
+    assert render.starts.comparable([bare()]).plain == "There is one start, and nothing to compare it with."
+    assert render.starts.comparable([]).plain == "The text holds no start of vLLM."
+    shown = render.starts.comparable([bare(), bare()])
+    first = shown.plain.splitlines()[0]
+    assert first == "  weights and KV cache in GiB  yes      memory taken on the GPU: one measure in every start"
+    assert cells_of(shown.html)[:3] == ["figure", "comparable", "why"]
+    assert f"background:{elements.GREEN};" in cells_of(shown.html)[4]
+    none = render.starts.side_by_side([bare(facts=Facts(weights_gib=4.0)), bare()]).plain.splitlines()
+    assert none[2].split() == ["weights", "4", "GiB"]
+    assert none[-1] == "An empty cell: this start does not print the figure."
+
+
+@pytest.mark.parametrize(
+    ("captures", "gib"),
+    [
+        ({"free_gib": "1,024.5"}, 1024.5), ({"free_mib": "1536"}, 1.5), ({"free_kib": "1048576"}, 1.0),
+        ({"free_bytes": "2147483648"}, 2.0), ({"free_gib": "x", "free_mib": "1"}, None), ({"freed_gib": "1"}, None),
+        ({"free_gib": "2", "free_mib": "1024"}, 2.0),
+    ],
+)  # fmt: skip
+def test_printed_memory_is_read_in_its_unit(captures: dict[str, str], gib: float | None) -> None:
+    """GiB first; what is no number is not known."""
+    assert figures.printed_gib(captures, "free") == gib
+
+
+def test_the_gpus_memory_is_the_logs_before_the_readers() -> None:
+    """As printed, else as told; nothing and less is not known."""
+    assert figures.gpu_total(Facts(gpu_total_gib=23.5), None, 48.0) == 23.5
+    assert figures.gpu_total(Facts(), None, 48.0) == 48.0
+    assert [figures.gpu_total(Facts(), None, gib) for gib in (0.0, -1.0)] == [None, None]
+
+
+def test_tables_and_lines_keep_to_their_form() -> None:
+    """Numbers to the right, a remark below its row only, a line cut to its width, words not broken at a hyphen."""
+    page = elements.html_table(["<a>", "n"], [["x", "1"], ["y", "2"], ["z", "3"]], numeric=[1], below=["<b>", ""])
+
+    assert re.findall("text-align:(left|right)[^>]*>([^<]*)<", page) == [
+        ("left", "&lt;a&gt;"), ("right", "n"), ("left", "x"), ("right", "1"), ("left", "&lt;b&gt;"), ("left", "y"),
+        ("right", "2"), ("left", "z"), ("right", "3"),
+    ]  # fmt: skip
+    assert page.count("font-weight:600") == 2
+    assert '<td colspan="2"' in page
+    assert page.endswith("</tbody></table>")
+    assert "max-width:52em" in page
+    assert elements.cut("a  b\n" + "x" * 156) == "a b " + "x" * 156
+    assert elements.cut("x" * 161) == "x" * 159 + "…"
+    assert elements.cut("abcd", 3) == "ab…"
+    shown = elements.grid(["a", "bb"], [["ccc", "1"], ["d", "22222"]], "Below.", is_numeric=True)
+    assert shown.plain == "a       bb\nccc      1\nd    22222\nBelow."
+    assert "max-width:none" in shown.html
+    assert elements.grid(["a", "bb"], [["ccc", "1"]]).plain == "a    bb\nccc  1"
+    assert elements.wrap(f"{'x' * 70} one-two-three", "    ") == f"    {'x' * 70}\n    one-two-three"
+    assert elements.wrap(f"{'x' * 70} one-two", "  ", "- ") == f"- {'x' * 70} one-two"
+    assert elements.item(f"{'x' * 70} one-two-three") == f"  - {'x' * 70}\n    one-two-three"
+    assert elements.prose("`a<`, `" + "b" * 201 + "`") == "<code>a&lt;</code>, `" + "b" * 201 + "`"
+    assert elements.verdict("fits: <b>: c", "#123").count("<b>&lt;b&gt;: c</b>") == 1
+
+
+def test_the_document_is_indented_by_two_and_keeps_its_letters() -> None:
+    """A reader's eyes are enough."""
+    said = answers.to_json(made(files=("ü.log",)))
+
+    assert re.match(r'\{\n  "', said)
+    assert '\n    "ü.log"\n' in said

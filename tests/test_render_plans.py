@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from vllm_runbooks import markup, render
+from vllm_runbooks import markup, render, session
+from vllm_runbooks.deployment.confirmation import Confirmation, Look, PrintedLine
 from vllm_runbooks.plan_records import (
     Calibration,
     Find,
@@ -26,8 +27,10 @@ from vllm_runbooks.plan_records import (
     Speed,
 )
 from vllm_runbooks.planning.budget import subject
+from vllm_runbooks.planning.inverse import WayOut
+from vllm_runbooks.planning.terms import Band
 from vllm_runbooks.plans import Request
-from vllm_runbooks.records import CommandRelease, Compared, ComparedTerm, Residual
+from vllm_runbooks.records import CommandRelease, Compared, ComparedTerm, Facts, Residual, Start
 from vllm_runbooks.render import plans
 
 HOSTILE = "</td></pre><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
@@ -615,3 +618,211 @@ def test_files_are_shown_whole_and_those_like_them_by_name() -> None:
     assert "events" not in shown.plain
     assert "<script" not in shown.html
     assert "alert(1)" in read(shown.html).text
+
+
+def cells_of(page: str) -> list[str]:
+    """The cells of a page's tables, as HTML."""
+    return re.findall(r"<t[dh](?: [^>]*)?>(.*?)</t[dh]>", page, re.DOTALL)
+
+
+def test_files_without_others_like_them_stand_alone() -> None:
+    """No sentence about others where there is none, and one where nothing is written."""
+    shown = render.plan_sections.files({"nginx.conf": "a  \n\n  b\n", "other": "c"}, "nginx.*")
+
+    assert shown.plain == "nginx.conf\n  a\n\n    b\n"
+    assert "Like it" not in shown.html
+    three = render.plan_sections.files({"b": "1", "a": "2", "c": "3"}, "?")
+    assert three.plain == "b\n  1\n\nLike it, each with its own cards and port: a, c.\n"
+    assert "Like it, each with its own cards and port: a, c." in three.html
+    none = render.plan_sections.files({"b": "1"}, "a")
+    assert none.plain == "None is written: there is one server, and nothing to share requests among."
+
+
+def test_what_confirms_a_split_is_said_once_for_those_alike() -> None:
+    """Lines with how often and how much, then commands that only look, then what cannot be told."""
+    ranked = PrintedLine("Every rank is there.", "rank <0>", 2, "x:1", "8.60 GiB")
+    once = PrintedLine("The server is up.", "ready", 1, "x:2")
+    some = PrintedLine("It goes on.", "on", None, "x:3")
+    look = Look("the port", ("ss", "-l", "a b"), "a line")
+    other = replace(look, words=("ss", "-t"))
+    found = {
+        "a": Confirmation((ranked, once), (look,), ("the order",)), "b": Confirmation((ranked, once), (other,)),
+        "c": Confirmation((some,), (replace(look, what="the card"),), ("the order", "the rest")),
+    }  # fmt: skip
+    shown = render.plan_sections.confirmations(found)
+
+    assert shown.plain == (
+        "In the log of each of a, b\n  - rank <0> (2 times): planned 8.60 GiB\n      Every rank is there.\n"
+        "  - ready\n      The server is up.\n\nIn the log of c\n  - on\n      It goes on.\n\n"
+        "Look, without changing anything: the port\n  ss -l 'a b'\n  ss -t\n  Expect: a line.\n\n"
+        "Look, without changing anything: the card\n  ss -l 'a b'\n  Expect: a line.\n\n"
+        "Not known: the order\n\nNot known: the rest\n"
+    )
+    assert cells_of(shown.html) == [
+        "part of a line", "<code>rank &lt;0&gt;</code> (2 times): planned 8.60 GiB", "Every rank is there.",
+        "<code>ready</code>", "The server is up.", "part of a line", "<code>on</code>", "It goes on.",
+    ]  # fmt: skip
+    said = read(shown.html).text
+    for part in ("In the log of each of a, b", "ss -l 'a b'\nss -t", "Expect: a line.", "Not known: the rest"):
+        assert part in said
+
+
+def start_of(**more: Any) -> Start:
+    start = session.read(session.load("tiny-cpu-served"))[0]
+    return replace(start, facts=Facts(**more), arguments={})
+
+
+def test_plans_stand_beside_what_starts_printed(fits: Plan) -> None:
+    """Figure by figure with the share that they are off, the farthest first of all; a start without a plan says why.
+
+    Requests are compared where they are counted for the same context.
+    """
+    printed: dict[str, Any] = {
+        "model": "org/m", "weights_gib": 13.72, "kv_cache_gib": 36.56, "kv_cache_tokens": 400_000,
+        "max_concurrency": 12.0,
+    }  # fmt: skip
+    starts = [start_of(**printed, max_concurrency_tokens=131_072), start_of(model="n")]
+    shown = render.plan_sections.beside(starts, [fits, "no <model>"])
+
+    assert shown.plain == (
+        "planned: 4 printed figures; the farthest is 99.7% off (KV cache tokens of start\n1)\n\n1 m\n"
+        "                           planned  band                     printed    off by\n"
+        "  weights GiB                13.69  13.69 to 13.72             13.72     -0.2%\n"
+        "  KV cache GiB               36.56  36.26 to 36.66             36.56      0.0%\n"
+        "  KV cache tokens          798,624  792,000 to 800,800       400,000    +99.7%\n"
+        "  requests at once           11.99                             12.00     -0.1%\n"
+        "\n2 n\n  not planned: no <model>\n"
+    )
+    assert cells_of(shown.html)[:9] == [
+        "", "planned", "printed", "off by", "weights GiB", "13.69", "13.72", "-0.2%", "planned 13.69 to 13.72",
+    ]  # fmt: skip
+    assert cells_of(shown.html)[-4:] == ["requests at once", "11.99", "12.00", "-0.1%"]
+    assert "Not planned: no &lt;model&gt;" in shown.html
+    for tokens, has in ((None, True), (4096, False)):
+        one = render.plan_sections.beside([start_of(**printed, max_concurrency_tokens=tokens)], [fits])
+        assert ("requests at once" in one.plain) is has
+    none = render.plan_sections.beside([start_of()], [fits])
+    assert none.plain == "The log prints no figure that is planned."
+    assert render.plan_sections.beside(starts[1:], ["no <model>"]).html == "<p>no &lt;model&gt;</p>"
+
+
+def test_the_largest_card_is_compared(fits: Plan) -> None:
+    """Of ranks that differ, by their weights."""
+    small, large = (
+        replace(fits.per_gpu[0], rank=rank, terms=(PlannedTerm("weights", gib, gib, gib, ""),))
+        for rank, gib in enumerate((1.0, 2.0))
+    )
+    shown = render.plan_sections.beside([start_of(weights_gib=2.0)], [replace(fits, per_gpu=(small, large, small))])
+
+    assert shown.plain.startswith("planned: 1 printed figures; the farthest is 0.0% off (weights GiB of start 1)\n")
+    assert "  weights GiB                 2.00  2.00 to 2.00                2.00      0.0%\n" in shown.plain
+
+
+def test_ways_out_name_their_options_and_their_room() -> None:
+    """As options of a shell, with what is left of the KV cache and what they cost."""
+    gib = 2**30
+    ways = [
+        WayOut({"max_model_len": 4096, "enforce_eager": True}, True, Band(gib, 2 * gib, 3 * gib), "less", 1, None),  # type: ignore[arg-type]
+        WayOut({"limit_mm_per_prompt": {"video": 0}}, None, None, "no videos", 2, None),  # type: ignore[arg-type]
+        WayOut({"dtype": "half"}, False, Band(-gib, 0, 0), "accuracy", 3, None),  # type: ignore[arg-type]
+    ]
+    shown = render.plan_sections.ways_out(ways)
+
+    assert shown.plain == (
+        "  - --max-model-len 4096 --enforce-eager\n    fits, leaves 2.00 GiB, 1.00 at least; less\n"
+        "  - --limit-mm-per-prompt '{\"video\": 0}'\n    is expected to fit, no videos\n"
+        "  - --dtype half\n    does not fit, leaves 0.00 GiB, -1.00 at least; accuracy\n\n"
+        "GiB left: of the KV cache on the card that has least, beyond one request of the\nlongest length.\n"
+    )
+    said = [re.sub("<[^>]*>", "", cell) for cell in cells_of(shown.html)]
+    assert said[:10] == [
+        "change", "fits", "GiB left", "--max-model-len 4096 --enforce-eager", "yes", "2.00",
+        "less; at least 1.00 GiB are left", "--limit-mm-per-prompt &#x27;{&quot;video&quot;: 0}&#x27;", "?", "",
+    ]  # fmt: skip
+    assert said[10].startswith("no videos")
+    assert said[11:] == ["--dtype half", "no", "0.00", "accuracy; at least -1.00 GiB are left"]
+    none = render.plan_sections.ways_out([])
+    assert none.plain == "No change of one or two options makes it fit, or it fits as it is."
+    assert render.plan_sections.ways_out("no <card>").plain == "not planned: no <card>"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"gib": 10.0}, "10.0 GiB KV cache"), ({"gib": 9.994}, "9.99 GiB KV cache"),
+        ({"gib": 0.0}, "0.00 GiB KV cache"),
+        ({"gib": 1234.56}, "1,234.6 GiB KV cache"), ({"gib": None}, "798,624 tokens"),
+        ({"tokens": 0}, "36.6 GiB KV cache, 0"),
+    ],
+)  # fmt: skip
+def test_amounts_have_three_digits_or_more(fits: Plan, change: dict[str, Any], said: str) -> None:
+    """A tenth of a GiB from ten on, a hundredth below; nothing is an amount."""
+    assert plans.headline(replace(fits, kv_cache=replace(CACHE, **change))).startswith(f"fits: {said}")
+
+
+@pytest.mark.parametrize(
+    ("needed", "said"), [(0.1, "0.10 GiB"), (0.0999, "102.3 MiB"), (0.0, "0.0 MiB"), (3.0501, "3.05 GiB")]
+)
+def test_a_request_needs_gib_or_mib(fits: Plan, needed: float, said: str) -> None:
+    """MiB below a tenth of a GiB."""
+    assert f"  one request needs     {said} of each card\n" in plans.text(
+        replace(fits, kv_cache=replace(CACHE, needed_gib=needed))
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"gib": 3.0, "needed_gib": 3.0}, "the cards are full before the KV cache"),
+        ({"gib": 2.99, "needed_gib": 3.0},
+         "one request of 131,072 tokens needs 3.00 GiB of KV cache on each card, 2.99 are left"),
+        ({"gib": -1.0, "needed_gib": 3.0},
+         "one request of 131,072 tokens needs 3.00 GiB of KV cache on each card, 0.00 are left"),
+        ({"gib": None}, "the cards are full before the KV cache"),
+        ({"needed_gib": None}, "the cards are full before the KV cache"),
+    ],
+)  # fmt: skip
+def test_a_cache_that_is_too_small_says_so(fits: Plan, change: dict[str, Any], said: str) -> None:
+    """Less than one request needs; as much is enough, and what is missing is not told as less than nothing."""
+    plan = replace(fits, fits=False, limits=(), kv_cache=replace(CACHE, **change))
+
+    assert plans.headline(plan) == f"does not fit: {said}"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [(1.0, 2.0, " (1.00 to 2.00)"), (1.0, 1.0, ""), (None, 2.0, ""), (1.0, None, ""), (0.0, 2.0, " (0.00 to 2.00)")],
+)
+def test_a_band_stands_behind_its_amount(fits: Plan, low: float | None, high: float | None, said: str) -> None:
+    """Where both its ends are known and differ."""
+    shown = plans.text(replace(fits, kv_cache=replace(CACHE, low=low, high=high)))
+
+    assert f"  on each card          36.56 GiB{said}\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("what", "value", "said"),
+    [
+        (Find.UTILIZATION, 0.67504, "0.675"), (Find.UTILIZATION, 0.67515, "0.6752"), (Find.CONCURRENCY, 10.0, "10"),
+        (Find.CONCURRENCY, 1234.504, "1,234.5"), (Find.GPUS, 100.0, "100"), (Find.CONTEXT, "all", "all"),
+    ],
+)  # fmt: skip
+def test_answers_are_rounded_to_what_is_asked(what: Find, value: float | str, said: str) -> None:
+    """Four digits of a utilisation, two of anything else, no zeros behind; a word as it is."""
+    assert plans.found_headline(Found(what, value, "", None, None, ())).endswith(f": {said}")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"), [(1, 3, " (1 to 3)"), (2, 2, ""), (None, 3, ""), (1, None, ""), (0, 2, " (0 to 2)")]
+)
+def test_answers_have_a_band_where_both_ends_are_known(low: int | None, high: int | None, said: str) -> None:
+    """And differ."""
+    assert plans.found_headline(Found(Find.GPUS, 2, "cards", low, high, ())) == f"cards needed: 2 cards{said}"
+
+
+def test_the_document_is_indented_by_two_and_keeps_its_letters(fits: Plan) -> None:
+    """A reader's eyes are enough."""
+    said = plans.to_json(replace(fits, model="ü"))
+
+    assert re.match(r'\{\n  "', said)
+    assert '\n  "model": "ü"' in said

@@ -466,3 +466,9 @@ def test_signs_that_stand_for_themselves_are_no_fault(pattern: str) -> None:
 def test_the_signs_of_a_pattern(pattern: str, signs: list[str]) -> None:
     """Escapes, classes, openings of groups and repeats are one each."""
     assert scan._signs(pattern) == signs
+
+
+def test_the_sizes_of_what_is_searched() -> None:
+    """A window is longer than two of the longest matches; what is short or rare is searched in another way."""
+    assert (WINDOW, OVERLAP, scan.MAX_WAYS) == (4096, 1536, 100_000)
+    assert (scan._SHORT, scan._OFTEN, scan._WIDE) == (512, 64, 9)

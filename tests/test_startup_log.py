@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cost import LIMIT, growth
-from vllm_runbooks import authoring, catalog, evidence, startup_log
+from vllm_runbooks import authoring, catalog, evidence, printed, startup_log
 from vllm_runbooks.records import (
     Document,
     Evidence,
@@ -31,7 +31,8 @@ from vllm_runbooks.records import (
     Start,
     Throughput,
 )
-from vllm_runbooks.scan import PatternSet
+from vllm_runbooks.scan import Found, PatternSet
+from vllm_runbooks.startup_log import draft as startup_draft
 from vllm_runbooks.startup_log.draft import Draft
 from vllm_runbooks.startup_log.log_lines import LogLine
 from vllm_runbooks.startup_log.tracebacks import Tracebacks
@@ -1568,7 +1569,8 @@ def test_waiting_without_times_is_hanging_from_the_second_line_on(shelf: catalog
 
 
 def test_of_very_many_starts_the_last_are_kept(shelf: catalog.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first of them says how many were left out."""
+    """500 of them; the first says how many were left out."""
+    assert startup_log._MAX_STARTS == 500
     monkeypatch.setattr(startup_log, "_MAX_STARTS", 2)
 
     for number, expected in ((1, [(1, 0)]), (2, [(1, 0), (2, 0)]), (3, [(2, 1), (3, 0)]), (5, [(4, 3), (5, 0)])):
@@ -1659,6 +1661,147 @@ def test_phases_follow_their_order_and_have_the_longest_of_their_durations() -> 
         Phase("load", at(1), "11-20 08:00:00", None, 4.0), Phase("capture", at(3), "11-20 08:00:00", None, 5.0),
     ]  # fmt: skip
     assert draft.progress == {number: number for number in range(1, 8)}
+
+
+@pytest.mark.parametrize(
+    ("signature", "phase", "has_message", "expected"),
+    [
+        # How well its place is known: not asked for, by the phase, by the depth of a frame.
+        (Signature("x"), None, False, (-2, None, {"a": "1"})), (Signature("x"), "load", True, (-2, 0, {"a": "1"})),
+        (Signature("x", phases=("load",)), None, False, None), (Signature("x", phases=("load",)), "serve", False, None),
+        (Signature("x", phases=("serve", "load")), "load", False, (-1, None, {"a": "1"})),
+        (Signature("x", exception=True), None, False, None),
+        (Signature("x", exception=True), None, True, (-2, 0, {"a": "1"})),
+        (Signature("x", frames=("g",)), None, False, None), (Signature("x", frames=("h",)), None, True, None),
+        (Signature("x", frames=("g",)), None, True, (1, 0, {"a": "1"})),
+        (Signature("x", frames=("(?P<a>f)",)), None, True, (0, 0, {"a": "1"})),
+        (Signature("x", frames=("(?P<b>f)",)), None, True, (0, 0, {"a": "1", "b": "f"})),
+        (Signature("x", frames=("f",), phases=("load",)), "load", True, (0, 0, {"a": "1"})),
+    ],
+)  # fmt: skip
+def test_where_a_symptom_counts(
+    shelf: catalog.Catalog,
+    signature: Signature,
+    phase: str | None,
+    has_message: bool,  # noqa: FBT001 - a table's column
+    expected: tuple[int, int | None, dict[str, str]] | None,
+) -> None:
+    """In its phases, at an exception, or at one whose traceback has a certain frame; what is captured comes along."""
+    tracebacks = traced(*TRACE[:2], '  File "b.py", line 2, in g', "ValueError: x")
+    phases = [Phase(phase, at(1), None, None, None)] if phase else []
+    draft = Draft(0, 1, tracebacks, phases=phases)
+    meant = startup_log._Meant("a.b", 3, signature, Found(0, 0, 1, {"a": "1"}))
+    (message,) = tracebacks.close()
+    startup_log._Reader(0, shelf)._take_hit(draft, message.line, meant, message if has_message else None)
+
+    assert [(hit.depth, hit.traceback, hit.captures) for hit in draft.hits] == ([expected] if expected else [])
+    assert {(hit.symptom, hit.signature, hit.phase, hit.quote.line) for hit in draft.hits} <= {("a.b", 3, phase, 4)}
+
+
+@pytest.mark.parametrize(
+    ("text", "has_cache"),
+    [
+        ("GPU KV cache size: 5,000 tokens", True), ("# GPU blocks: 500, # CPU blocks: 0", True),
+        ("Model loading took 13.72 GiB memory and 62.3 seconds", False), ("Starting to load model a/b...", False),
+    ],
+)  # fmt: skip
+def test_a_wrapper_s_word_for_ready_counts_behind_the_cache(
+    shelf: catalog.Catalog, text: str, *, has_cache: bool
+) -> None:
+    """Its size in tokens or in blocks; no other figure."""
+    start = one(shelf, VERSION, f"{LOGGED}{text}", "vLLM Engine created with fallback configuration")
+
+    assert start.outcome == ("ready" if has_cache else "unknown")
+
+
+def test_a_log_is_followed_from_pause_to_pause(shelf: catalog.Catalog) -> None:
+    """What was read so far is told once for each pause behind something new, and at the end."""
+    pieces = [f"{VERSION}\n", f"{READY}\n", "", "", "", SERVED, "\n", "", f"{DIED}\n"]
+    told = startup_log.follow(Evidence((Document("a.log", lambda: iter(pieces)),)), shelf)
+
+    assert [[str(start.outcome) for start in starts] for starts in told] == [["ready"], ["running"], ["failed"]]
+
+
+HEAD = "RuntimeError: head"
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        # What is set in, up to the first line that is not; any line behind a colon.
+        ([HEAD, "a"], "head"), ([HEAD, "  a", "b", "  c"], "head a"), ([HEAD, "\ta", " b"], "head a b"),
+        ([f"{HEAD}:", "a", "  b", "c"], "head: a b c"), ([HEAD, "  a:", "b", "c"], "head a: b c"),
+        ([HEAD, "a", "  b:", "c"], "head"), ([f"{HEAD}:", "", "a"], "head:"), ([HEAD, "", "  a"], "head"),
+        ([f"{HEAD}:", "For further information visit http://h", "a"], "head: a"),
+        ([f"{HEAD}:", "  For further information visit http://h", "  a"], "head: a"),
+        # An exception that the message names, and nothing behind it.
+        ([f"{HEAD} raised:", "KeyError: a", "  b"], "head raised: KeyError: a"), ([f"{HEAD}:", "KeyError: a"], "head:"),
+        ([f"{HEAD}:", *(f"a{n}" for n in range(9))], "head: a0 a1 a2 a3 a4 a5 a6 a7"),
+        ([f"!{HEAD}:", "a"], "head:"), ([f"!{HEAD}:", "!a"], "head: a"), ([f"{HEAD}:", "!a"], "head:"),
+    ],
+)  # fmt: skip
+def test_which_lines_are_shown_with_an_exception(texts: list[str], message: str) -> None:
+    """Those that can only be its words."""
+    assert traced(*texts).records()[0].chain[0].message == message
+
+
+def test_when_a_start_was_and_who_wrote_it() -> None:
+    """The first time that is one, the last time of all, and each process and place once, in order."""
+    draft = Draft(0, 1, Tracebacks(0))
+    times = (None, "nonsense", "11-20 08:00:01", "11-20 08:00:05", None, "11-20 08:00:03")
+    for number, told in enumerate(times, 1):
+        draft.meet(line(number, process=Process("W", number % 2), time=told, source="a.py:1" if number > 2 else None))
+
+    assert (draft.first_moment, draft.last_time) == (printed.moment("11-20 08:00:01"), "11-20 08:00:03")
+    assert draft.last_moment == printed.moment("11-20 08:00:03")
+    assert (list(draft.processes), draft.sources) == ([Process("W", 1), Process("W", 0)], {"a.py:1"})
+
+
+@pytest.mark.parametrize(
+    ("version", "candidates", "known"),
+    [
+        (None, (), None), ("0.19.0", (), "0.19.0"), ("0.19.0", ("0.9.2",), "0.19.0"), ("nonsense", (), None),
+        ("nonsense", ("0.11.0", "0.9.2"), "0.9.2"), (None, ("0.8.5", "0.9.2"), "0.9.2"), (None, ("0.8.5",), "0.8.5"),
+    ],
+)  # fmt: skip
+def test_which_release_s_options_are_looked_up(
+    version: str | None, candidates: tuple[str, ...], known: str | None
+) -> None:
+    """Its own, else those of the last that it can be."""
+    assert startup_draft._data_for(version, candidates) == known
+
+
+@pytest.mark.parametrize(
+    ("seen", "name", "is_server"),
+    [
+        *(({one}, None, True) for one in ("server-begin", "opening", "server-version", "banner-version")),
+        (set[str](), None, False), ({"engine"}, "EngineCore", False), (set[str](), "APIServer", True),
+        (set[str](), "ApiServer_0", True), (set[str](), "MyAPIServer", False),
+    ],
+)  # fmt: skip
+def test_a_server_is_known_by_a_line_or_a_process(seen: set[str], name: str | None, *, is_server: bool) -> None:
+    """What only a server writes, or its process's name."""
+    draft = Draft(0, 1, Tracebacks(0), seen=seen, processes={Process(name): None})
+
+    assert startup_draft._is_server(draft) is is_server
+
+
+def test_the_record_of_a_start() -> None:
+    """Its lines, its hits in the order of their places, its warnings with their counts, and its release."""
+    draft = Draft(2, 7, traced(*TRACE), version="0.19.0", warnings={"w": [at(3), 4]})
+    for number, column, traceback in ((5, 2, 1), (4, 9, 0), (5, 1, None)):
+        draft.note_hit(Hit("a.b", 0, Quote(2, number, column, "x"), {}, NOBODY, None, traceback))
+    start = draft.record("0.11.0")
+
+    assert (start.file, start.first_line, start.last_line, start.command) == (2, 7, 7, None)
+    assert [(hit.quote.line, hit.quote.column) for hit in start.hits] == [(4, 9), (5, 1), (5, 2)]
+    assert [hit.traceback for hit in start.hits] == [0, None, None]
+    assert [(one.quote.line, one.count) for one in start.warnings] == [(3, 4)]
+    assert (start.release.version, start.release.source) == ("0.19.0", "printed")
+    draft.version, draft.last_line, draft.served = None, 9, line(8, "text")
+    again = draft.record("0.11.0")
+    assert (again.release.version, again.release.source, again.last_line) == ("0.11.0", "given", 9)
+    assert (again.outcome, again.outcome_quote) == ("running", Quote(2, 8, 1, "text"))
 
 
 # Hostile text

@@ -27,8 +27,10 @@ from vllm_runbooks.secret_places import (
     FOLLOWING,
     MAX_KEY,
     PART,
+    TURNS,
     Secret,
     find,
+    is_row,
     key_begun,
     merged,
     parts_of,
@@ -304,10 +306,14 @@ def _going_on(text: str) -> str:
         return text[begun:]
     least = max(len(text) - MAX_KEY, 0)
     start = len(text)
-    for _ in range(FOLLOWING + 1):
-        start = text.rfind("\n", least, max(start - 1, least)) + 1
+    left = FOLLOWING + 1
+    for _ in range(FOLLOWING + 1 + TURNS):
+        end, start = start, text.rfind("\n", least, max(start - 1, least)) + 1
         if not start:
             return text[least:]
+        left -= not is_row(text[start:end])
+        if not left:
+            break
     return text[start:]
 
 

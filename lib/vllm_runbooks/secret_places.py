@@ -54,8 +54,10 @@ MAX_KEY = 20_000
 """Characters of a private key."""
 FOLLOWING = 4
 """Lines behind one with a secret's name that its value may stand on."""
-_TURNS = 8
-"""Lines that a wrapped secret may go on in."""
+TURNS = 64
+"""Lines that a wrapped secret may go on in: a token of 4,000 characters has 50 in a terminal of 80 columns."""
+_ROW = 16
+"""Characters of a row of a wrapped secret that is not its last, at the least."""
 _MAX_COUNT = 7
 """Digits of a count; a longer number may be a secret."""
 _MIN_AGAIN = 8
@@ -310,6 +312,12 @@ _TURN = _Pattern(
     re.ASCII,
 )
 """From a line's end to the end of the word that the next one begins with."""
+_TURN_OF_WEB_TOKEN = _Pattern(
+    r"[ \t│|]{0,200}\r?\n(?P<margin>[ \t│|]{0,200})(?P<rest>[A-Za-z0-9_.-]{1,2000})(?=[ \t│|]{0,200}(?:\r?\n|\Z))",
+    re.ASCII,
+)
+"""The same of a web token, whose parts have dots between: a row is all that its line holds."""
+_WEB_TOKEN = "eyJ"  # noqa: S105 - how its first part begins
 _OF_TURN, _MAX_MARGIN, _MIN_TURN = string.ascii_letters + string.digits + "_+/~=-", 160, 3
 """Of the last line of a wrapped secret: its characters, and how many of them follow on how wide a margin."""
 _MARGIN = re.compile(r"[^\n]{0,160}?(?:\]|\||│|:)[ \t│|]{1,8}")
@@ -471,13 +479,19 @@ def _stretches(text: str, known: Iterable[str]) -> Iterator[tuple[int, int]]:
             elif "private key" in low and (pem := _PEM_END.search(text, position, stop)):
                 begun = min(begun, max(_start_of_key(text, pem.start()), done))
         elif following:
-            following -= 1
+            following -= not is_row(line)
         elif begun >= 0:
             yield begun, end
             begun, done = -1, end
         position = end = stop
     if begun >= 0:
         yield begun, end
+
+
+def is_row(line: str) -> bool:
+    """Whether a line ends in what may be a row of a wrapped secret, which then goes on."""
+    word = line[-4000:].rstrip().rpartition(" ")[2]
+    return len(word) >= _ROW and any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
 
 
 def _is_worth(line: str, words: Iterable[str], names: Iterable[str]) -> bool:
@@ -845,8 +859,9 @@ def _turned(text: str, found: list[Secret]) -> list[Secret]:
     for secret in sorted((*found, *heads)):
         end = secret.end
         # What begins within another's further lines has been looked at.
-        for _ in range(_TURNS if secret.start >= reach else 0):
-            turn = _turn(text, end)
+        is_web_token = text.startswith(_WEB_TOKEN, secret.start)
+        for _ in range(TURNS if secret.start >= reach else 0):
+            turn = _turn(text, end, _TURN_OF_WEB_TOKEN if is_web_token and _is_full(text, end) else _TURN)
             if turn is None:
                 break
             end = turn
@@ -865,7 +880,16 @@ def _heads(text: str) -> Iterator[tuple[int, int]]:
             yield head.start(), end
 
 
-def _turn(text: str, end: int) -> int | None:
+def _is_full(text: str, end: int) -> bool:
+    """Whether a line that a row ends is as long as a terminal's or a box's: the next row is as long, or is the last."""
+    start = text.rfind("\n", max(end - 4000, 0), end) + 1
+    newline = text.find("\n", end, end + 202)
+    following = text.find("\n", newline + 1, newline + 4000)
+    length = (len(text) if following < 0 else following) - newline - 1
+    return newline >= 0 and end - start >= _ROW and length <= newline - start
+
+
+def _turn(text: str, end: int, of: _Pattern = _TURN) -> int | None:
     """Where the word ends that goes on with a secret in the next line; None where nothing goes on."""
     newline = text.find("\n", end, end + 202)
     if newline < 0:
@@ -876,14 +900,16 @@ def _turn(text: str, end: int) -> int | None:
     if margin and margin.end() <= end and text.startswith(margin[0], after):
         # The same logger's or box's margin: what stands behind it goes on.
         line = text[end : newline + 1] + text[after + len(margin[0]) : after + len(margin[0]) + 2200]
-        turn, shift = _TURN.match(line), end + len(margin[0])
+        turn, shift = of.match(line), end + len(margin[0])
     else:
-        line, turn, shift = text[start : start + 40], _TURN.match(text, end), 0
+        turn, shift = of.match(text, end), 0
     if turn is None:
         return None
     rest = turn["rest"]
     first = re.match(r"[\w+/~-]{1,200}", text[start : start + 200])
     is_margin = first is not None and first[0] == rest
+    if of is _TURN_OF_WEB_TOKEN and (not rest.isalpha() or not rest.islower()):
+        return turn.end("rest") + shift
     has_digit = any(c.isdigit() for c in rest)
     goes_on = (has_digit and any(c.isalpha() for c in rest) and (_turns(rest) >= 3 or len(rest) >= 16)) or _turns(
         rest
