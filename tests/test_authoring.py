@@ -142,7 +142,11 @@ def test_a_good_symptom_is_read(tmp_path: Path) -> None:
         ("outcome: [failed]", "fact: model\n    equals: [1]", "22: conditions.0.equals."),
         ("outcome: [failed]", "fact: weight", "21: conditions.0.fact: 'weight' is no fact"),
         ("{date: '2026-11-20'}", "{date: 'today'}", "30: verified.date: 'today' is no date; write '2026-11-20'"),
-        ("explanation:\n  - 'Port {port} was asked for.'\n  - 'It was taken.'", "explanation: []", "16: explanation: is empty"),
+        (
+            "explanation:\n  - 'Port {port} was asked for.'\n  - 'It was taken.'",
+            "explanation: []",
+            "16: explanation: is empty",
+        ),
         ("\n  - 'It was taken.'", "", "16: explanation: needs a sentence without a figure"),
         ("title: Another", "title: a\ntitle: Another", "3:1: not YAML: found duplicate key"),
         ("cause: |\n", "cause: &c |\n", None),
