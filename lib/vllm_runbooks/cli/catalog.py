@@ -38,7 +38,8 @@ near_misses:
 cause: |
   TODO what the software does, and why it fails here.
 explanation:               # sentences; {{need}} is need_gib with its unit; one with an unknown figure is left out
-  - TODO what happened, with this log's numbers.
+  - TODO what happened, without a figure.
+  - TODO the same with this log's numbers.
 conditions: []
 do_first: TODO one action.
 confirm: TODO what to look at, and what it shows if this is the cause.
