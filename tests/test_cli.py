@@ -395,7 +395,7 @@ def test_a_scaffold_is_refused_only_because_of_its_todos(capsys: pytest.CaptureF
     cause = json.loads(out)["root_cause"]
     assert (status, err) == (1, "")
     assert (cause["symptom"], cause["class"]) == ("host.oom_killed.lunch", "host.oom_killed")
-    assert cause["explanation"] == "3.5 GiB of it are cold."
+    assert cause["explanation"] == "The lunch is cold. 3.5 GiB of it are cold."
 
 
 def test_a_scaffold_of_a_new_word_is_a_hint(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
