@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from command_line import PORT, call, run
 from vllm_runbooks import authoring, catalog, checking, cli, session
 from vllm_runbooks.cli import catalog as catalog_cli
 from vllm_runbooks.cli import output
@@ -23,20 +24,6 @@ COMMANDS = [
     [], ["diagnose"], ["catalog"], ["catalog", "check"], ["catalog", "new"], ["catalog", "list"],
     ["catalog", "schemas"], ["list"], ["show"], ["run"], ["check"], ["site"],
 ]  # fmt: skip
-PORT = "OSError: [Errno 98] Address already in use\n"
-
-
-def call(*arguments: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
-    """The command as a whole process."""
-    command = [sys.executable, "-m", "vllm_runbooks", *arguments]
-    return subprocess.run(command, capture_output=True, check=False, timeout=60, **more)
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """The command in this process."""
-    status = cli.run(list(arguments))
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from typing import Any, cast
 import click
 import pytest
 
+from command_line import PORT, call, run
 from vllm_runbooks import catalog, checking, cli, plan_evidence, session, suite, worker
 from vllm_runbooks.cli import given, runbooks
 from vllm_runbooks.cli import output as cli_output
@@ -26,20 +27,6 @@ from vllm_runbooks.records import Judgement, RunResult, Verdict
 SCRIPT = "vllm serve Qwen/Qwen3-8B --max_model_len 8k\n"
 ANY = cast("Any", None)
 JUDGED = Judgement(Verdict.PASS, "as expected", None, None, None, ())
-PORT = "OSError: [Errno 98] Address already in use\n"
-
-
-def call(*arguments: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
-    """The command as a whole process."""
-    command = [sys.executable, "-m", "vllm_runbooks", *arguments]
-    return subprocess.run(command, capture_output=True, check=False, timeout=60, **more)
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """The command in this process."""
-    status = cli.run(list(arguments))
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
 
 
 @pytest.fixture(autouse=True)
@@ -343,7 +330,7 @@ def test_what_is_no_release_is_refused_alike(capsys: pytest.CaptureFixture[str],
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("diagnose tiny-cpu-servd", "did you mean the case tiny-cpu-served?"),
+        ("diagnose tiny-cpu-servd", "did you mean tiny-cpu-served?"),
         ("diagnose zzzz.log", "zzzz.log: no such file, folder or recorded case; check the path"),
         ("diagnose --follow --from docker:x", "--follow reads - or a file; pipe the log in"),
         ("convert run.sh --to shell --start 2", "run.sh: holds 1 start, none of number 2; give a lower --start"),

@@ -16,7 +16,6 @@ from vllm_runbooks.records import Outcome
 
 LOG = catalog.cases_dir() / "tiny-cpu-served" / "startup.log"
 FAILED = catalog.cases_dir() / "tiny-cpu-port-in-use" / "startup.log"
-PAUSE = 0.9
 
 
 def follow(name: str, *more: str) -> subprocess.Popen[str]:

@@ -102,7 +102,6 @@ def forged_pass(*, last: bool) -> str:
     return f"print({text!r})" + ("\nprint('PASS k: fine')" if last else "")
 
 
-STALE = {"output_type": "display_data", "metadata": {}}
 CELLS: dict[str, tuple[str, ...]] = {
     "good": ("1 + 1", PASS),
     "failing": ("give(Verdict.FAIL, 'found <b>it</b>')",),

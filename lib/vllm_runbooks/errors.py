@@ -16,6 +16,16 @@ A message is one line, `where: what is wrong; what to do`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+
+def meant(name: str, known: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:
+    """What to do about an unknown name: "did you mean …?" of the known one nearest to it, else what is given."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only where a name is unknown
+
+    near = get_close_matches(name, sorted(known), n=1, cutoff=cutoff)
+    return f"did you mean {near[0]}?" if near else otherwise
+
 
 class RunbooksError(Exception):
     """Base of all errors raised on purpose; its text is one line that a person can act on."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import difflib
 import importlib
 import io
 import os
@@ -20,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from vllm_runbooks.errors import InputError, WrongFileError
+from vllm_runbooks.errors import InputError, WrongFileError, meant
 from vllm_runbooks.records import PIECE, Case, Document, Evidence
 
 CaseReader = Callable[[Path], Case]
@@ -387,10 +386,9 @@ def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, 
 
 def _hint(path: Path, known: Sequence[str]) -> str:
     """What to do about a name that is unknown: the case that may be meant, else all where it can be none of a file."""
-    near = difflib.get_close_matches(path.name, known, n=1)
-    if near:
-        return f"did you mean the case {near[0]}?"
-    return f"recorded cases: {', '.join(known)}" if known and not path.suffix else "check the path"
+    return meant(
+        path.name, known, f"recorded cases: {', '.join(known)}" if known and not path.suffix else "check the path"
+    )
 
 
 def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -> Evidence:

@@ -10,7 +10,6 @@ metadata says `completed` for a cell whose kernel was killed.
 from __future__ import annotations
 
 import ast
-import difflib
 import html
 import io
 import json
@@ -21,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from vllm_runbooks.errors import InputError, VerdictFailed
+from vllm_runbooks.errors import InputError, VerdictFailed, meant
 from vllm_runbooks.records import Judgement, Parameter, Runbook, Verdict, document, record
 
 if TYPE_CHECKING:
@@ -331,10 +330,7 @@ def _name(cell: Mapping[str, Any]) -> str:
 
 def _nearest(name: str, names: list[str]) -> str:
     """Name what was probably meant, else everything there is to choose from."""
-    near = difflib.get_close_matches(name, names, n=1)
-    if near:
-        return f"did you mean {near[0]}?"
-    return f"it takes {', '.join(names)}" if names else "it takes none"
+    return meant(name, names, f"it takes {', '.join(names)}" if names else "it takes none")
 
 
 def _shown(value: object) -> str:

@@ -3,7 +3,6 @@
 # ruff: noqa: PLC0415 - `--help` needs none of what is imported late
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import click
 
 from vllm_runbooks.cli import given, output
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.errors import InputError, meant
 from vllm_runbooks.records import Expectation, Outcome
 
 
@@ -95,16 +94,15 @@ def _check_expected(class_: str, symptom: str | None) -> None:
 
 def _nearest(word: str, words: Collection[str]) -> str:
     """The word that may be meant, else those of its group, else the groups."""
-    near = difflib.get_close_matches(word, words, n=1, cutoff=0.6) or [
-        w for w in words if word.rpartition(".")[2] == w.rpartition(".")[2]
-    ]
-    if near:
-        return f"did you mean {near[0]}?"
-    group = word.partition(".")[0]
-    if own := [w for w in words if w.partition(".")[0] == group]:
-        return f"{group} has {', '.join(own)}"
-    groups = sorted({w.partition(".")[0] for w in words if "." in w})
-    return f"`vllm-runbooks catalog list` shows the symptoms, by groups: {', '.join(groups)}"
+    last = word.rpartition(".")[2]
+    if same := next((each for each in words if each.rpartition(".")[2] == last), None):
+        otherwise = f"did you mean {same}?"
+    elif own := [each for each in words if each.partition(".")[0] == word.partition(".")[0]]:
+        otherwise = f"{word.partition('.')[0]} has {', '.join(own)}"
+    else:
+        groups = sorted({each.partition(".")[0] for each in words if "." in each})
+        otherwise = f"`vllm-runbooks catalog list` shows the symptoms, by groups: {', '.join(groups)}"
+    return meant(word, words, otherwise)
 
 
 def _id(name: str, class_: str) -> str:

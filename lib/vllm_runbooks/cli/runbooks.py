@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import fnmatch
 import json
 import sys
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vllm_runbooks.cli import given, output
-from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.errors import InputError, RunbooksError, meant
 from vllm_runbooks.records import Verdict, document
 
 if TYPE_CHECKING:
@@ -263,9 +262,8 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
         ]
     for pattern in only:
         if not fnmatch.filter(known, pattern):
-            raise InputError(
-                f"--only {pattern or '(nothing)'}: no runbook or case has this id; {_nearest_or_all(pattern, known)}"
-            )
+            hint = meant(pattern, known, f"there are {', '.join(sorted(known))}", cutoff=0.5)
+            raise InputError(f"--only {pattern or '(nothing)'}: no runbook or case has this id; {hint}")
     if not requests:
         raise InputError("check: no recorded case names one of these runbooks; add it to `runbooks` in a case.yaml")
     return requests
@@ -278,7 +276,7 @@ def _pair(by_id: dict[str, Runbook], id_: str, case_id: str, evidence: str, *, t
 
     runbook = by_id.get(id_)
     if runbook is None:
-        reason = f"case {case_id}: no runbook has the id {id_}; {_nearest(id_, by_id)}"
+        reason = f"case {case_id}: no runbook has the id {id_}; {_meant(id_, by_id)}"
         return Request(id_, Path(), case_id, refused=reason)
     try:
         parameters = _without_raising(runbook, bind(runbook, {"evidence": evidence}))
@@ -321,7 +319,7 @@ def _find(runbook_id: str, runbooks: str | None) -> Runbook:
         return load_runbook(runbook_id)
     paths = {path.stem: path for path in runbooks_dir(runbooks).glob("*.ipynb")}
     if runbook_id not in paths:
-        raise InputError(f"{runbook_id}: no runbook has this id; {_nearest(runbook_id, paths)}")
+        raise InputError(f"{runbook_id}: no runbook has this id; {_meant(runbook_id, paths)}")
     return load_runbook(paths[runbook_id])
 
 
@@ -415,14 +413,8 @@ def _is_selected(only: Sequence[str], *ids: str) -> bool:
     return not only or any(fnmatch.fnmatchcase(id_, pattern) for pattern in only for id_ in ids)
 
 
-def _nearest(name: str, names: Any) -> str:
-    near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else "`vllm-runbooks list` shows the runbooks there are"
-
-
-def _nearest_or_all(name: str, names: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(names))}"
+def _meant(name: str, runbooks: Iterable[str]) -> str:
+    return meant(name, runbooks, "`vllm-runbooks list` shows the runbooks there are", cutoff=0.5)
 
 
 def _print_json(data: dict[str, Any]) -> None:

@@ -912,9 +912,6 @@ class _Runner(Shell):
     def _is_declaration(self, words: Sequence[Word]) -> bool:
         return bool(words) and words[0].value in DECLARES
 
-    def _has_command(self, assignment: syntax.AssignmentNode) -> bool:
-        return any(isinstance(part, syntax.Substitution) for part in assignment.value.parts)
-
     def invoke(self, words: list[Word], command: syntax.Simple) -> None:
         """Note a program that runs."""
         documents = tuple(body for redirection in command.redirections if (body := redirection.body()) is not None)
