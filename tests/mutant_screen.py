@@ -105,7 +105,7 @@ class Screen:
         gc.freeze()
         with tempfile.NamedTemporaryFile() as kept:
             if _in_fork(lambda: self._traced(session.items, kept.name)):
-                self._tell({"failed": True})
+                self._tell({"failed": Path(kept.name).read_text("utf-8")})
                 return True
             self.reached, self.seconds = pickle.loads(Path(kept.name).read_bytes())  # noqa: S301 - our own
         self._tell({"seconds": round(sum(self.seconds.values()), 1)})
@@ -128,6 +128,7 @@ class Screen:
             has_failed = _fails(item, following)
             seconds[item.nodeid] = time.monotonic() - begun
             if has_failed:
+                Path(kept).write_text(item.nodeid, "utf-8")
                 return 1
         measured.stop()
         data = measured.get_data()

@@ -239,7 +239,7 @@ class Bench:
         """Seconds that the tests take, and which mutants they notice in forks of one process.
 
         Raises:
-            SystemExit: The unchanged code fails its own tests.
+            OwnTestsFailError: The unchanged code fails one of them.
         """
         orders = self.root / "orders.jsonl"
         lines = (
@@ -253,7 +253,8 @@ class Bench:
         )  # fmt: skip
         told = [json.loads(line) for line in ran.stdout.splitlines()]
         if not told or told[0].get("failed"):
-            raise SystemExit(f"the unchanged code fails its own tests: {' '.join(files)}")
+            failed = told[0]["failed"] if told else "none of them ran"
+            raise OwnTestsFailError(f"unchanged code fails its own tests ({' '.join(files)}): {failed}")
         return told[0]["seconds"], {line["number"] for line in told[1:]}
 
     def is_killed(self, module: str, source: str, files: Sequence[str], limit: float) -> bool:
@@ -274,6 +275,10 @@ class Bench:
                     return True
         finally:
             self._write(path, unchanged)
+
+
+class OwnTestsFailError(Exception):
+    """Unchanged code fails its own tests, so that nothing can be told from them."""
 
 
 class Mutant(NamedTuple):
@@ -325,7 +330,7 @@ def run(chosen: Sequence[tuple[Place, Change]], jobs: int, out: Path) -> None:
             place_of.mkdir(parents=True)
             benches.put(Bench(place_of))
 
-        def group(item: tuple[tuple[str, ...], list[Mutant]]) -> None:
+        def group(item: tuple[tuple[str, ...], list[Mutant]]) -> str:
             bench = benches.get()
             try:
                 for mutant, killed in _tried(bench, *item):
@@ -335,12 +340,16 @@ def run(chosen: Sequence[tuple[Place, Change]], jobs: int, out: Path) -> None:
                     }  # fmt: skip
                     with out.open("a", encoding="utf-8") as file:
                         file.write(json.dumps(line) + "\n")
+            except OwnTestsFailError as error:
+                return str(error)
             finally:
                 benches.put(bench)
+            return ""
 
         with ThreadPoolExecutor(jobs) as pool:
-            for _ in pool.map(group, sorted(groups.items(), key=lambda each: -len(each[1]))):
-                pass
+            failed = [*filter(None, pool.map(group, sorted(groups.items(), key=lambda each: -len(each[1]))))]
+        if failed:
+            raise SystemExit("\n".join(failed))
 
 
 def _results(path: Path) -> Iterator[dict[str, Any]]:
