@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from vllm_runbooks import catalog, cli, processes, recording, session
+from vllm_runbooks import catalog, cli, processes, recording, running, session
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.records import Document, Evidence, Expectation, Verdict
 from vllm_runbooks.redact import Redactor
@@ -535,13 +536,13 @@ def test_an_interrupt_ends_the_diagnosis_and_not_the_log(
 
 def test_an_interrupt_as_the_command_is_started_is_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not wait for the command's end."""
-    init = recording._Stop.__init__
+    handing_on = running.Running._handing_on
 
-    def late(stop: recording._Stop, supervisor: subprocess.Popen[bytes]) -> None:
+    def late(one: running.Running) -> contextlib.AbstractContextManager[None]:
         signal.raise_signal(signal.SIGINT)
-        init(stop, supervisor)
+        return handing_on(one)
 
-    monkeypatch.setattr(recording._Stop, "__init__", late)
+    monkeypatch.setattr(running.Running, "_handing_on", late)
     began = time.monotonic()
     with pytest.raises(InputError, match="printed nothing and was stopped by SIGINT"):
         recording.record_command(tmp_path / "a", ["sleep", "99"], show=lambda _: None)

@@ -106,3 +106,69 @@ def _header(path: Path) -> dict[str, tuple[int, int]]:
     if not all(_is_size(begin) and _is_size(end) and begin <= end for begin, end in ends.values()):
         raise damaged
     return ends
+
+
+_LFS = b"version https://git-lfs"
+_TOKENIZERS = (
+    "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json", "tekken.json", "spiece.model",
+)  # fmt: skip
+_OTHER_WEIGHTS = ("*.bin", "*.pt", "*.gguf", "*.pth", "consolidated*.safetensors")
+
+
+def problems(folder: Path, *, needs_weights: bool = True, needs_tokenizer: bool = True) -> list[str]:
+    """What is missing or damaged in the folder of a model, one line each; the weights themselves are not read.
+
+    Args:
+        folder: The model's folder.
+        needs_weights: Whether weights are loaded from it (not with dummy ones).
+        needs_tokenizer: Whether its tokenizer is used.
+    """
+    found: list[str] = []
+    config = folder / "config.json"
+    has_params = (folder / "params.json").is_file()
+    if not config.is_file() and not has_params and not any(folder.glob("*.gguf")):
+        found.append(f"{config}: is missing; fetch the model again, or correct the path")
+    if needs_tokenizer and not any((folder / name).is_file() for name in _TOKENIZERS):
+        found.append(f"{folder}: holds no tokenizer (tokenizer.json or tokenizer.model); fetch it, or name one")
+    if needs_weights:
+        found += _weight_problems(folder)
+    return found
+
+
+def _weight_problems(folder: Path) -> list[str]:
+    found = []
+    try:
+        index = _index(folder)
+    except InputError as error:
+        return [str(error)]
+    named = sorted(set(index.get("weight_map", {}).values())) if index is not None else []
+    missing = [name for name in named if not (folder / name).is_file()]
+    if missing:
+        told = f"{len(missing)} of {len(named)} weight files are missing"
+        found.append(f"{folder}: {told}, first {missing[0]}; fetch them")
+    files = [folder / name for name in named if name not in missing] or sorted(folder.glob("*.safetensors"))
+    if not files and not missing:
+        others = [path for pattern in _OTHER_WEIGHTS for path in folder.glob(pattern)]
+        return found if others else [*found, f"{folder}: holds no weights (*.safetensors); fetch the model again"]
+    for path in files:
+        try:
+            end = _end_of(path)
+        except InputError as error:
+            found.append(str(error))
+            continue
+        size = path.stat().st_size
+        if end is None:
+            found.append(f"{path}: is a pointer of Git LFS, not the weights; fetch them with git lfs pull")
+        elif size != end:
+            found.append(f"{path}: holds {size} bytes where its header tells {end}; fetch it again")
+    return found
+
+
+def _end_of(path: Path) -> int | None:
+    """Bytes that a file of weights must have by its header; None: it only points to them."""
+    with path.open("rb") as stream:
+        head = stream.read(max(8, len(_LFS)))
+    if head.startswith(_LFS):
+        return None
+    length = struct.unpack("<Q", head[:8])[0] if len(head) >= 8 else 0
+    return 8 + length + max((end for _, end in _header(path).values()), default=0)

@@ -20,8 +20,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import psutil
 
-TAG = "VLLM_RUNBOOKS_RUN"
-"""Environment variable naming the suite ("ab12") or the run ("ab12.3") a process belongs to; nested suites append."""
+TAG = "RUNBOOKS_RUN"
+"""Environment variable naming the suite ("ab12") or the run ("ab12.3") a process belongs to; nested suites append.
+
+vLLM warns of variables that begin with VLLM_ and that it does not know.
+"""
 _PR_SET_CHILD_SUBREAPER = 36
 
 

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import math
-import os
 import re
-import select
 import shlex
 import shutil
 import signal
-import subprocess
-import sys
-import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from vllm_runbooks import catalog, session
 from vllm_runbooks.errors import InputError, RunbooksError
@@ -30,30 +24,23 @@ from vllm_runbooks.evidence import decode
 from vllm_runbooks.files import store
 from vllm_runbooks.records import Answer, Case, Document, Evidence, Expectation, Judgement, document
 from vllm_runbooks.redact import Redactor, redact_name
+from vllm_runbooks.running import Held, Live, Running, Show, holding
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from vllm_runbooks.records import Runbook
 
 MAX_KEPT = 64 << 20
 """Bytes of a command's output that are kept: half of it from the beginning, half from the end."""
 MAX_CASE = 256 << 20
 """Characters of a case's logs: it is there to be kept and run again."""
-_MAX_LINE = 1 << 20
-"""Bytes of a line that are waited for before what is there is shown."""
 _MAX_SAID = 2000
 _NO_TEXT = "[vllm-runbooks record: not all of this is text; control characters are written as in \\x00]\n"
 """First line of an output that is refused as a log; a file that begins with it is read."""
 _CONTROLS = [chr(code) for code in range(32) if not (9 <= code <= 13 or code == 27)]
 _MAX_PLACES = 1000
 """Numbers that are tried for a folder beside one that is taken."""
-_ENDING_S = 10.0
-"""Time within which a supervisor has ended all there is; it needs five seconds."""
+_COMMAND = "command.sh"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
-
-Show = Callable[[bytes], None]
-"""Shows what a command prints, secrets replaced, as it comes."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +79,7 @@ def record_command(
         RunbooksError: what it printed cannot be made a case; it is kept in the folder, or beside it.
     """
     _check_folder(folder)
-    with _holding() as held:
+    with holding() as held:
         output = run_command(command, show=show, seconds=seconds)
         line = shlex.join(command)
         if not output.raw.strip():
@@ -110,6 +97,16 @@ def record_logs(folder: Path, evidence: Evidence) -> Recording:
     """
     _check_folder(folder)
     return _write(folder, evidence, source=f"recorded with `vllm-runbooks record` on {_today()}")
+
+
+def record_start(folder: Path, evidence: Evidence, ending: str) -> Recording:
+    """Write the logs of a guarded start, and its command, as a case; what the guard saw is one of the logs.
+
+    Raises:
+        InputError: the folder cannot be made.
+    """
+    _check_folder(folder)
+    return _write(folder, evidence, source=f"recorded with `vllm-runbooks serve` on {_today()}; the server {ending}")
 
 
 def add_case(folder: Path, evidence: Evidence, expect: Expectation) -> Recording:
@@ -153,158 +150,17 @@ def run_command(command: Sequence[str], *, show: Show, seconds: float | None = N
     Raises:
         InputError: the command cannot be run.
     """
-    if shutil.which(command[0]) is None:
-        raise InputError(f"{command[0]}: no such command; check its name, and the path")
-    supervisor = subprocess.Popen(  # noqa: S603 - our own module, and the user's own command
-        [sys.executable, "-P", "-m", "vllm_runbooks.supervisor", *command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        # A terminal sends its signals to the whole group; handing them on is the supervisor's part.
-        start_new_session=True,
-    )
-    kept, live = _Kept(MAX_KEPT), _Live(show, known=shlex.join(command))
+    kept, live = _Kept(MAX_KEPT), Live(show, known=shlex.join(command))
     began = time.monotonic()
-    try:
-        with _handed_on_to(supervisor) as stop:
-            for chunk in _chunks(supervisor, stop, stop_at=began + (seconds or math.inf)):
-                kept.take(chunk)
-                live.take(chunk)
-            live.finish()
-    finally:
-        # The end of its input is the supervisor's order to end all; where it has, nothing is left to do.
-        said = _ended(supervisor)
-    if "returncode" not in said:
-        raise InputError(f"{command[0]}: cannot be run: {said.get('refused', 'the supervisor died')}; check the file")
-    status = said["returncode"]
-    ending = stop.said or ("was ended by us" if status is None else _ending(status))
-    return Output(kept.raw(), ending, time.monotonic() - began)
-
-
-def _chunks(supervisor: subprocess.Popen[bytes], stop: _Stop, *, stop_at: float) -> Iterator[bytes]:
-    """What the command prints, as it comes."""
-    pipe = cast("IO[bytes]", supervisor.stdout)
-    while True:
-        wait = min(0.5, max(stop_at - time.monotonic(), 0))
-        if select.select([pipe], [], [], wait)[0]:
-            chunk = os.read(pipe.fileno(), 1 << 16)
-            if not chunk:
-                return
-            yield chunk
-        elif supervisor.poll() is not None:
-            # Something that cannot be ended holds the pipe.
-            return
-        if time.monotonic() >= stop_at:
-            stop_at = math.inf
-            stop(signal.SIGINT, "was stopped when its time was up")
-
-
-def _ended(supervisor: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """Have the supervisor end what it started, and read what it says of it."""
-    try:
-        _, said = supervisor.communicate(timeout=_ENDING_S)
-    except subprocess.TimeoutExpired:
-        supervisor.kill()
-        _, said = supervisor.communicate()
-    try:
-        found: dict[str, Any] = json.loads(said)
-    except ValueError:
-        return {}
-    return found
-
-
-def _ending(status: int) -> str:
-    if status < 0:
-        with contextlib.suppress(ValueError):
-            return f"was ended by {signal.Signals(-status).name}"
-    return f"ended with exit status {status}"
-
-
-class _Held:
-    """Holds signals back while what will not come again is in memory alone."""
-
-    def __init__(self) -> None:
-        self._numbers: list[int] = []
-        self._is_released = False
-
-    def __call__(self, number: int, _frame: FrameType | None) -> None:
-        if self._is_released:
-            self._is_released = False
-            raise KeyboardInterrupt
-        self._numbers.append(number)
-
-    def taken(self) -> list[int]:
-        """The signals that have come; from here on they are the caller's."""
-        numbers, self._numbers = self._numbers, []
-        return numbers
-
-    def release(self) -> None:
-        """Interrupt from here on, once, and now if a signal has come."""
-        self._is_released = True
-        if self.taken():
-            self._is_released = False
-            raise KeyboardInterrupt
-
-    def hold(self) -> None:
-        """Hold signals back again."""
-        self._is_released = False
-
-
-@contextlib.contextmanager
-def _holding() -> Iterator[_Held]:
-    """Hold back SIGINT, SIGTERM and SIGHUP, where this thread may handle signals."""
-    held = _Held()
-    with _handled_by(held):
-        yield held
-
-
-class _Stop:
-    """Hands signals on to the supervisor."""
-
-    def __init__(self, supervisor: subprocess.Popen[bytes]) -> None:
-        self.said = ""
-        """Why the command was stopped, where it was."""
-        self._orders = cast("IO[bytes]", supervisor.stdin).fileno()
-
-    def __call__(self, number: int, said: str) -> None:
-        self.said = self.said or said
-        with contextlib.suppress(OSError):
-            os.write(self._orders, bytes([number]))
-
-
-@contextlib.contextmanager
-def _handed_on_to(supervisor: subprocess.Popen[bytes]) -> Iterator[_Stop]:
-    """Hand on SIGINT, SIGTERM and SIGHUP, where this thread may handle signals."""
-    stop = _Stop(supervisor)
-
-    def hand_on(number: int, _frame: FrameType | None) -> None:
-        stop(number, f"was stopped by {signal.Signals(number).name}")
-
-    with _handled_by(hand_on) as before:
-        if isinstance(before.get(signal.SIGINT), _Held):
-            for number in before[signal.SIGINT].taken():
-                hand_on(number, None)
-        yield stop
-
-
-@contextlib.contextmanager
-def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[dict[int, Any]]:
-    """Handle SIGINT, SIGTERM and SIGHUP, where this thread may; yields their handlers before."""
-    if threading.current_thread() is not threading.main_thread():
-        yield {}
-        return
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
-    if before.get(signal.SIGHUP) == signal.SIG_IGN:
-        # Under nohup, and it stays so. SIGINT, which a script's background jobs ignore, counts all the same.
-        del before[signal.SIGHUP]
-    for number in before:
-        signal.signal(number, handler)
-    try:
-        yield before
-    finally:
-        for number, former in before.items():
-            signal.signal(number, former if former is not None else signal.SIG_DFL)
+    stop_at = began + (seconds or math.inf)
+    with Running(command) as running:
+        for chunk in running.chunks(until=stop_at):
+            kept.take(chunk)
+            live.take(chunk)
+            if time.monotonic() >= stop_at and running.stopped_by is None:
+                running.stop(signal.SIGINT, "was stopped when its time was up")
+        live.finish()
+    return Output(kept.raw(), running.ending, time.monotonic() - began)
 
 
 class _Kept:
@@ -343,37 +199,6 @@ class _Kept:
         return whole_head + b"[vllm-runbooks record: %d bytes left out]\n" % left_out + whole_tail
 
 
-class _Live:
-    """Shows an output by whole lines, secrets replaced."""
-
-    def __init__(self, show: Show, *, known: str) -> None:
-        """Secrets that `known` names are replaced wherever they are printed."""
-        self._show = show
-        self._rest = b""
-        self._redactor = Redactor()
-        self._redactor.learn([known])
-
-    def take(self, chunk: bytes) -> None:
-        """Show the lines that are complete; a progress bar's line is at its return."""
-        text = self._rest + chunk
-        end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
-        if not end and len(text) > _MAX_LINE:
-            end = len(text)
-        self._rest = text[end:]
-        self._show_lines(text[:end])
-
-    def finish(self) -> None:
-        """Show what is left, with the line's end that it lacks."""
-        self._show_lines(self._rest and self._rest + b"\n")
-        self._rest = b""
-
-    def _show_lines(self, lines: bytes) -> None:
-        if lines:
-            # What the lines before began, such as a key, goes on in these.
-            shown = self._redactor.more(lines.decode("utf-8", "surrogateescape"))
-            self._show(shown.encode("utf-8", "surrogateescape"))
-
-
 # The folder
 
 
@@ -402,7 +227,7 @@ def _part(path: Path) -> Path:
 
 
 def _write(
-    folder: Path, evidence: Evidence, *, source: str, expect: Expectation | None = None, only_copy: _Held | None = None
+    folder: Path, evidence: Evidence, *, source: str, expect: Expectation | None = None, only_copy: Held | None = None
 ) -> Recording:
     """Write the case's folder whole or not at all; without an expectation, what the diagnosis says is expected.
 
@@ -412,7 +237,7 @@ def _write(
     given = evidence.documents
     redactor, texts = Redactor(), list(_texts(given, math.inf if only_copy else MAX_CASE))
     source = " ".join(source.split())
-    for text in (source, *texts):
+    for text in (source, evidence.command or "", *texts):
         redactor.learn([text])
     redactor.learn_names(d.name for d in given)
     names = _file_names(given, redactor)
@@ -428,6 +253,8 @@ def _write(
         part.mkdir(parents=only_copy is not None)
         for name, text in zip(names, texts, strict=True):
             store(part / name, text)
+        if evidence.command is not None:
+            store(part / _COMMAND, redactor.text(evidence.command))
         is_safe = only_copy is not None
         with _kept(folder, part, only_copy) if only_copy else contextlib.nullcontext():
             answer = session.diagnose(evidence)
@@ -437,6 +264,7 @@ def _write(
                 source=source[:_MAX_SAID],
                 vllm=evidence.vllm,
                 files=names,
+                command=None if evidence.command is None else _COMMAND,
                 expect=expect or _as_found(answer),
                 runbooks=_runbooks([_expected(expect)] if expect else [f.symptom for f in answer.findings]),
             )
@@ -458,7 +286,7 @@ def _write(
 
 
 @contextlib.contextmanager
-def _kept(folder: Path, part: Path, held: _Held) -> Iterator[None]:
+def _kept(folder: Path, part: Path, held: Held) -> Iterator[None]:
     """Keep a log whose diagnosis fails or is interrupted; the folder has no `case.yaml` then."""
     try:
         held.release()
@@ -526,7 +354,7 @@ def _file_names(documents: Sequence[Document], redactor: Redactor) -> list[str]:
     for given in documents:
         stem = re.sub(r"[^A-Za-z0-9._-]", "_", redactor.name(given.name)).lstrip(".-")[:80] or "startup.log"
         name, number = stem, 2
-        while name in names or name == "case.yaml":
+        while name in (*names, "case.yaml", _COMMAND):
             name, number = f"{number}-{stem}", number + 1
         names.append(name)
     return names

@@ -1,10 +1,10 @@
-"""Run one command and leave nothing of it behind; a process of its own, between a recorder and what it records.
+"""Run one command and leave nothing of it behind; a process of its own, between a caller and what it runs.
 
-    recorder ── supervisor ── command ── whatever the command starts
+    caller ── supervisor ── command ── whatever the command starts
 
 Standard output is the command's. Standard input says what is to happen: a byte is a signal to hand on, its end is the
-recorder's end. What became of the command is said on standard error, as JSON, at last. Orphans become the supervisor's
-children (Linux), so it needs no mark in their environment: vLLM warns of every variable `VLLM_…` that it does not know.
+caller's end. What became of the command is said on standard error, as JSON, at last. Orphans become the supervisor's
+children (Linux), so it finds them whatever became of their environment.
 """
 
 from __future__ import annotations

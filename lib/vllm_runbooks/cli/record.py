@@ -13,7 +13,8 @@ import click
 from vllm_runbooks.cli import given, output
 
 if TYPE_CHECKING:
-    from vllm_runbooks.recording import Recording, Show
+    from vllm_runbooks.recording import Recording
+    from vllm_runbooks.running import Show
 
 
 @click.command(
@@ -62,7 +63,7 @@ def record(out: Path, logs: tuple[str, ...], vllm: str | None, seconds: float | 
     if logs:
         written = recording.record_logs(out, session.load_files(logs, vllm=vllm))
     else:
-        written = recording.record_command(out, command, show=_shown_live(), seconds=seconds, vllm=vllm)
+        written = recording.record_command(out, command, show=shown_live(), seconds=seconds, vllm=vllm)
     output.name_left_out(shelf)
     lines = [said_written(written)]
     if written.output is not None:
@@ -98,8 +99,8 @@ def said_test(written: Recording) -> str:
     return f"  Test       vllm-runbooks check --cases {shlex.quote(str(written.folder))}"
 
 
-def _shown_live() -> Show:
-    """Print what comes; where the reader of the output went away, the recording goes on."""
+def shown_live(*, is_error: bool = False) -> Show:
+    """Print what comes, on standard error if asked; where the reader of the output went away, the command goes on."""
     is_open = True
 
     def show(chunk: bytes) -> None:
@@ -107,9 +108,9 @@ def _shown_live() -> Show:
         if not is_open:
             return
         try:
-            click.echo(chunk, nl=False)
+            click.echo(chunk, nl=False, err=is_error)
         except OSError:
             is_open = False
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if is_error else sys.stdout).fileno())
 
     return show

@@ -1,0 +1,196 @@
+"""`vllm-runbooks serve`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vllm_runbooks.cli import given, output
+
+if TYPE_CHECKING:
+    from vllm_runbooks.host.gpu_memory import Source
+    from vllm_runbooks.live_records import Guarded
+    from vllm_runbooks.running import Show
+
+_CHECKS = ("command", "model", "plan", "port", "memory")
+_NVML = "nvml"
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    epilog=given.examples(
+        "serve -- vllm serve Qwen/Qwen3-8B --max-model-len 16384",
+        "serve --retry 2 --record cases/night -- bash launch.sh",
+        "serve --check -- vllm serve Qwen/Qwen3-8B --port 8001",
+    ),
+)
+@click.option("--check", "is_check", is_flag=True, help="Make the checks alone, and start nothing.")
+@click.option(
+    "--vllm", metavar="VERSION", help="Release that is started (default: the one that the command's Python has)."
+)
+@click.option("--gpus", metavar="SPEC", help="The cards for the plan, as in 2xA100-80GB (default: those of this host).")
+@click.option(
+    "--gpu-memory",
+    metavar="SOURCE",
+    default=_NVML,
+    show_default=True,
+    help="Where readings of GPU memory come from: the driver (nvml), or a recorded series (a file).",
+)
+@click.option("--skip", "left_out", multiple=True, type=click.Choice(_CHECKS), help="Leave a check out; repeatable.")
+@click.option("--samples", type=click.IntRange(2, 1000), default=5, show_default=True, help="Readings that must agree.")
+@click.option(
+    "--every",
+    metavar="S",
+    type=click.FloatRange(0.05, 600),
+    default=1.0,
+    show_default=True,
+    callback=given.number,
+    help="Seconds between two of them.",
+)
+@click.option(
+    "--within",
+    metavar="MIB",
+    type=click.FloatRange(0, 1e6),
+    default=64.0,
+    show_default=True,
+    callback=given.number,
+    help="By how much the memory in use may move over them.",
+)
+@click.option(
+    "--wait",
+    metavar="S",
+    type=click.FloatRange(0, 86400),
+    default=600.0,
+    show_default=True,
+    callback=given.number,
+    help="Longest wait for stable memory, and for another start on the same card.",
+)
+@click.option(
+    "--ready-within",
+    metavar="S",
+    type=click.FloatRange(1, 86400),
+    callback=given.number,
+    help="End the start when it is not ready by then (default: no limit).",
+)
+@click.option(
+    "--end-hung-after",
+    metavar="S",
+    type=click.FloatRange(0, 86400),
+    default=600.0,
+    show_default=True,
+    callback=given.number,
+    help="End the server when it has hung for so long; 0: never.",
+)
+@click.option(
+    "--probe-every",
+    metavar="S",
+    type=click.FloatRange(1, 86400),
+    callback=given.number,
+    help="Ask the server that is ready for a token now and then (default: not).",
+)
+@click.option(
+    "--retry",
+    metavar="N",
+    type=click.IntRange(0, 10),
+    default=0,
+    show_default=True,
+    help="Further tries at most, each with a change that was checked and is said.",
+)
+@click.option("--record", metavar="DIR", type=given.NEW_FOLDER, help="Make a case of it, secrets replaced.")
+@click.option(
+    "--dir",
+    "folder",
+    metavar="DIR",
+    type=given.NEW_FOLDER,
+    help="Folder for the log as it is (default: among those of all starts).",
+)
+@given.CATALOG
+@given.FORMAT
+@click.argument("command", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
+def serve(
+    *,
+    is_check: bool,
+    vllm: str | None,
+    gpus: str | None,
+    gpu_memory: str,
+    left_out: tuple[str, ...],
+    samples: int,
+    every: float,
+    within: float,
+    wait: float,
+    ready_within: float | None,
+    end_hung_after: float,
+    probe_every: float | None,
+    retry: int,
+    record: Path | None,
+    folder: Path | None,
+    form: str,
+    command: tuple[str, ...],
+) -> int:
+    """Start a vLLM server with a guard: in place of `vllm serve …` write `vllm-runbooks serve -- vllm serve …`.
+
+    Before: the command is linted and planned, its port, its files and the memory of its GPUs are checked, and a lock
+    keeps two starts from profiling on one GPU at the same time. While it starts: its log is kept whole, its phases are
+    told, a hang is told from a slow start. It is ready when it has answered a request, not when a port is open. A start
+    that fails is diagnosed. Signals are handed on, and nothing of the server is left behind.
+
+    Exit status: the server's own; 128 and its number after a signal; 1 when it was never ready; 2 when the request
+    cannot be read.
+    """
+    from vllm_runbooks import serve as guarded_start  # noqa: PLC0415 - `--help` needs none of it
+
+    if not command:
+        raise click.UsageError("give the command that starts the server, after --, as in -- vllm serve MODEL.")
+    source, why_none = _source(gpu_memory)
+    request = guarded_start.Request(
+        subject=guarded_start.subject(command, vllm=vllm),
+        source=source,
+        why_none=why_none,
+        gpus=gpus,
+        left_out=left_out,
+        steady=guarded_start.Steady(samples, every, within, wait),
+        limits=guarded_start.Limits(ready_within, end_hung_after or None, probe_every_s=probe_every),
+        tries=1 + retry,
+        folder=folder,
+        is_check=is_check,
+    )
+    found = guarded_start.serve(request, show=_shown(form), say=_say)
+    if record is not None and found.attempts:
+        guarded_start.record(found, record, say=_say)
+    _tell(found, form)
+    return found.status
+
+
+def _source(name: str) -> tuple[Source | None, str]:
+    from vllm_runbooks.errors import InputError  # noqa: PLC0415
+    from vllm_runbooks.host import gpu_memory  # noqa: PLC0415
+
+    if name != _NVML:
+        return gpu_memory.Recorded(Path(name)), ""
+    try:
+        return gpu_memory.Nvml(), ""
+    except InputError as error:
+        return None, str(error)
+
+
+def _say(line: str) -> None:
+    click.echo(f"vllm-runbooks: {line}", err=True)
+
+
+def _shown(form: str) -> Show:
+    from vllm_runbooks.cli.record import shown_live  # noqa: PLC0415
+
+    return shown_live(is_error=form == "json")
+
+
+def _tell(found: Guarded, form: str) -> None:
+    from vllm_runbooks import render  # noqa: PLC0415
+
+    if form == "json":
+        output.write_json(render.guarded.to_json(found))
+    else:
+        sys.stdout.flush()
+        click.echo(render.guarded.text(found), err=True)

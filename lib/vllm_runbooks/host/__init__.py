@@ -1,0 +1,1 @@
+"""What is read off this host while something starts: GPU memory, ports, processes, and what earlier starts left."""

@@ -1,0 +1,98 @@
+"""One lock for each graphics card, shared by all users of a host, so that two starts never profile at the same time.
+
+A lock is one of the system's own on an open file: it ends with its process, however that ends. The files stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from vllm_runbooks.errors import InputError
+
+FOLDER = "VLLM_RUNBOOKS_LOCKS"
+"""Variable that names another folder for the locks."""
+_TICK_S = 0.2
+
+
+def folder() -> Path:
+    """Where the locks lie; the same for every user."""
+    given = os.environ.get(FOLDER)
+    return Path(given) if given else Path(tempfile.gettempdir()) / "vllm-runbooks-locks"
+
+
+@contextlib.contextmanager
+def held(cards: Sequence[str], *, wait_s: float, told: Callable[[str, str], None]) -> Iterator[float]:
+    """Hold the locks of some cards; yields the seconds that were waited for them.
+
+    Args:
+        cards: Keys of the cards; the locks are taken in the order of these, so that two starts cannot wait for each
+            other.
+        wait_s: Time after which it is given up.
+        told: Called with a card and its holder as soon as there is something to wait for.
+
+    Raises:
+        InputError: another start holds one of them all that time, or the folder cannot be used.
+    """
+    began, waited = time.monotonic(), 0.0
+    with contextlib.ExitStack() as open_files:
+        for card in sorted(set(cards)):
+            descriptor = _opened(card)
+            open_files.callback(os.close, descriptor)
+            is_told = False
+            while not _is_taken(descriptor):
+                holder = _holder(descriptor)
+                if not is_told:
+                    told(card, holder)
+                    is_told = True
+                if time.monotonic() - began > wait_s:
+                    raise InputError(f"GPU {card}: {holder} is starting on it, and has been for {wait_s:g} s")
+                time.sleep(_TICK_S)
+                waited = time.monotonic() - began
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"{os.getpid()}".encode(), 0)
+        yield waited
+
+
+def _is_taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(descriptor: int) -> str:
+    said = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+    return f"process {said}" if said.isdecimal() else "another start"
+
+
+def _opened(card: str) -> int:
+    """The card's file, made where there is none; a link in its place is refused."""
+    place = folder()
+    path = place / f"{re.sub(r'[^A-Za-z0-9-]', '_', card)[:80]}.lock"
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        if not place.exists():
+            place.mkdir(parents=True, exist_ok=True)
+            place.chmod(0o1777)
+        try:
+            # Without O_CREAT first: in a folder that is everybody's, that is refused for another user's file.
+            descriptor = os.open(path, flags)
+        except FileNotFoundError:
+            descriptor = os.open(path, flags | os.O_CREAT, 0o666)
+            os.fchmod(descriptor, 0o666)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be used as a lock ({error.strerror}); name a folder in {FOLDER}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InputError(f"{path}: is no plain file, so no lock; remove it, or name a folder in {FOLDER}")
+    return descriptor

@@ -1,0 +1,221 @@
+"""How much of each card's memory is used, and by whom: asked of the driver, or read from a recorded series.
+
+A series is a text of JSON lines, each a reading: seconds from its beginning, and the cards.
+
+    {"at_s": 0.0, "gpus": [{"index": 4, "name": "NVIDIA A100-SXM4-80GB", "total_mib": 81920, "used_mib": 38900}]}
+
+It is played by the clock from the first reading on; the last one stays.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from vllm_runbooks.errors import InputError
+
+_MIB = 1 << 20
+_MAX_SERIES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A process that holds memory of a card."""
+
+    pid: int
+    used_mib: float | None
+    """None: the driver does not say, as in a container."""
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class CardMemory:
+    """One card at one moment."""
+
+    index: int
+    name: str | None
+    uuid: str | None
+    total_mib: float | None
+    used_mib: float | None
+    busy_percent: float | None = None
+    holders: tuple[Holder, ...] = ()
+
+    @property
+    def free_mib(self) -> float | None:
+        """What is free of it."""
+        return None if self.total_mib is None or self.used_mib is None else self.total_mib - self.used_mib
+
+    @property
+    def key(self) -> str:
+        """What it is told by: its number may differ between two processes, its UUID does not."""
+        return self.uuid or f"{self.index}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """All cards at one moment."""
+
+    at_s: float
+    """Of the monotonic clock, or from the beginning of a series."""
+    cards: tuple[CardMemory, ...]
+
+    def of(self, numbers: Sequence[int]) -> tuple[CardMemory, ...]:
+        """The cards of some numbers, those that are there."""
+        by_number = {card.index: card for card in self.cards}
+        return tuple(by_number[number] for number in numbers if number in by_number)
+
+
+class Source(Protocol):
+    """Where readings come from."""
+
+    says: str
+    """What it is, as shown."""
+
+    def read(self) -> Reading:
+        """The memory now."""
+        ...
+
+
+class Recorded:
+    """A recorded series, played from its first reading on."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        """A series that was read.
+
+        Raises:
+            InputError: the file cannot be read, or is no such series.
+        """
+        self.says = f"recorded in {path.name}"
+        self._readings = _series(path)
+        self._clock = clock
+        self._began: float | None = None
+
+    def read(self) -> Reading:
+        """The last reading that was made by now."""
+        now = self._clock()
+        if self._began is None:
+            self._began = now
+        since = now - self._began + self._readings[0].at_s
+        return next((each for each in reversed(self._readings) if each.at_s <= since), self._readings[0])
+
+
+def _series(path: Path) -> list[Reading]:
+    try:
+        if path.stat().st_size > _MAX_SERIES:
+            raise InputError(f"{path}: is larger than {_MAX_SERIES >> 20} MiB; give the part that matters")
+        lines = path.read_text("utf-8").splitlines()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; give a file with a series of GPU memory") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is no text; give a file with a series of GPU memory") from None
+    found: list[Reading] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            found.append(_reading(json.loads(line)))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            what = f"has no {error}" if isinstance(error, KeyError) else "is no reading of GPU memory"
+            raise InputError(f"{path}:{number}: {what}; a line is {{at_s, gpus: [{{index, …}}]}}") from None
+        if len(found) > 1 and found[-1].at_s < found[-2].at_s:
+            raise InputError(f"{path}:{number}: at_s is smaller than in the line before; sort the series by time")
+    if not found:
+        raise InputError(f"{path}: is empty; give a file with a series of GPU memory")
+    return found
+
+
+def _reading(data: Any) -> Reading:
+    cards = tuple(
+        CardMemory(
+            index=int(card["index"]),
+            name=card.get("name"),
+            uuid=card.get("uuid"),
+            total_mib=_number(card.get("total_mib")),
+            used_mib=_number(card.get("used_mib")),
+            busy_percent=_number(card.get("busy_percent")),
+            holders=tuple(
+                Holder(int(each["pid"]), _number(each.get("used_mib")), each.get("name"))
+                for each in card.get("processes") or ()
+            ),
+        )
+        for card in data["gpus"]
+    )
+    return Reading(float(data["at_s"]), cards)
+
+
+def _number(value: Any) -> float | None:
+    if value is None:
+        return None
+    found = float(value)
+    if not 0 <= found < float("inf"):
+        raise ValueError(value)
+    return found
+
+
+class Nvml:
+    """The driver of this host's NVIDIA cards."""
+
+    says = "read from the driver (NVML)"
+
+    def __init__(self) -> None:
+        """A connection to the driver.
+
+        Raises:
+            InputError: there is no driver, or it does not answer.
+        """
+        import pynvml  # noqa: PLC0415 - only where cards are read
+
+        self._nvml = pynvml
+        try:
+            pynvml.nvmlInit()
+            count = pynvml.nvmlDeviceGetCount()
+            self._handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+        except pynvml.NVMLError as error:
+            raise InputError(f"no NVIDIA driver answers on this host ({error})") from None
+
+    def read(self) -> Reading:
+        """All cards now; what the driver does not tell is None."""
+        return Reading(time.monotonic(), tuple(self._card(*each) for each in enumerate(self._handles)))
+
+    def _card(self, index: int, handle: Any) -> CardMemory:
+        nvml = self._nvml
+        memory = self._told(nvml.nvmlDeviceGetMemoryInfo, handle)
+        busy = self._told(nvml.nvmlDeviceGetUtilizationRates, handle)
+        holders = self._told(nvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
+        return CardMemory(
+            index=index,
+            name=self._text(self._told(nvml.nvmlDeviceGetName, handle)),
+            uuid=self._text(self._told(nvml.nvmlDeviceGetUUID, handle)),
+            total_mib=None if memory is None else memory.total / _MIB,
+            used_mib=None if memory is None else memory.used / _MIB,
+            busy_percent=None if busy is None else float(busy.gpu),
+            holders=tuple(
+                Holder(each.pid, None if each.usedGpuMemory is None else each.usedGpuMemory / _MIB) for each in holders
+            ),
+        )
+
+    def _told(self, ask: Callable[[Any], Any], handle: Any) -> Any:
+        try:
+            return ask(handle)
+        except self._nvml.NVMLError:
+            return None
+
+    @staticmethod
+    def _text(told: Any) -> str | None:
+        return told.decode() if isinstance(told, bytes) else told
+
+
+def unrest_mib(readings: Sequence[Reading], numbers: Sequence[int]) -> float | None:
+    """By how much the memory in use of some cards moved over the readings; None: of one of them it is not known."""
+    moved = 0.0
+    for number in numbers:
+        used = [card.used_mib for reading in readings for card in reading.of([number])]
+        known = [each for each in used if each is not None]
+        if len(known) < len(readings) or not known:
+            return None
+        moved = max(moved, max(known) - min(known))
+    return moved

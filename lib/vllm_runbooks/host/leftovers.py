@@ -1,0 +1,165 @@
+"""What earlier starts have left on this host, each with the proof of whose it is; nothing is removed unasked.
+
+Proven is what carries the mark of a guarded start whose guard is gone: a process by its environment, a segment of
+shared memory by its inode, which the guard wrote down while the start ran. Everything else that looks like a leftover
+of vLLM is told with what speaks for it, and left to a person.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vllm_runbooks.processes import TAG
+
+if TYPE_CHECKING:
+    import psutil
+
+SHARED = Path("/dev/shm")  # noqa: S108 - where Linux keeps shared memory
+_SEGMENT = re.compile(
+    r"(?:psm_[0-9a-f]{8}|sem\.mp-[\w-]{4,40}|vllm\w{0,40}|nccl-[\w-]{1,40}|sem\.[A-Za-z0-9]{6,10})", re.ASCII
+)
+"""Names that Python's shared memory, its semaphores, vLLM and NCCL give."""
+RECORD = "start.json"
+"""What a guard writes down of its start, in the start's folder."""
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """Something that an earlier start has left."""
+
+    kind: str
+    """"process" or "segment"."""
+    name: str
+    """Process number, or the segment's file name."""
+    size_bytes: int
+    """Memory that it holds; of a segment what is allocated, not what it could grow to."""
+    is_proven: bool
+    proof: str
+    """What speaks for it, in words."""
+
+
+def written(id_: str, guard: int, segments: Mapping[str, int]) -> str:
+    """What the guard of a start writes down: its mark, itself, and the shared memory that its processes have opened."""
+    record = {"id": id_, "guard": {"pid": guard, "began": _began(guard)}, "segments": dict(segments)}
+    return json.dumps(record) + "\n"
+
+
+def _began(pid: int) -> float | None:
+    import psutil  # noqa: PLC0415
+
+    with contextlib.suppress(psutil.Error, OSError):
+        return float(psutil.Process(pid).create_time())
+    return None
+
+
+def segments() -> dict[str, int]:
+    """Segments of shared memory of this user: names and inodes."""
+    found = {}
+    with contextlib.suppress(OSError), os.scandir(SHARED) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                told = entry.stat(follow_symlinks=False)
+                if told.st_uid == os.getuid() and _SEGMENT.fullmatch(entry.name):
+                    found[entry.name] = told.st_ino
+    return found
+
+
+def opened_by(pids: Sequence[int], names: Mapping[str, int]) -> set[str]:
+    """Which of some segments these processes have mapped."""
+    found: set[str] = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{pid}/maps").read_text("utf-8", "replace").splitlines():
+                name = line.partition(f"{SHARED}/")[2].removesuffix(" (deleted)")
+                if name in names:
+                    found.add(name)
+    return found
+
+
+def found(starts: Path) -> list[Leftover]:
+    """Everything on this host that looks left by a vLLM start; `starts` is the folder of guarded starts."""
+    import psutil  # noqa: PLC0415
+
+    records = list(_records(starts))
+    dead = {record["id"] for record in records if not _is_alive(record["guard"])}
+    alive = {record["id"] for record in records} - dead
+    processes = [one for pid in psutil.pids() if (one := _process(pid)) is not None]
+    left = [each for one in processes if (each := _left(one, dead, alive)) is not None]
+    there = segments()
+    mapped = opened_by([one.pid for one in processes], there)
+    of_start = {(name, inode): record for record in records for name, inode in record["segments"].items()}
+    for name in sorted(set(there) - mapped):
+        record = of_start.get((name, there[name]))
+        if record is not None and record["id"] in alive:
+            continue
+        size = 0
+        with contextlib.suppress(OSError):
+            size = (SHARED / name).stat().st_blocks * 512
+        proof = (
+            f"opened by the start {record['id'][:12]}, whose guard is gone; no process has it open"
+            if record is not None
+            else "named like shared memory of Python or vLLM, of this user; no process that can be seen has it open"
+        )
+        left.append(Leftover("segment", name, size, record is not None, proof))
+    return left
+
+
+def _process(pid: int) -> psutil.Process | None:
+    import psutil  # noqa: PLC0415
+
+    with contextlib.suppress(psutil.Error, OSError):
+        one = psutil.Process(pid)
+        if one.uids().real == os.getuid() and pid != os.getpid() and one.status() != psutil.STATUS_ZOMBIE:
+            return one
+    return None
+
+
+def _left(one: psutil.Process, dead: set[str], alive: set[str]) -> Leftover | None:
+    import psutil  # noqa: PLC0415
+
+    with contextlib.suppress(psutil.Error, OSError):
+        marks = set(one.environ().get(TAG, "").split(":"))
+        size = one.memory_info().rss
+        title = (one.cmdline() or [one.name()])[0].split()[0]
+        if marks & alive:
+            return None
+        if marks & dead:
+            mark = min(marks & dead)
+            proof = f"{title} carries the mark of the start {mark[:12]}, whose guard is gone"
+            return Leftover("process", f"{one.pid}", size, is_proven=True, proof=proof)
+        if title.startswith("VLLM::") and not _has_server(one):
+            proof = f"{title} without the server that started it: its parent is process {one.ppid()}"
+            return Leftover("process", f"{one.pid}", size, is_proven=False, proof=proof)
+    return None
+
+
+def _has_server(one: psutil.Process) -> bool:
+    """Whether a process stands below something that started it, and not below what adopts orphans."""
+    parent = one.parent()
+    if parent is None or parent.pid == 1:
+        return False
+    title = (parent.cmdline() or [""])[0]
+    return title.startswith("VLLM::") or any("vllm" in word for word in parent.cmdline())
+
+
+def _is_alive(guard: Mapping[str, float | None]) -> bool:
+    pid, began = guard.get("pid"), guard.get("began")
+    if pid is None:
+        return False
+    there = _began(int(pid))
+    return there is not None and (began is None or abs(there - began) < 1)
+
+
+def _records(starts: Path) -> Iterator[dict[str, Any]]:
+    for path in sorted(starts.glob(f"*/{RECORD}")):
+        with contextlib.suppress(OSError, ValueError):
+            record = json.loads(path.read_text("utf-8"))
+            if isinstance(record, dict) and {"id", "guard", "segments"} <= set(record):
+                yield record

@@ -1,0 +1,104 @@
+"""What processes did since they were last looked at: processor time, bytes read and written, and whether they stand."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psutil
+
+_BUSY = 0.02
+"""Part of a core from which on a process counts as working: one that only waits wakes up some times a second."""
+_MIN_IO = 1 << 16
+"""Bytes a second from which on reading and writing counts as work."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A process as it was seen."""
+
+    pid: int
+    name: str
+    """Its title, as `VLLM::Worker_TP0`, or its program's name."""
+    state: str
+    """As the system tells it: "running", "sleeping", "disk-sleep", "stopped", "tracing-stop", "zombie"."""
+    cpu_s: float
+    io_bytes: int | None
+    """Read and written since it began; None: the system does not tell."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody holds it: a signal, or a debugger."""
+        return self.state in ("stopped", "tracing-stop")
+
+
+def seen_below(root: int) -> dict[int, Sight]:
+    """Every process that descends from one, by number, without those that have ended."""
+    import psutil  # noqa: PLC0415 - only where something is watched
+
+    with contextlib.suppress(psutil.Error, OSError):
+        return seen(psutil.Process(root).children(recursive=True))
+    return {}
+
+
+def seen(processes: Iterable[psutil.Process]) -> dict[int, Sight]:
+    """Some processes as they are now; those that have ended are left out."""
+    import psutil  # noqa: PLC0415
+
+    found = {}
+    for process in processes:
+        with contextlib.suppress(psutil.Error, OSError), process.oneshot():
+            state = process.status()
+            if state == psutil.STATUS_ZOMBIE:
+                continue
+            times = process.cpu_times()
+            found[process.pid] = Sight(
+                process.pid, _title(process), str(state), times.user + times.system, _io_bytes(process)
+            )
+    return found
+
+
+def _title(process: psutil.Process) -> str:
+    command = process.cmdline()
+    if command and command[0].startswith("VLLM::"):
+        return command[0].split()[0]
+    return str(process.name())
+
+
+def _io_bytes(process: psutil.Process) -> int | None:
+    import psutil  # noqa: PLC0415
+
+    with contextlib.suppress(psutil.Error, OSError, AttributeError):
+        told = process.io_counters()
+        # Through read() and write(), and through mapped files, which only the disk's own counters show.
+        return int(told.read_chars + told.write_chars + told.read_bytes)
+    return None
+
+
+class Activity:
+    """Which processes work, told from two looks at them."""
+
+    def __init__(self) -> None:
+        self._at: float | None = None
+        self._before: Mapping[int, Sight] = {}
+
+    def working(self, now: Mapping[int, Sight], at: float | None = None) -> dict[int, bool]:
+        """Of each process whether it worked since the last look; one that is new has."""
+        at = time.monotonic() if at is None else at
+        since = max(at - self._at, 1e-3) if self._at is not None else 0.0
+        found = {
+            pid: (before := self._before.get(pid)) is None or not since or _has_worked(before, sight, since)
+            for pid, sight in now.items()
+        }
+        self._at, self._before = at, now
+        return found
+
+
+def _has_worked(before: Sight, now: Sight, since: float) -> bool:
+    if now.cpu_s - before.cpu_s > _BUSY * since:
+        return True
+    return now.io_bytes is not None and before.io_bytes is not None and now.io_bytes - before.io_bytes > _MIN_IO * since

@@ -1,0 +1,122 @@
+"""Records of what happens on a host: a guarded start with its checks, rungs, sightings and tries; frozen dataclasses.
+
+Units stand in names as in `records`; `None` means unknown. Times are seconds since the guard began, by the monotonic
+clock, unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from vllm_runbooks.records import Answer, Edit, Outcome
+
+
+class Result(StrEnum):
+    """What came of a check or of a rung."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    """It could not be established."""
+    LEFT_OUT = "left out"
+    """It does not apply here, or it was not wanted."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that is looked at before a start."""
+
+    name: str
+    """"command", "plan", "port", "model", "memory" or "lock"."""
+    result: Result
+    says: str
+    """One line: what was found, and what to do."""
+    seconds: float = 0.0
+    """How long it took, deliberate waits included."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One step of the ladder that a server must climb to be called ready."""
+
+    name: str
+    """"port", "health", "models", "token", "stream", "chat" or "tools"."""
+    result: Result
+    says: str
+    """One line: what answered, or why it is not reached."""
+    seconds: float | None = None
+    """Time to the whole answer."""
+    is_needed: bool = True
+    """Whether a server that fails it is not ready."""
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """Something that the guard saw and the server's log cannot say."""
+
+    at_s: float
+    kind: str
+    """"stopped", "idle", "lopsided", "goes-on", "unanswered", "oom-kill", "memory-released" or "memory-taken"."""
+    says: str
+    phase: str | None = None
+    """Phase of the start at that moment."""
+    pid: int | None = None
+    process: str | None = None
+    """Name of that process, as the system shows it."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a further try does differently, and what that costs."""
+
+    reason: str
+    """Symptom that asks for it, and why this is the next step."""
+    title: str
+    cost: str
+    edits: tuple[Edit, ...] = ()
+    """None: the same command again."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One start of the server."""
+
+    number: int
+    """From 1."""
+    command: str
+    """As it was run, secrets replaced."""
+    change: Change | None
+    """From the attempt before; None of the first."""
+    outcome: Outcome
+    ready_s: float | None
+    """Seconds from the launch until it was ready; None: never."""
+    seconds: float
+    ending: str
+    """In words, as in "ended with exit status 1"."""
+    rungs: tuple[Rung, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
+    answer: Answer | None = None
+    """The diagnosis; None of a start that became ready and was ended by a signal."""
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A guarded start: what `serve --format json` prints when it has ended."""
+
+    id: str
+    """Mark of its processes."""
+    vllm: str | None
+    """Release that commands were judged by."""
+    checks: tuple[Check, ...]
+    attempts: tuple[Attempt, ...]
+    status: int
+    """Exit status that is handed on."""
+    folder: str | None = None
+    """Where its log and records lie."""
+    waited_s: float = 0.0
+    """Deliberate waits: for a lock, for memory to be stable."""
+    cpu_s: float | None = None
+    """CPU seconds of the guard and its supervisor until ready."""
+    notes: tuple[str, ...] = field(default=())
+    """What could not be watched or checked, and why."""

@@ -1,0 +1,269 @@
+"""The guarded start: checked before, watched while it comes up, climbed until it is ready, ended without a trace."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from vllm_runbooks import session
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.files import store
+from vllm_runbooks.host import card_locks, leftovers
+from vllm_runbooks.host.gpu_memory import Source
+from vllm_runbooks.live_records import Attempt as Tried
+from vllm_runbooks.live_records import Change, Check, Guarded, Result, Sighting
+from vllm_runbooks.records import Answer, Outcome, document
+from vllm_runbooks.redact import redact_text
+from vllm_runbooks.running import Running, Show
+from vllm_runbooks.serve import places, preflight, retries
+from vllm_runbooks.serve.attempt import Attempt, Limits, Ran
+from vllm_runbooks.serve.preflight import Host, Steady
+from vllm_runbooks.serve.subject import Subject, subject
+
+__all__ = ["Limits", "Request", "Steady", "serve", "subject"]
+
+_NEVER_READY = 1
+_SIGNALLED = 128
+_SEGMENTS_EVERY_S = 5.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """A guarded start that is asked for."""
+
+    subject: Subject
+    source: Source | None
+    """Of GPU memory; None: no card can be read."""
+    why_none: str = ""
+    """Why there is none."""
+    gpus: str | None = None
+    """The cards for the plan, where they are named."""
+    left_out: Sequence[str] = ()
+    """Checks that are not wanted."""
+    steady: Steady = field(default_factory=Steady)
+    limits: Limits = field(default_factory=Limits)
+    tries: int = 1
+    """Starts at most, the first included."""
+    is_check: bool = False
+    """Whether the checks alone are made."""
+    folder: Path | None = None
+    """Where its log and records go; None: a new folder among those of all starts."""
+
+
+def serve(request: Request, *, show: Show, say: Callable[[str], None]) -> Guarded:
+    """Start the server and stay with it to its end.
+
+    Args:
+        request: What is asked for.
+        show: Shows the server's own output, secrets replaced.
+        say: Says one line of the guard's own.
+
+    Raises:
+        InputError: the command cannot be run, or a folder cannot be made.
+    """
+    return _Guard(request, show, say).run()
+
+
+class _Guard:
+    """The whole of it: checks, tries, and what is said at the end."""
+
+    def __init__(self, request: Request, show: Show, say: Callable[[str], None]) -> None:
+        self.request, self.show, self.say = request, show, say
+        self.id = uuid.uuid4().hex
+        self.folder = request.folder or places.new(self.id)
+        self.checks: list[Check] = []
+        self.attempts: list[Tried] = []
+        self.notes: list[str] = []
+        self.waited_s = 0.0
+        self.cpu_s: float | None = None
+        self._segments: dict[str, int] = {}
+        self._segments_at = 0.0
+
+    def run(self) -> Guarded:
+        subject = self.request.subject
+        host = preflight.host_of(subject, self.request.source, self.request.why_none, self.request.gpus)
+        if subject.is_container:
+            self.notes.append("the server runs in a container: only its log and its port are watched, no process")
+        places.make(self.folder)
+        with self._locked(host) as unlock:
+            is_fit = self._checked(host)
+            if self.request.is_check or not is_fit:
+                return self._told(0 if is_fit else _NEVER_READY)
+            return self._told(self._try(subject, host, unlock))
+
+    @contextlib.contextmanager
+    def _locked(self, host: Host) -> Iterator[Callable[[], None]]:
+        """Hold the cards' locks, until the server is ready at the latest; two starts must not profile together."""
+        keys = [] if host.source is None else [card.key for card in host.source.read().of(host.numbers)]
+        with contextlib.ExitStack() as locks:
+            if keys and "memory" not in self.request.left_out:
+                self.waited_s += locks.enter_context(
+                    card_locks.held(
+                        keys,
+                        wait_s=self.request.steady.wait_s,
+                        told=lambda card, who: self.say(f"waiting for GPU {card}: {who} is starting on it"),
+                    )
+                )
+            yield locks.close
+
+    def _checked(self, host: Host) -> bool:
+        """Whether nothing that was looked at forbids the start."""
+        request, is_fit = self.request, True
+        for check in preflight.checks(
+            request.subject, host, steady=request.steady, left_out=request.left_out, say=self.say
+        ):
+            self.checks.append(check)
+            self.say(f"{check.name}: {check.result.value}: {check.says}")
+            if check.name == "memory":
+                self.waited_s += check.seconds
+            if check.result is Result.FAILED:
+                is_fit = False
+                if not request.is_check:
+                    self.say(f"not started; --skip {check.name} starts all the same")
+                    break
+        return is_fit
+
+    def _try(self, subject: Subject, host: Host, unlock: Callable[[], None]) -> int:
+        """Start it, and again while something that was checked can mend it; the exit status."""
+        change: Change | None = None
+        for number in range(1, self.request.tries + 1):
+            ran = self._attempt(subject, number, unlock)
+            tried = self._tried(subject, number, change, ran)
+            self.attempts.append(tried)
+            if ran.stopped_by is not None:
+                return _SIGNALLED + ran.stopped_by
+            if ran.ready_s is not None:
+                return _status(ran)
+            if number == self.request.tries:
+                break
+            change = retries.next_change(tried, subject, [each.change for each in self.attempts if each.change])
+            if change is None:
+                self.say(f"no further try: {retries.why_none(tried)}")
+                break
+            self.say(f"try {number + 1} of {self.request.tries}: {change.title} ({change.reason}); costs {change.cost}")
+            subject = subject.edited(change.edits) if change.edits else subject
+            check = preflight.memory(subject, host, self.request.steady, self.say)
+            self.waited_s += check.seconds
+            self.say(f"memory: {check.result.value}: {check.says}")
+            if check.result is Result.FAILED:
+                break
+        return _NEVER_READY
+
+    def _attempt(self, subject: Subject, number: int, unlock: Callable[[], None]) -> Ran:
+        def ready() -> None:
+            unlock()
+            self.cpu_s = time.process_time() + _cpu_of_children()
+
+        attempt = Attempt(
+            subject,
+            self.folder / places.log_name(number),
+            show=self.show,
+            say=self.say,
+            limits=self.request.limits,
+            on_ready=[ready],
+            looks=[self._note_segments],
+        )
+        return attempt.run()
+
+    def _note_segments(self, running: Running) -> list[Sighting]:
+        """Write down which shared memory the start's processes have open, so that it can be told later whose it was."""
+        import psutil  # noqa: PLC0415
+
+        now = time.monotonic()
+        if now < self._segments_at:
+            return []
+        self._segments_at = now + _SEGMENTS_EVERY_S
+        new = {name: inode for name, inode in leftovers.segments().items() if self._segments.get(name) != inode}
+        with contextlib.suppress(psutil.Error, OSError):
+            pids = [each.pid for each in psutil.Process(running.pid).children(recursive=True)] if new else []
+            for name in leftovers.opened_by(pids, new):
+                self._segments[name] = new[name]
+        record = leftovers.written(running.id, os.getpid(), self._segments)
+        with contextlib.suppress(OSError):
+            store(self.folder / leftovers.RECORD, record)
+        return []
+
+    def _tried(self, subject: Subject, number: int, change: Change | None, ran: Ran) -> Tried:
+        answer = (
+            None if ran.ready_s is not None and ran.stopped_by is not None else self._diagnosed(subject, number, ran)
+        )
+        outcome = answer.outcome if answer is not None else Outcome.RUNNING
+        return Tried(
+            number=number,
+            command=subject.shown,
+            change=change,
+            outcome=outcome,
+            ready_s=ran.ready_s,
+            seconds=ran.seconds,
+            ending=ran.ending,
+            rungs=ran.rungs,
+            sightings=tuple(ran.sightings),
+            answer=answer,
+        )
+
+    def _diagnosed(self, subject: Subject, number: int, ran: Ran) -> Answer | None:
+        """What the log says, with what the guard saw beside it."""
+        names = [self.folder / places.log_name(number)]
+        seen = self.folder / places.seen_name(number)
+        if ran.sightings:
+            store(seen, "".join(f"{places.line_of(each)}\n" for each in ran.sightings))
+            names.append(seen)
+        try:
+            evidence = session.load_files([str(name) for name in names], vllm=subject.vllm)
+            evidence = replace(evidence, command=subject.page.text)
+            return session.diagnose(evidence, gpus=self.request.gpus)
+        except InputError as error:
+            self.notes.append(f"not diagnosed: {error}")
+            return None
+
+    def _told(self, status: int) -> Guarded:
+        guarded = Guarded(
+            id=self.id,
+            vllm=self.request.subject.vllm,
+            checks=tuple(self.checks),
+            attempts=tuple(self.attempts),
+            status=status,
+            folder=str(self.folder),
+            waited_s=self.waited_s,
+            cpu_s=self.cpu_s,
+            notes=tuple(self.notes),
+        )
+        with contextlib.suppress(OSError):
+            store(self.folder / places.REPORT, redact_text(json.dumps(document(guarded), ensure_ascii=False)) + "\n")
+        return guarded
+
+
+def _status(ran: Ran) -> int:
+    """The server's own exit status, 128 and its number where a signal ended it."""
+    if ran.status is None:
+        return _NEVER_READY
+    return ran.status if ran.status >= 0 else _SIGNALLED - ran.status
+
+
+def _cpu_of_children() -> float:
+    """CPU seconds of the guard's own helpers that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def record(guarded: Guarded, folder: Path, *, say: Callable[[str], None]) -> None:
+    """Make a case of the last try: its log and what the guard saw, secrets replaced.
+
+    Raises:
+        InputError: the folder cannot be made.
+    """
+    from vllm_runbooks import recording  # noqa: PLC0415 - where it is asked for
+
+    place, number = Path(guarded.folder or ""), guarded.attempts[-1].number
+    names = [place / places.log_name(number), place / places.seen_name(number)]
+    evidence = session.load_files([str(name) for name in names if name.is_file()], vllm=guarded.vllm)
+    evidence = replace(evidence, command=f"{guarded.attempts[-1].command}\n")
+    written = recording.record_start(folder, evidence, guarded.attempts[-1].ending)
+    hidden = sum(written.secrets.values())
+    say(f"recorded as a case in {folder}; {hidden} secret{'s' * (hidden != 1)} replaced; review its `expect`")

@@ -1,0 +1,221 @@
+"""One start of the server: run, shown, watched, climbed and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vllm_runbooks import probe
+from vllm_runbooks.host import progress
+from vllm_runbooks.live_records import Result, Rung, Sighting
+from vllm_runbooks.records import Start
+from vllm_runbooks.running import Live, Running, Show
+from vllm_runbooks.serve.log import Log
+from vllm_runbooks.serve.subject import Subject
+from vllm_runbooks.serve.watch import Watch
+
+_SAME_FAILURES = 5
+"""How often a server may fail at the same rung in the same words before it is called unable to serve."""
+Say = Callable[[str], None]
+
+
+@dataclass
+class Limits:
+    """When the guard gives up by itself; None: never."""
+
+    ready_s: float | None = None
+    """Time to be ready in."""
+    hung_s: float | None = 600.0
+    """Time for which a hang is borne before the start is ended."""
+    patience_s: float = 60.0
+    """Time for one answer of the server."""
+    probe_every_s: float | None = None
+    """Time between two requests to a server that is ready."""
+    look_s: float = 1.0
+    """Time between two looks at its processes while it starts; twice that when it is ready, and between two climbs."""
+
+
+@dataclass
+class Ran:
+    """What came of one start."""
+
+    ready_s: float | None = None
+    seconds: float = 0.0
+    ending: str = ""
+    status: int | None = None
+    stopped_by: int | None = None
+    """Signal that the user sent."""
+    gave_up: str = ""
+    """Why the guard itself ended it, where it did."""
+    rungs: tuple[Rung, ...] = ()
+    sightings: list[Sighting] = field(default_factory=list)
+    phases: list[tuple[str, float]] = field(default_factory=list)
+    """Name and seconds since the launch of each phase's first line."""
+
+
+class Attempt:
+    """Runs one start to its end."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        log: Path,
+        *,
+        show: Show,
+        say: Say,
+        limits: Limits,
+        on_ready: Sequence[Callable[[], None]] = (),
+        looks: Sequence[Callable[[Running], list[Sighting]]] = (),
+    ) -> None:
+        """A start that is to be run.
+
+        Args:
+            subject: What is started.
+            log: File that its output goes to.
+            show: Shows that output, secrets replaced.
+            say: Says one line of the guard's own.
+            limits: When to give up.
+            on_ready: Called once when it is ready.
+            looks: Further things that are looked at each time the processes are.
+        """
+        self.subject, self.path, self.limits = subject, log, limits
+        self.ran = Ran()
+        self._show, self._say, self._on_ready, self._looks = show, say, on_ready, looks
+        self._climbing: _Climb | None = None
+        self._climb_at = 0.0
+        self._next_probe: float | None = None
+        self._failed: tuple[str, str] | None = None
+        self._same = 0
+
+    def run(self) -> Ran:
+        """Run it to its end.
+
+        Raises:
+            InputError: the command cannot be run.
+        """
+        words, environment = self.subject.run
+        # Without this a process that gives itself a title overwrites its environment, and with it our mark.
+        running = Running(words, environment={**environment, "SPT_NOENV": "1"})
+        self.began = time.monotonic()
+        self.watch = Watch(self.began)
+        with running:
+            log = Log(self.path, Live(self._show, known=self.subject.shown), self._take_start)
+            look_at = self.began
+            try:
+                for chunk in running.chunks(tick_s=min(0.25, self.limits.look_s)):
+                    if chunk:
+                        log.take(chunk)
+                    now = time.monotonic()
+                    if now >= look_at:
+                        look_at = now + self.limits.look_s * (2 if self.watch.is_ready else 1)
+                        self.watch.line_at = log.line_at
+                        self._look(running, now)
+            finally:
+                log.close()
+        self.ran.seconds = time.monotonic() - self.began
+        self.ran.ending, self.ran.status = running.ending, running.status
+        if running.stopped_by is not None and not self.ran.gave_up:
+            self.ran.stopped_by = running.stopped_by
+        return self.ran
+
+    def _take_start(self, start: Start) -> None:
+        """Tell the phases that the log shows."""
+        for phase in start.timeline[len(self.ran.phases) :]:
+            at = time.monotonic() - self.began
+            if self.ran.phases:
+                name, since = self.ran.phases[-1]
+                self._say(f"{name}: {at - since:.1f} s")
+            self.ran.phases.append((phase.name, at))
+            self.watch.phase = phase.name
+
+    def _look(self, running: Running, now: float) -> None:
+        sightings = self.watch.look(progress.seen_below(running.pid), now)
+        for each in (*sightings, *(one for look in self._looks for one in look(running))):
+            self.ran.sightings.append(each)
+            self._say(each.says if not each.phase else f"{each.phase}: {each.says}")
+        self._climb(running, now)
+        if running.stopped_by is not None:
+            return
+        hung = self.watch.hung_since
+        if hung is not None and self.limits.hung_s is not None and now - hung >= self.limits.hung_s:
+            self._give_up(running, f"it hung for {now - hung:.0f} s")
+        elif not self.watch.is_ready and self.limits.ready_s is not None and now - self.began >= self.limits.ready_s:
+            self._give_up(running, f"it was not ready within {self.limits.ready_s:g} s")
+
+    def _give_up(self, running: Running, why: str) -> None:
+        self.ran.gave_up = why
+        self._say(f"giving up: {why}")
+        running.stop(signal.SIGTERM, f"was ended: {why}")
+
+    def _take_failure(self, running: Running, failed: Rung, now: float) -> None:
+        """Try again: a server that is still coming up answers 503, or closes; but not for ever."""
+        self._climb_at = now + 2 * self.limits.look_s
+        told = (failed.name, failed.says)
+        self._same = self._same + 1 if told == self._failed else 1
+        if told != self._failed:
+            self._say(f"not ready: {failed.name}: {failed.says}")
+        self._failed = told
+        if self._same >= _SAME_FAILURES and failed.name not in ("port", "health") and running.stopped_by is None:
+            self._give_up(running, f"it listens and does not serve: {failed.name}: {failed.says}")
+
+    def _climb(self, running: Running, now: float) -> None:
+        """Try the ladder while the server is not ready, and again now and then when it is."""
+        climb = self._climbing
+        if climb is None:
+            due = self._next_probe if self.watch.is_ready else self._climb_at
+            if due is not None and now >= due and (self.watch.is_ready or probe.is_open(self.subject.target)):
+                self._climbing = _Climb(self.subject.target, self.limits.patience_s)
+            return
+        if climb.is_running:
+            return
+        self._climbing = None
+        rungs = climb.rungs
+        failed = next((rung for rung in rungs if rung.result is Result.FAILED and rung.is_needed), None)
+        if self.watch.is_ready:
+            self._next_probe = now + (self.limits.probe_every_s or 0)
+            if failed is not None:
+                self._note(Sighting(now - self.began, "unanswered", f"{failed.name}: {failed.says}", "serve"))
+            return
+        self.ran.rungs = tuple(rungs)
+        if failed is not None:
+            self._take_failure(running, failed, now)
+            return
+        self.watch.is_ready = True
+        self.ran.ready_s = now - self.began
+        if self.limits.probe_every_s:
+            self._next_probe = now + self.limits.probe_every_s
+        for rung in rungs:
+            if rung.result is not Result.LEFT_OUT:
+                self._say(f"{rung.name}: {rung.result.value}: {rung.says}")
+        self._say(f"ready after {self.ran.ready_s:.1f} s: {self.subject.target.place}")
+        for each in self._on_ready:
+            each()
+
+    def _note(self, sighting: Sighting) -> None:
+        self.ran.sightings.append(sighting)
+        self._say(sighting.says)
+
+
+class _Climb:
+    """The ladder, tried in a thread of its own: the log goes on meanwhile."""
+
+    def __init__(self, target: probe.Target, patience_s: float) -> None:
+        self.rungs: list[Rung] = []
+        self._target, self._patience_s = target, patience_s
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is not at its end."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError):
+            for rung in probe.climb(self._target, patience_s=self._patience_s):
+                self.rungs.append(rung)

@@ -1,0 +1,80 @@
+"""The log of a running start: kept whole, shown with its secrets replaced, and read while it comes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import BinaryIO
+
+from vllm_runbooks import session, startup_log
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.records import Document, Evidence, Start
+from vllm_runbooks.running import Live
+
+_TURN_S = 1.0
+"""Time between two readings of what has come."""
+
+
+class Log:
+    """Takes what a server prints."""
+
+    def __init__(self, path: Path, live: Live, told: Callable[[Start], None]) -> None:
+        """A log that is written into a file of its owner alone.
+
+        Args:
+            path: The file; what is there already stays in front.
+            live: Shows it.
+            told: Called with the start as far as it is read, in a thread of its own.
+        """
+        self.path = path
+        self.line_at = time.monotonic()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._file: BinaryIO = os.fdopen(descriptor, "ab", buffering=0)
+        self._live = live
+        self._told = told
+        self._pieces: SimpleQueue[str | None] = SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def take(self, chunk: bytes) -> None:
+        """Keep, show and read what has come."""
+        self._file.write(chunk)
+        self._live.take(chunk)
+        if b"\n" in chunk or b"\r" in chunk:
+            self.line_at = time.monotonic()
+        self._pieces.put(chunk.decode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self._live.finish()
+        self._file.close()
+        self._pieces.put(None)
+        self._reader.join(10)
+
+    def _read(self) -> None:
+        evidence = Evidence((Document(self.path.name, self._arriving),))
+        try:
+            for starts in startup_log.follow(evidence, session.load_catalog()):
+                if starts:
+                    self._told(starts[-1])
+        except InputError:
+            return  # what is no text is kept, and shown, and has no phases
+
+    def _arriving(self) -> Iterator[str]:
+        """What has come, and an empty piece now and then: then it is told how far the start is."""
+        while (piece := self._pieces.get()) is not None:
+            due_at = time.monotonic() + _TURN_S
+            yield piece
+            while (left := due_at - time.monotonic()) > 0:
+                try:
+                    piece = self._pieces.get(timeout=left)
+                except Empty:
+                    break
+                if piece is None:
+                    return
+                yield piece
+            yield ""

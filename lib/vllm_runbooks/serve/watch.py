@@ -1,0 +1,105 @@
+"""Hang or slow: told from what the processes of a start do, in the phase that its log shows, not from the time alone.
+
+A process that somebody has stopped is certain at once. A start in which no process works and no line is printed waits
+for something outside. One rank that does nothing while its siblings spin is where they wait for it. All of them working
+without a line may be a long compilation: that is told as unusual, never as a hang.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from vllm_runbooks.host.progress import Activity, Sight
+from vllm_runbooks.live_records import Sighting
+
+STOPPED_S = 3.0
+"""Time for which a process must stand still under a signal; a debugger that only looks is quicker."""
+IDLE_S = 30.0
+"""Time without any work and any line, before the server is ready."""
+LOPSIDED_S = 60.0
+"""Time in which one rank did nothing while another of them worked, without a line."""
+SERVING = "serve"
+_ENGINE = ("VLLM::EngineCore", "VLLM::Worker", "VllmWorker", "VLLM::DP", "EngineCore", "Worker")
+"""Titles of the processes that hold ranks or drive them."""
+
+
+@dataclass
+class _Seen:
+    """What is remembered of a process."""
+
+    name: str
+    worked_at: float
+    stopped_since: float | None = None
+
+
+@dataclass
+class Watch:
+    """Looks at the processes of one start, again and again."""
+
+    began: float
+    """By the monotonic clock."""
+    idle_s: float = IDLE_S
+    lopsided_s: float = LOPSIDED_S
+    phase: str | None = None
+    """Set by whoever reads the log."""
+    line_at: float = field(default=0.0)
+    """When the last line came, by the monotonic clock."""
+    is_ready: bool = False
+    hung_since: float | None = None
+    """Since when the start hangs, by the monotonic clock; None: it does not."""
+    _activity: Activity = field(default_factory=Activity)
+    _known: dict[int, _Seen] = field(default_factory=dict)
+    _told: dict[tuple[str, int | None], float] = field(default_factory=dict)
+
+    def look(self, processes: Mapping[int, Sight], now: float | None = None) -> list[Sighting]:
+        """What is to be said of the processes now; what was said before is not said again."""
+        now = time.monotonic() if now is None else now
+        working = self._activity.working(processes, now)
+        for pid, sight in processes.items():
+            known = self._known.setdefault(pid, _Seen(sight.name, now))
+            known.name = sight.name
+            if working[pid]:
+                known.worked_at = now
+            known.stopped_since = (known.stopped_since or now) if sight.is_stopped else None
+        for pid in set(self._known) - set(processes):
+            del self._known[pid]
+        found = list(self._found(now))
+        said = [each for each in found if (each.kind, each.pid) not in self._told]
+        for each in said:
+            self._told[each.kind, each.pid] = now
+        if found:
+            self.hung_since = self.hung_since or now
+        elif self.hung_since is not None:
+            said.append(self._sighting(now, "goes-on", f"it goes on, after {now - self.hung_since:.0f} s"))
+            self.hung_since = None
+            self._told.clear()
+        return said
+
+    def _found(self, now: float) -> Iterator[Sighting]:
+        """Everything that is wrong now."""
+        stopped = [
+            (pid, one) for pid, one in self._known.items() if one.stopped_since and now - one.stopped_since >= STOPPED_S
+        ]
+        for pid, one in stopped:
+            says = f"{one.name} (process {pid}) is stopped by a signal; `kill -CONT {pid}` lets it go on"
+            yield self._sighting(now, "stopped", says, pid, one.name)
+        if stopped or self.is_ready or not self._known:
+            return  # a server that is ready does nothing until it is asked
+        quiet = now - max(self.line_at, self.began)
+        still = {pid: now - one.worked_at for pid, one in self._known.items()}
+        if quiet >= self.idle_s and min(still.values()) >= self.idle_s:
+            says = f"no process worked and no line came for {self.idle_s:.0f} s: it waits for something outside"
+            yield self._sighting(now, "idle", says)
+            return
+        ranks = {pid: s for pid, s in still.items() if self._known[pid].name.startswith(_ENGINE)}
+        idle = [pid for pid, seconds in ranks.items() if seconds >= self.lopsided_s]
+        if quiet >= self.lopsided_s and len(ranks) > 1 and 0 < len(idle) < len(ranks):
+            for pid in idle:
+                name = self._known[pid].name
+                says = f"{name} (process {pid}) has done nothing for {ranks[pid]:.0f} s while others of its start work"
+                yield self._sighting(now, "lopsided", says, pid, name)
+
+    def _sighting(self, now: float, kind: str, says: str, pid: int | None = None, name: str | None = None) -> Sighting:
+        return Sighting(now - self.began, kind, says, SERVING if self.is_ready else self.phase, pid, name)

@@ -1,0 +1,129 @@
+"""Stands in for `vllm serve` at the border of the program under test: prints recorded lines, answers as a server does.
+
+What it does is a list of steps, JSON in the variable STAND_IN; the n-th start of several takes the n-th list:
+
+    {"print": FILE, "until": WORDS, "from": WORDS, "every": S}   lines of a file
+    {"sleep": S}   {"work": S}   {"exit": STATUS}   {"die": SIGNAL}
+    {"child": TITLE, "session": true, "works": false}            a process below it
+    {"serve": {PATH: [STATUS, BODY]}}                            an HTTP server; what is not named answers as vLLM does
+    {"hold": true}                                               goes on until a signal comes
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+_CHILD = """\
+import signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+while True:
+    if sys.argv[1] == "works":
+        until = time.monotonic() + 0.05
+        while time.monotonic() < until: pass
+    time.sleep(0.05)
+"""
+_GOOD = {
+    "/health": [200, {}],
+    "/v1/models": [200, {"data": [{"id": "tiny"}]}],
+    "/v1/completions": [200, {"choices": [{"text": "x"}]}],
+    "/v1/chat/completions": [200, {"choices": [{"message": {"content": "x"}}]}],
+}
+
+
+def _handler(answers: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None: ...
+
+        def do_GET(self) -> None:
+            self._answer(self.path)
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            self._answer("stream" if asked.get("stream") else "tools" if asked.get("tools") else self.path)
+
+        def _answer(self, path: str) -> None:
+            good = {**_GOOD, "stream": [200, None], "tools": _GOOD["/v1/chat/completions"]}
+            told = answers.get(path) or good.get(path)
+            status, body = told or [404, {"detail": "Not Found"}]
+            if path == "stream" and status == 200:
+                text = body if body is not None else 'data: {"choices":[{"text":"x"}]}\n\ndata: [DONE]\n\n'
+                raw = text.encode()
+            else:
+                raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+            if status == 0:
+                time.sleep(float(body))
+                return
+            self.send_response(status)
+            self.send_header("content-length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+    return Handler
+
+
+def _port() -> int:
+    words = sys.argv[1:]
+    return int(words[words.index("--port") + 1]) if "--port" in words else 8000
+
+
+def _steps() -> list[dict[str, Any]]:
+    every: Any = json.loads(os.environ["STAND_IN"])
+    if every and isinstance(every[0], dict):
+        return list(every)
+    counter = Path(os.environ["STAND_IN_COUNT"])
+    number = int(counter.read_text()) if counter.exists() else 0
+    counter.write_text(str(number + 1))
+    return list(every[min(number, len(every) - 1)])
+
+
+def _print(step: dict[str, Any]) -> None:
+    is_on = "from" not in step
+    for line in Path(step["print"]).read_text("utf-8").splitlines():
+        is_on = is_on or step.get("from", "") in line
+        if is_on:
+            print(line, flush=True)
+            time.sleep(step.get("every", 0))
+        if is_on and step.get("until") and step["until"] in line:
+            return
+
+
+def _do(step: dict[str, Any]) -> None:
+    if "print" in step:
+        _print(step)
+    elif "sleep" in step:
+        time.sleep(step["sleep"])
+    elif "work" in step:
+        until = time.monotonic() + step["work"]
+        while time.monotonic() < until:
+            pass
+    elif "exit" in step:
+        sys.stdout.flush()
+        os._exit(step["exit"])
+    elif "die" in step:
+        os.kill(os.getpid(), step["die"])
+    elif "child" in step:
+        works = "works" if step.get("works") else "waits"
+        command = ["bash", "-c", f'exec -a "{step["child"]}" "$0" -c "$1" {works}', sys.executable, _CHILD]
+        child = subprocess.Popen(command, start_new_session=bool(step.get("session")))
+        if "pid_file" in step:
+            Path(step["pid_file"]).write_text(str(child.pid))
+    elif "serve" in step:
+        server = ThreadingHTTPServer(("127.0.0.1", _port()), _handler(step["serve"]))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    elif "hold" in step:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    for each in _steps():
+        _do(each)

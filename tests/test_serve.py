@@ -1,0 +1,323 @@
+"""The guarded start: what it checks, when it calls a server ready, what it says of one that fails, what it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import socket
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vllm_runbooks import catalog, render, serve
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.host import gpu_memory
+from vllm_runbooks.live_records import Guarded, Result
+from vllm_runbooks.records import Outcome
+
+SERVED = catalog.cases_dir() / "tiny-cpu-served" / "startup.log"
+RACE = catalog.cases_dir() / "qwen-a100-shared-gpu-race" / "startup.log"
+UP = [{"print": str(SERVED), "until": "Application startup complete"}]
+Steps = list[dict[str, Any]]
+
+
+def free_port() -> int:
+    """A port that nobody listens to."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+class Stage:
+    """A host with a stand-in for `vllm` on its path, a state folder and locks of its own."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.said: list[str] = []
+        self.shown = b""
+        program = folder / "bin" / "vllm"
+        program.parent.mkdir()
+        stand_in = Path(__file__).with_name("stand_in_server.py")
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(stand_in))} "$@"\n')
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+        monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        monkeypatch.setenv("VLLM_RUNBOOKS_LOCKS", str(folder / "locks"))
+        monkeypatch.setenv("STAND_IN_COUNT", str(folder / "count"))
+        self.setenv = monkeypatch.setenv
+
+    def show(self, chunk: bytes) -> None:
+        """Takes what the server prints."""
+        self.shown += chunk
+
+    def command(self, *more: str) -> list[str]:
+        """A start on the stage's port."""
+        return ["vllm", "serve", "tiny", "--host", "127.0.0.1", "--port", str(self.port), *more]
+
+    def serve(self, steps: Steps | list[Steps], *more: str, **asked: Any) -> Guarded:
+        """Serve what the steps say to its end."""
+        self.setenv("STAND_IN", json.dumps(steps))
+        limits = serve.Limits(**{"look_s": 0.1, "patience_s": 2.0, **asked.pop("limits", {})})
+        request = serve.Request(
+            subject=serve.subject(asked.pop("command", self.command(*more)), vllm="0.32.0"),
+            source=asked.pop("source", None),
+            why_none="no card is read here",
+            left_out=asked.pop("left_out", ("model",)),
+            limits=limits,
+            steady=serve.Steady(3, 0.05, 64.0, asked.pop("wait_s", 5.0)),
+            **asked,
+        )
+        return serve.serve(request, show=self.show, say=self.said.append)
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """Such a host."""
+    return Stage(tmp_path, monkeypatch)
+
+
+def stands(stage: Stage, words: str) -> bool:
+    """Whether the guard has said it."""
+    return any(words in line for line in stage.said)
+
+
+def test_a_server_is_ready_when_it_has_answered(stage: Stage) -> None:
+    """All rungs are climbed, the log is kept as it came, and the server's own exit status is handed on."""
+    found = stage.serve([*UP, {"serve": {}}, {"sleep": 1.5}, {"exit": 7}])
+
+    (tried,) = found.attempts
+    assert [rung.name for rung in tried.rungs] == ["port", "health", "models", "token", "stream", "chat", "tools"]
+    assert {rung.result for rung in tried.rungs[:6]} == {Result.PASSED}
+    assert tried.ready_s is not None
+    assert found.status == 7
+    log = Path(found.folder or "") / "server.log"
+    assert log.read_text() == SERVED.read_text().partition("Application startup complete.")[0] + (
+        "Application startup complete.\n"
+    )
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert stands(stage, "ready after")
+    assert stands(stage, "load: ")
+
+
+@pytest.mark.parametrize(
+    ("answers", "rung", "words"),
+    [
+        ({"/health": [503, {}]}, "health", "503"),
+        ({"/v1/models": [200, {"data": []}]}, "models", "names no model"),
+        ({"/v1/models": [401, {"error": "Unauthorized"}]}, "models", "asks for a key"),
+        ({"/v1/completions": [500, {"error": {"message": "EngineCore encountered an issue."}}]}, "token", "EngineCore"),
+        ({"/v1/completions": [200, "<html>"]}, "token", "200"),
+        ({"/v1/completions": [0, "9"]}, "token", "no answer within 1 s"),
+        ({"stream": [200, 'data: {"error": {"message": "dead"}}\n\ndata: [DONE]\n\n']}, "stream", "broke off: dead"),
+        ({"stream": [200, 'data: {"choices": []}\n\n']}, "stream", "without [DONE]"),
+        ({"/v1/chat/completions": [500, {"error": {"message": "boom"}}]}, "chat", "boom"),
+        ({"tools": [400, {"error": {"message": "requires --tool-call-parser"}}]}, "tools", "tool-call-parser"),
+    ],
+)  # fmt: skip
+def test_a_server_that_only_looks_healthy_is_never_ready(
+    stage: Stage, answers: dict[str, Any], rung: str, words: str
+) -> None:
+    """The rung that fails is named with the server's own words; it is given up after some tries of the same."""
+    more = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
+    limits = {"ready_s": 4.0, "patience_s": 1.0}
+    found = stage.serve([*UP, {"serve": answers}, {"hold": True}], *more, limits=limits, left_out=("model", "command"))
+
+    (tried,) = found.attempts
+    assert tried.ready_s is None
+    assert (tried.rungs[-1].name, tried.rungs[-1].result) == (rung, Result.FAILED)
+    assert words in tried.rungs[-1].says
+    assert found.status == 1
+
+
+def test_a_chat_template_is_needed_where_it_was_asked_for(stage: Stage) -> None:
+    """A base model serves completions without one."""
+    refused = {"/v1/chat/completions": [400, {"error": {"message": "no chat template is defined"}}]}
+    found = stage.serve([*UP, {"serve": refused}, {"sleep": 1.5}, {"exit": 0}])
+    with_template = stage.serve(
+        [*UP, {"serve": refused}, {"hold": True}], "--chat-template", "x.jinja", limits={"ready_s": 2.0}
+    )
+
+    assert found.attempts[0].ready_s is not None
+    assert (found.attempts[0].rungs[5].result, found.attempts[0].rungs[5].is_needed) == (Result.FAILED, False)
+    assert with_template.attempts[0].ready_s is None
+
+
+def test_a_model_that_makes_embeddings_is_ready_with_one(stage: Stage) -> None:
+    """Rungs that ask for text are left out."""
+    pooling = {
+        "/v1/completions": [400, {"error": {"message": "The model does not support Completions API"}}],
+        "/v1/embeddings": [200, {"data": [{"embedding": [0.1]}]}],
+    }
+    found = stage.serve([*UP, {"serve": pooling}, {"sleep": 1.5}, {"exit": 0}])
+
+    assert [(rung.name, rung.result) for rung in found.attempts[0].rungs[3:]] == [
+        ("token", Result.PASSED), ("stream", Result.LEFT_OUT), ("chat", Result.LEFT_OUT), ("tools", Result.LEFT_OUT),
+    ]  # fmt: skip
+
+
+def test_a_start_that_fails_is_diagnosed(stage: Stage) -> None:
+    """With the cause of its own log; it was never ready, whatever its exit status."""
+    log = catalog.cases_dir() / "tiny-cpu-context-too-long" / "startup.log"
+    found = stage.serve([{"print": str(log)}, {"exit": 3}])
+
+    answer = found.attempts[0].answer
+    assert answer is not None
+    assert answer.root_cause is not None
+    assert (answer.outcome, answer.root_cause.class_) == (Outcome.FAILED, "kv.max_len_too_large")
+    assert found.status == 1
+    assert "kv.max_len_too_large" in render.guarded.text(found)
+
+
+def race(folder: Path, steps: list[tuple[float, float]]) -> gpu_memory.Recorded:
+    """A series of one card: seconds and MiB in use."""
+    path = folder / "memory.jsonl"
+    card = {"index": 0, "name": "NVIDIA A100-SXM4-80GB", "uuid": "GPU-1", "total_mib": 81153.0}
+    lines = [{"at_s": at, "gpus": [{**card, "used_mib": used, "processes": [{"pid": 4711}]}]} for at, used in steps]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return gpu_memory.Recorded(path)
+
+
+def test_a_race_for_memory_is_tried_again_and_nothing_is_changed(stage: Stage) -> None:
+    """It waits for stable memory, says why, and the second try is the same command."""
+    up = [*UP, {"serve": {}}, {"sleep": 1.0}, {"exit": 0}]
+    source = race(stage.folder, [(0, 5000), (0.8, 4000), (1.0, 3500), (1.2, 3000), (1.5, 3000)])
+    found = stage.serve(
+        [[{"print": str(RACE)}, {"sleep": 0.5}, {"exit": 1}], up], source=source, tries=2, left_out=("model", "plan")
+    )
+
+    first, second = found.attempts
+    assert first.answer is not None
+    assert first.answer.root_cause is not None
+    assert first.answer.root_cause.class_ == "mem.profiling_assertion"
+    assert second.ready_s is not None
+    assert second.command == first.command
+    assert second.change is not None
+    assert second.change.edits == ()
+    assert "released GPU memory" in second.change.reason
+    text = render.guarded.text(found)
+    assert "WHAT WAS CHANGED" in text
+    assert "the time of another start" in text
+    assert found.waited_s > 0
+
+
+def test_there_are_no_more_tries_than_allowed(stage: Stage) -> None:
+    """And none where nothing that was checked can help."""
+    fails = [{"print": str(RACE)}, {"exit": 1}]
+    three = stage.serve([fails], tries=3, left_out=("model", "plan"))
+    port = catalog.cases_dir() / "tiny-cpu-port-in-use" / "startup.log"
+    one = stage.serve([{"print": str(port)}, {"exit": 1}], tries=3)
+
+    assert (len(three.attempts), three.status) == (3, 1)
+    assert (len(one.attempts), one.status) == (1, 1)
+    assert stands(stage, "port.in_use is nothing that another start mends")
+
+
+def test_a_port_that_is_held_is_told_with_its_holder(stage: Stage) -> None:
+    """And nothing is started."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", stage.port))
+        other.listen()
+        found = stage.serve(UP)
+
+    assert (found.attempts, found.status) == ((), 1)
+    check = found.checks[-1]
+    assert (check.name, check.result) == ("port", Result.FAILED)
+    assert f"process {os.getpid()}" in check.says
+
+
+def test_a_command_that_the_release_refuses_is_not_started(stage: Stage) -> None:
+    """Unless the check is not wanted."""
+    found = stage.serve(UP, "--swap-space", "4")
+    started = stage.serve([*UP, {"exit": 1}], "--swap-space", "4", left_out=("command", "model"))
+
+    assert (found.checks[0].name, found.checks[0].result) == ("command", Result.FAILED)
+    assert "--swap-space" in found.checks[0].says
+    assert found.attempts == ()
+    assert len(started.attempts) == 1
+
+
+def test_memory_that_moves_is_waited_for_and_then_given_up(stage: Stage) -> None:
+    """With what moved; the processes on the card are named."""
+    source = race(stage.folder, [(n / 10, 9000 + 500 * (n % 2)) for n in range(100)])
+    found = stage.serve(UP, source=source, wait_s=0.5, left_out=("model", "plan"))
+
+    assert found.attempts == ()
+    assert "not stable" in found.checks[-1].says
+    assert "500 MiB" in found.checks[-1].says
+    assert "4711" in found.checks[-1].says
+    assert stands(stage, "waiting for stable GPU memory")
+
+
+def test_a_share_that_is_not_free_is_told_before_the_start(stage: Stage) -> None:
+    """With the share that would be; the check reckons as the release does."""
+    source = race(stage.folder, [(0, 40000)])
+    found = stage.serve(UP, "--gpu-memory-utilization", "0.9", source=source, left_out=("model", "plan"))
+
+    assert found.checks[-1].result is Result.FAILED
+    assert "(71.33 GiB), and 40.19 GiB are free" in found.checks[-1].says
+    assert "--gpu-memory-utilization 0.5 at most" in found.checks[-1].says
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda m: (m / "config.json").unlink(), "config.json: is missing"),
+        (lambda m: (m / "tokenizer.json").unlink(), "holds no tokenizer"),
+        (lambda m: (m / "model.safetensors").unlink(), "holds no weights"),
+        (lambda m: (m / "model.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\n"), "Git LFS"),
+        (lambda m: os.truncate(m / "model.safetensors", 80), "holds 80 bytes where its header tells"),
+        (lambda m: (m / "model.safetensors").write_bytes(b"\x01"), "header is damaged"),
+        (
+            lambda m: (m / "model.safetensors.index.json").write_text('{"weight_map": {"a": "b.safetensors"}}'),
+            "1 of 1 weight files are missing, first b.safetensors",
+        ),
+    ],
+)  # fmt: skip
+def test_a_model_that_is_not_whole_is_not_started(stage: Stage, damage: Callable[[Path], object], words: str) -> None:
+    """What is missing or damaged is named with its file."""
+    model = stage.folder / "model"
+    model.mkdir()
+    (model / "config.json").write_text('{"model_type": "llama"}')
+    (model / "tokenizer.json").write_text("{}")
+    header = json.dumps({"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
+    (model / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(16))
+    command = ["vllm", "serve", str(model), "--port", str(stage.port)]
+    whole = stage.serve([{"exit": 1}], command=command, left_out=("plan",))
+    damage(model)
+    broken = stage.serve([{"exit": 1}], command=command, left_out=("plan",))
+
+    assert (whole.checks[1].name, whole.checks[1].result) == ("model", Result.PASSED)
+    assert (broken.checks[1].name, broken.checks[1].result) == ("model", Result.FAILED)
+    assert words in broken.checks[1].says
+    assert broken.attempts == ()
+
+
+def test_a_key_is_shown_nowhere(stage: Stage) -> None:
+    """Not in what is printed, said, reported or recorded; the log as it came is its owner's alone."""
+    key = "sk-4fT9qLz81mXcVbNa"
+    steps = [{"print": str(SERVED), "until": "non-default"}, {"exit": 1}]
+    found = stage.serve(steps, "--api-key", key)
+    case = stage.folder / "cases" / "one"
+    serve.record(found, case, say=stage.said.append)
+
+    files = [*case.iterdir(), *Path(found.folder or "").iterdir()]
+    texts = [path.read_text() for path in files if not path.name.startswith("server")]
+    texts += [*stage.said, stage.shown.decode(), render.guarded.to_json(found), render.guarded.text(found)]
+    assert not [text for text in texts if key in text]
+    assert "--api-key" in (case / "command.sh").read_text()
+
+
+def test_what_starts_no_server_is_refused(stage: Stage) -> None:
+    """In one line."""
+    two = ["bash", "-c", "vllm serve a; vllm serve b"]
+    for command in (["echo", "vllm serve m"], ["vllm", "bench", "latency"], two):
+        with pytest.raises(InputError, match="give the one command that starts it"):
+            serve.subject(command, vllm="0.32.0")
+    with pytest.raises(InputError, match="no such command"):
+        stage.serve(UP, command=["/nowhere/vllm", "serve", "tiny", "--port", str(stage.port)])
