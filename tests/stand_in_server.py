@@ -31,7 +31,7 @@ while True:
         while time.monotonic() < until: pass
     time.sleep(0.05)
 """
-_GOOD = {
+_GOOD: dict[str, Any] = {
     "/health": [200, {}],
     "/v1/models": [200, {"data": [{"id": "tiny"}]}],
     "/v1/completions": [200, {"choices": [{"text": "x"}]}],

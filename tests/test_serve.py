@@ -22,8 +22,8 @@ from vllm_runbooks.records import Outcome
 
 SERVED = catalog.cases_dir() / "tiny-cpu-served" / "startup.log"
 RACE = catalog.cases_dir() / "qwen-a100-shared-gpu-race" / "startup.log"
-UP = [{"print": str(SERVED), "until": "Application startup complete"}]
 Steps = list[dict[str, Any]]
+UP: Steps = [{"print": str(SERVED), "until": "Application startup complete"}]
 
 
 def free_port() -> int:
@@ -60,7 +60,7 @@ class Stage:
         """A start on the stage's port."""
         return ["vllm", "serve", "tiny", "--host", "127.0.0.1", "--port", str(self.port), *more]
 
-    def serve(self, steps: Steps | list[Steps], *more: str, **asked: Any) -> Guarded:
+    def serve(self, steps: Any, *more: str, **asked: Any) -> Guarded:
         """Serve what the steps say to its end."""
         self.setenv("STAND_IN", json.dumps(steps))
         limits = serve.Limits(**{"look_s": 0.1, "patience_s": 2.0, **asked.pop("limits", {})})

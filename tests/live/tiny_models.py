@@ -100,7 +100,7 @@ def write_tokenizer(folder: Path, *, template: str | None = TEMPLATE) -> None:
         for n, word in enumerate(("<s>", "</s>"))
     ]
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    tokenizer = {
+    tokenizer: dict[str, Any] = {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": special, "normalizer": None,
         "pre_tokenizer": level, "post_processor": None, "decoder": level,
         "model": {
