@@ -9,7 +9,7 @@ import json
 import random
 import struct
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +37,16 @@ TEMPLATE = "{% for message in messages %}{{ message['role'] }}: {{ message['cont
 
 
 def tensors(
-    *, layers: int = LAYERS, inner: int = INNER, vocabulary: int = VOCABULARY
+    *, layers: int = LAYERS, inner: int = INNER, vocabulary: int = VOCABULARY, head_size: int = HEAD_SIZE
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Names and shapes of a Llama's weights."""
     yield "model.embed_tokens.weight", (vocabulary, HIDDEN)
     for number in range(layers):
         at = f"model.layers.{number}"
-        yield f"{at}.self_attn.q_proj.weight", (HEADS * HEAD_SIZE, HIDDEN)
-        yield f"{at}.self_attn.k_proj.weight", (KV_HEADS * HEAD_SIZE, HIDDEN)
-        yield f"{at}.self_attn.v_proj.weight", (KV_HEADS * HEAD_SIZE, HIDDEN)
-        yield f"{at}.self_attn.o_proj.weight", (HIDDEN, HEADS * HEAD_SIZE)
+        yield f"{at}.self_attn.q_proj.weight", (HEADS * head_size, HIDDEN)
+        yield f"{at}.self_attn.k_proj.weight", (KV_HEADS * head_size, HIDDEN)
+        yield f"{at}.self_attn.v_proj.weight", (KV_HEADS * head_size, HIDDEN)
+        yield f"{at}.self_attn.o_proj.weight", (HIDDEN, HEADS * head_size)
         yield f"{at}.mlp.gate_proj.weight", (inner, HIDDEN)
         yield f"{at}.mlp.up_proj.weight", (inner, HIDDEN)
         yield f"{at}.mlp.down_proj.weight", (HIDDEN, inner)
@@ -56,7 +56,7 @@ def tensors(
     yield "lm_head.weight", (vocabulary, HIDDEN)
 
 
-def write_tensors(path: Path, shapes: Iterator[tuple[str, tuple[int, ...]]], *, seed: int = 0) -> None:
+def write_tensors(path: Path, shapes: Iterable[tuple[str, tuple[int, ...]]], *, seed: int = 0) -> None:
     """A file of safetensors with small random bfloat16 weights."""
     draw = random.Random(seed)  # noqa: S311 - drawn to be repeated
     small = [struct.pack("<f", draw.gauss(0, 0.02))[2:] for _ in range(997)]
@@ -131,5 +131,98 @@ def write(folder: Path, *, template: str | None = TEMPLATE, **changes: Any) -> P
     return folder
 
 
+def _rewritten(folder: Path, **changes: Any) -> None:
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, **changes}), "utf-8")
+
+
+def _sharded(folder: Path) -> None:
+    names = [name for name, _ in tensors()]
+    files = {name: f"model-0000{1 + (n % 2)}-of-00002.safetensors" for n, name in enumerate(names)}
+    (folder / "model.safetensors").unlink()
+    first = ((name, shape) for name, shape in tensors() if files[name].startswith("model-00001"))
+    write_tensors(folder / "model-00001-of-00002.safetensors", first)
+    index = {"metadata": {"total_size": 1}, "weight_map": files}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index), "utf-8")
+
+
+def _extra(folder: Path) -> None:
+    write_tensors(folder / "model.safetensors", (*tensors(), ("model.layers.0.mlp.extra_proj.weight", (4, HIDDEN))))
+
+
+def _remote(folder: Path) -> None:
+    _rewritten(
+        folder,
+        model_type="own_llama",
+        architectures=["OwnLlamaForCausalLM"],
+        auto_map={"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnLlamaForCausalLM"},
+    )
+    (folder / "own.py").write_text(
+        "from transformers import LlamaConfig\n\n\nclass OwnConfig(LlamaConfig):\n    pass\n"
+    )
+
+
+def _cut_off(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+_FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic"}
+VARIANTS: Mapping[str, Callable[[Path], object]] = {
+    "llama": lambda _: None,
+    "llama-8m": lambda m: _rewritten(m, max_position_embeddings=8_000_000),
+    "llama-head-16": lambda m: (
+        _rewritten(m, head_dim=16),
+        write_tensors(m / "model.safetensors", tensors(head_size=16)),
+    ),
+    "llama-fp8": lambda m: _rewritten(m, quantization_config=_FP8),
+    "llama-other-shape": lambda m: write_tensors(m / "model.safetensors", tensors(inner=192)),
+    "llama-extra-tensor": _extra,
+    "llama-no-config": lambda m: (m / "config.json").unlink(),
+    "llama-damaged-config": lambda m: (m / "config.json").write_text('{"model_type": "llama", '),
+    "llama-lfs": lambda m: (m / "model.safetensors").write_text(
+        f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 790056\n"
+    ),
+    "llama-cut-off": _cut_off,
+    "llama-shard-missing": _sharded,
+    "llama-no-weights": lambda m: (m / "model.safetensors").unlink(),
+    "llama-no-tokenizer": lambda m: [(m / name).unlink() for name in ("tokenizer.json", "tokenizer_config.json")],
+    "llama-damaged-tokenizer": lambda m: (m / "tokenizer.json").write_text('{"version": "1.0", '),
+    "llama-no-template": lambda m: write_tokenizer(m, template=None),
+    "llama-small-vocabulary": lambda m: (
+        _rewritten(m, vocab_size=64, bos_token_id=1, eos_token_id=2),
+        write_tensors(m / "model.safetensors", tensors(vocabulary=64)),
+    ),
+    "llama-unknown-architecture": lambda m: _rewritten(m, architectures=["NobodysForCausalLM"]),
+    "llama-unknown-type": lambda m: _rewritten(m, model_type="nobodys"),
+    "llama-remote-code": _remote,
+    "llama-unknown-quantization": lambda m: _rewritten(m, quantization_config={"quant_method": "nobodys"}),
+}
+"""Models by name: what is done to a whole one."""
+
+
+def make(models: Path, name: str) -> Path:
+    """One of the models, made where there is none; a name that is none of them is a folder that does not exist."""
+    folder = models / name
+    if name in VARIANTS and not folder.is_dir():
+        write(folder)
+        VARIANTS[name](folder)
+    return folder
+
+
+def make_adapter(folder: Path, *, rank: int) -> Path:
+    """A LoRA adapter of the tiny model."""
+    folder.mkdir(parents=True, exist_ok=True)
+    told = {
+        "peft_type": "LORA", "r": rank, "lora_alpha": rank, "target_modules": ["q_proj"], "bias": "none",
+        "task_type": "CAUSAL_LM", "base_model_name_or_path": "llama",
+    }  # fmt: skip
+    (folder / "adapter_config.json").write_text(json.dumps(told), "utf-8")
+    at = "base_model.model.model.layers.0.self_attn.q_proj"
+    shapes = ((f"{at}.lora_A.weight", (rank, HIDDEN)), (f"{at}.lora_B.weight", (HEADS * HEAD_SIZE, rank)))
+    write_tensors(folder / "adapter_model.safetensors", shapes)
+    return folder
+
+
 if __name__ == "__main__":
-    print(write(Path(sys.argv[1]) / "llama"))
+    print(make(Path(sys.argv[1]), "llama"))

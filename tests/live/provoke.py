@@ -1,0 +1,255 @@
+"""Provoke one of the failures of failures.yaml with real vLLM, under the guard, and say what it was diagnosed as.
+
+python tests/live/provoke.py [ID…] [--keep DIR]      one line each: class, whether it is accepted, seconds
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+from ruamel.yaml import YAML
+
+sys.path.insert(0, str(Path(__file__).parent))
+import set_up
+import tiny_models
+
+HERE = Path(__file__).resolve().parent
+READY_S = 120.0
+_AFTER_S = 30.0
+"""How long a server may go on after what was done to it."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A row of failures.yaml."""
+
+    id: str
+    group: str
+    accept: list[str]
+    arguments: list[str] = field(default_factory=list)
+    model: str = "llama"
+    repository: str | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    script: str | None = None
+    then: dict[str, str] = field(default_factory=dict)
+    port_taken: bool = False
+    host: str = "127.0.0.1"
+    shared_memory_mib: int | None = None
+
+
+@dataclass(frozen=True)
+class Provoked:
+    """What came of it."""
+
+    class_: str | None
+    symptom: str | None
+    outcome: str
+    seconds: float
+    folder: Path
+    report: Mapping[str, Any]
+
+
+def failures() -> list[Failure]:
+    """All rows."""
+    return [Failure(**row) for row in YAML(typ="safe").load(HERE / "failures.yaml")]
+
+
+def environment(live: Path, *more: str) -> dict[str, str]:
+    """Variables with which vLLM runs on a CPU, offline, and from which nothing of this process's own is inherited."""
+    kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR", "XDG_STATE_HOME") if name in os.environ}
+    return {
+        **kept,
+        "PATH": f"{live / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(live / "overlay"),
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "HF_HUB_OFFLINE": "1",
+        **dict(each.split("=", 1) for each in more),
+    }
+
+
+def free_port() -> int:
+    """A port that nobody listens to."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def provoke(failure: Failure, folder: Path, *, live: Path) -> Provoked:
+    """Start the server under the guard, do to it what is to be done, and read what the guard reports.
+
+    Args:
+        failure: What is to fail.
+        folder: For the log and the report.
+        live: The environment with vLLM.
+    """
+    models = live / "models"
+    tiny_models.make_adapter(models / "adapter-16", rank=16)
+    model = failure.repository or str(tiny_models.make(models, failure.model))
+    port = free_port()
+    places = {"model": model, "models": str(models), "port": str(port), "other_port": str(free_port())}
+    began = time.monotonic()
+    with contextlib.ExitStack() as around:
+        if failure.port_taken:
+            other = around.enter_context(socket.socket())
+            other.bind(("127.0.0.1", port))
+            other.listen()
+        command = _command(failure, places, folder)
+        guard = [sys.executable, "-m", "vllm_runbooks", "serve", "--dir", str(folder), "--end-hung-after", "20"]
+        for check in ("command", "model", "port"):
+            guard += ["--skip", check]
+        guard += ["--ready-within", str(READY_S), "--", *command]
+        env = {**environment(live), **failure.environment, "PYTHONPATH": str(live / "overlay")}
+        with (folder.parent / f"{failure.id}.said").open("wb") as said:
+            process = subprocess.Popen(
+                _confined(guard, failure.shared_memory_mib), env=env, stdout=subprocess.DEVNULL, stderr=said
+            )
+            around.callback(_end, process)
+            _meddle(failure, process, port, folder)
+            process.wait(READY_S + 60)
+    report = json.loads((folder / "report.json").read_text("utf-8"))
+    tried = report["attempts"][-1]
+    answer = tried["answer"] or {}
+    cause = answer.get("root_cause") or {}
+    return Provoked(
+        cause.get("class"), cause.get("symptom"), tried["outcome"], time.monotonic() - began, folder, report
+    )
+
+
+def _command(failure: Failure, places: Mapping[str, str], folder: Path) -> list[str]:
+    if failure.script is not None:
+        script = folder.parent / f"{failure.id}.sh"
+        script.write_text(failure.script.format(**places), newline="")
+        return ["bash", str(script)]
+    words = [each.format(**places) for each in failure.arguments]
+    usual = ["--host", failure.host, "--port", places["port"], "--enforce-eager"]
+    return ["vllm", "serve", places["model"], *usual, "--served-model-name", "tiny", *words]
+
+
+def _confined(command: list[str], shared_memory_mib: int | None) -> list[str]:
+    """The command with a small /dev/shm of its own, where one is asked for."""
+    if shared_memory_mib is None:
+        return command
+    mount = f"mount -t tmpfs -o size={shared_memory_mib}m tmpfs /dev/shm && exec {shlex.join(command)}"
+    return ["unshare", "--mount", "sh", "-c", mount]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(15)
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+
+
+def _meddle(failure: Failure, guard: subprocess.Popen[bytes], port: int, folder: Path) -> None:
+    """Do to the server what the row says, at the moment that it says."""
+    if not failure.then:
+        return
+    said = folder.parent / f"{failure.id}.said"
+    if "request" in failure.then:
+        if _until(guard, lambda: "ready after" in said.read_text() or "not ready: token" in said.read_text()):
+            _request(failure.then["request"], port)
+            time.sleep(2)
+        if guard.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                guard.wait(5)
+        if guard.poll() is None:
+            guard.terminate()
+        return
+    phase, title = failure.then["phase"], failure.then["process"]
+    marks = {"ready": "ready after", "engine": "configure: ", "load": "engine: "}
+    if not _until(guard, lambda: marks[phase] in said.read_text()):
+        return
+    number = getattr(signal, f"SIG{failure.then['signal']}")
+    for one in _below(guard.pid):
+        with contextlib.suppress(psutil.Error):
+            words = one.cmdline()
+            if words and (title in words[0] or (title == "vllm" and any(w.endswith("bin/vllm") for w in words[:2]))):
+                one.send_signal(number)
+                break
+    if phase == "ready":
+        with contextlib.suppress(OSError):
+            _request("completion", port)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            guard.wait(_AFTER_S)
+
+
+def _below(pid: int) -> Iterator[psutil.Process]:
+    with contextlib.suppress(psutil.Error):
+        yield from psutil.Process(pid).children(recursive=True)
+
+
+def _until(guard: subprocess.Popen[bytes], is_so: Any) -> bool:
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline and guard.poll() is None:
+        if is_so():
+            return True
+        time.sleep(0.1)
+    return bool(is_so())
+
+
+def _request(kind: str, port: int) -> None:
+    chat = {"messages": [{"role": "user", "content": "Hello"}]}
+    asked = {
+        "completion": ("/v1/completions", {"prompt": "Hello", "max_tokens": 4}),
+        "long": ("/v1/completions", {"prompt": "a" * 400, "max_tokens": 4}),
+        "chat": ("/v1/chat/completions", chat),
+    }
+    path, body = asked[kind]
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        connection.request("POST", path, json.dumps({"model": "tiny", **body}), {"Content-Type": "application/json"})
+        connection.getresponse().read()
+    connection.close()
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ids", nargs="*", metavar="ID")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the logs and reports here")
+    asked = parser.parse_args()
+    keep = asked.keep or Path(tempfile.mkdtemp())
+    right = tried = 0
+    for failure in failures():
+        if asked.ids and failure.id not in asked.ids:
+            continue
+        folder = keep / failure.id
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            found = provoke(failure, folder, live=set_up.place())
+        except (OSError, subprocess.SubprocessError, ValueError, LookupError) as error:
+            print(f"ERROR {failure.id}: {type(error).__name__}: {error}", flush=True)
+            tried += 1
+            continue
+        is_right = found.class_ in failure.accept
+        tried, right = tried + 1, right + is_right
+        print(
+            f"{'right' if is_right else 'WRONG'} {failure.id}: {found.class_} ({found.outcome}), {found.seconds:.0f} s",
+            flush=True,
+        )
+    print(f"{right} of {tried} right")
+
+
+if __name__ == "__main__":
+    main()
