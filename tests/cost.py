@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-LIMIT = 2.5
-"""What twice the text may cost, as a multiple; linear is 2."""
+LIMIT = 3.0
+"""What twice the text may cost, as a multiple; linear is 2 and what caches add to it, quadratic 4."""
 _NOISE_SECONDS = 0.004
 
 

@@ -939,7 +939,7 @@ def test_the_cost_grows_with_the_text(kind: str) -> None:
     small, large = sorted(texts)
     assert (
         growth(lambda text: documents.read(texts[large if len(text) > small else small], name), texts[small])
-        <= LIMIT * 1.2
+        <= LIMIT
     )
 
 

@@ -187,7 +187,7 @@ def test_any_text_can_be_a_launch(text: str, head: str) -> None:
     ],
 )
 def test_finding_and_reading_are_linear(unit: str) -> None:
-    """Twice the text costs at most two and a half times."""
+    """Twice the text costs at most three times."""
     text = unit * (8000 // len(unit))
 
     for head in ("", "root@host:/# ", "vllm serve ", "docker run ", "llm = LLM("):

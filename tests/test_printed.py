@@ -137,7 +137,7 @@ def test_any_text_can_be_read_as_pairs(text: str) -> None:
 
 @pytest.mark.parametrize("unit", ["a=1, ", "(", "'", "\\", "[{", ",", "'a': 'b', "])
 def test_reading_pairs_is_linear(unit: str) -> None:
-    """Twice the text costs at most two and a half times."""
+    """Twice the text costs at most three times."""
     assert growth(pairs, "{" + unit * (8000 // len(unit))) <= LIMIT
 
 

@@ -534,7 +534,7 @@ def test_base64_is_decoded_with_or_without_its_end(value: str, decoded: bytes) -
     "unit", ["eyJ-", "eyJ_", "-eyJ", "sk-", "hf_", "hf_-", "AIza-", "gsk_", "npm_", "eyJaaaaaaaa."]
 )
 def test_repeated_heads_are_quickly_read(unit: str, length: int) -> None:
-    """In lines of any length; twice the text costs at most two and a half times."""
+    """In lines of any length; twice the text costs at most three times."""
     line = (unit * length)[:length] + "\n"
 
     assert growth(lambda text: Redactor().text(text), line * (60_000 // length)) <= LIMIT
@@ -557,7 +557,7 @@ def test_repeated_heads_are_quickly_read(unit: str, length: int) -> None:
     ],
 )  # fmt: skip
 def test_redacting_is_linear(unit: str) -> None:
-    """Twice the text costs at most two and a half times, whatever it repeats."""
+    """Twice the text costs at most three times, whatever it repeats."""
     assert growth(redact_text, f"api_key=x {unit * (16_000 // len(unit))}") <= LIMIT
 
 

@@ -1904,7 +1904,7 @@ def test_reading_is_linear_in_repeated_lines(shelf: catalog.Catalog, unit: str) 
 
 
 def test_reading_is_linear_in_a_long_log(shelf: catalog.Catalog) -> None:
-    """Twice the log costs at most two and a half times."""
+    """Twice the log costs at most three times."""
     text = "".join(every_recorded_text()[:12])
 
     assert growth(lambda repeated: starts_of(shelf, repeated), text) <= LIMIT

@@ -40,7 +40,14 @@ _NVML = "nvml"
     help="Where readings of GPU memory come from: the driver (nvml), or a recorded series (a file).",
 )
 @click.option("--skip", "left_out", multiple=True, type=click.Choice(_CHECKS), help="Leave a check out; repeatable.")
-@click.option("--samples", type=click.IntRange(2, 1000), default=5, show_default=True, help="Readings that must agree.")
+@click.option(
+    "--samples",
+    metavar="N",
+    type=click.IntRange(2, 1000),
+    default=5,
+    show_default=True,
+    help="Readings that must agree.",
+)
 @click.option(
     "--every",
     metavar="S",
