@@ -938,8 +938,7 @@ def test_the_cost_grows_with_the_text(kind: str) -> None:
     texts = {len(hostile(size)[kind]): hostile(size)[kind] for size in (6000, 12_000)}
     small, large = sorted(texts)
     assert (
-        growth(lambda text: documents.read(texts[large if len(text) > small else small], name), texts[small])
-        <= LIMIT
+        growth(lambda text: documents.read(texts[large if len(text) > small else small], name), texts[small]) <= LIMIT
     )
 
 

@@ -79,6 +79,17 @@ class Change:
 
 
 @dataclass(frozen=True)
+class PhaseTime:
+    """A phase of a start, as its log was seen to reach it."""
+
+    name: str
+    at_s: float
+    """Since the launch."""
+    seconds: float | None
+    """Up to the next phase, or until it was ready; None: it ended in it."""
+
+
+@dataclass(frozen=True)
 class Attempt:
     """One start of the server."""
 
@@ -94,6 +105,7 @@ class Attempt:
     seconds: float
     ending: str
     """In words, as in "ended with exit status 1"."""
+    phases: tuple[PhaseTime, ...] = ()
     rungs: tuple[Rung, ...] = ()
     sightings: tuple[Sighting, ...] = ()
     answer: Answer | None = None

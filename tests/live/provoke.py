@@ -70,7 +70,7 @@ def failures() -> list[Failure]:
     return [Failure(**row) for row in YAML(typ="safe").load(HERE / "failures.yaml")]
 
 
-def environment(live: Path, *more: str) -> dict[str, str]:
+def environment(live: Path) -> dict[str, str]:
     """Variables with which vLLM runs on a CPU, offline, and from which nothing of this process's own is inherited."""
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR", "XDG_STATE_HOME") if name in os.environ}
     return {
@@ -81,7 +81,6 @@ def environment(live: Path, *more: str) -> dict[str, str]:
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
-        **dict(each.split("=", 1) for each in more),
     }
 
 
@@ -210,7 +209,7 @@ def _until(guard: subprocess.Popen[bytes], is_so: Any) -> bool:
 
 def _request(kind: str, port: int) -> None:
     chat = {"messages": [{"role": "user", "content": "Hello"}]}
-    asked = {
+    asked: dict[str, tuple[str, dict[str, Any]]] = {
         "completion": ("/v1/completions", {"prompt": "Hello", "max_tokens": 4}),
         "long": ("/v1/completions", {"prompt": "a" * 400, "max_tokens": 4}),
         "chat": ("/v1/chat/completions", chat),

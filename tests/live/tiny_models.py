@@ -167,14 +167,26 @@ def _cut_off(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
+def _head_16(folder: Path) -> None:
+    _rewritten(folder, head_dim=16)
+    write_tensors(folder / "model.safetensors", tensors(head_size=16))
+
+
+def _small_vocabulary(folder: Path) -> None:
+    _rewritten(folder, vocab_size=64, bos_token_id=1, eos_token_id=2)
+    write_tensors(folder / "model.safetensors", tensors(vocabulary=64))
+
+
+def _no_tokenizer(folder: Path) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+
+
 _FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic"}
 VARIANTS: Mapping[str, Callable[[Path], object]] = {
     "llama": lambda _: None,
     "llama-8m": lambda m: _rewritten(m, max_position_embeddings=8_000_000),
-    "llama-head-16": lambda m: (
-        _rewritten(m, head_dim=16),
-        write_tensors(m / "model.safetensors", tensors(head_size=16)),
-    ),
+    "llama-head-16": _head_16,
     "llama-fp8": lambda m: _rewritten(m, quantization_config=_FP8),
     "llama-other-shape": lambda m: write_tensors(m / "model.safetensors", tensors(inner=192)),
     "llama-extra-tensor": _extra,
@@ -186,13 +198,10 @@ VARIANTS: Mapping[str, Callable[[Path], object]] = {
     "llama-cut-off": _cut_off,
     "llama-shard-missing": _sharded,
     "llama-no-weights": lambda m: (m / "model.safetensors").unlink(),
-    "llama-no-tokenizer": lambda m: [(m / name).unlink() for name in ("tokenizer.json", "tokenizer_config.json")],
+    "llama-no-tokenizer": _no_tokenizer,
     "llama-damaged-tokenizer": lambda m: (m / "tokenizer.json").write_text('{"version": "1.0", '),
     "llama-no-template": lambda m: write_tokenizer(m, template=None),
-    "llama-small-vocabulary": lambda m: (
-        _rewritten(m, vocab_size=64, bos_token_id=1, eos_token_id=2),
-        write_tensors(m / "model.safetensors", tensors(vocabulary=64)),
-    ),
+    "llama-small-vocabulary": _small_vocabulary,
     "llama-unknown-architecture": lambda m: _rewritten(m, architectures=["NobodysForCausalLM"]),
     "llama-unknown-type": lambda m: _rewritten(m, model_type="nobodys"),
     "llama-remote-code": _remote,

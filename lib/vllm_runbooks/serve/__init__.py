@@ -7,8 +7,9 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 
 from vllm_runbooks import session
@@ -16,13 +17,15 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.host import card_locks, leftovers
 from vllm_runbooks.host.gpu_memory import Source
+from vllm_runbooks.host.progress import Sight
 from vllm_runbooks.live_records import Attempt as Tried
-from vllm_runbooks.live_records import Change, Check, Guarded, Result, Sighting
+from vllm_runbooks.live_records import Change, Check, Guarded, PhaseTime, Result, Sighting
 from vllm_runbooks.records import Answer, Outcome, document
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.running import Running, Show
-from vllm_runbooks.serve import places, preflight, retries
+from vllm_runbooks.serve import durations, places, preflight, retries
 from vllm_runbooks.serve.attempt import Attempt, Limits, Ran
+from vllm_runbooks.serve.beside import Killings, Neighbours
 from vllm_runbooks.serve.preflight import Host, Steady
 from vllm_runbooks.serve.subject import Subject, subject
 
@@ -133,7 +136,7 @@ class _Guard:
         """Start it, and again while something that was checked can mend it; the exit status."""
         change: Change | None = None
         for number in range(1, self.request.tries + 1):
-            ran = self._attempt(subject, number, unlock)
+            ran = self._attempt(subject, host, number, unlock)
             tried = self._tried(subject, number, change, ran)
             self.attempts.append(tried)
             if ran.stopped_by is not None:
@@ -155,11 +158,13 @@ class _Guard:
                 break
         return _NEVER_READY
 
-    def _attempt(self, subject: Subject, number: int, unlock: Callable[[], None]) -> Ran:
+    def _attempt(self, subject: Subject, host: Host, number: int, unlock: Callable[[], None]) -> Ran:
         def ready() -> None:
             unlock()
             self.cpu_s = time.process_time() + _cpu_of_children()
 
+        began = time.monotonic()
+        neighbours, killings = Neighbours(host, began, self.request.steady.within_mib), Killings(began)
         attempt = Attempt(
             subject,
             self.folder / places.log_name(number),
@@ -167,23 +172,25 @@ class _Guard:
             say=self.say,
             limits=self.request.limits,
             on_ready=[ready],
-            looks=[self._note_segments],
+            looks=[
+                self._note_segments,
+                lambda _, there, now: neighbours.look(there, now) if not attempt.watch.is_ready else [],
+                lambda _, __, now: killings.look(now),
+            ],
+            usual=durations.usual(subject.shown, places.starts()),
         )
-        return attempt.run()
+        ran = attempt.run()
+        ran.sightings += killings.look()
+        return ran
 
-    def _note_segments(self, running: Running) -> list[Sighting]:
+    def _note_segments(self, running: Running, there: Mapping[int, Sight], now: float) -> list[Sighting]:
         """Write down which shared memory the start's processes have open, so that it can be told later whose it was."""
-        import psutil  # noqa: PLC0415
-
-        now = time.monotonic()
         if now < self._segments_at:
             return []
         self._segments_at = now + _SEGMENTS_EVERY_S
         new = {name: inode for name, inode in leftovers.segments().items() if self._segments.get(name) != inode}
-        with contextlib.suppress(psutil.Error, OSError):
-            pids = [each.pid for each in psutil.Process(running.pid).children(recursive=True)] if new else []
-            for name in leftovers.opened_by(pids, new):
-                self._segments[name] = new[name]
+        for name in leftovers.opened_by([*there], new) if new else ():
+            self._segments[name] = new[name]
         record = leftovers.written(running.id, os.getpid(), self._segments)
         with contextlib.suppress(OSError):
             store(self.folder / leftovers.RECORD, record)
@@ -202,6 +209,7 @@ class _Guard:
             ready_s=ran.ready_s,
             seconds=ran.seconds,
             ending=ran.ending,
+            phases=tuple(_phases(ran)),
             rungs=ran.rungs,
             sightings=tuple(ran.sightings),
             answer=answer,
@@ -244,6 +252,14 @@ def _status(ran: Ran) -> int:
     if ran.status is None:
         return _NEVER_READY
     return ran.status if ran.status >= 0 else _SIGNALLED - ran.status
+
+
+def _phases(ran: Ran) -> Iterator[PhaseTime]:
+    ends = [at for _, at in ran.phases[1:]]
+    for (name, at), end in zip_longest(ran.phases, ends):
+        last = ran.ready_s if ran.ready_s is not None and ran.ready_s >= at else None
+        until = end if end is not None else last
+        yield PhaseTime(name, at, None if until is None else until - at)
 
 
 def _cpu_of_children() -> float:

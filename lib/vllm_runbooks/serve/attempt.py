@@ -6,7 +6,7 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from vllm_runbooks.serve.watch import Watch
 _SAME_FAILURES = 5
 """How often a server may fail at the same rung in the same words before it is called unable to serve."""
 Say = Callable[[str], None]
+Look = Callable[[Running, Mapping[int, progress.Sight], float], list[Sighting]]
 
 
 @dataclass
@@ -70,7 +71,8 @@ class Attempt:
         say: Say,
         limits: Limits,
         on_ready: Sequence[Callable[[], None]] = (),
-        looks: Sequence[Callable[[Running], list[Sighting]]] = (),
+        looks: Sequence[Look] = (),
+        usual: Mapping[str, str] | None = None,
     ) -> None:
         """A start that is to be run.
 
@@ -81,11 +83,13 @@ class Attempt:
             say: Says one line of the guard's own.
             limits: When to give up.
             on_ready: Called once when it is ready.
-            looks: Further things that are looked at each time the processes are.
+            looks: Further things that are looked at each time the processes are: given these, and the time.
+            usual: By phase how long it usually takes, in words.
         """
         self.subject, self.path, self.limits = subject, log, limits
         self.ran = Ran()
         self._show, self._say, self._on_ready, self._looks = show, say, on_ready, looks
+        self._usual = usual or {}
         self._climbing: _Climb | None = None
         self._climb_at = 0.0
         self._next_probe: float | None = None
@@ -129,13 +133,15 @@ class Attempt:
             at = time.monotonic() - self.began
             if self.ran.phases:
                 name, since = self.ran.phases[-1]
-                self._say(f"{name}: {at - since:.1f} s")
+                self._say(f"{name}: took {at - since:.1f} s")
             self.ran.phases.append((phase.name, at))
             self.watch.phase = phase.name
+            usual = self._usual.get(phase.name)
+            self._say(f"{phase.name}: began after {at:.1f} s{f'; usually {usual}' if usual else ''}")
 
     def _look(self, running: Running, now: float) -> None:
-        sightings = self.watch.look(progress.seen_below(running.pid), now)
-        for each in (*sightings, *(one for look in self._looks for one in look(running))):
+        there = progress.seen_below(running.pid)
+        for each in (*self.watch.look(there, now), *(one for look in self._looks for one in look(running, there, now))):
             self.ran.sightings.append(each)
             self._say(each.says if not each.phase else f"{each.phase}: {each.says}")
         self._climb(running, now)

@@ -1,0 +1,62 @@
+"""What happens beside the start and decides it: neighbours on its cards, and the kernel's own killing for memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+
+from vllm_runbooks.host import memory_limit
+from vllm_runbooks.host.gpu_memory import CardMemory
+from vllm_runbooks.live_records import Sighting
+from vllm_runbooks.serve.preflight import Host
+
+_EVERY_S = 1.0
+_MIB_PER_GIB = 1024
+
+
+class Neighbours:
+    """Other processes on the cards: what they give back or take while the start measures its memory."""
+
+    def __init__(self, host: Host, began: float, within_mib: float) -> None:
+        self._host, self._began, self._within = host, began, within_mib
+        self._before: dict[int, dict[int, float]] = {}
+        self._next = began
+
+    def look(self, own: Collection[int], now: float) -> list[Sighting]:
+        """What moved since the last look; `own` are the processes of the start."""
+        if self._host.source is None or now < self._next:
+            return []
+        self._next = now + _EVERY_S
+        found = []
+        for card in self._host.source.read().of(self._host.numbers):
+            others = {each.pid: each.used_mib for each in card.holders if each.pid not in own and each.used_mib}
+            before = self._before.get(card.index)
+            self._before[card.index] = others
+            if before is not None:
+                moved = sum(others.values()) - sum(before.values())
+                if abs(moved) > self._within:
+                    found.append(self._sighting(card, moved, sorted(set(before) | set(others)), now))
+        return found
+
+    def _sighting(self, card: CardMemory, moved: float, pids: list[int], now: float) -> Sighting:
+        kind, what = ("memory-taken", "took") if moved > 0 else ("memory-released", "gave back")
+        who = ", ".join(f"process {pid}" for pid in pids[:4])
+        says = f"GPU {card.index}: others ({who}) {what} {abs(moved) / _MIB_PER_GIB:.2f} GiB"
+        return Sighting(now - self._began, kind, says)
+
+
+class Killings:
+    """The kernel's count of processes that it killed for memory in this control group."""
+
+    def __init__(self, began: float, count: Callable[[], int | None] = memory_limit.kills) -> None:
+        self._began, self._count = began, count
+        self._before = count()
+
+    def look(self, now: float | None = None) -> list[Sighting]:
+        """A killing since the last look."""
+        there = self._count()
+        if there is None or self._before is None or there <= self._before:
+            return []
+        self._before = there
+        says = "the kernel killed a process of this control group because its memory ran out"
+        return [Sighting((time.monotonic() if now is None else now) - self._began, "oom-kill", says)]

@@ -1,0 +1,46 @@
+"""How long the phases of a start usually take: by the recorded starts, and by this user's own with the same command."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from vllm_runbooks import catalog
+from vllm_runbooks.serve import places
+
+FILE = "durations.json"
+"""Of the catalog: by phase, case to seconds; written from the recorded cases' own clocks."""
+_MOST_REPORTS = 20
+
+
+def usual(command: str, starts: Path) -> dict[str, str]:
+    """By phase what is usual, in words: the last own start with this command, else the recorded ones."""
+    own = next(_own(command, starts), {})
+    told = {}
+    for phase, cases in recorded().items():
+        least, most = min(cases.values()), max(cases.values())
+        count = f"{len(cases)} recorded start{'s' * (len(cases) != 1)}"
+        told[phase] = f"{least:g} to {most:g} s in {count}" if least != most else f"{least:g} s in {count}"
+    told.update({phase: f"{seconds:.1f} s, as in the last start with this command" for phase, seconds in own.items()})
+    return told
+
+
+@cache
+def recorded() -> Mapping[str, Mapping[str, float]]:
+    """Seconds of each phase by recorded case."""
+    with contextlib.suppress(OSError, ValueError):
+        found: dict[str, dict[str, float]] = json.loads((catalog.catalog_dir() / FILE).read_text("utf-8"))
+        return found
+    return {}
+
+
+def _own(command: str, starts: Path) -> Iterator[dict[str, float]]:
+    """What earlier starts took, the latest first."""
+    for path in sorted(starts.glob(f"*/{places.REPORT}"), reverse=True)[:_MOST_REPORTS]:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            for tried in reversed(json.loads(path.read_text("utf-8"))["attempts"]):
+                if tried["command"] == command and tried["ready_s"] is not None:
+                    yield {each["name"]: each["seconds"] for each in tried["phases"] if each["seconds"] is not None}

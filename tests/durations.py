@@ -1,0 +1,33 @@
+"""Write the catalog's table of how long phases took in the recorded starts; `python tests/durations.py`."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+
+from vllm_runbooks import catalog, session
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.serve.durations import FILE
+from vllm_runbooks.startup_log import PHASES
+
+
+def table() -> str:
+    """By phase, case to seconds by its log's clock; of several starts of a case the longest."""
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    for folder in sorted(catalog.cases_dir().iterdir()):
+        try:
+            starts = session.read(session.load(str(folder)))
+        except InputError:
+            continue  # a question holds no log
+        for phase in (each for start in starts for each in start.timeline if each.clock_seconds is not None):
+            if phase.name != PHASES[-1]:
+                found[phase.name][folder.name] = max(
+                    found[phase.name].get(folder.name, 0.0), phase.clock_seconds or 0.0
+                )
+    return json.dumps({name: found[name] for name in PHASES if name in found}, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    path = catalog.catalog_dir() / FILE
+    path.write_text(table(), "utf-8")
+    print(path)
