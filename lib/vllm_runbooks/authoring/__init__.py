@@ -35,6 +35,7 @@ from vllm_runbooks.claims import figures
 from vllm_runbooks.claims.expressions import Figures, faults
 from vllm_runbooks.diagnosis import PLACEHOLDER, diagnose, fill, filled_or_plain
 from vllm_runbooks.errors import CatalogError, InputError
+from vllm_runbooks.live_records import Guarded
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.records import (
     Answer,
@@ -94,6 +95,7 @@ _PRINTED: dict[str, type] = {
     "plan": Plan,
     "layouts": Layouts,
     "compared": Compared,
+    "serve": Guarded,
 }
 """Records that commands print as JSON."""
 _SIGNATURES = ("signatures", "companions")

@@ -43,6 +43,8 @@ class Leftover:
     is_proven: bool
     proof: str
     """What speaks for it, in words."""
+    key: float = 0
+    """Of a segment its inode, of a process when it began: so that nothing else is removed in its place."""
 
 
 def written(id_: str, guard: int, segments: Mapping[str, int]) -> str:
@@ -107,8 +109,32 @@ def found(starts: Path) -> list[Leftover]:
             if record is not None
             else "named like shared memory of Python or vLLM, of this user; no process that can be seen has it open"
         )
-        left.append(Leftover("segment", name, size, record is not None, proof))
+        left.append(Leftover("segment", name, size, record is not None, proof, there[name]))
     return left
+
+
+def removed(one: Leftover, *, patience_s: float = 3.0) -> bool:
+    """Remove it, if it is still what it was; says whether it is gone."""
+    import psutil  # noqa: PLC0415
+
+    if one.kind == "segment":
+        path = SHARED / one.name
+        if segments().get(one.name) != one.key or opened_by(psutil.pids(), {one.name: int(one.key)}):
+            return False  # another one of this name, or in use again
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return not path.exists()
+    with contextlib.suppress(psutil.Error, OSError):
+        process = psutil.Process(int(one.name))
+        if process.create_time() != one.key:
+            return True  # the number was given to another process
+        process.terminate()
+        with contextlib.suppress(psutil.TimeoutExpired):
+            process.wait(patience_s)
+        if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            process.kill()
+            process.wait(patience_s)
+    return _process(int(one.name)) is None
 
 
 def _process(pid: int) -> psutil.Process | None:
@@ -133,10 +159,10 @@ def _left(one: psutil.Process, dead: set[str], alive: set[str]) -> Leftover | No
         if marks & dead:
             mark = min(marks & dead)
             proof = f"{title} carries the mark of the start {mark[:12]}, whose guard is gone"
-            return Leftover("process", f"{one.pid}", size, is_proven=True, proof=proof)
+            return Leftover("process", f"{one.pid}", size, is_proven=True, proof=proof, key=one.create_time())
         if title.startswith("VLLM::") and not _has_server(one):
             proof = f"{title} without the server that started it: its parent is process {one.ppid()}"
-            return Leftover("process", f"{one.pid}", size, is_proven=False, proof=proof)
+            return Leftover("process", f"{one.pid}", size, is_proven=False, proof=proof, key=one.create_time())
     return None
 
 

@@ -98,6 +98,7 @@ class _Guard:
             is_fit = self._checked(host)
             if self.request.is_check or not is_fit:
                 return self._told(0 if is_fit else _NEVER_READY)
+            session.load_catalog()  # a broken one is to be known now, and compiling one takes its time
             return self._told(self._try(subject, host, unlock))
 
     @contextlib.contextmanager

@@ -1,0 +1,138 @@
+"""What earlier starts left: found with the proof of whose it is, removed when that is asked for, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from multiprocessing import shared_memory
+from pathlib import Path
+
+import psutil
+import pytest
+
+from command_line import run
+from vllm_runbooks.files import store
+from vllm_runbooks.host import leftovers
+from vllm_runbooks.processes import TAG
+
+
+@pytest.fixture
+def starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of guarded starts."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path / "vllm-runbooks" / "starts"
+
+
+def write(starts: Path, id_: str, guard: int, segments: dict[str, int] | None = None) -> None:
+    """The record of a start."""
+    folder = starts / id_
+    folder.mkdir(parents=True)
+    store(folder / leftovers.RECORD, leftovers.written(id_, guard, segments or {}))
+
+
+@pytest.fixture
+def gone() -> int:
+    """The number of a process that has ended."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def sleeper(mark: str) -> subprocess.Popen[bytes]:
+    """A process that carries a mark."""
+    command = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
+    process = subprocess.Popen(command, env={**os.environ, TAG: mark}, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+@pytest.fixture
+def segment() -> Iterator[str]:
+    """A segment of shared memory that no process has open."""
+    command = (
+        "from multiprocessing import shared_memory as s, resource_tracker as r; m = s.SharedMemory(create=True, "
+        "size=4096); r.unregister(m._name, 'shared_memory'); print(m.name)"
+    )
+    name = subprocess.run([sys.executable, "-c", command], capture_output=True, check=True, text=True).stdout.strip()
+    yield name
+    (leftovers.SHARED / name).unlink(missing_ok=True)
+
+
+def test_a_process_of_a_dead_guard_is_proven_and_one_of_a_live_guard_is_none(
+    starts: Path, gone: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is ended on request; the live one, and what carries no mark, stays."""
+    write(starts, "dead1", gone)
+    write(starts, "live1", os.getpid())
+    with sleeper("dead1") as left, sleeper("live1") as lives, sleeper("other") as other:
+        found = {each.name: each for each in leftovers.found(starts)}
+        status, out, _ = run(capsys, "leftovers", "--remove", "proven")
+
+        assert found[f"{left.pid}"].is_proven
+        assert f"{lives.pid}" not in found
+        assert f"{other.pid}" not in found
+        assert f"removed: process {left.pid}" in out
+        assert left.wait(5) is not None
+        assert lives.poll() is other.poll() is None
+        assert status in (0, 1)
+        lives.kill()
+        other.kill()
+
+
+def test_a_segment_is_proven_by_its_inode(starts: Path, gone: int, segment: str) -> None:
+    """Not by its name, which another one may have by now; not while a process has it open."""
+    inode = leftovers.segments()[segment]
+    write(starts, "dead2", gone, {segment: inode + 1})
+    unproven = next(each for each in leftovers.found(starts) if each.name == segment)
+    write(starts, "dead3", gone, {segment: inode})
+    proven = next(each for each in leftovers.found(starts) if each.name == segment)
+    opened = shared_memory.SharedMemory(segment)
+    was_removed = leftovers.removed(proven)
+    opened.close()
+
+    assert (unproven.is_proven, proven.is_proven) == (False, True)
+    assert not was_removed
+    assert leftovers.removed(proven)
+    assert not (leftovers.SHARED / segment).exists()
+
+
+def test_nothing_else_is_removed_in_its_place(starts: Path, gone: int, segment: str) -> None:
+    """A process number or a name that was given to another meanwhile."""
+    write(starts, "dead4", gone)
+    with sleeper("dead4") as left:
+        one = next(each for each in leftovers.found(starts) if each.name == f"{left.pid}")
+        is_gone = leftovers.removed(
+            leftovers.Leftover(one.kind, one.name, 0, is_proven=True, proof="", key=one.key - 9)
+        )
+
+        assert is_gone
+        assert psutil.pid_exists(left.pid)
+        left.kill()
+    other = leftovers.Leftover("segment", segment, 0, is_proven=True, proof="", key=1)
+    assert not leftovers.removed(other)
+    assert (leftovers.SHARED / segment).exists()
+
+
+def test_a_name_that_is_no_leftover_is_refused(starts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever it is: process 1, a path."""
+    assert not starts.exists()
+    for name in ("1", "../../etc/passwd", ""):
+        status, out, err = run(capsys, "leftovers", "--remove", name)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+
+
+def test_the_list_is_a_document(starts: Path, gone: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the proof of each."""
+    write(starts, "dead5", gone)
+    with sleeper("dead5") as left:
+        status, out, _ = run(capsys, "leftovers", "--format", "json")
+        left.kill()
+    rows = {row["name"]: row for row in json.loads(out)["leftovers"]}
+
+    assert status == 1
+    assert rows[f"{left.pid}"]["proven"] is True
+    assert "dead5" in rows[f"{left.pid}"]["proof"]
