@@ -35,6 +35,7 @@ html_sidebars = {
     "reading": [],
     "authoring": [],
     "recording": [],
+    "serving": [],
     "claims": [],
     "linting": [],
     "redaction": [],

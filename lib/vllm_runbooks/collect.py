@@ -13,7 +13,6 @@ import select
 import shlex
 import shutil
 import signal
-import string
 import subprocess
 import tempfile
 import time
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import IO, cast
 
+from vllm_runbooks import host_commands
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.evidence import held
 from vllm_runbooks.records import Document
@@ -30,11 +30,11 @@ _FEW_LINES = 10
 """Lines that a tool that failed may print in place of a log."""
 MAX_BYTES = 4 << 30
 """Most bytes of a log that are fetched."""
-_DNS_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_POD = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
-_CONTAINER = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}"
-_IN_POD = rf"(?P<namespace>{_DNS_LABEL})/(?P<pod>{_POD})(?:/(?P<container>{_DNS_LABEL}))?"
-_KUBECTL = ("kubectl", "logs", "--namespace={namespace}", "{pod}", "--container={container}")
+_CONTAINER = f"(?P<container>{host_commands.VALUES['container']})"
+_IN_POD = (
+    f"(?P<namespace>{host_commands.VALUES['namespace']})/(?P<pod>{host_commands.VALUES['pod']})"
+    f"(?:/(?P<pod_container>{host_commands.VALUES['pod_container']}))?"
+)
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,9 @@ class _Kind:
     form: str
     """How its sources are written."""
     name: str
-    """Regular expression of its names, groups as `argv` uses them."""
-    argv: tuple[str, ...]
-    """The command; a piece whose group the name does not have is left out."""
-    effect: str
-    """What the command does."""
+    """Regular expression of its names, groups as the commands' placeholders."""
+    commands: tuple[str, ...]
+    """Of the table; the first whose placeholders the name has is taken."""
     nothing: str
     """What to look at when the log is empty."""
     is_mixed: bool = False
@@ -58,30 +56,19 @@ class _Kind:
 _LOOK_AT_CONTAINER = "the container has printed nothing; does it log to a file?"
 _LOOK_AT_POD = "the container has printed nothing; `kubectl describe pod` says what it waits for"
 _KINDS = {
-    "docker": _Kind(
-        "docker:CONTAINER", rf"(?P<container>{_CONTAINER})", ("docker", "logs", "{container}"),
-        "reads what the container has printed, changes nothing", _LOOK_AT_CONTAINER, is_mixed=True,
-    ),
-    "podman": _Kind(
-        "podman:CONTAINER", rf"(?P<container>{_CONTAINER})", ("podman", "logs", "{container}"),
-        "reads what the container has printed, changes nothing", _LOOK_AT_CONTAINER, is_mixed=True,
-    ),
-    "k8s": _Kind(
-        "k8s:NAMESPACE/POD[/CONTAINER]", _IN_POD, _KUBECTL,
-        "reads what the container has printed since it started, changes nothing", _LOOK_AT_POD,
-    ),
+    "docker": _Kind("docker:CONTAINER", _CONTAINER, ("docker-logs",), _LOOK_AT_CONTAINER, is_mixed=True),
+    "podman": _Kind("podman:CONTAINER", _CONTAINER, ("podman-logs",), _LOOK_AT_CONTAINER, is_mixed=True),
+    "k8s": _Kind("k8s:NAMESPACE/POD[/CONTAINER]", _IN_POD, ("pod-logs", "pod-logs-first"), _LOOK_AT_POD),
     "k8s-previous": _Kind(
-        "k8s-previous:NAMESPACE/POD[/CONTAINER]", _IN_POD, (*_KUBECTL, "--previous"),
-        "reads what the container printed before its last restart, changes nothing", _LOOK_AT_POD,
+        "k8s-previous:NAMESPACE/POD[/CONTAINER]", _IN_POD, ("pod-logs-before", "pod-logs-before-first"), _LOOK_AT_POD
     ),
     "journal": _Kind(
-        "journal:UNIT", r"(?P<unit>[A-Za-z0-9_][A-Za-z0-9_.:@\\-]{0,254})",
-        # "cat" is the message alone, as the server wrote it: vLLM prints its own times.
-        ("journalctl", "--unit={unit}", "--boot", "--output=cat", "--no-pager"),
-        "reads what the unit has printed since this host booted, changes nothing",
+        "journal:UNIT",
+        f"(?P<unit>{host_commands.VALUES['unit']})",
+        ("unit-log",),
         "nothing of this unit is stored since the boot, or this user may not read it; see `systemctl status`",
     ),
-}  # fmt: skip
+}
 FORMS = tuple(kind.form for kind in _KINDS.values())
 """How sources are written."""
 
@@ -115,20 +102,16 @@ def command(source: str) -> Command:
     match = re.fullmatch(kind.name, name, re.ASCII)
     if match is None:
         raise InputError(f"{_shown(source)}: does not name one; write {kind.form}")
-    groups = match.groupdict()
-    pieces = [piece for piece in kind.argv if all(groups[field] is not None for field in _fields(piece))]
-    argv = tuple(piece.format(**groups) for piece in pieces)
+    values = {name: value for name, value in match.groupdict().items() if value is not None}
+    name = next(each for each in kind.commands if set(host_commands.TABLE[each].places) <= set(values))
+    argv = host_commands.argv(name, **values)
     if shutil.which(argv[0]) is None:
         raise InputError(f"{source}: {argv[0]} is not on this host; run this where it is, or give the log as a file")
-    return Command(source, argv, kind.effect, kind.nothing, kind.is_mixed)
+    return Command(source, argv, host_commands.TABLE[name].effect, kind.nothing, kind.is_mixed)
 
 
 def _shown(source: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in source[:80]) or "(nothing)"
-
-
-def _fields(piece: str) -> list[str]:
-    return [field for _, field, _, _ in string.Formatter().parse(piece) if field]
 
 
 def fetch(

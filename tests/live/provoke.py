@@ -162,9 +162,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _meddle(failure: Failure, guard: subprocess.Popen[bytes], port: int, folder: Path) -> None:
     """Do to the server what the row says, at the moment that it says."""
-    if not failure.then:
-        return
     said = folder.parent / f"{failure.id}.said"
+    if not failure.then:
+        if _until(guard, lambda: "ready after" in said.read_text()) and guard.poll() is None:
+            guard.terminate()  # it does not fail at all
+        return
     if "request" in failure.then:
         if _until(guard, lambda: "ready after" in said.read_text() or "not ready: token" in said.read_text()):
             _request(failure.then["request"], port)
@@ -226,14 +228,16 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ids", nargs="*", metavar="ID")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the logs and reports here")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="keep the logs and reports here; what is there is not run again"
+    )
     asked = parser.parse_args()
     keep = asked.keep or Path(tempfile.mkdtemp())
     right = tried = 0
     for failure in failures():
-        if asked.ids and failure.id not in asked.ids:
-            continue
         folder = keep / failure.id
+        if (asked.ids and failure.id not in asked.ids) or (folder / "report.json").is_file():
+            continue
         folder.mkdir(parents=True, exist_ok=True)
         try:
             found = provoke(failure, folder, live=set_up.place())

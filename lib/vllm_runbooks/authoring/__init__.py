@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks import catalog, evidence, scan, specs, startup_log
+from vllm_runbooks import catalog, evidence, host_commands, scan, specs, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.authoring import rule_files, spec_files
 from vllm_runbooks.authoring.rule_files import compile_rules, read_rule
@@ -278,10 +278,20 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
         for name in PLACEHOLDER.findall(text):
             if not _is_known(name, captures):
                 yield location, f"{{{name}}} is neither a capture of this symptom nor a fact"
+        for said in _command_problems(text):
+            yield location, said
     for index, remedy in enumerate(symptom.remedies):
         for place, said in _remedy_problems(remedy, captures):
             yield ("remedies", index, *place), said
     yield from date_problems(symptom.verified.date)
+
+
+def _command_problems(text: str) -> Iterator[str]:
+    """Printed commands that are none of the table."""
+    for printed in re.findall(r"`([^`\n]{3,200})`", text):
+        for part in printed.split(" | "):
+            if " " in part and part.split()[0] in host_commands.programs() and host_commands.row_of(part) is None:
+                yield f"`{part}` is no command of host_commands.py; add it there with its effect and how it is undone"
 
 
 def _remedy_problems(remedy: RemedyText, captures: set[str], whose: str = "this symptom") -> Iterator[Problem]:
