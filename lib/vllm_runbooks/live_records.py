@@ -129,6 +129,8 @@ class Guarded:
     waited_s: float = 0.0
     """Deliberate waits: for a lock, for memory to be stable."""
     cpu_s: float | None = None
-    """CPU seconds of the guard and its supervisor until ready."""
+    """CPU seconds of the guard until ready."""
+    server_cpu_s: float | None = None
+    """CPU seconds of the server's processes until then."""
     notes: tuple[str, ...] = field(default=())
     """What could not be watched or checked, and why."""

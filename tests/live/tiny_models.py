@@ -182,12 +182,10 @@ def _no_tokenizer(folder: Path) -> None:
         (folder / name).unlink()
 
 
-_FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic"}
 VARIANTS: Mapping[str, Callable[[Path], object]] = {
     "llama": lambda _: None,
     "llama-8m": lambda m: _rewritten(m, max_position_embeddings=8_000_000),
     "llama-head-16": _head_16,
-    "llama-fp8": lambda m: _rewritten(m, quantization_config=_FP8),
     "llama-other-shape": lambda m: write_tensors(m / "model.safetensors", tensors(inner=192)),
     "llama-extra-tensor": _extra,
     "llama-no-config": lambda m: (m / "config.json").unlink(),

@@ -85,6 +85,8 @@ class _Guard:
         self.notes: list[str] = []
         self.waited_s = 0.0
         self.cpu_s: float | None = None
+        self.server_cpu_s: float | None = None
+        self._seen: Mapping[int, Sight] = {}
         self._segments: dict[str, int] = {}
         self._segments_at = 0.0
 
@@ -163,6 +165,7 @@ class _Guard:
         def ready() -> None:
             unlock()
             self.cpu_s = time.process_time() + _cpu_of_children()
+            self.server_cpu_s = sum(sight.cpu_s for sight in self._seen.values())
 
         began = time.monotonic()
         neighbours, killings = Neighbours(host, began, self.request.steady.within_mib), Killings(began)
@@ -186,6 +189,7 @@ class _Guard:
 
     def _note_segments(self, running: Running, there: Mapping[int, Sight], now: float) -> list[Sighting]:
         """Write down which shared memory the start's processes have open, so that it can be told later whose it was."""
+        self._seen = there
         if now < self._segments_at:
             return []
         self._segments_at = now + _SEGMENTS_EVERY_S
@@ -241,6 +245,7 @@ class _Guard:
             folder=str(self.folder),
             waited_s=self.waited_s,
             cpu_s=self.cpu_s,
+            server_cpu_s=self.server_cpu_s,
             notes=tuple(self.notes),
         )
         with contextlib.suppress(OSError):
