@@ -15,15 +15,14 @@ import provoke
 import set_up
 from provoke import Failure
 
+LIVE = set_up.place()  # asked here: tests have a cache folder of their own
 SEED = 20261121
 _A_PART = {"arguments": 1, "shell": 1, "engine": 2, "files": 1, "ranks": 1, "killed": 2, "requests": 1, "rest": 1}
 """How many of each group are tried without `-m full`."""
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(
-        not set_up.is_ready(set_up.place()), reason="vLLM is not set up: python tests/live/set_up.py does it"
-    ),
+    pytest.mark.skipif(not set_up.is_ready(LIVE), reason="vLLM is not set up: python tests/live/set_up.py does it"),
 ]
 
 
@@ -45,7 +44,7 @@ def test_a_provoked_failure_is_diagnosed_from_its_own_log(failure: Failure, tmp_
     """As what was written down before it was first run."""
     folder = tmp_path / failure.id
     folder.mkdir()
-    found = provoke.provoke(failure, folder, live=set_up.place())
+    found = provoke.provoke(failure, folder, live=LIVE)
 
     assert found.class_ in failure.accept, (found.class_, (folder / "server.log").read_text("utf-8")[-3000:])
 
@@ -55,7 +54,7 @@ def test_the_guard_costs_little(tmp_path: Path) -> None:
     """Until ready at most one twentieth of the processor time that the server took; waits on purpose are told."""
     healthy = Failure("healthy", "none", [])
     (tmp_path / "healthy").mkdir()
-    found = provoke.provoke(healthy, tmp_path / "healthy", live=set_up.place())
+    found = provoke.provoke(healthy, tmp_path / "healthy", live=LIVE)
     report = json.loads((found.folder / "report.json").read_text("utf-8"))
 
     assert report["attempts"][0]["ready_s"] is not None

@@ -65,7 +65,7 @@ class Stage:
         self.setenv("STAND_IN", json.dumps(steps))
         limits = serve.Limits(**{"look_s": 0.1, "patience_s": 2.0, **asked.pop("limits", {})})
         request = serve.Request(
-            subject=serve.subject(asked.pop("command", self.command(*more)), vllm="0.32.0"),
+            subject=serve.subject(asked.pop("command", self.command(*more)), vllm=asked.pop("vllm", "0.32.0")),
             source=asked.pop("source", None),
             why_none="no card is read here",
             left_out=asked.pop("left_out", ("model",)),
@@ -204,6 +204,46 @@ def test_a_race_for_memory_is_tried_again_and_nothing_is_changed(stage: Stage) -
     assert "WHAT WAS CHANGED" in text
     assert "the time of another start" in text
     assert found.waited_s > 0
+
+
+def test_memory_is_mended_by_what_the_planner_says_fits(stage: Stage) -> None:
+    """The cheapest way out that passed linter and planner; the change, its reason and its cost are said."""
+    case = catalog.cases_dir() / "autoglm-3090-video-oom"
+    lines = [line for line in (case / "command.sh").read_text().splitlines() if not line.startswith("#")]
+    words = shlex.split("\n".join(lines).replace("\\\n", " "))
+    words[words.index("--port") + 1] = str(stage.port)
+    fails = [{"print": str(case / "startup.log")}, {"exit": 1}]
+    up = [*UP, {"serve": {}}, {"sleep": 1.0}, {"exit": 0}]
+    found = stage.serve([fails, up], command=words, vllm="0.16.0", gpus="RTX3090", tries=3, left_out=("plan", "model"))
+
+    first, second = found.attempts
+    assert second.change is not None
+    assert [edit.name for edit in second.change.edits] == ["limit_mm_per_prompt", "gpu_memory_utilization"]
+    assert "oom.multimodal_encoder" in second.change.reason
+    assert '"video": 0' not in first.command
+    assert '"video": 0' in second.command
+    assert second.ready_s is not None
+    text = render.guarded.text(found)
+    assert "WHAT WAS CHANGED" in text
+    assert "requests that carry a video are refused" in text
+
+
+def test_what_neighbours_gave_back_meanwhile_is_told(stage: Stage) -> None:
+    """With who did, as the race is explained by it."""
+    path = stage.folder / "memory.jsonl"
+    card = {"index": 0, "name": "NVIDIA A100-SXM4-80GB", "total_mib": 81153.0}
+    rows = [(0.0, 5000.0), (1.2, 2000.0)]
+    text = [
+        {"at_s": at, "gpus": [{**card, "used_mib": used, "processes": [{"pid": 99999, "used_mib": used}]}]}
+        for at, used in rows
+    ]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in text))
+    fails = [{"sleep": 2.5}, {"print": str(RACE)}, {"exit": 1}]
+    found = stage.serve(fails, source=gpu_memory.Recorded(path), left_out=("model", "plan"))
+
+    (seen,) = found.attempts[0].sightings
+    assert (seen.kind, seen.says) == ("memory-released", "GPU 0: others (process 99999) gave back 2.93 GiB")
+    assert stands(stage, seen.says)
 
 
 def test_there_are_no_more_tries_than_allowed(stage: Stage) -> None:

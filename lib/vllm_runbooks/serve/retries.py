@@ -37,7 +37,7 @@ def next_change(tried: Attempt, subject: Subject, before: Sequence[Change]) -> C
         return Change(f"{cause.symptom}: {cause.title}", title, cost)
     if not cause.class_.startswith(_OF_MEMORY):
         return None
-    done = {each.edits for each in before}
+    done = [each.edits for each in before]
     for remedy in tried.answer.remedies:
         if remedy.edits and remedy.edits not in done and _is_checked(remedy):
             with contextlib.suppress(InputError):

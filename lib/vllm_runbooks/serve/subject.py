@@ -178,10 +178,12 @@ class Subject:
         """
         if self.script is not None:
             raise InputError(f"{self.script}: a script is not changed; give the command that it runs")
-        made = editing.edits(self.page, self.found, edits, self.data)
+        page = documents.read(shlex.join(self.argv), kind="shell")
+        starts = [one for one in page.starts if one.entry == self.found.entry]
+        made = editing.edits(page, starts[0], edits, self.data) if len(starts) == 1 else ()
         if not made:
             raise InputError(f"{self.shown}: the change cannot be made in it without doubt")
-        words = shlex.split(applied(self.page.text, made))
+        words = shlex.split(applied(page.text, made))
         return Subject(tuple(words), self.environment, self.vllm, self.is_installed)
 
     @property

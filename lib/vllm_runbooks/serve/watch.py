@@ -1,12 +1,13 @@
 """Hang or slow: told from what the processes of a start do, in the phase that its log shows, not from the time alone.
 
 A process that somebody has stopped is certain at once. A start in which no process works and no line is printed waits
-for something outside. One rank that does nothing while its siblings spin is where they wait for it. All of them working
-without a line may be a long compilation: that is told as unusual, never as a hang.
+for something outside. One rank that does nothing while another works may be what that one waits for, or wait itself for
+a long compilation: it is named, and not called a hang. Nor is a start in which all work without a line.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,8 +22,9 @@ IDLE_S = 30.0
 LOPSIDED_S = 60.0
 """Time in which one rank did nothing while another of them worked, without a line."""
 SERVING = "serve"
-_ENGINE = ("VLLM::EngineCore", "VLLM::Worker", "VllmWorker", "VLLM::DP", "EngineCore", "Worker")
-"""Titles of the processes that hold ranks or drive them."""
+_HANGS = ("stopped", "idle")
+_RANKS = (re.compile(r"Worker"), re.compile(r"EngineCore_DP"))
+"""Titles of processes that hold ranks; the second where there are none of the first."""
 
 
 @dataclass
@@ -69,7 +71,7 @@ class Watch:
         said = [each for each in found if (each.kind, each.pid) not in self._told]
         for each in said:
             self._told[each.kind, each.pid] = now
-        if found:
+        if any(each.kind in _HANGS for each in found):
             self.hung_since = self.hung_since or now
         elif self.hung_since is not None:
             said.append(self._sighting(now, "goes-on", f"it goes on, after {now - self.hung_since:.0f} s"))
@@ -93,7 +95,8 @@ class Watch:
             says = f"no process worked and no line came for {self.idle_s:.0f} s: it waits for something outside"
             yield self._sighting(now, "idle", says)
             return
-        ranks = {pid: s for pid, s in still.items() if self._known[pid].name.startswith(_ENGINE)}
+        every = ({pid: s for pid, s in still.items() if kind.search(self._known[pid].name)} for kind in _RANKS)
+        ranks = next(filter(None, every), {})
         idle = [pid for pid, seconds in ranks.items() if seconds >= self.lopsided_s]
         if quiet >= self.lopsided_s and len(ranks) > 1 and 0 < len(idle) < len(ranks):
             for pid in idle:

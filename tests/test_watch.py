@@ -1,0 +1,136 @@
+"""Hang or slow: told from what processes do, over looks with a set clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vllm_runbooks.host import memory_limit
+from vllm_runbooks.host.progress import Sight
+from vllm_runbooks.serve.beside import Killings
+from vllm_runbooks.serve.watch import Watch
+
+PHASES = ["engine", "load", "compile", "profile", "capture", "warm_up"]
+
+
+class Host:
+    """Processes whose work is set."""
+
+    def __init__(self, **works: float) -> None:
+        self.works = works
+        self.cpu = dict.fromkeys(works, 0.0)
+        self.io = dict.fromkeys(works, 0)
+        self.reads = dict.fromkeys(works, 0)
+        self.states = dict.fromkeys(works, "sleeping")
+
+    def step(self) -> dict[int, Sight]:
+        """A second later."""
+        for name, share in self.works.items():
+            if self.states[name] != "stopped":
+                self.cpu[name] += share
+                self.io[name] += self.reads[name]
+        return {
+            pid: Sight(pid, name, self.states[name], self.cpu[name], self.io[name])
+            for pid, name in enumerate(self.works, 100)
+        }
+
+
+def look(watch: Watch, host: Host, seconds: int, start: int = 0) -> list[tuple[int, str]]:
+    """What is told, with the second of it."""
+    return [(at, seen.kind) for at in range(start, start + seconds) for seen in watch.look(host.step(), float(at))]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_start_that_works_is_never_a_hang(phase: str) -> None:
+    """However long it takes without a line, in any phase: on the processor, or reading a disk."""
+    for works, reads in ((1.0, 0), (0.05, 0), (0.0, 50_000_000)):
+        names = {"VLLM::EngineCore": 0.001, "VLLM::Worker_TP0": works, "VLLM::Worker_TP1": works}
+        watch, host = Watch(0.0, phase=phase), Host(**names)
+        host.reads["VLLM::Worker_TP1"] = reads
+        host.reads["VLLM::Worker_TP0"] = reads
+        assert look(watch, host, 3600) == []
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_stopped_process_is_told_after_three_seconds(phase: str) -> None:
+    """Once; and that it goes on."""
+    watch, host = Watch(0.0, phase=phase), Host(vllm=0.0, **{"VLLM::Worker_TP0": 1.0, "VLLM::Worker_TP1": 1.0})
+    told = look(watch, host, 10)
+    host.states["VLLM::Worker_TP1"] = "stopped"
+    told += look(watch, host, 30, 10)
+    host.states["VLLM::Worker_TP1"] = "running"
+    told += look(watch, host, 10, 40)
+
+    assert told == [(13, "stopped"), (40, "goes-on")]
+
+
+def test_a_stopped_process_is_told_of_a_server_that_is_ready() -> None:
+    """Which otherwise does nothing until it is asked."""
+    watch, host = Watch(0.0, is_ready=True), Host(vllm=0.0, **{"VLLM::EngineCore": 0.0, "VLLM::Worker_TP0": 0.0})
+    told = look(watch, host, 600)
+    host.states["VLLM::Worker_TP0"] = "stopped"
+    (seen,) = [each for at in range(600, 610) for each in watch.look(host.step(), float(at))]
+
+    assert told == []
+    assert (seen.kind, seen.phase, seen.process, seen.pid) == ("stopped", "serve", "VLLM::Worker_TP0", 102)
+
+
+def test_a_start_in_which_nobody_works_waits_for_something() -> None:
+    """After half a minute without a line; a line that comes ends it."""
+    watch, host = Watch(0.0, phase="engine"), Host(vllm=0.001, **{"VLLM::EngineCore": 0.002})
+    told = look(watch, host, 40)
+    watch.line_at = 40.0
+    told += look(watch, host, 20, 40)
+
+    assert [kind for _, kind in told] == ["idle", "goes-on"]
+    assert told[0][0] in (30, 31)
+
+
+def test_the_rank_that_others_wait_for_is_named() -> None:
+    """Where the others burn their time in waiting, as collectives do."""
+    watch, host = Watch(0.0, phase="load"), Host(vllm=0.0, **{"VLLM::Worker_TP0": 1.0, "VLLM::Worker_TP1": 0.0})
+    told = [seen for at in range(90) for seen in watch.look(host.step(), float(at))]
+
+    assert [(seen.kind, seen.process) for seen in told] == [("lopsided", "VLLM::Worker_TP1")]
+    assert watch.hung_since is None  # it may wait for a long compilation of the other
+
+
+def test_a_process_that_ends_is_forgotten() -> None:
+    """So its end is no hang; the server's own end is told elsewhere."""
+    watch, host = Watch(0.0), Host(vllm=1.0, other=0.0)
+    host.states["other"] = "stopped"
+    first = look(watch, host, 5)
+    del host.works["other"]
+    rest = look(watch, host, 60, 5)
+
+    assert [kind for _, kind in first + rest] == ["stopped", "goes-on"]
+
+
+def test_the_kernels_killing_is_counted_in_either_version(tmp_path: Path) -> None:
+    """Of control groups, at the group's own path or, in a container, at the root."""
+    own = tmp_path / "cgroup"
+    (tmp_path / "v2").mkdir()
+    (tmp_path / "v2" / "memory.events").write_text("low 0\noom 2\noom_kill 3\n")
+    own.write_text("0::/user.slice\n")
+    there = memory_limit.kills(own, tmp_path / "v2")
+    (tmp_path / "v1" / "memory" / "a").mkdir(parents=True)
+    (tmp_path / "v1" / "memory" / "a" / "memory.oom_control").write_text("under_oom 0\noom_kill 1\n")
+    own.write_text("4:cpu,memory:/a\n1:name=systemd:/a\n")
+
+    assert there == 3
+    assert memory_limit.kills(own, tmp_path / "v1") == 1
+    assert memory_limit.kills(own, tmp_path / "nowhere") is None
+
+
+def test_a_killing_since_the_launch_is_a_sighting() -> None:
+    """Those before are none."""
+
+    def counts() -> Iterator[int | None]:
+        yield from (2, 2, 3, 3, None)
+
+    told = counts()
+    killings = Killings(0.0, lambda: next(told))
+
+    assert [[seen.kind for seen in killings.look(float(n))] for n in range(4)] == [[], ["oom-kill"], [], []]
