@@ -120,7 +120,7 @@ def provoke(failure: Failure, folder: Path, *, live: Path) -> Provoked:
             process = subprocess.Popen(
                 _confined(guard, failure.shared_memory_mib), env=env, stdout=subprocess.DEVNULL, stderr=said
             )
-            around.callback(_end, process)
+            around.callback(end, process)
             _meddle(failure, process, port, folder)
             process.wait(READY_S + 60)
     report = json.loads((folder / "report.json").read_text("utf-8"))
@@ -150,7 +150,7 @@ def _confined(command: list[str], shared_memory_mib: int | None) -> list[str]:
     return ["unshare", "--mount", "sh", "-c", mount]
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -164,7 +164,7 @@ def _meddle(failure: Failure, guard: subprocess.Popen[bytes], port: int, folder:
     """Do to the server what the row says, at the moment that it says."""
     said = folder.parent / f"{failure.id}.said"
     if not failure.then:
-        if _until(guard, lambda: "ready after" in said.read_text()) and guard.poll() is None:
+        if until_said(guard, said, "ready after") and guard.poll() is None:
             guard.terminate()  # it does not fail at all
         return
     if "request" in failure.then:
@@ -178,16 +178,11 @@ def _meddle(failure: Failure, guard: subprocess.Popen[bytes], port: int, folder:
             guard.terminate()
         return
     phase, title = failure.then["phase"], failure.then["process"]
-    marks = {"ready": "ready after", "engine": "configure: ", "load": "engine: "}
-    if not _until(guard, lambda: marks[phase] in said.read_text()):
+    marks = {"ready": "ready after", "engine": "engine: began", "load": "engine: began"}
+    if not until_said(guard, said, marks[phase]):
         return
     number = getattr(signal, f"SIG{failure.then['signal']}")
-    for one in _below(guard.pid):
-        with contextlib.suppress(psutil.Error):
-            words = one.cmdline()
-            if words and (title in words[0] or (title == "vllm" and any(w.endswith("bin/vllm") for w in words[:2]))):
-                one.send_signal(number)
-                break
+    _until(guard, lambda: _is_signalled(guard.pid, title, number))
     if phase == "ready":
         with contextlib.suppress(OSError):
             _request("completion", port)
@@ -195,9 +190,25 @@ def _meddle(failure: Failure, guard: subprocess.Popen[bytes], port: int, folder:
             guard.wait(_AFTER_S)
 
 
+def _is_signalled(guard: int, title: str, number: int) -> bool:
+    """Send the signal to the process of that title, or to the API server, as soon as it is there."""
+    for one in _below(guard):
+        with contextlib.suppress(psutil.Error):
+            words = one.cmdline()
+            if words and (title in words[0] or (title == "vllm" and any(w.endswith("bin/vllm") for w in words[:2]))):
+                one.send_signal(number)
+                return True
+    return False
+
+
 def _below(pid: int) -> Iterator[psutil.Process]:
     with contextlib.suppress(psutil.Error):
         yield from psutil.Process(pid).children(recursive=True)
+
+
+def until_said(guard: subprocess.Popen[bytes], said: Path, words: str) -> bool:
+    """Whether the guard comes to say it."""
+    return _until(guard, lambda: words in said.read_text())
 
 
 def _until(guard: subprocess.Popen[bytes], is_so: Any) -> bool:
