@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vllm_runbooks import plan_evidence, render
+    from vllm_runbooks import live, plan_evidence, render
     from vllm_runbooks.checking import judge_commands, lint_commands, migrate_commands, shown
     from vllm_runbooks.errors import InputError, RunbooksError, VerdictFailed
     from vllm_runbooks.notebook import conclude
@@ -33,6 +33,7 @@ __all__ = [
     "judge_claims",
     "judge_commands",
     "lint_commands",
+    "live",
     "load",
     "migrate_commands",
     "paste",
@@ -56,7 +57,7 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name's module when it is first used: starting up stays a matter of milliseconds."""
-    if name in ("plan_evidence", "render"):
+    if name in ("live", "plan_evidence", "render"):
         return importlib.import_module(f"vllm_runbooks.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(f"vllm_runbooks.{_HOME[name]}"), name)

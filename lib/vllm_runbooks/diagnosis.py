@@ -32,7 +32,7 @@ _UNITS = {"gib": "GiB", "mib": "MiB", "kib": "KiB", "bytes": "bytes", "seconds":
 _SEVERITIES = list(Severity)
 _CHATTER = frozenset({"DEBUG", "INFO"})
 """Levels at which servers repeat what clients wrote: a request's text may quote any error."""
-_SERVED_FAULTS = frozenset({"api.context_overflow"})
+SERVED_FAULTS = frozenset({"api.context_overflow"})
 """Classes of requests that cannot be served although the server is healthy."""
 
 
@@ -128,7 +128,7 @@ def _first_unexplained(start: Start, fatal: Sequence[_Candidate]) -> Quote | Non
 
 def _root_cause(outcome: Outcome, findings: Sequence[Finding]) -> Finding | None:
     if outcome.is_healthy:
-        return next((f for f in findings if f.class_ in _SERVED_FAULTS), None)
+        return next((f for f in findings if f.class_ in SERVED_FAULTS), None)
     return next((f for f in findings if f.severity in (Severity.FATAL, Severity.DEGRADED)), None)
 
 

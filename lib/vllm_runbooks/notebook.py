@@ -65,6 +65,11 @@ def load_runbook(path: str | Path) -> Runbook:
         symptoms=tuple(meta["symptoms"]),
         side_effects=meta["side_effects"],
         needs_gpu=meta["needs_gpu"],
+        steps=tuple(
+            _name(cell)
+            for cell in notebook["cells"]
+            if cell.get("cell_type") == "code" and "step" in cell.get("metadata", {}).get("tags", [])
+        ),
     )
 
 

@@ -1113,6 +1113,8 @@ class Runbook:
     symptoms: tuple[str, ...]
     side_effects: bool
     needs_gpu: bool
+    steps: tuple[str, ...] = ()
+    """Names of the cells that do something which takes long or changes something, in their order."""
 
 
 @dataclass(frozen=True)

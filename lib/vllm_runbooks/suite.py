@@ -36,6 +36,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
+from vllm_runbooks import steps
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.notebook import SCHEMA, parse_judgement
@@ -77,6 +78,10 @@ class Request:
     """Why this run cannot be started: it is then an error, and the others go on."""
     is_alone: bool = False
     """Whether the case is judged without a runbook."""
+    is_resumed: bool = False
+    """Whether what its steps have left in the folder is read in place of doing them again."""
+    step: str | None = None
+    """The one step that is run, with what earlier ones have left."""
 
 
 def run_all(
@@ -136,6 +141,10 @@ class _Suite:
             raise RunbooksError(f"{self.unsaved}; free some space and run again")
         return self.results
 
+    def steps_of(self, index: int) -> Path:
+        """Where a run's steps leave what they come to."""
+        return (self.out / self.outputs[index]).with_suffix(".steps")
+
     def stop(self) -> None:
         """Let no run start any more and end every process of this suite."""
         with self.spawning:
@@ -146,8 +155,10 @@ class _Suite:
         """Write results.json, junit.xml and index.html, every run still open; refuse a folder that cannot hold them."""
         try:
             self.out.mkdir(parents=True, exist_ok=True)
-            for name in self.outputs:
+            for index, name in enumerate(self.outputs):
                 (self.out / name).unlink(missing_ok=True)
+                request = self.requests[index]
+                steps.clear(self.steps_of(index), all_of_them=not (request.is_resumed or request.step))
         except OSError as error:
             raise InputError(f"{self.out}: cannot be used ({error.strerror}); give another folder with --out") from None
         self._save(final=True)
@@ -274,6 +285,8 @@ class _Slot(threading.Thread):
             "output": str(self.suite.out / self.suite.outputs[index]),
             "parameters": dict(request.parameters),
             "timeout_s": request.timeout_s,
+            "steps": str(self.suite.steps_of(index)),
+            "step": request.step,
         }
         overdue, answered = threading.Event(), threading.Event()
 

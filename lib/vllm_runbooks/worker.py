@@ -21,11 +21,12 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
 
+from vllm_runbooks import steps
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.notebook import read_judgement
 from vllm_runbooks.processes import TAG, adopt_orphans, reap, sweep
-from vllm_runbooks.records import Verdict, document
+from vllm_runbooks.records import Judgement, Verdict, document
 from vllm_runbooks.redact import redact_text
 
 _START_S = 60
@@ -114,10 +115,10 @@ def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
 
     output = Path(order["output"])
     before = os.environ[TAG]
-    os.environ[TAG] = order["tag"]
+    os.environ.update({TAG: order["tag"], steps.FOLDER: order["steps"], steps.AGAIN: order["step"] or ""})
     try:
         execute_notebook(
-            _literal(order["input"]),
+            _literal(_up_to(order["input"], order["step"], runtime)),
             _literal(order["output"]),
             parameters=order["parameters"],
             engine_name="vllm-runbooks",
@@ -141,7 +142,30 @@ def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
         return {"reason": redact_text(f"{type(error).__name__}: {one_line(str(error))}{here['cell']}")}
     finally:
         os.environ[TAG] = before
+    if order["step"]:
+        return _of_step(output, order["step"])
     return _read_answer(output, None)
+
+
+def _up_to(path: str, step: str | None, runtime: str) -> str:
+    """The notebook, or the part of it up to the cell of a step."""
+    if not step:
+        return path
+    notebook = json.loads(Path(path).read_text(encoding="utf-8"))
+    last = next(n for n, cell in enumerate(notebook["cells"]) if cell.get("id") == step)
+    notebook["cells"] = notebook["cells"][: last + 1]
+    part = Path(runtime) / Path(path).name
+    part.write_text(json.dumps(notebook), encoding="utf-8")
+    return str(part)
+
+
+def _of_step(output: Path, step: str) -> dict[str, Any]:
+    """What came of a step that was run alone: it is done, or an error of its cell says why not."""
+    answer = _read_answer(output, None)
+    if "reason" in answer:
+        return answer
+    done = Judgement(Verdict.PASS, f"step {step} is done", None, None, None, ())
+    return {"judgement": {"schema": 1, **document(done)}}
 
 
 _REFUSALS = frozenset({InputError.__name__, *(kind.__name__ for kind in InputError.__subclasses__())})

@@ -126,7 +126,9 @@ def provoke(failure: Failure, folder: Path, *, live: Path) -> Provoked:
     report = json.loads((folder / "report.json").read_text("utf-8"))
     tried = report["attempts"][-1]
     answer = tried["answer"] or {}
-    cause = answer.get("root_cause") or {}
+    # A request that is refused is no cause of a failure; it is a hint, but for one that no server could take.
+    hints = answer.get("findings") or [{}] if failure.group == "requests" else [{}]
+    cause = answer.get("root_cause") or hints[0]
     return Provoked(
         cause.get("class"), cause.get("symptom"), tried["outcome"], time.monotonic() - began, folder, report
     )

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.diagnosis import Diagnosis
+from vllm_runbooks.diagnosis import SERVED_FAULTS, Diagnosis
 from vllm_runbooks.records import Facts, Finding, Level, Outcome, Release, Role, Severity, Start
 
 _SETTINGS = (
@@ -113,13 +113,21 @@ def _merged(outcome: Outcome, logs: list[tuple[Outcome, Diagnosis]]) -> Diagnosi
     """The findings of several logs of one start: a cause in one log explains what the others only lost.
 
     What a log of a healthy process holds is no cause of the failure that another log shows, nor the other way round.
+    What a client was told of its request is one beside the log of the server that goes on.
     """
     diagnoses = [diagnosis for _, diagnosis in logs]
     if len(diagnoses) == 1:
         return diagnoses[0]
     order = list(Severity)
     causes = sorted(
-        (d.root_cause for ended, d in logs if d.root_cause and ended.is_healthy == outcome.is_healthy),
+        (
+            d.root_cause
+            for ended, d in logs
+            if d.root_cause
+            and (
+                ended.is_healthy == outcome.is_healthy or (outcome.is_healthy and d.root_cause.class_ in SERVED_FAULTS)
+            )
+        ),
         key=lambda f: order.index(f.severity),
     )
     causes = [c for c in causes if c.severity is causes[0].severity]

@@ -137,6 +137,10 @@ def _apart(word: str) -> list[str]:
     help="Give a parameter a value, also as NAME=VALUE; repeatable. `show ID` lists them.",
 )
 @_RUNBOOKS
+@click.option(
+    "--resume", is_flag=True, help="Go on where the last run into this folder stopped: steps that are done are kept."
+)
+@click.option("--step", metavar="NAME", help="Run this step alone, with what earlier ones have left in the folder.")
 @given.CATALOG
 @_OUT
 @_TIMEOUT
@@ -148,6 +152,8 @@ def run(
     runbooks: str | None,
     out: Path,
     timeout: float,
+    resume: bool,
+    step: str | None,
     form: str,
 ) -> int:
     """Execute one runbook and report its verdict.
@@ -163,7 +169,16 @@ def run(
         raise InputError(f"{runbook.id}: parameter {twice[0]} is given twice; give it once")
     bound = bind(runbook, dict(parameters))
     _check_evidence(runbook, bound)
-    request = Request(runbook.id, Path(runbook.path), parameters=_without_raising(runbook, bound), timeout_s=timeout)
+    if step is not None and step not in runbook.steps:
+        raise InputError(f"{runbook.id}: has no step {step}; {meant(step, runbook.steps, _steps_of(runbook))}")
+    request = Request(
+        runbook.id,
+        Path(runbook.path),
+        parameters=_without_raising(runbook, bound),
+        timeout_s=timeout,
+        is_resumed=resume,
+        step=step,
+    )
     result = _execute([request], out=out, jobs=1, progress=None)[0]
     if result.refused:
         raise InputError(f"{runbook.id}: {result.reason}")
@@ -411,6 +426,10 @@ def _status(results: Sequence[RunResult]) -> int:
 
 def _is_selected(only: Sequence[str], *ids: str) -> bool:
     return not only or any(fnmatch.fnmatchcase(id_, pattern) for pattern in only for id_ in ids)
+
+
+def _steps_of(runbook: Runbook) -> str:
+    return f"it has {', '.join(runbook.steps)}" if runbook.steps else "it has none"
 
 
 def _meant(name: str, runbooks: Iterable[str]) -> str:

@@ -28,6 +28,7 @@ _NVML = "nvml"
     ),
 )
 @click.option("--check", "is_check", is_flag=True, help="Make the checks alone, and start nothing.")
+@click.option("--until-ready", is_flag=True, help="End the server as soon as it is ready: 0 proves the command.")
 @click.option(
     "--vllm", metavar="VERSION", help="Release that is started (default: the one that the command's Python has)."
 )
@@ -120,6 +121,7 @@ _NVML = "nvml"
 def serve(
     *,
     is_check: bool,
+    until_ready: bool,
     vllm: str | None,
     gpus: str | None,
     gpu_memory: str,
@@ -159,7 +161,9 @@ def serve(
         gpus=gpus,
         left_out=left_out,
         steady=guarded_start.Steady(samples, every, within, wait),
-        limits=guarded_start.Limits(ready_within, end_hung_after or None, probe_every_s=probe_every),
+        limits=guarded_start.Limits(
+            ready_within, end_hung_after or None, probe_every_s=probe_every, is_proof=until_ready
+        ),
         tries=1 + retry,
         folder=folder,
         is_check=is_check,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from html import escape
 
-from vllm_runbooks.display import SCHEMA, visible
+from vllm_runbooks.display import SCHEMA, Shown, visible
 from vllm_runbooks.live_records import Attempt, Guarded, Result
 from vllm_runbooks.records import document
 from vllm_runbooks.render import answers
+from vllm_runbooks.render.elements import cells, grid, html_table, prose, remark, tag
 
 
 def to_json(found: Guarded) -> str:
@@ -55,3 +57,44 @@ def _rows(found: Guarded) -> Iterator[str]:
         yield f"waited on purpose: {found.waited_s:.1f} s"
     if found.attempts and found.folder:
         yield f"log and report: {found.folder}"
+
+
+def shown(found: Guarded | None) -> Shown:
+    """What a start under the guard came to, for a notebook; None: none was asked for."""
+    if found is None:
+        said = "Nothing was started on this host: `live` is off, and the runbook works on what is recorded."
+        return Shown(said, prose(said))
+    rows = [(check.name, check.result.value, check.says) for check in found.checks]
+    tried = [line for each in found.attempts for line in _lines(each)]
+    plain = "\n".join([*(f"{name}: {result}: {says}" for name, result, says in rows), *tried, *_rows(found)])
+    html = [html_table(["before the start", "", ""], cells(rows)), *(tag("div", escape(line)) for line in tried)]
+    return Shown(plain, "".join([*html, *(remark(line) for line in _rows(found))]))
+
+
+def proof(before: Guarded | None, after: Guarded | None) -> Shown:
+    """The start before a change and after it, side by side."""
+    if before is None:
+        said = "Nothing was changed: `live` is off."
+        return Shown(said, prose(said))
+    if after is None:
+        said = "Nothing was changed: `apply` is off, or no way out of this has a command that was checked."
+        return Shown(said, prose(said))
+    rows = [(name, *_told(found)) for name, found in (("before", before), ("after", after))]
+    return grid(["", "command", "exit status", "came to"], rows)
+
+
+def _told(found: Guarded) -> tuple[str, str, str]:
+    if not found.attempts:
+        return "", f"{found.status}", " ".join(_rows(found))
+    last = found.attempts[-1]
+    cause = last.answer.root_cause.title if last.answer is not None and last.answer.root_cause is not None else ""
+    return last.command, f"{found.status}", f"{_came_to(last)}{f'; {cause}' if cause else ''}"
+
+
+def _lines(tried: Attempt) -> Iterator[str]:
+    yield f"$ {tried.command}"
+    yield f"try {tried.number}: {_came_to(tried)}"
+    yield from (f"{seen.phase or 'start'}: {seen.says}" for seen in tried.sightings)
+    took = [f"{each.name} {each.seconds:.1f} s" for each in tried.phases if each.seconds is not None]
+    if took:
+        yield f"phases: {', '.join(took)}"

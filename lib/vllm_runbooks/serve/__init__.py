@@ -20,7 +20,7 @@ from vllm_runbooks.host.gpu_memory import Source
 from vllm_runbooks.host.progress import Sight
 from vllm_runbooks.live_records import Attempt as Tried
 from vllm_runbooks.live_records import Change, Check, Guarded, PhaseTime, Result, Sighting
-from vllm_runbooks.records import Answer, Outcome, document
+from vllm_runbooks.records import Answer, Evidence, Outcome, document
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.running import Running, Show
 from vllm_runbooks.serve import durations, places, preflight, retries
@@ -29,7 +29,7 @@ from vllm_runbooks.serve.beside import Killings, Neighbours
 from vllm_runbooks.serve.preflight import Host, Steady
 from vllm_runbooks.serve.subject import Subject, subject
 
-__all__ = ["Limits", "Request", "Steady", "serve", "subject"]
+__all__ = ["Limits", "Request", "Steady", "evidence", "record", "serve", "subject"]
 
 _NEVER_READY = 1
 _SIGNALLED = 128
@@ -145,7 +145,7 @@ class _Guard:
             if ran.stopped_by is not None:
                 return _SIGNALLED + ran.stopped_by
             if ran.ready_s is not None:
-                return _status(ran)
+                return 0 if self.request.limits.is_proof else _status(ran)
             if number == self.request.tries:
                 break
             change = retries.next_change(tried, subject, [each.change for each in self.attempts if each.change])
@@ -202,9 +202,8 @@ class _Guard:
         return []
 
     def _tried(self, subject: Subject, number: int, change: Change | None, ran: Ran) -> Tried:
-        answer = (
-            None if ran.ready_s is not None and ran.stopped_by is not None else self._diagnosed(subject, number, ran)
-        )
+        is_clean = ran.ready_s is not None and (ran.stopped_by is not None or self.request.limits.is_proof)
+        answer = None if is_clean else self._diagnosed(subject, number, ran)
         outcome = answer.outcome if answer is not None else Outcome.RUNNING
         return Tried(
             number=number,
@@ -274,6 +273,18 @@ def _cpu_of_children() -> float:
     return times.children_user + times.children_system
 
 
+def evidence(guarded: Guarded) -> Evidence:
+    """The log of the last try, what the guard saw, and its command.
+
+    Raises:
+        InputError: a file of it is gone.
+    """
+    place, number = Path(guarded.folder or ""), guarded.attempts[-1].number
+    names = [place / places.log_name(number), place / places.seen_name(number)]
+    found = session.load_files([str(name) for name in names if name.is_file()], vllm=guarded.vllm)
+    return replace(found, command=f"{guarded.attempts[-1].command}\n")
+
+
 def record(guarded: Guarded, folder: Path, *, say: Callable[[str], None]) -> None:
     """Make a case of the last try: its log and what the guard saw, secrets replaced.
 
@@ -282,10 +293,6 @@ def record(guarded: Guarded, folder: Path, *, say: Callable[[str], None]) -> Non
     """
     from vllm_runbooks import recording  # noqa: PLC0415 - where it is asked for
 
-    place, number = Path(guarded.folder or ""), guarded.attempts[-1].number
-    names = [place / places.log_name(number), place / places.seen_name(number)]
-    evidence = session.load_files([str(name) for name in names if name.is_file()], vllm=guarded.vllm)
-    evidence = replace(evidence, command=f"{guarded.attempts[-1].command}\n")
-    written = recording.record_start(folder, evidence, guarded.attempts[-1].ending)
+    written = recording.record_start(folder, evidence(guarded), guarded.attempts[-1].ending)
     hidden = sum(written.secrets.values())
     say(f"recorded as a case in {folder}; {hidden} secret{'s' * (hidden != 1)} replaced; review its `expect`")

@@ -37,6 +37,8 @@ class Limits:
     """Time for one answer of the server."""
     probe_every_s: float | None = None
     """Time between two requests to a server that is ready."""
+    is_proof: bool = False
+    """Whether the server is ended as soon as it is ready."""
     look_s: float = 1.0
     """Time between two looks at its processes while it starts; twice that when it is ready, and between two climbs."""
 
@@ -201,6 +203,9 @@ class Attempt:
         self._say(f"ready after {self.ran.ready_s:.1f} s: {self.subject.target.place}")
         for each in self._on_ready:
             each()
+        if self.limits.is_proof:
+            self.ran.gave_up = "it was ready, and no more was asked for"
+            running.stop(signal.SIGTERM, "was ended when it was ready")
 
     def _note(self, sighting: Sighting) -> None:
         self.ran.sightings.append(sighting)
