@@ -530,5 +530,5 @@ def test_help_explains_every_option(name: str, command: click.Command) -> None:
         assert command.epilog
     for example in (command.epilog or "").splitlines()[2:]:
         words = shlex.split(example)
-        assert " ".join(words[1:]).startswith(f"{name} ")
+        assert f"{' '.join(words[1:])} ".startswith(f"{name} ")
         command.make_context(name, words[1 + len(name.split()) :], resilient_parsing=True)

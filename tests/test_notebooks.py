@@ -14,7 +14,7 @@ from vllm_runbooks import notebook, session, verdicts
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNBOOKS = sorted((ROOT / "runbooks").glob("*.ipynb"))
-TAGS = {"parameters", "live", "mutates", "hide-input", "raises-exception"}
+TAGS = {"step", "parameters", "live", "mutates", "hide-input", "raises-exception"}
 CELL_KEYS = {"code": {"tags"}, "markdown": {"tags"}}
 
 

@@ -255,7 +255,9 @@ class _Reader:
             depth, captured = place
         captures = {name: redact_text(value) for name, value in {**captured, **found.groups}.items()}
         traceback = message.traceback if message else None
-        quote = log_lines.quote(self.file, line, found.start, found.end)
+        # What stands further down in an exception's words is quoted with the line that they begin in.
+        start = found.start if found.start < len(line.text) else 0
+        quote = log_lines.quote(self.file, line, start, found.end)
         draft.note_hit(
             Hit(
                 meant.symptom, meant.signature_index, quote, captures,
