@@ -126,12 +126,22 @@ def provoke(failure: Failure, folder: Path, *, live: Path) -> Provoked:
     report = json.loads((folder / "report.json").read_text("utf-8"))
     tried = report["attempts"][-1]
     answer = tried["answer"] or {}
+    if (folder / "client.log").is_file():  # what a server refuses it tells its client; its log has the status alone
+        answer = _diagnosed(folder)
     # A request that is refused is no cause of a failure; it is a hint, but for one that no server could take.
     hints = answer.get("findings") or [{}] if failure.group == "requests" else [{}]
     cause = answer.get("root_cause") or hints[0]
     return Provoked(
         cause.get("class"), cause.get("symptom"), tried["outcome"], time.monotonic() - began, folder, report
     )
+
+
+def _diagnosed(folder: Path) -> dict[str, Any]:
+    """The diagnosis of the server's log with what it answered."""
+    command = [sys.executable, "-m", "vllm_runbooks", "diagnose", "--format", "json"]
+    names = [str(folder / "server.log"), str(folder / "client.log")]
+    told: dict[str, Any] = json.loads(subprocess.run([*command, *names], capture_output=True, check=False).stdout)
+    return told
 
 
 def _command(failure: Failure, places: Mapping[str, str], folder: Path) -> list[str]:
@@ -171,7 +181,7 @@ def _meddle(failure: Failure, guard: subprocess.Popen[bytes], port: int, folder:
         return
     if "request" in failure.then:
         if _until(guard, lambda: "ready after" in said.read_text() or "not ready: token" in said.read_text()):
-            _request(failure.then["request"], port)
+            (folder / "client.log").write_text(_request(failure.then["request"], port), "utf-8")
             time.sleep(2)
         if guard.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -222,7 +232,8 @@ def _until(guard: subprocess.Popen[bytes], is_so: Any) -> bool:
     return bool(is_so())
 
 
-def _request(kind: str, port: int) -> None:
+def _request(kind: str, port: int) -> str:
+    """What the server answers, as curl shows it."""
     chat = {"messages": [{"role": "user", "content": "Hello"}]}
     asked: dict[str, tuple[str, dict[str, Any]]] = {
         "completion": ("/v1/completions", {"prompt": "Hello", "max_tokens": 4}),
@@ -231,10 +242,12 @@ def _request(kind: str, port: int) -> None:
     }
     path, body = asked[kind]
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    said = ""
     with contextlib.suppress(OSError, http.client.HTTPException):
         connection.request("POST", path, json.dumps({"model": "tiny", **body}), {"Content-Type": "application/json"})
-        connection.getresponse().read()
+        said = connection.getresponse().read().decode("utf-8", "replace")
     connection.close()
+    return f"{said}\n"
 
 
 def main() -> None:
