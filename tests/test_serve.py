@@ -125,7 +125,7 @@ def test_a_server_that_only_looks_healthy_is_never_ready(
 ) -> None:
     """The rung that fails is named with the server's own words; it is given up after some tries of the same."""
     more = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
-    limits = {"ready_s": 4.0, "patience_s": 1.0}
+    limits = {"patience_s": 1.0}
     found = stage.serve([*UP, {"serve": answers}, {"hold": True}], *more, limits=limits, left_out=("model", "command"))
 
     (tried,) = found.attempts

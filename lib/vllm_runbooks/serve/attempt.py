@@ -20,7 +20,8 @@ from vllm_runbooks.serve.subject import Subject
 from vllm_runbooks.serve.watch import Watch
 
 _SAME_FAILURES = 5
-"""How often a server may fail at the same rung in the same words before it is called unable to serve."""
+"""How often a server may fail at the same rung in the same words before it is called unable to serve; four times as often
+where it may still be coming up."""
 Say = Callable[[str], None]
 Look = Callable[[Running, Mapping[int, progress.Sight], float], list[Sighting]]
 
@@ -168,7 +169,8 @@ class Attempt:
         if told != self._failed:
             self._say(f"not ready: {failed.name}: {failed.says}")
         self._failed = told
-        if self._same >= _SAME_FAILURES and failed.name not in ("port", "health") and running.stopped_by is None:
+        most = _SAME_FAILURES * (4 if failed.name in ("port", "health") else 1)
+        if self._same >= most and running.stopped_by is None:
             self._give_up(running, f"it listens and does not serve: {failed.name}: {failed.says}")
 
     def _climb(self, running: Running, now: float) -> None:
