@@ -20,8 +20,8 @@ from vllm_runbooks.serve.subject import Subject
 from vllm_runbooks.serve.watch import Watch
 
 _SAME_FAILURES = 5
-"""How often a server may fail at the same rung in the same words before it is called unable to serve; four times as often
-where it may still be coming up."""
+"""How often a server may fail at the same rung in the same words before it is called unable to serve; four times as
+often where it may still be coming up."""
 Say = Callable[[str], None]
 Look = Callable[[Running, Mapping[int, progress.Sight], float], list[Sighting]]
 
