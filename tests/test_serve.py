@@ -125,7 +125,8 @@ def test_a_server_that_only_looks_healthy_is_never_ready(
 ) -> None:
     """The rung that fails is named with the server's own words; it is given up after some tries of the same."""
     more = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
-    limits = {"patience_s": 1.0}
+    is_refused = rung == "tools" or "key" in words  # it answers, so it is left running
+    limits = {"patience_s": 1.0, "ready_s": 6.0 if is_refused else 60.0}
     found = stage.serve([*UP, {"serve": answers}, {"hold": True}], *more, limits=limits, left_out=("model", "command"))
 
     (tried,) = found.attempts
@@ -351,6 +352,45 @@ def test_a_key_is_shown_nowhere(stage: Stage) -> None:
     texts += [*stage.said, stage.shown.decode(), render.guarded.to_json(found), render.guarded.text(found)]
     assert not [text for text in texts if key in text]
     assert "--api-key" in (case / "command.sh").read_text()
+
+
+def test_a_bare_key_in_the_log_is_hidden_as_well(stage: Stage) -> None:
+    """The command tells what it is; the log kept for its owner has it."""
+    (stage.folder / "log").write_text("INFO 11-21 08:00:00 [x.py:1] calling with hunter2xyzQ9\n")
+    found = stage.serve([{"print": str(stage.folder / "log")}, {"exit": 1}], "--api-key", "hunter2xyzQ9")
+
+    assert b"calling with" in stage.shown
+    assert b"hunter2xyzQ9" not in stage.shown
+    assert "hunter2xyzQ9" not in render.guarded.to_json(found)
+    assert "hunter2xyzQ9" in (Path(found.folder or "") / "server.log").read_text()
+
+
+def test_a_port_that_a_variable_holds_is_not_guessed(stage: Stage) -> None:
+    """Nor is another server on the usual one taken for this: the log alone says that it is up."""
+    script = stage.folder / "run.sh"
+    script.write_text('#!/bin/bash\nexec vllm serve tiny --port "$PORT" --api-key "$KEY"\n')
+    stage.setenv("PORT", str(stage.port))
+    stage.setenv("KEY", "k")
+    found = stage.serve(
+        [*UP, {"sleep": 2.5}, {"exit": 0}], command=["bash", str(script)], left_out=("model", "command")
+    )
+
+    assert [check.result for check in found.checks if check.name == "port"] == [Result.UNKNOWN]
+    assert found.attempts[0].ready_s is not None
+    assert found.attempts[0].rungs == ()
+    assert stands(stage, "by its log alone")
+
+
+def test_a_folder_that_holds_something_is_not_taken(stage: Stage) -> None:
+    """Nor are its permissions changed."""
+    mine = stage.folder / "mine"
+    mine.mkdir(mode=0o755)
+    (mine / "server.log").write_text("an earlier start\n")
+    with pytest.raises(InputError, match="is not empty; name a new folder"):
+        stage.serve(UP, folder=mine)
+
+    assert stat.S_IMODE(mine.stat().st_mode) == 0o755
+    assert (mine / "server.log").read_text() == "an earlier start\n"
 
 
 def test_what_starts_no_server_is_refused(stage: Stage) -> None:

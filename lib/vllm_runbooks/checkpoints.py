@@ -152,11 +152,13 @@ def _weight_problems(folder: Path) -> list[str]:
         return found if others else [*found, f"{folder}: holds no weights (*.safetensors); fetch the model again"]
     for path in files:
         try:
-            end = _end_of(path)
+            end, size = _end_of(path), path.stat().st_size
         except InputError as error:
             found.append(str(error))
             continue
-        size = path.stat().st_size
+        except OSError as error:
+            found.append(f"{path}: cannot be read ({error.strerror}); fetch it again, or mend its permissions")
+            continue
         if end is None:
             found.append(f"{path}: is a pointer of Git LFS, not the weights; fetch them with git lfs pull")
         elif size != end:

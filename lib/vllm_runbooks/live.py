@@ -46,16 +46,15 @@ def start(
     """
 
     def action() -> Guarded:
-        words = shlex.split(command)
+        words = _words(command)
         place = Path(folder) / step if folder else _own(step)
         if place is not None and place.exists():
             place = place.with_name(f"{place.name}-{time.time_ns()}")
         request = serve.Request(
-            subject=serve.subject(words if len(words) != 1 else ["bash", words[0]], vllm=vllm or None),
+            subject=serve.subject(words, vllm=vllm or None),
             source=_source(),
             why_none="no NVIDIA driver answers on this host",
             gpus=gpus or None,
-            left_out=() if len(words) > 1 else ("plan",),
             limits=serve.Limits(ready_s=ready_within_s, is_proof=True),
             tries=tries,
             folder=place,
@@ -65,7 +64,7 @@ def start(
             serve.record(found, Path(found.folder or "") / "case", say=say)
         return found
 
-    return steps.do(step, action, Guarded, timeout_s=tries * (ready_within_s + 900))
+    return steps.do(step, action, Guarded, timeout_s=tries * (ready_within_s + 1800))
 
 
 def _own(step: str) -> Path | None:
@@ -94,21 +93,42 @@ def way_out(answer: Answer) -> Remedy | None:
 
 
 def apply(
-    answer: Answer, *, step: str = "apply", gpus: str = "", vllm: str = "", folder: str = "", say: Say = print
+    answer: Answer,
+    command: str,
+    *,
+    step: str = "apply",
+    gpus: str = "",
+    vllm: str = "",
+    folder: str = "",
+    say: Say = print,
 ) -> Guarded | None:
-    """Start the first way out of a failure under the guard; None where there is none that was checked.
+    """Start the command with the first way out of its failure under the guard; None where none was checked.
+
+    The change is made in the command itself: what a diagnosis shows of it has its secrets replaced.
 
     Raises:
-        InputError: as `start`.
+        InputError: as `start`, or the change cannot be made in the command.
     """
     way = way_out(answer)
-    if way is None or way.command is None:
+    if way is None:
         return None
-    return start(_one_line(way.command), step=step, gpus=gpus, vllm=vllm, folder=folder, say=say)
+    changed = serve.subject(_words(command), vllm=vllm or None).edited(way.edits)
+    return start(shlex.join(changed.argv), step=step, gpus=gpus, vllm=vllm, folder=folder, say=say)
 
 
-def _one_line(command: str) -> str:
-    return command.replace("\\\n", " ").strip()
+def _words(command: str) -> list[str]:
+    """The words of a command; of a script's name alone the shell that runs it.
+
+    Raises:
+        InputError: it is no command.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"serve: {error}; write the command as one would type it") from None
+    if not words:
+        raise InputError("serve: is empty; with live it is the command that starts the server")
+    return words if len(words) != 1 else ["bash", words[0]]
 
 
 def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> Judgement:

@@ -49,6 +49,8 @@ class Rung:
     """Time to the whole answer."""
     is_needed: bool = True
     """Whether a server that fails it is not ready."""
+    is_alive: bool = False
+    """Of one that failed whether the server answered in good order, and only refused what was asked."""
 
 
 @dataclass(frozen=True)

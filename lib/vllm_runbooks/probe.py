@@ -12,7 +12,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vllm_runbooks.live_records import Result, Rung
@@ -104,13 +104,14 @@ def climb(target: Target, *, patience_s: float = 60.0) -> Iterator[Rung]:
     """
     ladder = _Ladder(target, patience_s)
     for name in NAMES:
-        began = time.monotonic()
+        began, ladder.status = time.monotonic(), 0
         try:
             rung = ladder.step(name)
         except _Unanswered as why:
             rung = Rung(name, Result.FAILED, str(why))
         if rung.result is not Result.LEFT_OUT:
-            rung = Rung(rung.name, rung.result, rung.says, time.monotonic() - began, rung.is_needed)
+            is_alive = rung.result is Result.FAILED and 400 <= ladder.status < 500
+            rung = replace(rung, seconds=time.monotonic() - began, is_alive=is_alive)
         yield rung
         if rung.result is Result.FAILED and rung.is_needed:
             return
@@ -120,7 +121,7 @@ def is_open(target: Target, *, patience_s: float = 1.0) -> bool:
     """Whether something accepts connections there."""
     try:
         _connected(target, patience_s).close()
-    except OSError:
+    except (OSError, UnicodeError, OverflowError):
         return False
     return True
 
@@ -132,6 +133,8 @@ class _Ladder:
         self.target = target
         self.patience_s = patience_s
         self.model = ""
+        self.status = 0
+        """Of the last answer; 0 where there is none."""
         self.other = ""
         """What the model makes, where that is no text."""
 
@@ -149,7 +152,7 @@ class _Ladder:
     def _port(self) -> Rung:
         try:
             _connected(self.target, self.patience_s).close()
-        except OSError as error:
+        except (OSError, UnicodeError, OverflowError) as error:
             return Rung("port", Result.FAILED, f"{self.target.place}: {_why(error)}")
         return Rung("port", Result.PASSED, f"{self.target.place} accepts connections")
 
@@ -249,8 +252,12 @@ class _Ladder:
             raise _Unanswered(f"{path}: no answer within {self.patience_s:g} s") from None
         except (OSError, http.client.HTTPException) as error:
             raise _Unanswered(f"{path}: {_why(error)}") from None
+        except ValueError:
+            # A key with a line end, say; the error itself would quote it.
+            raise _Unanswered(f"{path}: the request cannot be written; is the key one line of plain letters?") from None
         finally:
             connection.close()
+        self.status = answer.status
         return _Said(answer.status, b"".join(parts))
 
 
@@ -296,7 +303,9 @@ def _refused(path: str, said: _Said) -> str:
 
 def _model_names(data: Any) -> list[str]:
     listed = data.get("data") if isinstance(data, dict) else None
-    return [str(each["id"]) for each in listed or () if isinstance(each, dict) and each.get("id")]
+    if not isinstance(listed, list):
+        return []
+    return [str(each["id"]) for each in listed if isinstance(each, dict) and each.get("id")]
 
 
 def _choice(data: Any) -> Any:

@@ -78,7 +78,7 @@ def record_command(
         InputError: the folder cannot be made, the command cannot be run, or it printed nothing.
         RunbooksError: what it printed cannot be made a case; it is kept in the folder, or beside it.
     """
-    _check_folder(folder)
+    check_folder(folder)
     with holding() as held:
         output = run_command(command, show=show, seconds=seconds)
         line = shlex.join(command)
@@ -95,7 +95,7 @@ def record_logs(folder: Path, evidence: Evidence) -> Recording:
     Raises:
         InputError: the folder cannot be made.
     """
-    _check_folder(folder)
+    check_folder(folder)
     return _write(folder, evidence, source=f"recorded with `vllm-runbooks record` on {_today()}")
 
 
@@ -105,7 +105,7 @@ def record_start(folder: Path, evidence: Evidence, ending: str) -> Recording:
     Raises:
         InputError: the folder cannot be made.
     """
-    _check_folder(folder)
+    check_folder(folder)
     return _write(folder, evidence, source=f"recorded with `vllm-runbooks serve` on {_today()}; the server {ending}")
 
 
@@ -115,7 +115,7 @@ def add_case(folder: Path, evidence: Evidence, expect: Expectation) -> Recording
     Raises:
         InputError: the folder cannot be made.
     """
-    _check_folder(folder)
+    check_folder(folder)
     return _write(folder, evidence, source=f"added with `vllm-runbooks case add` on {_today()}", expect=expect)
 
 
@@ -202,7 +202,7 @@ class _Kept:
 # The folder
 
 
-def _check_folder(folder: Path) -> None:
+def check_folder(folder: Path) -> None:
     """Refuse, before anything is run or read, a folder that could not be written in the end."""
     path = folder.absolute()
     if not _ID.fullmatch(path.name):

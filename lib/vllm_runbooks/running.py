@@ -63,6 +63,8 @@ class Running:
         """Exit status, below 0 of a signal; None: it runs, or was ended by us."""
         self.stopped_by: int | None = None
         """The first signal that was handed on."""
+        self.signalled: int | None = None
+        """The first that came from outside."""
         self._command = list(command)
         self._environment = {**(environment or os.environ), TAG: ":".join(filter(None, [os.environ.get(TAG), self.id]))}
         self._folder = folder
@@ -144,12 +146,13 @@ class Running:
         """Hand a signal on to the command; `said` tells how it ended then, as in "was stopped by SIGTERM"."""
         self.stopped_by = self.stopped_by or number
         self._said = self._said or said
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             os.write(cast("IO[bytes]", self._supervisor.stdin).fileno(), bytes([number]))
 
     @contextlib.contextmanager
     def _handing_on(self) -> Iterator[None]:
         def hand_on(number: int, _frame: FrameType | None) -> None:
+            self.signalled = self.signalled or number
             self.stop(number, f"was stopped by {signal.Signals(number).name}")
 
         with handled_by(hand_on) as before:
@@ -169,8 +172,8 @@ class Running:
             sweep(self.id)
             _, said = self._supervisor.communicate()
         try:
-            found: dict[str, Any] = json.loads(said)
-        except ValueError:
+            found: dict[str, Any] = json.loads(said.splitlines()[-1])  # an interpreter may have talked before
+        except (ValueError, IndexError):
             return {}
         return found
 

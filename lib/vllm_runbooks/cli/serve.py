@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -149,7 +150,9 @@ def serve(
     Exit status: the server's own; 128 and its number after a signal; 1 when it was never ready; 2 when the request
     cannot be read.
     """
-    from vllm_runbooks import serve as guarded_start  # noqa: PLC0415 - `--help` needs none of it
+    from vllm_runbooks import recording  # noqa: PLC0415 - `--help` needs none of it
+    from vllm_runbooks import serve as guarded_start  # noqa: PLC0415
+    from vllm_runbooks.errors import RunbooksError  # noqa: PLC0415
 
     if not command:
         raise click.UsageError("give the command that starts the server, after --, as in -- vllm serve MODEL.")
@@ -168,10 +171,15 @@ def serve(
         folder=folder,
         is_check=is_check,
     )
+    if record is not None:
+        recording.check_folder(record)
     found = guarded_start.serve(request, show=_shown(form), say=_say)
-    if record is not None and found.attempts:
-        guarded_start.record(found, record, say=_say)
     _tell(found, form)
+    if record is not None and found.attempts:
+        try:
+            guarded_start.record(found, record, say=_say)
+        except RunbooksError as error:
+            _say(f"no case was made: {error}")
     return found.status
 
 
@@ -188,7 +196,12 @@ def _source(name: str) -> tuple[Source | None, str]:
 
 
 def _say(line: str) -> None:
-    click.echo(f"vllm-runbooks: {line}", err=True)
+    from vllm_runbooks.display import visible  # noqa: PLC0415
+    from vllm_runbooks.redact import redact_text  # noqa: PLC0415
+
+    # Where nobody reads it any more, the server goes on.
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(f"vllm-runbooks: {visible(redact_text(line))}", err=True)
 
 
 def _shown(form: str) -> Show:
@@ -203,5 +216,6 @@ def _tell(found: Guarded, form: str) -> None:
     if form == "json":
         output.write_json(render.guarded.to_json(found))
     else:
-        sys.stdout.flush()
-        click.echo(render.guarded.text(found), err=True)
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            click.echo(render.guarded.text(found), err=True)

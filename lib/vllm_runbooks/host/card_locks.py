@@ -10,7 +10,6 @@ import fcntl
 import os
 import re
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ _TICK_S = 0.2
 def folder() -> Path:
     """Where the locks lie; the same for every user."""
     given = os.environ.get(FOLDER)
-    return Path(given) if given else Path(tempfile.gettempdir()) / "vllm-runbooks-locks"
+    return Path(given) if given else Path("/tmp/vllm-runbooks-locks")  # noqa: S108 - not $TMPDIR, which is one user's
 
 
 @contextlib.contextmanager

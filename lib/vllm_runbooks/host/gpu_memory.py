@@ -118,7 +118,7 @@ def _series(path: Path) -> list[Reading]:
             continue
         try:
             found.append(_reading(json.loads(line)))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ArithmeticError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             what = f"has no {error}" if isinstance(error, KeyError) else "is no reading of GPU memory"
             raise InputError(f"{path}:{number}: {what}; a line is {{at_s, gpus: [{{index, …}}]}}") from None
         if len(found) > 1 and found[-1].at_s < found[-2].at_s:
@@ -132,8 +132,8 @@ def _reading(data: Any) -> Reading:
     cards = tuple(
         CardMemory(
             index=int(card["index"]),
-            name=card.get("name"),
-            uuid=card.get("uuid"),
+            name=_text(card.get("name")),
+            uuid=_text(card.get("uuid")),
             total_mib=_number(card.get("total_mib")),
             used_mib=_number(card.get("used_mib")),
             busy_percent=_number(card.get("busy_percent")),
@@ -145,6 +145,12 @@ def _reading(data: Any) -> Reading:
         for card in data["gpus"]
     )
     return Reading(float(data["at_s"]), cards)
+
+
+def _text(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(value)
+    return value
 
 
 def _number(value: Any) -> float | None:

@@ -153,7 +153,7 @@ def _left(one: psutil.Process, dead: set[str], alive: set[str]) -> Leftover | No
     with contextlib.suppress(psutil.Error, OSError):
         marks = set(one.environ().get(TAG, "").split(":"))
         size = one.memory_info().rss
-        title = (one.cmdline() or [one.name()])[0].split()[0]
+        title = next(iter(" ".join(one.cmdline()).split()), one.name())
         if marks & alive:
             return None
         if marks & dead:
@@ -187,5 +187,7 @@ def _records(starts: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(starts.glob(f"*/{RECORD}")):
         with contextlib.suppress(OSError, ValueError):
             record = json.loads(path.read_text("utf-8"))
-            if isinstance(record, dict) and {"id", "guard", "segments"} <= set(record):
+            if isinstance(record, dict) and all(
+                isinstance(record.get(name), kind) for name, kind in (("id", str), ("guard", dict), ("segments", dict))
+            ):
                 yield record

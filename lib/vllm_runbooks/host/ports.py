@@ -28,6 +28,8 @@ def taken(host: str | None, port: int) -> Taken | None:
             tried.bind((host or "", port))
         except socket.gaierror:
             return Taken(is_in_use=False, why="the name cannot be resolved")
+        except (OverflowError, UnicodeError):
+            return Taken(is_in_use=False, why="it is no address with a port from 1 to 65535")
         except OSError as error:
             return Taken(error.errno == errno.EADDRINUSE, error.strerror or str(error))
     return None

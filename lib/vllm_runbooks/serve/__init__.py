@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from vllm_runbooks import session
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.files import store
+from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.host import card_locks, leftovers
 from vllm_runbooks.host.gpu_memory import Source
 from vllm_runbooks.host.progress import Sight
@@ -22,7 +23,7 @@ from vllm_runbooks.live_records import Attempt as Tried
 from vllm_runbooks.live_records import Change, Check, Guarded, PhaseTime, Result, Sighting
 from vllm_runbooks.records import Answer, Evidence, Outcome, document
 from vllm_runbooks.redact import redact_text
-from vllm_runbooks.running import Running, Show
+from vllm_runbooks.running import Running, Show, handled_by
 from vllm_runbooks.serve import durations, places, preflight, retries
 from vllm_runbooks.serve.attempt import Attempt, Limits, Ran
 from vllm_runbooks.serve.beside import Killings, Neighbours
@@ -73,6 +74,14 @@ def serve(request: Request, *, show: Show, say: Callable[[str], None]) -> Guarde
     return _Guard(request, show, say).run()
 
 
+class _StoppedError(Exception):
+    """A signal came while nothing was running that it could be handed on to."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
 class _Guard:
     """The whole of it: checks, tries, and what is said at the end."""
 
@@ -89,8 +98,23 @@ class _Guard:
         self._seen: Mapping[int, Sight] = {}
         self._segments: dict[str, int] = {}
         self._segments_at = 0.0
+        self._written = ""
+        self._is_unsaved = False
 
     def run(self) -> Guarded:
+        """Do it all; a signal outside of a start ends the guard with its report, as one within a start does."""
+
+        def stopped(number: int, _frame: object) -> None:
+            raise _StoppedError(number)
+
+        with handled_by(stopped):
+            try:
+                return self._run()
+            except _StoppedError as error:
+                self.say(f"stopped by {signal.Signals(error.number).name}")
+                return self._told(_SIGNALLED + error.number)
+
+    def _run(self) -> Guarded:
         subject = self.request.subject
         host = preflight.host_of(subject, self.request.source, self.request.why_none, self.request.gpus)
         if subject.is_container:
@@ -145,7 +169,9 @@ class _Guard:
             if ran.stopped_by is not None:
                 return _SIGNALLED + ran.stopped_by
             if ran.ready_s is not None:
-                return 0 if self.request.limits.is_proof else _status(ran)
+                if self.request.limits.is_proof:
+                    return 0
+                return _NEVER_READY if ran.gave_up else _status(ran)
             if number == self.request.tries:
                 break
             change = retries.next_change(tried, subject, [each.change for each in self.attempts if each.change])
@@ -154,7 +180,11 @@ class _Guard:
                 break
             self.say(f"try {number + 1} of {self.request.tries}: {change.title} ({change.reason}); costs {change.cost}")
             subject = subject.edited(change.edits) if change.edits else subject
+            if "memory" in self.request.left_out:
+                continue
+            host = preflight.host_of(subject, self.request.source, self.request.why_none, self.request.gpus)
             check = preflight.memory(subject, host, self.request.steady, self.say)
+            self.checks.append(check)
             self.waited_s += check.seconds
             self.say(f"memory: {check.result.value}: {check.says}")
             if check.result is Result.FAILED:
@@ -197,9 +227,19 @@ class _Guard:
         for name in leftovers.opened_by([*there], new) if new else ():
             self._segments[name] = new[name]
         record = leftovers.written(running.id, os.getpid(), self._segments)
-        with contextlib.suppress(OSError):
-            store(self.folder / leftovers.RECORD, record)
+        if record != self._written:
+            self._written = record
+            self._store(leftovers.RECORD, record)
         return []
+
+    def _store(self, name: str, text: str) -> None:
+        """Keep a record of the guard's; a full disk must not cost a server that runs."""
+        try:
+            store(self.folder / name, text)
+        except NotStoredError as error:
+            if not self._is_unsaved:
+                self.say(f"{error}; the server goes on")
+            self._is_unsaved = True
 
     def _tried(self, subject: Subject, number: int, change: Change | None, ran: Ran) -> Tried:
         is_clean = ran.ready_s is not None and (ran.stopped_by is not None or self.request.limits.is_proof)
@@ -224,8 +264,8 @@ class _Guard:
         names = [self.folder / places.log_name(number)]
         seen = self.folder / places.seen_name(number)
         if ran.sightings:
-            store(seen, "".join(f"{places.line_of(each)}\n" for each in ran.sightings))
-            names.append(seen)
+            self._store(seen.name, "".join(f"{places.line_of(each)}\n" for each in ran.sightings))
+            names += [seen] if seen.is_file() else []
         try:
             evidence = session.load_files([str(name) for name in names], vllm=subject.vllm)
             evidence = replace(evidence, command=subject.page.text)
@@ -247,8 +287,7 @@ class _Guard:
             server_cpu_s=self.server_cpu_s,
             notes=tuple(self.notes),
         )
-        with contextlib.suppress(OSError):
-            store(self.folder / places.REPORT, redact_text(json.dumps(document(guarded), ensure_ascii=False)) + "\n")
+        self._store(places.REPORT, redact_text(json.dumps(document(guarded))) + "\n")
         return guarded
 
 

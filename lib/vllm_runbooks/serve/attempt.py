@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import threading
 import time
@@ -96,6 +95,8 @@ class Attempt:
         self._climbing: _Climb | None = None
         self._climb_at = 0.0
         self._next_probe: float | None = None
+        self._is_up = False
+        """Whether the log says that the server is up."""
         self._failed: tuple[str, str] | None = None
         self._same = 0
 
@@ -111,7 +112,7 @@ class Attempt:
         self.began = time.monotonic()
         self.watch = Watch(self.began)
         with running:
-            log = Log(self.path, Live(self._show, known=self.subject.shown), self._take_start)
+            log = Log(self.path, Live(self._show, known=self.subject.known), self._take_start)
             look_at = self.began
             try:
                 for chunk in running.chunks(tick_s=min(0.25, self.limits.look_s)):
@@ -124,14 +125,17 @@ class Attempt:
                         self._look(running, now)
             finally:
                 log.close()
+            if self._climbing is not None and not self.watch.is_ready:
+                self._climbing.wait(2.0)
+                self.ran.rungs = max(self.ran.rungs, tuple(self._climbing.rungs), key=len)
         self.ran.seconds = time.monotonic() - self.began
         self.ran.ending, self.ran.status = running.ending, running.status
-        if running.stopped_by is not None and not self.ran.gave_up:
-            self.ran.stopped_by = running.stopped_by
+        self.ran.stopped_by = running.signalled
         return self.ran
 
     def _take_start(self, start: Start) -> None:
         """Tell the phases that the log shows."""
+        self._is_up = start.outcome.is_healthy
         for phase in start.timeline[len(self.ran.phases) :]:
             at = time.monotonic() - self.began
             if self.ran.phases:
@@ -143,13 +147,13 @@ class Attempt:
             self._say(f"{phase.name}: began after {at:.1f} s{f'; usually {usual}' if usual else ''}")
 
     def _look(self, running: Running, now: float) -> None:
-        there = progress.seen_below(running.pid)
+        there = {} if self.subject.is_container else progress.seen_below(running.pid)
         for each in (*self.watch.look(there, now), *(one for look in self._looks for one in look(running, there, now))):
             self.ran.sightings.append(each)
             self._say(each.says if not each.phase else f"{each.phase}: {each.says}")
-        self._climb(running, now)
         if running.stopped_by is not None:
             return
+        self._climb(running, now)
         hung = self.watch.hung_since
         if hung is not None and self.limits.hung_s is not None and now - hung >= self.limits.hung_s:
             self._give_up(running, f"it hung for {now - hung:.0f} s")
@@ -170,12 +174,39 @@ class Attempt:
             self._say(f"not ready: {failed.name}: {failed.says}")
         self._failed = told
         most = _SAME_FAILURES * (4 if failed.name in ("port", "health") else 1)
-        if self._same >= most and running.stopped_by is None:
+        is_alive = failed.is_alive
+        if self._same == most and is_alive:
+            self._say("it answers, so it is left running; what it offers is not proved")
+        if self._same >= most and not is_alive and running.stopped_by is None:
             self._give_up(running, f"it listens and does not serve: {failed.name}: {failed.says}")
+
+    def _become_ready(self, running: Running, now: float) -> None:
+        self.watch.is_ready = True
+        self.ran.ready_s = now - self.began
+        if self.limits.probe_every_s:
+            self._next_probe = now + self.limits.probe_every_s
+        for rung in self.ran.rungs:
+            if rung.result is not Result.LEFT_OUT:
+                self._say(f"{rung.name}: {rung.result.value}: {rung.says}")
+        where = (
+            self.subject.target.place
+            if self.subject.is_target_known
+            else "by its log alone; where it answers is not known"
+        )
+        self._say(f"ready after {self.ran.ready_s:.1f} s: {where}")
+        for each in self._on_ready:
+            each()
+        if self.limits.is_proof:
+            self.ran.gave_up = "it was ready, and no more was asked for"
+            running.stop(signal.SIGTERM, "was ended when it was ready")
 
     def _climb(self, running: Running, now: float) -> None:
         """Try the ladder while the server is not ready, and again now and then when it is."""
         climb = self._climbing
+        if not self.subject.is_target_known:
+            if self._is_up and not self.watch.is_ready:
+                self._become_ready(running, now)
+            return
         if climb is None:
             due = self._next_probe if self.watch.is_ready else self._climb_at
             if due is not None and now >= due and (self.watch.is_ready or probe.is_open(self.subject.target)):
@@ -195,19 +226,7 @@ class Attempt:
         if failed is not None:
             self._take_failure(running, failed, now)
             return
-        self.watch.is_ready = True
-        self.ran.ready_s = now - self.began
-        if self.limits.probe_every_s:
-            self._next_probe = now + self.limits.probe_every_s
-        for rung in rungs:
-            if rung.result is not Result.LEFT_OUT:
-                self._say(f"{rung.name}: {rung.result.value}: {rung.says}")
-        self._say(f"ready after {self.ran.ready_s:.1f} s: {self.subject.target.place}")
-        for each in self._on_ready:
-            each()
-        if self.limits.is_proof:
-            self.ran.gave_up = "it was ready, and no more was asked for"
-            running.stop(signal.SIGTERM, "was ended when it was ready")
+        self._become_ready(running, now)
 
     def _note(self, sighting: Sighting) -> None:
         self.ran.sightings.append(sighting)
@@ -223,12 +242,19 @@ class _Climb:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
+    def wait(self, seconds: float) -> None:
+        """Give it time to end: the server that it asks is gone."""
+        self._thread.join(seconds)
+
     @property
     def is_running(self) -> bool:
         """Whether it is not at its end."""
         return self._thread.is_alive()
 
     def _run(self) -> None:
-        with contextlib.suppress(OSError):
+        try:
             for rung in probe.climb(self._target, patience_s=self._patience_s):
                 self.rungs.append(rung)
+        except Exception as error:  # noqa: BLE001 - an answer of a form that nobody foresaw proves nothing
+            name = probe.NAMES[min(len(self.rungs), len(probe.NAMES) - 1)]
+            self.rungs.append(Rung(name, Result.FAILED, f"the answer cannot be read ({type(error).__name__})"))

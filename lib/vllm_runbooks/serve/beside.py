@@ -20,6 +20,7 @@ class Neighbours:
     def __init__(self, host: Host, began: float, within_mib: float) -> None:
         self._host, self._began, self._within = host, began, within_mib
         self._before: dict[int, dict[int, float]] = {}
+        self._own: set[int] = set()
         self._next = began
 
     def look(self, own: Collection[int], now: float) -> list[Sighting]:
@@ -27,9 +28,10 @@ class Neighbours:
         if self._host.source is None or now < self._next:
             return []
         self._next = now + _EVERY_S
+        self._own |= set(own)  # the driver may name one that has just ended
         found = []
         for card in self._host.source.read().of(self._host.numbers):
-            others = {each.pid: each.used_mib for each in card.holders if each.pid not in own and each.used_mib}
+            others = {each.pid: each.used_mib for each in card.holders if each.pid not in self._own and each.used_mib}
             before = self._before.get(card.index)
             self._before[card.index] = others
             if before is not None:

@@ -32,6 +32,10 @@ class Log:
         """
         self.path = path
         self.line_at = time.monotonic()
+        self.unsaved = ""
+        """Why a part of it could not be kept."""
+        self.is_over = False
+        """Whether nobody reads it any more: it is only kept and shown."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._file: BinaryIO = os.fdopen(descriptor, "ab", buffering=0)
         self._live = live
@@ -42,11 +46,16 @@ class Log:
 
     def take(self, chunk: bytes) -> None:
         """Keep, show and read what has come."""
-        self._file.write(chunk)
+        try:
+            self._file.write(chunk)
+        except OSError as error:
+            if not self.unsaved:
+                self.unsaved = error.strerror or str(error)
         self._live.take(chunk)
         if b"\n" in chunk or b"\r" in chunk:
             self.line_at = time.monotonic()
-        self._pieces.put(chunk.decode("utf-8", "replace"))
+        if not self.is_over:
+            self._pieces.put(chunk.decode("utf-8", "replace"))
 
     def close(self) -> None:
         """Nothing more comes."""
@@ -62,7 +71,9 @@ class Log:
                 if starts:
                     self._told(starts[-1])
         except InputError:
-            return  # what is no text is kept, and shown, and has no phases
+            pass  # what is no text is kept, and shown, and has no phases
+        finally:
+            self.is_over = True
 
     def _arriving(self) -> Iterator[str]:
         """What has come, and an empty piece now and then: then it is told how far the start is."""

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.host import leftovers
 from vllm_runbooks.live_records import Sighting
 
 REPORT = "report.json"
@@ -36,13 +35,15 @@ def make(folder: Path) -> None:
         InputError: it cannot be made.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o700)
+        if folder.is_dir() and any(folder.iterdir()):
+            raise InputError(f"{folder}: is not empty; name a new folder with --dir")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made: {error.strerror}; name another folder with --dir") from None
     if folder.parent == starts():
-        kept = sorted(path for path in folder.parent.iterdir() if (path / leftovers.RECORD).is_file())
-        for old in kept[: -MOST or None]:
+        ours = (path for path in folder.parent.iterdir() if (path / REPORT).is_file())  # written when a start has ended
+        for old in sorted(ours)[: -MOST or None]:
             with contextlib.suppress(OSError):
                 shutil.rmtree(old)
 

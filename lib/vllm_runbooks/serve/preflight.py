@@ -199,6 +199,8 @@ def _told(made: Plan) -> Check:
 
 def _port(subject: Subject) -> Check:
     target = subject.target
+    if not subject.is_target_known:
+        return Check("port", Result.UNKNOWN, "the port is set in a file or a variable that is not read here")
     if target.uds is not None:
         return Check("port", Result.LEFT_OUT, f"it listens to {target.uds}")
     given = subject.flags.get("host")
@@ -219,6 +221,9 @@ def memory(subject: Subject, host: Host, steady: Steady, say: Callable[[str], No
     """Wait until the memory of the cards is stable, and see that the share which the start asks for is free."""
     if host.source is None:
         return Check("memory", Result.UNKNOWN, host.why_none)
+    visible = subject.variables.get("CUDA_VISIBLE_DEVICES")
+    if not host.numbers and (not visible or "MIG" in visible):
+        return Check("memory", Result.UNKNOWN, "the start uses no whole card of this host")
     if not host.numbers:
         return Check("memory", Result.FAILED, "CUDA_VISIBLE_DEVICES leaves no card of this host; correct it")
     began = time.monotonic()
@@ -232,7 +237,7 @@ def memory(subject: Subject, host: Host, steady: Steady, say: Callable[[str], No
         if len(recent) == steady.samples and moved is None:
             return Check("memory", Result.UNKNOWN, f"the memory in use is not told ({host.source.says})")
         since = time.monotonic() - began
-        if since > steady.wait_s:
+        if len(readings) >= steady.samples and since > steady.wait_s:
             return Check("memory", Result.FAILED, f"not stable for {since:.0f} s: {_who(readings, host, moved)}")
         if len(readings) >= steady.samples and not is_told:
             say(f"waiting for stable GPU memory: {_who(readings, host, moved)}")

@@ -68,7 +68,8 @@ class Subject:
         with contextlib.suppress(OSError, ValueError):
             path = Path(words[0]) if words else Path()
             if path.is_file() and path.stat().st_size <= _MAX_SCRIPT:
-                head = path.open("rb").read(100).splitlines()[:1]
+                with path.open("rb") as file:
+                    head = file.read(100).splitlines()[:1]
                 if path.suffix == ".sh" or (head and re.match(rb"#!.{0,60}\b(?:ba|da|z)?sh\b", head[0])):
                     return path
         return None
@@ -99,9 +100,25 @@ class Subject:
     @cached_property
     def flags(self) -> Mapping[str, Any]:
         """What the command sets, by argparse destination; what cannot be known is left out."""
+        return {name: value for name, value in self._parsed.items() if value is not UNKNOWN}
+
+    @cached_property
+    def _parsed(self) -> Mapping[str, Any]:
         words = [word.value for word in self.found.words]
-        parsed = arguments.parse(words, self.data, deployment.parser_entry(self.found.entry, words, self.data))
-        return {name: value for name, value in parsed.flags.items() if value is not UNKNOWN}
+        return arguments.parse(words, self.data, deployment.parser_entry(self.found.entry, words, self.data)).flags
+
+    @cached_property
+    def known(self) -> str:
+        """Everything that may name a secret which the server then prints; never shown."""
+        variables = (f"{name}={value}" for name, value in self.variables.items())
+        return "\n".join([shlex.join(self.argv), self.page.text, *variables])
+
+    @cached_property
+    def is_target_known(self) -> bool:
+        """Whether it can be told where the server will answer: a variable or a file may hold its port."""
+        return not self.flags.get("config") and not any(
+            self._parsed.get(name) is UNKNOWN for name in ("port", "host", "uds")
+        )
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
@@ -148,7 +165,7 @@ class Subject:
             port=port if isinstance(port, int) else 8000,
             is_tls=bool(self.flags.get("ssl_certfile") or self.flags.get("ssl_keyfile")),
             uds=uds if isinstance(uds, str) and uds else None,
-            key=key[0] if isinstance(key, (list, tuple)) and key else key if isinstance(key, str) else None,
+            key=next((each for each in ([key] if isinstance(key, str) else key or ()) if isinstance(each, str)), None),
             has_template=bool(self.flags.get("chat_template")),
             has_tools=bool(self.flags.get("enable_auto_tool_choice")),
         )
