@@ -1,7 +1,8 @@
 """Every command other than vLLM's own that is run or printed: its words, its effect, and how it is undone.
 
 A value that stands for a placeholder is of its kind or refused: none is an option, and nothing of a command is text for
-a shell. What symptoms and rules print is held against the table when the catalog is checked.
+a shell. What symptoms print is held against the table when the catalog is checked; what rules, runbooks, pages, messages
+and written files print, and what is run, when the tests are.
 """
 
 from __future__ import annotations
@@ -9,33 +10,41 @@ from __future__ import annotations
 import re
 import shlex
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vllm_runbooks.errors import InputError
 
 _DNS_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_CARD = r"(?:\d{1,3}|(?:GPU|MIG)-[0-9A-Za-z-]{1,80})"
+_CARDS = rf"{_CARD}(?:,{_CARD}){{0,63}}"
 VALUES: Mapping[str, str] = {
     "pid": r"[1-9]\d{0,9}",
     "port": r"[1-9]\d{0,4}",
     "number": r"\d{1,9}",
+    "size": r"\d{1,9}[KMG]?",
+    "cards": _CARDS,
+    "gpus": rf'all|\d{{1,3}}|"device={_CARDS}"',
     "container": r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}",
     "namespace": _DNS_LABEL,
     "pod": r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?",
     "pod_container": _DNS_LABEL,
     "unit": r"[A-Za-z0-9_][A-Za-z0-9_.:@\\-]{0,254}",
     "package": r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,80}[A-Za-z0-9])?",
-    "requirement": r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,80}[A-Za-z0-9])?(?:[<>=!~]=?[0-9][0-9A-Za-z.]{0,20})?",
+    "requirement": r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,80}[A-Za-z0-9])?(?:\[[a-z,]{1,40}\])?"
+    r"(?:[<>=!~]=?[0-9][0-9A-Za-z.]{0,20})?",
     "path": r"(?:/|\./|[A-Za-z0-9_])[^\x00-\x1f\x7f]{0,1000}",
     "folder": r"(?:/|\./|\.|[A-Za-z0-9_])[^\x00-\x1f\x7f]{0,1000}",
     "repository": r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}",
     "address": r"[A-Za-z0-9](?:[A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?",
-    "url": r"https://[A-Za-z0-9.-]{1,253}",
+    "url_host": r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]",
+    "url": r"https://[A-Za-z0-9.-]{1,253}(?:/[A-Za-z0-9._/-]{0,200})?",
+    "remote_path": r"/[A-Za-z0-9._@/-]{1,200}",
     "module": r"[A-Za-z_]\w{0,80}(?:\.\w{1,80}){0,8}",
     "word": r"[A-Za-z0-9_][\w.-]{0,80}",
     "setting": r"[a-z][a-z0-9_]{0,40}(?:\.[a-z0-9_-]{1,60}){1,6}",
 }
-"""By kind of placeholder the whole pattern of its values."""
+"""By kind of placeholder the whole pattern of its values; the shell of another host reads a `remote_path` once more."""
 _READS = "reads and prints; changes nothing"
 _NOTHING = "nothing: it only reads"
 
@@ -55,6 +64,11 @@ class HostCommand:
         return self.undo != _NOTHING
 
     @property
+    def is_expanded(self) -> bool:
+        """Whether it is text for a shell, which puts something in place of a part: such a row has no placeholder."""
+        return any(sign in word for word in self.argv for sign in "$*")
+
+    @property
     def places(self) -> tuple[str, ...]:
         """Its placeholders."""
         return tuple(field for word in self.argv for _, field, _, _ in string.Formatter().parse(word) if field)
@@ -64,9 +78,18 @@ def _row(text: str, effect: str = _READS, undo: str = _NOTHING) -> HostCommand:
     return HostCommand(tuple(text.split(" ")), effect, undo)
 
 
+WHEELS = (
+    "--python-version=3.12", "--only-binary=:all:", "--no-deps", "--platform=manylinux1_x86_64",
+    *(f"--platform=manylinux_2_{minor}_x86_64" for minor in (17, 28, 31, 34, 35)), "--platform=manylinux2014_x86_64",
+    "--platform=linux_x86_64",
+)  # fmt: skip
+"""Options of pip for the packages that vLLM releases, on whatever host it runs."""
 _INSTALLS = "installs or replaces packages of this Python"
 _REINSTALL = "pip install {requirement} with the version that `pip show` told before"
 _LOGS_IN = "stores an access token for this user"
+_FOLDER = "remove the folder"
+_RAY_STOP = "`ray stop`, which ends every Ray of this host"
+_HEALTH = "import urllib.request; urllib.request.urlopen('http://{url_host}:{port}/health', timeout=10)"
 TABLE: Mapping[str, HostCommand] = {
     # logs of servers
     "docker-logs": _row("docker logs {container}", "reads what the container has printed, changes nothing"),
@@ -87,6 +110,7 @@ TABLE: Mapping[str, HostCommand] = {
         "kubectl logs --namespace={namespace} {pod} --previous",
         "reads what the container printed before its last restart, changes nothing",
     ),
+    "pod": _row("kubectl describe pod"),
     "unit-log": _row(
         # "cat" is the message alone, as the server wrote it: vLLM prints its own times.
         "journalctl --unit={unit} --boot --output=cat --no-pager",
@@ -100,6 +124,10 @@ TABLE: Mapping[str, HostCommand] = {
     "processes": _row("ps -ef"),
     "process-states": _row("ps -o pid,stat,cmd"),
     "stacks": _row("py-spy dump --pid {pid}", "stops the process for a moment and prints its stacks"),
+    "end-jobs": _row("kill $(jobs -p)", "ends what this script has started", "start the script again"),
+    "container-run": _row(
+        "docker run --rm --gpus {gpus} --ipc=host", "starts a container that is removed when it ends", "docker stop"
+    ),
     "container-stop": _row("docker stop {container}", "ends the container", "docker start {container}"),
     "container-inspect": _row("docker inspect {container}"),
     "unit-status": _row("systemctl status {unit}"),
@@ -108,6 +136,10 @@ TABLE: Mapping[str, HostCommand] = {
     "addresses": _row("ip -br addr"),
     "addresses-long": _row("ip -brief address"),
     "reach": _row("curl -I {url}", "asks for a page's head; nothing is sent"),
+    "fetch": _row("curl -LO {url}", "stores a file in this folder", "remove the file"),
+    "health": _row("curl -fsS -m {number} http://{url_host}:{port}/health"),
+    "health-by-python": HostCommand(("python3", "-c", _HEALTH)),
+    "read-elsewhere": _row("ssh {url_host} cat {remote_path}", "logs in to another host and reads a file"),
     "setting": _row("sysctl {setting}"),
     # memory, disks, limits
     "memory": _row("free -g"),
@@ -119,6 +151,16 @@ TABLE: Mapping[str, HostCommand] = {
     "gpus": _row("nvidia-smi -L"),
     "gpus-all": _row("nvidia-smi -q"),
     "gpus-now": _row("nvidia-smi"),
+    "gpus-memory": _row(
+        "nvidia-smi --id={cards} --query-gpu=index,uuid,memory.used,memory.total --format=csv",
+    ),
+    "gpus-use": _row(
+        "nvidia-smi --query-gpu=index,memory.used,memory.free,utilization.gpu --format=csv -l {number}",
+        "reads and prints every few seconds until it is interrupted; changes nothing",
+    ),
+    "gpu-processes": _row("nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv"),
+    "gpus-of-amd": _row("rocm-smi"),
+    "cores-of-neuron": _row("neuron-ls"),
     "gpu-holders": _row("fuser -v /dev/nvidia*"),
     "driver": _row("cat /proc/driver/nvidia/version"),
     "compiler": _row("nvcc -V"),
@@ -128,6 +170,11 @@ TABLE: Mapping[str, HostCommand] = {
     "sizes-all": _row("ls -la {path}"),
     "characters": _row("cat -A {path}"),
     "head": _row("head -c {number} {path}"),
+    "tail": _row("tail -c {size}"),
+    "keep": _row("tee {path}", "writes what it reads into a file as well", "remove the file"),
+    "rename": _row("mv {path} {path}", "gives a file another name", "mv, with the names in the other order"),
+    "changed-at": _row("date -r {path}"),
+    "libraries": _row("ldd {path}"),
     "target": _row("readlink -f {path}"),
     "strings": _row("strings -a {path}"),
     "select": _row("grep {word}"),
@@ -153,6 +200,31 @@ TABLE: Mapping[str, HostCommand] = {
     "install-newest": _row("pip install {requirement} -U", _INSTALLS, _REINSTALL),
     "install-here": _row("pip install -e {folder}", _INSTALLS, "pip uninstall {package}"),
     "install-with-uv": _row("uv pip install --upgrade {requirement}", _INSTALLS, _REINSTALL),
+    "install-tested": _row("pip install -q -c {path} -e {folder}", _INSTALLS, "pip uninstall {package}"),
+    "install-constrained": _row("pip install -c {path} -e {folder}", _INSTALLS, "pip uninstall {package}"),
+    "install-beside": _row(
+        "pip install --no-deps --target {folder} {requirement}", "puts a package into a folder of its own", _FOLDER
+    ),
+    "package-download": _row(
+        f"python -m pip download --quiet {' '.join(WHEELS)} --dest={{path}} {{requirement}}",
+        "fetches a released package into a temporary folder; nothing of it is run",
+        _FOLDER,
+    ),
+    "environment-new": _row("python3 -m venv {folder}", "makes a folder with a Python of its own", _FOLDER),
+    "environment-of-python": _row("python -m venv {folder}", "makes a folder with a Python of its own", _FOLDER),
+    "environment-on": _row("source {path}", "puts an environment's programs first in this shell", "deactivate"),
+    "site": _row(
+        "python -P -m sphinx -b html -q -W -n --keep-going -j auto -d {path} {path} {path}",
+        "writes pages into a temporary folder",
+        _FOLDER,
+    ),
+    "notebook": _row(
+        "papermill {path} {path} -p {word} {path}", "runs a notebook and writes it with its outputs", "remove the file"
+    ),
+    "tests": _row("pytest -q {path} {path}", "runs tests in temporary folders", "nothing: what they write is removed"),
+    "tests-some": _row(
+        "pytest -q {path} -k {word}", "runs tests in temporary folders", "nothing: what they write is removed"
+    ),
     "system-packages": _row("dpkg -l"),
     "system-packages-rpm": _row("rpm -qa"),
     "environment": _row("env"),
@@ -160,7 +232,13 @@ TABLE: Mapping[str, HostCommand] = {
     "which": _row("which {word}"),
     "libc": _row("getconf GNU_LIBC_VERSION"),
     # Ray
-    "ray-start": _row("ray start", "starts Ray's processes on this host", "ray stop, which ends every Ray on the host"),
+    "ray-head": _row(
+        "ray start --head --port={port} --num-gpus={number}", "starts the first host of a Ray cluster", _RAY_STOP
+    ),
+    "ray-join": _row(
+        "ray start --address={url_host}:{port} --num-gpus={number}", "joins this host to a Ray cluster", _RAY_STOP
+    ),
+    "ray-stop": _row("ray stop", "ends every Ray of this host, with what runs in it", "ray start, as it was started"),
     "ray-status": _row("ray status"),
     "ray-nodes": _row("ray list nodes"),
     "ray-actors": _row("ray list actors"),
@@ -168,6 +246,8 @@ TABLE: Mapping[str, HostCommand] = {
     "nginx-test": _row("nginx -t -c {path}"),
     "nginx-run": _row("nginx -c {path}", "starts the proxy", "nginx -s quit -c {path}"),
 }
+_PLACED = r"\{[a-z_]+\}|<[\w ]+>|[A-Z]{3,20}"
+"""How print names what is to be put in: `{name}`, `<name>` or `NAME`."""
 _PYTHON = re.compile(
     r"import [A-Za-z_][\w.]{0,80}(?:, [A-Za-z_][\w.]{0,80}){0,2}(?: as [a-z])?(?:\.<module>)?"
     r"(?:; (?:print\([\w.()'\", \[\]]{1,120}\)|torch\.zeros\(1\)\.cuda\(\)))?"
@@ -179,9 +259,11 @@ def argv(name: str, **values: str) -> tuple[str, ...]:
     """The words of a command with its values.
 
     Raises:
-        InputError: a value is not of its kind.
+        InputError: a value is not of its kind; or the command is text for a shell.
         KeyError: there is no such command, or a value is missing.
     """
+    if TABLE[name].is_expanded:
+        raise InputError(f"`{' '.join(TABLE[name].argv)}` is text for a shell; type it")
     return tuple(_filled(word, values) for word in TABLE[name].argv)
 
 
@@ -210,8 +292,11 @@ def line(name: str, **values: str) -> str:
     """The command as one would type it.
 
     Raises:
-        InputError: as `argv`.
+        InputError: a value is not of its kind.
+        KeyError: as `argv`.
     """
+    if TABLE[name].is_expanded:
+        return " ".join(TABLE[name].argv)
     return shlex.join(argv(name, **values))
 
 
@@ -236,12 +321,34 @@ def _is_word(word: str, asked: str) -> bool:
     parts = list(string.Formatter().parse(asked))
     if all(field is None for _, field, _, _ in parts):
         return word == asked
-    (text, field, _, _), *_ = parts
-    value = word.removeprefix(text)
-    is_placed = re.fullmatch(r"\{[a-z_]+\}|<[\w ]+>", value) is not None
-    return word.startswith(text) and (is_placed or is_of_kind(field or "word", value))
+    pattern = "".join(
+        re.escape(text) + (f"({_PLACED}|{VALUES[field]})" if field else "") for text, field, _, _ in parts
+    )
+    match = re.fullmatch(pattern, word, re.ASCII)
+    kinds = [field for _, field, _, _ in parts if field]
+    return match is not None and all(
+        re.fullmatch(_PLACED, value) or is_of_kind(kind, value)
+        for kind, value in zip(kinds, match.groups(), strict=True)
+    )
+
+
+def unknown(text: str) -> Iterator[str]:
+    """Commands between backticks that are in no row, pipes taken apart."""
+    for printed in re.findall(r"`([^`\n]{2,200})`", text):
+        for part in printed.split(" | "):
+            words = part.split()
+            if words and words[0] in programs() and row_of(part) is None:
+                yield part
 
 
 def programs() -> frozenset[str]:
-    """First words of all commands."""
-    return frozenset({*(row.argv[0] for row in TABLE.values()), "python"})
+    """First words of what is a command: of those in the table, and of others that hosts have."""
+    return frozenset({*(row.argv[0] for row in TABLE.values()), "python", *_OTHERS})
+
+
+_OTHERS = frozenset(
+    "apt apt-get awk bash chmod chown conda cp crontab dd dnf du find gdb git helm htop iptables ipcrm ipcs killall ln "
+    "lsmod lsof lspci mkdir mknod modprobe mount nc numactl nvidia-ctk nvidia-persistenced ping pip3 pkill podman "
+    "reboot rm rmdir rmmod rsync scp sed service sh shutdown strace su sudo swapoff swapon taskset truncate ufw "
+    "umount unset wget xargs yum".split()
+)

@@ -81,6 +81,30 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What a small load on a server that was ready showed, as vLLM's own `vllm bench serve` told it."""
+
+    command: str
+    """That sent the load, secrets replaced."""
+    status: int | None
+    """Its exit status; None: it was ended, or could not be run."""
+    requests: int
+    """That were sent."""
+    answered: int | None = None
+    """Of them; as the fields below None where nothing was measured."""
+    seconds: float | None = None
+    """For all of them."""
+    tokens_per_s: float | None = None
+    """Tokens of answers, all requests together."""
+    first_token_ms: float | None = None
+    """Median time to the first token of an answer."""
+    each_token_ms: float | None = None
+    """Median time for each further token of an answer."""
+    why_none: str = ""
+    """Why nothing was measured."""
+
+
+@dataclass(frozen=True)
 class PhaseTime:
     """A phase of a start, as its log was seen to reach it."""
 
@@ -112,6 +136,8 @@ class Attempt:
     sightings: tuple[Sighting, ...] = ()
     answer: Answer | None = None
     """The diagnosis; None of a start that became ready and was ended by a signal."""
+    measured: Measured | None = None
+    """What a load showed when it was ready; None: none was asked for."""
 
 
 @dataclass(frozen=True)

@@ -164,12 +164,11 @@ def serve(
         gpus=gpus,
         left_out=left_out,
         steady=guarded_start.Steady(samples, every, within, wait),
-        limits=guarded_start.Limits(
-            ready_within, end_hung_after or None, probe_every_s=probe_every, is_proof=until_ready
-        ),
+        limits=guarded_start.Limits(ready_within, end_hung_after or None, probe_every_s=probe_every),
         tries=1 + retry,
         folder=folder,
         is_check=is_check,
+        proof=(lambda: None) if until_ready else None,
     )
     if record is not None:
         recording.check_folder(record)

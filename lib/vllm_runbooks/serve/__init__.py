@@ -25,12 +25,12 @@ from vllm_runbooks.records import Answer, Evidence, Outcome, document
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.running import Running, Show, handled_by
 from vllm_runbooks.serve import durations, places, preflight, retries
-from vllm_runbooks.serve.attempt import Attempt, Limits, Ran
+from vllm_runbooks.serve.attempt import Attempt, Limits, Proof, Ran
 from vllm_runbooks.serve.beside import Killings, Neighbours
 from vllm_runbooks.serve.preflight import Host, Steady
 from vllm_runbooks.serve.subject import Subject, subject
 
-__all__ = ["Limits", "Request", "Steady", "evidence", "record", "serve", "subject"]
+__all__ = ["Limits", "Proof", "Request", "Steady", "evidence", "record", "serve", "subject"]
 
 _NEVER_READY = 1
 _SIGNALLED = 128
@@ -58,6 +58,10 @@ class Request:
     """Whether the checks alone are made."""
     folder: Path | None = None
     """Where its log and records go; None: a new folder among those of all starts."""
+    proof: Proof | None = None
+    """Done when the server is ready, which is then ended; None: it serves until a signal comes."""
+    is_cancelled: Callable[[], bool] | None = None
+    """Whether the start is not wanted any more: asked now and then where no signal can tell it."""
 
 
 def serve(request: Request, *, show: Show, say: Callable[[str], None]) -> Guarded:
@@ -169,7 +173,7 @@ class _Guard:
             if ran.stopped_by is not None:
                 return _SIGNALLED + ran.stopped_by
             if ran.ready_s is not None:
-                if self.request.limits.is_proof:
+                if self.request.proof is not None and ran.proved:
                     return 0
                 return _NEVER_READY if ran.gave_up else _status(ran)
             if number == self.request.tries:
@@ -212,6 +216,8 @@ class _Guard:
                 lambda _, __, now: killings.look(now),
             ],
             usual=durations.usual(subject.shown, places.starts()),
+            proof=self.request.proof,
+            is_cancelled=self.request.is_cancelled,
         )
         ran = attempt.run()
         ran.sightings += killings.look()
@@ -242,7 +248,7 @@ class _Guard:
             self._is_unsaved = True
 
     def _tried(self, subject: Subject, number: int, change: Change | None, ran: Ran) -> Tried:
-        is_clean = ran.ready_s is not None and (ran.stopped_by is not None or self.request.limits.is_proof)
+        is_clean = ran.ready_s is not None and (ran.stopped_by is not None or ran.proved)
         answer = None if is_clean else self._diagnosed(subject, number, ran)
         outcome = answer.outcome if answer is not None else Outcome.RUNNING
         return Tried(
@@ -257,6 +263,7 @@ class _Guard:
             rungs=ran.rungs,
             sightings=tuple(ran.sightings),
             answer=answer,
+            measured=ran.measured,
         )
 
     def _diagnosed(self, subject: Subject, number: int, ran: Ran) -> Answer | None:

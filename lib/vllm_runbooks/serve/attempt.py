@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vllm_runbooks import probe
 from vllm_runbooks.host import progress
-from vllm_runbooks.live_records import Result, Rung, Sighting
+from vllm_runbooks.live_records import Measured, Result, Rung, Sighting
 from vllm_runbooks.records import Start
 from vllm_runbooks.running import Live, Running, Show
 from vllm_runbooks.serve.log import Log
@@ -23,6 +23,8 @@ _SAME_FAILURES = 5
 often where it may still be coming up."""
 Say = Callable[[str], None]
 Look = Callable[[Running, Mapping[int, progress.Sight], float], list[Sighting]]
+Proof = Callable[[], Measured | None]
+"""What is done with a server that is ready, in a thread of its own; the server is ended after it. Raises nothing."""
 
 
 @dataclass
@@ -37,8 +39,6 @@ class Limits:
     """Time for one answer of the server."""
     probe_every_s: float | None = None
     """Time between two requests to a server that is ready."""
-    is_proof: bool = False
-    """Whether the server is ended as soon as it is ready."""
     look_s: float = 1.0
     """Time between two looks at its processes while it starts; twice that when it is ready, and between two climbs."""
 
@@ -59,6 +59,10 @@ class Ran:
     sightings: list[Sighting] = field(default_factory=list)
     phases: list[tuple[str, float]] = field(default_factory=list)
     """Name and seconds since the launch of each phase's first line."""
+    proved: bool = False
+    """Whether the proof that was asked for came to its end with the server still there."""
+    measured: Measured | None = None
+    """What it measured."""
 
 
 class Attempt:
@@ -75,6 +79,8 @@ class Attempt:
         on_ready: Sequence[Callable[[], None]] = (),
         looks: Sequence[Look] = (),
         usual: Mapping[str, str] | None = None,
+        proof: Proof | None = None,
+        is_cancelled: Callable[[], bool] | None = None,
     ) -> None:
         """A start that is to be run.
 
@@ -87,11 +93,15 @@ class Attempt:
             on_ready: Called once when it is ready.
             looks: Further things that are looked at each time the processes are: given these, and the time.
             usual: By phase how long it usually takes, in words.
+            proof: Done when it is ready, and the end of it; None: it serves until a signal comes.
+            is_cancelled: Whether it is to be ended, asked at each look.
         """
         self.subject, self.path, self.limits = subject, log, limits
         self.ran = Ran()
         self._show, self._say, self._on_ready, self._looks = show, say, on_ready, looks
         self._usual = usual or {}
+        self._proof, self._is_cancelled = proof, is_cancelled
+        self._proving: _InThread | None = None
         self._climbing: _Climb | None = None
         self._climb_at = 0.0
         self._next_probe: float | None = None
@@ -120,7 +130,8 @@ class Attempt:
                         log.take(chunk)
                     now = time.monotonic()
                     if now >= look_at:
-                        look_at = now + self.limits.look_s * (2 if self.watch.is_ready else 1)
+                        is_calm = self.watch.is_ready and self._proving is None
+                        look_at = now + self.limits.look_s * (2 if is_calm else 1)
                         self.watch.line_at = log.line_at
                         self._look(running, now)
             finally:
@@ -152,6 +163,13 @@ class Attempt:
             self.ran.sightings.append(each)
             self._say(each.says if not each.phase else f"{each.phase}: {each.says}")
         if running.stopped_by is not None:
+            return
+        if self._is_cancelled is not None and self._is_cancelled():
+            self._give_up(running, "it is not wanted any more")
+            return
+        if self._proving is not None and not self._proving.is_running:
+            self.ran.proved = True
+            running.stop(signal.SIGTERM, "was ended when it had been ready")
             return
         self._climb(running, now)
         hung = self.watch.hung_since
@@ -196,9 +214,11 @@ class Attempt:
         self._say(f"ready after {self.ran.ready_s:.1f} s: {where}")
         for each in self._on_ready:
             each()
-        if self.limits.is_proof:
-            self.ran.gave_up = "it was ready, and no more was asked for"
-            running.stop(signal.SIGTERM, "was ended when it was ready")
+        if self._proof is not None:
+            self._proving = _InThread(self._prove)
+
+    def _prove(self) -> None:
+        self.ran.measured = self._proof() if self._proof is not None else None
 
     def _climb(self, running: Running, now: float) -> None:
         """Try the ladder while the server is not ready, and again now and then when it is."""
@@ -233,13 +253,11 @@ class Attempt:
         self._say(sighting.says)
 
 
-class _Climb:
-    """The ladder, tried in a thread of its own: the log goes on meanwhile."""
+class _InThread:
+    """Something that is done while the log goes on."""
 
-    def __init__(self, target: probe.Target, patience_s: float) -> None:
-        self.rungs: list[Rung] = []
-        self._target, self._patience_s = target, patience_s
-        self._thread = threading.Thread(target=self._run, daemon=True)
+    def __init__(self, action: Callable[[], None]) -> None:
+        self._thread = threading.Thread(target=action, daemon=True)
         self._thread.start()
 
     def wait(self, seconds: float) -> None:
@@ -250,6 +268,15 @@ class _Climb:
     def is_running(self) -> bool:
         """Whether it is not at its end."""
         return self._thread.is_alive()
+
+
+class _Climb(_InThread):
+    """The ladder."""
+
+    def __init__(self, target: probe.Target, patience_s: float) -> None:
+        self.rungs: list[Rung] = []
+        self._target, self._patience_s = target, patience_s
+        super().__init__(self._run)
 
     def _run(self) -> None:
         try:
