@@ -58,6 +58,8 @@ class Request:
     """Whether the checks alone are made."""
     folder: Path | None = None
     """Where its log and records go; None: a new folder among those of all starts."""
+    change: Change | None = None
+    """What the command does differently from that of an earlier start; for the records alone."""
     proof: Proof | None = None
     """Done when the server is ready, which is then ended; None: it serves until a signal comes."""
     is_cancelled: Callable[[], bool] | None = None
@@ -165,7 +167,7 @@ class _Guard:
 
     def _try(self, subject: Subject, host: Host, unlock: Callable[[], None]) -> int:
         """Start it, and again while something that was checked can mend it; the exit status."""
-        change: Change | None = None
+        change = self.request.change
         for number in range(1, self.request.tries + 1):
             ran = self._attempt(subject, host, number, unlock)
             tried = self._tried(subject, number, change, ran)

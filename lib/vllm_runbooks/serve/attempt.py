@@ -198,7 +198,7 @@ class Attempt:
         if self._same >= most and not is_alive and running.stopped_by is None:
             self._give_up(running, f"it listens and does not serve: {failed.name}: {failed.says}")
 
-    def _become_ready(self, running: Running, now: float) -> None:
+    def _become_ready(self, now: float) -> None:
         self.watch.is_ready = True
         self.ran.ready_s = now - self.began
         if self.limits.probe_every_s:
@@ -225,7 +225,7 @@ class Attempt:
         climb = self._climbing
         if not self.subject.is_target_known:
             if self._is_up and not self.watch.is_ready:
-                self._become_ready(running, now)
+                self._become_ready(now)
             return
         if climb is None:
             due = self._next_probe if self.watch.is_ready else self._climb_at
@@ -246,7 +246,7 @@ class Attempt:
         if failed is not None:
             self._take_failure(running, failed, now)
             return
-        self._become_ready(running, now)
+        self._become_ready(now)
 
     def _note(self, sighting: Sighting) -> None:
         self.ran.sightings.append(sighting)

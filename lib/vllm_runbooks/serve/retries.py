@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.live_records import Attempt, Change
-from vllm_runbooks.records import Remedy
+from vllm_runbooks.records import Answer, Remedy
 from vllm_runbooks.serve.subject import Subject
 
 _AGAIN = {
@@ -32,9 +32,8 @@ def next_change(tried: Attempt, subject: Subject, before: Sequence[Change]) -> C
     cause = tried.answer.root_cause if tried.answer is not None else None
     if cause is None or tried.answer is None:
         return None
-    if cause.class_ in _AGAIN:
-        title, cost = _AGAIN[cause.class_]
-        return Change(f"{cause.symptom}: {cause.title}", title, cost)
+    if (change := again(tried.answer)) is not None:
+        return change
     if not cause.class_.startswith(_OF_MEMORY):
         return None
     done = [each.edits for each in before]
@@ -44,6 +43,15 @@ def next_change(tried: Attempt, subject: Subject, before: Sequence[Change]) -> C
                 subject.edited(remedy.edits)
                 return Change(f"{cause.symptom}: {cause.title}", remedy.title, remedy.cost, remedy.edits)
     return None
+
+
+def again(answer: Answer) -> Change | None:
+    """The change that changes nothing of the command, where the cause lies outside of the start; else None."""
+    cause = answer.root_cause
+    if cause is None or cause.class_ not in _AGAIN:
+        return None
+    title, cost = _AGAIN[cause.class_]
+    return Change(f"{cause.symptom}: {cause.title}", title, cost)
 
 
 def _is_checked(remedy: Remedy) -> bool:
