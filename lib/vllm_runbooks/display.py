@@ -29,11 +29,21 @@ class Shown:
         return {"text/plain": self.plain, "text/html": self.html}
 
 
-_INVISIBLE = re.compile(
-    "[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]"
-)
+_PLAIN = re.compile("[ -~\\n]+")
+_SPACES = "\t\u3000"
+"""Shown as a space: the second is the one of Chinese and Japanese texts."""
 
 
 def visible(text: str) -> str:
-    """The text with control characters, and those that reorder or hide others, written as escapes."""
-    return _INVISIBLE.sub(lambda match: " " if match[0] == "\t" else match[0].encode("unicode_escape").decode(), text)
+    """The text with everything that no sign shows written as an escape.
+
+    That is what steers a terminal, reorders or hides other letters, has no meaning that fonts agree on, or looks like a
+    space and is none to a shell.
+    """
+    if _PLAIN.fullmatch(text):
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else " " if c in _SPACES else _escaped(c) for c in text)
+
+
+def _escaped(letter: str) -> str:
+    return letter.encode("unicode_escape").decode()
