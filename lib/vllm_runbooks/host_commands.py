@@ -1,8 +1,8 @@
 """Every command other than vLLM's own that is run or printed: its words, its effect, and how it is undone.
 
 A value that stands for a placeholder is of its kind or refused: none is an option, and nothing of a command is text for
-a shell. What symptoms print is held against the table when the catalog is checked; what rules, runbooks, pages, messages
-and written files print, and what is run, when the tests are.
+a shell. What symptoms print is held against the table when the catalog is checked; tests hold everything else against
+it: rules, runbooks, pages, messages, written files, and every process that is started.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import shlex
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from vllm_runbooks.errors import InputError
 
@@ -23,6 +24,7 @@ VALUES: Mapping[str, str] = {
     "port": r"[1-9]\d{0,4}",
     "number": r"\d{1,9}",
     "size": r"\d{1,9}[KMG]?",
+    "span": r"\d{1,6}[smh]",
     "cards": _CARDS,
     "gpus": rf'all|\d{{1,3}}|"device={_CARDS}"',
     "container": r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}",
@@ -78,7 +80,7 @@ def _row(text: str, effect: str = _READS, undo: str = _NOTHING) -> HostCommand:
     return HostCommand(tuple(text.split(" ")), effect, undo)
 
 
-WHEELS = (
+_WHEELS = (
     "--python-version=3.12", "--only-binary=:all:", "--no-deps", "--platform=manylinux1_x86_64",
     *(f"--platform=manylinux_2_{minor}_x86_64" for minor in (17, 28, 31, 34, 35)), "--platform=manylinux2014_x86_64",
     "--platform=linux_x86_64",
@@ -93,6 +95,9 @@ _HEALTH = "import urllib.request; urllib.request.urlopen('http://{url_host}:{por
 TABLE: Mapping[str, HostCommand] = {
     # logs of servers
     "docker-logs": _row("docker logs {container}", "reads what the container has printed, changes nothing"),
+    "docker-logs-on": _row(
+        "docker logs -f {container}", "reads what the container prints until it ends, changes nothing"
+    ),
     "podman-logs": _row("podman logs {container}", "reads what the container has printed, changes nothing"),
     "pod-logs": _row(
         "kubectl logs --namespace={namespace} {pod} --container={pod_container}",
@@ -102,6 +107,7 @@ TABLE: Mapping[str, HostCommand] = {
         "kubectl logs --namespace={namespace} {pod}",
         "reads what the container has printed since it started, changes nothing",
     ),
+    "pod-logs-since": _row("kubectl logs --since={span}", "reads what a container has printed lately, changes nothing"),
     "pod-logs-before": _row(
         "kubectl logs --namespace={namespace} {pod} --container={pod_container} --previous",
         "reads what the container printed before its last restart, changes nothing",
@@ -126,7 +132,9 @@ TABLE: Mapping[str, HostCommand] = {
     "stacks": _row("py-spy dump --pid {pid}", "stops the process for a moment and prints its stacks"),
     "end-jobs": _row("kill $(jobs -p)", "ends what this script has started", "start the script again"),
     "container-run": _row(
-        "docker run --rm --gpus {gpus} --ipc=host", "starts a container that is removed when it ends", "docker stop"
+        "docker run --rm --gpus {gpus} --ipc=host",
+        "starts a container that is removed at its end",
+        "docker stop {container}",
     ),
     "container-stop": _row("docker stop {container}", "ends the container", "docker start {container}"),
     "container-inspect": _row("docker inspect {container}"),
@@ -173,7 +181,7 @@ TABLE: Mapping[str, HostCommand] = {
     "tail": _row("tail -c {size}"),
     "keep": _row("tee {path}", "writes what it reads into a file as well", "remove the file"),
     "rename": _row("mv {path} {path}", "gives a file another name", "mv, with the names in the other order"),
-    "changed-at": _row("date -r {path}"),
+    "changed-at": _row("date -r {path} +%Y%m%d-%H%M%S"),
     "libraries": _row("ldd {path}"),
     "target": _row("readlink -f {path}"),
     "strings": _row("strings -a {path}"),
@@ -206,13 +214,15 @@ TABLE: Mapping[str, HostCommand] = {
         "pip install --no-deps --target {folder} {requirement}", "puts a package into a folder of its own", _FOLDER
     ),
     "package-download": _row(
-        f"python -m pip download --quiet {' '.join(WHEELS)} --dest={{path}} {{requirement}}",
+        f"python -m pip download --quiet {' '.join(_WHEELS)} --dest={{path}} {{requirement}}",
         "fetches a released package into a temporary folder; nothing of it is run",
         _FOLDER,
     ),
     "environment-new": _row("python3 -m venv {folder}", "makes a folder with a Python of its own", _FOLDER),
     "environment-of-python": _row("python -m venv {folder}", "makes a folder with a Python of its own", _FOLDER),
-    "environment-on": _row("source {path}", "puts an environment's programs first in this shell", "deactivate"),
+    "environment-on": _row(
+        "source {folder}/bin/activate", "puts an environment's programs first in this shell", "deactivate"
+    ),
     "site": _row(
         "python -P -m sphinx -b html -q -W -n --keep-going -j auto -d {path} {path} {path}",
         "writes pages into a temporary folder",
@@ -222,6 +232,9 @@ TABLE: Mapping[str, HostCommand] = {
         "papermill {path} {path} -p {word} {path}", "runs a notebook and writes it with its outputs", "remove the file"
     ),
     "tests": _row("pytest -q {path} {path}", "runs tests in temporary folders", "nothing: what they write is removed"),
+    "benchmarks": _row(
+        "pytest {path} -n {number} -m {word} --figures={path}", "runs measurements; writes the file", "git checkout"
+    ),
     "tests-some": _row(
         "pytest -q {path} -k {word}", "runs tests in temporary folders", "nothing: what they write is removed"
     ),
@@ -334,21 +347,25 @@ def _is_word(word: str, asked: str) -> bool:
 
 def unknown(text: str) -> Iterator[str]:
     """Commands between backticks that are in no row, pipes taken apart."""
-    for printed in re.findall(r"`([^`\n]{2,200})`", text):
+    for printed in re.findall(r"`([^`\n]{1,200})`", text):
         for part in printed.split(" | "):
             words = part.split()
             if words and words[0] in programs() and row_of(part) is None:
                 yield part
 
 
+@cache
 def programs() -> frozenset[str]:
     """First words of what is a command: of those in the table, and of others that hosts have."""
     return frozenset({*(row.argv[0] for row in TABLE.values()), "python", *_OTHERS})
 
 
 _OTHERS = frozenset(
-    "apt apt-get awk bash chmod chown conda cp crontab dd dnf du find gdb git helm htop iptables ipcrm ipcs killall ln "
-    "lsmod lsof lspci mkdir mknod modprobe mount nc numactl nvidia-ctk nvidia-persistenced ping pip3 pkill podman "
-    "reboot rm rmdir rmmod rsync scp sed service sh shutdown strace su sudo swapoff swapon taskset truncate ufw "
-    "umount unset wget xargs yum".split()
+    {
+        *("apt", "apt-get", "awk", "bash", "chmod", "chown", "conda", "cp", "crontab", "dd", "dnf", "du", "gdb"),
+        *("helm", "htop", "iptables", "ipcrm", "ipcs", "killall", "ln", "lsmod", "lsof", "lspci", "mkdir", "mknod"),
+        *("modprobe", "mount", "nc", "numactl", "nvidia-ctk", "nvidia-persistenced", "ping", "pip3", "pkill"),
+        *("reboot", "rm", "rmdir", "rmmod", "rsync", "scp", "sed", "sh", "shutdown", "strace", "su", "sudo"),
+        *("swapoff", "swapon", "taskset", "truncate", "ufw", "umount", "wget", "xargs", "yum"),
+    }
 )

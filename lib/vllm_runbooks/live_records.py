@@ -141,6 +141,23 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class Printed:
+    """A line that a release prints where a layout took effect, and whether a log holds it."""
+
+    what: str
+    """What it shows."""
+    text: str
+    """Part of the line, to the letter."""
+    source: str
+    """Where the release prints it."""
+    wanted: int | None
+    """How often; None: once at least."""
+    times: int
+    """How often the log holds it."""
+    result: Result
+
+
+@dataclass(frozen=True)
 class Guarded:
     """A guarded start: what `serve --format json` prints when it has ended."""
 
@@ -162,3 +179,17 @@ class Guarded:
     """CPU seconds of the server's processes until then."""
     notes: tuple[str, ...] = field(default=())
     """What could not be watched or checked, and why."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Copies of one server, started together behind a proxy."""
+
+    servers: tuple[Guarded, ...]
+    proxy: str
+    """Where the proxy answered; empty where not every server was ready."""
+    answered: tuple[int | None, ...] = ()
+    """Requests that each server had answered at the end, by its own metrics; None: it did not tell."""
+    measured: Measured | None = None
+    """What the load that went through the proxy showed."""
+    folder: str | None = None

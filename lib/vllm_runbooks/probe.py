@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import socket
 import ssl
 import time
@@ -117,6 +118,18 @@ def climb(target: Target, *, patience_s: float = 60.0) -> Iterator[Rung]:
             return
 
 
+def answered(target: Target, *, patience_s: float = 5.0) -> int | None:
+    """Requests that a server has answered, by its own metrics; None: it does not tell."""
+    try:
+        said = _Ladder(target, patience_s).metrics()
+    except _Unanswered:
+        return None
+    counts = re.findall(r"^vllm:request_success_total\{[^}\n]{0,500}\} ([\d.e+]{1,30})$", said, re.MULTILINE | re.ASCII)
+    with contextlib.suppress(ValueError):
+        return round(sum(map(float, counts))) if counts else None
+    return None
+
+
 def is_open(target: Target, *, patience_s: float = 1.0) -> bool:
     """Whether something accepts connections there."""
     try:
@@ -148,6 +161,15 @@ class _Ladder:
             return Rung(name, Result.LEFT_OUT, f"the model makes {self.other}, no text", is_needed=False)
         tried: Rung = getattr(self, f"_{name}")()
         return tried
+
+    def metrics(self) -> str:
+        """What it tells of itself for Prometheus.
+
+        Raises:
+            _Unanswered: nothing came back.
+        """
+        said = self._get("/metrics")
+        return said.body.decode("utf-8", "replace") if said.status == 200 else ""
 
     def _port(self) -> Rung:
         try:

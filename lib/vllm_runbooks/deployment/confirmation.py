@@ -28,6 +28,8 @@ class PrintedLine:
     """Where the release prints it: file and line of the row's first release."""
     expected: str = ""
     """The figures that the plan has for it."""
+    needs_gpu: bool = False
+    """Whether only the code for GPUs prints it."""
 
 
 class Sides(NamedTuple):
@@ -283,7 +285,7 @@ def _weights(split: Split, release: ReleaseData, log: _Log, told: Expected, *, i
         what = f"GiB of the weights{f' {whose}' if split.cards > 1 else ''}: the whole model"
     elif split.tp == split.pp == 1:
         what = f"GiB of the weights {whose}"
-    yield PrintedLine(what, row.text, times, row.source, _by_rank(told.weights, ranks))
+    yield PrintedLine(what, row.text, times, row.source, _by_rank(told.weights, ranks), needs_gpu=True)
 
 
 def _by_rank(weights: Sequence[Sides | None], ranks_here: range) -> str:
@@ -322,13 +324,15 @@ def _cache(split: Split, release: ReleaseData, told: Expected, log: _Log, *, ser
     if available is not None and told.cache is not None:
         what = "GiB for the KV cache" + (", on the card that has the least" if split.cards > 1 else "")
         what += ", which may be another host's" if log.is_own else ""
-        yield PrintedLine(what, available.text, None, available.source, _in_words(told.cache, "GiB", 2))
+        said = _in_words(told.cache, "GiB", 2)
+        yield PrintedLine(what, available.text, None, available.source, said, needs_gpu=True)
     if not serves:
         return
     tokens = _row(_TOKENS, release) if newer else None
     if tokens is not None and told.tokens is not None:
         what = "tokens of the KV cache"
-        yield PrintedLine(what, tokens.text, None, tokens.source, _in_words(told.tokens, "tokens", 0))
+        said = _in_words(told.tokens, "tokens", 0)
+        yield PrintedLine(what, tokens.text, None, tokens.source, said, needs_gpu=True)
     row = _row(_CONCURRENCY if newer else _CONCURRENCY_OF_OLDER, release)
     if row is not None and told.concurrency is not None and told.context:
         text = row.text.format(context=told.context)

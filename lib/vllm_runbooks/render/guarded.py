@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
 from vllm_runbooks.display import SCHEMA, Shown, visible
-from vllm_runbooks.live_records import Attempt, Guarded, Result
+from vllm_runbooks.live_records import Attempt, Fleet, Guarded, Measured, Printed, Result
 from vllm_runbooks.records import document
 from vllm_runbooks.render import answers
 from vllm_runbooks.render.elements import cells, grid, html_table, prose, remark, tag
@@ -77,10 +77,102 @@ def proof(before: Guarded | None, after: Guarded | None) -> Shown:
         said = "Nothing was changed: `live` is off."
         return Shown(said, prose(said))
     if after is None:
-        said = "Nothing was changed: `apply` is off, or no way out of this has a command that was checked."
+        said = "Nothing was changed: `apply` is off, or no way out of this was checked."
         return Shown(said, prose(said))
     rows = [(name, *_told(found)) for name, found in (("before", before), ("after", after))]
-    return grid(["", "command", "exit status", "came to"], rows)
+    return grid(["", "command", "exit status", "came to"], rows, _changed(after))
+
+
+def compared(first: Guarded | None, second: Guarded | None) -> Shown:
+    """Two starts that differ in one setting, and what the same load showed of each."""
+    if first is None:
+        said = "Nothing was started on this host: `live` is off."
+        return Shown(said, prose(said))
+    starts = [("the first", first), *([("the second", second)] if second is not None else [])]
+    told = [each.attempts[-1] if each.attempts else None for _, each in starts]
+    rows = [
+        ("ready after", *(_figure(each.ready_s if each else None, "s", 1) for each in told)),
+        *((what, *(_of_load(each, name, unit) for each in told)) for what, name, unit in _LOAD),
+    ]
+    below = _changed(second) if second is not None else "The second was not started, since the first was not ready."
+    whys = [
+        f"{name}: {each.measured.why_none}."
+        for (name, _), each in zip(starts, told, strict=True)
+        if each and each.measured and each.measured.why_none
+    ]
+    return grid(["", *(name for name, _ in starts)], rows, " ".join([below, *whys]))
+
+
+_LOAD = (
+    ("requests answered", "answered", ""),
+    ("tokens per second", "tokens_per_s", ""),
+    ("time to first token, median", "first_token_ms", "ms"),
+    ("time per further token, median", "each_token_ms", "ms"),
+)
+
+
+def _of_load(tried: Attempt | None, name: str, unit: str) -> str:
+    measured = tried.measured if tried is not None else None
+    if measured is None:
+        return "not sent"
+    if name == "answered":
+        return "unknown" if measured.answered is None else f"{measured.answered} of {measured.requests}"
+    return _figure(getattr(measured, name), unit, 1)
+
+
+def _figure(value: float | None, unit: str, places: int) -> str:
+    return "unknown" if value is None else f"{value:,.{places}f}{f' {unit}' if unit else ''}"
+
+
+def _changed(after: Guarded) -> str:
+    """What the later start did differently, and why."""
+    change = after.attempts[0].change if after.attempts else None
+    if change is None:
+        return ""
+    return f"Changed: {change.title}, because {change.reason}; costs {change.cost}."
+
+
+def fleet(found: Fleet | None) -> Shown:
+    """Copies behind a proxy: what became of each, and of the load that went through."""
+    if found is None:
+        said = "Nothing was started on this host: `live` is off."
+        return Shown(said, prose(said))
+    counts = [*found.answered, *[None] * (len(found.servers) - len(found.answered))]
+    rows = [
+        (f"{number}", *_told(each), "unknown" if count is None else f"{count}")
+        for number, (each, count) in enumerate(zip(found.servers, counts, strict=True), 1)
+    ]
+    below = _said_of(found.measured) if found.proxy else "No load was sent: not every copy was ready."
+    return grid(["copy", "command", "exit status", "came to", "requests answered"], rows, below)
+
+
+def _said_of(measured: Measured | None) -> str:
+    if measured is None or measured.why_none:
+        return f"Through the proxy: {measured.why_none if measured is not None else 'nothing was measured'}."
+    figures = [f"{measured.answered} of {measured.requests} requests answered"]
+    figures += [f"{what} {_figure(getattr(measured, name), unit, 1)}" for what, name, unit in _LOAD[1:]]
+    return f"Through the proxy: {', '.join(figures)}."
+
+
+def printed(found: Mapping[str, Sequence[Printed]]) -> Shown:
+    """Which of the lines that show a layout stand in each log."""
+    rows = [
+        (name, line.what, line.text, f"{line.times}", _IN_LOG[line.result])
+        for name, lines in found.items()
+        for line in lines
+    ]
+    if not rows:
+        said = "No log to look into: nothing was started."
+        return Shown(said, prose(said))
+    return grid(["log of", "shows", "part of a line", "times", ""], rows)
+
+
+_IN_LOG = {
+    Result.PASSED: "as it should be",
+    Result.FAILED: "MISSING",
+    Result.LEFT_OUT: "printed for GPUs only",
+    Result.UNKNOWN: "unknown",
+}
 
 
 def _told(found: Guarded) -> tuple[str, str, str]:

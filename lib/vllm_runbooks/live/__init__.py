@@ -1,0 +1,22 @@
+"""What runbooks do on this host: start servers, prove a way out; each leaves its log, its report and a case."""
+
+from __future__ import annotations
+
+from vllm_runbooks.live.confirming import confirmed
+from vllm_runbooks.live.fleets import fleet
+from vllm_runbooks.live.judging import judge, judge_pair, judge_split
+from vllm_runbooks.live.starting import apply, evidence, start, way_out
+from vllm_runbooks.serve.load import Load
+
+__all__ = [
+    "Load",
+    "apply",
+    "confirmed",
+    "evidence",
+    "fleet",
+    "judge",
+    "judge_pair",
+    "judge_split",
+    "start",
+    "way_out",
+]

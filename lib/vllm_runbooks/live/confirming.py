@@ -1,0 +1,46 @@
+"""Whether a start took the layout that it was given: the lines that its release prints then, looked for in its log."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from vllm_runbooks import serve
+from vllm_runbooks.deployment import Deployment
+from vllm_runbooks.deployment.confirmation import confirmation
+from vllm_runbooks.deployment.fleet import Part, Split
+from vllm_runbooks.live import starting
+from vllm_runbooks.live_records import Guarded, Printed, Result
+from vllm_runbooks.serve import places
+
+_SIZES = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
+
+
+def confirmed(started: Guarded | None) -> tuple[Printed, ...]:
+    """The lines that show its layout, each with how often the log of its last try holds it; none without a try.
+
+    Raises:
+        InputError: its log is gone.
+    """
+    if started is None or not started.attempts:
+        return ()
+    last = started.attempts[-1]
+    one = serve.subject(shlex.split(last.command), vllm=started.vllm)
+    sizes = {short: value for short, dest in _SIZES.items() if isinstance(value := one.flags.get(dest), int)}
+    part = Part(0, None, one.target.port, Deployment("serve", ()), serves=True)
+    lines = confirmation(part, Split(**sizes), one.data).lines
+    counts = dict.fromkeys((line.text for line in lines), 0)
+    with (Path(started.folder or "") / places.log_name(last.number)).open(encoding="utf-8", errors="replace") as log:
+        for row in log:
+            for text in counts:
+                counts[text] += text in row
+    has_cards = starting.host("").source is not None
+    found = []
+    for line in lines:
+        times = counts[line.text]
+        is_there = times > 0 if line.times is None else times == line.times
+        result = Result.PASSED if is_there else Result.FAILED
+        if line.needs_gpu and not has_cards and not times:
+            result = Result.LEFT_OUT
+        found.append(Printed(line.what, line.text, line.source, line.times, times, result))
+    return tuple(found)

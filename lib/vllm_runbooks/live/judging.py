@@ -1,0 +1,107 @@
+"""The verdict on what was started: ready, answering, and split as it was asked for, or why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from vllm_runbooks import verdicts
+from vllm_runbooks.live_records import Fleet, Guarded, Measured, Printed, Result
+from vllm_runbooks.records import Answer, Judgement, Outcome, Verdict
+
+
+def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> Judgement:
+    """The verdict on a live run: a server that was ready at once passes, and one that a way out made ready."""
+    found = verdicts.judge(answer, None, ())
+    refused = _refused(started)
+    if refused is not None:
+        return replace(found, verdict=Verdict.FAIL, reason=refused)
+    if _is_ready(started):
+        return replace(found, verdict=Verdict.PASS, reason="the server was ready", outcome=Outcome.READY)
+    if proved is None:
+        return found
+    if _is_ready(proved):
+        cause = answer.root_cause.title if answer.root_cause else "the failure"
+        reason = f"{cause}: gone after the change, the server was ready in {proved.attempts[-1].ready_s:.0f} s"
+        return replace(found, verdict=Verdict.PASS, reason=reason)
+    return replace(found, verdict=Verdict.FAIL, reason=f"the way out did not make the server ready; {found.reason}")
+
+
+def judge_pair(answer: Answer, first: Guarded, second: Guarded | None, proved: Guarded | None = None) -> Judgement:
+    """The verdict on two starts that are compared: both have to be ready, and to have answered the whole load."""
+    if not _is_ready(first) or second is None:
+        return judge(answer, first, proved)
+    found = replace(verdicts.judge(answer, None, ()), outcome=Outcome.READY)
+    wrong = next((each for each in (*_wrong("the first", first), *_wrong("the second", second))), None)
+    if wrong is not None:
+        return replace(found, verdict=Verdict.FAIL, reason=wrong, outcome=answer.outcome)
+    rates = [each.attempts[-1].measured for each in (first, second)]
+    said = ", then ".join(f"{each.tokens_per_s:.0f}" if each and each.tokens_per_s else "unknown" for each in rates)
+    return replace(found, verdict=Verdict.PASS, reason=f"both were ready and answered the load: {said} tokens/s")
+
+
+def judge_split(one: Guarded, copies: Fleet, split: Guarded, lines: Sequence[Sequence[Printed]] = ()) -> Judgement:
+    """The verdict on a split: copies that share a load, and one server over as many parts, with the lines that show it.
+
+    Args:
+        one: A server alone, whatever became of it.
+        copies: Of it, behind a proxy.
+        split: One server over as many cards.
+        lines: Those that show each one's layout.
+    """
+    wrong = next(
+        (
+            *(said for number, each in enumerate(copies.servers, 1) for said in _wrong(f"copy {number}", each)),
+            *_wrong_load("the load through the proxy", copies.measured),
+            *(
+                f"copy {number} answered none of the requests"
+                for number, count in enumerate(copies.answered, 1)
+                if count == 0
+            ),
+            *_wrong("the split server", split),
+            *(f"not in the log: {each.text}" for every in lines for each in every if each.result is Result.FAILED),
+        ).__iter__(),
+        None,
+    )
+    if wrong is not None:
+        return Judgement(Verdict.FAIL, wrong, None, None, None, ())
+    alone = f"; one alone: {_cause(one)}" if not _is_ready(one) else ""
+    measured = copies.measured
+    answered = f"{measured.answered} of {measured.requests} requests" if measured is not None else "no load"
+    reason = f"{len(copies.servers)} copies behind one address answered {answered}; the split took effect{alone}"
+    return Judgement(Verdict.PASS, reason, None, Outcome.READY, None, ())
+
+
+def _is_ready(started: Guarded) -> bool:
+    return bool(started.attempts) and started.attempts[-1].ready_s is not None
+
+
+def _refused(started: Guarded) -> str | None:
+    """The check that forbade the start, where one did."""
+    failed = next((each for each in started.checks if each.result is Result.FAILED), None)
+    return None if started.attempts or failed is None else f"not started: {failed.name}: {failed.says}"
+
+
+def _cause(started: Guarded) -> str:
+    """Why a start was not ready."""
+    answer = started.attempts[-1].answer if started.attempts else None
+    if answer is not None and answer.root_cause is not None:
+        return answer.root_cause.title
+    return _refused(started) or f"never ready, {started.attempts[-1].ending if started.attempts else 'not started'}"
+
+
+def _wrong(name: str, started: Guarded) -> Iterator[str]:
+    """What is wrong with a start that should have been ready, and should have answered a load if one was sent."""
+    if not _is_ready(started):
+        yield f"{name} was not ready: {_cause(started)}"
+    elif (measured := started.attempts[-1].measured) is not None:
+        yield from _wrong_load(f"{name}: the load", measured)
+
+
+def _wrong_load(name: str, measured: Measured | None) -> Iterator[str]:
+    if measured is None:
+        yield f"{name} was not sent"
+    elif measured.why_none:
+        yield f"{name} was not measured: {measured.why_none}"
+    elif measured.answered != measured.requests:
+        yield f"{name}: {measured.answered} of {measured.requests} requests were answered"
