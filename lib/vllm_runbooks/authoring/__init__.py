@@ -287,11 +287,12 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
 
 
 def _command_problems(text: str) -> Iterator[str]:
-    """Printed commands that are none of the table."""
-    for printed in re.findall(r"`([^`\n]{3,200})`", text):
-        for part in printed.split(" | "):
-            if " " in part and part.split()[0] in host_commands.programs() and host_commands.row_of(part) is None:
-                yield f"`{part}` is no command of host_commands.py; add it there with its effect and how it is undone"
+    """Printed commands that are none of the table, or hold what a log prints: that is text of whoever wrote the log."""
+    for part in host_commands.unknown(text):
+        yield f"`{part}` is no command of host_commands.py; add it there with its effect and how it is undone"
+    for printed in re.findall(r"`([^`\n]{1,200})`", text):
+        if re.search(r"\{\w+\}", printed) and printed.split()[0] in host_commands.programs():
+            yield f"`{printed}` puts what the log says into a command; name in words what belongs there"
 
 
 def _remedy_problems(remedy: RemedyText, captures: set[str], whose: str = "this symptom") -> Iterator[Problem]:

