@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from multiprocessing import shared_memory
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -26,11 +27,13 @@ def starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "vllm-runbooks" / "starts"
 
 
-def write(starts: Path, id_: str, guard: int, segments: dict[str, int] | None = None) -> None:
-    """The record of a start."""
+def write(starts: Path, id_: str, guard: int, segments: dict[str, int] | None = None, **of_guard: Any) -> None:
+    """The record of a start; `of_guard` is what differs in what its guard wrote of itself."""
     folder = starts / id_
     folder.mkdir(parents=True)
-    store(folder / leftovers.RECORD, leftovers.written(id_, guard, segments or {}))
+    record = json.loads(leftovers.written(id_, guard, segments or {}))
+    record["guard"] |= of_guard
+    store(folder / leftovers.RECORD, json.dumps(record))
 
 
 @pytest.fixture
@@ -98,6 +101,51 @@ def test_a_segment_is_proven_by_its_inode(starts: Path, gone: int, segment: str)
     assert not was_removed
     assert leftovers.removed(proven)
     assert not (leftovers.SHARED / segment).exists()
+
+
+@pytest.mark.parametrize("elsewhere", [{"namespace": 1}, {"namespace": None}, {"boot": None}])
+def test_nothing_of_a_guard_that_cannot_be_seen_is_proven(
+    starts: Path, gone: int, segment: str, elsewhere: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ran in another process namespace, where its number may be alive; where, is told."""
+    write(starts, "other1", gone, {segment: leftovers.segments()[segment]}, **elsewhere, host="box7")
+    write(starts, "outer1", gone)
+    with sleeper("outer1:other1") as left:
+        found = {each.name: each for each in leftovers.found(starts)}
+        run(capsys, "leftovers", "--remove", "proven")
+        is_left = left.poll() is None
+        left.kill()
+
+    assert [found[name].is_proven for name in (f"{left.pid}", segment)] == [False, False]
+    assert is_left
+    assert (leftovers.SHARED / segment).exists()
+    assert "cannot be seen from here: it ran in another process namespace (box7)" in found[segment].proof
+    assert not leftovers.is_over(starts / "other1")
+
+
+def test_nothing_of_another_boot_is_here(starts: Path, segment: str) -> None:
+    """Whatever has its names, numbers and marks by now: its own is gone with the boot."""
+    write(starts, "before1", os.getpid(), {segment: leftovers.segments()[segment]}, boot="another")
+    found = {each.name: each for each in leftovers.found(starts)}
+
+    assert not found[segment].is_proven
+    assert "named like" in found[segment].proof
+    assert leftovers.is_over(starts / "before1")
+
+
+def test_a_record_that_is_damaged_is_none(starts: Path, gone: int) -> None:
+    """Whatever it holds, the others are read."""
+    write(starts, "good", gone)
+    for number, text in enumerate(
+        ["", "[]", "{}", '{"guard": {"pid": "x"}}', '{"guard": {"pid": 1}, "id": 1}', "[" * 9**5]
+    ):
+        (starts / f"bad{number}").mkdir()
+        (starts / f"bad{number}" / leftovers.RECORD).write_text(text)
+    with sleeper("good") as left:
+        found = {each.name: each for each in leftovers.found(starts)}
+        left.kill()
+
+    assert found[f"{left.pid}"].is_proven
 
 
 def test_nothing_else_is_removed_in_its_place(starts: Path, gone: int, segment: str) -> None:

@@ -6,7 +6,9 @@ import base64
 import json
 import random
 import re
-from collections.abc import Iterable
+import sys
+import threading
+from collections.abc import Iterable, Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -897,3 +899,35 @@ def test_a_long_web_token_is_hidden_to_its_last_row(head: str, length: int, widt
     told = redact.redact_text("\n".join(["INFO before", *rows, "INFO after, 12 lines", "done"]))
 
     assert re.fullmatch(rf"INFO before\n{head}\[\S+\]\nINFO after, 12 lines\ndone", told), told
+
+
+@pytest.fixture
+def _restless() -> Iterator[None]:
+    """Threads that take turns as often as can be."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("_restless")
+def test_a_text_is_redacted_while_another_thread_learns() -> None:
+    """As a guard says its lines while the log is read that they are about."""
+    redactor, errors, learned = Redactor(), list[RuntimeError](), threading.Event()
+    redactor.learn(f"api_key={number:04}{CANARY}\n" for number in range(900))
+
+    def learn() -> None:
+        for number in range(100):
+            redactor.learn([f"api_key={number:04}{CANARY[::-1]}\n"])
+        learned.set()
+
+    thread = threading.Thread(target=learn)
+    thread.start()
+    while not learned.is_set():
+        try:
+            redactor.text("load: took 3.0 s; usually 5.0 s, as in the last start with this command" * 20)
+        except RuntimeError as error:
+            errors.append(error)
+    thread.join()
+
+    assert errors == []

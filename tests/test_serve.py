@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import shlex
 import socket
@@ -14,11 +15,19 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import catalog, render, serve
+from test_ask_parser import _MODULES
+from vllm_runbooks import catalog, render, serve, session
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.host import gpu_memory
-from vllm_runbooks.live_records import Guarded, Result
-from vllm_runbooks.records import Outcome
+from vllm_runbooks.host import card_locks, gpu_memory, leftovers
+from vllm_runbooks.live_records import Attempt, Check, Guarded, Result
+from vllm_runbooks.records import Document, Evidence, Outcome
+from vllm_runbooks.running import Live
+from vllm_runbooks.serve import durations, places, preflight, retries
+from vllm_runbooks.serve.beside import Neighbours
+from vllm_runbooks.serve.log import Log
+from vllm_runbooks.serve.preflight import Host
+from vllm_runbooks.serve.segments import Segments
+from vllm_runbooks.serve.subject import Subject
 
 SERVED = catalog.cases_dir() / "tiny-cpu-served" / "startup.log"
 RACE = catalog.cases_dir() / "qwen-a100-shared-gpu-race" / "startup.log"
@@ -401,3 +410,271 @@ def test_what_starts_no_server_is_refused(stage: Stage) -> None:
             serve.subject(command, vllm="0.32.0")
     with pytest.raises(InputError, match="no such command"):
         stage.serve(UP, command=["/nowhere/vllm", "serve", "tiny", "--port", str(stage.port)])
+
+
+def test_a_key_that_the_server_echoes_is_hidden(stage: Stage) -> None:
+    """In its log, and in an answer, whose words are said and reported; the log as it came is its owner's alone.
+
+    So is one that the log names only when it has been said, as far as it can be: in the records.
+    """
+    key, late = "hunter2xyzQ9", "Later8QzP3xW"
+    stage.setenv("VLLM_API_KEY", key)
+    for name, line in (("log", f"calling with {key}"), ("late", f"api_key={late}")):
+        (stage.folder / name).write_text(f"INFO 11-21 08:00:00 [x.py:1] {line}\n")
+    refused = {"/v1/completions": [400, {"error": {"message": f"{key} of {late} may not complete"}}]}
+    up, calm = {"serve": refused}, {"sleep": 0.7}
+    steps = [{"print": str(stage.folder / "log")}, up, calm, {"print": str(stage.folder / "late")}, {"exit": 1}]
+    found = stage.serve(steps, folder=stage.folder / "mine")
+    case = stage.folder / "case"
+    serve.record(found, case, say=stage.said.append)
+
+    texts = [path.read_text() for path in (*case.iterdir(), stage.folder / "mine" / "report.json")]
+    texts += [render.guarded.to_json(found), render.guarded.text(found), str(found)]
+    assert not [text for text in texts if late in text]
+    texts += [*stage.said, stage.shown.decode()]
+    assert not [text for text in texts if key in text]
+    assert "may not complete" in found.attempts[0].rungs[-1].says
+    assert "calling with [secret" in "".join(texts)
+    assert json.loads((stage.folder / "mine" / "report.json").read_text())["id"] == found.id
+    assert stat.S_IMODE((stage.folder / "mine" / "server.log").stat().st_mode) == 0o600
+
+
+def test_a_script_is_recorded_as_it_was_diagnosed(stage: Stage) -> None:
+    """Not the command that runs it; its secrets are replaced. What it leaves is known, wherever its log lies."""
+    script = stage.folder / "launch.sh"
+    text = f"#!/bin/bash\nexport HF_TOKEN=hf_Zk3PqW9xLm2RtY7uB4vNAbCdEf\nexec vllm serve tiny --port {stage.port}\n"
+    script.write_text(text)
+    (stage.folder / "log").write_text("INFO 11-21 08:00:00 [x.py:1] vLLM API server version 0.32.0\n")
+    asked = {"command": ["bash", str(script)], "left_out": ("model", "command", "plan")}
+    steps = [{"print": str(stage.folder / "log")}, {"exit": 1}]
+    found = stage.serve(steps, folder=stage.folder / "mine", **asked)
+    (record,) = places.starts().iterdir()
+
+    assert serve.evidence(found).command == text.replace("hf_Zk3PqW9xLm2RtY7uB4vNAbCdEf", "[secret-1]")
+    assert [path.name for path in record.iterdir()] == [leftovers.RECORD]
+    assert leftovers.is_over(record) is False  # the guard of this test is this process
+    assert "last start" not in str(durations.usual(found.attempts[0].command, places.starts()))
+
+
+@pytest.mark.usefixtures("stage")
+def test_old_starts_are_removed_whatever_they_left() -> None:
+    """Those with a report, and those of which there is only a record, whose guard is gone."""
+    for number in range(places.MOST + 3):
+        old = places.starts() / f"{number:03}"
+        old.mkdir(parents=True)
+        (old / leftovers.RECORD).write_text(leftovers.written(f"{number}", 2**22 + 1, {}))
+    alive = places.starts() / "000" / leftovers.RECORD
+    alive.write_text(leftovers.written("0", os.getpid(), {}))
+    places.make(places.starts() / "new")
+
+    assert len([*places.starts().iterdir()]) == places.MOST + 2
+    assert alive.is_file()
+
+
+def test_a_card_that_stays_locked_is_a_failed_check(stage: Stage) -> None:
+    """With its report and status; `--check` waits for nobody, and says who it is."""
+    with card_locks.held(["GPU-1"], wait_s=0, told=lambda *_: None):
+        found = stage.serve(UP, source=race(stage.folder, [(0, 1000)]), wait_s=0.2, left_out=("model", "plan"))
+        looked = stage.serve(UP, source=race(stage.folder, [(0, 1000)]), is_check=True, left_out=("model", "plan"))
+        (stage.folder / "locks" / "GPU-1.lock").write_text("4711 1")
+        elsewhere = card_locks.holders(["GPU-1"])
+    free = card_locks.holders(["GPU-1"])
+
+    check = found.checks[-1]
+    assert (check.name, check.result, found.status, found.attempts) == ("lock", Result.FAILED, 1, ())
+    assert f"process {os.getpid()} is starting on it" in check.says
+    assert json.loads((Path(found.folder or "") / "report.json").read_text())["status"] == 1
+    assert stands(stage, "--skip lock starts all the same")
+    results = {check.name: check.result for check in looked.checks}
+    assert (results["lock"], results["memory"], looked.status) == (Result.UNKNOWN, Result.PASSED, 0)
+    assert (elsewhere, free) == ({"GPU-1": "process 4711 of another container"}, {})
+
+
+@pytest.mark.parametrize(
+    ("more", "result"),
+    [((), Result.FAILED), (("--skip-tokenizer-init",), Result.PASSED), (("--tokenizer", "other"), Result.PASSED)],
+)
+def test_a_model_in_the_cache_needs_what_the_command_needs(
+    tmp_path: Path, more: tuple[str, ...], result: Result
+) -> None:
+    """A tokenizer, unless another one is named or none is made."""
+    place = tmp_path / "hub" / "models--a--b"
+    model = place / "snapshots" / "1"
+    model.mkdir(parents=True)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text("1")
+    (model / "config.json").write_text('{"model_type": "llama"}')
+    environment = {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    command = ["vllm", "serve", "a/b", "--load-format", "dummy", *more]
+    given = serve.subject(command, vllm="0.32.0", environment=environment)
+    others = [name for name in preflight.NAMES if name != "model"]
+    lock = Check("lock", Result.PASSED, "")
+    made = preflight.checks(
+        given, Host(None, "", (), None), steady=serve.Steady(), left_out=others, say=print, lock=lambda: lock
+    )
+
+    assert next(check.result for check in made if check.name == "model") is result
+
+
+def failed(case: str, subject: Subject, gpus: str | None = None) -> Attempt:
+    """A try that ended as a recorded case did."""
+    log = str(catalog.cases_dir() / case / "startup.log")
+    evidence = Evidence(session.load_files([log]).documents, vllm=subject.vllm, command=f"{subject.shown}\n")
+    answer = session.diagnose(evidence, gpus=gpus)
+    return Attempt(1, subject.shown, None, answer.outcome, None, 1.0, "ended", answer=answer)
+
+
+def test_a_lost_race_is_run_again_as_often_as_tries_are_left() -> None:
+    """It may be lost again; nothing is changed each time."""
+    given = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={})
+    tried = failed(RACE.parent.name, given)
+    first = retries.next_change(tried, given, [], print)
+    assert first is not None
+    again = retries.next_change(tried, given, [first], print)
+
+    assert (first.edits, again) == ((), first)
+
+
+def test_the_installed_release_is_asked_before_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What its own parser refuses is not tried, and said; one that cannot be asked hinders nothing."""
+    for name, text in _MODULES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "vllm"
+    program.write_text(f"#!{sys.executable}\n")
+    program.chmod(0o755)
+    case = catalog.cases_dir() / "autoglm-3090-video-oom" / "command.sh"
+    lines = [line for line in case.read_text().splitlines() if not line.startswith("#")]
+    words = tuple(shlex.split("\n".join(lines).replace("\\\n", " ")))
+    given = Subject(words, {"PATH": str(program.parent)}, "0.16.0", is_installed=True)
+    tried = failed(case.parent.name, given, "RTX3090")
+    not_asked = retries.next_change(tried, Subject(words, given.environment, "0.16.0"), [], print)
+    without = retries.next_change(tried, given, [], print)
+    said = capsys.readouterr().out
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    refused = retries.next_change(tried, given, [], print)
+
+    assert not_asked is not None
+    assert (without, refused) == (not_asked, None)
+    assert "was not asked about a change" in said
+    assert f"not tried: {not_asked.title}: vLLM 9.9.9 refuses it" in capsys.readouterr().out
+
+
+def test_a_container_is_given_its_own_environment_and_port() -> None:
+    """Not this host's: of that it has what is handed on; a key of either is shown nowhere."""
+    host = {"VLLM_API_KEY": "host-hunter2", "CUDA_VISIBLE_DEVICES": "3", "PATH": "/bin"}
+
+    def container(*options: str) -> Subject:
+        words = ["docker", "run", *options, "vllm/vllm-openai:v0.11.0", "--model", "m"]
+        return serve.subject(words, environment=host)
+
+    own = container("-e", "VLLM_API_KEY=theirs", "-p", "127.0.0.2:9000:8000/tcp", "-p9001:8001")
+    handed_on = container("--env", "VLLM_API_KEY", "--publish=9000:8000")
+    bare = container("--gpus", "device=1,2", "-p", "9000-9009:8000-8009")
+
+    assert [one.target.key for one in (own, handed_on, bare)] == ["theirs", "host-hunter2", None]
+    assert [one.target.place for one in (own, handed_on, bare)] == [
+        "http://127.0.0.2:9000", "http://127.0.0.1:9000", "http://127.0.0.1:8000",
+    ]  # fmt: skip
+    assert [one.visible for one in (own, bare)] == [None, "1,2"]
+    assert "PATH" not in own.variables
+    assert "host-hunter2" in bare.known
+
+
+class Card:
+    """A card that others, known by the host's numbers, take memory of."""
+
+    says = "told by the test"
+
+    def __init__(self, *, is_of_host: bool) -> None:
+        self.used, self.is_of_host = 0.0, is_of_host
+
+    def read(self) -> gpu_memory.Reading:
+        """One more GiB each time."""
+        self.used += 1024
+        holder = gpu_memory.Holder(os.getpid(), self.used, "python", is_of_host=self.is_of_host)
+        return gpu_memory.Reading(0, (gpu_memory.CardMemory(0, "A", "GPU-1", 81920, self.used, holders=(holder,)),))
+
+
+@pytest.mark.parametrize(("is_of_host", "sightings"), [(False, 1), (True, 0)])
+def test_numbers_of_the_host_are_nobodys_in_a_container(is_of_host: bool, sightings: int) -> None:  # noqa: FBT001
+    """They are called what they are, and not compared with the start's own."""
+    given = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={})
+    host = Host(Card(is_of_host=is_of_host), "", (0,), None)
+    neighbours = Neighbours(host, 0, 64)
+    seen = [*neighbours.look([], 0), *neighbours.look([], 9)]
+    check = preflight.memory(given, host, serve.Steady(2, 0, 64, 0), print)
+
+    assert len(seen) == sightings
+    assert (f"process {os.getpid()} of the host (python)" in check.says) is is_of_host
+    assert f"process {os.getpid()} (python)" not in check.says
+
+
+def test_a_segment_is_looked_for_only_so_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is nobody's here costs nothing after a while; one that comes, or is mapped soon, is found."""
+    monkeypatch.setattr(leftovers, "SHARED", tmp_path)
+    asked = 0
+
+    class Processes(list[int]):
+        def __iter__(self) -> Any:
+            nonlocal asked
+            asked += 1
+            return super().__iter__()
+
+    def mapped(name: str) -> mmap.mmap:
+        with (tmp_path / name).open("r+b") as file:
+            return mmap.mmap(file.fileno(), 16)
+
+    for name in ("psm_00000001", "psm_00000002"):
+        (tmp_path / name).write_bytes(bytes(16))
+    segments, own = Segments(), Processes([os.getpid()])
+    looks = [segments.look(own, at) for at in range(20)]
+    with mapped("psm_00000001"):
+        segments.look(own, 20)
+    for at in range(25, 1000, 5):
+        segments.look(own, at)
+    before = asked
+    (tmp_path / "psm_00000003").write_bytes(bytes(16))
+    with mapped("psm_00000003"):
+        segments.look(own, 1000)
+
+    assert looks.count(True) == 4
+    assert before < 30
+    assert asked == before + 1
+    assert segments.own.keys() == {"psm_00000001", "psm_00000003"}
+
+
+def test_a_log_is_not_read_any_more_once_the_server_is_ready(tmp_path: Path) -> None:
+    """It is kept and shown to its end."""
+    shown, told = list[bytes](), list[Any]()
+    lines = SERVED.read_bytes().splitlines(keepends=True)
+    log = Log(tmp_path / "log", Live(shown.append, known=""), told.append)
+    for line in lines[: len(lines) // 2]:
+        log.take(line)
+    log.read_no_more()
+    for line in lines[len(lines) // 2 :]:
+        log.take(line)
+    log.close()
+
+    assert (tmp_path / "log").read_bytes() == SERVED.read_bytes()
+    assert b"".join(shown).count(b"\n") == len(lines)
+    assert told[-1].last_line <= len(lines) // 2
+
+
+@pytest.mark.parametrize(
+    ("seen", "outcome"),
+    [
+        (["stopped: VLLM::Worker (process 7) is stopped by a signal"], Outcome.HUNG),
+        (["idle: no process worked and no line came for 30 s"], Outcome.HUNG),
+        (["idle: no process worked", "goes-on: it goes on, after 9 s"], Outcome.UNKNOWN),
+        (["idle: no process worked", "goes-on: it goes on", "idle: no process worked"], Outcome.HUNG),
+    ],
+)
+def test_what_the_guard_saw_tells_a_hang_by_itself(seen: list[str], outcome: Outcome) -> None:
+    """One line is enough, as it was watched for its time; that it goes on takes it back."""
+    log = "".join(f"[vllm-runbooks] after {at}.0 s phase=load {each}\n" for at, each in enumerate(seen, 40))
+
+    assert session.diagnose(Evidence((Document("guard.log", log),))).outcome is outcome

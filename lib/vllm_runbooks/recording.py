@@ -99,14 +99,17 @@ def record_logs(folder: Path, evidence: Evidence) -> Recording:
     return _write(folder, evidence, source=f"recorded with `vllm-runbooks record` on {_today()}")
 
 
-def record_start(folder: Path, evidence: Evidence, ending: str) -> Recording:
+def record_start(folder: Path, evidence: Evidence, ending: str, *, known: str = "") -> Recording:
     """Write the logs of a guarded start, and its command, as a case; what the guard saw is one of the logs.
+
+    Secrets that `known` names, as the command and its environment do, are replaced wherever they stand.
 
     Raises:
         InputError: the folder cannot be made.
     """
     check_folder(folder)
-    return _write(folder, evidence, source=f"recorded with `vllm-runbooks serve` on {_today()}; the server {ending}")
+    source = f"recorded with `vllm-runbooks serve` on {_today()}; the server {ending}"
+    return _write(folder, evidence, source=source, known=known)
 
 
 def add_case(folder: Path, evidence: Evidence, expect: Expectation) -> Recording:
@@ -227,7 +230,13 @@ def _part(path: Path) -> Path:
 
 
 def _write(
-    folder: Path, evidence: Evidence, *, source: str, expect: Expectation | None = None, only_copy: Held | None = None
+    folder: Path,
+    evidence: Evidence,
+    *,
+    source: str,
+    expect: Expectation | None = None,
+    only_copy: Held | None = None,
+    known: str = "",
 ) -> Recording:
     """Write the case's folder whole or not at all; without an expectation, what the diagnosis says is expected.
 
@@ -237,7 +246,7 @@ def _write(
     given = evidence.documents
     redactor, texts = Redactor(), list(_texts(given, math.inf if only_copy else MAX_CASE))
     source = " ".join(source.split())
-    for text in (source, evidence.command or "", *texts):
+    for text in (known, source, evidence.command or "", *texts):
         redactor.learn([text])
     redactor.learn_names(d.name for d in given)
     names = _file_names(given, redactor)

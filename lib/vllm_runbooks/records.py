@@ -572,8 +572,8 @@ class LineFormat:
     phase: str | None = None
     """Phase of the start that this line belongs to."""
     event: str | None = None
-    """What the line proves: begin, engine, engine_ready, opening, ready, served, stopping, failed, waiting or
-    wrapper_ready."""
+    """What the line proves: begin, engine, engine_ready, opening, ready, served, stopping, failed, waiting, hung,
+    goes_on or wrapper_ready."""
     duration: str | None = None
     """Figure that is the printed duration of the phase."""
     arguments: bool = False

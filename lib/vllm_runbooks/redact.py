@@ -16,6 +16,7 @@ What is replaced: what `secret_places` finds, and each of these values wherever 
 from __future__ import annotations
 
 import re
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -105,15 +106,18 @@ class Redactor:
         self._edges: Counter[str] = Counter()
         """What known values begin and end with: a short text is quickly seen to hold none of it."""
         self._before = ""
+        self._lock = threading.RLock()
+        """A guard says its lines while another thread reads the log that it is about."""
 
     def text(self, whole: str) -> str:
         """A whole text with its secrets replaced."""
         if len(whole) > _WINDOW:
             self.learn([whole])
             return "".join(self.pieces([whole]))
-        found = find(whole, self._again)
-        self._remember(whole, found)
-        return self._replaced(whole, self._all(whole, found, at_ends=True)) if found or self._again else whole
+        with self._lock:
+            found = find(whole, self._again)
+            self._remember(whole, found)
+            return self._replaced(whole, self._all(whole, found, at_ends=True)) if found or self._again else whole
 
     def name(self, name: str) -> str:
         """A file's name or a path with its secrets replaced; its suffix stays."""
@@ -125,8 +129,9 @@ class Redactor:
         if _PLACEHOLDER.match(value):
             return value
         whole = [Secret(0, len(value), "key", 0)]
-        self._remember(value, whole)
-        return self._replaced(value, whole)
+        with self._lock:
+            self._remember(value, whole)
+            return self._replaced(value, whole)
 
     def raw(self, whole: bytes) -> bytes:
         """Bytes with their secrets replaced; what is no text stays as it is."""
@@ -153,7 +158,8 @@ class Redactor:
                 self._learned(windows, text)
             if not part:
                 # A pause in what is being written: what has come so far is going to be shown.
-                self._remember(windows.rest, find(windows.rest, self._again))
+                with self._lock:
+                    self._remember(windows.rest, find(windows.rest, self._again))
             yield part
         self._learned(windows, windows.rest)
 
@@ -165,29 +171,35 @@ class Redactor:
         windows = _Windows()
         for part in parts:
             for text in windows.take(part):
-                found = self._learned(windows, text)
-                yield self._replaced(text[: windows.cut], self._all(text[: windows.cut], found))
-        yield self._replaced(windows.rest, self._all(windows.rest, self._learned(windows, windows.rest)))
+                with self._lock:
+                    found = self._learned(windows, text)
+                    shown = self._replaced(text[: windows.cut], self._all(text[: windows.cut], found))
+                yield shown
+        with self._lock:
+            shown = self._replaced(windows.rest, self._all(windows.rest, self._learned(windows, windows.rest)))
+        yield shown
 
     def more(self, lines: str) -> str:
         """The next lines of an output that is shown as it comes, their secrets replaced.
 
         What was shown before is remembered as far as a secret may go on in these lines.
         """
-        text = self._before + lines
-        found = find(text, self._again)
-        self._remember(text, found)
-        shift = len(self._before)
-        new = [s._replace(start=max(s.start - shift, 0), end=s.end - shift) for s in found if s.end > shift]
-        self._before = _going_on(text)
-        return self._replaced(lines, self._all(lines, new))
+        with self._lock:
+            text = self._before + lines
+            found = find(text, self._again)
+            self._remember(text, found)
+            shift = len(self._before)
+            new = [s._replace(start=max(s.start - shift, 0), end=s.end - shift) for s in found if s.end > shift]
+            self._before = _going_on(text)
+            return self._replaced(lines, self._all(lines, new))
 
     def _learned(self, windows: _Windows, text: str) -> list[Secret]:
         """The secrets in front of a window's cut, which is settled here; they are known from here on."""
-        found = find(text, self._again)
-        windows.cut = _cut(text, found) if len(text) >= _WINDOW + _AHEAD else len(text)
-        whole = [secret for secret in found if secret.end <= windows.cut]
-        self._remember(text, whole)
+        with self._lock:
+            found = find(text, self._again)
+            windows.cut = _cut(text, found) if len(text) >= _WINDOW + _AHEAD else len(text)
+            whole = [secret for secret in found if secret.end <= windows.cut]
+            self._remember(text, whole)
         return whole
 
     def _all(self, text: str, found: list[Secret], *, at_ends: bool = False) -> list[Secret]:

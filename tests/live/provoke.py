@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -180,7 +180,7 @@ def _meddle(failure: Failure, guard: subprocess.Popen[bytes], port: int, folder:
             guard.terminate()  # it does not fail at all
         return
     if "request" in failure.then:
-        if _until(guard, lambda: "ready after" in said.read_text() or "not ready: token" in said.read_text()):
+        if until(guard, lambda: "ready after" in said.read_text() or "not ready: token" in said.read_text()):
             (folder / "client.log").write_text(_request(failure.then["request"], port), "utf-8")
             time.sleep(2)
         if guard.poll() is None:
@@ -194,7 +194,8 @@ def _meddle(failure: Failure, guard: subprocess.Popen[bytes], port: int, folder:
     if not until_said(guard, said, marks[phase]):
         return
     number = getattr(signal, f"SIG{failure.then['signal']}")
-    _until(guard, lambda: _is_signalled(guard.pid, title, number))
+    with contextlib.suppress(LookupError):
+        signalled(guard.pid, title, number)
     if phase == "ready":
         with contextlib.suppress(OSError):
             _request("completion", port)
@@ -202,15 +203,23 @@ def _meddle(failure: Failure, guard: subprocess.Popen[bytes], port: int, folder:
             guard.wait(_AFTER_S)
 
 
-def _is_signalled(guard: int, title: str, number: int) -> bool:
-    """Send the signal to the process of that title, or to the API server, as soon as it is there."""
-    for one in _below(guard):
-        with contextlib.suppress(psutil.Error):
-            words = one.cmdline()
-            if words and (title in words[0] or (title == "vllm" and any(w.endswith("bin/vllm") for w in words[:2]))):
-                one.send_signal(number)
-                return True
-    return False
+def signalled(guard: int, title: str, number: int) -> psutil.Process:
+    """Send the signal to the process of that title, or to the API server, as soon as it is there.
+
+    Raises:
+        LookupError: there is none.
+    """
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline and psutil.pid_exists(guard):
+        for one in _below(guard):
+            with contextlib.suppress(psutil.Error):
+                words = one.cmdline()
+                is_server = title == "vllm" and any(word.endswith("bin/vllm") for word in words[:2])
+                if words and (is_server or (title != "vllm" and title in words[0])):
+                    one.send_signal(number)
+                    return one
+        time.sleep(0.02)
+    raise LookupError(title)
 
 
 def _below(pid: int) -> Iterator[psutil.Process]:
@@ -218,17 +227,18 @@ def _below(pid: int) -> Iterator[psutil.Process]:
         yield from psutil.Process(pid).children(recursive=True)
 
 
-def until_said(guard: subprocess.Popen[bytes], said: Path, words: str) -> bool:
+def until_said(guard: subprocess.Popen[bytes], said: Path, words: str, every_s: float = 0.1) -> bool:
     """Whether the guard comes to say it."""
-    return _until(guard, lambda: words in said.read_text())
+    return until(guard, lambda: words in said.read_text(), every_s)
 
 
-def _until(guard: subprocess.Popen[bytes], is_so: Any) -> bool:
+def until(guard: subprocess.Popen[bytes], is_so: Callable[[], bool], every_s: float = 0.1) -> bool:
+    """Whether it comes to be so while the guard runs."""
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline and guard.poll() is None:
         if is_so():
             return True
-        time.sleep(0.1)
+        time.sleep(every_s)
     return bool(is_so())
 
 

@@ -21,8 +21,9 @@ from vllm_runbooks.cli import given, output
 def leftovers(wanted: tuple[str, ...], form: str) -> int:
     """List what earlier vLLM starts of this user left on this host: processes, and segments of shared memory.
 
-    Each with the proof of whose it is. Proven is what carries the mark of a guarded start whose guard is gone. Nothing
-    is removed without --remove; a process is asked to end, and killed three seconds later.
+    Each with the proof of whose it is. Proven is what carries the mark of a guarded start whose guard is gone; a guard
+    that ran in another container cannot be seen. Nothing is removed without --remove; a process is asked to end, and
+    killed three seconds later.
 
     Exit status: 0 nothing is left; 1 something is; 2 the request cannot be read.
     """

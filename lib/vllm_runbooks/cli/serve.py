@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.live_records import Guarded
     from vllm_runbooks.running import Show
 
-_CHECKS = ("command", "model", "plan", "port", "memory")
+_CHECKS = ("command", "model", "plan", "port", "lock", "memory")
 _NVML = "nvml"
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.host.here import here
 
 FOLDER = "VLLM_RUNBOOKS_LOCKS"
 """Variable that names another folder for the locks."""
@@ -28,8 +29,8 @@ def folder() -> Path:
 
 
 @contextlib.contextmanager
-def held(cards: Sequence[str], *, wait_s: float, told: Callable[[str, str], None]) -> Iterator[float]:
-    """Hold the locks of some cards; yields the seconds that were waited for them.
+def held(cards: Sequence[str], *, wait_s: float, told: Callable[[str, str], None]) -> Iterator[None]:
+    """Hold the locks of some cards.
 
     Args:
         cards: Keys of the cards; the locks are taken in the order of these, so that two starts cannot wait for each
@@ -40,7 +41,7 @@ def held(cards: Sequence[str], *, wait_s: float, told: Callable[[str, str], None
     Raises:
         InputError: another start holds one of them all that time, or the folder cannot be used.
     """
-    began, waited = time.monotonic(), 0.0
+    began = time.monotonic()
     with contextlib.ExitStack() as open_files:
         for card in sorted(set(cards)):
             descriptor = _opened(card)
@@ -52,13 +53,32 @@ def held(cards: Sequence[str], *, wait_s: float, told: Callable[[str, str], None
                     told(card, holder)
                     is_told = True
                 if time.monotonic() - began > wait_s:
-                    raise InputError(f"GPU {card}: {holder} is starting on it, and has been for {wait_s:g} s")
+                    raise InputError(
+                        f"GPU {card}: {holder} is starting on it, and has been for {wait_s:g} s; wait until it is "
+                        "ready, or end it"
+                    )
                 time.sleep(_TICK_S)
-                waited = time.monotonic() - began
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, f"{os.getpid()}".encode(), 0)
-        yield waited
+                os.pwrite(descriptor, f"{os.getpid()} {here().namespace}".encode(), 0)
+        yield
+
+
+def holders(cards: Sequence[str]) -> dict[str, str]:
+    """Who holds the locks of some cards, in words by card; nothing is waited for, and nothing held afterwards.
+
+    Raises:
+        InputError: the folder cannot be used.
+    """
+    found = {}
+    for card in sorted(set(cards)):
+        descriptor = _opened(card)
+        try:
+            if not _is_taken(descriptor):
+                found[card] = _holder(descriptor)
+        finally:
+            os.close(descriptor)
+    return found
 
 
 def _is_taken(descriptor: int) -> bool:
@@ -70,8 +90,11 @@ def _is_taken(descriptor: int) -> bool:
 
 
 def _holder(descriptor: int) -> str:
-    said = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
-    return f"process {said}" if said.isdecimal() else "another start"
+    said = os.pread(descriptor, 60, 0).decode("ascii", "replace").split()
+    if len(said) != 2 or not said[0].isdecimal():
+        return "another start"
+    # In another namespace, as a container has, the number is somebody else's here.
+    return f"process {said[0]}" if said[1] == str(here().namespace) else f"process {said[0]} of another container"
 
 
 def _opened(card: str) -> int:

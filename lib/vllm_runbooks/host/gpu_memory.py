@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.host.here import here
 
 _MIB = 1 << 20
 _MAX_SERIES = 64 << 20
@@ -30,6 +31,14 @@ class Holder:
     used_mib: float | None
     """None: the driver does not say, as in a container."""
     name: str | None = None
+    is_of_host: bool = False
+    """Whether the number is one of the host, and of nobody or somebody else where this process runs."""
+
+    @property
+    def says(self) -> str:
+        """What it is, for people."""
+        number = f"process {self.pid}{' of the host' if self.is_of_host else ''}"
+        return f"{number} ({self.name})" if self.name else number
 
 
 @dataclass(frozen=True)
@@ -176,6 +185,8 @@ class Nvml:
         import pynvml  # noqa: PLC0415 - only where cards are read
 
         self._nvml = pynvml
+        # The driver names processes by the host's numbers, whoever asks.
+        self._is_inside = not here().has_hosts_numbers
         try:
             pynvml.nvmlInit()
             count = pynvml.nvmlDeviceGetCount()
@@ -200,7 +211,12 @@ class Nvml:
             used_mib=None if memory is None else memory.used / _MIB,
             busy_percent=None if busy is None else float(busy.gpu),
             holders=tuple(
-                Holder(each.pid, None if each.usedGpuMemory is None else each.usedGpuMemory / _MIB) for each in holders
+                Holder(
+                    each.pid,
+                    None if each.usedGpuMemory is None else each.usedGpuMemory / _MIB,
+                    is_of_host=self._is_inside,
+                )
+                for each in holders
             ),
         )
 

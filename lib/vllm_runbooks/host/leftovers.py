@@ -1,8 +1,9 @@
 """What earlier starts have left on this host, each with the proof of whose it is; nothing is removed unasked.
 
 Proven is what carries the mark of a guarded start whose guard is gone: a process by its environment, a segment of
-shared memory by its inode, which the guard wrote down while the start ran. Everything else that looks like a leftover
-of vLLM is told with what speaks for it, and left to a person.
+shared memory by its inode, which the guard wrote down while the start ran. A guard that ran in another process
+namespace, as in a container, cannot be seen: what carries its mark is not proven. Everything else that looks like a
+leftover of vLLM is told with what speaks for it, and left to a person.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vllm_runbooks.host.here import here
 from vllm_runbooks.processes import TAG
 
 if TYPE_CHECKING:
@@ -27,7 +30,18 @@ _SEGMENT = re.compile(
 )
 """Names that Python's shared memory, its semaphores, vLLM and NCCL give."""
 RECORD = "start.json"
-"""What a guard writes down of its start, in the start's folder."""
+"""What a guard writes down of its start, in a folder of that start among those of all starts."""
+
+
+class _Guard(Enum):
+    """What is known of the guard that wrote a record; of several that name one segment the last here counts."""
+
+    OF_ANOTHER_BOOT = "another boot"
+    """Or of another host: nothing that it wrote down is here."""
+    GONE = "gone"
+    UNSEEN = "unseen"
+    """It is of another process namespace, such as a container's: its number says nothing here."""
+    ALIVE = "alive"
 
 
 @dataclass(frozen=True)
@@ -49,7 +63,9 @@ class Leftover:
 
 def written(id_: str, guard: int, segments: Mapping[str, int]) -> str:
     """What the guard of a start writes down: its mark, itself, and the shared memory that its processes have opened."""
-    record = {"id": id_, "guard": {"pid": guard, "began": _began(guard)}, "segments": dict(segments)}
+    at = here()
+    who = {"pid": guard, "began": _began(guard), "namespace": at.namespace, "boot": at.boot, "host": at.host}
+    record = {"id": id_, "guard": who, "segments": dict(segments)}
     return json.dumps(record) + "\n"
 
 
@@ -89,28 +105,48 @@ def found(starts: Path) -> list[Leftover]:
     """Everything on this host that looks left by a vLLM start; `starts` is the folder of guarded starts."""
     import psutil  # noqa: PLC0415
 
-    records = list(_records(starts))
-    dead = {record["id"] for record in records if not _is_alive(record["guard"])}
-    alive = {record["id"] for record in records} - dead
+    records: dict[_Guard, list[dict[str, Any]]] = {state: [] for state in _Guard}
+    for record in _records(starts):
+        records[_state(record["guard"])].append(record)
+    # A small inode number and a name without chance in it come again after a boot.
+    del records[_Guard.OF_ANOTHER_BOOT]
+    of_mark = {record["id"]: (state, record) for state, some in records.items() for record in some}
     processes = [one for pid in psutil.pids() if (one := _process(pid)) is not None]
-    left = [each for one in processes if (each := _left(one, dead, alive)) is not None]
+    left = [each for one in processes if (each := _left(one, of_mark)) is not None]
     there = segments()
     mapped = opened_by([one.pid for one in processes], there)
-    of_start = {(name, inode): record for record in records for name, inode in record["segments"].items()}
+    of_start = {
+        (name, inode): (state, record)
+        for state, some in records.items()
+        for record in some
+        for name, inode in record["segments"].items()
+    }
     for name in sorted(set(there) - mapped):
-        record = of_start.get((name, there[name]))
-        if record is not None and record["id"] in alive:
+        state, record = of_start.get((name, there[name]), (None, {}))
+        if state is _Guard.ALIVE:
             continue
         size = 0
         with contextlib.suppress(OSError):
             size = (SHARED / name).stat().st_blocks * 512
         proof = (
-            f"opened by the start {record['id'][:12]}, whose guard is gone; no process has it open"
-            if record is not None
+            f"opened by the start {record['id'][:12]}, {_whose(state, record)}; no process that can be seen has it open"
+            if state is not None
             else "named like shared memory of Python or vLLM, of this user; no process that can be seen has it open"
         )
-        left.append(Leftover("segment", name, size, record is not None, proof, there[name]))
+        left.append(Leftover("segment", name, size, state is _Guard.GONE, proof, there[name]))
     return left
+
+
+def is_over(folder: Path) -> bool:
+    """Whether the guard of the start with this folder is gone for certain; False where it wrote nothing down."""
+    record = _record(folder / RECORD)
+    return record is not None and _state(record["guard"]) in (_Guard.GONE, _Guard.OF_ANOTHER_BOOT)
+
+
+def _whose(state: _Guard, record: Mapping[str, Any]) -> str:
+    if state is _Guard.GONE:
+        return "whose guard is gone"
+    return f"whose guard cannot be seen from here: it ran in another process namespace ({record['guard'].get('host')})"
 
 
 def removed(one: Leftover, *, patience_s: float = 3.0) -> bool:
@@ -147,19 +183,22 @@ def _process(pid: int) -> psutil.Process | None:
     return None
 
 
-def _left(one: psutil.Process, dead: set[str], alive: set[str]) -> Leftover | None:
+def _left(one: psutil.Process, of_mark: Mapping[str, tuple[_Guard, Mapping[str, Any]]]) -> Leftover | None:
     import psutil  # noqa: PLC0415
 
     with contextlib.suppress(psutil.Error, OSError):
         marks = set(one.environ().get(TAG, "").split(":"))
         size = one.memory_info().rss
         title = next(iter(" ".join(one.cmdline()).split()), one.name())
-        if marks & alive:
+        known = {of_mark[mark][0]: of_mark[mark][1] for mark in sorted(marks & of_mark.keys())}
+        if _Guard.ALIVE in known:
             return None
-        if marks & dead:
-            mark = min(marks & dead)
-            proof = f"{title} carries the mark of the start {mark[:12]}, whose guard is gone"
-            return Leftover("process", f"{one.pid}", size, is_proven=True, proof=proof, key=one.create_time())
+        if known:
+            # A start within a start carries both marks, and one that is not seen may live.
+            state = _Guard.UNSEEN if _Guard.UNSEEN in known else _Guard.GONE
+            proof = f"{title} carries the mark of the start {known[state]['id'][:12]}, {_whose(state, known[state])}"
+            is_proven = state is _Guard.GONE
+            return Leftover("process", f"{one.pid}", size, is_proven=is_proven, proof=proof, key=one.create_time())
         if title.startswith("VLLM::") and not _has_server(one):
             proof = f"{title} without the server that started it: its parent is process {one.ppid()}"
             return Leftover("process", f"{one.pid}", size, is_proven=False, proof=proof, key=one.create_time())
@@ -175,19 +214,35 @@ def _has_server(one: psutil.Process) -> bool:
     return title.startswith("VLLM::") or any("vllm" in word for word in parent.cmdline())
 
 
-def _is_alive(guard: Mapping[str, float | None]) -> bool:
-    pid, began = guard.get("pid"), guard.get("began")
-    if pid is None:
-        return False
-    there = _began(int(pid))
-    return there is not None and (began is None or abs(there - began) < 1)
+def _state(guard: Mapping[str, Any]) -> _Guard:
+    """What is known here of a guard, by what it wrote down of itself."""
+    at, boot, began = here(), guard.get("boot"), guard.get("began")
+    if boot is not None and at.boot is not None and boot != at.boot:
+        return _Guard.OF_ANOTHER_BOOT
+    if boot != at.boot or guard.get("namespace") != at.namespace:
+        return _Guard.UNSEEN
+    there = _began(guard["pid"])
+    return _Guard.ALIVE if there is not None and (began is None or abs(there - began) < 1) else _Guard.GONE
 
 
 def _records(starts: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(starts.glob(f"*/{RECORD}")):
-        with contextlib.suppress(OSError, ValueError):
-            record = json.loads(path.read_text("utf-8"))
-            if isinstance(record, dict) and all(
-                isinstance(record.get(name), kind) for name, kind in (("id", str), ("guard", dict), ("segments", dict))
-            ):
-                yield record
+        record = _record(path)
+        if record is not None:
+            yield record
+
+
+def _record(path: Path) -> dict[str, Any] | None:
+    """What a guard wrote down; None: it is not there, or no such record."""
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        record = json.loads(path.read_text("utf-8"))
+        guard = record.get("guard") if isinstance(record, dict) else None
+        if (
+            isinstance(guard, dict)
+            and type(guard.get("pid")) is int
+            and isinstance(guard.get("began"), (int, float, type(None)))
+            and isinstance(record.get("id"), str)
+            and isinstance(record.get("segments"), dict)
+        ):
+            return dict(record)
+    return None

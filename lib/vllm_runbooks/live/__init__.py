@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from vllm_runbooks.live.confirming import confirmed
-from vllm_runbooks.live.fleets import fleet
-from vllm_runbooks.live.judging import judge, judge_pair, judge_split
+from vllm_runbooks.live.confirming import confirmed, of_split
+from vllm_runbooks.live.fleets import fleet, split
+from vllm_runbooks.live.judging import is_ready, judge, judge_pair, judge_split
 from vllm_runbooks.live.starting import apply, evidence, start, way_out
 from vllm_runbooks.serve.load import Load
 
@@ -14,9 +14,12 @@ __all__ = [
     "confirmed",
     "evidence",
     "fleet",
+    "is_ready",
     "judge",
     "judge_pair",
     "judge_split",
+    "of_split",
+    "split",
     "start",
     "way_out",
 ]

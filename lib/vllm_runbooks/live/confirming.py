@@ -10,10 +10,21 @@ from vllm_runbooks.deployment import Deployment
 from vllm_runbooks.deployment.confirmation import confirmation
 from vllm_runbooks.deployment.fleet import Part, Split
 from vllm_runbooks.live import starting
-from vllm_runbooks.live_records import Guarded, Printed, Result
+from vllm_runbooks.live_records import Fleet, Guarded, Printed, Result
 from vllm_runbooks.serve import places
 
 _SIZES = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
+
+
+def of_split(copied: Fleet | None, whole: Guarded | None) -> dict[str, tuple[Printed, ...]]:
+    """The lines of each copy and of the one server that is split, by what their logs are called.
+
+    Raises:
+        InputError: as `confirmed`.
+    """
+    logs = {f"copy {number}": each for number, each in enumerate(copied.servers if copied else (), 1)}
+    found = {name: confirmed(each) for name, each in (*logs.items(), ("the split server", whole))}
+    return {name: lines for name, lines in found.items() if lines}
 
 
 def confirmed(started: Guarded | None) -> tuple[Printed, ...]:

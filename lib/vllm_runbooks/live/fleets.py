@@ -17,7 +17,7 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.live import starting
 from vllm_runbooks.live.starting import READY_S, Say
-from vllm_runbooks.live_records import Fleet, Guarded, Measured
+from vllm_runbooks.live_records import Change, Fleet, Guarded, Measured
 from vllm_runbooks.records import Edit
 from vllm_runbooks.running import Running
 from vllm_runbooks.serve import load as loads
@@ -63,8 +63,7 @@ def fleet(
     Raises:
         InputError: the command starts no server, the host has too few cards or cores, or there is no nginx.
     """
-    if type(copies) is not int or not 2 <= copies <= _MOST:
-        raise InputError(f"copies is {copies!r}; give a whole number from 2 to {_MOST}")
+    _check(copies, "copies")
 
     def action() -> Fleet:
         one, host = starting.subject(command, vllm), starting.host("")
@@ -84,6 +83,61 @@ def fleet(
         return _together(requests, load or Load(), place, say)
 
     return steps.do(step, action, Fleet, timeout_s=ready_within_s + 1800)
+
+
+def split(
+    command: str,
+    *,
+    parts: int = 2,
+    step: str = "split",
+    gpus: str = "",
+    vllm: str = "",
+    load: Load | None = None,
+    folder: str = "",
+    ready_within_s: float = READY_S,
+    say: Say = print,
+) -> Guarded:
+    """Start the command's server split over so many cards by tensor parallelism; without cards over parts of the cores.
+
+    Args:
+        command: As one would type it.
+        parts: How many, from 2 on.
+        step: Name of the step.
+        gpus: The cards, for the plan; empty are those of this host.
+        vllm: Its release; empty is the one that its Python has.
+        load: What is sent to it when it is ready.
+        folder: Where log, report and case go; empty is the run's own folder, or one among those of all starts.
+        ready_within_s: Time to be ready in.
+        say: Says a line of the guard.
+
+    Raises:
+        InputError: the command starts no server, or the host has too few cards or cores.
+    """
+    _check(parts, "parts")
+
+    def action() -> Guarded:
+        size = Edit("set", "tensor_parallel_size", parts)
+        one = starting.subject(command, vllm)
+        share = placed(one.edited([size]), starting.host(""), 1)
+        change = Change("it is what is tried", f"--tensor-parallel-size {parts}", f"{parts} cards", (size, *share))
+        return starting.started(
+            one.edited(change.edits),
+            starting.Asked(step, gpus, folder, ready_within_s, load=load or Load()),
+            change,
+            say,
+        )
+
+    return steps.do(step, action, Guarded, timeout_s=ready_within_s + 1800)
+
+
+def _check(count: int, name: str) -> None:
+    """Refuse a number that makes nothing of several.
+
+    Raises:
+        InputError: it is none from 2 on.
+    """
+    if type(count) is not int or not 2 <= count <= _MOST:
+        raise InputError(f"{name} is {count!r}; give a whole number from 2 to {_MOST}")
 
 
 def _placements(one: Subject, host: starting.Host, copies: int) -> Iterator[tuple[Edit, ...]]:
@@ -141,8 +195,7 @@ def _together(requests: Sequence[serve.Request], load: Load, place: Path, say: S
     finally:
         found = servers.end(say)
     for one in found:
-        if one.attempts:
-            serve.record(one, Path(one.folder or "") / "case", say=say)
+        starting.record(one, say)
     starting.keep_commands(place, found, [measured])
     return Fleet(tuple(found), front, tuple(answered), measured, str(place))
 

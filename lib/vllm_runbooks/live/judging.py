@@ -16,11 +16,11 @@ def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> Ju
     refused = _refused(started)
     if refused is not None:
         return replace(found, verdict=Verdict.FAIL, reason=refused)
-    if _is_ready(started):
+    if is_ready(started):
         return replace(found, verdict=Verdict.PASS, reason="the server was ready", outcome=Outcome.READY)
     if proved is None:
         return found
-    if _is_ready(proved):
+    if is_ready(proved):
         cause = answer.root_cause.title if answer.root_cause else "the failure"
         reason = f"{cause}: gone after the change, the server was ready in {proved.attempts[-1].ready_s:.0f} s"
         return replace(found, verdict=Verdict.PASS, reason=reason)
@@ -29,7 +29,7 @@ def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> Ju
 
 def judge_pair(answer: Answer, first: Guarded, second: Guarded | None, proved: Guarded | None = None) -> Judgement:
     """The verdict on two starts that are compared: both have to be ready, and to have answered the whole load."""
-    if not _is_ready(first) or second is None:
+    if not is_ready(first) or second is None:
         return judge(answer, first, proved)
     found = replace(verdicts.judge(answer, None, ()), outcome=Outcome.READY)
     wrong = next((each for each in (*_wrong("the first", first), *_wrong("the second", second))), None)
@@ -65,15 +65,16 @@ def judge_split(one: Guarded, copies: Fleet, split: Guarded, lines: Sequence[Seq
     )
     if wrong is not None:
         return Judgement(Verdict.FAIL, wrong, None, None, None, ())
-    alone = f"; one alone: {_cause(one)}" if not _is_ready(one) else ""
+    alone = f"; one alone: {_cause(one)}" if not is_ready(one) else ""
     measured = copies.measured
     answered = f"{measured.answered} of {measured.requests} requests" if measured is not None else "no load"
     reason = f"{len(copies.servers)} copies behind one address answered {answered}; the split took effect{alone}"
     return Judgement(Verdict.PASS, reason, None, Outcome.READY, None, ())
 
 
-def _is_ready(started: Guarded) -> bool:
-    return bool(started.attempts) and started.attempts[-1].ready_s is not None
+def is_ready(started: Guarded | None) -> bool:
+    """Whether the last try of a start became ready; one that was not asked for did not."""
+    return started is not None and bool(started.attempts) and started.attempts[-1].ready_s is not None
 
 
 def _refused(started: Guarded) -> str | None:
@@ -92,7 +93,7 @@ def _cause(started: Guarded) -> str:
 
 def _wrong(name: str, started: Guarded) -> Iterator[str]:
     """What is wrong with a start that should have been ready, and should have answered a load if one was sent."""
-    if not _is_ready(started):
+    if not is_ready(started):
         yield f"{name} was not ready: {_cause(started)}"
     elif (measured := started.attempts[-1].measured) is not None:
         yield from _wrong_load(f"{name}: the load", measured)

@@ -76,8 +76,7 @@ def start(
             edits = _edits(one, setting)
             one = one.edited(edits)
             change = Change("it is what is compared", setting.strip(), "what the figures show", edits)
-        return _started(one, change, step=step, gpus=gpus, memory=memory, load=load, folder=folder,
-                        ready_within_s=ready_within_s, tries=tries, say=say)  # fmt: skip
+        return started(one, Asked(step, gpus, folder, ready_within_s, memory, load, tries), change, say)
 
     return steps.do(step, action, Guarded, timeout_s=tries * (ready_within_s + 1800))
 
@@ -110,8 +109,7 @@ def apply(
     def action() -> Guarded:
         one = subject(command, vllm)
         one = one.edited(change.edits) if change.edits else one
-        return _started(one, change, step=step, gpus=gpus, memory=memory, load=None, folder=folder,
-                        ready_within_s=READY_S, tries=1, say=say)  # fmt: skip
+        return started(one, Asked(step, gpus, folder, READY_S, memory), change, say)
 
     return steps.do(step, action, Guarded, timeout_s=READY_S + 1800)
 
@@ -121,20 +119,25 @@ def way_out(answer: Answer) -> Remedy | None:
     return next((each for each in answer.remedies if each.command and each.checks.lint == "passed"), None)
 
 
-def _started(
-    one: Subject,
-    change: Change | None,
-    *,
-    step: str,
-    gpus: str,
-    memory: str,
-    load: Load | None,
-    folder: str,
-    ready_within_s: float,
-    tries: int,
-    say: Say,
-) -> Guarded:
-    place, source = place_of(step, folder), host(memory)
+class Asked(NamedTuple):
+    """How a start is made; its fields are the arguments of `start`."""
+
+    step: str
+    gpus: str
+    folder: str
+    ready_within_s: float
+    memory: str = ""
+    load: Load | None = None
+    tries: int = 1
+
+
+def started(one: Subject, asked: Asked, change: Change | None, say: Say) -> Guarded:
+    """Start it, have it proved, end it, and keep its commands and its case.
+
+    Raises:
+        InputError: as `start`.
+    """
+    place, source, load = place_of(asked.step, asked.folder), host(asked.memory), asked.load
 
     def proof() -> Measured | None:
         return None if load is None else loads.measure(load, one, one.target, place)
@@ -144,9 +147,9 @@ def _started(
             subject=one,
             source=source.source,
             why_none=source.why_none,
-            gpus=gpus or None,
-            limits=serve.Limits(ready_s=ready_within_s),
-            tries=tries,
+            gpus=asked.gpus or None,
+            limits=serve.Limits(ready_s=asked.ready_within_s),
+            tries=asked.tries,
             folder=place,
             change=change,
             proof=proof,
@@ -154,10 +157,19 @@ def _started(
         show=lambda _: None,
         say=say,
     )
-    if found.attempts:
-        serve.record(found, Path(found.folder or "") / "case", say=say)
+    record(found, say)
     keep_commands(Path(found.folder or ""), [found], [each.measured for each in found.attempts])
     return found
+
+
+def record(found: Guarded, say: Say) -> None:
+    """Make a case of the start, beside its log; of one that was not made, or printed nothing, there is none."""
+    if not found.attempts:
+        return
+    try:
+        serve.record(found, Path(found.folder or "") / "case", say=say)
+    except InputError as error:
+        say(f"no case was made: {error}")
 
 
 def place_of(step: str, folder: str) -> Path:
@@ -247,9 +259,12 @@ def evidence(*started: Guarded | None) -> Evidence:
 
 
 def _evidence(started: Guarded) -> Evidence:
-    if started.attempts:
-        return serve.evidence(started)
     said = "".join(f"[vllm-runbooks] {each.name}: {each.result.value}: {each.says}\n" for each in started.checks)
+    if started.attempts:
+        try:
+            return serve.evidence(started)
+        except InputError as error:
+            said += f"[vllm-runbooks] {started.attempts[-1].ending}; {error}\n"
     return Evidence((Document("guard.log", said),), vllm=started.vllm)
 
 

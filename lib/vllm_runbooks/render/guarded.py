@@ -83,18 +83,24 @@ def proof(before: Guarded | None, after: Guarded | None) -> Shown:
     return grid(["", "command", "exit status", "came to"], rows, _changed(after))
 
 
-def compared(first: Guarded | None, second: Guarded | None) -> Shown:
+def compared(
+    first: Guarded | None, second: Guarded | None, names: tuple[str, str] = ("the first", "the second")
+) -> Shown:
     """Two starts that differ in one setting, and what the same load showed of each."""
     if first is None:
         said = "Nothing was started on this host: `live` is off."
         return Shown(said, prose(said))
-    starts = [("the first", first), *([("the second", second)] if second is not None else [])]
+    starts = [(names[0], first), *([(names[1], second)] if second is not None else [])]
     told = [each.attempts[-1] if each.attempts else None for _, each in starts]
     rows = [
-        ("ready after", *(_figure(each.ready_s if each else None, "s", 1) for each in told)),
+        ("ready after", *(_figure(each.ready_s, "s", 1) if each and each.ready_s else "never" for each in told)),
         *((what, *(_of_load(each, name, unit) for each in told)) for what, name, unit in _LOAD),
     ]
-    below = _changed(second) if second is not None else "The second was not started, since the first was not ready."
+    below = (
+        _changed(second)
+        if second is not None
+        else f"Of {names[1]} nothing was started, since {names[0]} was not ready."
+    )
     whys = [
         f"{name}: {each.measured.why_none}."
         for (name, _), each in zip(starts, told, strict=True)

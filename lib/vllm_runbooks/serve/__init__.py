@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 
-from vllm_runbooks import session
+from vllm_runbooks import redact, session
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.host import card_locks, leftovers
@@ -22,19 +22,21 @@ from vllm_runbooks.host.progress import Sight
 from vllm_runbooks.live_records import Attempt as Tried
 from vllm_runbooks.live_records import Change, Check, Guarded, PhaseTime, Result, Sighting
 from vllm_runbooks.records import Answer, Evidence, Outcome, document
-from vllm_runbooks.redact import redact_text
+from vllm_runbooks.redact import redact_record, redact_text
 from vllm_runbooks.running import Running, Show, handled_by
 from vllm_runbooks.serve import durations, places, preflight, retries
 from vllm_runbooks.serve.attempt import Attempt, Limits, Proof, Ran
 from vllm_runbooks.serve.beside import Killings, Neighbours
 from vllm_runbooks.serve.preflight import Host, Steady
+from vllm_runbooks.serve.segments import Segments
 from vllm_runbooks.serve.subject import Subject, subject
 
 __all__ = ["Limits", "Proof", "Request", "Steady", "evidence", "record", "serve", "subject"]
 
 _NEVER_READY = 1
 _SIGNALLED = 128
-_SEGMENTS_EVERY_S = 5.0
+_KNOWN: dict[str, str] = {}
+"""By start of this process what may name a secret of it; never shown, and never stored."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +94,12 @@ class _Guard:
     """The whole of it: checks, tries, and what is said at the end."""
 
     def __init__(self, request: Request, show: Show, say: Callable[[str], None]) -> None:
-        self.request, self.show, self.say = request, show, say
+        self.request, self.show = request, show
+        self.say: Callable[[str], None] = lambda line: say(redact_text(line))
         self.id = uuid.uuid4().hex
-        self.folder = request.folder or places.new(self.id)
+        self.home = places.new(self.id)
+        """Its folder among those of all starts, where what it leaves is looked up."""
+        self.folder = request.folder or self.home
         self.checks: list[Check] = []
         self.attempts: list[Tried] = []
         self.notes: list[str] = []
@@ -102,8 +107,7 @@ class _Guard:
         self.cpu_s: float | None = None
         self.server_cpu_s: float | None = None
         self._seen: Mapping[int, Sight] = {}
-        self._segments: dict[str, int] = {}
-        self._segments_at = 0.0
+        self._segments = Segments()
         self._written = ""
         self._is_unsaved = False
 
@@ -113,6 +117,10 @@ class _Guard:
         def stopped(number: int, _frame: object) -> None:
             raise _StoppedError(number)
 
+        # From here on every text of this process is shown without the command's own secrets.
+        _KNOWN[self.id] = self.request.subject.known
+        for _ in redact.watch([self.request.subject.known]):
+            pass
         with handled_by(stopped):
             try:
                 return self._run()
@@ -126,37 +134,56 @@ class _Guard:
         if subject.is_container:
             self.notes.append("the server runs in a container: only its log and its port are watched, no process")
         places.make(self.folder)
-        with self._locked(host) as unlock:
-            is_fit = self._checked(host)
+        with contextlib.ExitStack() as locks:
+            is_fit = self._checked(host, locks)
             if self.request.is_check or not is_fit:
                 return self._told(0 if is_fit else _NEVER_READY)
             session.load_catalog()  # a broken one is to be known now, and compiling one takes its time
-            return self._told(self._try(subject, host, unlock))
+            if self.home != self.folder:
+                try:
+                    places.make(self.home)
+                except InputError as error:
+                    self.notes.append(f"`leftovers` will not know what this start leaves: {error}")
+            return self._told(self._try(subject, host, locks.close))
 
-    @contextlib.contextmanager
-    def _locked(self, host: Host) -> Iterator[Callable[[], None]]:
-        """Hold the cards' locks, until the server is ready at the latest; two starts must not profile together."""
+    def _locked(self, host: Host, locks: contextlib.ExitStack) -> Check:
+        """Take the cards' locks, until the server is ready at the latest; two starts must not profile together."""
         keys = [] if host.source is None else [card.key for card in host.source.read().of(host.numbers)]
-        with contextlib.ExitStack() as locks:
-            if keys and "memory" not in self.request.left_out:
-                self.waited_s += locks.enter_context(
+        wait_s = self.request.steady.wait_s
+        if not keys or "memory" in self.request.left_out:
+            why = "the memory check is not wanted" if keys else "no card is read"
+            return Check("lock", Result.LEFT_OUT, f"{why}, so no card is kept from other starts")
+        try:
+            if self.request.is_check:
+                held = [f"GPU {card}: {who} is starting on it" for card, who in card_locks.holders(keys).items()]
+                if held:
+                    return Check("lock", Result.UNKNOWN, f"{'; '.join(held)}; a start would wait {wait_s:g} s for it")
+            else:
+                locks.enter_context(
                     card_locks.held(
                         keys,
-                        wait_s=self.request.steady.wait_s,
+                        wait_s=wait_s,
                         told=lambda card, who: self.say(f"waiting for GPU {card}: {who} is starting on it"),
                     )
                 )
-            yield locks.close
+        except InputError as error:
+            return Check("lock", Result.FAILED, str(error))
+        return Check("lock", Result.PASSED, "no other guarded start is on its way on these cards")
 
-    def _checked(self, host: Host) -> bool:
+    def _checked(self, host: Host, locks: contextlib.ExitStack) -> bool:
         """Whether nothing that was looked at forbids the start."""
         request, is_fit = self.request, True
         for check in preflight.checks(
-            request.subject, host, steady=request.steady, left_out=request.left_out, say=self.say
+            request.subject,
+            host,
+            steady=request.steady,
+            left_out=request.left_out,
+            say=self.say,
+            lock=lambda: self._locked(host, locks),
         ):
             self.checks.append(check)
             self.say(f"{check.name}: {check.result.value}: {check.says}")
-            if check.name == "memory":
+            if check.name in ("lock", "memory"):
                 self.waited_s += check.seconds
             if check.result is Result.FAILED:
                 is_fit = False
@@ -180,7 +207,8 @@ class _Guard:
                 return _NEVER_READY if ran.gave_up else _status(ran)
             if number == self.request.tries:
                 break
-            change = retries.next_change(tried, subject, [each.change for each in self.attempts if each.change])
+            before = [each.change for each in self.attempts if each.change]
+            change = retries.next_change(tried, subject, before, self.say)
             if change is None:
                 self.say(f"no further try: {retries.why_none(tried)}")
                 break
@@ -203,6 +231,7 @@ class _Guard:
             self.cpu_s = time.process_time() + _cpu_of_children()
             self.server_cpu_s = sum(sight.cpu_s for sight in self._seen.values())
 
+        self._store(places.command_name(number), redact_text(f"{subject.page.text.rstrip()}\n"))
         began = time.monotonic()
         neighbours, killings = Neighbours(host, began, self.request.steady.within_mib), Killings(began)
         attempt = Attempt(
@@ -214,7 +243,10 @@ class _Guard:
             on_ready=[ready],
             looks=[
                 self._note_segments,
-                lambda _, there, now: neighbours.look(there, now) if not attempt.watch.is_ready else [],
+                # A container's processes are another tree's: it would be taken for a neighbour of itself.
+                lambda _, there, now: (
+                    [] if subject.is_container or attempt.watch.is_ready else neighbours.look(there, now)
+                ),
                 lambda _, __, now: killings.look(now),
             ],
             usual=durations.usual(subject.shown, places.starts()),
@@ -228,22 +260,17 @@ class _Guard:
     def _note_segments(self, running: Running, there: Mapping[int, Sight], now: float) -> list[Sighting]:
         """Write down which shared memory the start's processes have open, so that it can be told later whose it was."""
         self._seen = there
-        if now < self._segments_at:
-            return []
-        self._segments_at = now + _SEGMENTS_EVERY_S
-        new = {name: inode for name, inode in leftovers.segments().items() if self._segments.get(name) != inode}
-        for name in leftovers.opened_by([*there], new) if new else ():
-            self._segments[name] = new[name]
-        record = leftovers.written(running.id, os.getpid(), self._segments)
-        if record != self._written:
-            self._written = record
-            self._store(leftovers.RECORD, record)
+        if self._segments.look(there, now):
+            record = leftovers.written(running.id, os.getpid(), self._segments.own)
+            if record != self._written and self.home.is_dir():
+                self._written = record
+                self._store(leftovers.RECORD, record, self.home)
         return []
 
-    def _store(self, name: str, text: str) -> None:
+    def _store(self, name: str, text: str, folder: Path | None = None) -> None:
         """Keep a record of the guard's; a full disk must not cost a server that runs."""
         try:
-            store(self.folder / name, text)
+            store((folder or self.folder) / name, text)
         except NotStoredError as error:
             if not self._is_unsaved:
                 self.say(f"{error}; the server goes on")
@@ -296,6 +323,8 @@ class _Guard:
             server_cpu_s=self.server_cpu_s,
             notes=tuple(self.notes),
         )
+        # Once more: a value may have been said before it was known. The folder is where it is, whatever its name.
+        guarded = replace(redact_record(guarded), id=guarded.id, folder=guarded.folder)
         self._store(places.REPORT, redact_text(json.dumps(document(guarded))) + "\n")
         return guarded
 
@@ -322,15 +351,18 @@ def _cpu_of_children() -> float:
 
 
 def evidence(guarded: Guarded) -> Evidence:
-    """The log of the last try, what the guard saw, and its command.
+    """The log of the last try, what the guard saw, and the command or script that was diagnosed, secrets replaced.
 
     Raises:
-        InputError: a file of it is gone.
+        InputError: its log is gone, or the server printed nothing.
     """
     place, number = Path(guarded.folder or ""), guarded.attempts[-1].number
+    command = f"{guarded.attempts[-1].command}\n"
+    with contextlib.suppress(OSError):  # the disk may have been full
+        command = (place / places.command_name(number)).read_text("utf-8")
     names = [place / places.log_name(number), place / places.seen_name(number)]
     found = session.load_files([str(name) for name in names if name.is_file()], vllm=guarded.vllm)
-    return replace(found, command=f"{guarded.attempts[-1].command}\n")
+    return replace(found, command=command)
 
 
 def record(guarded: Guarded, folder: Path, *, say: Callable[[str], None]) -> None:
@@ -341,6 +373,7 @@ def record(guarded: Guarded, folder: Path, *, say: Callable[[str], None]) -> Non
     """
     from vllm_runbooks import recording  # noqa: PLC0415 - where it is asked for
 
-    written = recording.record_start(folder, evidence(guarded), guarded.attempts[-1].ending)
+    known = _KNOWN.get(guarded.id, "")
+    written = recording.record_start(folder, evidence(guarded), guarded.attempts[-1].ending, known=known)
     hidden = sum(written.secrets.values())
     say(f"recorded as a case in {folder}; {hidden} secret{'s' * (hidden != 1)} replaced; review its `expect`")

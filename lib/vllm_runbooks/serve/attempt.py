@@ -128,6 +128,8 @@ class Attempt:
                 for chunk in running.chunks(tick_s=min(0.25, self.limits.look_s)):
                     if chunk:
                         log.take(chunk)
+                    if self.watch.is_ready:
+                        log.read_no_more()
                     now = time.monotonic()
                     if now >= look_at:
                         is_calm = self.watch.is_ready and self._proving is None

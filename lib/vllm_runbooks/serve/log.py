@@ -61,8 +61,14 @@ class Log:
         """Nothing more comes."""
         self._live.finish()
         self._file.close()
-        self._pieces.put(None)
+        self.read_no_more()
         self._reader.join(10)
+
+    def read_no_more(self) -> None:
+        """From here on only keep and show what comes: of a server that is ready nothing is to be told from its log."""
+        if not self.is_over:
+            self.is_over = True
+            self._pieces.put(None)
 
     def _read(self) -> None:
         evidence = Evidence((Document(self.path.name, self._arriving),))

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.host import leftovers
 from vllm_runbooks.live_records import Sighting
 
 REPORT = "report.json"
@@ -42,15 +43,30 @@ def make(folder: Path) -> None:
     except OSError as error:
         raise InputError(f"{folder}: cannot be made: {error.strerror}; name another folder with --dir") from None
     if folder.parent == starts():
-        ours = (path for path in folder.parent.iterdir() if (path / REPORT).is_file())  # written when a start has ended
-        for old in sorted(ours)[: -MOST or None]:
-            with contextlib.suppress(OSError):
-                shutil.rmtree(old)
+        _remove_old(folder.parent)
+
+
+def _remove_old(every: Path) -> None:
+    """Keep the last of the starts that have ended, and of those that hold no report: their logs lie elsewhere."""
+    reported, others = list[Path](), list[Path]()
+    for path in sorted(every.iterdir()):
+        if (path / REPORT).is_file():  # written when a start has ended
+            reported.append(path)
+        elif leftovers.is_over(path):
+            others.append(path)
+    for old in (*reported[:-MOST], *others[:-MOST]):
+        with contextlib.suppress(OSError):
+            shutil.rmtree(old)
 
 
 def log_name(number: int) -> str:
     """The log of a try, as the server wrote it."""
     return "server.log" if number == 1 else f"server-{number}.log"
+
+
+def command_name(number: int) -> str:
+    """The command of a try, or the script that it ran, secrets replaced."""
+    return "command.sh" if number == 1 else f"command-{number}.sh"
 
 
 def seen_name(number: int) -> str:

@@ -18,7 +18,7 @@ from vllm_runbooks.plan_records import Plan
 from vllm_runbooks.records import IssueSeverity
 from vllm_runbooks.serve.subject import Subject
 
-NAMES = ("command", "model", "plan", "port", "memory")
+NAMES = ("command", "model", "plan", "port", "lock", "memory")
 """The checks, in their order."""
 _MIB_PER_GIB = 1024
 
@@ -50,13 +50,17 @@ def host_of(subject: Subject, source: Source | None, why_none: str, spec: str | 
     """The cards that a start will use: those that CUDA_VISIBLE_DEVICES leaves, as many as it takes."""
     if source is None:
         return Host(None, why_none, (), spec)
-    there = source.read().cards
-    visible = subject.variables.get("CUDA_VISIBLE_DEVICES")
-    chosen = list(there) if visible is None else _visible(visible, there)
-    chosen = chosen[: subject.cards]
+    chosen = visible_cards(subject, source)[: subject.cards]
     if spec is None:
         spec = _spec(chosen)
     return Host(source, "", tuple(card.index for card in chosen), spec)
+
+
+def visible_cards(subject: Subject, source: Source) -> list[CardMemory]:
+    """The cards that a start may use, in its order."""
+    there = source.read().cards
+    visible = subject.visible
+    return list(there) if visible is None else _visible(visible, there)
 
 
 def _visible(variable: str, there: Sequence[CardMemory]) -> list[CardMemory]:
@@ -85,14 +89,21 @@ def _spec(cards: Sequence[CardMemory]) -> str | None:
 
 
 def checks(
-    subject: Subject, host: Host, *, steady: Steady, left_out: Sequence[str], say: Callable[[str], None]
+    subject: Subject,
+    host: Host,
+    *,
+    steady: Steady,
+    left_out: Sequence[str],
+    say: Callable[[str], None],
+    lock: Callable[[], Check],
 ) -> Iterator[Check]:
-    """Make the checks, one after the other."""
-    made = {
+    """Make the checks, one after the other; `lock` is the one that keeps other starts off the cards from there on."""
+    made: dict[str, Callable[[], Check]] = {
         "command": lambda: _command(subject, host, say),
         "model": lambda: _model(subject),
         "plan": lambda: _plan(subject, host),
         "port": lambda: _port(subject),
+        "lock": lock,
         "memory": lambda: memory(subject, host, steady, say),
     }
     for name in NAMES:
@@ -129,11 +140,7 @@ def _model(subject: Subject) -> Check:
         return Check("model", Result.UNKNOWN, "its files lie in the container, or are mounted there")
     folder = Path(name).expanduser()
     if folder.is_dir():
-        found = checkpoints.problems(
-            folder,
-            needs_weights=subject.flags.get("load_format") != "dummy",
-            needs_tokenizer=not subject.flags.get("tokenizer") and not subject.flags.get("skip_tokenizer_init"),
-        )
+        found = _missing(folder, subject)
         if found:
             return Check("model", Result.FAILED, "; ".join(found[:3]))
         return Check("model", Result.PASSED, f"{folder}: configuration, tokenizer and weights are there and whole")
@@ -143,7 +150,7 @@ def _model(subject: Subject) -> Check:
         return Check("model", Result.FAILED, f"{name}: is no folder; correct the path")
     snapshot = _snapshot(name, subject)
     if snapshot is not None:
-        found = checkpoints.problems(snapshot, needs_weights=subject.flags.get("load_format") != "dummy")
+        found = _missing(snapshot, subject)
         if found and not _is_offline(subject):
             return Check("model", Result.UNKNOWN, f"not whole in the cache, the rest will be fetched: {found[0]}")
         if found:
@@ -152,6 +159,15 @@ def _model(subject: Subject) -> Check:
     if _is_offline(subject):
         return Check("model", Result.FAILED, f"{name}: is not in the cache, and the hub is switched off")
     return Check("model", Result.UNKNOWN, f"{name}: is not in the cache; vLLM will fetch it first")
+
+
+def _missing(folder: Path, subject: Subject) -> list[str]:
+    """What lacks in a model's folder of what the command needs of it."""
+    return checkpoints.problems(
+        folder,
+        needs_weights=subject.flags.get("load_format") != "dummy",
+        needs_tokenizer=not subject.flags.get("tokenizer") and not subject.flags.get("skip_tokenizer_init"),
+    )
 
 
 def _is_offline(subject: Subject) -> bool:
@@ -221,7 +237,7 @@ def memory(subject: Subject, host: Host, steady: Steady, say: Callable[[str], No
     """Wait until the memory of the cards is stable, and see that the share which the start asks for is free."""
     if host.source is None:
         return Check("memory", Result.UNKNOWN, host.why_none)
-    visible = subject.variables.get("CUDA_VISIBLE_DEVICES")
+    visible = subject.visible
     if not host.numbers and (not visible or "MIG" in visible):
         return Check("memory", Result.UNKNOWN, "the start uses no whole card of this host")
     if not host.numbers:
@@ -258,12 +274,7 @@ def memory(subject: Subject, host: Host, steady: Steady, say: Callable[[str], No
 
 def _who(readings: Sequence[gpu_memory.Reading], host: Host, moved: float | None) -> str:
     cards = readings[-1].of(host.numbers)
-    holders = [
-        f"process {one.pid}{f' ({one.name})' if one.name else ''}"
-        for card in cards
-        for one in card.holders
-        if one.pid != os.getpid()
-    ]
+    holders = [one.says for card in cards for one in card.holders if one.is_of_host or one.pid != os.getpid()]
     said = f"it moved by {moved:.0f} MiB" if moved is not None else "it is not known"
     return f"{said}; the cards are shared with {', '.join(holders[:4])}" if holders else said
 
@@ -279,7 +290,7 @@ def _lacking(subject: Subject, cards: Sequence[CardMemory]) -> str:
         wanted = card.total_mib * share
         if wanted > card.free_mib:
             highest = int(card.free_mib / card.total_mib * 100) / 100
-            holders = ", ".join(f"process {one.pid}" for one in card.holders[:4]) or "others"
+            holders = ", ".join(one.says for one in card.holders[:4]) or "others"
             return (
                 f"GPU {card.index}: the start asks for {share:g} of {card.total_mib / _MIB_PER_GIB:.2f} GiB "
                 f"({wanted / _MIB_PER_GIB:.2f} GiB), and {card.free_mib / _MIB_PER_GIB:.2f} GiB are free; end what "

@@ -1,10 +1,15 @@
-"""What a further try changes: for few causes, only what was checked, and never twice the same."""
+"""What a further try changes: for few causes, and only what was checked.
+
+The same edits are never made twice. A race with a neighbour, which asks for none, may be lost again: after it the same
+command is started as often as tries are allowed.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from vllm_runbooks import second_opinion
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.live_records import Attempt, Change
 from vllm_runbooks.records import Answer, Remedy
@@ -16,18 +21,21 @@ _AGAIN = {
         "the time of another start",
     ),
 }
-"""Causes that lie outside the start, with what is done about them: nothing is changed."""
+"""Causes that lie outside the start, with what is done about them, again and again: nothing is changed."""
 _OF_MEMORY = ("mem.", "oom.", "kv.")
 """Groups of causes that a changed setting mends, where the planner says that it fits."""
 
 
-def next_change(tried: Attempt, subject: Subject, before: Sequence[Change]) -> Change | None:
+def next_change(
+    tried: Attempt, subject: Subject, before: Sequence[Change], say: Callable[[str], None]
+) -> Change | None:
     """What to do differently after a failed try; None: nothing that was checked can help.
 
     Args:
         tried: The try that failed.
         subject: What it ran.
         before: The changes that led to it.
+        say: Says why a change that was checked is not made.
     """
     cause = tried.answer.root_cause if tried.answer is not None else None
     if cause is None or tried.answer is None:
@@ -40,7 +48,8 @@ def next_change(tried: Attempt, subject: Subject, before: Sequence[Change]) -> C
     for remedy in tried.answer.remedies:
         if remedy.edits and remedy.edits not in done and _is_checked(remedy):
             with contextlib.suppress(InputError):
-                subject.edited(remedy.edits)
+                if _is_refused(subject.edited(remedy.edits), remedy.title, say):
+                    continue
                 return Change(f"{cause.symptom}: {cause.title}", remedy.title, remedy.cost, remedy.edits)
     return None
 
@@ -56,6 +65,21 @@ def again(answer: Answer) -> Change | None:
 
 def _is_checked(remedy: Remedy) -> bool:
     return remedy.checks.lint == "passed" and remedy.checks.plan == "passed"
+
+
+def _is_refused(changed: Subject, title: str, say: Callable[[str], None]) -> bool:
+    """Whether the installed release's own parser refuses a changed command; one that cannot be asked does not."""
+    words = [word.value for word in changed.found.words]
+    if not changed.is_installed or changed.python is None or None in words:
+        return False
+    try:
+        [verdict] = second_opinion.ask(changed.python, changed.found.entry, [[word or "" for word in words]])
+    except InputError as error:
+        say(f"the installed vLLM was not asked about a change: {error}")
+        return False
+    if verdict.stage is not None:
+        say(f"not tried: {title}: vLLM {verdict.vllm} refuses it: {verdict.says}")
+    return verdict.stage is not None
 
 
 def why_none(tried: Attempt) -> str:

@@ -27,6 +27,10 @@ from vllm_runbooks.records import Edit
 from vllm_runbooks.redact import redact_text
 
 _MAX_SCRIPT = 1 << 20
+_PUBLISHED = re.compile(
+    r"(?:(?P<address>[\d.]{1,15}|\[[\da-fA-F:]{1,39}\]):)?(?P<outside>\d{1,5}):(?P<inside>\d{1,5})(?:/tcp)?", re.ASCII
+)
+"""What `docker run -p` is given, as in 127.0.0.1:9000:8000; ranges are left out."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w{0,200})=(.*)", re.ASCII | re.DOTALL)
 _ASK_RELEASE = """\
 import importlib.metadata as m
@@ -110,7 +114,8 @@ class Subject:
     @cached_property
     def known(self) -> str:
         """Everything that may name a secret which the server then prints; never shown."""
-        variables = (f"{name}={value}" for name, value in self.variables.items())
+        # Of a container too: a variable of this host's may be handed on to it.
+        variables = (f"{name}={value}" for name, value in (*self.environment.items(), *self.variables.items()))
         return "\n".join([shlex.join(self.argv), self.page.text, *variables])
 
     @cached_property
@@ -122,9 +127,24 @@ class Subject:
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
-        """Its environment, with what the command itself sets."""
-        own = {name: one.value.value for name, one in self.found.environment.items()}
-        return {**self.environment, **{name: value for name, value in own.items() if value is not None}}
+        """What the server sees: this environment with what the command itself sets; a container sees the latter alone.
+
+        Of a container, a variable that is named without a value is handed on from this environment.
+        """
+        settings = self.found.environment
+        own = {name: one.value.value for name, one in settings.items() if one.value.value is not None}
+        if not self.is_container:
+            return {**self.environment, **own}
+        handed_on = {name for name, one in settings.items() if one.value.why == "handed on"} & self.environment.keys()
+        return {**own, **{name: self.environment[name] for name in handed_on}}
+
+    @property
+    def visible(self) -> str | None:
+        """The cards that it sees, as CUDA_VISIBLE_DEVICES names them; None: all of this host."""
+        if not self.is_container:
+            return self.variables.get("CUDA_VISIBLE_DEVICES")
+        gpus = self.found.gpus
+        return None if gpus is None or gpus.devices is None else ",".join(gpus.devices)
 
     @property
     def is_container(self) -> bool:
@@ -158,11 +178,14 @@ class Subject:
         """Where its server will answer."""
         host = self.flags.get("host")
         port = self.value("port")
+        port = port if isinstance(port, int) else 8000
+        if self.is_container:
+            host, port = _published([word.value or "" for word in self.found.container], port)
         uds = self.flags.get("uds")
         key = self.flags.get("api_key") or self.variables.get("VLLM_API_KEY")
         return Target(
             host=host if isinstance(host, str) and host not in ("0.0.0.0", "::", "") else "127.0.0.1",  # noqa: S104
-            port=port if isinstance(port, int) else 8000,
+            port=port,
             is_tls=bool(self.flags.get("ssl_certfile") or self.flags.get("ssl_keyfile")),
             uds=uds if isinstance(uds, str) and uds else None,
             key=next((each for each in ([key] if isinstance(key, str) else key or ()) if isinstance(each, str)), None),
@@ -211,6 +234,23 @@ class Subject:
             environment[match[1]] = match[2]
             del words[0]
         return words, environment
+
+
+def _published(options: Sequence[str], port: int) -> tuple[str | None, int]:
+    """Address and port of this host by which a container's port is reached; its own number where none is told."""
+    words = iter(options)
+    for word in words:
+        name, separator, value = word.partition("=")
+        if name in ("-p", "--publish"):
+            value = value if separator else next(words, "")
+        elif word.startswith("-p"):
+            value = word[2:]
+        else:
+            continue
+        match = _PUBLISHED.fullmatch(value)
+        if match is not None and int(match["inside"]) == port:
+            return (match["address"] or "").strip("[]") or None, int(match["outside"])
+    return None, port
 
 
 def subject(argv: Sequence[str], *, vllm: str | None = None, environment: Mapping[str, str] | None = None) -> Subject:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from vllm_runbooks import host_commands
 from vllm_runbooks.host.progress import Activity, Sight
 from vllm_runbooks.live_records import Sighting
 
@@ -85,7 +86,8 @@ class Watch:
             (pid, one) for pid, one in self._known.items() if one.stopped_since and now - one.stopped_since >= STOPPED_S
         ]
         for pid, one in stopped:
-            says = f"{one.name} (process {pid}) is stopped by a signal; `kill -CONT {pid}` lets it go on"
+            go_on = host_commands.line("go-on", pid=f"{pid}")
+            says = f"{one.name} (process {pid}) is stopped by a signal; `{go_on}` lets it go on"
             yield self._sighting(now, "stopped", says, pid, one.name)
         if stopped or self.is_ready or not self._known:
             return  # a server that is ready does nothing until it is asked

@@ -281,8 +281,10 @@ def _outcome(draft: Draft, tracebacks: tuple[Traceback, ...]) -> tuple[Outcome, 
     ended = _ending(draft, tracebacks, ready)
     if ended is not None:
         return Outcome.FAILED, ended
-    signs = (quote.line for quote in (last.get("served"), stopping, ready) if quote)
+    signs = (quote.line for quote in (last.get("served"), stopping, ready, last.get("goes_on")) if quote)
     moved = max((*draft.progress.values(), *signs), default=0)
+    if "hung" in last and last["hung"].line > moved:  # whoever watched the processes saw it, for as long as it takes
+        return Outcome.HUNG, last["hung"]
     waits = [quote for quote in draft.events.get("waiting", []) if quote.line > moved]
     waited = [draft.waited.get(waits[index].line) for index in (0, -1)] if len(waits) >= 2 else []
     seconds = seconds_between(*waited) if waited else 0.0
