@@ -38,11 +38,11 @@ def source(cell: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize(("path", "cell"), each_cell("code"))
 def test_code_cells_call_the_library_and_nothing_else(path: Path, cell: dict[str, Any]) -> None:
-    """A code cell has at most eight lines (parameters ten); it neither defines, catches, loops nor matches anything."""
+    """At most eight lines a cell (parameters fourteen), in which nothing is defined, caught, looped over or matched."""
     code = source(cell)
     banned = (ast.FunctionDef, ast.ClassDef, ast.Try, ast.For, ast.While, ast.If, ast.Lambda, ast.ListComp)
 
-    assert len(code.splitlines()) <= (10 if "parameters" in cell["metadata"].get("tags", []) else 8), path
+    assert len(code.splitlines()) <= (14 if "parameters" in cell["metadata"].get("tags", []) else 8), path
     assert [type(node).__name__ for node in ast.walk(ast.parse(code)) if isinstance(node, banned)] == []
     assert re.search(r"\bre\.|subprocess|os\.system", code) is None
 
