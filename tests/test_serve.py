@@ -122,7 +122,7 @@ def test_a_server_is_ready_when_it_has_answered(stage: Stage) -> None:
         ({"/v1/models": [401, {"error": "Unauthorized"}]}, "models", "asks for a key"),
         ({"/v1/completions": [500, {"error": {"message": "EngineCore encountered an issue."}}]}, "token", "EngineCore"),
         ({"/v1/completions": [200, "<html>"]}, "token", "200"),
-        ({"/v1/completions": [0, "9"]}, "token", "no answer within 1 s"),
+        ({"/v1/completions": [0, "9"]}, "token", "no answer within 0.5 s"),
         ({"stream": [200, 'data: {"error": {"message": "dead"}}\n\ndata: [DONE]\n\n']}, "stream", "broke off: dead"),
         ({"stream": [200, 'data: {"choices": []}\n\n']}, "stream", "without [DONE]"),
         ({"/v1/chat/completions": [500, {"error": {"message": "boom"}}]}, "chat", "boom"),
@@ -135,7 +135,7 @@ def test_a_server_that_only_looks_healthy_is_never_ready(
     """The rung that fails is named with the server's own words; it is given up after some tries of the same."""
     more = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
     is_refused = rung == "tools" or "key" in words  # it answers, so it is left running
-    limits = {"patience_s": 1.0, "ready_s": 6.0 if is_refused else 60.0}
+    limits = {"patience_s": 0.5, "ready_s": 2.5 if is_refused else 60.0, "look_s": 0.05}
     found = stage.serve([*UP, {"serve": answers}, {"hold": True}], *more, limits=limits, left_out=("model", "command"))
 
     (tried,) = found.attempts

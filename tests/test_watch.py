@@ -10,6 +10,7 @@ import pytest
 from vllm_runbooks.host import memory_limit
 from vllm_runbooks.host.progress import Sight
 from vllm_runbooks.serve.beside import Killings
+from vllm_runbooks.serve.durations import Usual
 from vllm_runbooks.serve.watch import Watch
 
 PHASES = ["engine", "load", "compile", "profile", "capture", "warm_up"]
@@ -51,6 +52,27 @@ def test_a_start_that_works_is_never_a_hang(phase: str) -> None:
         host.reads["VLLM::Worker_TP1"] = reads
         host.reads["VLLM::Worker_TP0"] = reads
         assert look(watch, host, 3600) == []
+
+
+def test_a_card_that_computes_is_no_start_that_waits() -> None:
+    """Its processes may sleep meanwhile; what no card tells counts as nothing."""
+    for is_computing, told in ((True, []), (False, [(30, "idle")]), (None, [(30, "idle")])):
+        watch = Watch(0.0, phase="warm_up", is_computing=lambda answer=is_computing: answer)  # type: ignore[misc]
+        assert look(watch, Host(vllm=0.0), 200) == told
+
+
+def test_a_phase_that_takes_far_longer_than_usual_is_told() -> None:
+    """Once in each phase, after five minutes without a line or three times what is usual; it is no hang."""
+    usual = {"load": Usual(20.0, "4 to 20 s"), "profile": Usual(200.0, "9 to 200 s")}
+    watch, host = Watch(0.0, phase="load", usual=usual, is_computing=lambda: True), Host(vllm=1.0)
+    told = look(watch, host, 500)
+    watch.phase, watch.line_at = "profile", 500.0
+    told += look(watch, host, 900, 500)
+    watch.phase, watch.line_at = "capture", 1400.0
+    told += look(watch, host, 3600, 1400)
+
+    assert told == [(300, "overdue"), (1100, "overdue")]
+    assert watch.hung_since is None
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -59,7 +59,8 @@ class Sighting:
 
     at_s: float
     kind: str
-    """"stopped", "idle", "lopsided", "goes-on", "unanswered", "oom-kill", "memory-released" or "memory-taken"."""
+    """"stopped", "idle", "lopsided", "overdue", "goes-on", "unanswered", "oom-kill", "memory-released" or
+    "memory-taken"."""
     says: str
     phase: str | None = None
     """Phase of the start at that moment."""

@@ -250,6 +250,7 @@ class _Guard:
                 lambda _, __, now: killings.look(now),
             ],
             usual=durations.usual(subject.shown, places.starts()),
+            is_computing=lambda: _is_computing(host),
             proof=self.request.proof,
             is_cancelled=self.request.is_cancelled,
         )
@@ -327,6 +328,18 @@ class _Guard:
         guarded = replace(redact_record(guarded), id=guarded.id, folder=guarded.folder)
         self._store(places.REPORT, redact_text(json.dumps(document(guarded))) + "\n")
         return guarded
+
+
+_COMPUTES_PERCENT = 5
+"""Of its time from which on a card counts as computing."""
+
+
+def _is_computing(host: Host) -> bool | None:
+    """Whether one of the start's cards computes; None: no card tells."""
+    if host.source is None:
+        return None
+    told = [card.busy_percent for card in host.source.read().of(host.numbers) if card.busy_percent is not None]
+    return max(told) >= _COMPUTES_PERCENT if told else None
 
 
 def _status(ran: Ran) -> int:

@@ -14,6 +14,7 @@ from vllm_runbooks.host import progress
 from vllm_runbooks.live_records import Measured, Result, Rung, Sighting
 from vllm_runbooks.records import Start
 from vllm_runbooks.running import Live, Running, Show
+from vllm_runbooks.serve.durations import Usual
 from vllm_runbooks.serve.log import Log
 from vllm_runbooks.serve.subject import Subject
 from vllm_runbooks.serve.watch import Watch
@@ -78,7 +79,8 @@ class Attempt:
         limits: Limits,
         on_ready: Sequence[Callable[[], None]] = (),
         looks: Sequence[Look] = (),
-        usual: Mapping[str, str] | None = None,
+        usual: Mapping[str, Usual] | None = None,
+        is_computing: Callable[[], bool | None] = lambda: None,
         proof: Proof | None = None,
         is_cancelled: Callable[[], bool] | None = None,
     ) -> None:
@@ -92,14 +94,15 @@ class Attempt:
             limits: When to give up.
             on_ready: Called once when it is ready.
             looks: Further things that are looked at each time the processes are: given these, and the time.
-            usual: By phase how long it usually takes, in words.
+            usual: By phase how long it usually takes.
+            is_computing: Whether one of its cards computes; None: that is not known.
             proof: Done when it is ready, and the end of it; None: it serves until a signal comes.
             is_cancelled: Whether it is to be ended, asked at each look.
         """
         self.subject, self.path, self.limits = subject, log, limits
         self.ran = Ran()
         self._show, self._say, self._on_ready, self._looks = show, say, on_ready, looks
-        self._usual = usual or {}
+        self._usual, self._is_computing = usual or {}, is_computing
         self._proof, self._is_cancelled = proof, is_cancelled
         self._proving: _InThread | None = None
         self._climbing: _Climb | None = None
@@ -120,7 +123,7 @@ class Attempt:
         # Without this a process that gives itself a title overwrites its environment, and with it our mark.
         running = Running(words, environment={**environment, "SPT_NOENV": "1"})
         self.began = time.monotonic()
-        self.watch = Watch(self.began)
+        self.watch = Watch(self.began, usual=self._usual, is_computing=self._is_computing)
         with running:
             log = Log(self.path, Live(self._show, known=self.subject.known), self._take_start)
             look_at = self.began
@@ -157,7 +160,7 @@ class Attempt:
             self.ran.phases.append((phase.name, at))
             self.watch.phase = phase.name
             usual = self._usual.get(phase.name)
-            self._say(f"{phase.name}: began after {at:.1f} s{f'; usually {usual}' if usual else ''}")
+            self._say(f"{phase.name}: began after {at:.1f} s{f'; usually {usual.says}' if usual else ''}")
 
     def _look(self, running: Running, now: float) -> None:
         there = {} if self.subject.is_container else progress.seen_below(running.pid)

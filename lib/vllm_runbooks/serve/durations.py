@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from vllm_runbooks import catalog
 from vllm_runbooks.serve import places
@@ -16,15 +17,24 @@ FILE = "durations.json"
 _MOST_REPORTS = 20
 
 
-def usual(command: str, starts: Path) -> dict[str, str]:
-    """By phase what is usual, in words: the last own start with this command, else the recorded ones."""
+class Usual(NamedTuple):
+    """What a phase usually takes."""
+
+    most_s: float
+    says: str
+
+
+def usual(command: str, starts: Path) -> dict[str, Usual]:
+    """By phase what is usual: the last own start with this command, else the recorded ones."""
     own = next(_own(command, starts), {})
     told = {}
     for phase, cases in recorded().items():
         least, most = min(cases.values()), max(cases.values())
         count = f"{len(cases)} recorded start{'s' * (len(cases) != 1)}"
-        told[phase] = f"{least:g} to {most:g} s in {count}" if least != most else f"{least:g} s in {count}"
-    told.update({phase: f"{seconds:.1f} s, as in the last start with this command" for phase, seconds in own.items()})
+        span = f"{least:g} to {most:g} s" if least != most else f"{least:g} s"
+        told[phase] = Usual(most, f"{span} in {count}")
+    for phase, seconds in own.items():
+        told[phase] = Usual(seconds, f"{seconds:.1f} s, as in the last start with this command")
     return told
 
 

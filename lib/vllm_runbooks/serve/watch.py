@@ -1,25 +1,30 @@
 """Hang or slow: told from what the processes of a start do, in the phase that its log shows, not from the time alone.
 
 A process that somebody has stopped is certain at once. A start in which no process works and no line is printed waits
-for something outside. One rank that does nothing while another works may be what that one waits for, or wait itself for
-a long compilation: it is named, and not called a hang. Nor is a start in which all work without a line.
+for something outside, unless its cards compute. One rank that does nothing while another works may be what that one
+waits for, or wait itself for a long compilation: it is named, and not called a hang. Nor is a start in which all work
+without a line: cards that wait for each other compute at 100 % for ever, and so does a long compilation. It is told
+when it takes several times as long as is usual.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vllm_runbooks import host_commands
 from vllm_runbooks.host.progress import Activity, Sight
 from vllm_runbooks.live_records import Sighting
+from vllm_runbooks.serve.durations import Usual
 
 STOPPED_S = 3.0
 """Time for which a process must stand still under a signal; a debugger that only looks is quicker."""
 IDLE_S = 30.0
 """Time without any work and any line, before the server is ready."""
+OVERDUE_S, OVERDUE_TIMES = 300.0, 3
+"""Time without a line, and how many times the usual length of the phase that is at least, after which it is told."""
 LOPSIDED_S = 60.0
 """Time in which one rank did nothing while another of them worked, without a line."""
 SERVING = "serve"
@@ -49,12 +54,16 @@ class Watch:
     """Set by whoever reads the log."""
     line_at: float = field(default=0.0)
     """When the last line came, by the monotonic clock."""
+    usual: Mapping[str, Usual] = field(default_factory=dict)
+    """By phase how long it usually takes."""
+    is_computing: Callable[[], bool | None] = lambda: None
+    """Whether one of the start's cards computes; None: that is not known."""
     is_ready: bool = False
     hung_since: float | None = None
     """Since when the start hangs, by the monotonic clock; None: it does not."""
     _activity: Activity = field(default_factory=Activity)
     _known: dict[int, _Seen] = field(default_factory=dict)
-    _told: dict[tuple[str, int | None], float] = field(default_factory=dict)
+    _told: dict[tuple[str, int | None, str | None], float] = field(default_factory=dict)
 
     def look(self, processes: Mapping[int, Sight], now: float | None = None) -> list[Sighting]:
         """What is to be said of the processes now; what was said before is not said again."""
@@ -69,9 +78,9 @@ class Watch:
         for pid in set(self._known) - set(processes):
             del self._known[pid]
         found = list(self._found(now))
-        said = [each for each in found if (each.kind, each.pid) not in self._told]
+        said = [each for each in found if (each.kind, each.pid, each.phase) not in self._told]
         for each in said:
-            self._told[each.kind, each.pid] = now
+            self._told[each.kind, each.pid, each.phase] = now
         if any(each.kind in _HANGS for each in found):
             self.hung_since = self.hung_since or now
         elif self.hung_since is not None:
@@ -93,10 +102,17 @@ class Watch:
             return  # a server that is ready does nothing until it is asked
         quiet = now - max(self.line_at, self.began)
         still = {pid: now - one.worked_at for pid, one in self._known.items()}
-        if quiet >= self.idle_s and min(still.values()) >= self.idle_s:
+        if quiet >= self.idle_s and min(still.values()) >= self.idle_s and not self.is_computing():
             says = f"no process worked and no line came for {self.idle_s:.0f} s: it waits for something outside"
             yield self._sighting(now, "idle", says)
             return
+        usual = self.usual.get(self.phase or "")
+        if usual is not None and quiet >= max(OVERDUE_S, OVERDUE_TIMES * usual.most_s):
+            cards = " and its cards compute" if self.is_computing() else ""
+            says = (
+                f"no line came for {quiet:.0f} s, and this phase usually takes {usual.says}; its processes work{cards}"
+            )
+            yield self._sighting(now, "overdue", says)
         every = ({pid: s for pid, s in still.items() if kind.search(self._known[pid].name)} for kind in _RANKS)
         ranks = next(filter(None, every), {})
         idle = [pid for pid, seconds in ranks.items() if seconds >= self.lopsided_s]
