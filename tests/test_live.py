@@ -189,5 +189,6 @@ def test_copies_behind_a_proxy_and_one_split_server_take_effect(tmp_path: Path) 
     copied = json.loads((steps / "copies.json").read_text())["result"]
 
     assert told.startswith("0 PASS split-over-8x3090: 2 copies behind one address answered 16 of 16 requests"), told
-    assert all(count > 3 for count in copied["answered"])
+    assert sum(copied["answered"]) == 16
+    assert all(copied["answered"])
     assert "rank 0 in world size 2 is assigned as" in (steps / "split" / "server.log").read_text()

@@ -205,8 +205,8 @@ def test_copies_share_a_load_behind_a_real_proxy(stage: Stage) -> None:
     assert [each.status for each in found.servers] == [0, 0]
     assert found.measured is not None
     assert found.measured.answered == 6
-    # Each was asked for three answers when it became ready.
-    assert all((count or 0) > 3 for count in found.answered)
+    assert sum(count or 0 for count in found.answered) == 6
+    assert all(found.answered)
     place = Path(found.folder or "")
     assert [path.name for path in sorted(place.glob("server-*/case/case.yaml"))] == ["case.yaml", "case.yaml"]
     assert len((place / "commands.jsonl").read_text().splitlines()) == 3
@@ -299,7 +299,7 @@ def test_two_starts_pass_when_both_answered_the_load(stage: Stage) -> None:
 @pytest.mark.slow
 def test_what_a_neighbour_gave_back_is_told(stage: Stage) -> None:
     """With its moment and its process, and the start that failed of it is made again without a change."""
-    serving = json.dumps([[{"sleep": 5}, {"print": str(RACE)}, {"exit": 1}], SERVING])
+    serving = json.dumps([[{"sleep": 14}, {"print": str(RACE)}, {"exit": 1}], SERVING])
     stage.setenv("STAND_IN", serving)
     session.load_catalog()  # compiled now: the series goes on meanwhile
     session.specs()
@@ -318,7 +318,7 @@ def test_what_a_neighbour_gave_back_is_told(stage: Stage) -> None:
 @pytest.mark.slow
 def test_a_race_is_recovered_by_one_retry(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     """The neighbour gives memory back while the start profiles; the same command is ready when it is started again."""
-    stage.setenv("STAND_IN", json.dumps([[{"sleep": 5}, {"print": str(RACE)}, {"exit": 1}], SERVING]))
+    stage.setenv("STAND_IN", json.dumps([[{"sleep": 14}, {"print": str(RACE)}, {"exit": 1}], SERVING]))
     given = {"live": "true", "apply": "true", "serve": _no_model(stage), "vllm": "0.32.0", "memory": _series(stage)}
     out = stage.folder / "out"
     status, said, _ = run(
@@ -345,10 +345,10 @@ def _no_model(stage: Stage) -> str:
 
 
 def _series(stage: Stage) -> str:
-    """Memory of a card of which a neighbour gives 30 GiB back after nine seconds."""
+    """Memory of a card of which a neighbour gives 30 GiB back after thirteen seconds."""
     series = stage.folder / "cards.jsonl"
     card = {"index": 0, "name": "NVIDIA A100-SXM4-80GB", "total_mib": 81920}
-    used = [(n, 40000 if n < 9 else 9000) for n in range(30)]
+    used = [(n, 40000 if n < 13 else 9000) for n in range(30)]
     rows = [
         {"at_s": n, "gpus": [{**card, "used_mib": mib, "processes": [{"pid": 4711, "used_mib": mib}]}]}
         for n, mib in used

@@ -190,7 +190,7 @@ class Fleet:
     proxy: str
     """Where the proxy answered; empty where not every server was ready."""
     answered: tuple[int | None, ...] = ()
-    """Requests that each server had answered at the end, by its own metrics; None: it did not tell."""
+    """Requests of the load that each server answered, by its own metrics; None: it did not tell."""
     measured: Measured | None = None
     """What the load that went through the proxy showed."""
     folder: str | None = None

@@ -190,8 +190,13 @@ def _together(requests: Sequence[serve.Request], load: Load, place: Path, say: S
             subjects = [each.subject for each in requests]
             with _proxy([each.target for each in subjects], place / "proxy", say) as front:
                 target = replace(subjects[0].target, port=int(front.rpartition(":")[2]), is_tls=False)
+                before = [probe.answered(each.target) for each in subjects]
                 measured = loads.measure(load, subjects[0], target, place)
-                answered = [probe.answered(each.target) for each in subjects]
+                after = [probe.answered(each.target) for each in subjects]
+                answered = [
+                    None if first is None or last is None else last - first
+                    for first, last in zip(before, after, strict=True)
+                ]
     finally:
         found = servers.end(say)
     for one in found:

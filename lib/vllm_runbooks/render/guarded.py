@@ -10,7 +10,7 @@ from vllm_runbooks.display import SCHEMA, Shown, visible
 from vllm_runbooks.live_records import Attempt, Fleet, Guarded, Measured, Printed, Result
 from vllm_runbooks.records import document
 from vllm_runbooks.render import answers
-from vllm_runbooks.render.elements import cells, grid, html_table, prose, remark, tag
+from vllm_runbooks.render.elements import cells, grid, html_table, joined, prose, remark, tag
 
 
 def to_json(found: Guarded) -> str:
@@ -41,10 +41,10 @@ def _attempts(found: Guarded) -> Iterator[str]:
 
 def _came_to(tried: Attempt) -> str:
     if tried.ready_s is not None:
-        return f"ready after {tried.ready_s:.1f} s; {tried.ending} after {tried.seconds:.0f} s"
+        return f"ready after {tried.ready_s:.1f} s; after {tried.seconds:.0f} s it {tried.ending}"
     failed = next((rung for rung in tried.rungs if rung.result is Result.FAILED and rung.is_needed), None)
     reached = f"; as far as {failed.name}: {failed.says}" if failed is not None else ""
-    return f"never ready, {tried.ending} after {tried.seconds:.0f} s{reached}"
+    return f"never ready; after {tried.seconds:.0f} s it {tried.ending}{reached}"
 
 
 def _rows(found: Guarded) -> Iterator[str]:
@@ -67,7 +67,8 @@ def shown(found: Guarded | None) -> Shown:
     rows = [(check.name, check.result.value, check.says) for check in found.checks]
     tried = [line for each in found.attempts for line in _lines(each)]
     plain = "\n".join([*(f"{name}: {result}: {says}" for name, result, says in rows), *tried, *_rows(found)])
-    html = [html_table(["before the start", "", ""], cells(rows)), *(tag("div", escape(line)) for line in tried)]
+    html = [html_table(["check", "result", "what was found"], cells(rows))]
+    html += [tag("div", tag("code", escape(line)) if line.startswith("$ ") else escape(line)) for line in tried]
     return Shown(plain, "".join([*html, *(remark(line) for line in _rows(found))]))
 
 
@@ -80,7 +81,7 @@ def proof(before: Guarded | None, after: Guarded | None) -> Shown:
         said = "Nothing was changed: `apply` is off, or no way out of this was checked."
         return Shown(said, prose(said))
     rows = [(name, *_told(found)) for name, found in (("before", before), ("after", after))]
-    return grid(["", "command", "exit status", "came to"], rows, _changed(after))
+    return _of_commands(["", "exit status", "came to"], rows, [before, after], _changed(after))
 
 
 def compared(
@@ -149,7 +150,18 @@ def fleet(found: Fleet | None) -> Shown:
         for number, (each, count) in enumerate(zip(found.servers, counts, strict=True), 1)
     ]
     below = _said_of(found.measured) if found.proxy else "No load was sent: not every copy was ready."
-    return grid(["copy", "command", "exit status", "came to", "requests answered"], rows, below)
+    return _of_commands(["copy", "exit status", "came to", "requests answered"], rows, found.servers, below)
+
+
+def _of_commands(head: Sequence[str], rows: Sequence[Sequence[str]], starts: Sequence[Guarded], below: str) -> Shown:
+    """A row for each start with its command, which has the whole width to itself."""
+    commands = [each.attempts[-1].command if each.attempts else "" for each in starts]
+    plain = grid(head, rows).plain.rstrip("\n")
+    listed = [f"{row[0]}: {command}" for row, command in zip(rows, commands, strict=True) if command]
+    html = [tag("p", tag("code", escape(visible(line))), "margin:2px 0") for line in listed]
+    remarks = [remark(below)] if below else []
+    said = joined(["\n".join([plain, *listed]), *([below] if below else [])])
+    return Shown(said, "".join([grid(head, rows).html, *html, *remarks]))
 
 
 def _said_of(measured: Measured | None) -> str:
@@ -181,12 +193,12 @@ _IN_LOG = {
 }
 
 
-def _told(found: Guarded) -> tuple[str, str, str]:
+def _told(found: Guarded) -> tuple[str, str]:
     if not found.attempts:
-        return "", f"{found.status}", " ".join(_rows(found))
+        return f"{found.status}", " ".join(_rows(found))
     last = found.attempts[-1]
     cause = last.answer.root_cause.title if last.answer is not None and last.answer.root_cause is not None else ""
-    return last.command, f"{found.status}", f"{_came_to(last)}{f'; {cause}' if cause else ''}"
+    return f"{found.status}", f"{_came_to(last)}{f'; {cause}' if cause else ''}"
 
 
 def _lines(tried: Attempt) -> Iterator[str]:

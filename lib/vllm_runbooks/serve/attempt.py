@@ -174,7 +174,7 @@ class Attempt:
             return
         if self._proving is not None and not self._proving.is_running:
             self.ran.proved = True
-            running.stop(signal.SIGTERM, "was ended when it had been ready")
+            running.stop(signal.SIGTERM, "was ended, as no more was asked for")
             return
         self._climb(running, now)
         hung = self.watch.hung_since

@@ -148,12 +148,12 @@ def _measured(shown: str, load: Load, path: Path) -> Measured:
         figures = {name: _figure(told.get(name)) for name in _FIGURES}
     except (OSError, ValueError, AttributeError, RecursionError):
         return Measured(shown, 0, load.requests, why_none=f"it left no {RESULT} that can be read")
-    answered = figures["completed"]
+    answered = told["completed"] if isinstance(told.get("completed"), int) and told["completed"] >= 0 else None
     return Measured(
         shown,
         0,
         load.requests,
-        answered=None if answered is None else round(answered),
+        answered=answered,
         seconds=figures["duration"],
         tokens_per_s=figures["output_throughput"],
         first_token_ms=figures["median_ttft_ms"],
@@ -161,10 +161,11 @@ def _measured(shown: str, load: Load, path: Path) -> Measured:
     )
 
 
-_FIGURES = ("completed", "duration", "output_throughput", "median_ttft_ms", "median_tpot_ms")
+_FIGURES = ("duration", "output_throughput", "median_ttft_ms", "median_tpot_ms")
 
 
 def _figure(value: Any) -> float | None:
+    """A rate or a time; the client writes 0 where it has none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if math.isfinite(value) and value >= 0 else None
+    return float(value) if math.isfinite(value) and value > 0 else None
