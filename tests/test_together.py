@@ -318,7 +318,7 @@ def test_what_a_neighbour_gave_back_is_told(stage: Stage) -> None:
 @pytest.mark.slow
 def test_a_race_is_recovered_by_one_retry(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     """The neighbour gives memory back while the start profiles; the same command is ready when it is started again."""
-    stage.setenv("STAND_IN", json.dumps([[{"sleep": 14}, {"print": str(RACE)}, {"exit": 1}], SERVING]))
+    stage.setenv("STAND_IN", json.dumps([[{"sleep": 5}, {"print": str(RACE)}, {"exit": 1}], SERVING]))
     given = {"live": "true", "apply": "true", "serve": _no_model(stage), "vllm": "0.32.0", "memory": _series(stage)}
     out = stage.folder / "out"
     status, said, _ = run(
