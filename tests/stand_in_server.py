@@ -8,7 +8,8 @@ What it does is a list of steps, JSON in the variable STAND_IN; the n-th start o
     {"serve": {PATH: [STATUS, BODY]}}                            an HTTP server; what is not named answers as vLLM does
     {"hold": true}                                               goes on until a signal comes
 
-As `vllm bench serve` it sends so many requests and writes what it measured; {"bench": STATUS} in STAND_IN_BENCH fails.
+As `vllm bench serve` it sends so many requests and writes what it measured. In STAND_IN_BENCH, {"bench": STATUS} fails,
+{"waits": S} waits first, and {"wants_key": KEY} is the key that it has to be given.
 """
 
 from __future__ import annotations
@@ -93,6 +94,9 @@ def _port() -> int:
 
 def _bench() -> None:
     told = json.loads(os.environ.get("STAND_IN_BENCH", "{}"))
+    if os.environ.get("OPENAI_API_KEY", "") != told.get("wants_key", ""):
+        sys.exit(9)
+    time.sleep(told.get("waits", 0))
     if told.get("bench"):
         print("Traceback (most recent call last):\nValueError: the tokenizer cannot be read\nnanobind: leaked")
         sys.exit(told["bench"])

@@ -510,7 +510,13 @@ def test_a_model_in_the_cache_needs_what_the_command_needs(
     others = [name for name in preflight.NAMES if name != "model"]
     lock = Check("lock", Result.PASSED, "")
     made = preflight.checks(
-        given, Host(None, "", (), None), steady=serve.Steady(), left_out=others, say=print, lock=lambda: lock
+        given,
+        Host(None, "", (), None),
+        steady=serve.Steady(),
+        left_out=others,
+        say=print,
+        lock=lambda: lock,
+        is_cancelled=lambda: False,
     )
 
     assert next(check.result for check in made if check.name == "model") is result
@@ -606,7 +612,7 @@ def test_numbers_of_the_host_are_nobodys_in_a_container(is_of_host: bool, sighti
     host = Host(Card(is_of_host=is_of_host), "", (0,), None)
     neighbours = Neighbours(host, 0, 64)
     seen = [*neighbours.look([], 0), *neighbours.look([], 9)]
-    check = preflight.memory(given, host, serve.Steady(2, 0, 64, 0), print)
+    check = preflight.memory(given, host, serve.Steady(2, 0, 64, 0), print, lambda: False)
 
     assert len(seen) == sightings
     assert (f"process {os.getpid()} of the host (python)" in check.says) is is_of_host

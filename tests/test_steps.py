@@ -98,6 +98,36 @@ def test_a_step_that_failed_is_done_again(folder: Path) -> None:
         steps.do("one", lambda: Made(4), Made)
 
 
+@pytest.mark.usefixtures("folder")
+def test_what_was_left_for_something_else_is_done_again() -> None:
+    """A run that goes on with another command does not speak of the first; nor of a result that nobody can use."""
+    assert steps.do("one", lambda: Made(1), Made, asked=("vllm serve a", 1)) == Made(1)
+    assert steps.do("one", lambda: Made(2), Made, asked=("vllm serve a", 1)) == Made(1)
+    assert steps.do("one", lambda: Made(3), Made, asked=("vllm serve b", 1)) == Made(3)
+    assert steps.do("two", lambda: Made(1), Made, is_done=lambda made: made.number > 1) == Made(1)
+    assert steps.do("two", lambda: Made(5), Made, is_done=lambda made: made.number > 1) == Made(5)
+    assert steps.do("two", lambda: Made(6), Made, is_done=lambda made: made.number > 1) == Made(5)
+
+
+def test_tries_and_time_are_set_from_outside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each step of the run."""
+    monkeypatch.setenv(steps.TRIES, "3")
+    monkeypatch.setenv(steps.TIMEOUT_S, "0.2")
+    tries: list[int] = []
+
+    def hangs() -> Made:
+        tries.append(1)
+        if len(tries) < 3:
+            time.sleep(30)
+        return Made(len(tries))
+
+    assert steps.do("one", hangs, Made, timeout_s=600, pause_s=0) == Made(3)
+    monkeypatch.setenv(steps.TRIES, "no")
+    with pytest.raises(InputError, match="RUNBOOKS_STEP_TRIES: 'no' is no number above 0"):
+        steps.do("two", hangs, Made)
+    assert folder.is_dir()
+
+
 @pytest.mark.parametrize("name", ["", "a/b", "../a", "A", "a b", "a.json"])
 def test_a_name_that_is_no_file_name_is_refused(folder: Path, name: str) -> None:
     """Nothing is written anywhere."""

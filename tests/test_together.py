@@ -7,8 +7,10 @@ import os
 import shlex
 import shutil
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,11 +85,71 @@ def test_a_figure_that_is_none_is_unknown(stage: Stage, told: object) -> None:
 
 
 def test_the_key_of_a_server_is_no_argument_of_the_load(stage: Stage) -> None:
-    """It is handed over in the variable that the client reads."""
-    found = measured(stage, "--api-key", "sk-4fT9qLz81mXcVbNa", told={"bench": 1})
+    """It is handed over in the variable that the client reads, and shown nowhere."""
+    key = "sk-4fT9qLz81mXcVbNa"
+    found = measured(stage, "--api-key", key, told={"bench": 1, "wants_key": key})
 
-    assert "sk-4fT9qLz81mXcVbNa" not in found.command
-    assert "sk-4fT9qLz81mXcVbNa" not in (stage.folder / "bench.log").read_text()
+    assert found.why_none.startswith("it ended with exit status 1: ValueError: the tokenizer"), found
+    assert key not in found.command
+    assert key not in (stage.folder / "bench.log").read_text()
+
+
+def test_a_server_that_dies_under_the_load_is_no_success(stage: Stage) -> None:
+    """The load is ended with it, so that it does not meet the next server."""
+    dying = [*UP, {"serve": {}}, {"sleep": 4}, {"exit": 1}]
+    stage.setenv("STAND_IN", json.dumps(dying))
+    stage.setenv("STAND_IN_BENCH", json.dumps({"waits": 60}))
+    began = time.monotonic()
+    command = shlex.join(stage.command())
+    found = live.start(command, vllm="0.32.0", load=LOAD, folder=str(stage.folder), say=stage.said.append)
+
+    assert found.attempts[0].ready_s is not None
+    assert not found.attempts[0].is_proved
+    assert time.monotonic() - began < 25
+    assert live.judge_pair(rb.diagnose(rb.paste(SERVED.read_text())), found, found).verdict == "fail"
+
+
+@pytest.mark.parametrize(
+    ("more", "given", "words"),
+    [
+        (("--uds", "run/x"), {"load": LOAD}, "so no load can be sent; give its --port"),
+        (("--ssl-keyfile", "k"), {"parts": 2}, "speaks to its servers without TLS"),
+        ((), {"parts": 60}, "cores; each needs one"),
+        ((), {"parts": 1}, "give a whole number from 2 to 64"),
+        ((), {"setting": " "}, "setting: is empty; name what the start is to have besides"),
+        ((), {"setting": "--swap-space 4"}, "refuses it"),
+    ],
+)
+def test_what_cannot_be_is_known_before_anything_is_started(
+    stage: Stage, more: tuple[str, ...], given: dict[str, Any], words: str
+) -> None:
+    """In one line."""
+    with pytest.raises(InputError, match=words):
+        live.check(shlex.join(stage.command(*more)), vllm="0.32.0", **given)
+
+
+def test_a_host_without_nginx_is_told_so(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before minutes are spent on servers."""
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    with pytest.raises(InputError, match="nginx is not installed on this host"):
+        live.check(shlex.join(stage.command()), parts=2, vllm="0.32.0")
+
+
+def test_words_are_opened_as_a_shell_opens_them(stage: Stage) -> None:
+    """Home and variables; a variable that is not set stays."""
+    stage.setenv("HOME", "/home/x")
+    stage.setenv("MODELS", "/models")
+    one = starting.subject("vllm serve ~/m --chat-template $MODELS/t --served-model-name '$NONE'", "0.32.0")
+
+    assert one.argv == ("vllm", "serve", "/home/x/m", "--chat-template", "/models/t", "--served-model-name", "$NONE")
+
+
+@pytest.mark.parametrize("words", [("-tp", "4"), ("-tp=4",), ("--tensor_parallel_size", "4")])
+def test_an_option_is_changed_in_whatever_form_it_stands(stage: Stage, words: tuple[str, ...]) -> None:
+    """Short, joined, or with underscores."""
+    one = serve.subject(stage.command(*words), vllm="0.32.0")
+
+    assert one.edited([Edit("set", "tensor_parallel_size", 2)]).flags["tensor_parallel_size"] == 2
 
 
 @pytest.mark.parametrize("wrong", [{"requests": 0}, {"at_once": -1}, {"prompt_tokens": 1.5}, {"answer_tokens": "8"}])
@@ -102,7 +164,7 @@ def test_a_load_of_nothing_is_refused(wrong: dict[str, object]) -> None:
 
 def edits(stage: Stage, setting: str, *more: str) -> tuple[Edit, ...]:
     """What a setting changes of the stage's command."""
-    return starting._edits(serve.subject(stage.command(*more), vllm="0.32.0"), setting)
+    return starting.edits_of(serve.subject(stage.command(*more), vllm="0.32.0"), setting)
 
 
 def test_a_setting_is_read_as_the_release_reads_it(stage: Stage) -> None:
@@ -154,11 +216,14 @@ def test_each_copy_has_its_own_cards(stage: Stage, monkeypatch: pytest.MonkeyPat
     series = stage.folder / "cards.jsonl"
     cards = [{"index": n, "uuid": f"GPU-{n}", "total_mib": 24576, "used_mib": 0} for n in range(8)]
     series.write_text(json.dumps({"at_s": 0, "gpus": cards}) + "\n")
-    host = starting.host(str(series))
+    host = starting.cards_of(str(series))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "6,2,5,GPU-1")
     one = serve.subject(stage.command("-tp", "2"), vllm="0.32.0")
 
-    assert [each.value for each in fleets.placed(one, host, 2)] == ["6,2", "5,1"]
+    assert [[(edit.name, edit.value) for edit in each] for each in fleets.placed(one, host, 2)] == [
+        [("CUDA_DEVICE_ORDER", "PCI_BUS_ID"), ("CUDA_VISIBLE_DEVICES", "6,2")],
+        [("CUDA_DEVICE_ORDER", "PCI_BUS_ID"), ("CUDA_VISIBLE_DEVICES", "5,1")],
+    ]
     with pytest.raises(InputError, match="3 x 2 cards are needed, and this host has 4 to give"):
         fleets.placed(one, host, 3)
 
@@ -168,10 +233,10 @@ def test_without_cards_each_copy_has_its_own_cores(stage: Stage, monkeypatch: py
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 3, 4, 5, 8})
     one = serve.subject(stage.command(), vllm="0.32.0")
     whole = serve.subject(stage.command("-tp", "2"), vllm="0.32.0")
-    host = starting.Host(None, "no driver")
+    host = starting.Cards(None, "no driver")
 
-    assert [each.value for each in fleets.placed(one, host, 2)] == ["2,3", "4,5"]
-    assert [each.value for each in fleets.placed(whole, host, 1)] == ["2,3|4,5"]
+    assert [each[0].value for each in fleets.placed(one, host, 2)] == ["2,3", "4,5"]
+    assert [each[0].value for each in fleets.placed(whole, host, 1)] == ["2,3|4,5"]
     with pytest.raises(InputError, match="6 x 1 ranks are to run on 5 cores; each needs one"):
         fleets.placed(one, host, 6)
 
@@ -187,8 +252,8 @@ def test_a_number_that_makes_nothing_of_several_is_refused(stage: Stage, count: 
 
 def test_copies_that_may_answer_at_one_place_are_refused(stage: Stage) -> None:
     """Each is to have a port of its own."""
-    with pytest.raises(InputError, match="give its --port, so that each copy has its own"):
-        live.fleet("vllm serve tiny --uds /tmp/x", vllm="0.32.0", say=stage.said.append)
+    with pytest.raises(InputError, match="so no load can be sent; give its --port"):
+        live.fleet("vllm serve tiny --uds run/x", vllm="0.32.0", say=stage.said.append)
 
 
 # ---- copies
@@ -258,8 +323,8 @@ def test_the_lines_of_a_layout_are_looked_for_in_the_log(stage: Stage) -> None:
 
 def test_a_split_passes_when_all_of_it_is_proved(stage: Stage) -> None:
     """And fails with the first thing that is not."""
-    good = start_of(stage, SERVED.read_text())
     load = Measured("x", 0, 6, 6, 1.0, 12.0)
+    good = with_load(start_of(stage, SERVED.read_text()), load)
     copied = Fleet((good, good), "http://127.0.0.1:1", (4, 2), load)
     lines = live.confirmed(good)
     bad = [replace(line, result=Result.FAILED) for line in lines]
@@ -274,6 +339,7 @@ def test_a_split_passes_when_all_of_it_is_proved(stage: Stage) -> None:
         (replace(copied, measured=None), good, "was not sent"),
         (replace(copied, measured=Measured("x", 1, 6, why_none="it ended")), good, "was not measured: it ended"),
         (copied, never, "the split server was not ready: never ready, ended with exit status 1"),
+        (copied, with_load(good, None), "the split server: the load was not sent"),
     ]
     for fleet, whole, words in told:
         judged = live.judge_split(good, fleet, whole, [lines])
@@ -284,13 +350,21 @@ def test_two_starts_pass_when_both_answered_the_load(stage: Stage) -> None:
     """A start that failed is judged as one alone."""
     load = Measured("x", 0, 6, 6, 1.0, 12.0)
     good = start_of(stage, SERVED.read_text())
-    good = replace(good, attempts=(replace(good.attempts[0], measured=load),))
-    part = replace(good, attempts=(replace(good.attempts[0], measured=replace(load, answered=4)),))
+    good = with_load(good, load)
+    part = with_load(good, replace(load, answered=4))
+    dead = replace(good, attempts=(replace(good.attempts[0], is_proved=False, measured=None),))
     answer = rb.diagnose(rb.paste(SERVED.read_text()))
 
     assert live.judge_pair(answer, good, good).reason == "both were ready and answered the load: 12, then 12 tokens/s"
     assert live.judge_pair(answer, good, part).reason == "the second: the load: 4 of 6 requests were answered"
     assert live.judge_pair(answer, good, None).verdict == "pass"
+    assert live.judge_pair(answer, good, dead).reason == "the second was ready and did not stay: it was ended"
+    assert live.judge_pair(answer, good, with_load(good, None)).reason == "the second: the load was not sent"
+
+
+def with_load(start: Guarded, load: Measured | None) -> Guarded:
+    """The start, proved by a load."""
+    return replace(start, attempts=(replace(start.attempts[0], is_proved=True, measured=load),))
 
 
 # ---- the runbooks

@@ -90,7 +90,7 @@ class Measured:
     status: int | None
     """Its exit status; None: it was ended, or could not be run."""
     requests: int
-    """That were sent."""
+    """That were to be sent."""
     answered: int | None = None
     """Of them; as the fields below None where nothing was measured."""
     seconds: float | None = None
@@ -137,8 +137,12 @@ class Attempt:
     sightings: tuple[Sighting, ...] = ()
     answer: Answer | None = None
     """The diagnosis; None of a start that became ready and was ended by a signal."""
+    status: int | None = None
+    """Exit status of the server, below 0 of a signal; None: it was ended by the guard."""
+    is_proved: bool = False
+    """Whether it was there to the end of what was to be done with a server that is ready."""
     measured: Measured | None = None
-    """What a load showed when it was ready; None: none was asked for."""
+    """What a load showed when it was ready; None: none was asked for, or the server did not live to its end."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ left. Nothing of a kernel is kept: a run that is resumed executes every cell, an
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -30,9 +31,12 @@ FOLDER = "RUNBOOKS_STEPS"
 """Variable that names the folder of a run's steps; without it a step is always done, and nothing is kept."""
 AGAIN = "RUNBOOKS_STEP"
 """Variable that names a step which is done again, whatever it left."""
+TRIES, TIMEOUT_S = "RUNBOOKS_STEP_TRIES", "RUNBOOKS_STEP_TIMEOUT"
+"""Variables with how often a step is tried, and the seconds of one try; they go before what the step itself says."""
 SCHEMA = 1
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 T = TypeVar("T")
+N = TypeVar("N")
 
 
 class StepTimeoutError(RunbooksError):
@@ -50,6 +54,8 @@ def do(
     action: Callable[[], T],
     kind: type[T],
     *,
+    asked: object = None,
+    is_done: Callable[[T], bool] = lambda _: True,
     timeout_s: float | None = None,
     tries: int = 1,
     pause_s: float = 1.0,
@@ -60,6 +66,8 @@ def do(
         name: Of the step, as its cell is called.
         action: Does it.
         kind: The record that it makes.
+        asked: All that it depends on: what was left for something else is not read.
+        is_done: Whether a result is one to go on from; another one is done again by the run that goes on.
         timeout_s: Time for one try, where this thread may have an alarm; what it started is ended with it.
         tries: How often it is tried; an error of this library, of the system or of time is tried again.
         pause_s: Time between two tries.
@@ -70,9 +78,11 @@ def do(
     """
     if not name or not set(name) <= _NAME:
         raise InputError(f"{name!r}: is no name of a step; write small letters, digits and dashes")
-    kept = read(name, kind)
+    told = hashlib.sha256(redact_text(repr(asked)).encode()).hexdigest()
+    kept = read(name, kind, told)
     if kept is not None:
         return kept
+    tries, timeout_s = _given(TRIES, int, tries), _given(TIMEOUT_S, float, timeout_s)
     began = time.monotonic()
     for number in range(1, tries + 1):
         try:
@@ -82,18 +92,34 @@ def do(
             if number < tries:
                 time.sleep(pause_s)
                 continue
-            _keep(name, {"status": "failed", "tries": number, "error": redact_text(f"{error}")}, began)
+            _keep(name, {"status": "failed", "asked": told, "tries": number, "error": redact_text(f"{error}")}, began)
             raise
         except BaseException as error:
-            _keep(name, {"status": "failed", "tries": number, "error": type(error).__name__}, began)
+            _keep(name, {"status": "failed", "asked": told, "tries": number, "error": type(error).__name__}, began)
             raise
-        _keep(name, {"status": "done", "tries": number, "result": document(result)}, began)
+        status = "done" if is_done(result) else "open"
+        _keep(name, {"status": status, "asked": told, "tries": number, "result": document(result)}, began)
         return result
     raise InputError(f"{name}: {tries} tries are none; give 1 or more")
 
 
-def read(name: str, kind: type[T]) -> T | None:
-    """What a step has left; None where it is not done, or is to be done again.
+def _given(variable: str, kind: Callable[[str], N], otherwise: N) -> N:
+    """A number from the environment, above 0.
+
+    Raises:
+        InputError: it is none.
+    """
+    given = os.environ.get(variable)
+    if not given:
+        return otherwise
+    with suppress(ValueError):
+        if float(number := kind(given)) > 0:  # type: ignore[arg-type]
+            return number
+    raise InputError(f"{variable}: {given[:40]!r} is no number above 0")
+
+
+def read(name: str, kind: type[T], asked: str | None = None) -> T | None:
+    """What a step has left; None where it is not done, is to be done again, or was done for something else.
 
     Raises:
         InputError: what is kept is no such record.
@@ -109,6 +135,8 @@ def read(name: str, kind: type[T]) -> T | None:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({error}); remove it, and the step is done again") from None
     if not isinstance(kept, dict) or kept.get("status") != "done":
+        return None
+    if asked is not None and kept.get("asked") != asked:
         return None
     try:
         return record(kind, kept["result"])

@@ -82,6 +82,10 @@ class Request:
     """Whether what its steps have left in the folder is read in place of doing them again."""
     step: str | None = None
     """The one step that is run, with what earlier ones have left."""
+    step_tries: int | None = None
+    """How often a step that fails is tried; None: as the step says."""
+    step_timeout_s: float | None = None
+    """Longest time for one try of a step; None: as the step says."""
 
 
 def run_all(
@@ -287,6 +291,8 @@ class _Slot(threading.Thread):
             "timeout_s": request.timeout_s,
             "steps": str(self.suite.steps_of(index)),
             "step": request.step,
+            "step_tries": request.step_tries,
+            "step_timeout_s": request.step_timeout_s,
         }
         overdue, answered = threading.Event(), threading.Event()
 

@@ -39,10 +39,10 @@ _TIMEOUT = click.option(
     metavar="S",
     type=click.FloatRange(min=1, max=86400),
     callback=given.number,
-    default=600.0,
-    show_default=True,
-    help="Longest time in seconds that one run may take.",
+    help="Longest time in seconds that one run may take (default: 600, with live 14400).",
 )
+_TIMEOUT_S, _LIVE_TIMEOUT_S = 600.0, 14400.0
+"""The second is of runs that start servers, which may have to fetch a model first."""
 
 
 @click.command("list", epilog=given.examples("list --runbooks myrunbooks"))
@@ -141,6 +141,19 @@ def _apart(word: str) -> list[str]:
     "--resume", is_flag=True, help="Go on where the last run into this folder stopped: steps that are done are kept."
 )
 @click.option("--step", metavar="NAME", help="Run this step alone, with what earlier ones have left in the folder.")
+@click.option(
+    "--step-tries",
+    metavar="N",
+    type=click.IntRange(1, 100),
+    help="Try each step so often when it fails (default: once).",
+)
+@click.option(
+    "--step-timeout",
+    metavar="S",
+    type=click.FloatRange(0.1, 86400),
+    callback=given.number,
+    help="Longest time in seconds for one try of a step (default: the step's own).",
+)
 @given.CATALOG
 @_OUT
 @_TIMEOUT
@@ -151,9 +164,11 @@ def run(
     parameters: Sequence[tuple[str, str]],
     runbooks: str | None,
     out: Path,
-    timeout: float,
+    timeout: float | None,
     resume: bool,
     step: str | None,
+    step_tries: int | None,
+    step_timeout: float | None,
     form: str,
 ) -> int:
     """Execute one runbook and report its verdict.
@@ -175,9 +190,11 @@ def run(
         runbook.id,
         Path(runbook.path),
         parameters=_without_raising(runbook, bound),
-        timeout_s=timeout,
+        timeout_s=timeout or (_LIVE_TIMEOUT_S if bound.get("live") is True else _TIMEOUT_S),
         is_resumed=resume,
         step=step,
+        step_tries=step_tries,
+        step_timeout_s=step_timeout,
     )
     result = _execute([request], out=out, jobs=1, progress=None)[0]
     if result.refused:
@@ -215,7 +232,7 @@ def check(
     cases: str | None,
     jobs: int,
     out: Path,
-    timeout: float,
+    timeout: float | None,
     form: str,
 ) -> int:
     """Execute every runbook on every recorded case that names it, and judge all of them.
@@ -224,7 +241,7 @@ def check(
 
     The folder given by --out gets index.html, the executed notebooks, junit.xml and results.json.
     """
-    requests = _plan(only, runbooks=runbooks, cases=cases, timeout_s=timeout)
+    requests = _plan(only, runbooks=runbooks, cases=cases, timeout_s=timeout or _TIMEOUT_S)
     with _progress(len(requests)) as progress:
         results = _execute(requests, out=out, jobs=jobs, progress=progress)
     if form == "json":

@@ -12,7 +12,6 @@ import click
 from vllm_runbooks.cli import given, output
 
 if TYPE_CHECKING:
-    from vllm_runbooks.host.gpu_memory import Source
     from vllm_runbooks.live_records import Guarded
     from vllm_runbooks.running import Show
 
@@ -153,10 +152,11 @@ def serve(
     from vllm_runbooks import recording  # noqa: PLC0415 - `--help` needs none of it
     from vllm_runbooks import serve as guarded_start  # noqa: PLC0415
     from vllm_runbooks.errors import RunbooksError  # noqa: PLC0415
+    from vllm_runbooks.host import gpu_memory as readings  # noqa: PLC0415
 
     if not command:
         raise click.UsageError("give the command that starts the server, after --, as in -- vllm serve MODEL.")
-    source, why_none = _source(gpu_memory)
+    source, why_none = readings.source_of("" if gpu_memory == _NVML else gpu_memory)
     request = guarded_start.Request(
         subject=guarded_start.subject(command, vllm=vllm),
         source=source,
@@ -168,7 +168,7 @@ def serve(
         tries=1 + retry,
         folder=folder,
         is_check=is_check,
-        proof=(lambda: None) if until_ready else None,
+        proof=(lambda _: None) if until_ready else None,
     )
     if record is not None:
         recording.check_folder(record)
@@ -180,18 +180,6 @@ def serve(
         except RunbooksError as error:
             _say(f"no case was made: {error}")
     return found.status
-
-
-def _source(name: str) -> tuple[Source | None, str]:
-    from vllm_runbooks.errors import InputError  # noqa: PLC0415
-    from vllm_runbooks.host import gpu_memory  # noqa: PLC0415
-
-    if name != _NVML:
-        return gpu_memory.Recorded(Path(name)), ""
-    try:
-        return gpu_memory.Nvml(), ""
-    except InputError as error:
-        return None, str(error)
 
 
 def _say(line: str) -> None:

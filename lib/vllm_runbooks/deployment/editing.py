@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from vllm_runbooks import arguments, documents
+from vllm_runbooks.arguments import Parsed
 from vllm_runbooks.deployment import (
     PLAIN,
     Deployment,
@@ -704,20 +705,21 @@ def _differs_as_asked(before: Found, after: Found, changes: Sequence[Edit], rele
     changed = {change.name for change in own}
     kept = {dest: value for dest, value in one.flags.items() if dest not in changed}
     return (
-        sorted(_parts(wanted)) == sorted(_parts(got))
+        sorted(_parts(wanted, one)) == sorted(_parts(got, other))
         and kept == {dest: value for dest, value in other.flags.items() if dest not in changed}
         and all(_normal(one.flags.get(dest)) == _normal(other.flags.get(dest)) for dest in changed)
         and one.model == other.model
     )
 
 
-def _parts(words: Sequence[str | None]) -> list[str]:
-    """Words, `--option=value` in two, JSON in one form."""
+def _parts(words: Sequence[str | None], read: Parsed) -> list[str]:
+    """Words, options by their own name and `--option=value` in two, JSON in one form."""
     found: list[str] = []
-    for word in words:
+    for word, role in zip(words, read.roles, strict=True):
         name, equals, value = (word or "").partition("=")
-        if re.fullmatch(r"--[\w.-]+", name):
-            found += [name.replace("_", "-"), _normal(value)] if equals else [name.replace("_", "-")]
+        own = role.option if role.kind == "option" and role.option else name.replace("_", "-")
+        if re.fullmatch(r"--?[A-Za-z][\w.-]*", name):
+            found += [own, _normal(value)] if equals else [own]
         else:
             found.append(_normal(word or ""))
     return found

@@ -29,7 +29,13 @@ def folder() -> Path:
 
 
 @contextlib.contextmanager
-def held(cards: Sequence[str], *, wait_s: float, told: Callable[[str, str], None]) -> Iterator[None]:
+def held(
+    cards: Sequence[str],
+    *,
+    wait_s: float,
+    told: Callable[[str, str], None],
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> Iterator[None]:
     """Hold the locks of some cards.
 
     Args:
@@ -37,6 +43,7 @@ def held(cards: Sequence[str], *, wait_s: float, told: Callable[[str, str], None
             other.
         wait_s: Time after which it is given up.
         told: Called with a card and its holder as soon as there is something to wait for.
+        is_cancelled: Whether the wait is to be given up, asked several times a second.
 
     Raises:
         InputError: another start holds one of them all that time, or the folder cannot be used.
@@ -57,6 +64,8 @@ def held(cards: Sequence[str], *, wait_s: float, told: Callable[[str, str], None
                         f"GPU {card}: {holder} is starting on it, and has been for {wait_s:g} s; wait until it is "
                         "ready, or end it"
                     )
+                if is_cancelled():
+                    raise InputError(f"GPU {card}: not waited for any more: the start is not wanted")
                 time.sleep(_TICK_S)
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, 0)

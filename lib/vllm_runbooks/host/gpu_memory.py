@@ -52,6 +52,8 @@ class CardMemory:
     used_mib: float | None
     busy_percent: float | None = None
     holders: tuple[Holder, ...] = ()
+    is_parted: bool = False
+    """Whether it is divided into instances (MIG)."""
 
     @property
     def free_mib(self) -> float | None:
@@ -210,6 +212,7 @@ class Nvml:
             total_mib=None if memory is None else memory.total / _MIB,
             used_mib=None if memory is None else memory.used / _MIB,
             busy_percent=None if busy is None else float(busy.gpu),
+            is_parted=bool((self._told(nvml.nvmlDeviceGetMigMode, handle) or [0])[0]),
             holders=tuple(
                 Holder(
                     each.pid,
@@ -229,6 +232,20 @@ class Nvml:
     @staticmethod
     def _text(told: Any) -> str | None:
         return told.decode() if isinstance(told, bytes) else told
+
+
+def source_of(series: str) -> tuple[Source | None, str]:
+    """The recorded series of that name, or for an empty one this host's driver; None, and why, where none answers.
+
+    Raises:
+        InputError: there is no such series.
+    """
+    if series:
+        return Recorded(Path(series)), ""
+    try:
+        return Nvml(), ""
+    except InputError as error:
+        return None, str(error)
 
 
 def unrest_mib(readings: Sequence[Reading], numbers: Sequence[int]) -> float | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from vllm_runbooks.live.checking import check
 from vllm_runbooks.live.confirming import confirmed, of_split
 from vllm_runbooks.live.fleets import fleet, split
 from vllm_runbooks.live.judging import is_ready, judge, judge_pair, judge_split
-from vllm_runbooks.live.starting import apply, evidence, start, way_out
+from vllm_runbooks.live.starting import apply, evidence, start
 from vllm_runbooks.serve.load import Load
 
 __all__ = [
     "Load",
     "apply",
+    "check",
     "confirmed",
     "evidence",
     "fleet",
@@ -21,5 +23,4 @@ __all__ = [
     "of_split",
     "split",
     "start",
-    "way_out",
 ]

@@ -8,12 +8,11 @@ from pathlib import Path
 from vllm_runbooks import serve
 from vllm_runbooks.deployment import Deployment
 from vllm_runbooks.deployment.confirmation import confirmation
-from vllm_runbooks.deployment.fleet import Part, Split
+from vllm_runbooks.deployment.fleet import Part
+from vllm_runbooks.errors import InputError
 from vllm_runbooks.live import starting
 from vllm_runbooks.live_records import Fleet, Guarded, Printed, Result
 from vllm_runbooks.serve import places
-
-_SIZES = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
 
 
 def of_split(copied: Fleet | None, whole: Guarded | None) -> dict[str, tuple[Printed, ...]]:
@@ -37,15 +36,19 @@ def confirmed(started: Guarded | None) -> tuple[Printed, ...]:
         return ()
     last = started.attempts[-1]
     one = serve.subject(shlex.split(last.command), vllm=started.vllm)
-    sizes = {short: value for short, dest in _SIZES.items() if isinstance(value := one.flags.get(dest), int)}
     part = Part(0, None, one.target.port, Deployment("serve", ()), serves=True)
-    lines = confirmation(part, Split(**sizes), one.data).lines
+    lines = confirmation(part, one.split, one.data).lines
     counts = dict.fromkeys((line.text for line in lines), 0)
-    with (Path(started.folder or "") / places.log_name(last.number)).open(encoding="utf-8", errors="replace") as log:
-        for row in log:
-            for text in counts:
-                counts[text] += text in row
-    has_cards = starting.host("").source is not None
+    path = Path(started.folder or "") / places.log_name(last.number)
+    try:
+        with path.open(encoding="utf-8", errors="replace") as log:
+            for row in log:
+                for text in counts:
+                    counts[text] += text in row
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); start it again") from None
+    # A build for CPUs says so in its version, on a host with cards as well.
+    has_cards = starting.cards_of("").source is not None and not (started.vllm or "").endswith("+cpu")
     found = []
     for line in lines:
         times = counts[line.text]

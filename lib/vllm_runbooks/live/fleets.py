@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +19,7 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.live import starting
 from vllm_runbooks.live.starting import READY_S, Say
-from vllm_runbooks.live_records import Change, Fleet, Guarded, Measured
+from vllm_runbooks.live_records import Change, Check, Fleet, Guarded, Measured, Result
 from vllm_runbooks.records import Edit
 from vllm_runbooks.running import Running
 from vllm_runbooks.serve import load as loads
@@ -63,26 +65,36 @@ def fleet(
     Raises:
         InputError: the command starts no server, the host has too few cards or cores, or there is no nginx.
     """
-    _check(copies, "copies")
+    one, cards = starting.subject(command, vllm), starting.cards_of("")
+    load = load or Load()
+    ones = [
+        one.edited([Edit("set", "port", one.target.port + number), *share])
+        for number, share in enumerate(_shares(one, cards, copies))
+    ]
 
     def action() -> Fleet:
-        one, host = starting.subject(command, vllm), starting.host("")
-        ones = [one.edited(edits) for edits in _placements(one, host, copies)]
         place = starting.place_of(step, folder)
         requests = [
             serve.Request(
                 subject=each,
-                source=host.source,
-                why_none=host.why_none,
+                source=cards.source,
+                why_none=cards.why_none,
                 gpus=gpus or None,
                 limits=serve.Limits(ready_s=ready_within_s),
                 folder=place / f"server-{number}",
             )
             for number, each in enumerate(ones, 1)
         ]
-        return _together(requests, load or Load(), place, say)
+        return _together(requests, load, place, say)
 
-    return steps.do(step, action, Fleet, timeout_s=ready_within_s + 1800)
+    return steps.do(
+        step,
+        action,
+        Fleet,
+        asked=([each.argv for each in ones], one.vllm, gpus, load),
+        is_done=lambda found: all(each.attempts for each in found.servers),
+        timeout_s=ready_within_s + starting.AROUND_S,
+    )
 
 
 def split(
@@ -113,24 +125,29 @@ def split(
     Raises:
         InputError: the command starts no server, or the host has too few cards or cores.
     """
-    _check(parts, "parts")
-
-    def action() -> Guarded:
-        size = Edit("set", "tensor_parallel_size", parts)
-        one = starting.subject(command, vllm)
-        share = placed(one.edited([size]), starting.host(""), 1)
-        change = Change("it is what is tried", f"--tensor-parallel-size {parts}", f"{parts} cards", (size, *share))
-        return starting.started(
-            one.edited(change.edits),
-            starting.Asked(step, gpus, folder, ready_within_s, load=load or Load()),
-            change,
-            say,
-        )
-
-    return steps.do(step, action, Guarded, timeout_s=ready_within_s + 1800)
+    _check_count(parts, "parts")
+    size = Edit("set", "tensor_parallel_size", parts)
+    one = starting.subject(command, vllm)
+    share = placed(one.edited([size]), starting.cards_of(""), 1)[0]
+    change = Change("", f"--tensor-parallel-size {parts}", "", (size, *share))
+    asked = starting.Asked(step, gpus, folder, ready_within_s, load=load or Load())
+    return starting.done(one.edited(change.edits), asked, change, say)
 
 
-def _check(count: int, name: str) -> None:
+def check(one: Subject, parts: int) -> None:
+    """See that so many copies of a command's server, and one split over so many cards, can be started.
+
+    Raises:
+        InputError: why not.
+    """
+    cards = starting.cards_of("")
+    for number, share in enumerate(_shares(one, cards, parts)):
+        one.edited([Edit("set", "port", one.target.port + number), *share])
+    size = Edit("set", "tensor_parallel_size", parts)
+    one.edited([size, *placed(one.edited([size]), cards, 1)[0]])
+
+
+def _check_count(count: int, name: str) -> None:
     """Refuse a number that makes nothing of several.
 
     Raises:
@@ -140,42 +157,59 @@ def _check(count: int, name: str) -> None:
         raise InputError(f"{name} is {count!r}; give a whole number from 2 to {_MOST}")
 
 
-def _placements(one: Subject, host: starting.Host, copies: int) -> Iterator[tuple[Edit, ...]]:
-    """What each copy has of its own: its port, and its cards or cores.
+def _shares(one: Subject, cards: starting.Cards, copies: int) -> list[tuple[Edit, ...]]:
+    """What each copy has of the host.
 
     Raises:
-        InputError: there are too few of them, or it is not known where the command's server answers.
+        InputError: there is too little of it, or copies cannot stand behind a proxy.
     """
-    if not one.is_target_known or one.target.uds is not None:
-        raise InputError(f"{one.shown}: where it answers is not known; give its --port, so that each copy has its own")
-    shares = placed(one, host, copies)
-    for number, share in enumerate(shares):
-        yield (Edit("set", "port", one.target.port + number), share)
+    _check_count(copies, "copies")
+    starting.check_load(one)
+    if one.target.is_tls:
+        raise InputError(f"{one.shown}: the proxy speaks to its servers without TLS; leave --ssl-* away for this")
+    if one.is_container:
+        raise InputError(f"{one.shown}: the ports of containers are not changed; give the command that runs in one")
+    _nginx()
+    return placed(one, cards, copies)
 
 
-def placed(one: Subject, host: starting.Host, copies: int) -> list[Edit]:
-    """The variable that gives each copy its cards; without cards its cores, a part for each of its ranks.
+def _nginx() -> str:
+    """Where nginx is; on some systems not on the path of those who may run it all the same.
+
+    Raises:
+        InputError: nowhere.
+    """
+    found = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+    if found is None:
+        raise InputError("nginx is not installed on this host, and copies need a proxy; install it")
+    return found
+
+
+def placed(one: Subject, cards: starting.Cards, copies: int) -> list[tuple[Edit, ...]]:
+    """The variables that give each copy its cards; without cards its cores, a part for each of its ranks.
 
     Raises:
         InputError: there are too few of them.
     """
-    if host.source is not None:
-        there = [f"{card.index}" for card in preflight.visible_cards(one, host.source)]
-        need = copies * one.cards
-        if len(there) < need:
-            raise InputError(f"{copies} x {one.cards} cards are needed, and this host has {len(there)} to give")
+    each = one.cards
+    if cards.source is not None and (there := preflight.visible_cards(one, cards.source)):
+        if len(there) < copies * each:
+            raise InputError(f"{copies} x {each} cards are needed, and this host has {len(there)} to give")
+        numbers = [f"{card.index}" for card in there]
+        # Their numbers are the driver's; without this CUDA counts the fastest first.
+        order = Edit("env", "CUDA_DEVICE_ORDER", "PCI_BUS_ID")
         return [
-            Edit("env", "CUDA_VISIBLE_DEVICES", ",".join(there[at : at + one.cards]))
-            for at in range(0, need, one.cards)
+            (order, Edit("env", "CUDA_VISIBLE_DEVICES", ",".join(numbers[at : at + each])))
+            for at in range(0, copies * each, each)
         ]
     cores = sorted(os.sched_getaffinity(0))
-    each = len(cores) // (copies * one.cards)
-    if not each:
-        raise InputError(f"{copies} x {one.cards} ranks are to run on {len(cores)} cores; each needs one")
-    parts = [",".join(map(str, cores[at * each : (at + 1) * each])) for at in range(copies * one.cards)]
+    size = len(cores) // (copies * each)
+    if not size:
+        raise InputError(f"{copies} x {each} ranks are to run on {len(cores)} cores; each needs one")
+    parts = [",".join(map(str, cores[at * size : (at + 1) * size])) for at in range(copies * each)]
     return [
-        Edit("env", "VLLM_CPU_OMP_THREADS_BIND", "|".join(parts[at : at + one.cards]))
-        for at in range(0, len(parts), one.cards)
+        (Edit("env", "VLLM_CPU_OMP_THREADS_BIND", "|".join(parts[at : at + each])),)
+        for at in range(0, len(parts), each)
     ]
 
 
@@ -201,7 +235,7 @@ def _together(requests: Sequence[serve.Request], load: Load, place: Path, say: S
         found = servers.end(say)
     for one in found:
         starting.record(one, say)
-    starting.keep_commands(place, found, [measured])
+    starting.keep_commands(place, found, [measured], say)
     return Fleet(tuple(found), front, tuple(answered), measured, str(place))
 
 
@@ -209,6 +243,7 @@ class _Servers:
     """Guarded starts, each in a thread of its own: they are ready together, and end together."""
 
     def __init__(self, requests: Sequence[serve.Request]) -> None:
+        self._requests = requests
         self._said: SimpleQueue[str] = SimpleQueue()
         self._done = threading.Event()
         self._is_cancelled = False
@@ -223,9 +258,10 @@ class _Servers:
             thread.start()
 
     def _serve(self, number: int, request: serve.Request) -> None:
-        def proof() -> None:
+        def proof(is_gone: Callable[[], bool]) -> None:
             self._ready[number] = True
-            self._done.wait()
+            while not self._done.wait(_TICK_S) and not is_gone():
+                pass
 
         def say(line: str) -> None:
             self._said.put(f"server {number + 1}: {line}")
@@ -256,10 +292,17 @@ class _Servers:
         self._done.set()
         for thread in self._threads:
             thread.join(_ENDING_S)
+        self._is_cancelled = True  # of one that is not through by now
         self._tell(say)
         if self._wrong:
             raise self._wrong[0]
-        return [each for each in self._found if each is not None]
+        return [each or self._not_ended(request) for each, request in zip(self._found, self._requests, strict=True)]
+
+    @staticmethod
+    def _not_ended(request: serve.Request) -> Guarded:
+        said = f"it had not ended after {_ENDING_S:g} s"
+        check = Check("command", Result.FAILED, said)
+        return Guarded("", request.subject.vllm, (check,), (), 1, str(request.folder), notes=(said,))
 
     def _tell(self, say: Say) -> None:
         while True:
@@ -281,17 +324,19 @@ def _proxy(targets: Sequence[probe.Target], folder: Path, say: Say) -> Iterator[
     servers = [proxy.Server(each.host, each.port) for each in targets]
     store(folder / "servers.conf", proxy.nginx(servers, listen=listen, is_whole=False))
     store(folder / "nginx.conf", _frame(folder))
-    words = host_commands.argv("nginx-run", path=str(folder / "nginx.conf"))
-    with Running(words, folder=folder) as running, _drained(running, folder / "nginx.log"):
+    _, *words = host_commands.argv("nginx-run", path=str(folder / "nginx.conf"))
+    with Running([_nginx(), *words], folder=folder) as running, _drained(running, folder / "nginx.log"):
         until = time.monotonic() + _PROXY_S
         target = probe.Target(listen.host, listen.port)
-        while not probe.is_open(target):
-            if time.monotonic() >= until:
-                raise InputError(f"nginx does not listen at {listen}; see {folder / 'nginx.log'}")
-            time.sleep(_TICK_S)
-        say(f"nginx answers at {target.place}, in front of {', '.join(each.place for each in targets)}")
-        yield target.place
-        running.stop(15, "was ended after the load")
+        try:
+            while not probe.is_open(target):
+                if time.monotonic() >= until:
+                    raise InputError(f"nginx does not listen at {listen}; see {folder / 'nginx.log'}")
+                time.sleep(_TICK_S)
+            say(f"nginx answers at {target.place}, in front of {', '.join(each.place for each in targets)}")
+            yield target.place
+        finally:
+            running.stop(signal.SIGTERM, "was ended after the load")
 
 
 def _frame(folder: Path) -> str:
@@ -331,7 +376,7 @@ def _drained(running: Running, log: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        thread.join(0.0 if running.stopped_by is None else _TICK_S * 10)
+        thread.join(_PROXY_S)
 
 
 def _free_port() -> int:

@@ -17,7 +17,9 @@ def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> Ju
     if refused is not None:
         return replace(found, verdict=Verdict.FAIL, reason=refused)
     if is_ready(started):
-        return replace(found, verdict=Verdict.PASS, reason="the server was ready", outcome=Outcome.READY)
+        return replace(
+            found, verdict=Verdict.PASS, reason=f"the server was ready{_unproved(started)}", outcome=Outcome.READY
+        )
     if proved is None:
         return found
     if is_ready(proved):
@@ -50,17 +52,23 @@ def judge_split(one: Guarded, copies: Fleet, split: Guarded, lines: Sequence[Seq
         lines: Those that show each one's layout.
     """
     wrong = next(
-        (
-            *(said for number, each in enumerate(copies.servers, 1) for said in _wrong(f"copy {number}", each)),
-            *_wrong_load("the load through the proxy", copies.measured),
-            *(
-                f"copy {number} answered none of the requests"
-                for number, count in enumerate(copies.answered, 1)
-                if count == 0
-            ),
-            *_wrong("the split server", split),
-            *(f"not in the log: {each.text}" for every in lines for each in every if each.result is Result.FAILED),
-        ).__iter__(),
+        iter(
+            (
+                *(
+                    said
+                    for number, each in enumerate(copies.servers, 1)
+                    for said in _wrong(f"copy {number}", each, has_load=False)
+                ),
+                *_wrong_load("the load through the proxy", copies.measured),
+                *(
+                    f"copy {number} answered none of the requests"
+                    for number, count in enumerate(copies.answered, 1)
+                    if count == 0
+                ),
+                *_wrong("the split server", split),
+                *(f"not in the log: {each.text}" for every in lines for each in every if each.result is Result.FAILED),
+            )
+        ),
         None,
     )
     if wrong is not None:
@@ -91,12 +99,21 @@ def _cause(started: Guarded) -> str:
     return _refused(started) or f"never ready, {started.attempts[-1].ending if started.attempts else 'not started'}"
 
 
-def _wrong(name: str, started: Guarded) -> Iterator[str]:
-    """What is wrong with a start that should have been ready, and should have answered a load if one was sent."""
+def _unproved(started: Guarded) -> str:
+    """What of a ready server nobody has asked it, as the end of a sentence."""
+    return "" if started.attempts[-1].rungs else ", by its log alone: where it answers is not known"
+
+
+def _wrong(name: str, started: Guarded, *, has_load: bool = True) -> Iterator[str]:
+    """What is wrong with a start that should have been ready, and have answered a load if one was sent to it."""
     if not is_ready(started):
         yield f"{name} was not ready: {_cause(started)}"
-    elif (measured := started.attempts[-1].measured) is not None:
-        yield from _wrong_load(f"{name}: the load", measured)
+        return
+    last = started.attempts[-1]
+    if not last.is_proved:
+        yield f"{name} was ready and did not stay: it {last.ending}"
+    elif has_load:
+        yield from _wrong_load(f"{name}: the load", last.measured)
 
 
 def _wrong_load(name: str, measured: Measured | None) -> Iterator[str]:

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shlex
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from vllm_runbooks import arguments, deployment, serve, steps
 from vllm_runbooks.arguments.conditions import UNKNOWN
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.files import store
+from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.host import gpu_memory
 from vllm_runbooks.live_records import Change, Guarded, Measured
-from vllm_runbooks.records import Answer, Document, Edit, Evidence, Remedy
+from vllm_runbooks.records import Answer, Document, Edit, Evidence
 from vllm_runbooks.serve import load as loads
 from vllm_runbooks.serve import places, retries
 from vllm_runbooks.serve.load import Load
 from vllm_runbooks.serve.subject import Subject
 
 READY_S = 1800.0
+AROUND_S = 1800.0
+"""Time of a step besides the start itself: waits for cards, the load, the end."""
 COMMANDS = "commands.jsonl"
 """The commands of a step with their exit status, a line each."""
 Say = Callable[[str], None]
 
 
-class Host(NamedTuple):
+class Cards(NamedTuple):
     """Whose GPU memory is read."""
 
     source: gpu_memory.Source | None
@@ -40,14 +45,13 @@ def start(
     command: str,
     *,
     step: str = "start",
-    setting: str = "",
+    setting: str | None = None,
     gpus: str = "",
     vllm: str = "",
     memory: str = "",
     load: Load | None = None,
     folder: str = "",
     ready_within_s: float = READY_S,
-    tries: int = 1,
     say: Say = print,
 ) -> Guarded:
     """Start the command's server under the guard, see whether it becomes ready, and end it.
@@ -55,30 +59,24 @@ def start(
     Args:
         command: As one would type it, or a script that holds it.
         step: Name of the step.
-        setting: Variables and options that this start has besides, as in `A=1 --enforce-eager`.
+        setting: Variables and options that this start has besides, as in `A=1 --enforce-eager`; None: no such.
         gpus: The cards for the plan; empty are those of this host.
         vllm: Its release; empty is the one that its Python has.
         memory: A recorded series of GPU memory in place of the driver's readings.
         load: Sent to the server when it is ready.
         folder: Where log, report and case go; empty is the run's own folder, or one among those of all starts.
         ready_within_s: Time to be ready in.
-        tries: Starts at most.
         say: Says a line of the guard.
 
     Raises:
         InputError: the command starts no server, or the setting is none of its release.
     """
-
-    def action() -> Guarded:
-        change = None
-        one = subject(command, vllm)
-        if setting.strip():
-            edits = _edits(one, setting)
-            one = one.edited(edits)
-            change = Change("it is what is compared", setting.strip(), "what the figures show", edits)
-        return started(one, Asked(step, gpus, folder, ready_within_s, memory, load, tries), change, say)
-
-    return steps.do(step, action, Guarded, timeout_s=tries * (ready_within_s + 1800))
+    asked = Asked(step, gpus, folder, ready_within_s, memory, load)
+    one, change = subject(command, vllm), None
+    if setting is not None:
+        edits = edits_of(one, setting)
+        one, change = one.edited(edits), Change("", setting.strip(), "", edits)
+    return done(one, asked, change, say)
 
 
 def apply(
@@ -100,23 +98,14 @@ def apply(
     Raises:
         InputError: as `start`, or the change cannot be made in the command.
     """
-    cause, way, change = answer.root_cause, way_out(answer), retries.again(answer)
-    if change is None and way is not None and cause is not None:
-        change = Change(f"{cause.symptom}: {cause.title}", way.title, way.cost, way.edits)
+    one = subject(command, vllm)
+    ways = [each for each in answer.remedies if each.checks.plan != "failed"]
+    change = retries.again(answer) or retries.first_possible(answer, ways, one, say)
     if change is None:
+        say("no way out that was checked can be made in this command")
         return None
-
-    def action() -> Guarded:
-        one = subject(command, vllm)
-        one = one.edited(change.edits) if change.edits else one
-        return started(one, Asked(step, gpus, folder, READY_S, memory), change, say)
-
-    return steps.do(step, action, Guarded, timeout_s=READY_S + 1800)
-
-
-def way_out(answer: Answer) -> Remedy | None:
-    """The first way out with a command that the linter passed and the planner did not refuse."""
-    return next((each for each in answer.remedies if each.command and each.checks.lint == "passed"), None)
+    one = one.edited(change.edits) if change.edits else one
+    return done(one, Asked(step, gpus, folder, READY_S, memory), change, say)
 
 
 class Asked(NamedTuple):
@@ -128,7 +117,34 @@ class Asked(NamedTuple):
     ready_within_s: float
     memory: str = ""
     load: Load | None = None
-    tries: int = 1
+
+
+def done(one: Subject, asked: Asked, change: Change | None, say: Say) -> Guarded:
+    """The step of a start: what it left, or the start made now.
+
+    Raises:
+        InputError: as `start`.
+    """
+    if asked.load is not None:
+        check_load(one)
+    return steps.do(
+        asked.step,
+        lambda: started(one, asked, change, say),
+        Guarded,
+        asked=(one.argv, one.vllm, asked.gpus, asked.memory, asked.load, change),
+        is_done=lambda found: bool(found.attempts),
+        timeout_s=asked.ready_within_s + AROUND_S,
+    )
+
+
+def check_load(one: Subject) -> None:
+    """See that a load can be sent to the command's server.
+
+    Raises:
+        InputError: why not.
+    """
+    if not one.is_target_known or one.target.uds is not None:
+        raise InputError(f"{one.shown}: no port is known that it answers at, so no load can be sent; give its --port")
 
 
 def started(one: Subject, asked: Asked, change: Change | None, say: Say) -> Guarded:
@@ -137,19 +153,18 @@ def started(one: Subject, asked: Asked, change: Change | None, say: Say) -> Guar
     Raises:
         InputError: as `start`.
     """
-    place, source, load = place_of(asked.step, asked.folder), host(asked.memory), asked.load
+    place, cards, load = place_of(asked.step, asked.folder), cards_of(asked.memory), asked.load
 
-    def proof() -> Measured | None:
-        return None if load is None else loads.measure(load, one, one.target, place)
+    def proof(is_gone: Callable[[], bool]) -> Measured | None:
+        return None if load is None else loads.measure(load, one, one.target, place, is_cancelled=is_gone)
 
     found = serve.serve(
         serve.Request(
             subject=one,
-            source=source.source,
-            why_none=source.why_none,
+            source=cards.source,
+            why_none=cards.why_none,
             gpus=asked.gpus or None,
             limits=serve.Limits(ready_s=asked.ready_within_s),
-            tries=asked.tries,
             folder=place,
             change=change,
             proof=proof,
@@ -158,7 +173,7 @@ def started(one: Subject, asked: Asked, change: Change | None, say: Say) -> Guar
         say=say,
     )
     record(found, say)
-    keep_commands(Path(found.folder or ""), [found], [each.measured for each in found.attempts])
+    keep_commands(Path(found.folder or ""), [found], [each.measured for each in found.attempts], say)
     return found
 
 
@@ -168,31 +183,33 @@ def record(found: Guarded, say: Say) -> None:
         return
     try:
         serve.record(found, Path(found.folder or "") / "case", say=say)
-    except InputError as error:
+    except RunbooksError as error:
         say(f"no case was made: {error}")
 
 
 def place_of(step: str, folder: str) -> Path:
-    """A new folder for a step: below the one that is named, the run's own, or among those of all starts."""
+    """A new folder for a step: below the one that is named, the run's own, or among those of all starts.
+
+    What an earlier start has left there is moved aside, by its own time.
+    """
     base = Path(folder) if folder else steps.folder()
     if base is None:
         return places.new(uuid.uuid4().hex)
     place = base / step
-    return place.with_name(f"{step}-{time.time_ns()}") if place.exists() else place
+    with contextlib.suppress(FileNotFoundError):
+        made = datetime.fromtimestamp(place.stat().st_mtime, tz=UTC)
+        place.rename(place.with_name(f"{step}-until-{made:%Y%m%dT%H%M%S.%fZ}"))
+    return place
 
 
-def host(memory: str) -> Host:
-    """The recorded series that is named, else this host's driver.
+@cache
+def cards_of(memory: str) -> Cards:
+    """The recorded series that is named, else this host's driver; a series goes on from one start to the next.
 
     Raises:
         InputError: there is no such series.
     """
-    if memory.strip():
-        return Host(gpu_memory.Recorded(Path(memory.strip())), "")
-    try:
-        return Host(gpu_memory.Nvml(), "")
-    except InputError as error:
-        return Host(None, str(error))
+    return Cards(*gpu_memory.source_of(memory.strip()))
 
 
 def subject(command: str, vllm: str) -> Subject:
@@ -216,15 +233,19 @@ def _words(command: str) -> list[str]:
         raise InputError(f"serve: {error}; write the command as one would type it") from None
     if not words:
         raise InputError("serve: is empty; with live it is the command that starts the server")
+    # As a shell would; what it makes of quotes, pipes and the like is for a script.
+    words = [os.path.expandvars(os.path.expanduser(word)) for word in words]  # noqa: PTH111 - "~" may be unknown
     return words if len(words) != 1 else ["bash", words[0]]
 
 
-def _edits(one: Subject, setting: str) -> tuple[Edit, ...]:
+def edits_of(one: Subject, setting: str) -> tuple[Edit, ...]:
     """What a setting changes of a command: variables in front, then options, as the release reads them.
 
     Raises:
         InputError: it is no setting, or the release refuses it.
     """
+    if not setting.strip():
+        raise InputError("setting: is empty; name what the start is to have besides, as in --max-num-seqs 64")
     try:
         words = shlex.split(setting)
     except ValueError as error:
@@ -268,10 +289,10 @@ def _evidence(started: Guarded) -> Evidence:
     return Evidence((Document("guard.log", said),), vllm=started.vllm)
 
 
-def keep_commands(folder: Path, started: Sequence[Guarded], more: Sequence[Measured | None] = ()) -> None:
+def keep_commands(folder: Path, started: Sequence[Guarded], more: Sequence[Measured | None], say: Say) -> None:
     """Write down the commands that were run, with their exit status; secrets are replaced in them already."""
     rows = [
-        {"command": each.command, "ended": each.ending, "status": one.status, "seconds": round(each.seconds, 1)}
+        {"command": each.command, "ended": each.ending, "status": each.status, "seconds": round(each.seconds, 1)}
         for one in started
         for each in one.attempts
     ]
@@ -280,5 +301,9 @@ def keep_commands(folder: Path, started: Sequence[Guarded], more: Sequence[Measu
         for each in more
         if each is not None and each.command
     ]
-    if rows:
+    if not rows:
+        return
+    try:
         store(folder / COMMANDS, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
+    except NotStoredError as error:
+        say(f"{error}; the commands are not written down")

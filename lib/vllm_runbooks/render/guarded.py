@@ -78,7 +78,9 @@ def proof(before: Guarded | None, after: Guarded | None) -> Shown:
         said = "Nothing was changed: `live` is off."
         return Shown(said, prose(said))
     if after is None:
-        said = "Nothing was changed: `apply` is off, or no way out of this was checked."
+        said = (
+            "Nothing was changed: there was no need, `apply` is off, or no way out that was checked can be made here."
+        )
         return Shown(said, prose(said))
     rows = [(name, *_told(found)) for name, found in (("before", before), ("after", after))]
     return _of_commands(["", "exit status", "came to"], rows, [before, after], _changed(after))
@@ -136,7 +138,8 @@ def _changed(after: Guarded) -> str:
     change = after.attempts[0].change if after.attempts else None
     if change is None:
         return ""
-    return f"Changed: {change.title}, because {change.reason}; costs {change.cost}."
+    why = f", because of {change.reason}; costs {change.cost}" if change.reason else ""
+    return f"Changed: {change.title}{why}."
 
 
 def fleet(found: Fleet | None) -> Shown:

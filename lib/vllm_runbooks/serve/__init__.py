@@ -138,6 +138,9 @@ class _Guard:
             is_fit = self._checked(host, locks)
             if self.request.is_check or not is_fit:
                 return self._told(0 if is_fit else _NEVER_READY)
+            if self._is_cancelled():
+                self.say("not started: it is not wanted any more")
+                return self._told(_NEVER_READY)
             session.load_catalog()  # a broken one is to be known now, and compiling one takes its time
             if self.home != self.folder:
                 try:
@@ -163,6 +166,7 @@ class _Guard:
                     card_locks.held(
                         keys,
                         wait_s=wait_s,
+                        is_cancelled=self._is_cancelled,
                         told=lambda card, who: self.say(f"waiting for GPU {card}: {who} is starting on it"),
                     )
                 )
@@ -180,6 +184,7 @@ class _Guard:
             left_out=request.left_out,
             say=self.say,
             lock=lambda: self._locked(host, locks),
+            is_cancelled=self._is_cancelled,
         ):
             self.checks.append(check)
             self.say(f"{check.name}: {check.result.value}: {check.says}")
@@ -191,6 +196,9 @@ class _Guard:
                     self.say(f"not started; --skip {check.name} starts all the same")
                     break
         return is_fit
+
+    def _is_cancelled(self) -> bool:
+        return self.request.is_cancelled is not None and self.request.is_cancelled()
 
     def _try(self, subject: Subject, host: Host, unlock: Callable[[], None]) -> int:
         """Start it, and again while something that was checked can mend it; the exit status."""
@@ -217,7 +225,7 @@ class _Guard:
             if "memory" in self.request.left_out:
                 continue
             host = preflight.host_of(subject, self.request.source, self.request.why_none, self.request.gpus)
-            check = preflight.memory(subject, host, self.request.steady, self.say)
+            check = preflight.memory(subject, host, self.request.steady, self.say, self._is_cancelled)
             self.checks.append(check)
             self.waited_s += check.seconds
             self.say(f"memory: {check.result.value}: {check.says}")
@@ -293,6 +301,8 @@ class _Guard:
             rungs=ran.rungs,
             sightings=tuple(ran.sightings),
             answer=answer,
+            status=ran.status,
+            is_proved=ran.proved,
             measured=ran.measured,
         )
 

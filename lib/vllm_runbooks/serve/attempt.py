@@ -24,8 +24,13 @@ _SAME_FAILURES = 5
 often where it may still be coming up."""
 Say = Callable[[str], None]
 Look = Callable[[Running, Mapping[int, progress.Sight], float], list[Sighting]]
-Proof = Callable[[], Measured | None]
-"""What is done with a server that is ready, in a thread of its own; the server is ended after it. Raises nothing."""
+Proof = Callable[[Callable[[], bool]], Measured | None]
+"""What is done with a server that is ready, in a thread of its own; the server is ended after it.
+
+It is given what tells whether the server is gone, and ends soon then.
+"""
+_PROOF_ENDS_S = 15.0
+"""Time for a proof to end whose server is gone."""
 
 
 @dataclass
@@ -105,6 +110,7 @@ class Attempt:
         self._usual, self._is_computing = usual or {}, is_computing
         self._proof, self._is_cancelled = proof, is_cancelled
         self._proving: _InThread | None = None
+        self._is_gone = threading.Event()
         self._climbing: _Climb | None = None
         self._climb_at = 0.0
         self._next_probe: float | None = None
@@ -141,6 +147,9 @@ class Attempt:
                         self._look(running, now)
             finally:
                 log.close()
+            self._is_gone.set()
+            if self._proving is not None:
+                self._proving.wait(_PROOF_ENDS_S)
             if self._climbing is not None and not self.watch.is_ready:
                 self._climbing.wait(2.0)
                 self.ran.rungs = max(self.ran.rungs, tuple(self._climbing.rungs), key=len)
@@ -198,9 +207,10 @@ class Attempt:
         self._failed = told
         most = _SAME_FAILURES * (4 if failed.name in ("port", "health") else 1)
         is_alive = failed.is_alive
-        if self._same == most and is_alive:
+        is_left = is_alive and self._proof is None
+        if self._same == most and is_left:
             self._say("it answers, so it is left running; what it offers is not proved")
-        if self._same >= most and not is_alive and running.stopped_by is None:
+        if self._same >= most and not is_left and running.stopped_by is None:
             self._give_up(running, f"it listens and does not serve: {failed.name}: {failed.says}")
 
     def _become_ready(self, now: float) -> None:
@@ -223,7 +233,8 @@ class Attempt:
             self._proving = _InThread(self._prove)
 
     def _prove(self) -> None:
-        self.ran.measured = self._proof() if self._proof is not None else None
+        if self._proof is not None:
+            self.ran.measured = self._proof(self._is_gone.is_set)
 
     def _climb(self, running: Running, now: float) -> None:
         """Try the ladder while the server is not ready, and again now and then when it is."""

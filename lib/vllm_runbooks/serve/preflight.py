@@ -21,6 +21,8 @@ from vllm_runbooks.serve.subject import Subject
 NAMES = ("command", "model", "plan", "port", "lock", "memory")
 """The checks, in their order."""
 _MIB_PER_GIB = 1024
+_NO_CARD = ("", "-1", "NoDevFiles", "none", "void")
+"""Values of CUDA_VISIBLE_DEVICES that hide all cards on purpose."""
 
 
 class Steady(NamedTuple):
@@ -96,6 +98,7 @@ def checks(
     left_out: Sequence[str],
     say: Callable[[str], None],
     lock: Callable[[], Check],
+    is_cancelled: Callable[[], bool],
 ) -> Iterator[Check]:
     """Make the checks, one after the other; `lock` is the one that keeps other starts off the cards from there on."""
     made: dict[str, Callable[[], Check]] = {
@@ -104,7 +107,7 @@ def checks(
         "plan": lambda: _plan(subject, host),
         "port": lambda: _port(subject),
         "lock": lock,
-        "memory": lambda: memory(subject, host, steady, say),
+        "memory": lambda: memory(subject, host, steady, say, is_cancelled),
     }
     for name in NAMES:
         if name in left_out:
@@ -138,7 +141,7 @@ def _model(subject: Subject) -> Check:
         return Check("model", Result.UNKNOWN, "the command names no model that can be read")
     if subject.is_container:
         return Check("model", Result.UNKNOWN, "its files lie in the container, or are mounted there")
-    folder = Path(name).expanduser()
+    folder = Path(name)
     if folder.is_dir():
         found = _missing(folder, subject)
         if found:
@@ -233,12 +236,16 @@ def _port(subject: Subject) -> Check:
     return Check("port", Result.FAILED, f"{target.port} is held by {who}; end it, or choose another --port")
 
 
-def memory(subject: Subject, host: Host, steady: Steady, say: Callable[[str], None]) -> Check:
+def memory(
+    subject: Subject, host: Host, steady: Steady, say: Callable[[str], None], is_cancelled: Callable[[], bool]
+) -> Check:
     """Wait until the memory of the cards is stable, and see that the share which the start asks for is free."""
     if host.source is None:
         return Check("memory", Result.UNKNOWN, host.why_none)
     visible = subject.visible
-    if not host.numbers and (not visible or "MIG" in visible):
+    if any(card.is_parted for card in host.source.read().of(host.numbers)):
+        return Check("memory", Result.UNKNOWN, "the card is parted (MIG), and a part's memory is not read")
+    if not host.numbers and (visible.strip() in _NO_CARD or "MIG" in visible if visible is not None else True):
         return Check("memory", Result.UNKNOWN, "the start uses no whole card of this host")
     if not host.numbers:
         return Check("memory", Result.FAILED, "CUDA_VISIBLE_DEVICES leaves no card of this host; correct it")
@@ -258,6 +265,8 @@ def memory(subject: Subject, host: Host, steady: Steady, say: Callable[[str], No
         if len(readings) >= steady.samples and not is_told:
             say(f"waiting for stable GPU memory: {_who(readings, host, moved)}")
             is_told = True
+        if is_cancelled():
+            return Check("memory", Result.FAILED, "not waited for any more: the start is not wanted")
         time.sleep(steady.every_s)
         readings.append(host.source.read())
     lacking = _lacking(subject, readings[-1].of(host.numbers))

@@ -6,7 +6,6 @@ command is started as often as tries are allowed.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 
 from vllm_runbooks import second_opinion
@@ -45,12 +44,25 @@ def next_change(
     if not cause.class_.startswith(_OF_MEMORY):
         return None
     done = [each.edits for each in before]
-    for remedy in tried.answer.remedies:
-        if remedy.edits and remedy.edits not in done and _is_checked(remedy):
-            with contextlib.suppress(InputError):
-                if _is_refused(subject.edited(remedy.edits), remedy.title, say):
-                    continue
-                return Change(f"{cause.symptom}: {cause.title}", remedy.title, remedy.cost, remedy.edits)
+    fitting = [each for each in tried.answer.remedies if each.checks.plan == "passed" and each.edits not in done]
+    return first_possible(tried.answer, fitting, subject, say)
+
+
+def first_possible(
+    answer: Answer, remedies: Sequence[Remedy], subject: Subject, say: Callable[[str], None]
+) -> Change | None:
+    """The first of some ways out that the linter passed, that can be made in the command, and that its vLLM takes."""
+    cause = answer.root_cause
+    for remedy in remedies:
+        if cause is None or not remedy.edits or remedy.checks.lint != "passed":
+            continue
+        try:
+            changed = subject.edited(remedy.edits)
+        except InputError as error:
+            say(f"not tried: {remedy.title}: {error}")
+            continue
+        if not _is_refused(changed, remedy.title, say):
+            return Change(f"{cause.symptom}: {cause.title}", remedy.title, remedy.cost, remedy.edits)
     return None
 
 
@@ -61,10 +73,6 @@ def again(answer: Answer) -> Change | None:
         return None
     title, cost = _AGAIN[cause.class_]
     return Change(f"{cause.symptom}: {cause.title}", title, cost)
-
-
-def _is_checked(remedy: Remedy) -> bool:
-    return remedy.checks.lint == "passed" and remedy.checks.plan == "passed"
 
 
 def _is_refused(changed: Subject, title: str, say: Callable[[str], None]) -> bool:

