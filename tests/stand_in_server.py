@@ -4,6 +4,7 @@ What it does is a list of steps, JSON in the variable STAND_IN; the n-th start o
 
     {"print": FILE, "until": WORDS, "from": WORDS, "every": S}   lines of a file
     {"sleep": S}   {"work": S}   {"exit": STATUS}   {"die": SIGNAL}
+    {"kill": FILE}                                               ends the process whose number is in it
     {"child": TITLE, "session": true, "works": false}            a process below it
     {"serve": {PATH: [STATUS, BODY]}}                            an HTTP server; what is not named answers as vLLM does
     {"hold": true}                                               goes on until a signal comes
@@ -153,6 +154,9 @@ def _do(step: dict[str, Any]) -> None:
         child = subprocess.Popen(command, start_new_session=bool(step.get("session")))
         if "pid_file" in step:
             Path(step["pid_file"]).write_text(str(child.pid))
+    elif "kill" in step:
+        os.kill(int(Path(step["kill"]).read_text()), signal.SIGKILL)
+        os.wait()
     elif "serve" in step:
         server = ThreadingHTTPServer(("127.0.0.1", _port()), _handler(step["serve"]))
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -6,6 +6,7 @@ import json
 import mmap
 import os
 import shlex
+import signal
 import socket
 import stat
 import sys
@@ -16,12 +17,12 @@ from typing import Any
 import pytest
 
 from test_ask_parser import _MODULES
-from vllm_runbooks import catalog, render, serve, session
+from vllm_runbooks import catalog, planner, render, serve, session
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host import card_locks, gpu_memory, leftovers
 from vllm_runbooks.live_records import Attempt, Check, Guarded, Result
 from vllm_runbooks.records import Document, Evidence, Outcome
-from vllm_runbooks.running import Live
+from vllm_runbooks.running import Live, Running
 from vllm_runbooks.serve import durations, places, preflight, retries
 from vllm_runbooks.serve.beside import Neighbours
 from vllm_runbooks.serve.log import Log
@@ -684,3 +685,104 @@ def test_what_the_guard_saw_tells_a_hang_by_itself(seen: list[str], outcome: Out
     log = "".join(f"[vllm-runbooks] after {at}.0 s phase=load {each}\n" for at, each in enumerate(seen, 40))
 
     assert session.diagnose(Evidence((Document("guard.log", log),))).outcome is outcome
+
+
+def test_a_server_that_dies_while_it_serves_is_a_failure(stage: Stage) -> None:
+    """Whatever status it ends with: a unit is to be started again. Which process ended first is told."""
+    log = catalog.cases_dir() / "tiny-cpu-worker-killed-serving" / "startup.log"
+    dies = [*UP, {"child": "VLLM::Worker", "pid_file": str(stage.folder / "pid")}, {"serve": {}}, {"sleep": 1.5}]
+    dies += [{"kill": str(stage.folder / "pid")}, {"sleep": 0.6}, {"print": str(log), "from": "died unexpectedly"}]
+    found = stage.serve([*dies, {"exit": 0}])
+
+    assert found.attempts[0].ready_s is not None
+    assert found.attempts[0].status == 0
+    assert found.status == 1
+    assert [seen.kind for seen in found.attempts[0].sightings] == ["gone"]
+    assert found.attempts[0].sightings[0].process == "VLLM::Worker"
+
+
+def test_checks_alone_leave_nothing(stage: Stage) -> None:
+    """What was found is said; logs of real starts are not pushed out."""
+    found = stage.serve(UP, is_check=True)
+
+    assert found.folder is None
+    assert not places.starts().exists()
+
+
+def test_a_context_that_vllm_reckoned_is_tried_where_no_plan_can_know() -> None:
+    """Its own message names the longest that fits; another way out has to be planned."""
+    given = serve.subject(["vllm", "serve", "m", "--max-model-len", "4000000"], vllm="0.32.0", environment={})
+    tried = failed("tiny-cpu-context-too-long", given)
+    assert tried.answer is not None
+    change = retries.next_change(tried, given, [], print)
+    assert change is not None
+    none = retries.next_change(tried, given, [change], print)
+
+    assert {remedy.checks.plan for remedy in tried.answer.remedies if remedy.edits}.isdisjoint({"passed"})
+    assert [edit.name for edit in change.edits] == ["max_model_len"]
+    assert none is None
+    assert "is known to fit (not known: " in retries.why_none(tried)
+
+
+def test_a_way_out_is_planned_with_the_models_own_folder(tmp_path: Path) -> None:
+    """Which whoever started it may read; a log of somebody else does not decide what is read."""
+    sys.path.insert(0, str(Path(__file__).parent / "live"))
+    import tiny_models
+
+    model = tiny_models.write(tmp_path / "model", max_position_embeddings=8_000_000)
+    log = (catalog.cases_dir() / "tiny-cpu-context-too-long" / "startup.log").read_text()
+    evidence = Evidence((Document("a.log", log),), vllm="0.32.0", command="vllm serve x --max-model-len 4000000\n")
+    plain = session.diagnose(evidence, gpus="A100-80GB")
+    own = session.diagnose(evidence, gpus="A100-80GB", model=lambda: planner.model(str(model)))
+
+    assert next(each.checks.plan for each in plain.remedies if each.edits).startswith("unknown: not known: the config")
+    assert next(each.checks.plan for each in own.remedies if each.edits) == "passed"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bash", "nosuch.sh"], "nosuch.sh: no such script; check its name"),
+        (["nosuchcmd", "serve"], "nosuchcmd: no such command; check its name, and the path"),
+    ],
+)
+def test_what_is_not_there_is_named(words: list[str], said: str) -> None:
+    """A script or a program."""
+    with pytest.raises(InputError, match=said):
+        serve.subject(words, vllm="0.32.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [
+        ("exec vllm serve m\n", "0.16.0"),
+        ("A=1 vllm serve m\n", "0.16.0"),
+        (". venv/bin/activate\nvllm serve m\n", None),
+        ("PATH=/opt/bin:$PATH\nvllm serve m\n", None),
+        ("/opt/vllm serve m\n", None),
+    ],
+)
+def test_a_scripts_release_is_that_of_the_path(tmp_path: Path, text: str, release: str | None) -> None:
+    """Where the script does not look for it elsewhere; so it is behind `env`."""
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\necho 0.16.0\n")
+    program = tmp_path / "vllm"
+    program.write_text(f"#!{python}\n")
+    script = tmp_path / "run.sh"
+    script.write_text(f"#!/bin/bash\n{text}")
+    for each in (python, program):
+        each.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    assert serve.subject(["bash", str(script)], environment=environment).vllm == release
+    assert serve.subject(["env", "A=1", "vllm", "serve", "m"], environment=environment).vllm == "0.16.0"
+
+
+def test_a_supervisor_that_is_killed_is_no_wrong_command() -> None:
+    """What ran is gone, and how it ended is said."""
+    with Running(["sleep", "60"]) as running:
+        os.kill(running.pid, signal.SIGKILL)
+        list(running.chunks())
+
+    assert running.status is None
+    assert running.ending == "was ended when its supervisor was killed"

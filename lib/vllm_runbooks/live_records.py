@@ -59,7 +59,7 @@ class Sighting:
 
     at_s: float
     kind: str
-    """"stopped", "idle", "lopsided", "overdue", "goes-on", "unanswered", "oom-kill", "memory-released" or
+    """"stopped", "idle", "lopsided", "overdue", "gone", "goes-on", "unanswered", "oom-kill", "memory-released" or
     "memory-taken"."""
     says: str
     phase: str | None = None

@@ -96,10 +96,11 @@ class Running:
             said = self._end()
         finally:
             self._blocks.close()
+        if "refused" in said:
+            raise InputError(f"{self._command[0]}: cannot be run: {said['refused']}; check the file") from error
         if "returncode" not in said:
-            reason = said.get("refused", "the supervisor died")
-            raise InputError(f"{self._command[0]}: cannot be run: {reason}; check the file") from error
-        self.status = said["returncode"]
+            self._said = self._said or "was ended when its supervisor was killed"
+        self.status = said.get("returncode")
 
     @property
     def pid(self) -> int:

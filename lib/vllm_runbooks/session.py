@@ -23,6 +23,7 @@ from vllm_runbooks.records import Answer, Case, Evidence, JudgedClaim, Judgement
 if TYPE_CHECKING:
     from vllm_runbooks.lint import Knowledge
     from vllm_runbooks.plan_records import Layouts, Plan
+    from vllm_runbooks.planning.budget import Subject
     from vllm_runbooks.plans import Request
     from vllm_runbooks.specs import Specs
 
@@ -216,11 +217,13 @@ def diagnose(
     catalog: Catalog | None = None,
     policy: str = "",
     gpus: str | None = None,
+    model: Callable[[], Subject | None] | None = None,
 ) -> Answer:
     """Read and diagnose the evidence; `start` chooses one of several starts by number, from 1 (None or 0: the last).
 
     `policy` names a policy of the catalog, whose steps are added to the remedies where they can help. `gpus` names the
-    cards of the start, as in `8xRTX3090`, where they are known: plans need them.
+    cards of the start, as in `8xRTX3090`, where they are known: plans need them. `model` tells its model where that is
+    none of the catalog: whoever has started it may read its folder, which a log of somebody else must not decide.
 
     Raises:
         InputError: there is no such start, policy or card, or the evidence is a recorded question without a log.
@@ -235,7 +238,9 @@ def diagnose(
     shelf = catalog or load_catalog()
     asked = shelf.policy(policy) if policy.strip() else None
     cards = specs().gpus(gpus) if gpus else ()
-    return _answer.answer(evidence, shelf, knowledge, start=start or None, policy=asked, cards=cards, specs=specs)
+    return _answer.answer(
+        evidence, shelf, knowledge, start=start or None, policy=asked, cards=cards, specs=specs, model=model
+    )
 
 
 @cache

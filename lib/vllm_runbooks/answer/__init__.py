@@ -32,6 +32,7 @@ from vllm_runbooks.redact import redact_name, redact_text
 if TYPE_CHECKING:
     from vllm_runbooks.commands import Base, Difference
     from vllm_runbooks.lint import Knowledge
+    from vllm_runbooks.planning.budget import Subject
     from vllm_runbooks.specs import Card, Specs
 
 __all__ = ["STEPS", "answer", "follow", "read_starts"]
@@ -46,18 +47,19 @@ def answer(
     policy: Policy | None = None,
     cards: Sequence[Card] = (),
     specs: Callable[[], Specs] | None = None,
+    model: Callable[[], Subject | None] | None = None,
 ) -> Answer:
     """Diagnose the evidence; `start` chooses one of several starts by its number, from 1 (default: the last).
 
     Several files are logs of one start (its nodes, its ranks): the last start of each is judged together. `knowledge`
     gives what commands are judged by, and is asked for it only where there is a command; `specs` its part of models and
     cards, where memory is printed. The steps of `policy` stand behind the remedies, or a note says why they do not.
-    `cards` are those of the start, where they are known.
+    `cards` are those of the start, where they are known; `model` tells its model, where that is none of the catalog.
 
     Raises:
         InputError: there is no start of that number.
     """
-    asked = _Asked(evidence, catalog, knowledge, specs or (lambda: knowledge().specs), policy, tuple(cards))
+    asked = _Asked(evidence, catalog, knowledge, specs or (lambda: knowledge().specs), policy, tuple(cards), model)
     return _answer(asked, *read_starts(evidence, catalog, start))
 
 
@@ -83,6 +85,7 @@ class _Asked(NamedTuple):
     specs: Callable[[], Specs]
     policy: Policy | None = None
     cards: tuple[Card, ...] = ()
+    model: Callable[[], Subject | None] | None = None
 
 
 def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
@@ -170,7 +173,7 @@ def _memory(asked: _Asked, told: Told, base: Base | None = None) -> Memory:
     evidence = asked.evidence
     names = ", ".join(dict.fromkeys(redact_name(evidence.documents[start.file].name) for start in told.starts))
     source = f"case {evidence.case.id}" if evidence.case else names
-    return Memory(told, base, cards=asked.cards, specs=asked.specs, source=source)
+    return Memory(told, base, cards=asked.cards, specs=asked.specs, source=source, model=asked.model)
 
 
 _DIFFERS = "cli.command_differs"

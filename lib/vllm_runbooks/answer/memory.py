@@ -42,7 +42,14 @@ class Memory:
     """The start's memory as it is planned: what it printed beside it, and whether a changed start fits."""
 
     def __init__(
-        self, told: Told, base: Base | None, *, cards: tuple[Card, ...], specs: Callable[[], Specs], source: str
+        self,
+        told: Told,
+        base: Base | None,
+        *,
+        cards: tuple[Card, ...],
+        specs: Callable[[], Specs],
+        source: str,
+        model: Callable[[], Subject | None] | None = None,
     ) -> None:
         """The memory of a start.
 
@@ -52,9 +59,10 @@ class Memory:
             cards: Its cards, where they are known.
             specs: Asked for models and cards where something is planned.
             source: What its figures are named by.
+            model: Tells its model where that is none of the catalog; asked where something is planned.
         """
         self.facts, self.starts, self.cards = told.facts, told.starts, cards
-        self._specs = specs
+        self._specs, self._own = specs, model
         self._source = f"{source}, start in line {told.starts[0].first_line}" if told.starts else source
         self.vllm = told.release.version or (base.vllm if base is not None else None)
         self.captures: Mapping[str, str] = told.cause.captures if told.cause is not None else {}
@@ -73,7 +81,7 @@ class Memory:
         name = self.facts.model or self.arguments.get("model") or self.arguments.get("model_tag")
         if not isinstance(name, str) or not name:
             return "the model: the log does not name it; give the command with --command"
-        found = subject_in_catalog(name, self._specs())
+        found = subject_in_catalog(name, self._specs()) or (self._own() if self._own is not None else None)
         return found or f"the configuration of {redact_name(name)}: it is no model of the catalog"
 
     @cached_property

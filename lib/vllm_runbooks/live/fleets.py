@@ -92,7 +92,7 @@ def fleet(
         action,
         Fleet,
         asked=([each.argv for each in ones], one.vllm, gpus, load),
-        is_done=lambda found: all(each.attempts for each in found.servers),
+        is_done=lambda found: all(map(starting.is_whole, found.servers)),
         timeout_s=ready_within_s + starting.AROUND_S,
     )
 

@@ -29,6 +29,8 @@ from vllm_runbooks.serve.subject import Subject
 READY_S = 1800.0
 AROUND_S = 1800.0
 """Time of a step besides the start itself: waits for cards, the load, the end."""
+_SIGNALLED = 128
+"""Exit statuses from which on a signal has ended what ran."""
 COMMANDS = "commands.jsonl"
 """The commands of a step with their exit status, a line each."""
 Say = Callable[[str], None]
@@ -99,8 +101,7 @@ def apply(
         InputError: as `start`, or the change cannot be made in the command.
     """
     one = subject(command, vllm)
-    ways = [each for each in answer.remedies if each.checks.plan != "failed"]
-    change = retries.again(answer) or retries.first_possible(answer, ways, one, say)
+    change = retries.again(answer) or retries.first_possible(answer, answer.remedies, one, say)
     if change is None:
         say("no way out that was checked can be made in this command")
         return None
@@ -132,9 +133,14 @@ def done(one: Subject, asked: Asked, change: Change | None, say: Say) -> Guarded
         lambda: started(one, asked, change, say),
         Guarded,
         asked=(one.argv, one.vllm, asked.gpus, asked.memory, asked.load, change),
-        is_done=lambda found: bool(found.attempts),
+        is_done=is_whole,
         timeout_s=asked.ready_within_s + AROUND_S,
     )
+
+
+def is_whole(found: Guarded) -> bool:
+    """Whether a start came to its end: it was made, and no signal ended it."""
+    return bool(found.attempts) and found.status < _SIGNALLED
 
 
 def check_load(one: Subject) -> None:

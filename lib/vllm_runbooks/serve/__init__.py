@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 
-from vllm_runbooks import redact, session
+from vllm_runbooks import planner, redact, session
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.host import card_locks, leftovers
@@ -21,6 +21,7 @@ from vllm_runbooks.host.gpu_memory import Source
 from vllm_runbooks.host.progress import Sight
 from vllm_runbooks.live_records import Attempt as Tried
 from vllm_runbooks.live_records import Change, Check, Guarded, PhaseTime, Result, Sighting
+from vllm_runbooks.planning.budget import Subject as Model
 from vllm_runbooks.records import Answer, Evidence, Outcome, document
 from vllm_runbooks.redact import redact_record, redact_text
 from vllm_runbooks.running import Running, Show, handled_by
@@ -110,6 +111,8 @@ class _Guard:
         self._segments = Segments()
         self._written = ""
         self._is_unsaved = False
+        self._is_kept = True
+        """Whether anything is written down: checks alone leave nothing."""
 
     def run(self) -> Guarded:
         """Do it all; a signal outside of a start ends the guard with its report, as one within a start does."""
@@ -133,7 +136,9 @@ class _Guard:
         host = preflight.host_of(subject, self.request.source, self.request.why_none, self.request.gpus)
         if subject.is_container:
             self.notes.append("the server runs in a container: only its log and its port are watched, no process")
-        places.make(self.folder)
+        self._is_kept = not self.request.is_check or self.request.folder is not None
+        if self._is_kept:
+            places.make(self.folder)
         with contextlib.ExitStack() as locks:
             is_fit = self._checked(host, locks)
             if self.request.is_check or not is_fit:
@@ -205,14 +210,16 @@ class _Guard:
         change = self.request.change
         for number in range(1, self.request.tries + 1):
             ran = self._attempt(subject, host, number, unlock)
-            tried = self._tried(subject, number, change, ran)
+            tried = self._tried(subject, host, number, change, ran)
             self.attempts.append(tried)
             if ran.stopped_by is not None:
                 return _SIGNALLED + ran.stopped_by
             if ran.ready_s is not None:
                 if self.request.proof is not None and ran.proved:
                     return 0
-                return _NEVER_READY if ran.gave_up else _status(ran)
+                return (
+                    _NEVER_READY if ran.gave_up else _status(ran) or (0 if tried.outcome.is_healthy else _NEVER_READY)
+                )
             if number == self.request.tries:
                 break
             before = [each.change for each in self.attempts if each.change]
@@ -285,9 +292,9 @@ class _Guard:
                 self.say(f"{error}; the server goes on")
             self._is_unsaved = True
 
-    def _tried(self, subject: Subject, number: int, change: Change | None, ran: Ran) -> Tried:
+    def _tried(self, subject: Subject, host: Host, number: int, change: Change | None, ran: Ran) -> Tried:
         is_clean = ran.ready_s is not None and (ran.stopped_by is not None or ran.proved)
-        answer = None if is_clean else self._diagnosed(subject, number, ran)
+        answer = None if is_clean else self._diagnosed(subject, host, number, ran)
         outcome = answer.outcome if answer is not None else Outcome.RUNNING
         return Tried(
             number=number,
@@ -306,7 +313,7 @@ class _Guard:
             measured=ran.measured,
         )
 
-    def _diagnosed(self, subject: Subject, number: int, ran: Ran) -> Answer | None:
+    def _diagnosed(self, subject: Subject, host: Host, number: int, ran: Ran) -> Answer | None:
         """What the log says, with what the guard saw beside it."""
         names = [self.folder / places.log_name(number)]
         seen = self.folder / places.seen_name(number)
@@ -316,7 +323,7 @@ class _Guard:
         try:
             evidence = session.load_files([str(name) for name in names], vllm=subject.vllm)
             evidence = replace(evidence, command=subject.page.text)
-            return session.diagnose(evidence, gpus=self.request.gpus)
+            return session.diagnose(evidence, gpus=self.request.gpus or host.spec, model=lambda: _model_of(subject))
         except InputError as error:
             self.notes.append(f"not diagnosed: {error}")
             return None
@@ -328,7 +335,7 @@ class _Guard:
             checks=tuple(self.checks),
             attempts=tuple(self.attempts),
             status=status,
-            folder=str(self.folder),
+            folder=str(self.folder) if self._is_kept else None,
             waited_s=self.waited_s,
             cpu_s=self.cpu_s,
             server_cpu_s=self.server_cpu_s,
@@ -336,8 +343,16 @@ class _Guard:
         )
         # Once more: a value may have been said before it was known. The folder is where it is, whatever its name.
         guarded = replace(redact_record(guarded), id=guarded.id, folder=guarded.folder)
-        self._store(places.REPORT, redact_text(json.dumps(document(guarded))) + "\n")
+        if self._is_kept:
+            self._store(places.REPORT, redact_text(json.dumps(document(guarded))) + "\n")
         return guarded
+
+
+def _model_of(subject: Subject) -> Model | None:
+    """The configuration of the start's model, where it is in a folder."""
+    with contextlib.suppress(InputError):
+        return planner.model(subject.model) if subject.model is not None and not subject.is_container else None
+    return None
 
 
 _COMPUTES_PERCENT = 5
@@ -397,6 +412,5 @@ def record(guarded: Guarded, folder: Path, *, say: Callable[[str], None]) -> Non
     from vllm_runbooks import recording  # noqa: PLC0415 - where it is asked for
 
     known = _KNOWN.get(guarded.id, "")
-    written = recording.record_start(folder, evidence(guarded), guarded.attempts[-1].ending, known=known)
-    hidden = sum(written.secrets.values())
-    say(f"recorded as a case in {folder}; {hidden} secret{'s' * (hidden != 1)} replaced; review its `expect`")
+    recording.record_start(folder, evidence(guarded), guarded.attempts[-1].ending, known=known)
+    say(f"recorded as a case in {folder}, secrets replaced; review its `expect`")

@@ -173,7 +173,10 @@ class Attempt:
 
     def _look(self, running: Running, now: float) -> None:
         there = {} if self.subject.is_container else progress.seen_below(running.pid)
-        for each in (*self.watch.look(there, now), *(one for look in self._looks for one in look(running, there, now))):
+        seen = self.watch.look(there, now)
+        if running.stopped_by is not None:
+            seen = [each for each in seen if each.kind != "gone"]
+        for each in (*seen, *(one for look in self._looks for one in look(running, there, now))):
             self.ran.sightings.append(each)
             self._say(each.says if not each.phase else f"{each.phase}: {each.says}")
         if running.stopped_by is not None:
@@ -220,7 +223,7 @@ class Attempt:
             self._next_probe = now + self.limits.probe_every_s
         for rung in self.ran.rungs:
             if rung.result is not Result.LEFT_OUT:
-                self._say(f"{rung.name}: {rung.result.value}: {rung.says}")
+                self._say(f"asked for {rung.name}: {rung.result.value}: {rung.says}")
         where = (
             self.subject.target.place
             if self.subject.is_target_known

@@ -261,7 +261,8 @@ def memory(
             return Check("memory", Result.UNKNOWN, f"the memory in use is not told ({host.source.says})")
         since = time.monotonic() - began
         if len(readings) >= steady.samples and since > steady.wait_s:
-            return Check("memory", Result.FAILED, f"not stable for {since:.0f} s: {_who(readings, host, moved)}")
+            said = f"not stable for {since:.0f} s: {_who(readings, host, moved)}"
+            return Check("memory", Result.FAILED, f"{said}; wait for them, or see --wait and --within")
         if len(readings) >= steady.samples and not is_told:
             say(f"waiting for stable GPU memory: {_who(readings, host, moved)}")
             is_told = True
@@ -284,7 +285,8 @@ def memory(
 def _who(readings: Sequence[gpu_memory.Reading], host: Host, moved: float | None) -> str:
     cards = readings[-1].of(host.numbers)
     holders = [one.says for card in cards for one in card.holders if one.is_of_host or one.pid != os.getpid()]
-    said = f"it moved by {moved:.0f} MiB" if moved is not None else "it is not known"
+    names = ", ".join(f"GPU {card.index}" for card in cards)
+    said = f"the memory in use of {names} moved by {moved:.0f} MiB" if moved is not None else "it is not known"
     return f"{said}; the cards are shared with {', '.join(holders[:4])}" if holders else said
 
 

@@ -21,6 +21,9 @@ _AGAIN = {
     ),
 }
 """Causes that lie outside the start, with what is done about them, again and again: nothing is changed."""
+_RECKONED = {"kv.max_len_too_large": "max_model_len"}
+"""Causes of which the release prints the value that fits, and the option that takes it: where the planner cannot know,
+its own arithmetic on this card counts."""
 _OF_MEMORY = ("mem.", "oom.", "kv.")
 """Groups of causes that a changed setting mends, where the planner says that it fits."""
 
@@ -44,8 +47,14 @@ def next_change(
     if not cause.class_.startswith(_OF_MEMORY):
         return None
     done = [each.edits for each in before]
-    fitting = [each for each in tried.answer.remedies if each.checks.plan == "passed" and each.edits not in done]
+    fitting = [each for each in tried.answer.remedies if _is_fit(each, cause.class_) and each.edits not in done]
     return first_possible(tried.answer, fitting, subject, say)
+
+
+def _is_fit(remedy: Remedy, class_: str) -> bool:
+    if remedy.checks.plan == "passed":
+        return True
+    return [edit.name for edit in remedy.edits] == [_RECKONED.get(class_)]
 
 
 def first_possible(
@@ -97,4 +106,6 @@ def why_none(tried: Attempt) -> str:
         return "the cause is not known"
     if not cause.class_.startswith(_OF_MEMORY):
         return f"{cause.class_} is nothing that another start mends"
-    return f"no way out of {cause.class_} has passed all checks"
+    whys = dict.fromkeys(each.checks.plan for each in tried.answer.remedies if each.edits) if tried.answer else {}
+    told = "; ".join(why.removeprefix("unknown: ") for why in whys if why != "passed")
+    return f"no way out of {cause.class_} is known to fit{f' ({told})' if told else ''}"

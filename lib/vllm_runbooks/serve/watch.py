@@ -75,12 +75,16 @@ class Watch:
             if working[pid]:
                 known.worked_at = now
             known.stopped_since = (known.stopped_since or now) if sight.is_stopped else None
-        for pid in set(self._known) - set(processes):
-            del self._known[pid]
+        gone = [(pid, self._known.pop(pid)) for pid in sorted(set(self._known) - set(processes))]
         found = list(self._found(now))
         said = [each for each in found if (each.kind, each.pid, each.phase) not in self._told]
         for each in said:
             self._told[each.kind, each.pid, each.phase] = now
+        said += [
+            self._sighting(now, "gone", f"{one.name} (process {pid}) ended while the server ran", pid, one.name)
+            for pid, one in gone
+            if self.is_ready and one.name.startswith("VLLM::")
+        ]
         if any(each.kind in _HANGS for each in found):
             self.hung_since = self.hung_since or now
         elif self.hung_since is not None:
