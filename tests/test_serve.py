@@ -596,14 +596,15 @@ class Card:
 
     says = "told by the test"
 
-    def __init__(self, *, is_of_host: bool) -> None:
-        self.used, self.is_of_host = 0.0, is_of_host
+    def __init__(self, *, is_of_host: bool, is_parted: bool = False) -> None:
+        self.used, self.is_of_host, self.is_parted = 0.0, is_of_host, is_parted
 
     def read(self) -> gpu_memory.Reading:
         """One more GiB each time."""
         self.used += 1024
         holder = gpu_memory.Holder(os.getpid(), self.used, "python", is_of_host=self.is_of_host)
-        return gpu_memory.Reading(0, (gpu_memory.CardMemory(0, "A", "GPU-1", 81920, self.used, holders=(holder,)),))
+        card = gpu_memory.CardMemory(0, "A", "GPU-1", 81920, self.used, holders=(holder,), is_parted=self.is_parted)
+        return gpu_memory.Reading(0, (card,))
 
 
 @pytest.mark.parametrize(("is_of_host", "sightings"), [(False, 1), (True, 0)])
@@ -786,3 +787,36 @@ def test_a_supervisor_that_is_killed_is_no_wrong_command() -> None:
 
     assert running.status is None
     assert running.ending == "was ended when its supervisor was killed"
+
+
+@pytest.mark.parametrize("visible", ["-1", "", "NoDevFiles", "MIG-4f0c"])
+def test_cards_that_are_hidden_on_purpose_are_not_asked_for(visible: str) -> None:
+    """As for a server on a CPU; a part of a card is not read."""
+    given = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={"CUDA_VISIBLE_DEVICES": visible})
+    host = preflight.host_of(given, Card(is_of_host=False), "", None)
+    check = preflight.memory(given, host, serve.Steady(2, 0, 64, 0), print, lambda: False)
+
+    assert (host.numbers, check.result) == ((), Result.UNKNOWN)
+
+
+def test_a_card_that_is_parted_is_not_judged_as_a_whole() -> None:
+    """Its memory is that of all its parts."""
+    given = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={})
+    check = preflight.memory(
+        given, Host(Card(is_of_host=False, is_parted=True), "", (0,), None), serve.Steady(), print, bool
+    )
+
+    assert check.result is Result.UNKNOWN
+    assert "MIG" in check.says
+
+
+def test_a_start_that_is_called_off_waits_for_nothing(stage: Stage) -> None:
+    """Neither for memory that moves nor for another's lock, and starts nothing."""
+    moving = race(stage.folder, [(n / 10, 9000 + 500 * (n % 2)) for n in range(100)])
+    found = stage.serve(UP, source=moving, wait_s=60.0, left_out=("model", "plan"), is_cancelled=lambda: True)
+    with card_locks.held(["GPU-1"], wait_s=0, told=print):
+        still = race(stage.folder, [(0, 0)])
+        other = stage.serve(UP, source=still, wait_s=60.0, left_out=("model", "plan"), is_cancelled=lambda: True)
+
+    assert (found.attempts, found.checks[-1].name, found.status) == ((), "memory", 1)
+    assert (other.attempts, other.checks[-1].name, other.status) == ((), "lock", 1)
