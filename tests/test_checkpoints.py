@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from vllm_runbooks.checkpoints import tensor_bytes
+from vllm_runbooks import checkpoints
+from vllm_runbooks.checkpoints import problems, tensor_bytes
 from vllm_runbooks.errors import InputError
 
 
@@ -90,3 +91,100 @@ def test_index_without_a_total_says_nothing(tmp_path: Path, metadata: str) -> No
     text = f'{{"metadata": {metadata}, "weight_map": {{"x": "a.safetensors"}}}}'
     (tmp_path / "model.safetensors.index.json").write_text(text)
     assert tensor_bytes(tmp_path) is None
+
+
+CONFIG = '{"architectures": ["LlamaForCausalLM"],\n "model_type": "llama"}'
+SECRET = "hf_" + "abcdefghijKLMNOPQRST012345"
+
+
+def _whole(folder: Path) -> Path:
+    """A model's folder with nothing wrong in it."""
+    (folder / "config.json").write_text(CONFIG)
+    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+        (folder / name).write_text("{}")
+    _save(folder / "model.safetensors", {"x": ("BF16", (4, 4))})
+    return folder
+
+
+NESTED = "is nested too deeply to be read; fetch it again"
+POINTER = "is a pointer of Git LFS, not the file; fetch it with git lfs pull"
+NAMELESS = "names neither architectures nor model_type; fetch it again"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("config.json", CONFIG[:-9], "is cut off or no JSON at 2:15; fetch it again"),
+        ("config.json", "", "is empty; fetch it again"),
+        ("config.json", " \n", "is empty; fetch it again"),
+        ("config.json", "[]", "is no JSON object; fetch it again"),
+        ("config.json", "null", "is no JSON object; fetch it again"),
+        ("config.json", "{}", NAMELESS),
+        ("config.json", '{"model_type": null}', NAMELESS),
+        ("config.json", '{"model_type": 5, "architectures": [null], "auto_map": {}}', NAMELESS),
+        ("config.json", '{"model_type": "", "architectures": "Llama"}', NAMELESS),
+        pytest.param("config.json", "[" * 100_000, NESTED, id="lists"),
+        pytest.param("config.json", '{"a": ' * 100_000, NESTED, id="objects"),
+        ("config.json", b'{"model_type": "\xff"}', "is no text in UTF-8 from byte 16 on; fetch it again"),
+        ("config.json", f'{{"token": "{SECRET}', "is cut off or no JSON at 1:11; fetch it again"),
+        ("tokenizer.json", '{"version": "1.0",\n "model": {', "is cut off or no JSON at 2:12; fetch it again"),
+        ("tokenizer.json", "version https://git-lfs.github.com/spec/v1\n", POINTER),
+        ("tokenizer_config.json", "<!DOCTYPE html>", "is cut off or no JSON at 1:1; fetch it again"),
+        ("generation_config.json", "{,}", "is cut off or no JSON at 1:2; fetch it again"),
+        ("preprocessor_config.json", "", "is empty; fetch it again"),
+        ("params.json", '{"dim": ', "is cut off or no JSON at 1:9; fetch it again"),
+    ],
+)  # fmt: skip
+def test_damaged_json_is_one_line(tmp_path: Path, name: str, content: str | bytes, says: str) -> None:
+    """With the file, the place and what to do, and nothing of what stands in it."""
+    _whole(tmp_path)
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    assert problems(tmp_path) == [f"{tmp_path / name}: {says}"]
+
+
+@pytest.mark.parametrize(
+    ("files", "more"),
+    [
+        ({}, {}),
+        ({"config.json": '{"architectures": ["LlamaForCausalLM"]}'}, {}),
+        ({"config.json": '{"model_type": "llama", "architectures": []}'}, {}),
+        ({"config.json": '{"auto_map": {"AutoConfig": "configuration.Config"}}'}, {}),
+        ({"config.json": f'{{"model_type": "llama", "a": {"9" * 100_000}, "b": NaN}}'}, {}),
+        ({"config.json": None, "params.json": '{"dim": 1}'}, {}),
+        ({"config.json": '{"vocab_size": 1}', "params.json": '{"dim": 1}'}, {}),
+        ({"config.json": "{}", "model.gguf": "GGUF"}, {}),
+        ({"vocab.json": '["a"]', "trainer_state.json": "{"}, {}),
+        ({"tokenizer.json": "{"}, {"needs_tokenizer": False}),
+    ],
+)
+def test_whole_json_is_none(tmp_path: Path, files: dict[str, str | None], more: dict[str, bool]) -> None:
+    """Either name of a kind will do, as will another format; what is not read for a start is not looked at."""
+    _whole(tmp_path)
+    for name, content in files.items():
+        (tmp_path / name).unlink(missing_ok=True)
+        if content is not None:
+            (tmp_path / name).write_text(content)
+
+    assert problems(tmp_path, **more) == []
+
+
+def test_of_a_huge_file_no_more_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Than the largest tokenizers have; and one that cannot be read is told as well."""
+    _whole(tmp_path)
+    monkeypatch.setattr(checkpoints, "_MAX_JSON", 1 << 20)
+    (tmp_path / "tokenizer.json").write_bytes(b" " * (1 << 20) + b"{}")
+    opened = Path.open
+
+    def refuse(path: Path, mode: str) -> object:
+        if path.name == "generation_config.json":
+            raise PermissionError(13, "Permission denied")
+        return opened(path, mode)
+
+    monkeypatch.setattr(Path, "open", refuse)
+
+    denied = "cannot be read (Permission denied); fetch it again, or mend its permissions"
+    assert problems(tmp_path) == [
+        f"{tmp_path / 'generation_config.json'}: {denied}",
+        f"{tmp_path / 'tokenizer.json'}: is larger than the 1 MiB that such a file may have; fetch it again",
+    ]

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from vllm_runbooks.errors import InputError, VerdictFailed
-from vllm_runbooks.notebook import JUDGEMENT_MIME, bind, conclude, load_runbook, parse_judgement, read_judgement, typed
+from vllm_runbooks.notebook import (
+    JUDGEMENT_MIME,
+    bind,
+    conclude,
+    held_back,
+    load_runbook,
+    parse_judgement,
+    read_judgement,
+    typed,
+)
 from vllm_runbooks.records import (
     CauseRef,
     FindingRef,
@@ -348,3 +358,64 @@ def test_what_is_no_notebook_has_no_judgement(content: Any) -> None:
     """Reading a judgement never raises."""
     assert read_judgement(content) is None
     assert parse_judgement(content) is None
+
+
+WITH_LIVE = replace(
+    RUNBOOK,
+    parameters=(
+        *RUNBOOK.parameters,
+        Parameter("serve", "str", "", "with live: the command that starts the server"),
+        Parameter("apply", "bool", default=False, help="with live: start the first way out as well"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"serve": "vllm serve m"}, "serve is"),
+        ({"serve": "vllm serve m", "live": "false"}, "serve is"),
+        ({"apply": "true", "gpus": 8, "serve": "vllm serve m"}, "apply and serve are"),
+    ],
+)
+def test_what_counts_with_live_alone_is_refused_without(given: dict[str, object], named: str) -> None:
+    """A run that would judge what is recorded does not look as if it had started the server."""
+    with pytest.raises(InputError) as caught:
+        bind(WITH_LIVE, given)
+
+    assert str(caught.value) == (
+        f"a-runbook: {named} given and live is not, so nothing would be started; add -p live true"
+    )
+
+
+def test_what_counts_with_live_is_taken_with_it() -> None:
+    """Or where the value says no more than the default, or the runbook is live by itself or knows no such thing."""
+    always = [replace(p, default=True) if p.name == "live" else p for p in WITH_LIVE.parameters]
+    never = [p for p in WITH_LIVE.parameters if p.name != "live"]
+
+    assert bind(WITH_LIVE, {"serve": "vllm serve m", "live": "true"}) == {"serve": "vllm serve m", "live": True}
+    assert bind(WITH_LIVE, {"serve": "", "apply": "false"}) == {"serve": "", "apply": False}
+    for parameters in (always, never):
+        assert bind(replace(WITH_LIVE, parameters=tuple(parameters)), {"apply": "yes"}) == {"apply": True}
+
+
+@pytest.mark.parametrize(
+    ("source", "given", "names"),
+    [
+        ("x = rb.live.act(a) if live and more else None", {}, ("live",)),
+        ("x = rb.live.act(a) if live and more else None", {"live": True, "more": False}, ("more",)),
+        ("x = rb.live.start(step='act') if live and not is_ready(y) else None", {"live": True}, ()),
+        ("if live:\n    if more:\n        do(rb.live.act)", {"more": False}, ("live", "more")),
+        ("z = 1 if live else 2\nx = rb.live.act(a)", {}, ()),
+        ("x = rb.live.act(a) if live or more else None", {}, ()),
+        ("x = (", {}, ()),
+    ],
+)
+def test_a_step_is_held_back_by_parameters(
+    tmp_path: Path, source: str, given: dict[str, object], names: tuple[str, ...]
+) -> None:
+    """Those that are false and joined by `and` in the condition around its call; nothing else is said to be why."""
+    made = notebook(parameters=PARAMETERS + "more: bool = True  # further\n")
+    made["cells"].append(cell(source, id_="act", tags=("step",)))
+
+    assert held_back(written(tmp_path, made), "act", given) == names

@@ -707,3 +707,18 @@ def test_a_name_that_holds_a_secret_is_no_id(tmp_path: Path, capsys: pytest.Capt
     assert "looks like a secret" in printed.err
     assert token not in printed.err + printed.out
     assert [path.name for path in tmp_path.iterdir()] == ["a.log"]
+
+
+def test_the_source_of_a_guarded_start_is_a_sentence(tmp_path: Path) -> None:
+    """Its logs, then how it ended, without secrets."""
+    logs = Evidence((Document("server.log", f"{PORT}\n"), Document("guard.log", "[vllm-runbooks] seen\n")))
+    ending = f"ended with exit status 1 as it was told {TOKEN}"
+
+    recording.record_start(tmp_path / "a-start", logs, ending)
+
+    source = session.load_case(tmp_path / "a-start").source
+    assert re.fullmatch(
+        r"recorded with `vllm-runbooks serve` on [\d-]{10} from server\.log, guard\.log; "
+        r"the server ended with exit status 1 as it was told \[secret-1\]",
+        source,
+    )

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from xml.etree import ElementTree as ET
 import psutil
 import pytest
 
-from vllm_runbooks import catalog, suite
+from vllm_runbooks import catalog, suite, worker
 from vllm_runbooks.cli import run as command_line
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.notebook import JUDGEMENT_MIME
@@ -855,3 +856,164 @@ def test_ending_one_run_leaves_the_next_alone() -> None:
             assert other.poll() is None
         finally:
             other.kill()
+
+
+STEP = """\
+from dataclasses import dataclass
+from vllm_runbooks import steps
+@dataclass(frozen=True)
+class Made:
+    number: int
+def act(step): return steps.do(step, lambda: Made(1), Made)
+x = act("{0}") if {1} else None
+"""
+
+
+def in_steps(folder: Path) -> Path:
+    """A runbook of two steps, of which the second asks for a parameter."""
+    path = runbook(folder, "parted", STEP.format("c0", "True"), STEP.format("c1", "apply"), PASS)
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        if cell["id"] == "parameters":
+            cell["source"] += "apply: bool = False  # do the second as well\nlive: bool = False  # on this host\n"
+        elif cell["id"] in ("c0", "c1"):
+            cell["metadata"]["tags"] = ["step"]
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+def test_a_resumed_run_names_what_it_kept(shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What it did not have to do again; of a step with nothing to do nothing passes."""
+    path, evidence = in_steps(tmp_path / "runbooks"), ["-p", "evidence", str(tmp_path / "cases/a-case")]
+
+    def said(*more: str) -> list[str]:
+        assert command_line(["run", str(path), *evidence, *shelf[4:], *more]) == 0
+        return capfd.readouterr().out.splitlines()[:-1]
+
+    passed = "PASS parted on a-case: fine"
+    assert said("--resume", "-p", "apply", "true") == [passed]
+    assert said("--resume", "-p", "apply", "true") == [passed, "Kept from earlier runs: c0, c1"]
+    assert said("--resume") == [passed, "Kept from earlier runs: c0"]
+    assert said("--step", "c1") == [
+        "SKIPPED parted: step c1 had nothing to do: apply is not true", "Kept from earlier runs: c0",
+    ]  # fmt: skip
+    assert said("--step", "c1", "-p", "apply", "true")[0] == "PASS parted: step c1 is done"
+    assert said() == [passed]
+
+
+def test_what_a_run_kept_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of the steps that were done before: those whose cell was executed, and that were neither done anew nor off."""
+    path, out = in_steps(tmp_path), tmp_path / "out"
+    place = out / "parted.steps"
+    place.mkdir(parents=True)
+    executed = json.loads(path.read_text(encoding="utf-8"))
+    for cell in executed["cells"]:
+        cell["execution_count"] = 1
+    anew: list[str] = []
+    count = iter(range(100))
+
+    def leave(name: str, status: str = "done") -> None:
+        (place / "new").write_text(json.dumps({"status": status, "number": next(count)}), encoding="utf-8")
+        (place / "new").replace(place / f"{name}.json")
+
+    def run_them(requests: list[Request], **_: object) -> list[RunResult]:
+        (out / "parted.ipynb").write_text(json.dumps(executed), encoding="utf-8")
+        for name in anew:
+            leave(name)
+        result = suite._result(requests[0], Verdict.PASS, "fine")
+        return [replace(result, notebook="parted.ipynb")]
+
+    def kept(*more: str) -> list[str]:
+        assert command_line(["run", str(path), "-p", "evidence", "", "--out", str(out), "--resume", *more]) == 0
+        return [line for line in capfd.readouterr().out.splitlines() if line.startswith("Kept")]
+
+    monkeypatch.setattr(suite, "run_all", run_them)
+    assert kept("-p", "apply", "true") == []
+    leave("c0")
+    leave("c1", "open")
+    assert kept("-p", "apply", "true") == ["Kept from earlier runs: c0"]
+    leave("c1")
+    assert kept("-p", "apply", "true") == ["Kept from earlier runs: c0, c1"]
+    assert kept() == ["Kept from earlier runs: c0"]
+    anew.append("c0")
+    assert kept("-p", "apply", "true") == ["Kept from earlier runs: c1"]
+    executed["cells"][4]["execution_count"] = None
+    assert kept("-p", "apply", "true") == []
+
+
+def test_a_run_without_a_notebook_kept_nothing(tmp_path: Path) -> None:
+    """It read none of what was there."""
+    request = Request("parted", in_steps(tmp_path))
+
+    assert suite.kept_steps(request, tmp_path, {"c0": None}, suite._result(request, Verdict.ERROR, "died")) == []
+
+
+@pytest.mark.parametrize(
+    ("left", "parameters", "verdict", "reason"),
+    [
+        ('{"status": "done"}', {"apply": True}, "pass", "step c1 is done"),
+        ('{"status": "open"}', {"apply": True}, "fail", "step c1 did not come to its end, and is done again"),
+        ("{", {"apply": True}, "fail", "step c1 did not come to its end, and is done again"),
+        (None, {}, "skipped", "step c1 had nothing to do: apply is not true"),
+        (None, {"apply": True}, "skipped", "step c1 had nothing to do, or left nothing; the notebook shows its cell"),
+    ],
+)
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_step_passes_when_it_left_something(
+    tmp_path: Path, left: str | None, parameters: dict[str, bool], verdict: str, reason: str, *, is_old: bool
+) -> None:
+    """A file that was there before and was not replaced is none that this run has left."""
+    path = in_steps(tmp_path)
+    kept = tmp_path / "c1.json"
+    if is_old:
+        kept.write_text('{"status": "done"}', encoding="utf-8")
+    before = worker.stamp(kept)
+    if left is not None:
+        (tmp_path / "new").write_text(left, encoding="utf-8")
+        (tmp_path / "new").replace(kept)
+    order = {"input": str(path), "step": "c1", "steps": str(tmp_path), "parameters": parameters}
+
+    judgement = worker._of_step(order, path, before)["judgement"]
+
+    assert judgement["verdict"] == verdict
+    assert judgement["reason"].startswith(reason)
+
+
+def test_an_error_of_a_steps_cell_is_its_reason(tmp_path: Path) -> None:
+    """Whatever the step has left."""
+    path = in_steps(tmp_path)
+    executed = json.loads(path.read_text(encoding="utf-8"))
+    executed["cells"][4]["outputs"] = [{"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": []}]
+    path.write_text(json.dumps(executed), encoding="utf-8")
+
+    answer = worker._of_step({"step": "c1", "steps": str(tmp_path)}, path, None)
+
+    assert answer == {"reason": "ValueError: no in cell c1; no verdict was reached"}
+
+
+def test_show_says_what_live_changes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """That without it nothing is changed, and which steps there are."""
+    runbook(tmp_path, "plain", PASS)
+    in_steps(tmp_path)
+
+    def said(id_: str) -> list[str]:
+        assert command_line(["show", id_, "--runbooks", str(tmp_path)]) == 0
+        return capfd.readouterr().out.splitlines()[6:8]
+
+    assert said("parted") == ["Side effects: none without live", "Steps:        c0, c1"]
+    assert said("plain") == ["Side effects: none", ""]
+
+
+def test_a_server_that_would_not_be_started_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of the shipped runbooks too: one line, status 2."""
+    arguments = ["run", "single-gpu-oom", "-p", "serve", "vllm serve m", "--out", str(tmp_path / "out")]
+
+    said = "serve is given and live is not, so nothing would be started"
+    assert command_line(arguments) == 2
+    assert capfd.readouterr() == (
+        "",
+        f"vllm-runbooks: single-gpu-oom: {said}; add -p live true\n",
+    )

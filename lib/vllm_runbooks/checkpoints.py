@@ -112,6 +112,18 @@ _LFS = b"version https://git-lfs"
 _TOKENIZERS = (
     "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json", "tekken.json", "spiece.model",
 )  # fmt: skip
+_MAX_JSON = 64 << 20
+"""Bytes of a JSON file that are read; the tokenizers of the largest vocabularies have half of that."""
+_SETTINGS = (
+    "config.json", "params.json", "generation_config.json", "preprocessor_config.json", "processor_config.json",
+    "video_preprocessor_config.json", "hf_quant_config.json", "quantize_config.json", "quant_config.json",
+)  # fmt: skip
+_OF_TOKENIZERS = (
+    "tokenizer.json", "tokenizer_config.json", "vocab.json", "tekken.json", "special_tokens_map.json",
+    "added_tokens.json", "chat_template.json",
+)  # fmt: skip
+_KINDS = ("auto_map", "architecture", "pretrained_cfg")
+"""What names a model's kind in a configuration without `model_type`: code of its own, and the two of timm."""
 _OTHER_WEIGHTS = ("*.bin", "*.pt", "*.gguf", "*.pth", "consolidated*.safetensors")
 
 
@@ -130,9 +142,56 @@ def problems(folder: Path, *, needs_weights: bool = True, needs_tokenizer: bool 
         found.append(f"{config}: is missing; fetch the model again, or correct the path")
     if needs_tokenizer and not any((folder / name).is_file() for name in _TOKENIZERS):
         found.append(f"{folder}: holds no tokenizer (tokenizer.json or tokenizer.model); fetch it, or name one")
+    has_other = has_params or any(folder.glob("*.gguf"))
+    for name in (*_SETTINGS, *(_OF_TOKENIZERS if needs_tokenizer else ())):
+        said = _json_problem(folder / name, is_config=name == config.name and not has_other)
+        if said is not None:
+            found.append(f"{folder / name}: {said}")
     if needs_weights:
         found += _weight_problems(folder)
     return found
+
+
+def _json_problem(path: Path, *, is_config: bool) -> str | None:
+    """What is wrong with a JSON file of a model, and what to do; None: nothing, or there is no such file.
+
+    Nothing that stands in the file is quoted.
+    """
+    if not path.is_file():
+        return None
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(_MAX_JSON + 1)
+    except OSError as error:
+        return f"cannot be read ({error.strerror}); fetch it again, or mend its permissions"
+    if len(raw) > _MAX_JSON:
+        return f"is larger than the {_MAX_JSON >> 20} MiB that such a file may have; fetch it again"
+    if raw.startswith(_LFS):
+        return "is a pointer of Git LFS, not the file; fetch it with git lfs pull"
+    if not raw.strip():
+        return "is empty; fetch it again"
+    try:
+        # Numbers are not reckoned: one of very many digits takes very long.
+        told = json.loads(raw.decode(), parse_int=len, parse_float=len)
+    except UnicodeDecodeError as error:
+        return f"is no text in UTF-8 from byte {error.start} on; fetch it again"
+    except json.JSONDecodeError as error:
+        return f"is cut off or no JSON at {error.lineno}:{error.colno}; fetch it again"
+    except RecursionError:
+        return "is nested too deeply to be read; fetch it again"
+    if not isinstance(told, dict) and path.name != "vocab.json":  # of which there are kinds that are lists
+        return "is no JSON object; fetch it again"
+    if is_config and not _names_kind(told):
+        return "names neither architectures nor model_type; fetch it again"
+    return None
+
+
+def _names_kind(config: dict[str, Any]) -> bool:
+    """Whether a configuration tells which model it is of."""
+    kind, classes = config.get("model_type"), config.get("architectures")
+    if (isinstance(kind, str) and kind.strip()) or any(config.get(name) for name in _KINDS):
+        return True
+    return isinstance(classes, list) and any(isinstance(name, str) and name.strip() for name in classes)
 
 
 def _weight_problems(folder: Path) -> list[str]:

@@ -45,6 +45,8 @@ _MAX_BYTES = 20 * 1024 * 1024
 Value = str | int | float | bool
 T = TypeVar("T", bound=Value)
 
+_WITH_LIVE = "with live:"
+"""Begins the help of a parameter that counts in a run with `live` alone."""
 _TOO_LARGE = 10**18
 _WHOLE = r"[+-]?[0-9]{1,18}"
 _DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?"
@@ -87,7 +89,54 @@ def bind(runbook: Runbook, given: Mapping[str, object]) -> dict[str, Value]:
             bound[name] = typed(value, _TYPES[declared[name].type])
         except InputError as error:
             raise InputError(f"{runbook.id}: parameter {name}: {error}") from None
+    if "live" in declared and bound.get("live", declared["live"].default) is not True:
+        # At its default a parameter says nothing: a form hands over all of them.
+        idle = [
+            name
+            for name, value in bound.items()
+            if declared[name].help.startswith(_WITH_LIVE) and value != declared[name].default
+        ]
+        if idle:
+            named = f"{' and '.join(idle)} {'is' if len(idle) == 1 else 'are'}"
+            raise InputError(
+                f"{runbook.id}: {named} given and live is not, so nothing would be started; add -p live true"
+            )
     return bound
+
+
+def held_back(path: str | Path, step: str, given: Mapping[str, object]) -> tuple[str, ...]:
+    """The parameters that keep a step from being done, as the conditions in its cell say; empty: none that is known.
+
+    A condition is that of an `if` around a call of the step, and a parameter one of the names that it joins by `and`.
+    """
+    notebook = _read_notebook(Path(path))
+    is_on = {parameter.name: parameter.default for parameter in _parameters(notebook, Path(path))} | dict(given)
+    source = next((_source(cell) for cell in notebook["cells"] if _name(cell) == step), "")
+    try:
+        conditions = [
+            node.test
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, (ast.If, ast.IfExp)) and _names_step(node.body, step)
+        ]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    joined = [
+        part
+        for each in conditions
+        for part in (each.values if isinstance(each, ast.BoolOp) and isinstance(each.op, ast.And) else [each])
+    ]
+    names = [part.id for part in joined if isinstance(part, ast.Name)]
+    return tuple(dict.fromkeys(name for name in names if is_on.get(name, True) is False))
+
+
+def _names_step(body: ast.expr | list[ast.stmt], step: str) -> bool:
+    """Whether the code calls the step: by its name, or with it as an argument."""
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr == step)
+        or (isinstance(node, ast.Constant) and node.value == step)
+        for each in (body if isinstance(body, list) else [body])
+        for node in ast.walk(each)
+    )
 
 
 def typed(value: object, kind: type[T]) -> T:

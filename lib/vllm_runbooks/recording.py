@@ -108,8 +108,8 @@ def record_start(folder: Path, evidence: Evidence, ending: str, *, known: str = 
         InputError: the folder cannot be made.
     """
     check_folder(folder)
-    source = f"recorded with `vllm-runbooks serve` on {_today()}; the server {ending}"
-    return _write(folder, evidence, source=source, known=known)
+    source = f"recorded with `vllm-runbooks serve` on {_today()}"
+    return _write(folder, evidence, source=source, ending=f"; the server {ending}", known=known)
 
 
 def add_case(folder: Path, evidence: Evidence, expect: Expectation) -> Recording:
@@ -234,6 +234,7 @@ def _write(
     evidence: Evidence,
     *,
     source: str,
+    ending: str = "",
     expect: Expectation | None = None,
     only_copy: Held | None = None,
     known: str = "",
@@ -245,8 +246,8 @@ def _write(
     path = folder.absolute()
     given = evidence.documents
     redactor, texts = Redactor(), list(_texts(given, math.inf if only_copy else MAX_CASE))
-    source = " ".join(source.split())
-    for text in (known, source, evidence.command or "", *texts):
+    source, ending = " ".join(source.split()), " ".join(ending.split())
+    for text in (known, source, ending, evidence.command or "", *texts):
         redactor.learn([text])
     redactor.learn_names(d.name for d in given)
     names = _file_names(given, redactor)
@@ -255,7 +256,7 @@ def _write(
     if only_copy:
         texts = [_readable(text) for text in texts]
     else:
-        source += f" from {', '.join(redactor.name(d.name) for d in given)}"
+        source += f" from {', '.join(redactor.name(d.name) for d in given)}{redactor.text(ending)}"
     evidence = replace(evidence, documents=tuple(map(Document, names, texts)), case=None)
     part, is_safe = _part(path), False
     try:

@@ -39,12 +39,12 @@ from xml.etree import ElementTree as ET
 from vllm_runbooks import steps
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.files import NotStoredError, store
-from vllm_runbooks.notebook import SCHEMA, parse_judgement
+from vllm_runbooks.notebook import SCHEMA, held_back, parse_judgement
 from vllm_runbooks.processes import TAG, sweep
 from vllm_runbooks.records import Judgement, RunResult, Verdict, document
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.report import write_report
-from vllm_runbooks.worker import SOCKET_PATH_MAX, one_line, too_long
+from vllm_runbooks.worker import SOCKET_PATH_MAX, is_done, one_line, stamp, too_long
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -147,7 +147,7 @@ class _Suite:
 
     def steps_of(self, index: int) -> Path:
         """Where a run's steps leave what they come to."""
-        return (self.out / self.outputs[index]).with_suffix(".steps")
+        return _steps_folder(self.out, self.outputs[index])
 
     def stop(self) -> None:
         """Let no run start any more and end every process of this suite."""
@@ -440,6 +440,35 @@ def _output_names(requests: Sequence[Request]) -> list[str]:
             name, number = f"{stem}-{number}.ipynb", number + 1
         names.append(name)
     return names
+
+
+def _steps_folder(out: Path, notebook: str) -> Path:
+    return (out / notebook).with_suffix(".steps")
+
+
+def done_steps(request: Request, out: Path) -> dict[str, tuple[int, int] | None]:
+    """The steps that are done in the folder of a run that is made alone, and what tells whether one is done anew."""
+    folder = _steps_folder(out, _output_names([request])[0])
+    return {path.stem: stamp(path) for path in folder.glob("*.json") if is_done(path)}
+
+
+def kept_steps(request: Request, out: Path, before: Mapping[str, object], result: RunResult) -> list[str]:
+    """The steps that a run has taken from earlier ones, in its notebook's order; `before` are those done at its start.
+
+    Taken is what was not written anew, though its cell was executed and no parameter kept it from being done.
+    """
+    if result.notebook is None:
+        return []
+    after = done_steps(request, out)
+    kept = {name for name, stood in before.items() if after.get(name) == stood}
+    cells = json.loads((out / result.notebook).read_text("utf-8"))["cells"] if kept else []
+    return [
+        name
+        for cell in cells
+        if (name := cell.get("id")) in kept
+        and cell.get("execution_count") is not None
+        and not held_back(request.path, name, request.parameters)
+    ]
 
 
 def _junit(results: Sequence[RunResult]) -> str:

@@ -24,7 +24,7 @@ from typing import IO, Any
 from vllm_runbooks import steps
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError, store
-from vllm_runbooks.notebook import read_judgement
+from vllm_runbooks.notebook import held_back, read_judgement
 from vllm_runbooks.processes import TAG, adopt_orphans, reap, sweep
 from vllm_runbooks.records import Judgement, Verdict, document
 from vllm_runbooks.redact import redact_text
@@ -114,6 +114,7 @@ def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
         here["cell"] = f" in cell {cell.get('id', cell_index + 1)}"
 
     output = Path(order["output"])
+    left = stamp(_file_of_step(order))
     before = os.environ[TAG]
     os.environ.update({TAG: order["tag"], steps.FOLDER: order["steps"], steps.AGAIN: order["step"] or ""})
     os.environ.update(
@@ -146,7 +147,7 @@ def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
     finally:
         os.environ[TAG] = before
     if order["step"]:
-        return _of_step(output, order["step"])
+        return _of_step(order, output, left)
     return _read_answer(output, None)
 
 
@@ -162,13 +163,46 @@ def _up_to(path: str, step: str | None, runtime: str) -> str:
     return str(part)
 
 
-def _of_step(output: Path, step: str) -> dict[str, Any]:
-    """What came of a step that was run alone: it is done, or an error of its cell says why not."""
+def _of_step(order: Mapping[str, Any], output: Path, left: object) -> dict[str, Any]:
+    """What came of a step that was run alone, as the file says that it has left since; `left` is what it had before."""
     answer = _read_answer(output, None)
     if "reason" in answer:
         return answer
-    done = Judgement(Verdict.PASS, f"step {step} is done", None, None, None, ())
-    return {"judgement": {"schema": 1, **document(done)}}
+    step, path = order["step"], _file_of_step(order)
+    if stamp(path) in (None, left):
+        idle = held_back(order["input"], step, order["parameters"])
+        verdict, said = Verdict.SKIPPED, f"step {step} had nothing to do, or left nothing; the notebook shows its cell"
+        if idle:
+            are = "is" if len(idle) == 1 else "are"
+            said = f"step {step} had nothing to do: {' and '.join(idle)} {are} not true"
+    elif is_done(path):
+        verdict, said = Verdict.PASS, f"step {step} is done"
+    else:
+        verdict = Verdict.FAIL
+        said = f"step {step} did not come to its end, and is done again when the run goes on; the notebook shows why"
+    return {"judgement": {"schema": 1, **document(Judgement(verdict, said, None, None, None, ()))}}
+
+
+def _file_of_step(order: Mapping[str, Any]) -> Path:
+    return Path(order["steps"]) / f"{order['step']}.json"
+
+
+def stamp(path: Path) -> tuple[int, int] | None:
+    """Tells a file from the one that replaces it; None: there is none."""
+    try:
+        told = path.stat()
+    except OSError:
+        return None
+    return told.st_ino, told.st_mtime_ns
+
+
+def is_done(path: Path) -> bool:
+    """Whether the file that a step has left says that it is done."""
+    try:
+        told = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(told, dict) and told.get("status") == "done"
 
 
 _REFUSALS = frozenset({InputError.__name__, *(kind.__name__ for kind in InputError.__subclasses__())})

@@ -89,12 +89,19 @@ def show(runbook_id: str, runbooks: str | None, form: str) -> None:
         "",
         f"Symptoms:     {', '.join(runbook.symptoms) or 'none in particular'}",
         f"Needs:        {'a GPU' if runbook.needs_gpu else 'no GPU'}",
-        f"Side effects: {'yes, read it first' if runbook.side_effects else 'none'}",
+        f"Side effects: {_side_effects(runbook)}",
+        *([f"Steps:        {', '.join(runbook.steps)}"] if runbook.steps else []),
         "",
         "Parameters:",
         *(f"  {left:<{width}}  {text}".rstrip() for left, text in declared),
     ]
     output.write("\n".join(lines))
+
+
+def _side_effects(runbook: Runbook) -> str:
+    if runbook.side_effects:
+        return "yes, read it first"
+    return "none without live" if any(parameter.name == "live" for parameter in runbook.parameters) else "none"
 
 
 class _WithParameters(click.Command):
@@ -176,7 +183,7 @@ def run(
     ID is a runbook's id, or the path of an .ipynb file. Everything is checked before a kernel is started.
     """
     from vllm_runbooks.notebook import bind
-    from vllm_runbooks.suite import Request
+    from vllm_runbooks.suite import Request, done_steps, kept_steps
 
     runbook = _find(runbook_id, runbooks)
     names = [name for name, _ in parameters]
@@ -196,6 +203,7 @@ def run(
         step_tries=step_tries,
         step_timeout_s=step_timeout,
     )
+    before = done_steps(request, out)
     result = _execute([request], out=out, jobs=1, progress=None)[0]
     if result.refused:
         raise InputError(f"{runbook.id}: {result.reason}")
@@ -203,6 +211,8 @@ def run(
         _print_json(document(result))
     else:
         output.write(_line(result))
+        if kept := kept_steps(request, out, before, result):
+            output.write(f"Kept from earlier runs: {', '.join(kept)}")
         if result.notebook:
             output.write(f"Executed notebook: {out / result.notebook}")
     return _status([result])
