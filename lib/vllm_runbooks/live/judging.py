@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from vllm_runbooks import verdicts
 from vllm_runbooks.live_records import Fleet, Guarded, Measured, Printed, Result
@@ -34,7 +35,7 @@ def judge_pair(answer: Answer, first: Guarded, second: Guarded | None, proved: G
     if not is_ready(first) or second is None:
         return judge(answer, first, proved)
     found = replace(verdicts.judge(answer, None, ()), outcome=Outcome.READY)
-    wrong = next((each for each in (*_wrong("the first", first), *_wrong("the second", second))), None)
+    wrong = next(chain(_wrong("the first", first), _wrong("the second", second)), None)
     if wrong is not None:
         return replace(found, verdict=Verdict.FAIL, reason=wrong, outcome=answer.outcome)
     rates = [each.attempts[-1].measured for each in (first, second)]
@@ -51,26 +52,7 @@ def judge_split(one: Guarded, copies: Fleet, split: Guarded, lines: Sequence[Seq
         split: One server over as many cards.
         lines: Those that show each one's layout.
     """
-    wrong = next(
-        iter(
-            (
-                *(
-                    said
-                    for number, each in enumerate(copies.servers, 1)
-                    for said in _wrong(f"copy {number}", each, has_load=False)
-                ),
-                *_wrong_load("the load through the proxy", copies.measured),
-                *(
-                    f"copy {number} answered none of the requests"
-                    for number, count in enumerate(copies.answered, 1)
-                    if count == 0
-                ),
-                *_wrong("the split server", split),
-                *(f"not in the log: {each.text}" for every in lines for each in every if each.result is Result.FAILED),
-            )
-        ),
-        None,
-    )
+    wrong = next(_wrong_in_split(copies, split, lines), None)
     if wrong is not None:
         return Judgement(Verdict.FAIL, wrong, None, None, None, ())
     alone = f"; one alone: {_cause(one)}" if not is_ready(one) else ""
@@ -114,6 +96,18 @@ def _wrong(name: str, started: Guarded, *, has_load: bool = True) -> Iterator[st
         yield f"{name} was ready and did not stay: it {last.ending}"
     elif has_load:
         yield from _wrong_load(f"{name}: the load", last.measured)
+
+
+def _wrong_in_split(copies: Fleet, split: Guarded, lines: Sequence[Sequence[Printed]]) -> Iterator[str]:
+    """What of a split is not as it was asked for, in the order in which it was tried."""
+    for number, each in enumerate(copies.servers, 1):
+        yield from _wrong(f"copy {number}", each, has_load=False)
+    yield from _wrong_load("the load through the proxy", copies.measured)
+    idle = (number for number, count in enumerate(copies.answered, 1) if count == 0)
+    yield from (f"copy {number} answered none of the requests" for number in idle)
+    yield from _wrong("the split server", split)
+    missing = (line for every in lines for line in every if line.result is Result.FAILED)
+    yield from (f"not in the log: {line.text}" for line in missing)
 
 
 def _wrong_load(name: str, measured: Measured | None) -> Iterator[str]:
