@@ -153,7 +153,8 @@ def fleet(found: Fleet | None) -> Shown:
         for number, (each, count) in enumerate(zip(found.servers, counts, strict=True), 1)
     ]
     below = _said_of(found.measured) if found.proxy else "No load was sent: not every copy was ready."
-    return _of_commands(["copy", "exit status", "came to", "requests answered"], rows, found.servers, below)
+    place = f" Logs and results: {found.folder}." if found.folder else ""
+    return _of_commands(["copy", "exit status", "came to", "requests answered"], rows, found.servers, f"{below}{place}")
 
 
 def _of_commands(head: Sequence[str], rows: Sequence[Sequence[str]], starts: Sequence[Guarded], below: str) -> Shown:
