@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,3 +49,20 @@ def test_a_stored_file_may_be_read_by_whom_any_other_file_may(tmp_path: Path) ->
     store(tmp_path / "file", "text")
 
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o666 & ~umask
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="needs files without a name, as Linux has")
+def test_a_writer_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    """Neither a part nor a damaged file: what was there is there."""
+    path = tmp_path / "results.json"
+    path.write_text("before")
+    program = (
+        "import os, pathlib, signal, sys; from vllm_runbooks import files;"
+        "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL);"
+        "files.store(pathlib.Path(sys.argv[1]), 'after')"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
+
+    assert done.returncode == -signal.SIGKILL
+    assert [each.name for each in tmp_path.iterdir()] == ["results.json"]
+    assert path.read_text() == "before"

@@ -25,13 +25,17 @@ def store(path: Path, text: str) -> None:
     part = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}.part")
     try:
         try:
+            unnamed = _unnamed(path.parent)
             # Not mkstemp: its files are readable by their owner alone, and reports are there to be read.
-            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as file:
+            opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666) if unnamed is None else unnamed
+            with os.fdopen(opened, "w", encoding="utf-8") as file:
                 if path.is_file():
                     os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
+                if unnamed is not None:
+                    _name(unnamed, part)
             part.replace(path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -42,3 +46,22 @@ def store(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             free = str(shutil.disk_usage(path.parent).free)
         raise NotStoredError(f"could not store {path} ({error.strerror}; {free} bytes free)") from None
+
+
+def _unnamed(folder: Path) -> int | None:
+    """A descriptor of a new file that has no name yet, so that a crash leaves nothing of it; None: there is no such."""
+    flag = getattr(os, "O_TMPFILE", 0)
+    if flag and os.link in os.supports_dir_fd and Path("/proc/self/fd").is_dir():
+        with contextlib.suppress(OSError):
+            return os.open(folder, flag | os.O_WRONLY, 0o666)
+    return None
+
+
+def _name(descriptor: int, path: Path) -> None:
+    """Give a file without a name its name."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # With a folder's descriptor alone the system is asked to follow the link, which is the file.
+        os.link(f"/proc/self/fd/{descriptor}", path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=True)
+    finally:
+        os.close(folder)
