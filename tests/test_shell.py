@@ -1709,6 +1709,7 @@ def test_bash_reads_what_stands_before_an_error() -> None:
 SEEDED = 150
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_real_bash_runs_the_same(tmp_path: Path) -> None:
     """Arguments, order and environment of generated scripts; the benchmark compares thousands."""

@@ -353,6 +353,7 @@ def test_the_place_that_is_wrong_is_marked(built: Path) -> None:
     assert all(e.says in " ".join(page.split()) for e in examples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["option", "environment"])
 def test_every_option_of_every_release_has_an_entry(built: Path, kind: str) -> None:
     """Each is found on its page by its anchor, and the index leads there."""
