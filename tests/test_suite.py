@@ -24,7 +24,7 @@ from xml.etree import ElementTree as ET
 import psutil
 import pytest
 
-from vllm_runbooks import catalog, suite, worker
+from vllm_runbooks import catalog, steps, suite, worker
 from vllm_runbooks.cli import run as command_line
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.notebook import JUDGEMENT_MIME
@@ -970,7 +970,7 @@ def test_a_step_passes_when_it_left_something(
     kept = tmp_path / "c1.json"
     if is_old:
         kept.write_text('{"status": "done"}', encoding="utf-8")
-    before = worker.stamp(kept)
+    before = steps.stamp(kept)
     if left is not None:
         (tmp_path / "new").write_text(left, encoding="utf-8")
         (tmp_path / "new").replace(kept)

@@ -345,10 +345,15 @@ def _is_word(word: str, asked: str) -> bool:
     )
 
 
+def printed(text: str) -> list[str]:
+    """What stands between backticks."""
+    return re.findall(r"`([^`\n]{1,200})`", text)
+
+
 def unknown(text: str) -> Iterator[str]:
     """Commands between backticks that are in no row, pipes taken apart."""
-    for printed in re.findall(r"`([^`\n]{1,200})`", text):
-        for part in printed.split(" | "):
+    for each in printed(text):
+        for part in each.split(" | "):
             words = part.split()
             if words and words[0] in programs() and row_of(part) is None:
                 yield part

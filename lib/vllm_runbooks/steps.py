@@ -88,14 +88,13 @@ def do(
         try:
             with _within(timeout_s, name):
                 result = action()
-        except (RunbooksError, OSError) as error:
-            if number < tries:
+        except BaseException as error:
+            is_told = isinstance(error, (RunbooksError, OSError))
+            if is_told and number < tries:
                 time.sleep(pause_s)
                 continue
-            _keep(name, {"status": "failed", "asked": told, "tries": number, "error": redact_text(f"{error}")}, began)
-            raise
-        except BaseException as error:
-            _keep(name, {"status": "failed", "asked": told, "tries": number, "error": type(error).__name__}, began)
+            why = redact_text(f"{error}") if is_told else type(error).__name__
+            _keep(name, {"status": "failed", "asked": told, "tries": number, "error": why}, began)
             raise
         status = "done" if is_done(result) else "open"
         _keep(name, {"status": status, "asked": told, "tries": number, "result": document(result)}, began)
@@ -175,7 +174,23 @@ def _within(timeout_s: float | None, name: str) -> Iterator[None]:
 def clear(place: Path, *, all_of_them: bool) -> None:
     """Forget what steps left: all, or those that are not done."""
     for path in place.glob("*.json") if place.is_dir() else ():
-        with suppress(OSError, ValueError):
-            if not all_of_them and json.loads(path.read_text("utf-8")).get("status") == "done":
-                continue
-        path.unlink(missing_ok=True)
+        if all_of_them or not is_done(path):
+            path.unlink(missing_ok=True)
+
+
+def stamp(path: Path) -> tuple[int, int] | None:
+    """Tells a file from the one that replaces it; None: there is none."""
+    try:
+        told = path.stat()
+    except OSError:
+        return None
+    return told.st_ino, told.st_mtime_ns
+
+
+def is_done(path: Path) -> bool:
+    """Whether the file that a step has left says that it is done."""
+    try:
+        told = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(told, dict) and told.get("status") == "done"

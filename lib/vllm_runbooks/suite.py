@@ -44,7 +44,7 @@ from vllm_runbooks.processes import TAG, sweep
 from vllm_runbooks.records import Judgement, RunResult, Verdict, document
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.report import write_report
-from vllm_runbooks.worker import SOCKET_PATH_MAX, is_done, one_line, stamp, too_long
+from vllm_runbooks.worker import SOCKET_PATH_MAX, one_line, too_long
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -449,7 +449,7 @@ def _steps_folder(out: Path, notebook: str) -> Path:
 def done_steps(request: Request, out: Path) -> dict[str, tuple[int, int] | None]:
     """The steps that are done in the folder of a run that is made alone, and what tells whether one is done anew."""
     folder = _steps_folder(out, _output_names([request])[0])
-    return {path.stem: stamp(path) for path in folder.glob("*.json") if is_done(path)}
+    return {path.stem: steps.stamp(path) for path in folder.glob("*.json") if steps.is_done(path)}
 
 
 def kept_steps(request: Request, out: Path, before: Mapping[str, object], result: RunResult) -> list[str]:

@@ -114,7 +114,7 @@ def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
         here["cell"] = f" in cell {cell.get('id', cell_index + 1)}"
 
     output = Path(order["output"])
-    left = stamp(_file_of_step(order))
+    left = steps.stamp(_file_of_step(order))
     before = os.environ[TAG]
     os.environ.update({TAG: order["tag"], steps.FOLDER: order["steps"], steps.AGAIN: order["step"] or ""})
     os.environ.update(
@@ -169,13 +169,13 @@ def _of_step(order: Mapping[str, Any], output: Path, left: object) -> dict[str, 
     if "reason" in answer:
         return answer
     step, path = order["step"], _file_of_step(order)
-    if stamp(path) in (None, left):
+    if steps.stamp(path) in (None, left):
         idle = held_back(order["input"], step, order["parameters"])
         verdict, said = Verdict.SKIPPED, f"step {step} had nothing to do, or left nothing; the notebook shows its cell"
         if idle:
             are = "is" if len(idle) == 1 else "are"
             said = f"step {step} had nothing to do: {' and '.join(idle)} {are} not true"
-    elif is_done(path):
+    elif steps.is_done(path):
         verdict, said = Verdict.PASS, f"step {step} is done"
     else:
         verdict = Verdict.FAIL
@@ -185,24 +185,6 @@ def _of_step(order: Mapping[str, Any], output: Path, left: object) -> dict[str, 
 
 def _file_of_step(order: Mapping[str, Any]) -> Path:
     return Path(order["steps"]) / f"{order['step']}.json"
-
-
-def stamp(path: Path) -> tuple[int, int] | None:
-    """Tells a file from the one that replaces it; None: there is none."""
-    try:
-        told = path.stat()
-    except OSError:
-        return None
-    return told.st_ino, told.st_mtime_ns
-
-
-def is_done(path: Path) -> bool:
-    """Whether the file that a step has left says that it is done."""
-    try:
-        told = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(told, dict) and told.get("status") == "done"
 
 
 _REFUSALS = frozenset({InputError.__name__, *(kind.__name__ for kind in InputError.__subclasses__())})

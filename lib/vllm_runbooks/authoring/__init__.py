@@ -29,6 +29,7 @@ from vllm_runbooks.authoring.yaml_files import (
     read_record,
     read_yaml,
     todos,
+    unknown_commands,
 )
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.claims import figures
@@ -288,9 +289,8 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
 
 def _command_problems(text: str) -> Iterator[str]:
     """Printed commands that are none of the table, or hold what a log prints: that is text of whoever wrote the log."""
-    for part in host_commands.unknown(text):
-        yield f"`{part}` is no command of host_commands.py; add it there with its effect and how it is undone"
-    for printed in re.findall(r"`([^`\n]{1,200})`", text):
+    yield from unknown_commands(text)
+    for printed in host_commands.printed(text):
         if re.search(r"\{\w+\}", printed) and printed.split()[0] in host_commands.programs():
             yield f"`{printed}` puts what the log says into a command; name in words what belongs there"
 

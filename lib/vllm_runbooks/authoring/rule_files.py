@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks import catalog, host_commands
-from vllm_runbooks.authoring.yaml_files import Problem, date_problems, read_record
+from vllm_runbooks import catalog
+from vllm_runbooks.authoring.yaml_files import Problem, date_problems, read_record, unknown_commands
 from vllm_runbooks.errors import CatalogError
 from vllm_runbooks.records import Rule, document
 
@@ -43,8 +43,8 @@ def _problems(rule: Rule, stem: str) -> Iterator[Problem]:
         yield ("mends",), "is shown by no example; give one its `fixed`"
     for name in ("message", "why", "mends"):
         said = getattr(rule, name) or ""
-        for part in host_commands.unknown(said if isinstance(said, str) else " ".join(said)):
-            yield (name,), f"`{part}` is no command of host_commands.py; add it there with its effect and its undo"
+        for wrong in unknown_commands(said if isinstance(said, str) else " ".join(said)):
+            yield (name,), wrong
     yield from date_problems(rule.verified.date)
 
 

@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
 
+from vllm_runbooks import host_commands
 from vllm_runbooks.errors import CatalogError
 
 MAX_BYTES = 256 << 10
@@ -178,6 +179,12 @@ def date_problems(written: str) -> Iterator[Problem]:
         date.fromisoformat(written)
     except ValueError:
         yield ("verified", "date"), f"{written!r} is no date; write '2026-11-20'"
+
+
+def unknown_commands(text: str) -> Iterator[str]:
+    """What is wrong with commands that a text prints: they are none of the table."""
+    for part in host_commands.unknown(text):
+        yield f"`{part}` is no command of host_commands.py; add it there with its effect and how it is undone"
 
 
 def todos(data: Any, location: Location = ()) -> Iterator[Problem]:

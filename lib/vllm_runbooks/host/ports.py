@@ -35,6 +35,13 @@ def taken(host: str | None, port: int) -> Taken | None:
     return None
 
 
+def free(host: str) -> int:
+    """A port of this address that nobody has now."""
+    with socket.socket() as tried:
+        tried.bind((host, 0))
+        return int(tried.getsockname()[1])
+
+
 def holders(port: int) -> list[str]:
     """Processes that listen on a port, as "python3 (process 4711, of alice)"; those that this user may not see lack."""
     import psutil  # noqa: PLC0415 - only where a port is taken

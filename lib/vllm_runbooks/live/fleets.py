@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from queue import Empty, SimpleQueue
 from vllm_runbooks import host_commands, probe, proxy, serve, steps
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
+from vllm_runbooks.host import ports
 from vllm_runbooks.live import starting
 from vllm_runbooks.live.starting import READY_S, Say
 from vllm_runbooks.live_records import Change, Check, Fleet, Guarded, Measured, Result
@@ -66,11 +66,7 @@ def fleet(
         InputError: the command starts no server, the host has too few cards or cores, or there is no nginx.
     """
     one, cards = starting.subject(command, vllm), starting.cards_of("")
-    load = load or Load()
-    ones = [
-        one.edited([Edit("set", "port", one.target.port + number), *share])
-        for number, share in enumerate(_shares(one, cards, copies))
-    ]
+    load, ones = load or Load(), _copies(one, cards, copies)
 
     def action() -> Fleet:
         place = starting.place_of(step, folder)
@@ -126,10 +122,8 @@ def split(
         InputError: the command starts no server, or the host has too few cards or cores.
     """
     _check_count(parts, "parts")
-    size = Edit("set", "tensor_parallel_size", parts)
     one = starting.subject(command, vllm)
-    share = placed(one.edited([size]), starting.cards_of(""), 1)[0]
-    change = Change("", f"--tensor-parallel-size {parts}", "", (size, *share))
+    change = Change("", f"--tensor-parallel-size {parts}", "", _over(one, starting.cards_of(""), parts))
     asked = starting.Asked(step, gpus, folder, ready_within_s, load=load or Load())
     return starting.done(one.edited(change.edits), asked, change, say)
 
@@ -141,10 +135,8 @@ def check(one: Subject, parts: int) -> None:
         InputError: why not.
     """
     cards = starting.cards_of("")
-    for number, share in enumerate(_shares(one, cards, parts)):
-        one.edited([Edit("set", "port", one.target.port + number), *share])
-    size = Edit("set", "tensor_parallel_size", parts)
-    one.edited([size, *placed(one.edited([size]), cards, 1)[0]])
+    _copies(one, cards, parts)
+    one.edited(_over(one, cards, parts))
 
 
 def _check_count(count: int, name: str) -> None:
@@ -157,11 +149,21 @@ def _check_count(count: int, name: str) -> None:
         raise InputError(f"{name} is {count!r}; give a whole number from 2 to {_MOST}")
 
 
-def _shares(one: Subject, cards: starting.Cards, copies: int) -> list[tuple[Edit, ...]]:
-    """What each copy has of the host.
+def _over(one: Subject, cards: starting.Cards, parts: int) -> tuple[Edit, ...]:
+    """What splits the command's server over so many cards.
 
     Raises:
-        InputError: there is too little of it, or copies cannot stand behind a proxy.
+        InputError: there are too few of them.
+    """
+    size = Edit("set", "tensor_parallel_size", parts)
+    return (size, *placed(one.edited([size]), cards, 1)[0])
+
+
+def _copies(one: Subject, cards: starting.Cards, copies: int) -> list[Subject]:
+    """The command so many times, each with a port and a share of the host of its own.
+
+    Raises:
+        InputError: there is too little of the host, or copies cannot stand behind a proxy.
     """
     _check_count(copies, "copies")
     starting.check_load(one)
@@ -170,7 +172,10 @@ def _shares(one: Subject, cards: starting.Cards, copies: int) -> list[tuple[Edit
     if one.is_container:
         raise InputError(f"{one.shown}: the ports of containers are not changed; give the command that runs in one")
     _nginx()
-    return placed(one, cards, copies)
+    return [
+        one.edited([Edit("set", "port", one.target.port + number), *share])
+        for number, share in enumerate(placed(one, cards, copies))
+    ]
 
 
 def _nginx() -> str:
@@ -320,7 +325,7 @@ def _proxy(targets: Sequence[probe.Target], folder: Path, say: Say) -> Iterator[
         InputError: there is no nginx, or it does not take its file.
     """
     folder.mkdir(parents=True)
-    listen = proxy.Server("127.0.0.1", _free_port())
+    listen = proxy.Server("127.0.0.1", ports.free("127.0.0.1"))
     servers = [proxy.Server(each.host, each.port) for each in targets]
     store(folder / "servers.conf", proxy.nginx(servers, listen=listen, is_whole=False))
     store(folder / "nginx.conf", _frame(folder))
@@ -377,9 +382,3 @@ def _drained(running: Running, log: Path) -> Iterator[None]:
         yield
     finally:
         thread.join(_PROXY_S)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

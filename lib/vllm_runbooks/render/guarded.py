@@ -160,12 +160,12 @@ def fleet(found: Fleet | None) -> Shown:
 def _of_commands(head: Sequence[str], rows: Sequence[Sequence[str]], starts: Sequence[Guarded], below: str) -> Shown:
     """A row for each start with its command, which has the whole width to itself."""
     commands = [each.attempts[-1].command if each.attempts else "" for each in starts]
-    plain = grid(head, rows).plain.rstrip("\n")
+    table = grid(head, rows)
     listed = [f"{row[0]}: {command}" for row, command in zip(rows, commands, strict=True) if command]
     html = [tag("p", tag("code", escape(visible(line))), "margin:2px 0") for line in listed]
     remarks = [remark(below)] if below else []
-    said = joined(["\n".join([plain, *listed]), *([below] if below else [])])
-    return Shown(said, "".join([grid(head, rows).html, *html, *remarks]))
+    said = joined(["\n".join([table.plain.rstrip("\n"), *listed]), *([below] if below else [])])
+    return Shown(said, "".join([table.html, *html, *remarks]))
 
 
 def _said_of(measured: Measured | None) -> str:

@@ -65,7 +65,7 @@ class Request:
     """What the command does differently from that of an earlier start; for the records alone."""
     proof: Proof | None = None
     """Done when the server is ready, which is then ended; None: it serves until a signal comes."""
-    is_cancelled: Callable[[], bool] | None = None
+    is_cancelled: Callable[[], bool] = lambda: False
     """Whether the start is not wanted any more: asked now and then where no signal can tell it."""
 
 
@@ -111,7 +111,7 @@ class _Guard:
         self._segments = Segments()
         self._written = ""
         self._is_unsaved = False
-        self._is_kept = True
+        self._is_kept = not request.is_check or request.folder is not None
         """Whether anything is written down: checks alone leave nothing."""
 
     def run(self) -> Guarded:
@@ -136,14 +136,13 @@ class _Guard:
         host = preflight.host_of(subject, self.request.source, self.request.why_none, self.request.gpus)
         if subject.is_container:
             self.notes.append("the server runs in a container: only its log and its port are watched, no process")
-        self._is_kept = not self.request.is_check or self.request.folder is not None
         if self._is_kept:
             places.make(self.folder)
         with contextlib.ExitStack() as locks:
             is_fit = self._checked(host, locks)
             if self.request.is_check or not is_fit:
                 return self._told(0 if is_fit else _NEVER_READY)
-            if self._is_cancelled():
+            if self.request.is_cancelled():
                 self.say("not started: it is not wanted any more")
                 return self._told(_NEVER_READY)
             session.load_catalog()  # a broken one is to be known now, and compiling one takes its time
@@ -171,7 +170,7 @@ class _Guard:
                     card_locks.held(
                         keys,
                         wait_s=wait_s,
-                        is_cancelled=self._is_cancelled,
+                        is_cancelled=self.request.is_cancelled,
                         told=lambda card, who: self.say(f"waiting for GPU {card}: {who} is starting on it"),
                     )
                 )
@@ -189,7 +188,7 @@ class _Guard:
             left_out=request.left_out,
             say=self.say,
             lock=lambda: self._locked(host, locks),
-            is_cancelled=self._is_cancelled,
+            is_cancelled=self.request.is_cancelled,
         ):
             self.checks.append(check)
             self.say(f"{check.name}: {check.result.value}: {check.says}")
@@ -201,9 +200,6 @@ class _Guard:
                     self.say(f"not started; --skip {check.name} starts all the same")
                     break
         return is_fit
-
-    def _is_cancelled(self) -> bool:
-        return self.request.is_cancelled is not None and self.request.is_cancelled()
 
     def _try(self, subject: Subject, host: Host, unlock: Callable[[], None]) -> int:
         """Start it, and again while something that was checked can mend it; the exit status."""
@@ -232,7 +228,7 @@ class _Guard:
             if "memory" in self.request.left_out:
                 continue
             host = preflight.host_of(subject, self.request.source, self.request.why_none, self.request.gpus)
-            check = preflight.memory(subject, host, self.request.steady, self.say, self._is_cancelled)
+            check = preflight.memory(subject, host, self.request.steady, self.say, self.request.is_cancelled)
             self.checks.append(check)
             self.waited_s += check.seconds
             self.say(f"memory: {check.result.value}: {check.says}")

@@ -87,7 +87,7 @@ class Attempt:
         usual: Mapping[str, Usual] | None = None,
         is_computing: Callable[[], bool | None] = lambda: None,
         proof: Proof | None = None,
-        is_cancelled: Callable[[], bool] | None = None,
+        is_cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         """A start that is to be run.
 
@@ -181,7 +181,7 @@ class Attempt:
             self._say(each.says if not each.phase else f"{each.phase}: {each.says}")
         if running.stopped_by is not None:
             return
-        if self._is_cancelled is not None and self._is_cancelled():
+        if self._is_cancelled():
             self._give_up(running, "it is not wanted any more")
             return
         if self._proving is not None and not self._proving.is_running:

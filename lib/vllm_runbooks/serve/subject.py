@@ -74,9 +74,14 @@ class Subject:
         return documents.from_argv(self.argv)
 
     @cached_property
+    def _words(self) -> list[str]:
+        """Its words without what sets a variable."""
+        return [word for word in self.argv if not _ASSIGNMENT.fullmatch(word)]
+
+    @cached_property
     def script(self) -> Path | None:
         """The shell script that the command runs, where it is one."""
-        words = [word for word in self.argv if not _ASSIGNMENT.fullmatch(word)]
+        words = self._words
         if words and Path(words[0]).name in _SHELLS:
             words = [word for word in words[1:] if not word.startswith("-")]
         with contextlib.suppress(OSError, ValueError):
@@ -108,7 +113,7 @@ class Subject:
         Raises:
             InputError: it is not there.
         """
-        words = [word for word in self.argv if not _ASSIGNMENT.fullmatch(word)]
+        words = self._words
         if words and shutil.which(words[0], path=self.environment.get("PATH")) is None:
             raise InputError(f"{redact_text(words[0])}: no such command; check its name, and the path")
         rest = [word for word in words[1:] if not word.startswith("-")]
@@ -239,9 +244,9 @@ class Subject:
     @property
     def _program(self) -> str | None:
         """What runs vLLM: the command's first word, or the `vllm` of a script that does not look for it elsewhere."""
-        words = [word for word in self.argv if not _ASSIGNMENT.fullmatch(word)]
+        words = self._words
         while words and words[0] == "env":
-            words = [word for word in words[1:] if not _ASSIGNMENT.fullmatch(word)]
+            words = words[1:]
         if self.script is not None:
             words = [] if _ELSEWHERE.search(self.page.text) else ["vllm"]
         return shutil.which(words[0], path=self.variables.get("PATH")) if words else None
