@@ -14,11 +14,8 @@ import time
 from functools import partial
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent / "live"))
-
 import provoke
+import pytest
 import set_up
 import tiny_models
 from provoke import Failure

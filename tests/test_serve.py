@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_models
 
 from test_ask_parser import _MODULES
 from vllm_runbooks import catalog, planner, render, serve, session
+from vllm_runbooks.cli import serve as cli_serve
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host import card_locks, gpu_memory, leftovers
 from vllm_runbooks.live_records import Attempt, Check, Guarded, Result
@@ -727,9 +729,6 @@ def test_a_context_that_vllm_reckoned_is_tried_where_no_plan_can_know() -> None:
 
 def test_a_way_out_is_planned_with_the_models_own_folder(tmp_path: Path) -> None:
     """Which whoever started it may read; a log of somebody else does not decide what is read."""
-    sys.path.insert(0, str(Path(__file__).parent / "live"))
-    import tiny_models
-
     model = tiny_models.write(tmp_path / "model", max_position_embeddings=8_000_000)
     log = (catalog.cases_dir() / "tiny-cpu-context-too-long" / "startup.log").read_text()
     evidence = Evidence((Document("a.log", log),), vllm="0.32.0", command="vllm serve x --max-model-len 4000000\n")
@@ -820,3 +819,8 @@ def test_a_start_that_is_called_off_waits_for_nothing(stage: Stage) -> None:
 
     assert (found.attempts, found.checks[-1].name, found.status) == ((), "memory", 1)
     assert (other.attempts, other.checks[-1].name, other.status) == ((), "lock", 1)
+
+
+def test_every_check_can_be_skipped_by_its_name() -> None:
+    """The command line has the names without importing what they belong to."""
+    assert cli_serve._CHECKS == preflight.NAMES

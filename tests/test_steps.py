@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import tiny_models
 
 from command_line import run
 from test_serve import RACE, SERVED, UP, Stage
@@ -213,9 +213,6 @@ def _judged(out: Path) -> object:
 
 
 def _make(model: Path) -> None:
-    sys.path.insert(0, str(Path(__file__).parent / "live"))
-    import tiny_models
-
     tiny_models.write(model, max_position_embeddings=8_000_000)
 
 

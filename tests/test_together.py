@@ -6,13 +6,13 @@ import json
 import os
 import shlex
 import shutil
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_models
 
 import vllm_runbooks as rb
 from command_line import run
@@ -410,9 +410,6 @@ def test_a_race_is_recovered_by_one_retry(stage: Stage, capsys: pytest.CaptureFi
 
 def _no_model(stage: Stage) -> str:
     """The stage's command with a model that is there."""
-    sys.path.insert(0, str(Path(__file__).parent / "live"))
-    import tiny_models
-
     return shlex.join(stage.command("--gpu-memory-utilization", "0.4")).replace(
         "tiny", str(tiny_models.write(stage.folder / "model")), 1
     )
