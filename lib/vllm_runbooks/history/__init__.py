@@ -46,7 +46,7 @@ _LARGEST = 1 << 20
 _PREFIX = re.compile(r"[0-9a-f]{1,12}", re.ASCII)
 _COLUMNS = (
     "id, kind, subject, began, seconds, verdict, reason, part_of, job, host, vllm, inputs, results, "
-    "coalesce(nullif(environment, '{}'), (SELECT whole.environment FROM entries whole WHERE whole.id = e.part_of), '{}')"
+    "coalesce(nullif(environment, '{}'), (SELECT environment FROM entries AS whole WHERE whole.id = e.part_of), '{}')"
 )
 
 
