@@ -131,15 +131,17 @@ class Runs:
             asked = {**self._asked, "catalog": self._inputs.catalog}
             self._whole_id = self._kept.begin("check", self._whole, inputs=asked)
         request = self._requests[number]
+        inputs = self._inputs.of(request)
+        about = request.case or _evidence(inputs.get("parameters") or {})
         self._open[number] = self._kept.begin(
-            "run", _subject(request.runbook, request.case), inputs=self._inputs.of(request), part_of=self._whole_id
+            "run", _subject(request.runbook, about), inputs=inputs, part_of=self._whole_id
         )
         return self._open[number]
 
     def _end(self, number: int, result: RunResult) -> None:
         id_ = self._open.get(number) or self._begin(number)
         told = document(result)
-        results = {name: told[name] for name in ("case", "outcome", "root_cause", "facts", "notebook")}
+        results = {name: told[name] for name in ("case", "outcome", "root_cause", "facts")}
         results["findings"] = [finding["symptom"] for finding in told["findings"]]
         self._kept.end(
             id_, result.verdict, result.reason, seconds=result.seconds, results=results, vllm=result.facts.get("vllm")
@@ -148,6 +150,12 @@ class Runs:
 
 
 _WORST = (Verdict.INTERRUPTED, Verdict.ERROR, Verdict.FAIL, Verdict.PASS)
+
+
+def _evidence(parameters: Mapping[str, Any]) -> str | None:
+    """What the evidence of a run is called; None: it has none, or is about what runs on this host."""
+    named = parameters.get("evidence")
+    return Path(named).name[:200] or None if isinstance(named, str) and parameters.get("live") is not True else None
 
 
 def _subject(runbook: str, case: str | None) -> str:
@@ -180,7 +188,7 @@ class _Inputs:
         evidence = parameters.get("evidence")
         return {
             "case": request.case,
-            "case_digest": self._evidence(evidence) if isinstance(evidence, str) and evidence else None,
+            "case_digest": self._of_evidence(evidence) if isinstance(evidence, str) and evidence else None,
             "runbook_digest": self._digest(request.path) if request.refused is None else None,
             "parameters": parameters,
             "catalog": self.catalog,
@@ -195,7 +203,7 @@ class _Inputs:
                 self._declared[path] = {each.name: each.default for each in load_runbook(path).parameters}
         return self._declared[path]
 
-    def _evidence(self, name: str) -> str | None:
+    def _of_evidence(self, name: str) -> str | None:
         from vllm_runbooks.catalog import cases_dir
 
         with contextlib.suppress(OSError, ValueError, InputError):
@@ -227,12 +235,13 @@ def _digest(path: Path) -> str | None:
 def start(kept: History, subject: Subject, asked: Mapping[str, Any]) -> Iterator[Callable[[Guarded], None]]:
     """Tell the history of a guarded start; call what is yielded with what came of it."""
     from vllm_runbooks import history
+    from vllm_runbooks.history import guarded
 
     began = time.monotonic()
     id_ = kept.begin(
         "serve",
         subject.model or subject.shown,
-        inputs={**start_inputs(subject), **asked},
+        inputs={**_start_inputs(subject), **asked},
         environment=history.surroundings(with_cards=True) | {"vllm": subject.vllm if subject.is_installed else None},
         vllm=subject.vllm,
     )
@@ -241,9 +250,9 @@ def start(kept: History, subject: Subject, asked: Mapping[str, Any]) -> Iterator
     def tell(found: Guarded) -> None:
         nonlocal is_told
         is_told = True
-        verdict, reason = start_verdict(found)
+        verdict, reason = guarded.verdict(found)
         seconds = time.monotonic() - began
-        kept.end(id_, verdict, reason, seconds=seconds, results=start_results(found), vllm=found.vllm)
+        kept.end(id_, verdict, reason, seconds=seconds, results=guarded.results(found), vllm=found.vllm)
 
     try:
         yield tell
@@ -258,7 +267,7 @@ def start(kept: History, subject: Subject, asked: Mapping[str, Any]) -> Iterator
         raise
 
 
-def start_inputs(subject: Subject) -> dict[str, Any]:
+def _start_inputs(subject: Subject) -> dict[str, Any]:
     """What a start is given: its command, every option that it sets or whose default matters, variables that bear."""
     from vllm_runbooks import session
     from vllm_runbooks.specs import Matter
@@ -280,50 +289,6 @@ def start_inputs(subject: Subject) -> dict[str, Any]:
         "options": options,
         "variables": dict(sorted(variables.items())),
         "release_data": subject.data.version,
-    }
-
-
-def start_verdict(found: Guarded) -> tuple[Verdict, str]:
-    """How a guarded start ended, and why in one line."""
-    last = found.attempts[-1] if found.attempts else None
-    if last is None:
-        failed = next((check for check in found.checks if check.result.value == "failed"), None)
-        why = f"not started: {failed.name}: {failed.says}" if failed is not None else "nothing was started"
-        return (Verdict.INTERRUPTED if found.status > _SIGNALLED else Verdict.FAIL), why
-    cause = last.answer.root_cause if last.answer is not None else None
-    said = f"{last.ending}{f'; {cause.title} ({cause.symptom})' if cause is not None else ''}"
-    if last.ready_s is None:
-        is_stopped = found.status > _SIGNALLED and last.answer is not None and last.answer.outcome.value != "failed"
-        return (Verdict.INTERRUPTED if is_stopped else Verdict.FAIL), f"never ready; it {said}"
-    is_well = last.outcome.is_healthy and cause is None
-    return (Verdict.PASS if is_well else Verdict.FAIL), f"ready after {last.ready_s:.1f} s; it {said}"
-
-
-_SIGNALLED = 128
-
-
-def start_results(found: Guarded) -> dict[str, Any]:
-    """What a guarded start came to."""
-    from vllm_runbooks import verdicts
-
-    last = found.attempts[-1] if found.attempts else None
-    answer = last.answer if last is not None else None
-    cause = answer.root_cause if answer is not None else None
-    return {
-        "status": found.status,
-        "outcome": last.outcome.value if last is not None else None,
-        "root_cause": None if cause is None else {"symptom": cause.symptom, "class": cause.class_},
-        "findings": [each.symptom for each in answer.findings] if answer is not None else [],
-        "facts": verdicts.facts(answer) if answer is not None else {},
-        "ready_s": last.ready_s if last is not None else None,
-        "phases": {each.name: each.seconds for each in last.phases} if last is not None else {},
-        "checks": {each.name: each.result.value for each in found.checks},
-        "changes": [each.change.title for each in found.attempts if each.change is not None],
-        "attempts": [
-            {"outcome": each.outcome.value, "ready_s": each.ready_s, "seconds": each.seconds, "ending": each.ending}
-            for each in found.attempts
-        ],
-        "folder": found.folder,
     }
 
 

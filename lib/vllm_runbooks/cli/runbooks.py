@@ -67,16 +67,21 @@ def list_(runbooks: str | None, form: str) -> int:
     return 1 if bad else 0
 
 
-@click.command(epilog=given.examples("show single-gpu-oom"))
+@click.command(epilog=given.examples("show single-gpu-oom", "show 4f1c9a02"))
 @click.argument("runbook_id", metavar="ID")
 @_RUNBOOKS
 @given.FORMAT
 def show(runbook_id: str, runbooks: str | None, form: str) -> None:
-    """Show what a runbook is for and which parameters it takes.
+    """Show what a runbook is for and which parameters it takes, or an entry of the history.
 
-    ID is a runbook's id, or the path of an .ipynb file.
+    ID is a runbook's id, the path of an .ipynb file, or an entry's id or the beginning of one.
     """
-    runbook = _find(runbook_id, runbooks)
+    try:
+        runbook = _find(runbook_id, runbooks)
+    except InputError:
+        if not _show_entry(runbook_id, form):
+            raise
+        return
     if form == "json":
         _print_json(document(runbook))
         return
@@ -96,6 +101,25 @@ def show(runbook_id: str, runbooks: str | None, form: str) -> None:
         *(f"  {left:<{width}}  {text}".rstrip() for left, text in declared),
     ]
     output.write("\n".join(lines))
+
+
+def _show_entry(id_: str, form: str) -> bool:
+    """Show what was done under an id; False where it is none of the history's.
+
+    Raises:
+        InputError: several ids begin so.
+    """
+    from vllm_runbooks import history, render
+
+    if not history.is_id(id_):
+        return False
+    with history.opened(is_needed=True) as kept_there:
+        found = kept_there.entry(id_)
+        parts = kept_there.entries(part_of=found.id)
+    output.write_json(render.history.to_json(found)) if form == "json" else output.write(
+        render.history.entry(found, parts)
+    )
+    return True
 
 
 def _side_effects(runbook: Runbook) -> str:

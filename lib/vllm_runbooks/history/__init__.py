@@ -43,7 +43,8 @@ KEPT_DAYS, KEPT_ROOTS, KEPT_ENTRIES = 400, 10_000, 200_000
 """What is kept: entries younger than that, of them the newest that are no part of another, and the newest of all."""
 _LARGEST = 1 << 20
 """Characters of a part of an entry; what is larger is left out."""
-_PREFIX = re.compile(r"[0-9a-f]{1,12}", re.ASCII)
+_CENTURY_DAYS = 36525
+_PREFIX = re.compile(r"[0-9a-f]{4,12}", re.ASCII)
 _COLUMNS = (
     "id, kind, subject, began, seconds, verdict, reason, part_of, job, host, vllm, inputs, results, "
     "coalesce(nullif(environment, '{}'), (SELECT environment FROM entries AS whole WHERE whole.id = e.part_of), '{}')"
@@ -61,6 +62,11 @@ def _usual() -> Path:
         return Path(given).expanduser().absolute()
     home = os.environ.get("XDG_STATE_HOME")
     return (Path(home) if home else Path("~/.local/state").expanduser()) / "vllm-runbooks" / database.NAME
+
+
+def is_id(text: str) -> bool:
+    """Whether a text may be the id of an entry, or the beginning of one."""
+    return _PREFIX.fullmatch(text) is not None
 
 
 def now() -> str:
@@ -246,6 +252,14 @@ class History:
             f"WHERE {where} ORDER BY number DESC LIMIT ?", [*held.values(), -1 if limit is None else limit]
         )
 
+    def about(self, subject: str, *, since: str | None = None, limit: int | None = None) -> list[Entry]:
+        """The entries of a subject, the newest first; of a runbook's id where there are none, its runs on any case."""
+        found = self.entries(subject=subject, since=since, limit=limit)
+        if found or "*" in subject:
+            return found
+        escaped = "".join(f"[{letter}]" if letter in "?[" else letter for letter in subject)
+        return self.entries(subject=f"{escaped} on *", since=since, limit=limit)
+
     def entry(self, prefix: str) -> Entry:
         """The entry whose id begins so.
 
@@ -253,7 +267,7 @@ class History:
             InputError: there is none, or there are several.
         """
         found = []
-        if _PREFIX.fullmatch(prefix):
+        if is_id(prefix):
             found = self._read("WHERE id >= ? AND id < ? ORDER BY number DESC LIMIT 3", [prefix, f"{prefix}g"])
         if not found:
             raise InputError(f"{redact_text(prefix)}: no entry of the history has this id; `history` lists them")
@@ -352,6 +366,20 @@ class History:
             return None
 
 
+def remove(place: Path) -> list[Path]:
+    """Remove a history, and those that were set aside; returns what was removed.
+
+    Raises:
+        InputError: it cannot be removed.
+    """
+    try:
+        return database.remove(place)
+    except UnusableError as error:
+        raise InputError(f"{error}; end it, and try again") from None
+    except OSError as error:
+        raise InputError(f"{place}: cannot be removed ({error.strerror}); check its permissions") from None
+
+
 def nothing() -> History:
     """A history that keeps nothing, for whoever wants none."""
     return History(None, _say)
@@ -389,7 +417,7 @@ def _prune(connection: sqlite3.Connection, days: float | None, roots: int | None
     """Remove whole entries with their parts: those that are too old, and those beyond so many."""
     gone: set[str] = set()
     if days is not None:
-        before = stamp(datetime.now(tz=UTC) - timedelta(days=days))
+        before = stamp(datetime.now(tz=UTC) - timedelta(days=min(days, _CENTURY_DAYS)))
         rows = connection.execute("SELECT id FROM entries WHERE began < ? AND part_of IS NULL", [before])
         gone.update(id_ for (id_,) in rows)
     if roots is not None:
