@@ -114,6 +114,8 @@ def _show_entry(id_: str, form: str) -> bool:
     if not history.is_id(id_):
         return False
     with history.opened(is_needed=True) as kept_there:
+        if not kept_there.beginning(id_):
+            return False
         found = kept_there.entry(id_)
         parts = kept_there.entries(part_of=found.id)
     output.write_json(render.history.to_json(found)) if form == "json" else output.write(

@@ -260,15 +260,19 @@ class History:
         escaped = "".join(f"[{letter}]" if letter in "?[" else letter for letter in subject)
         return self.entries(subject=f"{escaped} on *", since=since, limit=limit)
 
+    def beginning(self, prefix: str) -> list[Entry]:
+        """The entries whose id begins so, the newest first; a few of many."""
+        if not is_id(prefix):
+            return []
+        return self._read("WHERE id >= ? AND id < ? ORDER BY number DESC LIMIT 3", [prefix, f"{prefix}g"])
+
     def entry(self, prefix: str) -> Entry:
         """The entry whose id begins so.
 
         Raises:
             InputError: there is none, or there are several.
         """
-        found = []
-        if is_id(prefix):
-            found = self._read("WHERE id >= ? AND id < ? ORDER BY number DESC LIMIT 3", [prefix, f"{prefix}g"])
+        found = self.beginning(prefix)
         if not found:
             raise InputError(f"{redact_text(prefix)}: no entry of the history has this id; `history` lists them")
         if len(found) > 1:
