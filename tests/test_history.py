@@ -149,7 +149,7 @@ def test_entries_are_found() -> None:
                 kept_.entry(wrong)
 
 
-def test_an_id_that_begins_several_is_refused(place: Path) -> None:
+def test_an_id_that_begins_several_is_refused() -> None:
     """With two of them named."""
     keep(2)
     with edited() as file:
@@ -353,7 +353,7 @@ def pipe(place: Path) -> None:
 )
 def test_what_is_not_ours_is_left_alone(place: Path, other: Callable[[Path], None], says: str) -> None:
     """That is said in one line, and the command goes on without a history; one that asks for it is refused."""
-    place.parent.mkdir(exist_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
     other(place)
     before = place.stat().st_ino
 
@@ -421,6 +421,17 @@ def test_a_full_disk_costs_the_entry_alone(
     assert [each.id for each in all_of_it()] == before[::-1]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody without a home")
+def test_a_user_without_a_home_has_no_history() -> None:
+    """That is said in one line."""
+    code = "from vllm_runbooks import history\nwith history.opened() as h: h.begin('run', 'x', inputs={})"
+    words = [sys.executable, "-c", code]
+    ran = subprocess.run(words, user=54321, env={}, cwd="/", check=True, capture_output=True, text=True)
+
+    assert ran.stderr.count("\n") == 1
+    assert "this user has no home" in ran.stderr
+
+
 # Several at once, and at little cost
 
 
@@ -450,10 +461,11 @@ def test_an_entry_costs_little() -> None:
     """Opening, beginning and ending take less than 50 ms of computing, also beside ten thousand entries."""
     keep()
     with edited() as file:
-        names = "kind, subject, began, seconds, verdict, reason, host, inputs, results, environment, owner"
         file.execute(
-            f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9990) INSERT INTO entries "
-            f"(id, {names}) SELECT printf('%012x', i), {names} FROM n, (SELECT * FROM entries LIMIT 1)"  # noqa: S608
+            "INSERT INTO entries (id, kind, subject, began, reason, host, inputs, results, environment, owner) "
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9990) "
+            "SELECT printf('%012x', i), kind, subject, began, reason, host, inputs, results, environment, owner "
+            "FROM n, (SELECT * FROM entries LIMIT 1)"
         )
     keep()  # looks through the file, as happens once a day
     best = 1.0
@@ -479,11 +491,8 @@ def test_help_needs_no_database() -> None:
 
 
 def test_a_check_is_kept_with_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each run with what it was given and came to, as parts of the check; `--no-history` leaves nothing."""
-    words = ["check", "--only", "tiny-cpu-port-in-use", "--out", str(tmp_path)]
-    assert command_line([*words, "--no-history"]) == 0
-    assert not history.place().exists()
-    assert command_line(words) == 0
+    """Each run with what it was given and came to, as parts of the check."""
+    assert command_line(["check", "--only", "tiny-cpu-port-in-use", "--out", str(tmp_path)]) == 0
     capsys.readouterr()
 
     run, check = all_of_it()
@@ -515,6 +524,20 @@ def test_a_run_is_kept_with_its_parameters(tmp_path: Path, capsys: pytest.Captur
     assert entry.inputs["parameters"] == {"evidence": str(case), "where": "", "api_key": "[secret-1]"}
     assert entry.inputs["runbook_digest"]
     assert entry.results["findings"] == ["a.symptom"]
+
+
+@pytest.mark.slow
+def test_no_history_leaves_nothing(stage: Stage, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of a check, a run, a start, nor of checks before one that start nothing."""
+    out = ["--out", str(tmp_path / "out")]
+    assert command_line(["check", "--only", "tiny-cpu-port-in-use", "--no-history", *out]) == 0
+    assert command_line(["run", "check-a-command", "--no-history", *out]) == 0
+    stage.setenv("STAND_IN", json.dumps([{"exit": 3}]))
+    for words in (["--no-history"], ["--check"]):
+        command_line(["serve", "--vllm", "0.32.0", "--skip", "model", *words, "--", *stage.command()])
+    capfd.readouterr()
+
+    assert not history.place().exists()
 
 
 @pytest.mark.slow
@@ -865,3 +888,21 @@ def test_listed_is_whole() -> None:
 
     assert list(document) == ["schema", "entries"]
     assert differences.read(document["entries"][0], "x").subject == "a on b"
+
+
+@pytest.mark.slow
+def test_a_suite_that_is_ended_closes_its_entries(three: Path) -> None:
+    """What was judged is kept as it was, what ran is interrupted, and nothing is left open."""
+    process = subprocess.Popen(suite_of(three), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not all_of_it(kind="run") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+
+    found = all_of_it()
+    assert process.returncode == 1
+    assert found[-1].verdict is Verdict.INTERRUPTED
+    assert {each.verdict for each in found} <= {Verdict.PASS, Verdict.INTERRUPTED}
+    with history.opened(say=told) as kept_:
+        assert kept_.interrupted() == []

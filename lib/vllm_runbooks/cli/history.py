@@ -78,7 +78,7 @@ def history() -> None:
 @history.command("list", epilog=given.examples("history list --since 7d", "history list --kind serve --limit 5"))
 @click.option("--kind", type=click.Choice(_KINDS), help="Only these.")
 @click.option(
-    "--subject", metavar="TEXT", help="Only what it was about: to the letter, or with *; runs of checks included."
+    "--subject", metavar="WHAT", help="Only what it was about: to the letter, or with *; runs of checks included."
 )
 @click.option("--job", metavar="NAME", help="Only what this schedule started.")
 @_SINCE

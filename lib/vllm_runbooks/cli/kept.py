@@ -127,14 +127,21 @@ class Runs:
             self._kept.end(self._whole_id, verdict, reason, seconds=seconds, results=results)
 
     def _begin(self, number: int) -> str:
+        from vllm_runbooks import history
+
         if self._whole is not None and self._whole_id is None:
             asked = {**self._asked, "catalog": self._inputs.catalog}
             self._whole_id = self._kept.begin("check", self._whole, inputs=asked)
         request = self._requests[number]
         inputs = self._inputs.of(request)
         about = request.case or _evidence(inputs.get("parameters") or {})
+        is_live = (inputs.get("parameters") or {}).get("live") is True
         self._open[number] = self._kept.begin(
-            "run", _subject(request.runbook, about), inputs=inputs, part_of=self._whole_id
+            "run",
+            _subject(request.runbook, about),
+            inputs=inputs,
+            part_of=self._whole_id,
+            environment=history.surroundings(with_cards=True) if is_live else None,
         )
         return self._open[number]
 
@@ -234,9 +241,12 @@ def _digest(path: Path) -> str | None:
 @contextlib.contextmanager
 def start(kept: History, subject: Subject, asked: Mapping[str, Any]) -> Iterator[Callable[[Guarded], None]]:
     """Tell the history of a guarded start; call what is yielded with what came of it."""
-    from vllm_runbooks import history
+    from vllm_runbooks import history, redact
     from vllm_runbooks.history import guarded
 
+    # From here on what is kept has none of the command's own secrets, whatever they are called.
+    for _ in redact.watch([subject.known]):
+        pass
     began = time.monotonic()
     id_ = kept.begin(
         "serve",

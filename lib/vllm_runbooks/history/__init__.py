@@ -52,7 +52,11 @@ _COLUMNS = (
 
 
 def place() -> Path:
-    """The history's file: what the variable names, else in the user's folder for state."""
+    """The history's file: what the variable names, else in the user's folder for state.
+
+    Raises:
+        InputError: the user has none.
+    """
     return _usual()
 
 
@@ -61,7 +65,10 @@ def _usual() -> Path:
     if given:
         return Path(given).expanduser().absolute()
     home = os.environ.get("XDG_STATE_HOME")
-    return (Path(home) if home else Path("~/.local/state").expanduser()) / "vllm-runbooks" / database.NAME
+    try:
+        return (Path(home) if home else Path("~/.local/state").expanduser()) / "vllm-runbooks" / database.NAME
+    except RuntimeError:  # the user of a container may have no home
+        raise InputError(f"the history has no place, as this user has no home; name a file in {PLACE}") from None
 
 
 def is_id(text: str) -> bool:
@@ -117,7 +124,14 @@ def opened(
         say: Says one line to whoever runs the command; None: on standard error.
         is_needed: Whether a history that cannot be used is an error (`InputError`) of what is asked; else it is said.
     """
-    found = History(_usual() if place is None else place, say or _say, is_needed=is_needed)
+    say = say or _say
+    try:
+        found = History(_usual() if place is None else place, say, is_needed=is_needed)
+    except InputError as error:
+        if is_needed:
+            raise
+        say(f"{error}; this command goes on without it")
+        found = History(None, say)
     try:
         yield found
     finally:

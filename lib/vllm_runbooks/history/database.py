@@ -184,7 +184,8 @@ class Database:
         if found is None or found[0] != "ok":
             raise _DamagedError("found on looking through it")
         if self.place.stat().st_size > _SMALL:
-            connection.execute("INSERT OR REPLACE INTO about VALUES ('looked_through', ?)", [f"{now:.0f}"])
+            with contextlib.suppress(sqlite3.OperationalError):  # a file that may only be read is looked through anew
+                connection.execute("INSERT OR REPLACE INTO about VALUES ('looked_through', ?)", [f"{now:.0f}"])
 
     def _set_aside(self, why: str) -> None:
         """Rename the file that was found damaged, and what lies beside it, unless somebody else has done so."""
