@@ -424,9 +424,14 @@ def test_a_full_disk_costs_the_entry_alone(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody without a home")
 def test_a_user_without_a_home_has_no_history() -> None:
     """That is said in one line."""
-    code = "from vllm_runbooks import history\nwith history.opened() as h: h.begin('run', 'x', inputs={})"
-    words = [sys.executable, "-c", code]
-    ran = subprocess.run(words, user=54321, env={}, cwd="/", check=True, capture_output=True, text=True)
+    code = """\
+import os
+from vllm_runbooks import history
+os.setuid(54321)
+with history.opened() as kept:
+    kept.begin("run", "x", inputs={})
+"""
+    ran = subprocess.run([sys.executable, "-c", code], env={}, check=True, capture_output=True, text=True)
 
     assert ran.stderr.count("\n") == 1
     assert "this user has no home" in ran.stderr
@@ -462,10 +467,11 @@ def test_an_entry_costs_little() -> None:
     keep()
     with edited() as file:
         file.execute(
-            "INSERT INTO entries (id, kind, subject, began, reason, host, inputs, results, environment, owner) "
+            "INSERT INTO entries "
+            "(id, kind, subject, began, verdict, reason, host, inputs, results, environment, owner) "
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9990) "
-            "SELECT printf('%012x', i), kind, subject, began, reason, host, inputs, results, environment, owner "
-            "FROM n, (SELECT * FROM entries LIMIT 1)"
+            "SELECT printf('%012x', i), kind, subject, began, verdict, reason, host, inputs, results, environment, "
+            "owner FROM n, (SELECT * FROM entries LIMIT 1)"
         )
     keep()  # looks through the file, as happens once a day
     best = 1.0

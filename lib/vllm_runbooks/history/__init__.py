@@ -167,6 +167,8 @@ class History:
         vllm: str | None = None,
     ) -> str:
         """Write down that something begins, and return its id; a part has the surroundings of its whole."""
+        if self._database is None:
+            return _new_id()
         row = self._row(
             kind, subject, inputs=inputs, part_of=part_of, job=job, environment=environment, vllm=vllm, began=now()
         )
@@ -185,6 +187,8 @@ class History:
         vllm: str | None = None,
     ) -> None:
         """Write down what it came to; on the disk when this returns."""
+        if self._database is None:
+            return
         told = _ending(verdict, reason, seconds, results, vllm)
         begun = self._begun.pop(id_, None)
         if begun is not None:
@@ -213,6 +217,8 @@ class History:
         vllm: str | None = None,
     ) -> str:
         """Write down something that has ended, and return its id; on the disk when this returns."""
+        if self._database is None:
+            return _new_id()
         row = self._row(
             kind,
             subject,
@@ -297,7 +303,8 @@ class History:
     def interrupted(self) -> list[Entry]:
         """The entries that a process has begun which is gone, the oldest first; each is told once, and marked."""
         found = self._do(lambda file: file.read(_open)) or []
-        gone = [id_ for id_, owner in found if _is_gone(owner)]
+        is_gone = {owner: _is_gone(owner) for owner in {owner for _, owner in found}}
+        gone = [id_ for id_, owner in found if is_gone[owner]]
         if not gone:
             return []
 
@@ -342,7 +349,7 @@ class History:
         self._owner = self._owner or json.dumps(owners.written())
         job = job or os.environ.get(JOB)
         return {
-            "id": secrets.token_hex(6),
+            "id": _new_id(),
             "kind": kind,
             "subject": _line(subject),
             "began": began,
@@ -401,6 +408,10 @@ def remove(place: Path) -> list[Path]:
 def nothing() -> History:
     """A history that keeps nothing, for whoever wants none."""
     return History(None, _say)
+
+
+def _new_id() -> str:
+    return secrets.token_hex(6)
 
 
 def _open(connection: sqlite3.Connection) -> list[tuple[str, str]]:
