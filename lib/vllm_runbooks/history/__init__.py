@@ -10,6 +10,7 @@ that is said in one line, and the command goes on without one.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -18,7 +19,7 @@ import secrets
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -43,6 +44,8 @@ KEPT_DAYS, KEPT_ROOTS, KEPT_ENTRIES = 400, 10_000, 200_000
 """What is kept: entries younger than that, of them the newest that are no part of another, and the newest of all."""
 _LARGEST = 1 << 20
 """Characters of a part of an entry; what is larger is left out."""
+_LONGEST, _SHOWN = 4000, 200
+"""Characters of a text that is kept whole, and of the beginning of a longer one."""
 _CENTURY_DAYS = 36525
 _PREFIX = re.compile(r"[0-9a-f]{4,12}", re.ASCII)
 _COLUMNS = (
@@ -497,7 +500,7 @@ def _entry(row: tuple[Any, ...]) -> Entry | None:
 
 def _json(told: Mapping[str, Any]) -> str:
     """The JSON of something that is told, secrets replaced; pure ASCII, so that any text can be kept."""
-    whole = json.dumps(document(redact_record(dict(told))), default=str)
+    whole = json.dumps(_shortened(document(redact_record(dict(told)))), default=str)
     # Once more as a whole: a secret may be known by the name of its key alone.
     shown = redact_text(whole)
     try:
@@ -505,6 +508,18 @@ def _json(told: Mapping[str, Any]) -> str:
     except ValueError:
         shown = json.dumps({"left_out": "its secrets could not be replaced"})
     return shown if len(shown) <= _LARGEST else json.dumps({"left_out": f"it has {len(shown)} characters"})
+
+
+def _shortened(value: Any) -> Any:
+    """The same with long texts, such as a log that was pasted, told by their beginning, length and digest."""
+    if isinstance(value, dict):
+        return {name[:_LONGEST]: _shortened(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_shortened(each) for each in value]
+    if not isinstance(value, str) or len(value) <= _LONGEST:
+        return value
+    digest = hashlib.sha256(value.encode("utf-8", "backslashreplace")).hexdigest()[:20]
+    return f"{value[:_SHOWN]}… ({len(value)} characters, digest {digest})"
 
 
 def _plain(text: str) -> str:
@@ -518,4 +533,5 @@ def _line(text: str) -> str:
 
 
 def _say(line: str) -> None:
-    sys.stderr.write(f"vllm-runbooks: {visible(redact_text(line))}\n")
+    with suppress(OSError, ValueError):  # where nobody reads it, the command goes on
+        sys.stderr.write(f"vllm-runbooks: {visible(redact_text(line))}\n")

@@ -157,7 +157,9 @@ class Database:
         if self._connection is not None and _key(self.place) == self._key:
             return self._connection
         self.close()
-        self._key = _opened(self.place)
+        _make(self.place)
+        self._key = _key(self.place)
+        _examine(self.place)
         connection = sqlite3.connect(self.place, timeout=_BUSY_S, isolation_level=None)
         self._connection = connection
         connection.text_factory = _text
@@ -191,9 +193,8 @@ class Database:
         """Rename the file that was found damaged, and what lies beside it, unless somebody else has done so."""
         why = " ".join(why.split())[:_LONGEST_WHY]
         with locked(self.place):
-            if self._key is not None and _key(self.place) != self._key:
+            if self._key is None or _key(self.place) != self._key:
                 return
-            self._key = None
             aside = _free_name(self.place)
             for ending in _BESIDE:
                 with contextlib.suppress(FileNotFoundError):
@@ -275,12 +276,10 @@ def _key(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _opened(place: Path) -> tuple[int, int] | None:
-    """What tells the file, made for its owner alone where there is none.
+def _make(place: Path) -> None:
+    """Make the file, for its owner alone, where there is none.
 
     Raises:
-        UnusableError: something that must not be touched lies in its place.
-        _DamagedError: it is none that could ever be read.
         OSError: it cannot be made.
     """
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -289,14 +288,23 @@ def _opened(place: Path) -> tuple[int, int] | None:
             place.parent.chmod(0o700)
     with contextlib.suppress(FileExistsError):
         os.close(os.open(place, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    found = place.stat()
-    if stat.S_ISDIR(found.st_mode) and place.name == NAME:
+
+
+def _examine(place: Path) -> None:
+    """See that it is a file that can be read.
+
+    Raises:
+        UnusableError: something that must not be touched lies in its place.
+        _DamagedError: it is none that could ever be read.
+        OSError: it is gone.
+    """
+    mode = place.stat().st_mode
+    if stat.S_ISDIR(mode) and place.name == NAME:
         raise _DamagedError("a folder lies in its place")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(mode):
         raise UnusableError(f"{place}: is no plain file, so no history; name another one")
     if not os.access(place, os.R_OK):
         raise _DamagedError("it cannot be read")
-    return found.st_dev, found.st_ino
 
 
 def _form(connection: sqlite3.Connection) -> int | None:
