@@ -27,6 +27,8 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
         monkeypatch.delenv(name)
     base = tmp_path_factory.getbasetemp()
     monkeypatch.setenv("XDG_CACHE_HOME", str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"))
+    # Each test has a history of its own, and nothing is written to that of whoever runs the tests.
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     monkeypatch.setenv("PAGER", "cat")
     monkeypatch.setattr(redact, "_shared", redact.Redactor())
 

@@ -196,6 +196,14 @@ class Nvml:
         except pynvml.NVMLError as error:
             raise InputError(f"no NVIDIA driver answers on this host ({error})") from None
 
+    @property
+    def driver(self) -> str | None:
+        """Its version."""
+        try:
+            return self._text(self._nvml.nvmlSystemGetDriverVersion())
+        except self._nvml.NVMLError:
+            return None
+
     def read(self) -> Reading:
         """All cards now; what the driver does not tell is None."""
         return Reading(time.monotonic(), tuple(self._card(*each) for each in enumerate(self._handles)))

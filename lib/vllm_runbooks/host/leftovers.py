@@ -14,11 +14,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vllm_runbooks.host.here import here
+from vllm_runbooks.host import owners
+from vllm_runbooks.host.owners import Owner
 from vllm_runbooks.processes import TAG
 
 if TYPE_CHECKING:
@@ -31,17 +31,6 @@ _SEGMENT = re.compile(
 """Names that Python's shared memory, its semaphores, vLLM and NCCL give."""
 RECORD = "start.json"
 """What a guard writes down of its start, in a folder of that start among those of all starts."""
-
-
-class _Guard(Enum):
-    """What is known of the guard that wrote a record; of several that name one segment the last here counts."""
-
-    OF_ANOTHER_BOOT = "another boot"
-    """Or of another host: nothing that it wrote down is here."""
-    GONE = "gone"
-    UNSEEN = "unseen"
-    """It is of another process namespace, such as a container's: its number says nothing here."""
-    ALIVE = "alive"
 
 
 @dataclass(frozen=True)
@@ -63,18 +52,8 @@ class Leftover:
 
 def written(id_: str, guard: int, segments: Mapping[str, int]) -> str:
     """What the guard of a start writes down: its mark, itself, and the shared memory that its processes have opened."""
-    at = here()
-    who = {"pid": guard, "began": _began(guard), "namespace": at.namespace, "boot": at.boot, "host": at.host}
-    record = {"id": id_, "guard": who, "segments": dict(segments)}
+    record = {"id": id_, "guard": owners.written(guard), "segments": dict(segments)}
     return json.dumps(record) + "\n"
-
-
-def _began(pid: int) -> float | None:
-    import psutil  # noqa: PLC0415
-
-    with contextlib.suppress(psutil.Error, OSError):
-        return float(psutil.Process(pid).create_time())
-    return None
 
 
 def segments() -> dict[str, int]:
@@ -105,11 +84,11 @@ def found(starts: Path) -> list[Leftover]:
     """Everything on this host that looks left by a vLLM start; `starts` is the folder of guarded starts."""
     import psutil  # noqa: PLC0415
 
-    records: dict[_Guard, list[dict[str, Any]]] = {state: [] for state in _Guard}
+    records: dict[Owner, list[dict[str, Any]]] = {state: [] for state in Owner}
     for record in _records(starts):
-        records[_state(record["guard"])].append(record)
+        records[owners.state(record["guard"])].append(record)
     # A small inode number and a name without chance in it come again after a boot.
-    del records[_Guard.OF_ANOTHER_BOOT]
+    del records[Owner.OF_ANOTHER_BOOT]
     of_mark = {record["id"]: (state, record) for state, some in records.items() for record in some}
     processes = [one for pid in psutil.pids() if (one := _process(pid)) is not None]
     left = [each for one in processes if (each := _left(one, of_mark)) is not None]
@@ -123,7 +102,7 @@ def found(starts: Path) -> list[Leftover]:
     }
     for name in sorted(set(there) - mapped):
         state, record = of_start.get((name, there[name]), (None, {}))
-        if state is _Guard.ALIVE:
+        if state is Owner.ALIVE:
             continue
         size = 0
         with contextlib.suppress(OSError):
@@ -133,18 +112,18 @@ def found(starts: Path) -> list[Leftover]:
             if state is not None
             else "named like shared memory of Python or vLLM, of this user; no process that can be seen has it open"
         )
-        left.append(Leftover("segment", name, size, state is _Guard.GONE, proof, there[name]))
+        left.append(Leftover("segment", name, size, state is Owner.GONE, proof, there[name]))
     return left
 
 
 def is_over(folder: Path) -> bool:
     """Whether the guard of the start with this folder is gone for certain; False where it wrote nothing down."""
     record = _record(folder / RECORD)
-    return record is not None and _state(record["guard"]) in (_Guard.GONE, _Guard.OF_ANOTHER_BOOT)
+    return record is not None and owners.state(record["guard"]) in (Owner.GONE, Owner.OF_ANOTHER_BOOT)
 
 
-def _whose(state: _Guard, record: Mapping[str, Any]) -> str:
-    if state is _Guard.GONE:
+def _whose(state: Owner, record: Mapping[str, Any]) -> str:
+    if state is Owner.GONE:
         return "whose guard is gone"
     return f"whose guard cannot be seen from here: it ran in another process namespace ({record['guard'].get('host')})"
 
@@ -183,7 +162,7 @@ def _process(pid: int) -> psutil.Process | None:
     return None
 
 
-def _left(one: psutil.Process, of_mark: Mapping[str, tuple[_Guard, Mapping[str, Any]]]) -> Leftover | None:
+def _left(one: psutil.Process, of_mark: Mapping[str, tuple[Owner, Mapping[str, Any]]]) -> Leftover | None:
     import psutil  # noqa: PLC0415
 
     with contextlib.suppress(psutil.Error, OSError):
@@ -191,13 +170,13 @@ def _left(one: psutil.Process, of_mark: Mapping[str, tuple[_Guard, Mapping[str, 
         size = one.memory_info().rss
         title = next(iter(" ".join(one.cmdline()).split()), one.name())
         known = {of_mark[mark][0]: of_mark[mark][1] for mark in sorted(marks & of_mark.keys())}
-        if _Guard.ALIVE in known:
+        if Owner.ALIVE in known:
             return None
         if known:
             # A start within a start carries both marks, and one that is not seen may live.
-            state = _Guard.UNSEEN if _Guard.UNSEEN in known else _Guard.GONE
+            state = Owner.UNSEEN if Owner.UNSEEN in known else Owner.GONE
             proof = f"{title} carries the mark of the start {known[state]['id'][:12]}, {_whose(state, known[state])}"
-            is_proven = state is _Guard.GONE
+            is_proven = state is Owner.GONE
             return Leftover("process", f"{one.pid}", size, is_proven=is_proven, proof=proof, key=one.create_time())
         if title.startswith("VLLM::") and not _has_server(one):
             proof = f"{title} without the server that started it: its parent is process {one.ppid()}"
@@ -214,17 +193,6 @@ def _has_server(one: psutil.Process) -> bool:
     return title.startswith("VLLM::") or any("vllm" in word for word in parent.cmdline())
 
 
-def _state(guard: Mapping[str, Any]) -> _Guard:
-    """What is known here of a guard, by what it wrote down of itself."""
-    at, boot, began = here(), guard.get("boot"), guard.get("began")
-    if boot is not None and at.boot is not None and boot != at.boot:
-        return _Guard.OF_ANOTHER_BOOT
-    if boot != at.boot or guard.get("namespace") != at.namespace:
-        return _Guard.UNSEEN
-    there = _began(guard["pid"])
-    return _Guard.ALIVE if there is not None and (began is None or abs(there - began) < 1) else _Guard.GONE
-
-
 def _records(starts: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(starts.glob(f"*/{RECORD}")):
         record = _record(path)
@@ -236,11 +204,9 @@ def _record(path: Path) -> dict[str, Any] | None:
     """What a guard wrote down; None: it is not there, or no such record."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
         record = json.loads(path.read_text("utf-8"))
-        guard = record.get("guard") if isinstance(record, dict) else None
         if (
-            isinstance(guard, dict)
-            and type(guard.get("pid")) is int
-            and isinstance(guard.get("began"), (int, float, type(None)))
+            isinstance(record, dict)
+            and owners.is_written(record.get("guard"))
             and isinstance(record.get("id"), str)
             and isinstance(record.get("segments"), dict)
         ):

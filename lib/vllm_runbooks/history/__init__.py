@@ -1,0 +1,464 @@
+"""What was done on this host: every check, run, guarded start and probe, with what it was asked for and came to.
+
+    with history.opened() as kept:
+        id_ = kept.begin("run", "single-gpu-oom", inputs={...})
+        kept.end(id_, Verdict.PASS, "as expected", seconds=3.2, results={...})
+
+What `end` and `add` were told is on the disk when they return. A history that cannot be written never ends a command:
+that is said in one line, and the command goes on without one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import secrets
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks.display import visible
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.history import database
+from vllm_runbooks.history.database import Database, UnusableError
+from vllm_runbooks.history_records import KINDS, Entry
+from vllm_runbooks.host import owners
+from vllm_runbooks.host.here import here
+from vllm_runbooks.host.owners import Owner
+from vllm_runbooks.records import Verdict, document
+from vllm_runbooks.redact import redact_record, redact_text
+
+PLACE = "VLLM_RUNBOOKS_HISTORY"
+"""Variable that names another file."""
+JOB = "VLLM_RUNBOOKS_JOB"
+"""Variable in which a schedule names itself to what it starts."""
+KEPT_DAYS, KEPT_ROOTS, KEPT_ENTRIES = 400, 10_000, 200_000
+"""What is kept: entries younger than that, of them the newest that are no part of another, and the newest of all."""
+_LARGEST = 1 << 20
+"""Characters of a part of an entry; what is larger is left out."""
+_PREFIX = re.compile(r"[0-9a-f]{1,12}", re.ASCII)
+_COLUMNS = (
+    "id, kind, subject, began, seconds, verdict, reason, part_of, job, host, vllm, inputs, results, "
+    "coalesce(nullif(environment, '{}'), (SELECT whole.environment FROM entries whole WHERE whole.id = e.part_of), '{}')"
+)
+
+
+def place() -> Path:
+    """The history's file: what the variable names, else in the user's folder for state."""
+    return _usual()
+
+
+def _usual() -> Path:
+    given = os.environ.get(PLACE)
+    if given:
+        return Path(given).expanduser().absolute()
+    home = os.environ.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path("~/.local/state").expanduser()) / "vllm-runbooks" / database.NAME
+
+
+def now() -> str:
+    """This moment in UTC, to the second."""
+    return stamp(datetime.now(tz=UTC))
+
+
+def stamp(moment: datetime) -> str:
+    """A moment as the history writes it."""
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def surroundings(*, with_cards: bool = False) -> dict[str, Any]:
+    """Where this process runs; what was not asked, or is not told, is None.
+
+    Args:
+        with_cards: Whether the driver is asked for this host's cards, which may take it seconds.
+    """
+    found: dict[str, Any] = {
+        "host": here().host,
+        "kernel": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "tool": version("vllm-runbooks"),
+        "driver": None,
+        "gpus": None,
+    }
+    if with_cards:
+        from vllm_runbooks.host.gpu_memory import Nvml  # noqa: PLC0415 - where cards matter
+
+        try:
+            cards = Nvml()
+        except InputError:
+            return found
+        found["driver"] = cards.driver
+        found["gpus"] = [card.name for card in cards.read().cards]
+    return found
+
+
+@contextmanager
+def opened(
+    place: Path | None = None, *, say: Callable[[str], None] | None = None, is_needed: bool = False
+) -> Iterator[History]:
+    """The history, its file opened when it is first asked or told something.
+
+    Args:
+        place: Its file; None: the usual one.
+        say: Says one line to whoever runs the command; None: on standard error.
+        is_needed: Whether a history that cannot be used is an error (`InputError`) of what is asked; else it is said.
+    """
+    found = History(_usual() if place is None else place, say or _say, is_needed=is_needed)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+class History:
+    """What was done, and is being done."""
+
+    def __init__(self, place: Path | None, say: Callable[[str], None], *, is_needed: bool = False) -> None:
+        """A history; without a place none, which keeps nothing and holds nothing."""
+        self._database = Database(place, say) if place is not None else None
+        self._say = say
+        self._is_needed = is_needed
+        self._begun: dict[str, dict[str, Any]] = {}
+        """Rows that this process has begun: where the file is lost meanwhile, their end brings them back whole."""
+        self._owner = ""
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._database is not None:
+            self._database.close()
+
+    def begin(
+        self,
+        kind: str,
+        subject: str,
+        *,
+        inputs: Mapping[str, Any],
+        part_of: str | None = None,
+        job: str | None = None,
+        environment: Mapping[str, Any] | None = None,
+        vllm: str | None = None,
+    ) -> str:
+        """Write down that something begins, and return its id; a part has the surroundings of its whole."""
+        row = self._row(
+            kind, subject, inputs=inputs, part_of=part_of, job=job, environment=environment, vllm=vllm, began=now()
+        )
+        self._write(lambda connection: self._put(connection, row))
+        self._begun[row["id"]] = row
+        return str(row["id"])
+
+    def end(
+        self,
+        id_: str,
+        verdict: Verdict,
+        reason: str,
+        *,
+        seconds: float | None,
+        results: Mapping[str, Any],
+        vllm: str | None = None,
+    ) -> None:
+        """Write down what it came to; on the disk when this returns."""
+        told = _ending(verdict, reason, seconds, results, vllm)
+        begun = self._begun.pop(id_, None)
+        if begun is not None:
+            row = {**begun, **told}
+            self._write(lambda connection: _insert(connection, row))
+        else:
+            names = ", ".join(f"{name} = :{name}" for name in told)
+            self._write(
+                lambda connection: connection.execute(f"UPDATE entries SET {names} WHERE id = :id", told | {"id": id_})  # noqa: S608 - our own names
+            )
+
+    def add(
+        self,
+        kind: str,
+        subject: str,
+        verdict: Verdict,
+        reason: str,
+        *,
+        inputs: Mapping[str, Any],
+        results: Mapping[str, Any],
+        seconds: float | None,
+        began: str | None = None,
+        part_of: str | None = None,
+        job: str | None = None,
+        environment: Mapping[str, Any] | None = None,
+        vllm: str | None = None,
+    ) -> str:
+        """Write down something that has ended, and return its id; on the disk when this returns."""
+        row = self._row(
+            kind,
+            subject,
+            inputs=inputs,
+            part_of=part_of,
+            job=job,
+            environment=environment,
+            vllm=vllm,
+            began=began or now(),
+        )
+        row |= _ending(verdict, reason, seconds, results, vllm)
+        self._write(lambda connection: self._put(connection, row))
+        return str(row["id"])
+
+    def entries(
+        self,
+        *,
+        kind: str | None = None,
+        subject: str | None = None,
+        job: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        part_of: str | None = None,
+        limit: int | None = None,
+        is_whole: bool = False,
+    ) -> list[Entry]:
+        """The entries that meet all conditions, the newest first.
+
+        Args:
+            kind: As it was begun.
+            subject: To the letter, or a pattern with `*`.
+            job: Name of a schedule.
+            since: Those that began then or later, as `now` writes a moment.
+            until: Those that began earlier.
+            part_of: Parts of that entry.
+            limit: So many at most.
+            is_whole: Those alone that are no part of another.
+        """
+        compared = "GLOB" if subject is not None and "*" in subject else "="
+        conditions = {
+            "kind = ?": kind,
+            f"subject {compared} ?": subject,
+            "job = ?": job,
+            "began >= ?": since,
+            "began < ?": until,
+            "part_of = ?": part_of,
+        }
+        held = {condition: _plain(value) for condition, value in conditions.items() if value is not None}
+        where = " AND ".join([*held, *(["part_of IS NULL"] if is_whole else []), "1"])
+        return self._read(
+            f"WHERE {where} ORDER BY number DESC LIMIT ?", [*held.values(), -1 if limit is None else limit]
+        )
+
+    def entry(self, prefix: str) -> Entry:
+        """The entry whose id begins so.
+
+        Raises:
+            InputError: there is none, or there are several.
+        """
+        found = []
+        if _PREFIX.fullmatch(prefix):
+            found = self._read("WHERE id >= ? AND id < ? ORDER BY number DESC LIMIT 3", [prefix, f"{prefix}g"])
+        if not found:
+            raise InputError(f"{redact_text(prefix)}: no entry of the history has this id; `history` lists them")
+        if len(found) > 1:
+            some = ", ".join(each.id for each in found[:2])
+            raise InputError(f"{prefix}: several entries begin so, as {some}; give more of it")
+        return found[0]
+
+    def interrupted(self) -> list[Entry]:
+        """The entries that a process has begun which is gone, the oldest first; each is told once, and marked."""
+        found = self._do(lambda file: file.read(_open)) or []
+        gone = [id_ for id_, owner in found if _is_gone(owner)]
+        if not gone:
+            return []
+
+        def mark(connection: sqlite3.Connection) -> list[str]:
+            says = "its process ended before it did"
+            return [
+                id_
+                for id_ in gone
+                if connection.execute(
+                    "UPDATE entries SET verdict = ?, reason = ? WHERE id = ? AND verdict IS NULL",
+                    [Verdict.INTERRUPTED.value, says, id_],
+                ).rowcount
+            ]
+
+        return [self.entry(id_) for id_ in self._write(mark) or []]
+
+    def prune(self, *, days: float | None = KEPT_DAYS, roots: int | None = KEPT_ROOTS) -> int:
+        """Remove what is older, or beyond so many; how many entries that were."""
+        return self._write(lambda connection: _prune(connection, days, roots)) or 0
+
+    def _put(self, connection: sqlite3.Connection, row: Mapping[str, Any]) -> None:
+        _insert(connection, row)
+        if row["part_of"] is None:
+            _prune(connection, KEPT_DAYS, KEPT_ROOTS)
+
+    def _row(
+        self,
+        kind: str,
+        subject: str,
+        *,
+        inputs: Mapping[str, Any],
+        part_of: str | None,
+        job: str | None,
+        environment: Mapping[str, Any] | None,
+        vllm: str | None,
+        began: str,
+    ) -> dict[str, Any]:
+        if kind not in KINDS:
+            raise InputError(f"{kind}: is no kind of entry; give one of {', '.join(KINDS)}")
+        if environment is None:
+            environment = {} if part_of is not None else surroundings()
+        self._owner = self._owner or json.dumps(owners.written())
+        job = job or os.environ.get(JOB)
+        return {
+            "id": secrets.token_hex(6),
+            "kind": kind,
+            "subject": _line(subject),
+            "began": began,
+            "seconds": None,
+            "verdict": None,
+            "reason": "",
+            "part_of": part_of,
+            "job": None if not job else _line(job),
+            "host": _line(here().host),
+            "vllm": None if vllm is None else _line(vllm),
+            "inputs": _json(inputs),
+            "results": "{}",
+            "environment": _json(environment),
+            "owner": self._owner,
+        }
+
+    def _read(self, rest: str, values: list[Any]) -> list[Entry]:
+        select = f"SELECT {_COLUMNS} FROM entries e {rest}"  # noqa: S608 - our own words; values are bound
+        rows = self._do(lambda file: file.read(lambda connection: connection.execute(select, values).fetchall())) or []
+        found = [_entry(row) for row in rows]
+        if broken := found.count(None):
+            self._say(f"history: {broken} {'entry' if broken == 1 else 'entries'} cannot be read, and left out")
+        return [each for each in found if each is not None]
+
+    def _write(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
+        return self._do(lambda file: file.write(work))
+
+    def _do(self, work: Callable[[Database], Any]) -> Any:
+        """Do something with the file; None where there is none, or none any more."""
+        if self._database is None:
+            return None
+        try:
+            return work(self._database)
+        except UnusableError as error:
+            if self._is_needed:
+                raise InputError(f"{error}; free some space, or name another file in {PLACE}") from None
+            self._say(f"{error}; this command goes on without it")
+            self._database = None
+            return None
+
+
+def nothing() -> History:
+    """A history that keeps nothing, for whoever wants none."""
+    return History(None, _say)
+
+
+def _open(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    return connection.execute("SELECT id, owner FROM entries WHERE verdict IS NULL ORDER BY number").fetchall()
+
+
+def _is_gone(owner: str) -> bool:
+    """Whether the process that began an entry is gone for certain."""
+    try:
+        told = json.loads(owner)
+    except ValueError:
+        return False
+    if not owners.is_written(told):
+        return False
+    state = owners.state(told)
+    # Of another boot is also what runs on another host that shares this file.
+    return state is Owner.GONE or (state is Owner.OF_ANOTHER_BOOT and told.get("host") == here().host)
+
+
+def _insert(connection: sqlite3.Connection, row: Mapping[str, Any]) -> None:
+    """Write a row, or what has changed of it: its number stays."""
+    names = list(row)
+    changed = ", ".join(f"{name} = excluded.{name}" for name in names if name != "id")
+    connection.execute(
+        f"INSERT INTO entries ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)}) "  # noqa: S608
+        f"ON CONFLICT (id) DO UPDATE SET {changed}",
+        row,
+    )
+
+
+def _prune(connection: sqlite3.Connection, days: float | None, roots: int | None) -> int:
+    """Remove whole entries with their parts: those that are too old, and those beyond so many."""
+    gone: set[str] = set()
+    if days is not None:
+        before = stamp(datetime.now(tz=UTC) - timedelta(days=days))
+        rows = connection.execute("SELECT id FROM entries WHERE began < ? AND part_of IS NULL", [before])
+        gone.update(id_ for (id_,) in rows)
+    if roots is not None:
+        rows = connection.execute(
+            "SELECT id FROM entries WHERE part_of IS NULL ORDER BY number DESC LIMIT -1 OFFSET ?", [roots]
+        )
+        gone.update(id_ for (id_,) in rows)
+        # A check has hundreds of parts.
+        rows = connection.execute(
+            "SELECT id FROM entries WHERE part_of IS NULL AND number <= (SELECT max(number) FROM entries) - ?",
+            [KEPT_ENTRIES],
+        )
+        gone.update(id_ for (id_,) in rows)
+    count = 0
+    for id_ in gone:
+        count += connection.execute("DELETE FROM entries WHERE part_of = ?", [id_]).rowcount
+        count += connection.execute("DELETE FROM entries WHERE id = ?", [id_]).rowcount
+    return count
+
+
+def _ending(
+    verdict: Verdict, reason: str, seconds: float | None, results: Mapping[str, Any], vllm: str | None
+) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "verdict": Verdict(verdict).value,
+        "reason": _line(reason),
+        "seconds": None if seconds is None else round(seconds, 4),
+        "results": _json(results),
+    }
+    return told if vllm is None else told | {"vllm": _line(vllm)}
+
+
+def _entry(row: tuple[Any, ...]) -> Entry | None:
+    """The entry of a row; None: it is not what was written."""
+    *plain, inputs, results, environment = row
+    id_, kind, subject, began, seconds, verdict, reason, part_of, job, host, vllm = plain
+    texts = [id_, kind, subject, began, reason, host, *(each for each in (part_of, job, vllm) if each is not None)]
+    try:
+        documents = [json.loads(each) for each in (inputs, results, environment)]
+        told = None if verdict is None else Verdict(verdict)
+        taken = None if seconds is None else float(seconds)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if not all(isinstance(each, str) for each in texts) or not all(isinstance(each, dict) for each in documents):
+        return None
+    return Entry(id_, kind, subject, began, taken, told, reason, part_of, job, host, vllm, *documents)
+
+
+def _json(told: Mapping[str, Any]) -> str:
+    """The JSON of something that is told, secrets replaced; pure ASCII, so that any text can be kept."""
+    whole = json.dumps(document(redact_record(dict(told))), default=str)
+    # Once more as a whole: a secret may be known by the name of its key alone.
+    shown = redact_text(whole)
+    try:
+        json.loads(shown)
+    except ValueError:
+        shown = json.dumps({"left_out": "its secrets could not be replaced"})
+    return shown if len(shown) <= _LARGEST else json.dumps({"left_out": f"it has {len(shown)} characters"})
+
+
+def _plain(text: str) -> str:
+    """A text that a database can hold: no half of a character, no end before its end."""
+    return visible(text.replace("\n", " "))
+
+
+def _line(text: str) -> str:
+    """A text of one line, secrets replaced, with nothing in it that a database or a terminal cannot hold."""
+    return _plain(" ".join(redact_text(text).split()))[:2000]
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"vllm-runbooks: {visible(redact_text(line))}\n")

@@ -1,0 +1,362 @@
+"""The history's file: opened, brought to this release's form, set aside where it is damaged.
+
+SQLite in WAL mode with full synchronisation: what a transaction wrote is on the disk when it returns. Several processes
+may use one file. A lock beside it is held while it is made, brought up to date, set aside or removed, for each of which
+SQLite's own locks do not serve.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from vllm_runbooks.errors import RunbooksError
+
+T = TypeVar("T")
+
+NAME = "history.sqlite"
+_BUSY_S = 30.0
+"""Longest wait for other processes."""
+_APPLICATION = 0x766C7262
+"""Mark of our files in SQLite's header: "vlrb"."""
+_SMALL = 2 << 20
+"""Bytes up to which a file is looked through each time that it is opened; a larger one once a day."""
+_DAY_S = 86400
+_DAMAGED = frozenset(
+    {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+    | {sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH}
+)
+"""What SQLite says where a table, an index or the header is not what our statements, which are fixed, made it."""
+_DAMAGED_FILE = frozenset({sqlite3.SQLITE_IOERR_SHORT_READ})
+_MOST_DAMAGED = 2
+"""Files that are set aside at a time: where new ones are damaged too, it is the disk."""
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
+_BESIDE = ("", "-wal", "-shm")
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+        """CREATE TABLE entries (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL UNIQUE,
+            kind TEXT NOT NULL,
+            subject TEXT NOT NULL,
+            began TEXT NOT NULL,
+            seconds REAL,
+            verdict TEXT,
+            reason TEXT NOT NULL,
+            part_of TEXT,
+            job TEXT,
+            host TEXT NOT NULL,
+            vllm TEXT,
+            inputs TEXT NOT NULL,
+            results TEXT NOT NULL,
+            environment TEXT NOT NULL,
+            owner TEXT NOT NULL
+        )""",
+        "CREATE INDEX entries_parts ON entries (part_of, number)",
+        "CREATE INDEX entries_subject ON entries (subject, number)",
+        "CREATE INDEX entries_began ON entries (began)",
+        "CREATE INDEX entries_open ON entries (number) WHERE verdict IS NULL",
+    ),
+)
+"""Statements that bring a file from each form to the next; the number of forms is that of this release's."""
+
+
+class UnusableError(RunbooksError):
+    """The history cannot be used; it is left as it is."""
+
+
+class _DamagedError(Exception):
+    """The file is not what was written."""
+
+
+class Database:
+    """A file that is opened when it is first needed, and again where another one has taken its place."""
+
+    def __init__(self, place: Path, say: Callable[[str], None]) -> None:
+        self.place = place
+        self._say = say
+        self._connection: sqlite3.Connection | None = None
+        self._key: tuple[int, int] | None = None
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do the work in a transaction, which is on the disk when this returns; it may be done again, from the start.
+
+        Raises:
+            UnusableError: the file cannot be written.
+        """
+        return self._tried(work, "BEGIN IMMEDIATE")
+
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Do the work on the file as it is at one moment; None: there is no file.
+
+        Raises:
+            UnusableError: the file cannot be read.
+        """
+        return self._tried(work, "BEGIN") if os.path.lexists(self.place) else None
+
+    def _tried(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
+        until, damaged = time.monotonic() + _BUSY_S, 0
+        while True:
+            try:
+                found = self._done(work, begin)
+                # Where the file was set aside or removed meanwhile, what was written is not in the one that is there.
+                if _key(self.place) == self._key:
+                    return found
+                self.close()
+                if time.monotonic() > until:
+                    raise UnusableError(f"{self.place}: the history is replaced again and again")
+            except (sqlite3.Error, _DamagedError) as error:
+                self.close()
+                code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_INTERNAL)
+                if isinstance(error, _DamagedError) or code in _DAMAGED_FILE or code & 0xFF in _DAMAGED:
+                    damaged += 1
+                    if damaged > _MOST_DAMAGED:
+                        raise UnusableError(f"{self.place}: the history is damaged again and again ({error})") from None
+                    self._set_aside(str(error))
+                elif code & 0xFF not in _BUSY:
+                    raise UnusableError(f"{self.place}: the history cannot be used ({error})") from None
+                elif time.monotonic() > until:
+                    what = f"another process has held it for {_BUSY_S:g} s"
+                    raise UnusableError(f"{self.place}: the history cannot be used ({what})") from None
+                else:
+                    time.sleep(0.02)
+            except OSError as error:
+                self.close()
+                raise UnusableError(f"{self.place}: the history cannot be used ({error.strerror})") from None
+
+    def _done(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
+        connection = self._connected()
+        connection.execute(begin)
+        try:
+            found = work(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+        return found
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is not None and _key(self.place) == self._key:
+            return self._connection
+        self.close()
+        self._key = _opened(self.place)
+        connection = sqlite3.connect(self.place, timeout=_BUSY_S, isolation_level=None)
+        self._connection = connection
+        connection.text_factory = _text
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        if _form(connection) != len(MIGRATIONS):
+            with locked(self.place):
+                _bring_up_to_date(connection, self.place)
+        self._look_through(connection)
+        return connection
+
+    def _look_through(self, connection: sqlite3.Connection) -> None:
+        """Look for damage that no statement may meet for long.
+
+        Raises:
+            _DamagedError: there is some.
+        """
+        now = time.time()
+        if self.place.stat().st_size > _SMALL:
+            last = connection.execute("SELECT value FROM about WHERE name = 'looked_through'").fetchone()
+            if last is not None and 0 <= now - _number(last[0]) < _DAY_S:
+                return
+        found = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if found is None or found[0] != "ok":
+            raise _DamagedError("found on looking through it")
+        if self.place.stat().st_size > _SMALL:
+            connection.execute("INSERT OR REPLACE INTO about VALUES ('looked_through', ?)", [f"{now:.0f}"])
+
+    def _set_aside(self, why: str) -> None:
+        """Rename the file that was found damaged, and what lies beside it, unless somebody else has done so."""
+        with locked(self.place):
+            if self._key is not None and _key(self.place) != self._key:
+                return
+            self._key = None
+            aside = _free_name(self.place)
+            for ending in _BESIDE:
+                with contextlib.suppress(FileNotFoundError):
+                    self.place.with_name(self.place.name + ending).rename(aside.with_name(aside.name + ending))
+        self._say(f"{self.place}: the history is damaged ({why}); it was set aside as {aside.name}, a new one is begun")
+
+
+def remove(place: Path) -> list[Path]:
+    """Remove a history, and those that were set aside; returns what was removed.
+
+    Raises:
+        OSError: something cannot be removed.
+    """
+    if not place.parent.is_dir():
+        return []
+    with locked(place):
+        found = [place.with_name(place.name + ending) for ending in _BESIDE]
+        found += sorted(place.parent.glob(f"{_escaped(place.name)}.damaged-*"))
+        removed = [path for path in found if os.path.lexists(path) and not path.is_dir()]
+        for path in removed:
+            path.unlink()
+        _lock(place).unlink()
+    return removed
+
+
+@contextlib.contextmanager
+def locked(place: Path) -> Iterator[None]:
+    """Hold the lock beside a file.
+
+    Raises:
+        UnusableError: another process holds it all the time.
+        OSError: it cannot be made.
+    """
+    until = time.monotonic() + _BUSY_S
+    path = _lock(place)
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _key(path) == (os.fstat(descriptor).st_dev, os.fstat(descriptor).st_ino):
+                break
+        except BlockingIOError:
+            if time.monotonic() > until:
+                os.close(descriptor)
+                raise UnusableError(f"{path}: another process has held it for {_BUSY_S:g} s") from None
+            time.sleep(0.02)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(place: Path) -> Path:
+    return place.with_name(f"{place.name}.lock")
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
+
+
+def _free_name(place: Path) -> Path:
+    stamp = datetime.now(tz=UTC).strftime("%Y%m%dT%H%M%SZ")
+    name, number = f"{place.name}.damaged-{stamp}", 2
+    while os.path.lexists(place.with_name(name)):
+        name, number = f"{place.name}.damaged-{stamp}.{number}", number + 1
+    return place.with_name(name)
+
+
+def _key(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another one of its name; None: there is none."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _opened(place: Path) -> tuple[int, int] | None:
+    """What tells the file, made for its owner alone where there is none.
+
+    Raises:
+        UnusableError: something that must not be touched lies in its place.
+        _DamagedError: it is none that could ever be read.
+        OSError: it cannot be made.
+    """
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if place.parent.name == "vllm-runbooks" and stat.S_IMODE(place.parent.stat().st_mode) & 0o077:
+        with contextlib.suppress(PermissionError):
+            place.parent.chmod(0o700)
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(place, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    found = place.stat()
+    if stat.S_ISDIR(found.st_mode) and place.name == NAME:
+        raise _DamagedError("a folder lies in its place")
+    if not stat.S_ISREG(found.st_mode):
+        raise UnusableError(f"{place}: is no plain file, so no history; name another one")
+    if not os.access(place, os.R_OK):
+        raise _DamagedError("it cannot be read")
+    return found.st_dev, found.st_ino
+
+
+def _form(connection: sqlite3.Connection) -> int | None:
+    """The number of the file's form; None: it has none, so that it is new or somebody else's.
+
+    Raises:
+        _DamagedError: its two places do not agree.
+    """
+    tables = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'about'").fetchone()
+    if tables is None:
+        return None
+    row = connection.execute("SELECT value FROM about WHERE name = 'form'").fetchone()
+    (marked,) = connection.execute("PRAGMA user_version").fetchone()
+    if row is None or _number(row[0]) != marked:
+        raise _DamagedError("its version is not readable")
+    return int(marked)
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, place: Path) -> None:
+    """Make the tables of a new file, or change those of an earlier form.
+
+    Raises:
+        UnusableError: it is of a later form, or another program's.
+    """
+    form = _form(connection)
+    if form is None:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and application != _APPLICATION:
+            raise UnusableError(f"{place}: is a database of another program; name another file")
+        if tables:
+            raise _DamagedError("its tables are gone")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        form = 0
+    if form == len(MIGRATIONS):
+        return  # another process was quicker
+    if form > len(MIGRATIONS):
+        known = f"its form is {form}, and this release knows {len(MIGRATIONS)}"
+        raise UnusableError(f"{place}: was written by a newer release ({known}); it is left alone")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statements in MIGRATIONS[form:]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute("INSERT OR REPLACE INTO about VALUES ('form', ?)", [str(len(MIGRATIONS))])
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _number(text: Any) -> int:
+    """A number that we wrote.
+
+    Raises:
+        _DamagedError: it is none.
+    """
+    if not (isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 16):
+        raise _DamagedError("a number in it is none")
+    return int(text)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
