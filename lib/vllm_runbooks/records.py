@@ -1167,6 +1167,8 @@ def _decoded(hint: Any, value: Any) -> Any:
         return tuple(_decoded(get_args(hint)[0], item) for item in value)
     if origin is list:
         return [_decoded(get_args(hint)[0], item) for item in value]
+    if origin in (dict, Mapping) and isinstance(value, Mapping):
+        return {key: _decoded(get_args(hint)[1], item) for key, item in value.items()}
     if isinstance(hint, type):
         if is_dataclass(hint):
             return record(hint, value)

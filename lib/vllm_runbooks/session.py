@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.plan_records import Layouts, Plan
     from vllm_runbooks.planning.budget import Subject
     from vllm_runbooks.plans import Request
+    from vllm_runbooks.probe_records import Serving
     from vllm_runbooks.specs import Specs
 
 
@@ -252,6 +253,12 @@ def knowledge() -> Knowledge:
 
 
 @cache
+def serving() -> Serving:
+    """The metrics, figures and conditions of running servers."""
+    return _catalog.load_serving(_compile_serving)
+
+
+@cache
 def specs() -> Specs:
     """The GPUs and models alone."""
     from vllm_runbooks import specs as _specs
@@ -263,6 +270,12 @@ def _compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:
     from vllm_runbooks.authoring import rule_files
 
     return rule_files.compile_rules(root)
+
+
+def _compile_serving(root: Path) -> tuple[dict[str, Any], list[str]]:
+    from vllm_runbooks.authoring import serving_file
+
+    return serving_file.compile_serving(root)
 
 
 def _compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:

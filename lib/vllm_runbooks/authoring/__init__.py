@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from vllm_runbooks import catalog, evidence, host_commands, scan, specs, startup_log
 from vllm_runbooks.answer import STEPS
-from vllm_runbooks.authoring import rule_files, spec_files
+from vllm_runbooks.authoring import rule_files, serving_file, spec_files
 from vllm_runbooks.authoring.rule_files import compile_rules, read_rule
 from vllm_runbooks.authoring.yaml_files import (
     Location,
@@ -38,6 +38,7 @@ from vllm_runbooks.diagnosis import PLACEHOLDER, diagnose, fill, filled_or_plain
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.live_records import Guarded
 from vllm_runbooks.plan_records import Layouts, Plan
+from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.records import (
     Answer,
     Case,
@@ -88,6 +89,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "claims": TypeAdapter(Claims),
     "rule": rule_files.ADAPTER,
     "policy": TypeAdapter(Policy),
+    "serving": serving_file.ADAPTER,
 }
 _PRINTED: dict[str, type] = {
     "diagnose": Answer,
@@ -97,6 +99,8 @@ _PRINTED: dict[str, type] = {
     "layouts": Layouts,
     "compared": Compared,
     "serve": Guarded,
+    "probe": Health,
+    "observation": Observation,
 }
 """Records that commands print as JSON."""
 _SIGNATURES = ("signatures", "companions")
@@ -584,6 +588,7 @@ _TABLES: dict[str, Callable[[Path, str], object]] = {
     "patterns.yaml": read_patterns,
     "classes.yaml": read_words,
     "captures.yaml": read_words,
+    "serving.yaml": serving_file.read_serving,
 }
 """Tables of a catalog folder, and what reads each."""
 
