@@ -33,6 +33,7 @@ _COMMANDS = {
     "record": ("record", "record", "Record what a command prints, or a log, as a case that `check` runs."),
     "releases": ("releases", "releases", "List the releases of vLLM that are known, add the next one."),
     "run": ("runbooks", "run", "Run one runbook headless."),
+    "schedule": ("schedule", "schedule", "Run checks by a plan: what is due, missed or overlapping; who is told."),
     "serve": ("serve", "serve", "Start a vLLM server with a guard: checked, watched, diagnosed, ended."),
     "show": ("runbooks", "show", "Show a runbook's purpose and parameters."),
     "site": ("site", "site", "Build the documentation site."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -153,7 +154,7 @@ def save(job: Job) -> Path:
 
 
 def remove(name: str) -> Path:
-    """Remove a job's file; what its runs left, and the history, stay.
+    """Remove a job's file, and what Prometheus is told of it; what its runs left, and the history, stay.
 
     Raises:
         InputError: there is none.
@@ -161,5 +162,9 @@ def remove(name: str) -> Path:
     file = path(name)
     if not file.is_file():
         raise InputError(f"{name}: there is no such job; `vllm-runbooks schedule list` shows the jobs there are")
+    with contextlib.suppress(InputError, OSError):
+        job = load(name)
+        if job.metrics is not None:
+            Path(job.folder, job.metrics).unlink(missing_ok=True)
     file.unlink()
     return file
