@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any, ClassVar
 
 from vllm_runbooks.records import Verdict
 
@@ -31,6 +32,8 @@ class Overlap(StrEnum):
 @dataclass(frozen=True)
 class Job:
     """What is run, when, and who is told."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "use_attribute_docstrings": True}
 
     name: str
     at: str

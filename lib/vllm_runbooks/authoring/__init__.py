@@ -64,6 +64,7 @@ from vllm_runbooks.records import (
     Symptom,
     document,
 )
+from vllm_runbooks.schedule_records import Job, Jobs, Turns
 
 ORIGINS = ("vllm", "torch", "cuda", "nccl", "ray", "python", "uvicorn", "shell", "kernel", "wrapper")
 """Who may print a line."""
@@ -89,6 +90,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "claims": TypeAdapter(Claims),
     "rule": rule_files.ADAPTER,
     "policy": TypeAdapter(Policy),
+    "job": TypeAdapter(Job),
     "serving": serving_file.ADAPTER,
 }
 _PRINTED: dict[str, type] = {
@@ -99,6 +101,9 @@ _PRINTED: dict[str, type] = {
     "layouts": Layouts,
     "compared": Compared,
     "serve": Guarded,
+    "schedule-list": Jobs,
+    "schedule-show": Job,
+    "schedule-wake": Turns,
     "probe": Health,
     "observation": Observation,
 }

@@ -127,11 +127,8 @@ def _asked(job: Job) -> tuple[Path, dict[str, Any]]:
     command = commands.get_command(click.Context(commands), first)
     if command is None:
         raise InputError(f"{first}: this release has no such command; give check or run")
-    try:
-        with command.make_context(f"vllm-runbooks {first}", list(rest)) as context:
-            asked = dict(context.params)
-    except click.exceptions.Exit:
-        raise InputError(f"{job.name}: the command asks for help; give it whole") from None
+    with command.make_context(f"vllm-runbooks {first}", list(rest)) as context:
+        asked = dict(context.params)
     if first != "run":
         return Path(), {}
     from vllm_runbooks.cli.runbooks import find
@@ -145,11 +142,8 @@ def _notebook(job: Job, rest: list[str]) -> tuple[Path, dict[str, Any]]:
     """What papermill is asked to run."""
     from papermill.cli import papermill
 
-    try:
-        with papermill.make_context("papermill", list(rest)) as context:
-            asked = dict(context.params)
-    except click.exceptions.Exit:
-        raise InputError(f"{job.name}: the command asks for help; give it whole") from None
+    with papermill.make_context("papermill", list(rest)) as context:
+        asked = dict(context.params)
     path = Path(job.folder, rest[0])
     if not path.is_file():
         raise InputError(f"{rest[0]}: no such notebook; give papermill IN OUT, and its options after them")

@@ -103,14 +103,16 @@ def problems(job: Job) -> Iterator[tuple[tuple[str | int, ...], str]]:
             yield (field,), str(error)
     if not job.command or job.command[0] not in (*OWN, PAPERMILL):
         yield ("command",), f"begins with none of {', '.join((*OWN, PAPERMILL))}; give one of them after --"
-    elif job.command[0] == PAPERMILL and len(job.command) < 3:
-        yield ("command",), "papermill needs a notebook and the name of what it writes"
+    elif job.command[0] == PAPERMILL and (len(job.command) < 3 or any(w.startswith("-") for w in job.command[1:3])):
+        yield ("command",), "papermill needs a notebook and the name of what it writes, and its options after them"
     if len(job.command) > _MOST_WORDS or any(len(word) > _LONGEST_WORD for word in job.command):
         yield ("command",), f"is too long; at most {_MOST_WORDS} words of {_LONGEST_WORD} characters"
     if any(not word.isprintable() for word in (*job.command, job.folder, job.out or "", job.metrics or "")):
         yield ("command",), "holds a character that cannot be written into a unit; rename the file that has it"
     elif redact_text(shlex.join(job.command)) != shlex.join(job.command):
         yield ("command",), "holds a secret; name a variable that holds it instead, and set that in the job's .env file"
+    if any(word in ("-h", "--help") for word in job.command):
+        yield ("command",), "the command asks for help; give it whole"
     if job.command[:1] != (PAPERMILL,) and any(word == "--out" or word.startswith("--out=") for word in job.command):
         yield ("command",), "every run has a folder of its own; give --out before the --"
     if not Path(job.folder).is_absolute():
