@@ -226,7 +226,9 @@ def test_planned_moments(text: str, zone: str, since: str, until: str, expected:
     assert found == expected
 
 
-@pytest.mark.parametrize("name", ["", "Mars/Base", "../etc/passwd", "/etc/localtime", "Europe", "UTC\n", "é", "A" * 200])
+@pytest.mark.parametrize(
+    "name", ["", "Mars/Base", "../etc/passwd", "/etc/localtime", "Europe", "UTC\n", "é", "A" * 200]
+)
 def test_what_is_no_zone_is_refused(name: str) -> None:
     """In one line."""
     with pytest.raises(InputError, match="is no time zone; give a name as in Europe/Berlin") as raised:
@@ -394,7 +396,10 @@ def test_a_job_that_was_edited_badly_is_refused_in_one_line(
         ("schedule add n --at '0 3 31 2 *' -- check", "never comes"),
         ("schedule add n --at 'x' -- check", "is no cron expression"),
         ("schedule add n --at '0 3 * * *' --zone X -- check", "is no time zone"),
-        ("schedule add n --at '0 3 * * *' --grace soon -- check", "'soon' is no time; give one such as 90s, 15m, 1h or 2d"),
+        (
+            "schedule add n --at '0 3 * * *' --grace soon -- check",
+            "'soon' is no time; give one such as 90s, 15m, 1h or 2d",
+        ),
         ("schedule add n --at '0 3 * * *' --grace -1h -- check", "'-1h' is no time"),
         ("schedule add n --at '0 3 * * *' --timeout 99999d -- check", "out of range"),
         ("schedule add n --at '0 3 * * *'", "begins with none of check, probe, run, papermill"),
@@ -429,7 +434,9 @@ def test_what_cannot_be_read_is_told_in_one_line(capsys: pytest.CaptureFixture[s
 def test_a_job_is_added_listed_shown_replaced_and_removed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """And what Prometheus was told goes with it."""
     (tmp_path / "n.prom").write_text("x 1\n", "utf-8")
-    add = shlex.split("schedule add n --at '0 3 * * *' --zone Europe/Berlin --grace 2h --metrics n.prom -- check --only 'tiny-*'")
+    add = shlex.split(
+        "schedule add n --at '0 3 * * *' --zone Europe/Berlin --grace 2h --metrics n.prom -- check --only 'tiny-*'"
+    )
 
     assert call(capsys, *add)[0] == 0
     assert call(capsys, *add)[2] == "vllm-runbooks: n: there is such a job; give another name, or --replace\n"
@@ -455,7 +462,7 @@ def test_documents_keep_to_their_schemas(capsys: pytest.CaptureFixture[str]) -> 
 
 # What wakes us
 
-ODD = 'a b%c$HOME"d\'é\\x'
+ODD = "a b%c$HOME\"d'é\\x"
 """A folder whose name means something to systemd, cron and shells."""
 
 
@@ -506,9 +513,15 @@ def test_units_are_accepted_by_systemd(tmp_path: Path, odd: Path, at: str) -> No
 
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
     asked = subprocess.run(
-        ["systemd-analyze", "calendar", "--iterations=3", units.calendar(made)], capture_output=True, text=True, check=True
+        ["systemd-analyze", "calendar", "--iterations=3", units.calendar(made)],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
-    times = [datetime.fromisoformat(found.replace(" ", "T")) for found in re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", asked)]
+    times = [
+        datetime.fromisoformat(found.replace(" ", "T"))
+        for found in re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", asked)
+    ]
     assert {after - before for before, after in zip(times[:3], times[1:3], strict=False)} <= {
         timedelta(minutes=units.minutes(made))
     }
@@ -516,7 +529,14 @@ def test_units_are_accepted_by_systemd(tmp_path: Path, odd: Path, at: str) -> No
 
 @pytest.mark.parametrize(
     ("at", "minutes"),
-    [("0 3 * * *", 5), ("*/5 * * * *", 5), ("*/4 * * * *", 1), ("0,3 * * * *", 1), ("0,58 * * * *", 1), ("1 * * * *", 5)],
+    [
+        ("0 3 * * *", 5),
+        ("*/5 * * * *", 5),
+        ("*/4 * * * *", 1),
+        ("0,3 * * * *", 1),
+        ("0,58 * * * *", 1),
+        ("1 * * * *", 5),
+    ],
 )
 def test_we_are_woken_often_enough(at: str, minutes: int) -> None:
     """Every five minutes, or every minute where planned times lie closer."""
@@ -544,7 +564,10 @@ def test_the_librarys_own_reader_of_units_reads_them(odd: Path) -> None:
     """As those of servers, it splits the command into the same words."""
     assert odd.exists()
     service = units.systemd(job())["vllm-runbooks-nightly.service"]
-    served = service.replace('"-P" "-m" "vllm_runbooks" "schedule" "wake" "--quiet" "nightly"', '"-m" "vllm.entrypoints.openai.api_server" "--model" "m"')
+    served = service.replace(
+        '"-P" "-m" "vllm_runbooks" "schedule" "wake" "--quiet" "nightly"',
+        '"-m" "vllm.entrypoints.openai.api_server" "--model" "m"',
+    )
     (start,) = [each for each in documents.read(served, "x.service").starts if each.words]
 
     assert [word.value for word in start.words][-2:] == ["--model", "m"]
@@ -561,14 +584,18 @@ def test_a_line_of_cron_comes_out_of_cron_and_a_shell_as_it_is(odd: Path, tmp_pa
     odd.unlink()
     odd.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$HOOK" "$XDG_STATE_HOME"\n', "utf-8")
     odd.chmod(0o755)
-    done = subprocess.run(["/bin/sh", "-c", command.replace("\\%", "%")], capture_output=True, text=True, check=True, cwd=tmp_path)
+    done = subprocess.run(
+        ["/bin/sh", "-c", command.replace("\\%", "%")], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
 
     assert done.stdout.splitlines() == [
         "-P", "-m", "vllm_runbooks", "schedule", "wake", "--quiet", "nightly", "https://h/$x", os.environ["XDG_STATE_HOME"],
     ]  # fmt: skip
 
 
-def test_nothing_is_installed_unless_it_is_asked_for(capsys: pytest.CaptureFixture[str], config: Path, tmp_path: Path) -> None:
+def test_nothing_is_installed_unless_it_is_asked_for(
+    capsys: pytest.CaptureFixture[str], config: Path, tmp_path: Path
+) -> None:
     """And then it says how the timer is started, and how that is undone."""
     jobs.save(job())
     folder = config / "systemd" / "user"
@@ -579,7 +606,592 @@ def test_nothing_is_installed_unless_it_is_asked_for(capsys: pytest.CaptureFixtu
     status, out, _ = call(capsys, "schedule", "write", "nightly", "systemd", "--apply")
 
     assert status == 0
-    assert sorted(path.name for path in folder.iterdir()) == ["vllm-runbooks-nightly.service", "vllm-runbooks-nightly.timer"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "vllm-runbooks-nightly.service",
+        "vllm-runbooks-nightly.timer",
+    ]
     assert "systemctl --user enable --now vllm-runbooks-nightly.timer" in out
     assert "systemctl --user disable --now vllm-runbooks-nightly.timer" in out
     assert call(capsys, "schedule", "write", "nightly", "cron", "--apply")[0] == 2
+
+
+# Turns, with a clock that is set and runs of a process that takes no time
+
+STAND_IN = """
+import json, pathlib, sys, time
+source, target = sys.argv[1:3]
+told = json.loads(pathlib.Path(source).read_text())
+print(told["metadata"].get("says", "executed"), flush=True)
+if told["metadata"].get("seconds"):
+    pathlib.Path(source + ".began").write_text("")
+    time.sleep(told["metadata"]["seconds"])
+if not told["metadata"].get("writes_nothing"):
+    pathlib.Path(target).write_text(json.dumps(told))
+sys.exit(told["metadata"].get("status", 0))
+"""
+"""In papermill's place: copies a notebook that is executed already."""
+
+
+def notebook(verdict: str | None, cause: str | None = None, **metadata: Any) -> str:
+    """An executed notebook that has come to a verdict."""
+    judgement = {
+        "schema": 1, "verdict": verdict, "reason": f"it is {verdict}", "case": None, "outcome": None,
+        "root_cause": {"symptom": cause, "class": cause.split(".")[0]} if cause else None, "findings": [],
+    }  # fmt: skip
+    output = {
+        "output_type": "display_data",
+        "metadata": {},
+        "data": {"application/vnd.vllm-runbooks.judgement+json": judgement},
+    }
+    cell = {
+        "cell_type": "code",
+        "metadata": {},
+        "source": "",
+        "outputs": [output] if verdict else [],
+        "execution_count": 1,
+    }
+    return json.dumps({"cells": [cell], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
+
+
+class Nights:
+    """A job, a clock that stands where it is set, and a history."""
+
+    def __init__(self, made: Job) -> None:
+        self.job = made
+        self.now = utc("2026-05-01T03:01")
+        self.notes: list[str] = []
+
+    def come_to(self, verdict: str | None, cause: str | None = None, **metadata: Any) -> None:
+        """Have runs from now on come to this."""
+        Path("in.ipynb").write_text(notebook(verdict, cause, **metadata), "utf-8")
+
+    def wake(self, at: str | None = None) -> Turn:
+        """Be woken."""
+        if at is not None:
+            self.now = utc(at)
+        with history.opened(is_needed=True) as kept:
+            return wake.turn(self.job, kept, now=lambda: self.now, pause=lambda _: None)
+
+    def kept(self) -> list[Entry]:
+        """What the history holds of it, the oldest first."""
+        with history.opened() as kept:
+            return kept.entries(kind=WAKE, job=self.job.name)[::-1]
+
+
+@pytest.fixture
+def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
+    """A job that runs each night at three, and passes."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "papermill.py").write_text(STAND_IN, "utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))
+    found = Nights(job(added="2026-05-01T00:00:00Z", metrics="n.prom"))
+    found.come_to("pass")
+    return found
+
+
+def test_a_night_is_run_once_and_a_missed_one_is_made_up_for(nights: Nights) -> None:
+    """Whatever the clock does between; every planned time is in the history once."""
+    first = nights.wake("2026-05-01T03:01")
+    again = nights.wake("2026-05-01T03:06")
+    back = nights.wake("2026-05-01T02:30")
+    late = nights.wake("2026-05-04T03:20")
+    gone = nights.wake("2026-05-06T12:00")
+
+    assert [(t.did, t.verdict) for t in (first, again, back, late)] == [
+        ("ran", Verdict.PASS), ("nothing", None), ("nothing", None), ("ran", Verdict.PASS),
+    ]  # fmt: skip
+    assert [(p.planned, p.why) for p in late.passed] == [
+        ("2026-05-02T03:00:00Z", "coalesced"), ("2026-05-03T03:00:00Z", "coalesced"),
+    ]  # fmt: skip
+    assert (gone.did, [p.planned for p in gone.passed]) == ("passed", ["2026-05-05T03:00:00Z", "2026-05-06T03:00:00Z"])
+    assert [wake.status(t) for t in (first, again, late, gone)] == [0, 0, 0, 1]
+    planned = [str(entry.inputs["planned"]) for entry in nights.kept()]
+    assert sorted(planned) == [f"2026-05-0{day}T03:00:00Z" for day in range(1, 7)]
+    assert 'vllm_runbooks_job_missed_total{name="nightly"} 4.0' in Path("n.prom").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("at", "nights_", "ran"),
+    [
+        ("30 2 * * *", ["2026-03-28T01:31", "2026-03-29T00:59", "2026-03-29T01:01", "2026-03-29T01:31"], [1, 0, 1, 0]),
+        ("30 2 * * *", ["2026-10-24T00:31", "2026-10-25T00:31", "2026-10-25T01:31", "2026-10-26T01:31"], [1, 1, 0, 1]),
+        (
+            "59 23 31 12 *",
+            ["2026-12-31T22:58", "2026-12-31T22:59", "2026-12-31T23:04", "2027-01-01T00:01"],
+            [0, 1, 0, 0],
+        ),
+        ("0 6 29 2 *", ["2028-02-28T06:00", "2028-02-29T05:00", "2028-03-01T06:00"], [0, 1, 0]),
+    ],
+    ids=["spring", "autumn", "the end of a year", "a leap day"],
+)
+def test_nights_of_berlin(nights: Nights, at: str, nights_: list[str], ran: list[int]) -> None:
+    """The night without half past two, the one that has it twice, and days that are rare."""
+    nights.job = replace(nights.job, at=at, zone="Europe/Berlin", added=f"{nights_[0][:10]}T00:00:00Z")
+
+    assert [int(nights.wake(moment).did == "ran") for moment in nights_] == ran
+
+
+@pytest.mark.parametrize("overlap", list(Overlap))
+def test_two_runs_of_a_job_never_overlap(nights: Nights, overlap: Overlap) -> None:
+    """What is due meanwhile is passed over and written down, or waits; two wake-ups at once are one run."""
+    nights.job = replace(nights.job, at="*/5 * * * *", overlap=overlap)
+    nights.come_to("pass", seconds=1.0)
+    found: list[Turn] = []
+    first = threading.Thread(target=lambda: found.append(nights.wake("2026-05-01T00:05")))
+    first.start()
+    while not Path("in.ipynb.began").exists():
+        time.sleep(0.02)
+    at_once = nights.wake("2026-05-01T00:05")
+    meanwhile = nights.wake("2026-05-01T00:10")
+    first.join()
+    nights.come_to("pass")
+    after = nights.wake("2026-05-01T00:12")
+
+    assert (found[0].did, at_once.did) == ("ran", "nothing")
+    if overlap is Overlap.SKIP:
+        assert (meanwhile.did, [p.why for p in meanwhile.passed], wake.status(meanwhile)) == ("passed", ["overlap"], 1)
+        assert after.did == "nothing"
+    else:
+        assert (meanwhile.did, meanwhile.passed, wake.status(meanwhile)) == ("waits", (), 0)
+        assert (after.did, after.planned) == ("ran", "2026-05-01T00:10:00Z")
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict", "reason"),
+    [
+        (("pass", None, {}), Verdict.PASS, "1 passed"),
+        (("fail", "port.in_use", {"status": 1}), Verdict.FAIL, "(job): it is fail"),
+        (("fail", "port.in_use", {}), Verdict.FAIL, "(job): it is fail"),
+        (("skipped", None, {}), Verdict.SKIPPED, "(job): it is skipped"),
+        ((None, None, {}), Verdict.ERROR, "(job): no verdict was written; the last cell must call conclude()"),
+        (
+            ("pass", None, {"status": 1, "says": "kernel died"}),
+            Verdict.ERROR,
+            "(job): ended with exit status 1: kernel died",
+        ),
+        (
+            ("pass", None, {"writes_nothing": True}),
+            Verdict.ERROR,
+            "(job): no verdict was written; the last cell must call conclude()",
+        ),
+        (("pass", None, {"seconds": 60}), Verdict.ERROR, "(job): took longer than 1 s and was ended"),
+        (("error", None, {}), Verdict.ERROR, "(job): no verdict was written; the last cell must call conclude()"),
+    ],
+)
+def test_a_run_is_judged_by_its_verdict(
+    nights: Nights, told: tuple[str | None, str | None, dict[str, Any]], verdict: Verdict, reason: str
+) -> None:
+    """Never by its having ended; a notebook that lies there from an earlier night says nothing of this one."""
+    Path("out.ipynb").write_text(notebook("pass"), "utf-8")
+    nights.job = replace(nights.job, timeout_s=1.0 if "seconds" in told[2] else 60.0)
+    nights.come_to(told[0], told[1], **told[2])
+    began = time.monotonic()
+    found = nights.wake()
+
+    assert (found.verdict, found.says) == (verdict, f"the run of 2026-05-01T03:00:00Z came to {verdict}: {reason}")
+    assert nights.kept()[0].verdict is verdict
+    assert time.monotonic() - began < 10
+    assert found.folder is not None
+    assert (Path(found.folder) / runs.OUTPUT).is_file()
+
+
+def test_a_run_that_was_killed_is_told_and_the_plan_goes_on(nights: Nights, tmp_path: Path) -> None:
+    """kill -9 of the wake-up: its run ends with it, the next says what was interrupted, and runs what is due then."""
+    nights.job = replace(nights.job, at="* * * * *", added="2026-01-01T00:00:00Z", grace_s=0.0)
+    jobs.save(nights.job)
+    nights.come_to("pass", seconds=600)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "vllm_runbooks", "schedule", "wake", "nightly"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    while not Path("in.ipynb.began").exists():
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    (planned,) = [entry.inputs["planned"] for entry in nights.kept() if entry.inputs["does"] == "run"]
+    nights.come_to("pass")
+    same = utc(str(planned)[:-1]) + timedelta(seconds=59)
+    for _ in range(100):  # its lock is free when its processes are gone
+        found = nights.wake(same.replace(tzinfo=None).isoformat())
+        if found.interrupted:
+            break
+        time.sleep(0.05)
+
+    assert (found.did, found.interrupted, wake.status(found)) == ("nothing", (planned,), 1)
+    assert found.told is not None
+    assert (found.told.event, found.told.verdict) == ("worse", Verdict.INTERRUPTED)
+    assert nights.wake().interrupted == ()
+    (entry,) = [entry for entry in nights.kept() if entry.inputs["does"] == "run"]
+    assert (entry.verdict, entry.reason) == (Verdict.INTERRUPTED, f"the run of {planned} ended without a word")
+    after = nights.wake((same + timedelta(minutes=1)).replace(tzinfo=None).isoformat())
+    assert (after.did, after.verdict, after.told and after.told.event) == ("ran", Verdict.PASS, "recovered")
+    assert not [p for p in Path("/proc").glob("[0-9]*/environ") if _carries(p, f"{history.JOB}=nightly", tmp_path)]
+
+
+def _carries(path: Path, mark: str, folder: Path) -> bool:
+    try:
+        held = path.read_bytes()
+    except OSError:
+        return False
+    return mark.encode() in held and str(folder).encode() in held
+
+
+def test_without_a_history_nothing_is_run(nights: Nights, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What cannot be written down would be run again at every wake-up."""
+    monkeypatch.setenv(history.PLACE, str(tmp_path / "lib"))
+    with pytest.raises(InputError, match="history"):
+        nights.wake()
+
+    assert not Path("out.ipynb").exists()
+
+
+def test_what_was_told_is_known_after_a_night_that_made_up_for_others(nights: Nights) -> None:
+    """The failure of such a night is told once, though entries were written after its own."""
+    nights.come_to("fail", "port.in_use", status=1)
+    told = [nights.wake(f"2026-05-0{day}T03:01").told for day in (4, 5)]
+    nights.come_to("pass")
+    told.append(nights.wake("2026-05-06T03:01").told)
+
+    assert [change and change.event for change in told] == ["worse", None, "recovered"]
+
+
+def test_old_folders_of_runs_are_removed(nights: Nights) -> None:
+    """The last fifty are kept, and nothing else in the folder is touched."""
+    every = jobs.out(nights.job)
+    for number in range(60):
+        (every / f"20260101T0000{number:02d}Z").mkdir(parents=True)
+        (every / f"20260101T0000{number:02d}Z" / runs.OUTPUT).write_text("", "utf-8")
+    (every / "mine").mkdir()
+    nights.wake()
+    left = sorted(path.name for path in every.iterdir())
+
+    assert (len(left), left[0], left[-1]) == (runs.MOST + 1, "20260101T000011Z", "mine")
+
+
+# Changes, and who is told of them
+
+
+@pytest.mark.parametrize(
+    ("nights_", "told"),
+    [
+        ("pass fail:a fail:a pass", ["", "worse", "", "recovered"]),
+        ("fail:a fail:b fail:a fail:b pass fail:a", ["worse", "worse", "", "", "recovered", "worse"]),
+        ("fail:a error fail:a error pass", ["worse", "worse", "", "", "recovered"]),
+        ("pass skipped skipped pass", ["", "worse", "", "recovered"]),
+        ("skipped skipped pass skipped", ["", "", "", "worse"]),
+        ("skipped fail:a skipped", ["", "worse", "recovered"]),
+        ("pass interrupted fail:a pass", ["", "worse", "worse", "recovered"]),
+        ("pass pass", ["", ""]),
+    ],
+)
+def test_a_change_for_the_worse_is_told_once_and_the_recovery_once(nights_: str, told: list[str]) -> None:
+    """A night is one verdict, and its root cause."""
+    known, found = Standing(), []
+    for number, night in enumerate(nights_.split()):
+        verdict, _, cause = night.partition(":")
+        known, change = changes.judge(known, [Judged("x", Verdict(verdict), cause or None)], job="n", at=f"{number}")
+        found.append(change.event if change else "")
+
+    assert found == told
+
+
+def test_each_part_of_a_run_counts() -> None:
+    """Another runbook that fails is news while one does already; one that comes and goes is none."""
+    known, events = Standing(), []
+    for bad in ("", "a", "ab", "b", "ab", "", "b"):
+        parts = [Judged(name, Verdict.FAIL if name in bad else Verdict.PASS) for name in "abc"]
+        known, change = changes.judge(known, parts, job="n", at=str(len(events)))
+        events.append(change and (change.event, [each.subject for each in change.changed]))
+
+    assert events == [None, ("worse", ["a"]), ("worse", ["b"]), None, None, ("recovered", ["a", "b"]), ("worse", ["b"])]
+
+
+def test_what_is_known_of_a_job_survives_the_history(nights: Nights) -> None:
+    """Written and read, it is the same; damaged, it is unknown and no error."""
+    nights.come_to("fail", "port.in_use", status=1)
+    nights.wake()
+    (entry,) = nights.kept()
+    known = changes.standing(entry.results["standing"])
+
+    assert (known.told, known.causes) == ({"(job)": Verdict.FAIL}, {"(job)": ("port.in_use",)})
+    assert known.last_success is None
+    assert (
+        changes.standing({"told": 3, "causes": [], "seconds": "x", "verdict": "fine", "sound": {"a": 1}}) == Standing()
+    )
+    assert changes.standing(None) == Standing()
+
+
+class Hook(http.server.BaseHTTPRequestHandler):
+    """A webhook that answers as it is told, and keeps what it gets."""
+
+    answers: list[int]
+    got: list[tuple[str, dict[str, Any], dict[str, str]]]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.got.append((self.path, body, dict(self.headers)))
+        status = self.answers.pop(0) if self.answers else 200
+        if status == 0:
+            self.connection.close()
+            return
+        self.send_response(status)
+        if status == 302:
+            self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hook]]:
+    """A webhook whose address is in $HOOK."""
+    kind = type("Kept", (Hook,), {"answers": [], "got": []})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    monkeypatch.setenv("HOOK", f"http://127.0.0.1:{server.server_port}/services/T0SECRETPATH")
+    yield kind
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_webhook_is_told_of_a_change_once(nights: Nights, hook: type[Hook]) -> None:
+    """As one document with an id, in which no secret stands."""
+    nights.job = replace(nights.job, webhook_env="HOOK")
+    secret = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"  # noqa: S105 - made up
+    for day, (verdict, cause) in enumerate(
+        [("pass", None), ("fail", "port.in_use"), ("fail", "port.in_use"), ("pass", None)], 1
+    ):
+        nights.come_to(verdict, cause, status=int(verdict == "fail"))
+        text = Path("in.ipynb").read_text("utf-8").replace("it is fail", f"it is fail with {secret}")
+        Path("in.ipynb").write_text(text, "utf-8")
+        nights.wake(f"2026-05-0{day}T03:01")
+        nights.wake(f"2026-05-0{day}T03:06")
+
+    assert [(path, body["schema"], body["event"], body["verdict"], body["job"]) for path, body, _ in hook.got] == [
+        ("/services/T0SECRETPATH", 1, "worse", "fail", "nightly"), ("/services/T0SECRETPATH", 1, "recovered", "pass", "nightly"),
+    ]  # fmt: skip
+    assert hook.got[0][1]["changed"][0]["root_cause"] == "port.in_use"
+    assert hook.got[0][2]["Idempotency-Key"] == hook.got[0][1]["id"] != hook.got[1][1]["id"]
+    kept = json.dumps([[entry.reason, entry.inputs, entry.results] for entry in nights.kept()])
+    assert secret not in kept + json.dumps([body for _, body, _ in hook.got]) + Path("n.prom").read_text("utf-8")
+    assert "T0SECRETPATH" not in kept
+
+
+@pytest.mark.parametrize(
+    ("answers", "tries", "sent", "said"),
+    [
+        ([503, 200], 2, True, None),
+        ([429, 500, 200], 3, True, None),
+        ([0, 200], 2, True, None),
+        ([500, 500, 500], 3, False, "the webhook answered 500"),
+        ([404], 1, False, "the webhook answered 404"),
+        ([302], 1, False, "the webhook answered 302"),
+    ],
+)
+def test_a_webhook_is_tried_again_where_that_may_help(
+    nights: Nights,
+    hook: type[Hook],
+    answers: list[int],
+    tries: int,
+    sent: bool,
+    said: str | None,  # noqa: FBT001
+) -> None:
+    """What it has not taken is sent at the next wake-up, with the same id; what it refused, after the next run."""
+    nights.job = replace(nights.job, webhook_env="HOOK")
+    nights.come_to("fail", "port.in_use", status=1)
+    hook.answers[:] = answers
+    found = nights.wake()
+
+    assert (len(hook.got), bool(found.sent), bool(found.unsent)) == (tries, sent, not sent)
+    assert found.notes == (() if said is None else (f"nightly: {said}",))
+    assert {path for path, _, _ in hook.got} == {"/services/T0SECRETPATH"}
+    later = nights.wake("2026-05-01T03:06")
+    assert bool(later.sent) == (answers[0] == 500)
+    night = nights.wake("2026-05-02T03:01")
+    assert bool(night.sent) == (answers[0] in (404, 302))
+    assert len({body["id"] for _, body, _ in hook.got}) == 1
+
+
+@pytest.mark.parametrize(
+    "address", [None, "", "ftp://h/SECRET", "http://", "no address SECRET", "http://h:99999/SECRET"]
+)
+def test_a_webhooks_address_is_never_said(nights: Nights, monkeypatch: pytest.MonkeyPatch, address: str | None) -> None:
+    """Nor is it lost that somebody was to be told."""
+    nights.job = replace(nights.job, webhook_env="HOOK")
+    if address is not None:
+        monkeypatch.setenv("HOOK", address)
+    nights.come_to("fail", status=1)
+    found = nights.wake()
+
+    assert (len(found.unsent), wake.status(found)) == (1, 1)
+    assert "$HOOK" in found.notes[0]
+    assert "SECRET" not in repr(found)
+
+
+def test_a_webhook_that_is_not_there_is_told_without_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the system's own word."""
+    monkeypatch.setattr(reports, "TIMEOUT_S", 1.0)
+    with pytest.raises(reports.NotSentError, match="cannot be reached: Connection refused") as raised:
+        reports.send("http://127.0.0.1:1/T0SECRETPATH", "{}", id_="x", pause=lambda _: None)
+
+    assert "SECRET" not in str(raised.value)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(max_size=40))
+def test_the_text_file_is_read_by_prometheus_own_parser(subject: str) -> None:
+    """Whatever runs are called; each metric has its help and its type."""
+    parser = pytest.importorskip("prometheus_client.parser")
+    known = Standing(
+        last_run="2026-05-01T03:01:00Z", last_success="2026-04-30T03:01:00Z", seconds=1.25, runs={subject: Verdict.FAIL},
+        verdict=Verdict.FAIL, missed_total=7,
+    )  # fmt: skip
+    text = reports.metrics_text(job(), known, utc("2026-05-02T03:00"))
+    families = {family.name: family for family in parser.text_string_to_metric_families(text)}
+
+    assert {sample.name for family in families.values() for sample in family.samples} == {
+        m.name for m in reports.METRICS.values()
+    }
+    assert all(family.documentation and family.type in ("gauge", "counter") for family in families.values())
+    values = {(s.name, s.labels.get("verdict")): s.value for family in families.values() for s in family.samples}
+    assert values["vllm_runbooks_job_last_run_timestamp_seconds", None] == utc("2026-05-01T03:01").timestamp()
+    assert values["vllm_runbooks_job_verdict", "fail"] == 1.0
+    assert values["vllm_runbooks_job_verdict", "pass"] == 0.0
+    assert values["vllm_runbooks_job_missed_total", None] == 7.0
+    assert (
+        subject.isprintable() is False
+        or next(iter(families["vllm_runbooks_job_run_verdict"].samples)).labels["run"] == subject
+    )
+
+
+# Alerts and the dashboard
+
+
+def rules() -> dict[str, dict[str, Any]]:
+    """The alerts by name."""
+    data = YAML(typ="safe", pure=True).load(alerts.rules_file(session.serving()))
+    return {rule["alert"]: rule for group in data["groups"] for rule in group["rules"]}
+
+
+def expressions() -> list[str]:
+    """All PromQL that is written anywhere."""
+    board = json.loads(alerts.dashboard(session.serving()))
+    return [rule["expr"] for rule in rules().values()] + [
+        target["expr"] for panel in board["panels"] for target in panel.get("targets", ())
+    ]
+
+
+def test_alerts_and_panels_name_metrics_that_exist() -> None:
+    """Ours, or those that the catalog has from vLLM's own source."""
+    known = {metric.name for metric in reports.METRICS.values()}
+    for series in session.serving().series.values():
+        known |= {f"{each.name}{'_bucket' if series.type == 'histogram' else ''}" for each in series.names}
+    named = {
+        found for text in expressions() for found in re.findall(r"\b(?:vllm[:_][a-z0-9_:]+|http_requests_total)", text)
+    }
+
+    assert named - known == set()
+    assert len(named) > 15
+
+
+def test_every_condition_that_metrics_decide_has_an_alert() -> None:
+    """With its severity, how long it must hold, what to do and why; one that says less is silent beside one that says more."""
+    measured = [each for each in session.serving().conditions if all(test.fact for test in each.when)]
+    found = rules()
+
+    assert len(found) == len(measured) + 3
+    assert found["VllmKvPressure"]["labels"]["severity"] == "warning"
+    assert found["VllmKvPressure"]["for"] == "300s"
+    assert " unless " in found["VllmQueue"]["expr"]
+    assert all(rule["annotations"]["summary"] and rule["annotations"]["description"] for rule in found.values())
+
+
+def test_the_dashboard_is_one_that_grafana_can_show() -> None:
+    """Ids are unique, no panel lies on another, each asks the data source that was chosen, and has a unit."""
+    board = json.loads(alerts.dashboard(session.serving()))
+    places = [(p["gridPos"]["x"], p["gridPos"]["y"], p["gridPos"]["w"], p["gridPos"]["h"]) for p in board["panels"]]
+    covered = [(x + i, y + j) for x, y, w, h in places for i in range(w) for j in range(h)]
+    shown = [panel for panel in board["panels"] if panel["type"] != "row"]
+
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    assert len(covered) == len(set(covered))
+    assert max(x + w for x, _, w, _ in places) == 24
+    assert board["templating"]["list"][0]["type"] == "datasource"
+    for panel in shown:
+        assert panel["datasource"]["uid"] == "${datasource}"
+        assert panel["fieldConfig"]["defaults"]["unit"] in ("short", "s", "percentunit", "reqps")
+        assert panel["targets"]
+    (pressure,) = [panel for panel in shown if panel["title"] == "Preemptions"]
+    assert pressure["fieldConfig"]["defaults"]["thresholds"]["steps"][1] == {"color": "orange", "value": 0.0}
+
+
+@needs_promtool
+def test_prometheus_accepts_the_rules_and_every_panel(tmp_path: Path) -> None:
+    """`promtool check rules`: the file as it is, and each expression of the dashboard as a rule."""
+    (tmp_path / "rules.yml").write_text(alerts.rules_file(session.serving()), "utf-8")
+    asked = [{"record": f"panel:{number}", "expr": text} for number, text in enumerate(expressions())]
+    (tmp_path / "panels.yml").write_text(json.dumps({"groups": [{"name": "panels", "rules": asked}]}), "utf-8")
+    done = subprocess.run(
+        [str(PROMTOOL), "check", "rules", "rules.yml", "panels.yml"], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(asked)} rules found" in done.stdout
+
+
+@needs_promtool
+def test_alerts_come_when_they_must(tmp_path: Path) -> None:
+    """`promtool test rules`: series as a job and a server write them, and which alerts there are then."""
+    (tmp_path / "rules.yml").write_text(alerts.rules_file(session.serving()), "utf-8")
+    server = '{instance="s:8000"}'
+    series = {
+        'vllm_runbooks_job_verdict{instance="h",name="n",verdict="fail"}': "0x30 1x120",
+        'vllm_runbooks_job_verdict{instance="h",name="n",verdict="pass"}': "1x30 0x120",
+        'vllm_runbooks_job_next_run_timestamp_seconds{instance="h",name="n"}': "3600x150",
+        'vllm_runbooks_job_timeout_seconds{instance="h",name="n"}': "600x150",
+        'vllm_runbooks_job_missed_total{instance="h",name="n"}': "0x150",
+        f"vllm:num_requests_waiting{server}": "0x30 9x120",
+        f"vllm:num_requests_running{server}": "1x30 4x120",
+        f"vllm:num_preemptions_total{server}": "0x30 1+1x120",
+        f"vllm:kv_cache_usage_perc{server}": "0.5x30 0.99x120",
+        f"vllm:generation_tokens_total{server}": "0+100x150",
+        'http_requests_total{instance="s:8000",status="5xx"}': "0x150",
+        'http_requests_total{instance="s:8000",status="2xx"}': "0+10x150",
+    }
+    asked = {
+        "RunbooksJobFailing": ("32m", True), "RunbooksJobOverdue": ("90m", True), "RunbooksJobMissed": ("90m", False),
+        "VllmKvPressure": ("50m", True), "VllmQueueOverload": ("50m", True), "VllmQueue": ("50m", False),
+        "VllmKvNearlyFull": ("50m", False), "VllmErrors": ("50m", False), "VllmStuck": ("50m", False),
+    }  # fmt: skip
+    early = {name: ("25m", False) for name in asked}
+    written = rules()
+
+    def expected(name: str) -> list[dict[str, Any]]:
+        labels = {"severity": written[name]["labels"]["severity"]}
+        labels |= {"instance": "h", "name": "n"} if name.startswith("Runbooks") else {"instance": "s:8000"}
+        notes = {
+            key: text.replace("{{ $labels.name }}", "n").replace("{{ $labels.instance }}", "s:8000")
+            for key, text in written[name]["annotations"].items()
+        }
+        return [{"exp_labels": labels, "exp_annotations": notes}]
+
+    tests = [
+        {"eval_time": at, "alertname": name, "exp_alerts": expected(name) if comes else []}
+        for each in (asked, early) for name, (at, comes) in each.items()
+    ]  # fmt: skip
+    data = {
+        "rule_files": ["rules.yml"], "evaluation_interval": "1m",
+        "tests": [{
+            "interval": "1m", "input_series": [{"series": name, "values": values} for name, values in series.items()],
+            "alert_rule_test": tests,
+        }],
+    }  # fmt: skip
+    (tmp_path / "test.yml").write_text(json.dumps(data), "utf-8")
+    done = subprocess.run([str(PROMTOOL), "test", "rules", "test.yml"], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -140,7 +140,9 @@ TABLE: Mapping[str, HostCommand] = {
     "container-inspect": _row("docker inspect {container}"),
     "unit-status": _row("systemctl status {unit}"),
     "user-units-reload": _row(
-        "systemctl --user daemon-reload", "has this user's systemd read its units anew", "the same, with the files of before"
+        "systemctl --user daemon-reload",
+        "has this user's systemd read its units anew",
+        "the same, with the files of before",
     ),
     "user-timer-on": _row(
         "systemctl --user enable --now {unit}",
@@ -152,7 +154,9 @@ TABLE: Mapping[str, HostCommand] = {
         "stops a timer of this user, and starts it no more",
         "systemctl --user enable --now {unit}",
     ),
-    "crontab-edit": _row("crontab -e", "opens this user's plan of cron in an editor", "crontab -e, and remove the line"),
+    "crontab-edit": _row(
+        "crontab -e", "opens this user's plan of cron in an editor", "crontab -e, and remove the line"
+    ),
     # network
     "listeners": _row("ss -ltnp"),
     "addresses": _row("ip -br addr"),

@@ -116,6 +116,8 @@ class Told:
 class Standing:
     """What is known of a job after a run, and what was told of it."""
 
+    number: int = 0
+    """How often it was written: of several the largest is the last."""
     sound: Mapping[str, Verdict] = field(default_factory=dict)
     """By subject the verdict with which all was well last."""
     told: Mapping[str, Verdict] = field(default_factory=dict)

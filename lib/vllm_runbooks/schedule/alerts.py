@@ -138,7 +138,8 @@ def _names(
 ) -> str:
     """A series under whatever name a release exports it, each name in the form given."""
     held = ",".join(
-        f"{label}=~{json.dumps('|'.join(re.escape(value) for value in values))}" for label, values in (labels or {}).items()
+        f"{label}=~{json.dumps('|'.join(re.escape(value) for value in values))}"
+        for label, values in (labels or {}).items()
     )
     selector = (f"{{{held}}}" if held else "") + (f"[{WINDOW}]" if over else "")
     return " or ".join(form.format(f"{each.name}{suffix}{selector}") for each in serving.series[series].names)
@@ -195,7 +196,9 @@ def panels(serving: Serving) -> tuple[tuple[str, tuple[Panel, ...]], ...]:
             ((f"time() - {short['last_success_timestamp_seconds']}", "{{name}}"),),
         ),
         Panel("Duration of the last run", "s", ((short["duration_seconds"], "{{name}}"),)),
-        Panel("Planned times without a run, by hour", "short", ((f"increase({short['missed_total']}[1h])", "{{name}}"),)),
+        Panel(
+            "Planned times without a run, by hour", "short", ((f"increase({short['missed_total']}[1h])", "{{name}}"),)
+        ),
         Panel(
             "Time until the next run is overdue",
             "s",

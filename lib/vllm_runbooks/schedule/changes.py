@@ -110,8 +110,9 @@ def standing(data: Any) -> Standing:
     if not isinstance(data, Mapping):
         return Standing()
     total, seconds = data.get("missed_total"), data.get("seconds")
-    verdict = data.get("verdict")
+    verdict, number = data.get("verdict"), data.get("number")
     return Standing(
+        number=number if isinstance(number, int) else 0,
         sound=_verdicts(data.get("sound")),
         told=_verdicts(data.get("told")),
         causes=_lists(data.get("causes")),

@@ -116,7 +116,9 @@ def _values(word: str, shown: str, name: str, least: int, most: int, names: tupl
     for part in word.split(","):
         match = _PART.fullmatch(part)
         if match is None or (match[1] == "*" and match[2]):
-            raise InputError(f"--at {shown}: {name}: {part or '(nothing)'} is no value, range or step; give one as in 1-5/2")
+            raise InputError(
+                f"--at {shown}: {name}: {part or '(nothing)'} is no value, range or step; give one as in 1-5/2"
+            )
         step = int(match[3]) if match[3] else 1
         if match[1] == "*":
             first, last = least, most

@@ -19,7 +19,9 @@ _TIMEOUT_S = 30.0
 _LARGEST = 8 << 20
 
 
-def definition(job: Job, notebook: Path, parameters: Mapping[str, Any], *, environment: str = "python") -> dict[str, Any]:
+def definition(
+    job: Job, notebook: Path, parameters: Mapping[str, Any], *, environment: str = "python"
+) -> dict[str, Any]:
     """The body of `POST /scheduler/job_definitions`.
 
     Args:
@@ -91,8 +93,16 @@ class _Server:
             port = f":{parts.port}" if parts.port is not None else ""
         except ValueError:
             parts, port = urlsplit(""), ""
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username or not url.isprintable():
-            raise InputError("--post: is no address of a server; give one as in http://localhost:8888, without its token")
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or parts.query
+            or parts.username
+            or not url.isprintable()
+        ):
+            raise InputError(
+                "--post: is no address of a server; give one as in http://localhost:8888, without its token"
+            )
         self.shown = f"{parts.scheme}://{parts.hostname}{port}"
         self._base = url.rstrip("/")
         self._token = token

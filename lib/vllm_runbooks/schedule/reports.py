@@ -135,12 +135,16 @@ def address(job: Job) -> str:
         raise InputError(f"{job.name}: ${job.webhook_env} is not set; set it in the job's .env file")
     try:
         parts = urlsplit(value)
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and value.isprintable() and " " not in value
+        is_good = (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and value.isprintable() and " " not in value
+        )
         _ = parts.port
     except ValueError:
         is_good = False
     if not is_good:
-        raise InputError(f"{job.name}: ${job.webhook_env} holds no address of a webhook; give one as in https://host/path")
+        raise InputError(
+            f"{job.name}: ${job.webhook_env} holds no address of a webhook; give one as in https://host/path"
+        )
     return value
 
 

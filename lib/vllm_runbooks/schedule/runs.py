@@ -125,7 +125,9 @@ def run(job: Job, into: Path, kept: History) -> Ran:
             whole = _whole(job, status, into, kept, stamp, output if _mark(output) != before else None)
     judged = [*_parts(job, into), *whole]
     judged = [
-        Judged(redact_text(each.subject), each.verdict, each.root_cause, " ".join(redact_text(each.reason).split())[:500])
+        Judged(
+            redact_text(each.subject), each.verdict, each.root_cause, " ".join(redact_text(each.reason).split())[:500]
+        )
         for each in judged
     ]
     junit = into / "junit.xml"
@@ -140,7 +142,9 @@ def _whole(job: Job, status: int, into: Path, kept: History, since: str, output:
         return [_concluded(status, into, output)]
     parts = list(_parts(job, into))
     if status == _UNREAD or not parts:
-        return [Judged(WHOLE, Verdict.ERROR, None, _last_line(into) or f"exit status {status}, and no verdict was written")]
+        return [
+            Judged(WHOLE, Verdict.ERROR, None, _last_line(into) or f"exit status {status}, and no verdict was written")
+        ]
     is_sound = RANKS[worst(parts)] <= RANKS[Verdict.SKIPPED]
     if is_sound == (status == 0):
         return []
@@ -161,7 +165,10 @@ def _parts(job: Job, into: Path) -> Iterator[Judged]:
             # A case that was recorded has a root cause, and passes: that is no trouble of this host.
             verdict = Verdict(each["verdict"])
             yield Judged(
-                " on ".join(named) or WHOLE, verdict, symptom if verdict is Verdict.FAIL else None, str(each.get("reason") or "")
+                " on ".join(named) or WHOLE,
+                verdict,
+                symptom if verdict is Verdict.FAIL else None,
+                str(each.get("reason") or ""),
             )
 
 
@@ -176,7 +183,11 @@ def _probed(job: Job, status: int, into: Path, kept: History, since: str) -> Jud
     if verdict is Verdict.FAIL and entry.verdict is not Verdict.PASS:
         verdict = entry.verdict or verdict
     cause = entry.results.get("root_cause")
-    symptom = next((str(cause[key]) for key in ("symptom", "id") if cause.get(key)), None) if isinstance(cause, Mapping) else None
+    symptom = (
+        next((str(cause[key]) for key in ("symptom", "id") if cause.get(key)), None)
+        if isinstance(cause, Mapping)
+        else None
+    )
     return Judged(subject, verdict, symptom, entry.reason)
 
 

@@ -52,7 +52,9 @@ def turn(job: Job, kept: History, *, now: Clock = clock, pause: Callable[[float]
     with contextlib.ExitStack() as held:
         with _lock(job, "deciding", wait_s=_DECIDING_S) as is_ours:
             if not is_ours:
-                raise InputError(f"{job.name}: another wake-up has been deciding for {_DECIDING_S:g} s; look at its process")
+                raise InputError(
+                    f"{job.name}: another wake-up has been deciding for {_DECIDING_S:g} s; look at its process"
+                )
             is_running = not held.enter_context(_lock(job, "running"))
             kept.interrupted()
             entries = kept.entries(kind=WAKE, job=job.name, limit=_ENTRIES)
@@ -118,6 +120,7 @@ def _run(job: Job, kept: History, id_: str, planned: datetime, known: Standing, 
         seconds=seconds,
         runs={each.subject: each.verdict for each in judged},
         verdict=verdict,
+        number=known.number + 1,
     )
     results: dict[str, Any] = {"standing": document(known), "told": document(told) if told else None, "folder": folder}
     kept.end(id_, verdict, reason, seconds=seconds, results=results)
@@ -141,10 +144,9 @@ def _next(job: Job, at: datetime) -> datetime:
 
 
 def _standing(entries: list[Entry]) -> Standing:
-    """What was known last."""
-    return next(
-        (changes.standing(entry.results["standing"]) for entry in entries if entry.results.get("standing")), Standing()
-    )
+    """What was known last, which an entry may hold that was begun before others."""
+    found = [changes.standing(entry.results["standing"]) for entry in entries if entry.results.get("standing")]
+    return max(found, key=lambda known: known.number, default=Standing())
 
 
 def _interrupted(
@@ -161,7 +163,9 @@ def _interrupted(
         reason = f"the run of {planned} ended without a word"
         judged = [Judged(changes.WHOLE, Verdict.INTERRUPTED, None, reason)]
         known, told = changes.judge(known, judged, job=job.name, at=policy.stamp(at), host=platform.node())
-        known = replace(known, last_run=policy.stamp(at), seconds=None, verdict=Verdict.INTERRUPTED)
+        known = replace(
+            known, last_run=policy.stamp(at), seconds=None, verdict=Verdict.INTERRUPTED, number=known.number + 1
+        )
         results = {"standing": document(known), "told": document(told) if told else None}
         kept.end(entry.id, Verdict.INTERRUPTED, reason, seconds=None, results=results)
         found.append(planned)
@@ -170,7 +174,8 @@ def _interrupted(
 
 def _pass(job: Job, kept: History, passed: tuple[Passed, ...], known: Standing, *, part_of: str | None) -> Standing:
     """Write down the planned times that nothing is run for; with the last of them how many there were."""
-    known = replace(known, missed_total=known.missed_total + sum(each.count for each in passed))
+    total = known.missed_total + sum(each.count for each in passed)
+    known = replace(known, missed_total=total, number=known.number + 1)
     for number, each in enumerate(passed, 1):
         inputs = {"planned": each.planned, "does": each.why, "count": each.count}
         results = {"standing": document(known)} if number == len(passed) else {}
@@ -245,7 +250,9 @@ def _lock(job: Job, what: str, *, wait_s: float = 0.0) -> Iterator[bool]:
     folder = jobs.state()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / f"{job.name}.{what}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(
+            folder / f"{job.name}.{what}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
     except OSError as error:
         raise InputError(f"{folder}: cannot be used: {error.strerror}; check XDG_STATE_HOME") from None
     try:
