@@ -1,4 +1,4 @@
-"""The schedule: what is due is decided by a plan, a clock and the history; every run is judged, every change told once."""
+"""The schedule: what is due is decided by a plan, a clock and the history; runs are judged, changes told once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import shutil
-import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -27,12 +28,12 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from command_line import run as call
-from vllm_runbooks import authoring, documents, history, session
+from vllm_runbooks import authoring, catalog, documents, history, session
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.history_records import WAKE, Entry
 from vllm_runbooks.records import Verdict
-from vllm_runbooks.schedule import alerts, changes, cron, jobs, jupyter, policy, reports, runs, units, wake
-from vllm_runbooks.schedule_records import Job, Judged, Missed, Overlap, Standing, Told, Turn
+from vllm_runbooks.schedule import alerts, changes, cron, jobs, policy, reports, runs, units, wake
+from vllm_runbooks.schedule_records import Job, Judged, Missed, Overlap, Standing, Turn
 
 BERLIN = ZoneInfo("Europe/Berlin")
 PROMTOOL = shutil.which("promtool")
@@ -109,9 +110,9 @@ def test_what_is_no_plan_is_refused_in_one_line(text: str, said: str) -> None:
     day=st.sampled_from(["*", "1", "29", "31", "5-9"]),
     month=st.sampled_from(["*", "2", "feb-apr", "*/3", "12"]),
     weekday=st.sampled_from(["*", "0", "7", "mon-fri", "sun,wed"]),
-    start=st.datetimes(datetime(2019, 1, 1), datetime(2033, 1, 1)),
+    start=st.datetimes(utc("2019-01-01").replace(tzinfo=None), utc("2033-01-01").replace(tzinfo=None)),
 )
-def test_wall_times_are_those_of_another_reader_of_cron(
+def test_wall_times_are_those_of_another_reader_of_cron(  # noqa: PLR0917 - what is drawn
     minute: str, hour: str, day: str, month: str, weekday: str, start: datetime
 ) -> None:
     """Of croniter, which JupyterLab's scheduler uses: the next three from any moment.
@@ -337,8 +338,8 @@ def test_a_long_absence_is_told_in_few_entries() -> None:
 def test_a_job_is_read_as_it_was_stored() -> None:
     """All fields, whatever they are."""
     made = job(
-        command=("check", "--only", "a b", "%d", "$x", "'", "yes", "0123", "é"), zone="Europe/Berlin", missed=Missed.SKIP,
-        overlap=Overlap.WAIT, grace_s=1.5, webhook_env="HOOK", metrics="x.prom", out="o",
+        command=("check", "--only", "a b", "%d", "$x", "'", "yes", "0123", "é"), zone="Europe/Berlin",
+        missed=Missed.SKIP, overlap=Overlap.WAIT, grace_s=1.5, webhook_env="HOOK", metrics="x.prom", out="o",
     )  # fmt: skip
     jobs.save(made)
 
@@ -373,7 +374,7 @@ def test_a_job_that_was_edited_badly_is_refused_in_one_line(
     """It names the file and the field, and shows no secret."""
     file = jobs.save(job())
     field = change.partition(":")[0]
-    lines = [line for line in file.read_text("utf-8").splitlines()]
+    lines = file.read_text("utf-8").splitlines()
     if field == "command":
         lines = [line for line in lines if not line.startswith("- ")]
     file.write_text("\n".join([*(line for line in lines if not line.startswith(f"{field}:")), change]) + "\n", "utf-8")
@@ -522,9 +523,7 @@ def test_units_are_accepted_by_systemd(tmp_path: Path, odd: Path, at: str) -> No
         datetime.fromisoformat(found.replace(" ", "T"))
         for found in re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", asked)
     ]
-    assert {after - before for before, after in zip(times[:3], times[1:3], strict=False)} <= {
-        timedelta(minutes=units.minutes(made))
-    }
+    assert {after - before for before, after in pairwise(times[:3])} <= {timedelta(minutes=units.minutes(made))}
 
 
 @pytest.mark.parametrize(
@@ -574,7 +573,7 @@ def test_the_librarys_own_reader_of_units_reads_them(odd: Path) -> None:
 
 
 def test_a_line_of_cron_comes_out_of_cron_and_a_shell_as_it_is(odd: Path, tmp_path: Path) -> None:
-    """Cron takes `\\%` for %, a shell the rest: the program is started with its words and the job's variables."""
+    """Cron takes an escaped % for %, a shell the rest: the program gets its words, and the job's variables."""
     line = units.crontab(job(at="*/5 * * * *"))
     *fields, command = line.rstrip("\n").split(" ", 5)
     assert cron.parse(" ".join(fields)).minutes == tuple(range(0, 60, 5))
@@ -589,7 +588,8 @@ def test_a_line_of_cron_comes_out_of_cron_and_a_shell_as_it_is(odd: Path, tmp_pa
     )
 
     assert done.stdout.splitlines() == [
-        "-P", "-m", "vllm_runbooks", "schedule", "wake", "--quiet", "nightly", "https://h/$x", os.environ["XDG_STATE_HOME"],
+        "-P", "-m", "vllm_runbooks", "schedule", "wake", "--quiet", "nightly", "https://h/$x",
+        os.environ["XDG_STATE_HOME"],
     ]  # fmt: skip
 
 
@@ -634,7 +634,7 @@ sys.exit(told["metadata"].get("status", 0))
 
 def notebook(verdict: str | None, cause: str | None = None, **metadata: Any) -> str:
     """An executed notebook that has come to a verdict."""
-    judgement = {
+    judgement: dict[str, Any] = {
         "schema": 1, "verdict": verdict, "reason": f"it is {verdict}", "case": None, "outcome": None,
         "root_cause": {"symptom": cause, "class": cause.split(".")[0]} if cause else None, "findings": [],
     }  # fmt: skip
@@ -796,7 +796,7 @@ def test_a_run_is_judged_by_its_verdict(
 
 
 def test_a_run_that_was_killed_is_told_and_the_plan_goes_on(nights: Nights, tmp_path: Path) -> None:
-    """kill -9 of the wake-up: its run ends with it, the next says what was interrupted, and runs what is due then."""
+    """Kill -9 of the wake-up: its run ends with it, the next says what was interrupted, and runs what is due then."""
     nights.job = replace(nights.job, at="* * * * *", added="2026-01-01T00:00:00Z", grace_s=0.0)
     jobs.save(nights.job)
     nights.come_to("pass", seconds=600)
@@ -899,7 +899,8 @@ def test_a_change_for_the_worse_is_told_once_and_the_recovery_once(nights_: str,
 
 def test_each_part_of_a_run_counts() -> None:
     """Another runbook that fails is news while one does already; one that comes and goes is none."""
-    known, events = Standing(), []
+    known = Standing()
+    events: list[Any] = []
     for bad in ("", "a", "ab", "b", "ab", "", "b"):
         parts = [Judged(name, Verdict.FAIL if name in bad else Verdict.PASS) for name in "abc"]
         known, change = changes.judge(known, parts, job="n", at=str(len(events)))
@@ -973,7 +974,8 @@ def test_a_webhook_is_told_of_a_change_once(nights: Nights, hook: type[Hook]) ->
         nights.wake(f"2026-05-0{day}T03:06")
 
     assert [(path, body["schema"], body["event"], body["verdict"], body["job"]) for path, body, _ in hook.got] == [
-        ("/services/T0SECRETPATH", 1, "worse", "fail", "nightly"), ("/services/T0SECRETPATH", 1, "recovered", "pass", "nightly"),
+        ("/services/T0SECRETPATH", 1, "worse", "fail", "nightly"),
+        ("/services/T0SECRETPATH", 1, "recovered", "pass", "nightly"),
     ]  # fmt: skip
     assert hook.got[0][1]["changed"][0]["root_cause"] == "port.in_use"
     assert hook.got[0][2]["Idempotency-Key"] == hook.got[0][1]["id"] != hook.got[1][1]["id"]
@@ -993,13 +995,13 @@ def test_a_webhook_is_told_of_a_change_once(nights: Nights, hook: type[Hook]) ->
         ([302], 1, False, "the webhook answered 302"),
     ],
 )
-def test_a_webhook_is_tried_again_where_that_may_help(
+def test_a_webhook_is_tried_again_where_that_may_help(  # noqa: PLR0917 - a row
     nights: Nights,
     hook: type[Hook],
     answers: list[int],
     tries: int,
-    sent: bool,
-    said: str | None,  # noqa: FBT001
+    sent: bool,  # noqa: FBT001 - a row
+    said: str | None,
 ) -> None:
     """What it has not taken is sent at the next wake-up, with the same id; what it refused, after the next run."""
     nights.job = replace(nights.job, webhook_env="HOOK")
@@ -1048,8 +1050,8 @@ def test_the_text_file_is_read_by_prometheus_own_parser(subject: str) -> None:
     """Whatever runs are called; each metric has its help and its type."""
     parser = pytest.importorskip("prometheus_client.parser")
     known = Standing(
-        last_run="2026-05-01T03:01:00Z", last_success="2026-04-30T03:01:00Z", seconds=1.25, runs={subject: Verdict.FAIL},
-        verdict=Verdict.FAIL, missed_total=7,
+        last_run="2026-05-01T03:01:00Z", last_success="2026-04-30T03:01:00Z", seconds=1.25,
+        runs={subject: Verdict.FAIL}, verdict=Verdict.FAIL, missed_total=7,
     )  # fmt: skip
     text = reports.metrics_text(job(), known, utc("2026-05-02T03:00"))
     families = {family.name: family for family in parser.text_string_to_metric_families(text)}
@@ -1100,7 +1102,7 @@ def test_alerts_and_panels_name_metrics_that_exist() -> None:
 
 
 def test_every_condition_that_metrics_decide_has_an_alert() -> None:
-    """With its severity, how long it must hold, what to do and why; one that says less is silent beside one that says more."""
+    """With its severity, how long it must hold, and what to do; it is silent beside one that says more."""
     measured = [each for each in session.serving().conditions if all(test.fact for test in each.when)]
     found = rules()
 
@@ -1168,7 +1170,7 @@ def test_alerts_come_when_they_must(tmp_path: Path) -> None:
         "VllmKvPressure": ("50m", True), "VllmQueueOverload": ("50m", True), "VllmQueue": ("50m", False),
         "VllmKvNearlyFull": ("50m", False), "VllmErrors": ("50m", False), "VllmStuck": ("50m", False),
     }  # fmt: skip
-    early = {name: ("25m", False) for name in asked}
+    early = dict.fromkeys(asked, ("25m", False))
     written = rules()
 
     def expected(name: str) -> list[dict[str, Any]]:
@@ -1195,3 +1197,144 @@ def test_alerts_come_when_they_must(tmp_path: Path) -> None:
     done = subprocess.run([str(PROMTOOL), "test", "rules", "test.yml"], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+# JupyterLab's scheduler
+
+
+def test_a_job_of_jupyter_holds_values_as_python(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """That scheduler pastes them into code; a file is named by its whole path, as the notebook runs elsewhere."""
+    (tmp_path / "it's.log").write_text("x\n", "utf-8")
+    status, _, err = call(
+        capsys, "schedule", "add", "n", "--at", "0 3 * * 1-5", "--zone", "Europe/Berlin", "--",
+        "run", "single-gpu-oom", "-p", "evidence", "it's.log", "-p", "start=0", "-p", "stop_on_fail=no",
+    )  # fmt: skip
+    assert (status, err) == (0, "")
+    status, out, _ = call(capsys, "schedule", "write", "n", "jupyter")
+    found = json.loads(out)
+
+    assert status == 0
+    assert (found["schedule"], found["timezone"], found["name"]) == ("0 3 * * 1-5", "Europe/Berlin", "n")
+    assert found["parameters"] == {
+        "evidence": repr(str(tmp_path / "it's.log")), "start": "0", "stop_on_fail": "False",
+    }  # fmt: skip
+    jobs.save(job(name="c", command=("check",)))
+    assert call(capsys, "schedule", "write", "c", "jupyter")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("given_", "said"),
+    [
+        (["--post", "http://127.0.0.1:1", "--token-env", "TOKEN"], "127.0.0.1:1: cannot be asked: Connection refused"),
+        (["--post", "http://127.0.0.1:1/?token=SECRET", "--token-env", "TOKEN"], "--post: is no address of a server"),
+        (["--post", "ftp://h", "--token-env", "TOKEN"], "--post: is no address of a server"),
+        (["--post", "http://h:x", "--token-env", "TOKEN"], "--post: is no address of a server"),
+        (["--post", "http://127.0.0.1:1", "--token-env", "NONE"], "--token-env NONE: is not set"),
+        (["--post", "http://127.0.0.1:1"], "--post and --token-env go together"),
+        (["--now"], "--now goes with them"),
+    ],
+)
+def test_a_server_that_cannot_be_asked_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, given_: list[str], said: str
+) -> None:
+    """Without its token."""
+    monkeypatch.setenv("TOKEN", "SECRET")
+    jobs.save(job(command=("run", "single-gpu-oom")))
+    status, out, err = call(capsys, "schedule", "write", "nightly", "jupyter", *given_)
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert "SECRET" not in err
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
+    """A real JupyterLab with its scheduler; asks it for something."""
+    pytest.importorskip("jupyterlab")
+    pytest.importorskip("jupyter_scheduler")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    root = tmp_path / "root"
+    root.mkdir()
+    command = [
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}",
+        "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}",
+    ]  # fmt: skip
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(tmp_path / "home"), "LANG": "C.UTF-8",
+        "JUPYTER_TOKEN": "labtoken",
+    }  # fmt: skip
+    (tmp_path / "home").mkdir()
+
+    def ask(path: str) -> Any:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Authorization": "token labtoken"})
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            return json.loads(reply.read())
+
+    ask.port = port  # type: ignore[attr-defined]
+    with (tmp_path / "lab.log").open("w", encoding="utf-8") as log:
+        server = subprocess.Popen(command, cwd=root, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            until = time.monotonic() + 90
+            while True:
+                try:
+                    ask("/scheduler/runtime_environments")
+                    break
+                except OSError:
+                    assert server.poll() is None, (tmp_path / "lab.log").read_text("utf-8")
+                    assert time.monotonic() < until
+                    time.sleep(0.3)
+            yield ask
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+@pytest.mark.slow
+def test_a_job_really_runs_in_jupyterlab(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, lab: Any, tmp_path: Path
+) -> None:
+    """Created by our command: one that passes is completed, one that fails is failed, a plan is there with its zone."""
+    monkeypatch.setenv("TOKEN", "labtoken")
+    (tmp_path / "bad log.txt").write_text("OSError: [Errno 98] Address already in use\n", "utf-8")
+    post = ["jupyter", "--post", f"http://127.0.0.1:{lab.port}", "--token-env", "TOKEN"]
+    seen: dict[str, Any] = {}
+    for name, evidence in (("good", "autoglm-3090-video-oom"), ("bad", "bad log.txt")):
+        add = ["schedule", "add", name, "--at", "30 2 * * *", "--zone", "Europe/Berlin", "--"]
+        assert call(capsys, *add, "run", "single-gpu-oom", "-p", "evidence", evidence)[0] == 0
+        status, out, err = call(capsys, "schedule", "write", name, *post, "--now")
+        assert (status, err) == (0, "")
+        id_ = out.split()[-1]
+        until = time.monotonic() + 90
+        # "STOPPED" is also what a job is called before its process is seen.
+        while time.monotonic() < until and seen.get(name, {}).get("status") not in ("COMPLETED", "FAILED"):
+            time.sleep(0.5)
+            seen[name] = lab(f"/scheduler/jobs/{id_}")
+
+    assert {name: found["status"] for name, found in seen.items()} == {"good": "COMPLETED", "bad": "FAILED"}
+    status, out, _ = call(capsys, "schedule", "write", "good", *post)
+    planned = lab(f"/scheduler/job_definitions/{out.split()[-1]}")
+    assert (planned["schedule"], planned["timezone"], planned["active"]) == ("30 2 * * *", "Europe/Berlin", True)
+
+
+@pytest.mark.slow
+def test_a_job_of_each_kind_is_run_and_judged(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A suite, a runbook and a real papermill, each by what it wrote; with JUnit XML where there is one."""
+    monkeypatch.delenv("PYTHONPATH")
+    shutil.copy(catalog.runbooks_dir() / "single-gpu-oom.ipynb", "book.ipynb")
+    Path("bad.log").write_text("OSError: [Errno 98] Address already in use\n", "utf-8")
+    for number, (command, verdict, subject, has_junit) in enumerate([
+        (("check", "--only", "tiny-cpu-served"), Verdict.PASS, "single-gpu-oom on tiny-cpu-served", True),
+        (("run", "single-gpu-oom", "-p", "evidence", "bad.log"), Verdict.FAIL, "single-gpu-oom", True),
+        (("run", "single-gpu-oom", "-p", "evidence", "none.log"), Verdict.ERROR, "(job)", False),
+        (("papermill", "book.ipynb", "out.ipynb"), Verdict.PASS, "autoglm-3090-video-oom", False),
+        (("papermill", "book.ipynb", "out.ipynb", "-p", "evidence", "bad.log"), Verdict.FAIL, "(job)", False),
+    ]):  # fmt: skip
+        nights.job = replace(nights.job, name=f"kind-{number}", command=command, timeout_s=120.0)
+        found = nights.wake()
+        assert (found.verdict, [each.subject for each in found.judged]) == (verdict, [subject]), found
+        assert (found.junit is not None) == has_junit
+        with history.opened() as kept:
+            of_job = {entry.kind for entry in kept.entries(job=nights.job.name)}
+        assert WAKE in of_job

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-class _Duration(click.ParamType):
+class _Duration(click.ParamType[float]):
     """A time such as 90s, 15m, 1h or 2d."""
 
     name = "duration"
@@ -38,13 +38,16 @@ _EXIT_PARTLY = 1
 
 @click.group()
 def schedule() -> None:
-    """Run checks by a plan: what is due, missed or overlapping is decided here; systemd or cron only wakes us."""
+    """Run checks by a plan.
+
+    What is due, missed or overlapping is decided here; systemd or cron only wakes us.
+    """
 
 
 @schedule.command(
     epilog=given.examples(
         "schedule add nightly --at '0 3 * * *' --zone Europe/Berlin -- check",
-        "schedule add server --at '*/10 * * * *' --webhook-env HOOK -- run single-gpu-oom -p evidence=/var/log/vllm.log",
+        "schedule add server --at '*/10 * * * *' --webhook-env HOOK -- run single-gpu-oom -p evidence=vllm.log",
     ),
 )
 @click.argument("name")
@@ -229,7 +232,7 @@ def write(
 ) -> None:
     """Write what wakes a job: a service and a timer of systemd, a line of cron, or a job for JupyterLab's scheduler.
 
-    Nothing of this host is changed without --apply, and nothing is started: the command for that is said, with its undo.
+    Without --apply nothing of this host is changed. Nothing is started: the command for that is said, with its undo.
     """
     from vllm_runbooks.schedule import jobs
 

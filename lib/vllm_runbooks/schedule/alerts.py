@@ -1,6 +1,6 @@
 """Alert rules for Prometheus and a dashboard for Grafana, of our jobs' metrics and of those that vLLM exports.
 
-What is asked of vLLM's metrics is read from `catalog/serving.yaml`: the same figures and limits by which `probe` judges.
+What is asked of vLLM's metrics is read from `catalog/serving.yaml`: the same figures and limits as for a probe.
 """
 
 from __future__ import annotations
@@ -219,8 +219,7 @@ def panels(serving: Serving) -> tuple[tuple[str, tuple[Panel, ...]], ...]:
 
 
 def _failing(metric: str) -> str:
-    good = "|".join((Verdict.PASS.value, Verdict.SKIPPED.value))
-    return f'{metric}{{verdict!~"{good}"}}'
+    return f'{metric}{{verdict!~"{Verdict.PASS}|{Verdict.SKIPPED}"}}'
 
 
 def _limits(serving: Serving, name: str) -> Iterator[tuple[float, str]]:

@@ -1,7 +1,8 @@
 """What is worth telling: a change for the worse once, and the recovery once.
 
-A run is held against the last one in which all was well. What is worse than then, and worse than what was told since, is
-told; so is another root cause. What was told stays told until all is well again: a failure that comes and goes is no news.
+A run is held against the last one in which all was well. What is worse than then, and worse than what was told since,
+is told; so is another root cause. What was told stays told until all is well again: a failure that comes and goes is no
+news.
 """
 
 from __future__ import annotations

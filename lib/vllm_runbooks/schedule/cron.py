@@ -12,20 +12,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from vllm_runbooks.errors import InputError
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
-    ("minute", 0, 59, ()),
-    ("hour", 0, 23, ()),
-    ("day of the month", 1, 31, ()),
-    ("month", 1, 12, _MONTHS),
-    ("day of the week", 0, 7, _DAYS),
+
+
+class _Field(NamedTuple):
+    name: str
+    least: int
+    most: int
+    words: tuple[str, ...] = ()
+    """From the least value on."""
+
+
+_FIELDS = (
+    _Field("minute", 0, 59),
+    _Field("hour", 0, 23),
+    _Field("day of the month", 1, 31),
+    _Field("month", 1, 12, _MONTHS),
+    _Field("day of the week", 0, 7, _DAYS),
 )
-"""Name, least and largest value, words from the least on."""
 _SHORT = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -91,16 +101,16 @@ def parse(text: str) -> Cron:
         raise InputError(
             f"--at {shown}: is no cron expression; give five fields, minute hour day month weekday, as in '0 3 * * *'"
         )
-    values = [_values(word.lower(), shown, *field) for word, field in zip(words, _FIELDS, strict=True)]
+    values = [_values(word.lower(), shown, field) for word, field in zip(words, _FIELDS, strict=True)]
     minutes, hours, days, months, week = values
     weekdays = frozenset(day % 7 for day in week)
     is_free = [word.startswith("*") for word in words]
-    if not all(word == "*" for word, free in zip((words[2], words[4]), (is_free[2], is_free[4]), strict=True) if free):
-        if len(days) < 31 and len(weekdays) < 7:
-            raise InputError(
-                f"--at {shown}: crons read a step over all days beside the other field of days differently; "
-                "write the days out"
-            )
+    has_step = any(word.startswith("*/") for word in (words[2], words[4]))
+    if has_step and len(days) < 31 and len(weekdays) < 7:
+        raise InputError(
+            f"--at {shown}: crons read a step over all days beside the other field of days differently; "
+            "write the days out"
+        )
     is_either = not (is_free[2] or is_free[4])
     if not is_either and min(days) > max(_LENGTHS[month - 1] for month in months):
         raise InputError(f"--at {shown}: never comes: no such month has a day {min(days)}; give a day that comes")
@@ -110,43 +120,42 @@ def parse(text: str) -> Cron:
     )  # fmt: skip
 
 
-def _values(word: str, shown: str, name: str, least: int, most: int, names: tuple[str, ...]) -> set[int]:
+def _values(word: str, shown: str, field: _Field) -> set[int]:
     """What one field allows."""
     found: set[int] = set()
+    where = f"--at {shown}: {field.name}"
     for part in word.split(","):
         match = _PART.fullmatch(part)
         if match is None or (match[1] == "*" and match[2]):
-            raise InputError(
-                f"--at {shown}: {name}: {part or '(nothing)'} is no value, range or step; give one as in 1-5/2"
-            )
+            raise InputError(f"{where}: {part or '(nothing)'} is no value, range or step; give one as in 1-5/2")
         step = int(match[3]) if match[3] else 1
         if match[1] == "*":
-            first, last = least, most
+            first, last = field.least, field.most
         else:
-            first = _value(match[1], shown, name, least, most, names)
-            last = _value(match[2], shown, name, least, most, names) if match[2] else first
+            first = _value(match[1], where, field)
+            last = _value(match[2], where, field) if match[2] else first
         if match[3] and match[1] != "*" and not match[2]:
             raise InputError(
-                f"--at {shown}: {name}: crons read {part} differently; write the range, as in {first}-{most}/{step}"
+                f"{where}: crons read {part} differently; write the range, as in {first}-{field.most}/{step}"
             )
-        if not 1 <= step <= most:
-            raise InputError(f"--at {shown}: {name}: a step of {step} is none; give one from 1 to {most}")
+        if not 1 <= step <= field.most:
+            raise InputError(f"{where}: a step of {step} is none; give one from 1 to {field.most}")
         if first > last:
-            raise InputError(f"--at {shown}: {name}: {part} begins after its end; write both ends' ranges with a comma")
+            raise InputError(f"{where}: {part} begins after its end; write two ranges, with a comma between")
         found.update(range(first, last + 1, step))
     return found
 
 
-def _value(text: str, shown: str, name: str, least: int, most: int, names: tuple[str, ...]) -> int:
+def _value(text: str, where: str, field: _Field) -> int:
     if text.isdigit():
         value = int(text)
-    elif text in names:
-        value = names.index(text) + least
+    elif text in field.words:
+        value = field.words.index(text) + field.least
     else:
-        known = f", or {names[0]} to {names[-1]}" if names else ""
-        raise InputError(f"--at {shown}: {name}: {text} is no number; give one from {least} to {most}{known}")
-    if not least <= value <= most:
-        raise InputError(f"--at {shown}: {name}: {value} is out of range; give one from {least} to {most}")
+        known = f", or {field.words[0]} to {field.words[-1]}" if field.words else ""
+        raise InputError(f"{where}: {text} is no number; give one from {field.least} to {field.most}{known}")
+    if not field.least <= value <= field.most:
+        raise InputError(f"{where}: {value} is out of range; give one from {field.least} to {field.most}")
     return value
 
 

@@ -1,7 +1,7 @@
 """A job as JupyterLab's scheduler takes it, and as it is created in a running server.
 
-That scheduler decides itself what is due, and only while its server runs. It copies the notebook, so the library must be
-installed where its kernel runs; and it writes `name = value` into a cell as it is told, so that values are Python.
+That scheduler decides itself what is due, and only while its server runs. It copies the notebook, so the library must
+be installed where its kernel runs; and it writes `name = value` into a cell as it is told, so that values are Python.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 from vllm_runbooks import history
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.history import History
+from vllm_runbooks.history_records import PROBE, Entry
 from vllm_runbooks.notebook import read_judgement
 from vllm_runbooks.records import Verdict
 from vllm_runbooks.redact import redact_text
@@ -98,10 +99,18 @@ def run(job: Job, into: Path, kept: History) -> Ran:
     output = _output_of(job)
     before = _mark(output)
     environment = {**os.environ, history.JOB: job.name}
+
+    def told() -> Entry | None:
+        return next(iter(kept.entries(kind=PROBE, job=job.name, since=stamp, limit=1)), None)
+
     is_over, status, signalled, ending = False, None, None, ""
     try:
         with (into / OUTPUT).open("wb", buffering=0) as file:
-            live = Live(file.write, known="")
+
+            def show(lines: bytes) -> None:
+                file.write(lines)
+
+            live = Live(show, known="")
             with Running(words(job, into), environment=environment, folder=Path(job.folder)) as running:
                 for chunk in running.chunks(until=began + job.timeout_s):
                     live.take(chunk)
@@ -122,7 +131,7 @@ def run(job: Job, into: Path, kept: History) -> Ran:
         elif status is None or status < 0:
             whole = [Judged(WHOLE, Verdict.ERROR, None, ending)]
         else:
-            whole = _whole(job, status, into, kept, stamp, output if _mark(output) != before else None)
+            whole = _whole(job, status, into, output if _mark(output) != before else None, told=told)
     judged = [*_parts(job, into), *whole]
     judged = [
         Judged(
@@ -134,10 +143,10 @@ def run(job: Job, into: Path, kept: History) -> Ran:
     return Ran(tuple(judged), time.monotonic() - began, into, junit if junit.is_file() else None)
 
 
-def _whole(job: Job, status: int, into: Path, kept: History, since: str, output: Path | None) -> list[Judged]:
+def _whole(job: Job, status: int, into: Path, output: Path | None, *, told: Callable[[], Entry | None]) -> list[Judged]:
     """What the exit status says beside the parts, and where it says something else than they do."""
     if job.command[0] == "probe":
-        return [_probed(job, status, into, kept, since)]
+        return [_probed(job, status, into, told())]
     if job.command[0] == jobs.PAPERMILL:
         return [_concluded(status, into, output)]
     parts = list(_parts(job, into))
@@ -172,16 +181,14 @@ def _parts(job: Job, into: Path) -> Iterator[Judged]:
             )
 
 
-def _probed(job: Job, status: int, into: Path, kept: History, since: str) -> Judged:
+def _probed(job: Job, status: int, into: Path, entry: Entry | None) -> Judged:
     """What a probe came to, by its exit status, with the words of what it wrote into the history."""
     subject = " ".join(word for word in job.command[1:] if "://" in word)[:200] or WHOLE
     verdict = {0: Verdict.PASS, 1: Verdict.FAIL}.get(status, Verdict.ERROR)
-    told = kept.entries(kind="probe", job=job.name, since=since, limit=1)
-    if not told or told[0].verdict is None:
+    if entry is None or entry.verdict is None:
         return Judged(subject, verdict, None, _last_line(into))
-    entry = told[0]
     if verdict is Verdict.FAIL and entry.verdict is not Verdict.PASS:
-        verdict = entry.verdict or verdict
+        verdict = entry.verdict
     cause = entry.results.get("root_cause")
     symptom = (
         next((str(cause[key]) for key in ("symptom", "id") if cause.get(key)), None)

@@ -1,8 +1,8 @@
 """What happens when somebody wakes us: decide, run what is due, keep what came of it, and tell.
 
-Everything that is decided from lies in the history, as entries of the kind `wake`; a wake-up that is killed at any moment
-leaves an entry without an end there, and the next one goes on from it. Two locks hold for each job: one for the moment of
-deciding, one for as long as the job runs; both end with their process.
+Everything that is decided from lies in the history, as entries of the kind `wake`; a wake-up that is killed at any
+moment leaves an entry without an end there, and the next one goes on from it. Two locks hold for each job: one for the
+moment of deciding, one for as long as the job runs; both end with their process.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def turn(job: Job, kept: History, *, now: Clock = clock, pause: Callable[[float]
             kept.interrupted()
             entries = kept.entries(kind=WAKE, job=job.name, limit=_ENTRIES)
             known = _standing(entries)
-            interrupted, told = (), None
+            interrupted: tuple[str, ...] = ()
+            told: Told | None = None
             if not is_running:
                 known, interrupted, told = _interrupted(job, kept, entries, known, now())
             at = now()
@@ -78,8 +79,7 @@ def turn(job: Job, kept: History, *, now: Clock = clock, pause: Callable[[float]
             if id_ is None:
                 held.close()  # before anybody else decides: nothing runs
         if id_ is not None and decision.run is not None:
-            found = _run(job, kept, id_, decision.run, known, now)
-            known, found = found[0], replace(found[1], next=policy.stamp(_next(job, now())))
+            known, found = _run(job, kept, (id_, decision.run), known, now=now)
         else:
             did = "waits" if decision.is_waiting else "passed" if decision.passed else "nothing"
             found = Turn(job.name, did, decision.says, told=told, next=policy.stamp(decision.next))
@@ -101,8 +101,9 @@ def status(found: Turn) -> int:
     return int(not is_sound or is_missed or bool(found.interrupted or found.unsent or found.notes))
 
 
-def _run(job: Job, kept: History, id_: str, planned: datetime, known: Standing, now: Clock) -> tuple[Standing, Turn]:
-    """Run a job, and keep what came of it."""
+def _run(job: Job, kept: History, begun: tuple[str, datetime], known: Standing, *, now: Clock) -> tuple[Standing, Turn]:
+    """Run a job, and keep what came of it; `begun` are the entry's id and the planned time."""
+    id_, planned = begun
     began = policy.stamp(now())
     try:
         ran = runs.run(job, runs.folder(job, now()), kept)
@@ -130,6 +131,7 @@ def _run(job: Job, kept: History, id_: str, planned: datetime, known: Standing, 
         "ran",
         says,
         planned=policy.stamp(planned),
+        next=policy.stamp(_next(job, now())),
         verdict=verdict,
         seconds=seconds,
         judged=judged,
@@ -213,9 +215,9 @@ def _tell(
                     reports.send(url, reports.payload(told), id_=told.id, pause=pause)
                 except reports.NotSentError as error:
                     if error.is_refused:
-                        _note(job, kept, entry, {"refused": told.id}, Verdict.ERROR, str(error))
+                        _note(job, kept, entry, {"refused": told.id}, str(error))
                     raise
-                _note(job, kept, entry, {"sent": told.id}, Verdict.PASS, "the webhook has taken it")
+                _note(job, kept, entry, {"sent": told.id}, "the webhook has taken it")
                 sent.append(told.id)
         except (InputError, reports.NotSentError) as error:
             said = str(error)
@@ -223,8 +225,9 @@ def _tell(
     return tuple(sent), tuple(told.id for _, told in waiting if told.id not in sent)
 
 
-def _note(job: Job, kept: History, entry: Entry, inputs: dict[str, str], verdict: Verdict, reason: str) -> None:
+def _note(job: Job, kept: History, entry: Entry, inputs: dict[str, str], reason: str) -> None:
     whole = entry.part_of or entry.id
+    verdict = Verdict.PASS if "sent" in inputs else Verdict.ERROR
     kept.add(WAKE, job.name, verdict, reason, inputs=inputs, results={}, seconds=None, part_of=whole, job=job.name)
 
 
