@@ -857,6 +857,17 @@ def test_what_was_told_is_known_after_a_night_that_made_up_for_others(nights: Ni
     assert [change and change.event for change in told] == ["worse", None, "recovered"]
 
 
+def test_a_job_that_was_added_by_a_wrong_clock_is_told(nights: Nights) -> None:
+    """Nothing is owed before that time comes, and nobody would notice."""
+    nights.job = replace(nights.job, added="2030-01-01T00:00:00Z")
+    found = nights.wake()
+
+    assert (found.did, wake.status(found)) == ("nothing", 1)
+    assert found.notes == (
+        "nightly: was added at 2030-01-01T00:00:00Z, which this clock has not reached; add it again",
+    )
+
+
 def test_old_folders_of_runs_are_removed(nights: Nights) -> None:
     """The last fifty are kept, and nothing else in the folder is touched."""
     every = jobs.out(nights.job)
@@ -1269,7 +1280,7 @@ def lab(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
 
     def ask(path: str) -> Any:
         request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Authorization": "token labtoken"})
-        with urllib.request.urlopen(request, timeout=30) as reply:
+        with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310 - our own server
             return json.loads(reply.read())
 
     ask.port = port  # type: ignore[attr-defined]

@@ -85,6 +85,9 @@ def turn(job: Job, kept: History, *, now: Clock = clock, pause: Callable[[float]
             found = Turn(job.name, did, decision.says, told=told, next=policy.stamp(decision.next))
     found = replace(found, interrupted=interrupted, passed=decision.passed)
     notes = list(found.notes)
+    added = policy.moment(job.added)
+    if added is not None and added > now() + timedelta(seconds=policy.AHEAD_S):
+        notes.append(f"{job.name}: was added at {job.added}, which this clock has not reached; add it again")
     if found.did != "nothing" or interrupted or (job.metrics and not Path(job.folder, job.metrics).is_file()):
         try:
             reports.write_metrics(job, known, _next(job, now()))
