@@ -36,6 +36,7 @@ html_sidebars = {
     "authoring": [],
     "recording": [],
     "serving": [],
+    "history": [],
     "claims": [],
     "linting": [],
     "redaction": [],

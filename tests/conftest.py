@@ -6,6 +6,8 @@ import datetime as dt
 import os
 import platform
 import signal
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,16 @@ from vllm_runbooks import redact
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 _BEGIN, _END = "<!-- figures: written by pytest tests/benchmarks --figures -->", "<!-- end of figures -->"
+_NUMBERS = count()
 _FIGURES = pytest.StashKey[Figures]()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What modules share is kept away from the state of whoever runs the tests as well."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state" / "shared"))
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +39,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
     base = tmp_path_factory.getbasetemp()
     monkeypatch.setenv("XDG_CACHE_HOME", str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"))
     # Each test has a history of its own, and nothing is written to that of whoever runs the tests.
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    monkeypatch.setenv("XDG_STATE_HOME", str(base / "state" / f"{next(_NUMBERS)}"))
     monkeypatch.setenv("PAGER", "cat")
     monkeypatch.setattr(redact, "_shared", redact.Redactor())
 

@@ -57,6 +57,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "evidence": ("evidence", "follow", "startup_log"),
     "excerpt": ("excerpt", "deployment", "documents", "shell"),
     "files": ("files",),
+    "history_records": ("history",),
     "host_commands": ("host_commands",),
     "lint": ("lint", "rules", "meaning", "option_rules", "environment_rules", "traps"),
     "live_records": ("serve", "together"),

@@ -78,6 +78,8 @@ class Differing:
     """That, of the first; None where the first is 0."""
     note: str = ""
     """What the difference does, or that a default has moved."""
+    counts: bool = True
+    """Whether it makes two results differ; what is measured in seconds is never the same twice, and does not."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,26 @@ class Compared:
     results: tuple[Differing, ...]
     notes: tuple[str, ...] = ()
     """What could not be compared, and why."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One entry of a trend."""
+
+    id: str
+    began: str
+    verdict: Verdict | None
+    seconds: float | None
+    facts: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Trend:
+    """How a subject went over time: what `history trend --format json` prints."""
+
+    subject: str
+    points: tuple[Point, ...]
+    """The oldest first."""
 
 
 @dataclass(frozen=True)

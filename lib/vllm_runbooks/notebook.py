@@ -18,6 +18,7 @@ import re
 import tokenize
 from dataclasses import replace
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vllm_runbooks.errors import InputError, VerdictFailed, meant
@@ -47,6 +48,7 @@ T = TypeVar("T", bound=Value)
 
 _WITH_LIVE = "with live:"
 """Begins the help of a parameter that counts in a run with `live` alone."""
+_MOST_FACTS = 200
 _TOO_LARGE = 10**18
 _WHOLE = r"[+-]?[0-9]{1,18}"
 _DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?"
@@ -230,6 +232,13 @@ def _judgement(data: Mapping[str, Any]) -> Judgement:
         texts += [finding.symptom, finding.class_, finding.title, finding.severity, finding.level]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("not text")
+    facts = judgement.facts
+    if not isinstance(facts, dict) or len(facts) > _MOST_FACTS:
+        raise TypeError("not facts")
+    if not all(isinstance(value, (str, int, float, NoneType)) for value in facts.values()):
+        raise TypeError("not facts")
+    if not all(math.isfinite(value) for value in facts.values() if isinstance(value, float)):
+        raise ValueError("not a number")
     return replace(judgement, reason=" ".join(judgement.reason.split()))
 
 

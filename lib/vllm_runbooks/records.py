@@ -1059,6 +1059,8 @@ class Judgement:
     outcome: Outcome | None
     root_cause: CauseRef | None
     findings: tuple[FindingRef, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What is known of what was judged, by name: a number, a word or a truth each."""
 
 
 @dataclass(frozen=True)
@@ -1134,6 +1136,8 @@ class RunResult:
     """Executed notebook, relative to the output folder; None where none was written."""
     refused: bool = False
     """Whether the run could not read its parameters or its evidence."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What its verdict tells of what was judged."""
 
 
 def document(record: Any) -> Any:

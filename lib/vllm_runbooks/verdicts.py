@@ -45,7 +45,16 @@ def judge(found: Answer, case: Case | None, judged: Sequence[JudgedClaim] = ()) 
         outcome=found.outcome,
         root_cause=CauseRef(cause.symptom, cause.class_) if cause else None,
         findings=tuple(FindingRef(f.symptom, f.class_, f.title, f.severity, f.level) for f in found.findings),
+        facts=facts(found),
     )
+
+
+def facts(found: Answer) -> dict[str, Any]:
+    """What is known of a start, by name: what it printed, the release, and what the plan says of its memory."""
+    told = {"vllm": found.vllm.version, **document(found.facts)}
+    for term in found.plan.terms if found.plan is not None else ():
+        told[f"planned_{term.name}_gib"] = document(term.planned_gib)
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def judge_commands(found: Linted, case: Case | None) -> Judgement:
@@ -64,7 +73,9 @@ def judge_commands(found: Linted, case: Case | None) -> Judgement:
         verdict, reason = Verdict.FAIL, "no start of vLLM was found, so nothing was checked"
     else:
         verdict, reason = Verdict.PASS, f"nothing wrong on vLLM {found.vllm.version}"
-    return Judgement(verdict, reason, case.id if case else None, None, None, ())
+    count = {severity.value: sum(issue.severity is severity for issue in wrong) for severity in IssueSeverity}
+    told = {"vllm": found.vllm.version, "errors": count["error"], "warnings": count["warning"]}
+    return Judgement(verdict, reason, case.id if case else None, None, None, (), told)
 
 
 def _differences(found: Answer, case: Case) -> list[str]:
@@ -94,11 +105,19 @@ def judge_plan(found: Plan | Layouts, case: Case | None, judged: Sequence[Judged
         differences = [*_planned_otherwise(found, case.plan, case.expect), *_other_verdicts(case, judged)]
         verdict = Verdict.FAIL if differences else Verdict.PASS
         reason = "; ".join(differences) or f"as expected: {_told(found.fits)}"
-        return Judgement(verdict, reason, case.id, None, None, ())
+        return Judgement(verdict, reason, case.id, None, None, (), _known(found, case.plan))
     limits = found.limits[:1] if isinstance(found, Plan) and not found.fits else ()
-    return Judgement(
-        Verdict.PASS if found.fits else Verdict.FAIL, "; ".join((_told(found.fits), *limits)), None, None, None, ()
-    )
+    reason = "; ".join((_told(found.fits), *limits))
+    verdict = Verdict.PASS if found.fits else Verdict.FAIL
+    return Judgement(verdict, reason, None, None, None, (), _known(found))
+
+
+def _known(found: Plan | Layouts, asked: PlanAsked | None = None) -> dict[str, Any]:
+    """What is known of a plan, by name; of a question that is not at hand without the layout that it asked for."""
+    if asked is None and isinstance(found, Plan) and found.layout is None:
+        return {} if found.fits is None else {"fits": found.fits}
+    told = plan_figures(found, asked or PlanAsked("", "", ""))
+    return {name: value for name, value in document(told).items() if value is not None}
 
 
 _FITS = {True: "it fits", False: "it does not fit", None: "whether it fits is not known"}

@@ -36,6 +36,8 @@ from vllm_runbooks.claims import figures
 from vllm_runbooks.claims.expressions import Figures, faults
 from vllm_runbooks.diagnosis import PLACEHOLDER, diagnose, fill, filled_or_plain
 from vllm_runbooks.errors import CatalogError, InputError
+from vllm_runbooks.history_records import Compared as Differences
+from vllm_runbooks.history_records import Entry, Listed, Trend
 from vllm_runbooks.live_records import Guarded
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.probe_records import Health, Observation
@@ -106,6 +108,10 @@ _PRINTED: dict[str, type] = {
     "schedule-wake": Turns,
     "probe": Health,
     "observation": Observation,
+    "history": Listed,
+    "entry": Entry,
+    "trend": Trend,
+    "diff": Differences,
 }
 """Records that commands print as JSON."""
 _SIGNATURES = ("signatures", "companions")

@@ -25,6 +25,8 @@ _COMMANDS = {
     "check": ("runbooks", "check", "Run every runbook on every recorded case and write a report."),
     "convert": ("convert", "convert", "Write a start of vLLM as shell, docker, compose or systemd."),
     "diagnose": ("diagnose", "diagnose", "Find the root cause in the log of a vLLM start."),
+    "diff": ("diff", "diff", "Compare two runs, hosts or releases: inputs first, then results."),
+    "history": ("history", "history", "List what was checked, run, started and probed here."),
     "leftovers": ("leftovers", "leftovers", "List what earlier vLLM starts left on this host; remove it on request."),
     "lint": ("lint", "lint", "Find what is wrong with vLLM commands, on any release; correct them."),
     "list": ("runbooks", "list_", "List the runbooks."),
@@ -35,7 +37,7 @@ _COMMANDS = {
     "run": ("runbooks", "run", "Run one runbook headless."),
     "schedule": ("schedule", "schedule", "Run checks by a plan: what is due, missed or overlapping; who is told."),
     "serve": ("serve", "serve", "Start a vLLM server with a guard: checked, watched, diagnosed, ended."),
-    "show": ("runbooks", "show", "Show a runbook's purpose and parameters."),
+    "show": ("runbooks", "show", "Show a runbook, or an entry of the history."),
     "site": ("site", "site", "Build the documentation site."),
 }
 """Command: module, attribute, and the line `--help` shows without importing it."""

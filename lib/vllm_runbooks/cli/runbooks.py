@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vllm_runbooks.cli import given, output
+from vllm_runbooks.cli import given, kept, output
 from vllm_runbooks.errors import InputError, RunbooksError, meant
 from vllm_runbooks.records import Verdict, document
 
@@ -67,16 +67,21 @@ def list_(runbooks: str | None, form: str) -> int:
     return 1 if bad else 0
 
 
-@click.command(epilog=given.examples("show single-gpu-oom"))
+@click.command(epilog=given.examples("show single-gpu-oom", "show 4f1c9a02"))
 @click.argument("runbook_id", metavar="ID")
 @_RUNBOOKS
 @given.FORMAT
 def show(runbook_id: str, runbooks: str | None, form: str) -> None:
-    """Show what a runbook is for and which parameters it takes.
+    """Show what a runbook is for and which parameters it takes, or an entry of the history.
 
-    ID is a runbook's id, or the path of an .ipynb file.
+    ID is a runbook's id, the path of an .ipynb file, or an entry's id or the beginning of one.
     """
-    runbook = find(runbook_id, runbooks)
+    try:
+        runbook = find(runbook_id, runbooks)
+    except InputError:
+        if not _show_entry(runbook_id, form):
+            raise
+        return
     if form == "json":
         _print_json(document(runbook))
         return
@@ -96,6 +101,27 @@ def show(runbook_id: str, runbooks: str | None, form: str) -> None:
         *(f"  {left:<{width}}  {text}".rstrip() for left, text in declared),
     ]
     output.write("\n".join(lines))
+
+
+def _show_entry(id_: str, form: str) -> bool:
+    """Show what was done under an id; False where it is none of the history's.
+
+    Raises:
+        InputError: several ids begin so.
+    """
+    from vllm_runbooks import history, render
+
+    if not history.is_id(id_):
+        return False
+    with history.opened(is_needed=True) as kept_there:
+        if not kept_there.beginning(id_):
+            return False
+        found = kept_there.entry(id_)
+        parts = kept_there.entries(part_of=found.id)
+    output.write_json(render.history.to_json(found)) if form == "json" else output.write(
+        render.history.entry(found, parts)
+    )
+    return True
 
 
 def _side_effects(runbook: Runbook) -> str:
@@ -164,6 +190,7 @@ def _apart(word: str) -> list[str]:
 @given.CATALOG
 @_OUT
 @_TIMEOUT
+@kept.NO_HISTORY
 @given.FORMAT
 def run(
     *,
@@ -176,6 +203,7 @@ def run(
     step: str | None,
     step_tries: int | None,
     step_timeout: float | None,
+    no_history: bool,
     form: str,
 ) -> int:
     """Execute one runbook and report its verdict.
@@ -204,15 +232,17 @@ def run(
         step_timeout_s=step_timeout,
     )
     before = done_steps(request, out)
-    result = _execute([request], out=out, jobs=1, progress=None)[0]
+    with kept.opened(no_history=no_history) as history:
+        runs = kept.Runs(history, [request])
+        result = _execute([request], out=out, jobs=1, progress=None, runs=runs)[0]
     if result.refused:
         raise InputError(f"{runbook.id}: {result.reason}")
     if form == "json":
         _print_json(document(result))
     else:
         output.write(_line(result))
-        if kept := kept_steps(request, out, before, result):
-            output.write(f"Kept from earlier runs: {', '.join(kept)}")
+        if reused := kept_steps(request, out, before, result):
+            output.write(f"Kept from earlier runs: {', '.join(reused)}")
         if result.notebook:
             output.write(f"Executed notebook: {out / result.notebook}")
     return _status([result])
@@ -234,6 +264,7 @@ def run(
 @given.CATALOG
 @_OUT
 @_TIMEOUT
+@kept.NO_HISTORY
 @given.FORMAT
 def check(
     *,
@@ -243,6 +274,7 @@ def check(
     jobs: int,
     out: Path,
     timeout: float | None,
+    no_history: bool,
     form: str,
 ) -> int:
     """Execute every runbook on every recorded case that names it, and judge all of them.
@@ -252,8 +284,10 @@ def check(
     The folder given by --out gets index.html, the executed notebooks, junit.xml and results.json.
     """
     requests = _plan(only, runbooks=runbooks, cases=cases, timeout_s=timeout or _TIMEOUT_S)
-    with _progress(len(requests)) as progress:
-        results = _execute(requests, out=out, jobs=jobs, progress=progress)
+    asked = {"only": list(only), "runbooks": runbooks, "cases": cases, "timeout_s": timeout or _TIMEOUT_S}
+    with kept.opened(no_history=no_history) as history, _progress(len(requests)) as progress:
+        runs = kept.Runs(history, requests, whole=", ".join(only) or "everything", asked=asked)
+        results = _execute(requests, out=out, jobs=jobs, progress=progress, runs=runs)
     if form == "json":
         _print_json({"runs": [document(result) for result in results]})
     else:
@@ -382,7 +416,9 @@ def _without_raising(runbook: Runbook, parameters: dict[str, Any]) -> dict[str, 
     return parameters
 
 
-def _execute(requests: Sequence[Request], *, out: Path, jobs: int, progress: Progress | None) -> list[RunResult]:
+def _execute(
+    requests: Sequence[Request], *, out: Path, jobs: int, progress: Progress | None, runs: kept.Runs
+) -> list[RunResult]:
     from vllm_runbooks.session import load_catalog, own_catalogs
     from vllm_runbooks.suite import run_all
 
@@ -390,7 +426,10 @@ def _execute(requests: Sequence[Request], *, out: Path, jobs: int, progress: Pro
         # The kernels leave the same files out, where nobody would see it said.
         output.name_left_out(load_catalog())
     try:
-        return run_all(requests, out=out, jobs=jobs, progress=progress)
+        with runs:
+            results = run_all(requests, out=out, jobs=jobs, progress=runs.progress(progress))
+            runs.finish(results)
+            return results
     except InputError:
         raise
     except RunbooksError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vllm_runbooks.cli import given, output
+from vllm_runbooks.cli import given, kept, output
 
 if TYPE_CHECKING:
     from vllm_runbooks.live_records import Guarded
@@ -116,6 +116,7 @@ _NVML = "nvml"
     help="Folder for the log as it is (default: among those of all starts).",
 )
 @given.CATALOG
+@kept.NO_HISTORY
 @given.FORMAT
 @click.argument("command", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
 def serve(
@@ -136,6 +137,7 @@ def serve(
     retry: int,
     record: Path | None,
     folder: Path | None,
+    no_history: bool,
     form: str,
     command: tuple[str, ...],
 ) -> int:
@@ -172,7 +174,11 @@ def serve(
     )
     if record is not None:
         recording.check_folder(record)
-    found = guarded_start.serve(request, show=_shown(form), say=_say)
+    asked = {"tries": 1 + retry, "left_out": list(left_out), "gpus": gpus}
+    # Checks alone start nothing.
+    with kept.opened(no_history=no_history or is_check) as history, kept.start(history, request.subject, asked) as told:
+        found = guarded_start.serve(request, show=_shown(form), say=_say)
+        told(found)
     _tell(found, form)
     if record is not None and found.attempts:
         try:

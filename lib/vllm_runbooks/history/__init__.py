@@ -43,15 +43,20 @@ KEPT_DAYS, KEPT_ROOTS, KEPT_ENTRIES = 400, 10_000, 200_000
 """What is kept: entries younger than that, of them the newest that are no part of another, and the newest of all."""
 _LARGEST = 1 << 20
 """Characters of a part of an entry; what is larger is left out."""
-_PREFIX = re.compile(r"[0-9a-f]{1,12}", re.ASCII)
+_CENTURY_DAYS = 36525
+_PREFIX = re.compile(r"[0-9a-f]{4,12}", re.ASCII)
 _COLUMNS = (
     "id, kind, subject, began, seconds, verdict, reason, part_of, job, host, vllm, inputs, results, "
-    "coalesce(nullif(environment, '{}'), (SELECT whole.environment FROM entries whole WHERE whole.id = e.part_of), '{}')"
+    "coalesce(nullif(environment, '{}'), (SELECT environment FROM entries AS whole WHERE whole.id = e.part_of), '{}')"
 )
 
 
 def place() -> Path:
-    """The history's file: what the variable names, else in the user's folder for state."""
+    """The history's file: what the variable names, else in the user's folder for state.
+
+    Raises:
+        InputError: the user has none.
+    """
     return _usual()
 
 
@@ -60,7 +65,15 @@ def _usual() -> Path:
     if given:
         return Path(given).expanduser().absolute()
     home = os.environ.get("XDG_STATE_HOME")
-    return (Path(home) if home else Path("~/.local/state").expanduser()) / "vllm-runbooks" / database.NAME
+    try:
+        return (Path(home) if home else Path("~/.local/state").expanduser()) / "vllm-runbooks" / database.NAME
+    except RuntimeError:  # the user of a container may have no home
+        raise InputError(f"the history has no place, as this user has no home; name a file in {PLACE}") from None
+
+
+def is_id(text: str) -> bool:
+    """Whether a text may be the id of an entry, or the beginning of one."""
+    return _PREFIX.fullmatch(text) is not None
 
 
 def now() -> str:
@@ -111,7 +124,14 @@ def opened(
         say: Says one line to whoever runs the command; None: on standard error.
         is_needed: Whether a history that cannot be used is an error (`InputError`) of what is asked; else it is said.
     """
-    found = History(_usual() if place is None else place, say or _say, is_needed=is_needed)
+    say = say or _say
+    try:
+        found = History(_usual() if place is None else place, say, is_needed=is_needed)
+    except InputError as error:
+        if is_needed:
+            raise
+        say(f"{error}; this command goes on without it")
+        found = History(None, say)
     try:
         yield found
     finally:
@@ -246,15 +266,27 @@ class History:
             f"WHERE {where} ORDER BY number DESC LIMIT ?", [*held.values(), -1 if limit is None else limit]
         )
 
+    def about(self, subject: str, *, since: str | None = None, limit: int | None = None) -> list[Entry]:
+        """The entries of a subject, the newest first; of a runbook's id where there are none, its runs on any case."""
+        found = self.entries(subject=subject, since=since, limit=limit)
+        if found or "*" in subject:
+            return found
+        escaped = "".join(f"[{letter}]" if letter in "?[" else letter for letter in subject)
+        return self.entries(subject=f"{escaped} on *", since=since, limit=limit)
+
+    def beginning(self, prefix: str) -> list[Entry]:
+        """The entries whose id begins so, the newest first; a few of many."""
+        if not is_id(prefix):
+            return []
+        return self._read("WHERE id >= ? AND id < ? ORDER BY number DESC LIMIT 3", [prefix, f"{prefix}g"])
+
     def entry(self, prefix: str) -> Entry:
         """The entry whose id begins so.
 
         Raises:
             InputError: there is none, or there are several.
         """
-        found = []
-        if _PREFIX.fullmatch(prefix):
-            found = self._read("WHERE id >= ? AND id < ? ORDER BY number DESC LIMIT 3", [prefix, f"{prefix}g"])
+        found = self.beginning(prefix)
         if not found:
             raise InputError(f"{redact_text(prefix)}: no entry of the history has this id; `history` lists them")
         if len(found) > 1:
@@ -352,6 +384,20 @@ class History:
             return None
 
 
+def remove(place: Path) -> list[Path]:
+    """Remove a history, and those that were set aside; returns what was removed.
+
+    Raises:
+        InputError: it cannot be removed.
+    """
+    try:
+        return database.remove(place)
+    except UnusableError as error:
+        raise InputError(f"{error}; end it, and try again") from None
+    except OSError as error:
+        raise InputError(f"{place}: cannot be removed ({error.strerror}); check its permissions") from None
+
+
 def nothing() -> History:
     """A history that keeps nothing, for whoever wants none."""
     return History(None, _say)
@@ -389,7 +435,7 @@ def _prune(connection: sqlite3.Connection, days: float | None, roots: int | None
     """Remove whole entries with their parts: those that are too old, and those beyond so many."""
     gone: set[str] = set()
     if days is not None:
-        before = stamp(datetime.now(tz=UTC) - timedelta(days=days))
+        before = stamp(datetime.now(tz=UTC) - timedelta(days=min(days, _CENTURY_DAYS)))
         rows = connection.execute("SELECT id FROM entries WHERE began < ? AND part_of IS NULL", [before])
         gone.update(id_ for (id_,) in rows)
     if roots is not None:

@@ -39,6 +39,7 @@ _DAMAGED_FILE = frozenset({sqlite3.SQLITE_IOERR_SHORT_READ})
 _MOST_DAMAGED = 2
 """Files that are set aside at a time: where new ones are damaged too, it is the disk."""
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
+_LONGEST_WHY = 200
 _BESIDE = ("", "-wal", "-shm")
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -120,10 +121,11 @@ class Database:
                 self.close()
                 if time.monotonic() > until:
                     raise UnusableError(f"{self.place}: the history is replaced again and again")
-            except (sqlite3.Error, _DamagedError) as error:
+            except (sqlite3.Error, _DamagedError, UnicodeDecodeError) as error:
                 self.close()
                 code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_INTERNAL)
-                if isinstance(error, _DamagedError) or code in _DAMAGED_FILE or code & 0xFF in _DAMAGED:
+                # What SQLite says of a table whose name is damaged may be no text.
+                if not isinstance(error, sqlite3.Error) or code in _DAMAGED_FILE or code & 0xFF in _DAMAGED:
                     damaged += 1
                     if damaged > _MOST_DAMAGED:
                         raise UnusableError(f"{self.place}: the history is damaged again and again ({error})") from None
@@ -182,10 +184,12 @@ class Database:
         if found is None or found[0] != "ok":
             raise _DamagedError("found on looking through it")
         if self.place.stat().st_size > _SMALL:
-            connection.execute("INSERT OR REPLACE INTO about VALUES ('looked_through', ?)", [f"{now:.0f}"])
+            with contextlib.suppress(sqlite3.OperationalError):  # a file that may only be read is looked through anew
+                connection.execute("INSERT OR REPLACE INTO about VALUES ('looked_through', ?)", [f"{now:.0f}"])
 
     def _set_aside(self, why: str) -> None:
         """Rename the file that was found damaged, and what lies beside it, unless somebody else has done so."""
+        why = " ".join(why.split())[:_LONGEST_WHY]
         with locked(self.place):
             if self._key is not None and _key(self.place) != self._key:
                 return

@@ -46,14 +46,25 @@ def make(folder: Path) -> None:
         _remove_old(folder.parent)
 
 
-def _remove_old(every: Path) -> None:
-    """Keep the last of the starts that have ended, and of those that hold no report: their logs lie elsewhere."""
+def ended() -> list[Path]:
+    """The folders of starts that have ended, or that hold no report and whose guard is gone, the oldest first."""
+    reported, others = _ended(starts()) if starts().is_dir() else ([], [])
+    return sorted([*reported, *others])
+
+
+def _ended(every: Path) -> tuple[list[Path], list[Path]]:
     reported, others = list[Path](), list[Path]()
     for path in sorted(every.iterdir()):
         if (path / REPORT).is_file():  # written when a start has ended
             reported.append(path)
         elif leftovers.is_over(path):
             others.append(path)
+    return reported, others
+
+
+def _remove_old(every: Path) -> None:
+    """Keep the last of the starts that have ended, and of those that hold no report: their logs lie elsewhere."""
+    reported, others = _ended(every)
     for old in (*reported[:-MOST], *others[:-MOST]):
         with contextlib.suppress(OSError):
             shutil.rmtree(old)

@@ -1,0 +1,229 @@
+"""The commands `history list`, `trend`, `export`, `prune` and `wipe`."""
+
+# ruff: noqa: PLC0415 - `--help` needs none of it
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vllm_runbooks.cli import given, output
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.files import store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vllm_runbooks.history_records import Entry, Trend
+
+_KINDS = ("check", "run", "serve", "probe", "wake")
+_SPAN = re.compile(r"(\d{1,5})([mhdw])", re.ASCII)
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_STDOUT = "-"
+_MOST_FACTS = 6
+
+
+def _moment(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """A span back from now, or a date, as the history writes a moment; one without a zone is UTC."""
+    if value is None:
+        return None
+    from vllm_runbooks.history import stamp
+
+    try:
+        if span := _SPAN.fullmatch(value):
+            return stamp(datetime.now(tz=UTC) - timedelta(**{_UNITS[span[2]]: int(span[1])}))
+        moment = datetime.fromisoformat(value)
+        return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{value!r} is no moment; give a span, such as 7d or 12h, or a date, such as 2026-11-21."
+        ) from None
+
+
+def _kept(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[float | None, int | None]:
+    """An age in days, or a number of entries."""
+    if span := _SPAN.fullmatch(value):
+        return timedelta(**{_UNITS[span[2]]: int(span[1])}) / timedelta(days=1), None
+    if re.fullmatch(r"\d{1,9}", value, re.ASCII):
+        return None, int(value)
+    raise click.BadParameter(f"{value!r} is neither an age, such as 90d, nor a number of entries, such as 1000.")
+
+
+_SINCE = click.option(
+    "--since", metavar="WHEN", callback=_moment, help="Begun then or later: 30m, 12h, 7d, 2w ago, or a date (UTC)."
+)
+
+
+class _Listing(click.Group):
+    """A group that lists where no command of its own is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Listing)
+def history() -> None:
+    """List what was checked, run, started and probed on this host; without a command: `list`.
+
+    It lies in $XDG_STATE_HOME/vllm-runbooks/history.sqlite, or where VLLM_RUNBOOKS_HISTORY says.
+    """
+
+
+@history.command("list", epilog=given.examples("history list --since 7d", "history list --kind serve --limit 5"))
+@click.option("--kind", type=click.Choice(_KINDS), help="Only these.")
+@click.option(
+    "--subject", metavar="WHAT", help="Only what it was about: to the letter, or with *; runs of checks included."
+)
+@click.option("--job", metavar="NAME", help="Only what this schedule started.")
+@_SINCE
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, 1_000_000), default=30, show_default=True, help="So many at most."
+)
+@given.FORMAT
+def list_(*, kind: str | None, subject: str | None, job: str | None, since: str | None, limit: int, form: str) -> None:
+    """List what was done, the newest first; times are UTC.
+
+    The runs of a check are left out where nothing is asked for but time; `show ID` lists them.
+    """
+    from vllm_runbooks import history as kept
+    from vllm_runbooks import render
+    from vllm_runbooks.history_records import Listed
+
+    with kept.opened(is_needed=True) as opened:
+        found = opened.entries(
+            kind=kind, subject=subject, job=job, since=since, limit=limit, is_whole=subject is None and kind is None
+        )
+    if form == "json":
+        output.write_json(render.history.to_json(Listed(tuple(found))))
+    elif found:
+        output.write(render.history.listed(found))
+    else:
+        output.write("the history holds nothing of it")
+
+
+@history.command(
+    epilog=given.examples("history trend single-gpu-oom", "history trend Qwen/Qwen3-8B --fact kv_cache_gib")
+)
+@click.argument("subject")
+@click.option(
+    "--fact", "facts", metavar="NAME", multiple=True, help="Show this number; repeatable (default: those that moved)."
+)
+@_SINCE
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, 100_000), default=30, show_default=True, help="The last so many."
+)
+@given.FORMAT
+def trend(subject: str, facts: tuple[str, ...], since: str | None, limit: int, form: str) -> None:
+    """Show how something went over time: its verdicts, how long it took, and the numbers that moved."""
+    from vllm_runbooks import history as kept
+    from vllm_runbooks import render
+
+    with kept.opened(is_needed=True) as opened:
+        found = opened.about(subject, since=since, limit=limit)
+    if not found:
+        raise InputError(f"{subject}: the history holds nothing of it; `history` lists what it holds")
+    told = _trend(found[0].subject if len({each.subject for each in found}) == 1 else subject, found[::-1])
+    if form == "json":
+        output.write_json(render.history.to_json(told))
+    else:
+        output.write(render.history.trend(told, facts or _moving(told)))
+
+
+def _trend(subject: str, found: Sequence[Entry]) -> Trend:
+    from vllm_runbooks.history_records import Point, Trend
+
+    points = []
+    for each in found:
+        facts = each.results.get("facts")
+        measured = {"ready_s": each.results.get("ready_s"), **(facts if isinstance(facts, dict) else {})}
+        numbers = {
+            name: float(value)
+            for name, value in measured.items()
+            if isinstance(value, (int, float)) and not isinstance(value, bool)
+        }
+        points.append(Point(each.id, each.began, each.verdict, each.seconds, numbers))
+    return Trend(subject, tuple(points))
+
+
+def _moving(told: Trend) -> list[str]:
+    """The facts that are not the same throughout."""
+    names = dict.fromkeys(name for point in told.points for name in point.facts)
+    return [name for name in names if len({point.facts.get(name) for point in told.points}) > 1][:_MOST_FACTS]
+
+
+@history.command(epilog=given.examples("history export history.jsonl --since 30d", "history export -"))
+@click.argument("target", metavar="FILE|-")
+@_SINCE
+def export(target: str, since: str | None) -> None:
+    """Write every entry as a line of JSON, the oldest first; secrets were replaced when it was kept."""
+    from vllm_runbooks import history as kept
+    from vllm_runbooks import render
+
+    path = None if target == _STDOUT else given.FILE.convert(target, None, None)
+    with kept.opened(is_needed=True) as opened:
+        found = opened.entries(since=since)
+    text = "".join(f"{render.history.to_line(each)}\n" for each in reversed(found))
+    if path is not None:
+        store(Path(path), text)
+        output.write(f"{_counted(len(found))} written to {path}")
+    elif text:
+        output.write(text)
+
+
+@history.command(epilog=given.examples("history prune --keep 90d", "history prune --keep 1000"))
+@click.option(
+    "--keep",
+    metavar="AGE|N",
+    callback=_kept,
+    required=True,
+    help="Keep what is younger, as in 90d, or the newest N; a check counts once.",
+)
+def prune(keep: tuple[float | None, int | None]) -> None:
+    """Remove old entries.
+
+    Without it, entries of more than 400 days, and those beyond the newest 10,000, are removed when another is begun.
+    """
+    from vllm_runbooks import history as kept
+
+    days, roots = keep
+    with kept.opened(is_needed=True) as opened:
+        output.write(f"{_counted(opened.prune(days=days, roots=roots))} removed")
+
+
+@history.command(epilog=given.examples("history wipe --yes"))
+@click.option("--yes", "is_sure", is_flag=True, help="Do not ask.")
+def wipe(*, is_sure: bool) -> None:
+    """Remove the whole history with those that were set aside, and the logs of guarded starts that have ended.
+
+    Nothing brings them back. `history export` writes the entries to a file before.
+    """
+    import shutil
+
+    from vllm_runbooks import history as kept
+    from vllm_runbooks.serve import places
+
+    place, starts = kept.place(), places.starts()
+    if not is_sure:
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise click.UsageError("nobody can be asked here; add --yes to remove the history for good.")
+        click.confirm(f"Remove {place} and the logs in {starts} for good?", abort=True, err=True)
+    removed = [str(path) for path in kept.remove(place)]
+    logs = places.ended()
+    for folder in logs:
+        shutil.rmtree(folder)
+    for path in removed:
+        output.write(f"removed {path}")
+    if logs:
+        output.write(f"removed the logs of {len(logs)} guarded start{'s' * (len(logs) != 1)} in {starts}")
+    if not removed and not logs:
+        output.write("there was nothing to remove")
+
+
+def _counted(number: int) -> str:
+    return f"{number} {'entry' if number == 1 else 'entries'}"

@@ -1,0 +1,908 @@
+"""The history keeps what it acknowledged, whatever happens to the process or the file, and never ends a command."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test_serve import UP, Stage, stage
+from test_suite import PASS, runbook, small_disk
+from vllm_runbooks import authoring, catalog, history, render, serve
+from vllm_runbooks.cli import kept
+from vllm_runbooks.cli import run as command_line
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.history import database, differences, guarded
+from vllm_runbooks.history_records import Entry, Listed
+from vllm_runbooks.live_records import Attempt, Check, Guarded, Result
+from vllm_runbooks.records import Outcome, Verdict
+
+jsonschema = pytest.importorskip("jsonschema")
+
+__all__ = ["small_disk", "stage"]
+SECRET = "hf_" + "abcdefghijKLMNOPQRST012345"
+TOOL = [sys.executable, "-m", "vllm_runbooks"]
+
+
+@pytest.fixture
+def place() -> Path:
+    """The test's own history."""
+    return history.place()
+
+
+def told(line: str) -> None:
+    """Takes what must not be said."""
+    pytest.fail(line)
+
+
+def keep(count: int = 1, *, kind: str = "run", subject: str = "a on b", **more: Any) -> list[str]:
+    """Keep entries that have ended."""
+    with history.opened(say=told) as kept_:
+        return [
+            kept_.add(kind, subject, Verdict.PASS, "fine", inputs={}, results={"n": n}, seconds=1.0, **more)
+            for n in range(count)
+        ]
+
+
+def all_of_it(**asked: Any) -> list[Entry]:
+    with history.opened(say=told) as kept_:
+        return kept_.entries(**asked)
+
+
+@contextlib.contextmanager
+def edited() -> Iterator[sqlite3.Connection]:
+    """The file, behind the history's back."""
+    with contextlib.closing(sqlite3.connect(history.place())) as file, file:
+        yield file
+
+
+def die_with(work: Callable[[], object]) -> None:
+    """Do something in a process that is gone afterwards, without a chance to close anything."""
+    pid = os.fork()
+    if not pid:
+        try:
+            work()
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+# What is kept
+
+
+def test_an_entry_is_what_was_told(place: Path) -> None:
+    """Every part of it comes back, with where it was done; the file and its folder are the owner's alone."""
+    with history.opened(say=told) as kept_:
+        id_ = kept_.begin("run", "single-gpu-oom on k", inputs={"parameters": {"gpus": "", "start": 0}}, job="nightly")
+        (begun,) = kept_.entries()
+        kept_.end(id_, Verdict.FAIL, "a cause", seconds=1.25, results={"facts": {"weights_gib": 1.5}}, vllm="0.32.0")
+        (entry,) = kept_.entries()
+
+    assert (begun.verdict, begun.seconds, begun.results) == (None, None, {})
+    assert re.fullmatch(r"[0-9a-f]{12}", entry.id)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", entry.began)
+    assert (entry.id, entry.kind, entry.subject, entry.job) == (id_, "run", "single-gpu-oom on k", "nightly")
+    assert (entry.verdict, entry.reason, entry.seconds, entry.vllm) == (Verdict.FAIL, "a cause", 1.25, "0.32.0")
+    assert entry.inputs == {"parameters": {"gpus": "", "start": 0}}
+    assert entry.results == {"facts": {"weights_gib": 1.5}}
+    assert {"host", "kernel", "python", "tool", "gpus", "driver"} <= entry.environment.keys()
+    assert entry.environment["gpus"] is None
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+
+
+def test_any_text_can_be_kept_and_no_secret_is(place: Path) -> None:
+    """Half a character, an end in the middle, a line's end, a terminal's colour; tokens, and what a key calls one."""
+    odd = "a\ud800b\x00c\nd\x1b[31m'\""
+    with history.opened(say=told) as kept_:
+        inputs = {"odd": odd, "token": SECRET, "variables": {"API_KEY": "correct-horse-battery-9"}, odd: [odd]}
+        id_ = kept_.begin("run", odd, inputs=inputs, job=odd, vllm=odd)
+        kept_.end(id_, Verdict.ERROR, f"{odd} {SECRET}", seconds=None, results={odd: {"x": odd}})
+        (entry,) = kept_.entries(subject=odd.replace("\n", " "), job=odd.replace("\n", " "))
+
+    assert entry.inputs["odd"] == odd
+    assert entry.results == {odd: {"x": odd}}
+    assert entry.subject == "a\\ud800b\\x00c d\\x1b[31m'\""
+    raw = b"".join(path.read_bytes() for path in place.parent.iterdir())
+    assert SECRET.encode() not in raw
+    assert b"correct-horse" not in raw
+    render.history.entry(entry).encode()
+
+
+def test_entries_are_found() -> None:
+    """The newest first, by each condition and by the beginning of an id."""
+    keep(2)
+    (serve_id,) = keep(kind="serve", subject="Qwen/Qwen3-8B", job="nightly")
+    with history.opened(say=told) as kept_:
+        whole = kept_.begin("check", "everything", inputs={})
+        part = kept_.begin("run", "a on c", inputs={}, part_of=whole)
+        later = history.stamp(datetime.now(tz=UTC) + timedelta(hours=1))
+
+        assert [each.id for each in kept_.entries(limit=2)] == [part, whole]
+        assert len(kept_.entries(subject="a on b")) == 2
+        assert len(kept_.about("a")) == 3
+        assert [each.id for each in kept_.entries(kind="serve")] == [serve_id]
+        assert [each.id for each in kept_.entries(job="nightly")] == [serve_id]
+        assert [each.id for each in kept_.entries(part_of=whole)] == [part]
+        assert part not in [each.id for each in kept_.entries(is_whole=True)]
+        assert kept_.entries(since=later) == kept_.entries(until="2020-01-01T00:00:00Z") == []
+        assert kept_.entry(part).environment == kept_.entry(whole).environment
+        assert kept_.entry(whole[:11]).id == whole
+        for wrong in ("", "%", "zzzz", "0" * 12, "é"):
+            with pytest.raises(InputError, match="no entry of the history"):
+                kept_.entry(wrong)
+
+
+def test_an_id_that_begins_several_is_refused() -> None:
+    """With two of them named."""
+    keep(2)
+    with edited() as file:
+        file.execute("UPDATE entries SET id = 'abcd0000000' || number")
+
+    with history.opened(say=told) as kept_, pytest.raises(InputError, match="several entries begin so"):
+        kept_.entry("abcd")
+
+
+def test_old_entries_go_when_another_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of more than 400 days, and those beyond the number that is kept, each with its parts."""
+    (old,) = keep(kind="check")
+    keep(part_of=old)
+    with edited() as file:
+        file.execute("UPDATE entries SET began = '2024-01-01T00:00:00Z' WHERE id = ?", [old])
+    assert len(all_of_it()) == 2
+    (new,) = keep()
+    assert [each.id for each in all_of_it()] == [new]
+
+    monkeypatch.setattr(history, "KEPT_ROOTS", 3)
+    ids = keep(5)
+    assert [each.id for each in all_of_it()] == ids[:1:-1]
+
+
+# Who was interrupted
+
+
+def test_what_a_dead_process_began_is_told_once() -> None:
+    """It is marked as interrupted; what runs, and what a process of another container began, is left alone."""
+
+    def begin() -> None:
+        with history.opened(say=told) as dying:
+            dying.begin("run", "gone on k", inputs={})
+
+    die_with(begin)
+    with history.opened(say=told) as kept_:
+        running = kept_.begin("serve", "m", inputs={})
+        elsewhere = kept_.begin("probe", "p", inputs={})
+    with edited() as file:
+        (owner,) = file.execute("SELECT owner FROM entries WHERE id = ?", [elsewhere]).fetchone()
+        other = json.dumps({**json.loads(owner), "pid": 2**22, "namespace": 1})
+        file.execute("UPDATE entries SET owner = ? WHERE id = ?", [other, elsewhere])
+
+    with history.opened(say=told) as kept_:
+        (gone,) = kept_.interrupted()
+        assert (gone.subject, gone.verdict, gone.seconds) == ("gone on k", Verdict.INTERRUPTED, None)
+        assert kept_.interrupted() == []
+        assert {each.id for each in kept_.entries() if each.verdict is None} == {running, elsewhere}
+
+
+def test_the_next_command_says_what_was_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
+    """In one line, once; and nothing where no history is wanted."""
+
+    def begin() -> None:
+        with history.opened(say=told) as dying:
+            dying.begin("run", "single-gpu-oom on k", inputs={})
+
+    die_with(begin)
+    with kept.opened(no_history=True):
+        assert capsys.readouterr().err == ""
+    with kept.opened(no_history=False):
+        assert re.fullmatch(
+            r"vllm-runbooks: a run of single-gpu-oom on k, begun 2\S+Z, was interrupted\n", capsys.readouterr().err
+        )
+    with kept.opened(no_history=False):
+        assert capsys.readouterr().err == ""
+
+
+# What can happen to the file
+
+
+def truncated(place: Path, chance: random.Random) -> None:
+    os.truncate(place, chance.randrange(place.stat().st_size))
+
+
+def flipped(place: Path, chance: random.Random) -> None:
+    raw = bytearray(place.read_bytes())
+    for _ in range(chance.choice((1, 1, 10, 100))):
+        raw[chance.randrange(len(raw))] ^= 1 << chance.randrange(8)
+    place.write_bytes(raw)
+
+
+def check_goes_on(place: Path, before: Sequence[str]) -> None:
+    """Keep and read an entry, whatever lies there; what was there is still there, or was set aside in one line."""
+    said: list[str] = []
+    with history.opened(say=said.append) as kept_:
+        kept_.interrupted()
+        id_ = kept_.begin("run", "after", inputs={})
+        kept_.end(id_, Verdict.PASS, "fine", seconds=0.1, results={})
+        found = kept_.entries()
+    aside = [
+        path for path in place.parent.iterdir() if ".damaged-" in path.name and path.name[-4:] not in ("-wal", "-shm")
+    ]
+
+    assert found[0].id == id_
+    assert found[0].verdict is Verdict.PASS
+    damage = [line for line in said if "set aside" in line]
+    assert len(damage) == len(aside) <= 1
+    assert all(aside[0].name in line and "\n" not in line for line in damage)
+    left_out = [line for line in said if "left out" in line]
+    assert len(said) == len(damage) + len(left_out)
+    if not damage and not left_out:
+        assert len(found) == len(before) + 1
+
+
+def check_damage(damage: Callable[[Path, random.Random], None], seeds: range) -> None:
+    for seed in seeds:
+        place = history.place()
+        shutil.rmtree(place.parent, ignore_errors=True)
+        before = keep(30)
+        damage(place, random.Random(seed))  # noqa: S311 - a reproducible place
+        check_goes_on(place, before)
+
+
+@pytest.mark.parametrize("damage", [truncated, flipped])
+def test_a_damaged_file_is_set_aside(damage: Callable[[Path, random.Random], None]) -> None:
+    """And a new one is begun; no command ends of it."""
+    check_damage(damage, range(12))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", [truncated, flipped])
+def test_a_file_damaged_anywhere_is_set_aside(damage: Callable[[Path, random.Random], None]) -> None:
+    """At a hundred places."""
+    check_damage(damage, range(100, 200))
+
+
+def as_text(place: Path) -> None:
+    place.write_text("this is no database\n" * 1000)
+
+
+def as_folder(place: Path) -> None:
+    place.unlink()
+    place.mkdir()
+
+
+def without_table(_: Path) -> None:
+    with edited() as file:
+        file.execute("DROP TABLE entries")
+
+
+def without_form(_: Path) -> None:
+    with edited() as file:
+        file.execute("UPDATE about SET value = '7'")
+
+
+@pytest.mark.parametrize("damage", [as_text, as_folder, without_table, without_form])
+def test_what_is_no_history_is_set_aside(place: Path, damage: Callable[[Path], None]) -> None:
+    """A text, a folder, a database whose table is gone or whose version is not the one of its header."""
+    before = keep(3)
+    damage(place)
+
+    check_goes_on(place, before)
+
+    assert len(all_of_it()) == 1
+
+
+def test_a_journal_that_is_gone_costs_its_entries_alone(place: Path) -> None:
+    """The file that is left is whole."""
+    keep(3)
+    die_with(lambda: history.History(place, told).add("run", "x", Verdict.PASS, "", inputs={}, results={}, seconds=0))
+    place.with_name(f"{place.name}-wal").unlink()
+
+    keep()
+
+    assert len(all_of_it()) == 4
+
+
+def test_a_file_that_is_damaged_while_it_is_used_loses_nothing_of_this_command(place: Path) -> None:
+    """What was begun before is there with its end; so it is where the history is wiped meanwhile."""
+    for harm in (as_text, history.remove):
+        said: list[str] = []
+        with history.opened(say=said.append) as kept_:
+            id_ = kept_.begin("serve", "m", inputs={"command": "vllm serve m"})
+            place.with_name(f"{place.name}-wal").unlink(missing_ok=True)
+            harm(place)
+            kept_.end(id_, Verdict.PASS, "fine", seconds=1, results={})
+
+        (entry,) = all_of_it()
+        assert (entry.id, entry.inputs, entry.verdict) == (id_, {"command": "vllm serve m"}, Verdict.PASS)
+
+
+def foreign(_: Path) -> None:
+    with edited() as file:
+        file.execute("CREATE TABLE mine (x)")
+
+
+def newer(_: Path) -> None:
+    keep()
+    with edited() as file:
+        file.execute("UPDATE about SET value = '99'")
+        file.execute("PRAGMA user_version = 99")
+
+
+def pipe(place: Path) -> None:
+    os.mkfifo(place)
+
+
+@pytest.mark.parametrize(
+    ("other", "says"), [(foreign, "another program"), (newer, "newer release"), (pipe, "is no plain file")]
+)
+def test_what_is_not_ours_is_left_alone(place: Path, other: Callable[[Path], None], says: str) -> None:
+    """That is said in one line, and the command goes on without a history; one that asks for it is refused."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    other(place)
+    before = place.stat().st_ino
+
+    said: list[str] = []
+    with history.opened(say=said.append) as kept_:
+        kept_.interrupted()
+        kept_.end(kept_.begin("run", "a", inputs={}), Verdict.PASS, "", seconds=0, results={})
+    with history.opened(is_needed=True) as kept_, pytest.raises(InputError, match=says):
+        kept_.entries()
+
+    (line,) = said
+    assert says in line
+    assert line.endswith("; this command goes on without it")
+    assert place.stat().st_ino == before
+    assert not list(place.parent.glob("*.damaged-*"))
+
+
+def test_a_file_of_an_earlier_form_is_brought_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its entries stay."""
+    (old,) = keep()
+    more = ("ALTER TABLE entries ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue'",)
+    monkeypatch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, more))
+
+    new = keep()
+
+    assert [each.id for each in all_of_it()] == [*new, old]
+    with edited() as file:
+        assert file.execute("SELECT DISTINCT colour FROM entries").fetchall() == [("blue",)]
+        assert file.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_a_file_that_is_locked_too_long_is_done_without(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line; nobody waits for ever."""
+    keep()
+    monkeypatch.setattr(database, "_BUSY_S", 0.2)
+    holder = sqlite3.connect(place, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    said: list[str] = []
+    with history.opened(say=said.append) as kept_:
+        kept_.end(kept_.begin("run", "a", inputs={}), Verdict.PASS, "", seconds=0, results={})
+    holder.close()
+
+    assert len(said) == 1
+    assert "another process has held it for 0.2 s" in said[0]
+
+
+def test_a_full_disk_costs_the_entry_alone(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The command ends as it would, says so in one line, and what was kept before is whole."""
+    monkeypatch.setenv(history.PLACE, str(small_disk / "history.sqlite"))
+    subprocess.run(["mount", "-o", "remount,size=600k", small_disk], check=True)
+    before = keep(2)
+    with (small_disk / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"x" * 4096):
+            pass
+
+    status = command_line(["check", "--only", "tiny-cpu-interrupted", "--out", str(tmp_path / "out")])
+    out, err = capfd.readouterr()
+
+    assert (status, out.splitlines()[0]) == (0, "1 pass")
+    assert err.count("goes on without it") == 1
+    assert "full" in err
+    (small_disk / "filler").unlink()
+    assert [each.id for each in all_of_it()] == before[::-1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody without a home")
+def test_a_user_without_a_home_has_no_history() -> None:
+    """That is said in one line."""
+    code = "from vllm_runbooks import history\nwith history.opened() as h: h.begin('run', 'x', inputs={})"
+    words = [sys.executable, "-c", code]
+    ran = subprocess.run(words, user=54321, env={}, cwd="/", check=True, capture_output=True, text=True)
+
+    assert ran.stderr.count("\n") == 1
+    assert "this user has no home" in ran.stderr
+
+
+# Several at once, and at little cost
+
+
+def write_many(number: int) -> None:
+    with history.opened(say=told) as kept_:
+        for turn in range(12):
+            id_ = kept_.begin("run", f"{number} on {turn}", inputs={})
+            kept_.end(id_, Verdict.PASS, "fine", seconds=0.0, results={})
+
+
+def test_eight_writers_at_once_lose_nothing() -> None:
+    """Not even of those that make the file; no lock is an error."""
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=write_many, args=(number,)) for number in range(8)]
+    for one in writers:
+        one.start()
+    for one in writers:
+        one.join(60)
+
+    assert [one.exitcode for one in writers] == [0] * 8
+    found = all_of_it()
+    assert {each.subject for each in found} == {f"{n} on {turn}" for n in range(8) for turn in range(12)}
+    assert {each.verdict for each in found} == {Verdict.PASS}
+
+
+def test_an_entry_costs_little() -> None:
+    """Opening, beginning and ending take less than 50 ms of computing, also beside ten thousand entries."""
+    keep()
+    with edited() as file:
+        file.execute(
+            "INSERT INTO entries (id, kind, subject, began, reason, host, inputs, results, environment, owner) "
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9990) "
+            "SELECT printf('%012x', i), kind, subject, began, reason, host, inputs, results, environment, owner "
+            "FROM n, (SELECT * FROM entries LIMIT 1)"
+        )
+    keep()  # looks through the file, as happens once a day
+    best = 1.0
+    for _ in range(3):
+        began = time.process_time()
+        with history.opened(say=told) as kept_:
+            kept_.interrupted()
+            id_ = kept_.begin("run", "a on b", inputs={"parameters": {"gpus": ""}})
+            kept_.end(id_, Verdict.PASS, "fine", seconds=0.1, results={})
+        best = min(best, time.process_time() - began)
+
+    assert best < 0.05
+
+
+def test_help_needs_no_database() -> None:
+    """What is not asked for costs nothing."""
+    for words in (["--help"], ["history", "--help"], ["check", "--help"], ["list"]):
+        code = f"import sys; from vllm_runbooks.cli import run; run({words!r}); sys.exit('sqlite3' in sys.modules)"
+        assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+
+
+# What commands keep
+
+
+def test_a_check_is_kept_with_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each run with what it was given and came to, as parts of the check."""
+    assert command_line(["check", "--only", "tiny-cpu-port-in-use", "--out", str(tmp_path)]) == 0
+    capsys.readouterr()
+
+    run, check = all_of_it()
+    assert (check.kind, check.subject, check.verdict, check.reason) == (
+        "check", "tiny-cpu-port-in-use", Verdict.PASS, "1 pass"
+    )  # fmt: skip
+    assert check.results == {"runs": {"(no runbook) on tiny-cpu-port-in-use": "pass"}}
+    assert (run.part_of, run.verdict, run.vllm) == (check.id, Verdict.PASS, "0.32.0")
+    assert run.seconds is not None
+    assert run.results["root_cause"]["class"] == "port.in_use"
+    assert run.results["findings"][0] == run.results["root_cause"]["symptom"]
+    assert run.results["facts"]["max_model_len"] > 0
+    assert re.fullmatch("[0-9a-f]{20}", run.inputs["case_digest"])
+    assert run.inputs["catalog"].startswith(catalog.key(catalog.catalog_dir()))
+
+
+def test_a_run_is_kept_with_its_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Defaults included, secrets replaced; a verdict of its own is that of the entry."""
+    path = runbook(tmp_path, "good", "give(Verdict.FAIL, 'found it', stop=False)")
+    case = tmp_path / "k"
+    shutil.copytree(catalog.cases_dir() / "tiny-cpu-interrupted", case)
+    words = ["-p", "evidence", str(case), "-p", "api_key", "correct-horse-battery-9"]
+
+    assert command_line(["run", str(path), "--out", str(tmp_path / "out"), *words]) == 1
+    capsys.readouterr()
+
+    (entry,) = all_of_it()
+    assert (entry.kind, entry.subject, entry.verdict, entry.reason) == ("run", "good on k", Verdict.FAIL, "found it")
+    assert entry.inputs["parameters"] == {"evidence": str(case), "where": "", "api_key": "[secret-1]"}
+    assert entry.inputs["runbook_digest"]
+    assert entry.results["findings"] == ["a.symptom"]
+
+
+@pytest.mark.slow
+def test_no_history_leaves_nothing(stage: Stage, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of a check, a run, a start, nor of checks before one that start nothing."""
+    out = ["--out", str(tmp_path / "out")]
+    assert command_line(["check", "--only", "tiny-cpu-port-in-use", "--no-history", *out]) == 0
+    assert command_line(["run", "check-a-command", "--no-history", *out]) == 0
+    stage.setenv("STAND_IN", json.dumps([{"exit": 3}]))
+    for words in (["--no-history"], ["--check"]):
+        command_line(["serve", "--vllm", "0.32.0", "--skip", "model", *words, "--", *stage.command()])
+    capfd.readouterr()
+
+    assert not history.place().exists()
+
+
+@pytest.mark.slow
+def test_a_guarded_start_is_kept(stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
+    """Its command, the options with the release's defaults, tries, checks and times."""
+    stage.setenv("STAND_IN", json.dumps([*UP, {"serve": {}}, {"hold": True}]))
+    words = ["serve", "--vllm", "0.32.0", "--skip", "model", "--until-ready"]
+
+    assert command_line([*words, "--", *stage.command("--api-key", SECRET)]) == 0
+    capfd.readouterr()
+
+    (entry,) = all_of_it()
+    assert (entry.kind, entry.subject, entry.vllm, entry.verdict) == ("serve", "tiny", "0.32.0", Verdict.PASS)
+    assert entry.reason.startswith("ready after")
+    assert SECRET not in json.dumps(entry.inputs)
+    assert entry.inputs["options"]["gpu_memory_utilization"] == 0.92
+    assert entry.inputs["options"]["port"] == stage.port
+    assert "gpu_memory_utilization" not in entry.inputs["given"]
+    assert entry.results["status"] == 0
+    assert entry.results["ready_s"] > 0
+    assert entry.results["checks"]["port"] == "passed"
+    assert len(entry.results["attempts"]) == 1
+
+
+def attempt(outcome: Outcome, **more: Any) -> Attempt:
+    told_ = {"number": 1, "command": "vllm serve m", "change": None, "seconds": 9.0, "ending": "ended", "ready_s": None}
+    return Attempt(outcome=outcome, **{**told_, **more})
+
+
+@pytest.mark.parametrize(
+    ("attempts", "status", "verdict", "reason"),
+    [
+        ((attempt(Outcome.RUNNING, ready_s=3.0),), 143, Verdict.PASS, "ready after 3.0 s; it ended"),
+        ((attempt(Outcome.FAILED),), 1, Verdict.FAIL, "never ready; it ended"),
+        ((attempt(Outcome.FAILED, ready_s=3.0),), 1, Verdict.FAIL, "ready after 3.0 s; it ended"),
+        ((), 1, Verdict.FAIL, "not started: port: 8000 is taken"),
+        ((), 130, Verdict.INTERRUPTED, "not started: port: 8000 is taken"),
+    ],
+)
+def test_a_start_has_passed_when_it_served_to_its_end(
+    attempts: tuple[Attempt, ...], status: int, verdict: Verdict, reason: str
+) -> None:
+    """A signal to a server that serves is no fault of it."""
+    checks = (Check("port", Result.FAILED, "8000 is taken"),)
+    found = Guarded("x", "0.32.0", checks, attempts, status)
+
+    assert guarded.verdict(found) == (verdict, reason)
+    assert guarded.results(found)["checks"] == {"port": "failed"}
+
+
+# What is asked of it
+
+
+def start(vllm: str, *more: str, kv_gib: float = 20.0) -> str:
+    """Keep a start of a server with a release."""
+    subject = serve.subject(["vllm", "serve", "Qwen/Qwen3-8B", *more], vllm=vllm, environment={"PATH": "/bin"})
+    with history.opened(say=told) as kept_:
+        facts = {"kv_cache_gib": kv_gib}
+        results: dict[str, Any] = {"outcome": "running", "root_cause": None, "findings": [], "facts": facts}
+        inputs = kept._start_inputs(subject)
+        return kept_.add(
+            "serve", "Qwen/Qwen3-8B", Verdict.PASS, "", inputs=inputs, results=results, seconds=1, vllm=vllm
+        )
+
+
+def compared(capsys: pytest.CaptureFixture[str], a: str, b: str, form: str = "text") -> tuple[int, str]:
+    """The exit status of `diff`, and what it printed."""
+    status = command_line(["diff", a, b, "--format", form])
+    out, err = capsys.readouterr()
+    assert err == ""
+    return status, out
+
+
+def test_two_releases_differ_in_what_the_command_leaves_to_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same command: defaults that changed stand before the results, with what the change does."""
+    first, second = start("0.16.0"), start("0.32.0", kv_gib=22.0)
+
+    status, out = compared(capsys, "Qwen/Qwen3-8B~1", "Qwen/Qwen3-8B")
+
+    assert status == 1
+    assert out.startswith(f"a: {first}, a guarded start of Qwen/Qwen3-8B, begun ")
+    inputs, results = out.index("options.gpu_memory_utilization: 0.9 -> 0.92 (+0.02, +2.2 %)"), out.index("Results")
+    assert inputs < results < out.index("facts.kv_cache_gib: 20.0 -> 22.0 (+2, +10.0 %)")
+    assert "the default has changed: The server takes" in out
+    assert compared(capsys, first[:8], first)[0] == 0
+    assert compared(capsys, second, first, "json")[0] == 1
+
+
+def test_what_one_gives_and_the_other_leaves_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """The value of the other is its release's default."""
+    start("0.32.0", "--gpu-memory-utilization", "0.8")
+    start("0.32.0")
+
+    _, out = compared(capsys, "Qwen/Qwen3-8B~1", "Qwen/Qwen3-8B")
+
+    assert (
+        "options.gpu_memory_utilization: 0.8 -> 0.92 (+0.12, +15.0 %)\n    the second is its release's default" in out
+    )
+
+
+def test_documents_of_two_hosts_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What `diagnose` printed, with findings gained and lost, and defaults of the releases that differ."""
+    names = []
+    for case in ("tiny-cpu-served", "autoglm-3090-video-oom"):
+        command_line(["diagnose", str(catalog.cases_dir() / case / "startup.log"), "--format", "json"])
+        names.append(str(tmp_path / f"{case}.json"))
+        Path(names[-1]).write_text(capsys.readouterr().out)
+
+    status, out = compared(capsys, names[0], names[1])
+    assert status == 1
+    assert "\n  vllm: 0.32.0 -> 0.16.0\n" in out
+    assert "\n  defaults.gpu_memory_utilization: 0.92 -> 0.9 (-0.02, -2.2 %)\n" in out
+    assert "\n  finding gained: oom.multimodal_encoder\n" in out
+    assert "\n  finding lost: oom.multimodal_encoder\n" in compared(capsys, names[1], names[0])[1]
+    assert compared(capsys, names[0], names[0])[0] == 0
+
+
+def test_an_exported_entry_is_compared_as_the_entry_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """So that two hosts are."""
+    id_ = start("0.32.0")
+    file = tmp_path / "one.json"
+    assert command_line(["history", "export", str(file)]) == 0
+    capsys.readouterr()
+
+    assert compared(capsys, str(file), id_)[0] == 0
+
+
+def test_checks_are_compared_run_by_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """By what each came to; how long it took is told and makes no difference."""
+    results: dict[str, Any]
+    for gib, seconds in ((1.0, 1.0), (1.0, 2.0), (2.0, 2.0)):
+        with history.opened(say=told) as kept_:
+            whole = kept_.begin("check", "everything", inputs={})
+            results = {"findings": [], "facts": {"kv_cache_gib": gib}}
+            for subject in ("a on b", "c"):
+                kept_.add("run", subject, Verdict.PASS, "", inputs={}, results=results, seconds=seconds, part_of=whole)
+            kept_.end(whole, Verdict.PASS, "2 pass", seconds=seconds, results={"runs": {"a on b": "pass", "c": "pass"}})
+
+    status, out = compared(capsys, "everything~2", "everything~1")
+    assert status == 0
+    assert "seconds: 1.0 -> 2.0 (+1, +100.0 %)" in out
+    assert compared(capsys, "everything~1", "everything")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is no JSON document"),
+        ("[1]", "is no JSON object"),
+        ("{}", "is no entry of a history"),
+        ('{"id": 1, "kind": [], "subject": {}}', "is no entry of a history"),
+        ('{"id": "a", "kind": "run", "subject": "s", "began": "x", "inputs": 7}', "is no entry of a history"),
+        ('{"runs": [{"runbook": 1}]}', "is no entry of a history"),
+        ('{"outcome": 1, "facts": [], "findings": 2, "vllm": 3, "root_cause": null}', "is no entry of a history"),
+        ("[" * 100_000, "is no JSON document"),
+        ('{"a": 1}\n{"a": 1}\n', "of an export with several lines give one"),
+    ],
+)
+def test_what_is_no_document_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, says: str
+) -> None:
+    """In one line, with nothing printed."""
+    file = tmp_path / "x.json"
+    file.write_text(text)
+
+    assert command_line(["diff", str(file), str(file)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert says in err
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("diff nothing nothing", "the history holds nothing of it"),
+        ("diff abcd abcd", "no entry of the history has this id"),
+        ("diff missing.json x", "No such file"),
+        ("show abcdef", "no runbook has this id"),
+        ("show nothing", "no runbook has this id"),
+        ("history --since yesterday", "is no moment"),
+        ("history --since 999999w", "is no moment"),
+        ("history --kind other", "is not one of"),
+        ("history --limit 0", "is not in the range"),
+        ("history trend nothing", "the history holds nothing of it"),
+        ("history prune --keep 5x", "neither an age"),
+        ("history export .", "is a folder"),
+        ("history wipe", "add --yes"),
+        ("history nonsense", "extra argument"),
+    ],
+)
+def test_a_wrong_word_is_one_line(capsys: pytest.CaptureFixture[str], line: str, says: str) -> None:
+    """With exit status 2, and nothing printed."""
+    assert command_line(line.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert says in err
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert command_line(list(words)) == 0
+    return capsys.readouterr().out
+
+
+def test_documents_keep_to_their_schemas(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a list, an entry, a trend and a difference."""
+    ids = [start("0.19.0"), start("0.32.0")]
+    for name, words in {
+        "history": ["history", "--format", "json"],
+        "entry": ["show", ids[0], "--format", "json"],
+        "trend": ["history", "trend", "Qwen/Qwen3-8B", "--format", "json"],
+    }.items():
+        document = json.loads(printed(capsys, *words))
+        jsonschema.Draft202012Validator(authoring.schemas()[f"{name}.json"]).validate(document)
+    _, out = compared(capsys, ids[0], ids[1], "json")
+    jsonschema.Draft202012Validator(authoring.schemas()["diff.json"]).validate(json.loads(out))
+
+
+def test_the_history_is_listed_shown_and_followed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The newest first, parts under their check, numbers that moved over time."""
+    assert printed(capsys, "history") == "the history holds nothing of it\n"
+    assert not history.place().exists()
+    (check,) = keep(kind="check", subject="everything")
+    keep(part_of=check)
+    first, second = start("0.32.0", kv_gib=1.5), start("0.32.0", kv_gib=2.5)
+
+    listed = printed(capsys, "history").splitlines()
+    assert [line.split()[0] for line in listed] == ["id", second, first, check]
+    assert len(printed(capsys, "history", "--subject", "a on *").splitlines()) == 2
+    shown = printed(capsys, "show", check[:6])
+    assert shown.startswith("A check of everything\n")
+    assert "a on b" in shown
+    trend = printed(capsys, "history", "trend", "Qwen/Qwen3-8B").splitlines()
+    assert trend[0].split()[-1] == "kv_cache_gib"
+    assert [line.split()[-1] for line in trend[1:]] == ["1.5", "2.5"]
+
+
+def test_the_history_is_exported_pruned_and_wiped(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+    """Lines from the oldest on; what is removed is told, those that were set aside and the logs of starts included."""
+    ids = keep(3)
+    lines = printed(capsys, "history", "export", "-").splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ids
+    assert all(json.loads(line)["schema"] == 1 for line in lines)
+    assert printed(capsys, "history", "prune", "--keep", "2") == "1 entry removed\n"
+    as_text(place)
+    check_goes_on(place, ids)
+    log = serve.places.starts() / "20260101T000000Z-abc"
+    log.mkdir(parents=True)
+    (log / "report.json").write_text("{}")
+    running = serve.places.starts() / "20260101T000000Z-def"
+    running.mkdir()
+
+    out = printed(capsys, "history", "wipe", "--yes")
+
+    assert {
+        line.removeprefix("removed ").rpartition("/")[2].split(".damaged")[0] for line in out.splitlines()[:-1]
+    } == {"history.sqlite"}
+    assert "the logs of 1 guarded start in" in out
+    assert sorted(path.name for path in place.parent.rglob("*")) == ["20260101T000000Z-def", "starts"]
+    assert printed(capsys, "history", "wipe", "--yes") == "there was nothing to remove\n"
+
+
+# Killed at any moment
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    """Three short runbooks, and a case that names them."""
+    (tmp_path / "books").mkdir()
+    names = [runbook(tmp_path / "books", name, PASS).stem for name in ("one", "two", "three")]
+    case = tmp_path / "cases" / "k"
+    shutil.copytree(catalog.cases_dir() / "tiny-cpu-interrupted", case)
+    text = (case / "case.yaml").read_text().replace("id: tiny-cpu-interrupted", "id: k")
+    (case / "case.yaml").write_text(text.replace("runbooks: []", f"runbooks: [{', '.join(names)}]"))
+    return tmp_path
+
+
+def suite_of(three: Path, out: str = "out") -> list[str]:
+    words = ["check", "--runbooks", str(three / "books"), "--cases", str(three / "cases"), "--out", str(three / out)]
+    return [*TOOL, *words, "-j", "2"]
+
+
+KILLS = [
+    pytest.param(range(8), marks=pytest.mark.slow, id="some"),
+    pytest.param(range(50), marks=pytest.mark.full, id="all"),
+]
+
+
+@pytest.mark.parametrize("seeds", KILLS)
+def test_kill_at_any_moment_loses_no_entry(three: Path, seeds: range, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was printed is kept, no file is half written, and the next command says what was interrupted, once."""
+    moments = set()
+    for seed in seeds:
+        before = {each.id for each in all_of_it()}
+        process = subprocess.Popen(suite_of(three), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        time.sleep(random.Random(seed).uniform(0.3, 5.5))  # noqa: S311 - a reproducible moment
+        process.kill()
+        err = process.communicate()[1]
+        printed_ = set(re.findall(r"^\[\d/3\] pass (\S+ on k) ", err, re.MULTILINE))
+        new = [each for each in all_of_it() if each.id not in before]
+
+        assert "was interrupted" not in err
+        assert printed_ <= {each.subject for each in new if each.verdict is Verdict.PASS}
+        with edited() as file:
+            assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        open_ = [each.says for each in reversed(new) if each.verdict is None]
+        moments.add(len(open_))
+        with kept.opened(no_history=False):
+            pass
+        said = capsys.readouterr().err.splitlines()
+        assert [re.sub(r"vllm-runbooks: (.*), begun \S+Z, was interrupted", r"\1", line) for line in said] == open_
+        _check_whole(three / "out")
+    assert len(moments) > 1
+
+
+def _check_whole(out: Path) -> None:
+    """No part of a file is left, within the five seconds that the guard has, and every file is whole."""
+    deadline = time.monotonic() + 5
+    while any(path.name.startswith(".") for path in out.glob("**/*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert list(out.glob("**/.*")) == []
+    for path in (*out.glob("*.ipynb"), *out.glob("*.json")):
+        json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+def test_eight_suites_at_once_share_a_history(three: Path) -> None:
+    """No lock is an error, and every run of each is there."""
+    suites = [
+        subprocess.Popen(suite_of(three, f"out{number}"), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for number in range(8)
+    ]
+    ended = [each.communicate() for each in suites]
+
+    assert [each.returncode for each in suites] == [0] * 8, ended
+    assert not any("history" in err for _, err in ended)
+    found = all_of_it()
+    assert [each.verdict for each in found] == [Verdict.PASS] * 32
+    for check in (each for each in found if each.kind == "check"):
+        assert sorted(part.subject for part in all_of_it(part_of=check.id)) == ["one on k", "three on k", "two on k"]
+
+
+def test_listed_is_whole() -> None:
+    """A list of entries is one document."""
+    keep()
+    document = json.loads(render.history.to_json(Listed(tuple(all_of_it()))))
+
+    assert list(document) == ["schema", "entries"]
+    assert differences.read(document["entries"][0], "x").subject == "a on b"
+
+
+@pytest.mark.slow
+def test_a_suite_that_is_ended_closes_its_entries(three: Path) -> None:
+    """What was judged is kept as it was, what ran is interrupted, and nothing is left open."""
+    process = subprocess.Popen(suite_of(three), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not all_of_it(kind="run") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+
+    found = all_of_it()
+    assert process.returncode == 1
+    assert found[-1].verdict is Verdict.INTERRUPTED
+    assert {each.verdict for each in found} <= {Verdict.PASS, Verdict.INTERRUPTED}
+    with history.opened(say=told) as kept_:
+        assert kept_.interrupted() == []
