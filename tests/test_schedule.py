@@ -142,7 +142,7 @@ def test_wall_times_are_those_of_another_reader_of_cron(  # noqa: PLR0917 - what
     assert ours == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_a_plan_or_refused(text: str) -> None:
     """And a plan has a next time."""
@@ -731,7 +731,7 @@ def test_nights_of_berlin(nights: Nights, at: str, nights_: list[str], ran: list
     assert [int(nights.wake(moment).did == "ran") for moment in nights_] == ran
 
 
-@pytest.mark.parametrize("overlap", list(Overlap))
+@pytest.mark.parametrize("overlap", [Overlap.SKIP, pytest.param(Overlap.WAIT, marks=pytest.mark.slow)])
 def test_two_runs_of_a_job_never_overlap(nights: Nights, overlap: Overlap) -> None:
     """What is due meanwhile is passed over and written down, or waits; two wake-ups at once are one run."""
     nights.job = replace(nights.job, at="*/5 * * * *", overlap=overlap)
@@ -774,7 +774,12 @@ def test_two_runs_of_a_job_never_overlap(nights: Nights, overlap: Overlap) -> No
             Verdict.ERROR,
             "(job): no verdict was written; the last cell must call conclude()",
         ),
-        (("pass", None, {"seconds": 60}), Verdict.ERROR, "(job): took longer than 1 s and was ended"),
+        pytest.param(
+            ("pass", None, {"seconds": 60}),
+            Verdict.ERROR,
+            "(job): took longer than 1 s and was ended",
+            marks=pytest.mark.slow,
+        ),
         (("error", None, {}), Verdict.ERROR, "(job): no verdict was written; the last cell must call conclude()"),
     ],
 )
@@ -795,6 +800,7 @@ def test_a_run_is_judged_by_its_verdict(
     assert (Path(found.folder) / runs.OUTPUT).is_file()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_is_told_and_the_plan_goes_on(nights: Nights, tmp_path: Path) -> None:
     """Kill -9 of the wake-up: its run ends with it, the next says what was interrupted, and runs what is due then."""
     nights.job = replace(nights.job, at="* * * * *", added="2026-01-01T00:00:00Z", grace_s=0.0)
@@ -999,11 +1005,11 @@ def test_a_webhook_is_told_of_a_change_once(nights: Nights, hook: type[Hook]) ->
     ("answers", "tries", "sent", "said"),
     [
         ([503, 200], 2, True, None),
-        ([429, 500, 200], 3, True, None),
-        ([0, 200], 2, True, None),
+        pytest.param([429, 500, 200], 3, True, None, marks=pytest.mark.slow),
+        pytest.param([0, 200], 2, True, None, marks=pytest.mark.slow),
         ([500, 500, 500], 3, False, "the webhook answered 500"),
         ([404], 1, False, "the webhook answered 404"),
-        ([302], 1, False, "the webhook answered 302"),
+        pytest.param([302], 1, False, "the webhook answered 302", marks=pytest.mark.slow),
     ],
 )
 def test_a_webhook_is_tried_again_where_that_may_help(  # noqa: PLR0917 - a row
