@@ -74,8 +74,10 @@ def served(server: str, folder: Path, *, live: Path) -> Iterator[tuple[int, psut
         words = ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", "tiny", "--enforce-eager"]
         words += {
             "plain": ["--max-num-seqs", "4"],
-            # Blocks of 128 tokens on a CPU: five are one whole request of 512 tokens, and one that is never used.
-            "keyed": ["--api-key", KEY, "--max-model-len", "512", "--num-gpu-blocks-override", "6"],
+            "keyed": ["--api-key", KEY],
+            # Blocks of 128 tokens on a CPU: four are one whole request of 512 tokens, so two hardly run at once. A
+            # preemption is counted when the request that was preempted has its next token: the load must last for that.
+            "tight": ["--max-model-len", "512", "--num-gpu-blocks-override", "6"],
         }[server]
         command = ["vllm", "serve", str(model), *words]
     with (folder / f"{server}.log").open("wb") as log:
@@ -118,10 +120,14 @@ def probed(port: int, arguments: Sequence[str] = (), key: str | None = None) -> 
     return Probed(done.returncode, json.loads(done.stdout), done.stdout + done.stderr)
 
 
-def every(folder: Path, *, live: Path, keep: Path | None = None) -> Iterator[tuple[State, Probed]]:
-    """Each state and what was said of it; two servers with vLLM are started for all of them."""
+def every(
+    folder: Path, *, live: Path, keep: Path | None = None, only: str | None = None
+) -> Iterator[tuple[State, Probed]]:
+    """Each state and what was said of it; three servers with vLLM are started for all of them."""
     rows = states()
-    for server in ("plain", "keyed", "other"):
+    for server in ("plain", "keyed", "tight", "other"):
+        if only not in (None, server):
+            continue
         with served(server, folder, live=live) as (port, process):
             for state in (row for row in rows if row.server == server):
                 yield state, _asked(state, port, keep)
@@ -151,9 +157,10 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep each observation as a case in this folder")
+    parser.add_argument("--server", help="only the states of this one")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        for state, found in every(Path(folder), live=set_up.place(), keep=asked.keep):
+        for state, found in every(Path(folder), live=set_up.place(), keep=asked.keep, only=asked.server):
             said = "right" if is_right(state, found) else "WRONG"
             print(f"{said} {state.id}: {found.answer['reason']}", flush=True)
 

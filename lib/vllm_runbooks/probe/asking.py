@@ -206,7 +206,9 @@ class Asking:
         except TimeoutError:
             raise Unanswered(f"{path}: no answer within {self.patience_s:g} s", "no-answer") from None
         except (OSError, http.client.HTTPException) as error:
-            raise Unanswered(f"{path}: {why(error)}", reason_of(error)) from None
+            # Where the connection stood, something is there, whatever it then did.
+            reason = reason_of(error) if plain is None else "no-http"
+            raise Unanswered(f"{path}: {why(error)}", reason) from None
         except ValueError:
             # A key with a line end, say; the error itself would quote it.
             said = f"{path}: the request cannot be written; is the key one line of plain letters?"
@@ -244,7 +246,7 @@ class _Timed:
         return io.BufferedReader(_Reading(self))
 
     def close(self) -> None:
-        self.plain.close()
+        """Leave it open: a connection is closed as soon as its last header is read, and the body is yet to come."""
 
 
 class _Reading(io.RawIOBase):

@@ -10,10 +10,15 @@ from vllm_runbooks.probe_records import Point, Serving
 
 INFO = "vllm:cache_config_info"
 """A gauge whose labels are settings of the engine (vllm 0.32.0 v1/metrics/loggers.py:1120)."""
+SETTINGS = frozenset({
+    "block_size", "cache_dtype", "cpu_offload_gb", "enable_prefix_caching", "gpu_memory_utilization",
+    "kv_cache_max_concurrency", "kv_cache_memory_bytes", "kv_cache_size_tokens", "num_cpu_blocks", "num_gpu_blocks",
+    "num_gpu_blocks_override", "prefix_caching_hash_algo", "sliding_window", "swap_space",
+})  # fmt: skip
+"""Labels of it that are kept (vllm 0.8.5 to 0.32.0 config.py and config/cache.py: fields of CacheConfig)."""
 _SAMPLE = re.compile(
     r"([A-Za-z_:][A-Za-z0-9_:]{0,200})(?:\{([^\n]{0,20000})\})?[ \t]{1,20}([-+0-9A-Za-z.]{1,40})(?:\s|\Z)", re.ASCII
 )
-_SETTING = re.compile(r"[A-Za-z_]\w{0,60}", re.ASCII)
 _ESCAPED = re.compile(r"\\(.)")
 _MAX_LABEL, _MAX_LABELS = 200, 200
 _MAX_POINTS = 20_000
@@ -59,11 +64,7 @@ def points(text: str, serving: Serving, clean: Clean) -> tuple[tuple[Point, ...]
             break
         labels = labels_of(match[2] or "")
         if name == INFO:
-            settings = {
-                label: cleaned(said)
-                for label, said in labels.items()
-                if _SETTING.fullmatch(label) and clean(label) == label
-            }
+            settings = {label: cleaned(said) for label, said in labels.items() if label in SETTINGS}
             continue
         key = (name, tuple(sorted((label, cleaned(said)) for label, said in labels.items() if label in kept)))
         found[key] = found.get(key, 0.0) + value
