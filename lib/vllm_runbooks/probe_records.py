@@ -1,7 +1,7 @@
 """Records of a running server: what is authored about it, what was observed of it, and what that comes to.
 
-Units stand in names as in `records`; `None` means unknown. `at_s` is seconds since the observation began, by the monotonic
-clock; `at` is UTC.
+Units stand in names as in `records`; `None` means unknown. `at_s` is seconds since the observation began, by the
+monotonic clock; `at` is UTC.
 """
 
 from __future__ import annotations
@@ -132,6 +132,8 @@ class ServingCondition:
     """Ways out with their cost; edits are checked against the server's release before they are shown."""
     instead_of: tuple[str, ...] = ()
     """Conditions that are not told beside this one: it says more."""
+    is_of_clients: bool = False
+    """Whether it is about what clients send: not told of traffic that the probe itself made."""
     hold_s: float = 300.0
     """For an alert: how long it must hold before somebody is told."""
 
@@ -140,8 +142,8 @@ class ServingCondition:
 class Serving:
     """`catalog/serving.yaml`: the metrics of vLLM, the figures that follow from them, and the conditions on both.
 
-    An alert can be written of a condition whose tests are all of facts (`is_measured`): each test is a PromQL comparison,
-    joined by `and`.
+    An alert can be written of a condition whose tests are all of facts (`is_measured`): each test is a PromQL
+    comparison, joined by `and`.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
@@ -261,8 +263,10 @@ class LoadMeasured:
     """That were sent."""
     answered: int
     """Of them, to their end."""
+    unfinished: int
+    """Of them, still under way when the time was up."""
     errors: Mapping[str, int]
-    """The others, by kind."""
+    """The rest, by kind; the ten most frequent."""
     answer_tokens_per_s: float | None
     requests_per_s: float | None
     first_token: Quantiles
@@ -312,7 +316,7 @@ class Observation:
     """Name that was asked for, else the first that is served."""
     rungs: tuple[Rung, ...]
     vllm: str | None
-    """As /version says."""
+    """As /version says, else its log."""
     models: tuple[ServedModel, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     """Labels of `vllm:cache_config_info`, of the first engine."""

@@ -88,6 +88,8 @@ class Truth(StrEnum):
     UNKNOWN = "unknown"
 
 
+OBSERVATION = "probe.json"
+"""File of a case that holds what was observed of a running server."""
 PIECE = 1 << 18
 """Characters or bytes of a text that are handed on at a time."""
 
@@ -306,6 +308,11 @@ class CaseFile:
     runbooks: list[str] = field(default_factory=list)
     plan: PlanAsked | None = None
     """The question."""
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether it is an observation of a running server."""
+        return self.files == [OBSERVATION]
 
 
 @dataclass(frozen=True)

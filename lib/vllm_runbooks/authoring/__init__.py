@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from vllm_runbooks import catalog, evidence, host_commands, scan, specs, startup_log
 from vllm_runbooks.answer import STEPS
@@ -42,6 +42,7 @@ from vllm_runbooks.live_records import Guarded
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.records import (
+    OBSERVATION,
     Answer,
     Case,
     CaseFile,
@@ -66,6 +67,7 @@ from vllm_runbooks.records import (
     Symptom,
     document,
 )
+from vllm_runbooks.redact import redact_record
 from vllm_runbooks.schedule_records import Job, Jobs, Turns
 
 ORIGINS = ("vllm", "torch", "cuda", "nccl", "ray", "python", "uvicorn", "shell", "kernel", "wrapper")
@@ -114,6 +116,7 @@ _PRINTED: dict[str, type] = {
     "diff": Differences,
 }
 """Records that commands print as JSON."""
+_OBSERVATION: TypeAdapter[Any] = TypeAdapter(Observation)
 _SIGNATURES = ("signatures", "companions")
 _TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first")
 """What a condition can test, one of them each."""
@@ -559,8 +562,40 @@ def _claim_problems(claim: Claim, files: list[str], known: Figures) -> Iterator[
             yield ("quotes", index), f"{words[:60]!r} is in no file of the case"
 
 
+def read_observation(text: str, where: str) -> Observation:
+    """Read what was observed of a running server; secrets in it are replaced.
+
+    Raises:
+        InputError: the text is no such record.
+    """
+    how = "give what `vllm-runbooks probe --record` or `probe --format json` wrote"
+    try:
+        data = json.loads(text, parse_constant=_no_number)
+        data = data.get("observation", data)
+        if data.get("kind") != "probe":
+            raise InputError(f"{where}: is no observation of a server; {how}")
+        inner = json.dumps({name: value for name, value in data.items() if name != "schema"})
+        found: Observation = _OBSERVATION.validate_json(inner, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))[:100]
+        raise InputError(f"{where}: {field}: {first['msg'][:100]}; {how}") from None
+    except (ValueError, AttributeError, RecursionError):
+        raise InputError(f"{where}: is no JSON document of a probe; {how}") from None
+    times = [sample.at_s for sample in found.samples]
+    if times != sorted(times):
+        raise InputError(f"{where}: samples: are not in the order of their time; {how}")
+    return redact_record(found)
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(name)
+
+
 def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     expect = case.expect
+    if case.is_probe:
+        yield from _probe_problems(case, folder)
     if expect == type(expect)():
         yield ("expect",), "compares nothing; name an outcome or a class"
     if expect.class_ is not None and expect.class_ != "ok" and expect.class_ not in words("classes"):
@@ -576,6 +611,30 @@ def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     if case.command is not None and (Path(case.command).name != case.command or not (folder / case.command).is_file()):
         yield ("command",), f"{case.command!r} is not a file beside case.yaml"
     yield from _plan_problems(case)
+
+
+def _probe_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
+    """What is wrong with a recorded observation of a running server."""
+    expect = case.expect
+    known = _serving_ids(catalog.catalog_dir() / "serving.yaml")
+    if expect.class_ not in (None, "ok"):
+        yield ("expect", "class"), "is ok or left out, where a server was observed; name the condition as symptom"
+    for at, name in (
+        (("symptom",), expect.symptom),
+        *((("findings", n), f) for n, f in enumerate(expect.findings or ())),
+    ):
+        if name is not None and name not in known:
+            yield ("expect", *at), f"{name!r} is no condition of serving.yaml"
+    path = folder / OBSERVATION
+    try:
+        read_observation(path.read_text("utf-8"), OBSERVATION)
+    except (OSError, InputError) as error:
+        yield ("files",), str(error)
+
+
+@cache
+def _serving_ids(path: Path) -> frozenset[str]:
+    return frozenset(serving_file.read_serving(path).by_id) if path.is_file() else frozenset()
 
 
 def _plan_problems(case: CaseFile) -> Iterator[Problem]:

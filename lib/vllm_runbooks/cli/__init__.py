@@ -32,6 +32,7 @@ _COMMANDS = {
     "list": ("runbooks", "list_", "List the runbooks."),
     "migrate": ("lint", "migrate", "Move a script from one release of vLLM to another."),
     "plan": ("plan", "plan", "Reckon what fits on GPUs before a launch; rank the layouts; compare with a log."),
+    "probe": ("probe", "probe", "Find out what is wrong with a running server."),
     "record": ("record", "record", "Record what a command prints, or a log, as a case that `check` runs."),
     "releases": ("releases", "releases", "List the releases of vLLM that are known, add the next one."),
     "run": ("runbooks", "run", "Run one runbook headless."),
