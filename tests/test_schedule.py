@@ -806,11 +806,7 @@ def test_a_run_that_was_killed_is_told_and_the_plan_goes_on(nights: Nights, tmp_
     nights.job = replace(nights.job, at="* * * * *", added="2026-01-01T00:00:00Z", grace_s=0.0)
     jobs.save(nights.job)
     nights.come_to("pass", seconds=600)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "vllm_runbooks", "schedule", "wake", "nightly"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    process = waking()
     while not Path("in.ipynb.began").exists():
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.02)
@@ -842,6 +838,48 @@ def _carries(path: Path, mark: str, folder: Path) -> bool:
     except OSError:
         return False
     return mark.encode() in held and str(folder).encode() in held
+
+
+@pytest.mark.slow
+def test_a_wake_up_that_is_stopped_ends_its_run(nights: Nights) -> None:
+    """As systemd stops it, by SIGTERM: nothing of the run is left, and it is interrupted, not failed."""
+    nights.job = replace(nights.job, at="* * * * *", added="2026-01-01T00:00:00Z")
+    jobs.save(nights.job)
+    nights.come_to("pass", seconds=600)
+    process = waking()
+    while not Path("in.ipynb.began").exists():
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.02)
+    process.terminate()
+    said = process.communicate(timeout=30)[0].decode()
+
+    assert (process.returncode, "came to interrupted: (job): was stopped by SIGTERM" in said) == (1, True), said
+    (entry,) = [entry for entry in nights.kept() if entry.inputs["does"] == "run"]
+    assert entry.verdict is Verdict.INTERRUPTED
+
+
+@pytest.mark.slow
+def test_of_many_wake_ups_at_once_one_runs(nights: Nights) -> None:
+    """Processes, as a timer and a person start them."""
+    nights.job = replace(nights.job, at=f"{utc_now():%M %H %d %m} *", added="2025-06-01T00:00:00Z")
+    jobs.save(nights.job)
+    nights.come_to("pass", seconds=0.5)
+    found = [process.communicate(timeout=60)[0].decode() for process in [waking() for _ in range(6)]]
+
+    assert sum("came to pass" in said for said in found) == 1, found
+    assert sum("nothing is due" in said for said in found) == 5, found
+    assert [entry.inputs["does"] for entry in nights.kept()].count("run") == 1
+
+
+def waking() -> subprocess.Popen[bytes]:
+    """A wake-up as a process."""
+    command = [sys.executable, "-m", "vllm_runbooks", "schedule", "wake", "nightly"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def utc_now() -> datetime:
+    """The time to which a yearly job is set, so that it is due in this minute alone."""
+    return datetime.now(tz=UTC)
 
 
 def test_without_a_history_nothing_is_run(nights: Nights, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -1352,6 +1390,7 @@ def test_a_job_of_each_kind_is_run_and_judged(nights: Nights, monkeypatch: pytes
         (("check", "--only", "tiny-cpu-served"), Verdict.PASS, "single-gpu-oom on tiny-cpu-served", True),
         (("run", "single-gpu-oom", "-p", "evidence", "bad.log"), Verdict.FAIL, "single-gpu-oom", True),
         (("run", "single-gpu-oom", "-p", "evidence", "none.log"), Verdict.ERROR, "(job)", False),
+        (("probe", "http://127.0.0.1:1"), Verdict.FAIL, "http://127.0.0.1:1", False),
         (("papermill", "book.ipynb", "out.ipynb"), Verdict.PASS, "autoglm-3090-video-oom", False),
         (("papermill", "book.ipynb", "out.ipynb", "-p", "evidence", "bad.log"), Verdict.FAIL, "(job)", False),
     ]):  # fmt: skip
