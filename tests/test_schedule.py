@@ -1074,6 +1074,19 @@ def test_a_webhook_is_tried_again_where_that_may_help(  # noqa: PLR0917 - a row
     assert len({body["id"] for _, body, _ in hook.got}) == 1
 
 
+def test_what_is_run_does_not_know_who_is_told(nights: Nights, hook: type[Hook]) -> None:
+    """A notebook may print its environment."""
+    nights.job = replace(nights.job, webhook_env="HOOK")
+    told = "import os\nprint(sorted(os.environ), flush=True)\n"
+    (Path("lib") / "papermill.py").write_text(told, "utf-8")
+    found = nights.wake()
+    printed = (Path(found.folder or "") / runs.OUTPUT).read_text("utf-8")
+
+    assert "'HOOK'" not in printed
+    assert f"'{history.JOB}'" in printed
+    assert [body["event"] for _, body, _ in hook.got] == ["worse"]
+
+
 @pytest.mark.parametrize(
     "address", [None, "", "ftp://h/SECRET", "http://", "no address SECRET", "http://h:99999/SECRET"]
 )
@@ -1282,6 +1295,20 @@ def test_a_job_of_jupyter_holds_values_as_python(capsys: pytest.CaptureFixture[s
     }  # fmt: skip
     jobs.save(job(name="c", command=("check",)))
     assert call(capsys, "schedule", "write", "c", "jupyter")[0] == 2
+
+
+def test_a_notebook_that_is_none_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a server is asked."""
+    monkeypatch.setenv("TOKEN", "x")
+    Path("in.ipynb").write_text("{", "utf-8")
+    jobs.save(job())
+    post = ["--post", "http://127.0.0.1:1", "--token-env", "TOKEN"]
+    status, out, err = call(capsys, "schedule", "write", "nightly", "jupyter", *post)
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "is no notebook" in err
 
 
 @pytest.mark.parametrize(

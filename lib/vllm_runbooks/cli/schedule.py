@@ -296,13 +296,13 @@ def _write_jupyter(job: Job, target: Path | None, *, url: str | None, token_env:
         id_ = jupyter.create(job, notebook, parameters, url=url, token_env=token_env, is_now=is_now)
         output.write(f"Created {'job' if is_now else 'job definition'} {id_}")
         return
-    text = json.dumps(jupyter.definition(job, notebook, parameters), indent=2) + "\n"
+    text = json.dumps(jupyter.definition(job, parameters), indent=2) + "\n"
     if target is None:
         output.write_script(text)
         return
     _make(target.parent)
     store(target, text)
-    output.write(f"Stored {target}\nThe notebook that it names: {notebook}")
+    output.write(f"Stored {target}\nCopy the notebook to the server under the name in it: {notebook}")
 
 
 def _make(folder: Path) -> None:

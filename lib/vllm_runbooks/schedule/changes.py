@@ -25,8 +25,8 @@ RANKS = {
 """From good to bad."""
 WHOLE = "(job)"
 """The subject that stands for a run as a whole, where its parts are not known."""
-_MOST = 500
-"""Subjects that are remembered."""
+MOST = 500
+"""Parts of a run that are looked at, the worst first."""
 
 
 def worst(judged: Sequence[Judged]) -> Verdict:
@@ -47,7 +47,6 @@ def judge(
         host: Name of this host.
         folder: Of the run.
     """
-    judged = sorted(judged, key=lambda each: -RANKS[each.verdict])[:_MOST]
     unsound = [each for each in judged if RANKS[each.verdict] > RANKS[before.sound.get(each.subject, Verdict.SKIPPED)]]
     news = [each for each in unsound if _is_news(before, each)]
     verdict = worst(judged)

@@ -19,20 +19,17 @@ _TIMEOUT_S = 30.0
 _LARGEST = 8 << 20
 
 
-def definition(
-    job: Job, notebook: Path, parameters: Mapping[str, Any], *, environment: str = "python"
-) -> dict[str, Any]:
-    """The body of `POST /scheduler/job_definitions`.
+def definition(job: Job, parameters: Mapping[str, Any], *, environment: str = "python") -> dict[str, Any]:
+    """The body of `POST /scheduler/job_definitions`; the notebook is to lie in the folder that the server shows.
 
     Args:
         job: The job.
-        notebook: What is run; it is looked for by its name in the folder that the server shows.
         parameters: Their values, of the types that the notebook wants.
         environment: Name of the server's runtime environment.
     """
     return {
         "name": job.name,
-        "input_uri": f"{job.name}.ipynb" if notebook.stem != job.name else notebook.name,
+        "input_uri": f"vllm-runbooks-{job.name}.ipynb",
         "runtime_environment_name": environment,
         "output_formats": ["ipynb"],
         "parameters": {name: repr(_whole_path(job, value)) for name, value in parameters.items()},
@@ -69,12 +66,17 @@ def create(
     if not token:
         raise InputError(f"--token-env {token_env}: is not set; set it to the server's token")
     server = _Server(url, token)
+    try:
+        content = json.loads(notebook.read_text("utf-8")) if notebook.stat().st_size <= _LARGEST else None
+    except (OSError, ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise InputError(f"{notebook}: is no notebook of at most {_LARGEST >> 20} MiB; give another")
     environments = server.ask("GET", "/scheduler/runtime_environments")
     names = [str(each["name"]) for each in environments if isinstance(each, dict) and "name" in each]
     if not names:
         raise InputError(f"{server.shown}: has no runtime environment; is jupyter-scheduler installed there?")
-    body = definition(job, notebook, parameters, environment=names[0])
-    content = json.loads(notebook.read_text("utf-8"))
+    body = definition(job, parameters, environment=names[0])
     server.ask("PUT", f"/api/contents/{body['input_uri']}", {"type": "notebook", "format": "json", "content": content})
     if is_now:
         body = {key: value for key, value in body.items() if key not in ("schedule", "timezone")}

@@ -23,6 +23,7 @@ from vllm_runbooks.records import Verdict
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.running import Live, Running
 from vllm_runbooks.schedule import jobs
+from vllm_runbooks.schedule.changes import MOST as MOST_JUDGED
 from vllm_runbooks.schedule.changes import RANKS, WHOLE, worst
 from vllm_runbooks.schedule_records import Job, Judged
 
@@ -98,7 +99,9 @@ def run(job: Job, into: Path, kept: History) -> Ran:
     began, stamp = time.monotonic(), history.now()
     output = _output_of(job)
     before = _mark(output)
-    environment = {**os.environ, history.JOB: job.name}
+    # Whoever is told is no business of what is run, which may print its environment.
+    inherited = {name: value for name, value in os.environ.items() if name != job.webhook_env}
+    environment = {**inherited, history.JOB: job.name}
 
     def told() -> Entry | None:
         return next(iter(kept.entries(kind=PROBE, job=job.name, since=stamp, limit=1)), None)
@@ -137,7 +140,7 @@ def run(job: Job, into: Path, kept: History) -> Ran:
         Judged(
             redact_text(each.subject), each.verdict, each.root_cause, " ".join(redact_text(each.reason).split())[:500]
         )
-        for each in judged
+        for each in sorted(judged, key=lambda each: -RANKS[each.verdict])[:MOST_JUDGED]
     ]
     junit = into / "junit.xml"
     return Ran(tuple(judged), time.monotonic() - began, into, junit if junit.is_file() else None)

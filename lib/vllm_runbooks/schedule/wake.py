@@ -28,7 +28,7 @@ from vllm_runbooks.schedule import changes, cron, jobs, policy, reports, runs
 from vllm_runbooks.schedule_records import Job, Judged, Passed, Standing, Told, Turn
 
 Clock = Callable[[], datetime]
-_ENTRIES = 2000
+_ENTRIES = 500
 """The newest entries of a job that are read."""
 _DECIDING_S = 30.0
 _PENDING = timedelta(days=7)
