@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.errors import InputError, RunbooksError, VerdictFailed
     from vllm_runbooks.notebook import conclude
     from vllm_runbooks.planner import find_plan, plan_layouts, plan_model
-    from vllm_runbooks.session import diagnose, judge, judge_claims, load, paste, read
+    from vllm_runbooks.session import diagnose, health, judge, judge_claims, judge_health, load, paste, read
 
 __all__ = [
     "InputError",
@@ -29,9 +29,11 @@ __all__ = [
     "conclude",
     "diagnose",
     "find_plan",
+    "health",
     "judge",
     "judge_claims",
     "judge_commands",
+    "judge_health",
     "lint_commands",
     "live",
     "load",
@@ -47,8 +49,8 @@ __all__ = [
 
 _HOME = {
     "InputError": "errors", "RunbooksError": "errors", "VerdictFailed": "errors", "conclude": "notebook",
-    "diagnose": "session", "find_plan": "planner", "judge": "session", "judge_claims": "session",
-    "judge_commands": "checking", "lint_commands": "checking", "load": "session",
+    "diagnose": "session", "find_plan": "planner", "health": "session", "judge": "session", "judge_claims": "session",
+    "judge_commands": "checking", "judge_health": "session", "lint_commands": "checking", "load": "session",
     "migrate_commands": "checking", "paste": "session",
     "plan_layouts": "planner", "plan_model": "planner",
     "read": "session", "shown": "checking",

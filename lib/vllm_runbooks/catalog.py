@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError, store
+from vllm_runbooks.probe_records import Serving
 from vllm_runbooks.records import LineFormat, Policy, Rule, Symptom, form, record
 from vllm_runbooks.scan import PatternSet
 
@@ -276,6 +277,32 @@ def load_rules(compiler: Compiler | None = None) -> Rules:
 
     root = catalog_dir()
     return indexed("rules", root, rules_key, compiler, decoded)
+
+
+def serving_source(root: Path) -> Path:
+    """The authored file that the conditions of running servers are made of."""
+    return root / "serving.yaml"
+
+
+def serving_key(root: Path) -> str:
+    """Key of the index of conditions of running servers."""
+    return digest((serving_source(root),), Serving)
+
+
+def load_serving(compiler: Compiler | None = None) -> Serving:
+    """Load `catalog/serving.yaml`: the metrics of a running server, the figures made of them, and the conditions.
+
+    Raises:
+        InputError: it is not compiled and there is no compiler, or it is broken.
+    """
+    root = catalog_dir()
+
+    def decoded(index: Any) -> Serving:
+        if index.get("serving") is None:
+            raise InputError(f"{root}: serving.yaml is broken: {'; '.join(index.get('problems', ())) or 'missing'}")
+        return record(Serving, index["serving"])
+
+    return indexed("serving", root, serving_key, compiler, decoded)
 
 
 def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) -> Catalog:

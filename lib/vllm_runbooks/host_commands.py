@@ -139,6 +139,24 @@ TABLE: Mapping[str, HostCommand] = {
     "container-stop": _row("docker stop {container}", "ends the container", "docker start {container}"),
     "container-inspect": _row("docker inspect {container}"),
     "unit-status": _row("systemctl status {unit}"),
+    "user-units-reload": _row(
+        "systemctl --user daemon-reload",
+        "has this user's systemd read its units anew",
+        "the same, with the files of before",
+    ),
+    "user-timer-on": _row(
+        "systemctl --user enable --now {unit}",
+        "starts a timer of this user, now and at every login",
+        "systemctl --user disable --now {unit}",
+    ),
+    "user-timer-off": _row(
+        "systemctl --user disable --now {unit}",
+        "stops a timer of this user, and starts it no more",
+        "systemctl --user enable --now {unit}",
+    ),
+    "crontab-edit": _row(
+        "crontab -e", "opens this user's plan of cron in an editor", "crontab -e, and remove the line"
+    ),
     # network
     "listeners": _row("ss -ltnp"),
     "addresses": _row("ip -br addr"),

@@ -41,7 +41,7 @@ class Rung:
     """One step of the ladder that a server must climb to be called ready."""
 
     name: str
-    """"port", "health", "models", "token", "stream", "chat" or "tools"."""
+    """"port", "health", "server", "models", "model", "token", "stream", "chat" or "tools"."""
     result: Result
     says: str
     """One line: what answered, or why it is not reached."""
@@ -51,6 +51,8 @@ class Rung:
     """Whether a server that fails it is not ready."""
     is_alive: bool = False
     """Of one that failed whether the server answered in good order, and only refused what was asked."""
+    reason: str = ""
+    """Of one that failed why, in a word of `probe_records.REASONS`."""
 
 
 @dataclass(frozen=True)

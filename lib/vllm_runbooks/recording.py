@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import math
 import re
 import shlex
@@ -19,14 +20,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vllm_runbooks import catalog, session
+from vllm_runbooks.display import SCHEMA
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.evidence import decode
 from vllm_runbooks.files import store
-from vllm_runbooks.records import Answer, Case, Document, Evidence, Expectation, Judgement, document
-from vllm_runbooks.redact import Redactor, redact_name
+from vllm_runbooks.records import OBSERVATION, Answer, Case, Document, Evidence, Expectation, Judgement, document
+from vllm_runbooks.redact import Redactor, redact_name, redact_record, redact_text
 from vllm_runbooks.running import Held, Live, Running, Show, holding
 
 if TYPE_CHECKING:
+    from vllm_runbooks.probe_records import Health
     from vllm_runbooks.records import Runbook
 
 MAX_KEPT = 64 << 20
@@ -120,6 +123,47 @@ def add_case(folder: Path, evidence: Evidence, expect: Expectation) -> Recording
     """
     check_folder(folder)
     return _write(folder, evidence, source=f"added with `vllm-runbooks case add` on {_today()}", expect=expect)
+
+
+def record_health(folder: Path, found: Health) -> Case:
+    """Write what was observed of a running server as a case that expects what is said of it now.
+
+    Raises:
+        InputError: the folder cannot be made.
+    """
+    check_folder(folder)
+    path = folder.absolute()
+    # What the document's end tells of a secret is used for its beginning as well.
+    seen = redact_record(redact_record(found.observation))
+    cause = found.cause
+    about = f"{found.observation.model or 'a server'}, vLLM {found.vllm.version or 'unknown'}"
+    case = Case(
+        id=path.name,
+        title=redact_text(cause.title if cause else f"{about}: nothing wrong"),
+        source=f"recorded with `vllm-runbooks probe` on {_today()}",
+        vllm=found.vllm.version,
+        files=[OBSERVATION],
+        expect=Expectation(
+            outcome=found.outcome,
+            class_=None if cause else "ok",
+            symptom=cause.id if cause else None,
+            findings=[each.id for each in found.findings] or None,
+        ),
+        runbooks=[name for name in (_PROBE_RUNBOOK,) if (catalog.runbooks_dir() / f"{name}.ipynb").is_file()],
+    )
+    part = _part(path)
+    try:
+        part.mkdir(parents=True)
+        text = json.dumps({"schema": SCHEMA, **document(seen)}, ensure_ascii=False, separators=(",", ":"))
+        store(part / OBSERVATION, f"{text}\n")
+        store(part / "case.yaml", _case_yaml(case, head=_SEEN))
+        session.load_case(part)
+        part.rename(path)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return case
 
 
 def _today() -> str:
@@ -278,7 +322,7 @@ def _write(
                 expect=expect or _as_found(answer),
                 runbooks=_runbooks([_expected(expect)] if expect else [f.symptom for f in answer.findings]),
             )
-            store(part / "case.yaml", _case_yaml(case, is_found=expect is None))
+            store(part / "case.yaml", _case_yaml(case, head=_FOUND if expect is None else _TOLD))
             # As it will be read: what the file cannot say is noticed here.
             read = session.load_case(part)
             judgement = session.judge(answer, replace(evidence, case=read))
@@ -415,12 +459,16 @@ _FOUND = """\
 # Written by `vllm-runbooks record`. `expect` is what the diagnosis said at that time, and nobody has reviewed it:
 # correct what is wrong, leave out what does not matter, then delete this remark.
 """
+_SEEN = """\
+# Written by `vllm-runbooks probe --record`. `expect` is what was found at that time, and nobody has reviewed it.
+"""
+_PROBE_RUNBOOK = "is-it-healthy"
 _TOLD = """\
 # Written by `vllm-runbooks case add`: `expect` is what a person says of this log, not what the diagnosis says.
 """
 
 
-def _case_yaml(case: Case, *, is_found: bool) -> str:
+def _case_yaml(case: Case, *, head: str) -> str:
     from ruamel.yaml import YAML  # noqa: PLC0415 - nothing else here needs it
 
     writer = YAML(pure=True)
@@ -429,4 +477,4 @@ def _case_yaml(case: Case, *, is_found: bool) -> str:
     data["expect"] = {name: value for name, value in data["expect"].items() if value not in (None, {}, [])}
     text = io.StringIO()
     writer.dump({name: value for name, value in data.items() if value is not None}, text)
-    return (_FOUND if is_found else _TOLD) + text.getvalue()
+    return head + text.getvalue()

@@ -88,6 +88,8 @@ class Truth(StrEnum):
     UNKNOWN = "unknown"
 
 
+OBSERVATION = "probe.json"
+"""File of a case that holds what was observed of a running server."""
 PIECE = 1 << 18
 """Characters or bytes of a text that are handed on at a time."""
 
@@ -306,6 +308,11 @@ class CaseFile:
     runbooks: list[str] = field(default_factory=list)
     plan: PlanAsked | None = None
     """The question."""
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether it is an observation of a running server."""
+        return self.files == [OBSERVATION]
 
 
 @dataclass(frozen=True)
@@ -1171,6 +1178,8 @@ def _decoded(hint: Any, value: Any) -> Any:
         return tuple(_decoded(get_args(hint)[0], item) for item in value)
     if origin is list:
         return [_decoded(get_args(hint)[0], item) for item in value]
+    if origin in (dict, Mapping) and isinstance(value, Mapping):
+        return {key: _decoded(get_args(hint)[1], item) for key, item in value.items()}
     if isinstance(hint, type):
         if is_dataclass(hint):
             return record(hint, value)

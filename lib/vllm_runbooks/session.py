@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.plan_records import Layouts, Plan
     from vllm_runbooks.planning.budget import Subject
     from vllm_runbooks.plans import Request
+    from vllm_runbooks.probe_records import Health, Observation, Serving
     from vllm_runbooks.specs import Specs
 
 
@@ -233,6 +234,8 @@ def diagnose(
     check_texts(policy=policy, gpus=gpus)
     if start is not None and (isinstance(start, bool) or not isinstance(start, int)):
         raise InputError(f"start: {start!r} is no whole number; give one from 1, or 0 for the last start")
+    if evidence.case and evidence.case.is_probe:
+        raise InputError(f"{evidence.case.id}: is a running server as observed; vllm-runbooks probe judges it")
     if evidence.case and evidence.case.plan:
         raise InputError(f"{evidence.case.id}: is a recorded question and holds no log; vllm-runbooks plan answers it")
     shelf = catalog or load_catalog()
@@ -252,6 +255,12 @@ def knowledge() -> Knowledge:
 
 
 @cache
+def serving() -> Serving:
+    """The metrics, figures and conditions of running servers."""
+    return _catalog.load_serving(_compile_serving)
+
+
+@cache
 def specs() -> Specs:
     """The GPUs and models alone."""
     from vllm_runbooks import specs as _specs
@@ -263,6 +272,12 @@ def _compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:
     from vllm_runbooks.authoring import rule_files
 
     return rule_files.compile_rules(root)
+
+
+def _compile_serving(root: Path) -> tuple[dict[str, Any], list[str]]:
+    from vllm_runbooks.authoring import serving_file
+
+    return serving_file.compile_serving(root)
 
 
 def _compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:
@@ -338,6 +353,44 @@ def planned(asked: PlanAsked) -> Plan | Layouts:
 
     is_split = any(size is not None for size in (asked.tp, asked.pp, asked.dp))
     return plans.plan(question(asked)) if is_split else plans.layouts(question(asked))
+
+
+def observation(evidence: Evidence) -> Observation:
+    """What was observed of a running server, as recorded: a case's `probe.json`, or what `probe --format json` prints.
+
+    Raises:
+        InputError: the evidence is no such record.
+    """
+    from vllm_runbooks import authoring
+
+    if len(evidence.documents) != 1:
+        raise InputError("give one recorded observation of a server, as `vllm-runbooks probe --record` writes it")
+    document, text = evidence.documents[0], []
+    for piece in document.pieces():
+        text.append(piece)
+        if sum(map(len, text)) > MAX_SCRIPT:
+            raise InputError(f"{document.name}: is larger than {MAX_SCRIPT} characters; no probe writes so much")
+    return authoring.read_observation("".join(text), document.name)
+
+
+def health(seen: Evidence | Observation, *, gpus: str = "") -> Health:
+    """A running server judged by what was observed of it, recorded or live; `gpus` names its cards, as in `A100-80GB`.
+
+    Raises:
+        InputError: the evidence is no such record, or a card is not known.
+    """
+    from vllm_runbooks import vitals
+
+    check_texts(gpus=gpus)
+    found = observation(seen) if isinstance(seen, Evidence) else seen
+    return vitals.judge(found, serving(), knowledge, cards=specs().gpus(gpus) if gpus.strip() else ())
+
+
+def judge_health(found: Health, evidence: Evidence | None = None) -> Judgement:
+    """The verdict on a running server: against the evidence's case, else on whether anything is wrong."""
+    from vllm_runbooks import verdicts
+
+    return verdicts.judge_health(found, evidence.case if evidence is not None else None)
 
 
 def judge(found: Answer, evidence: Evidence) -> Judgement:

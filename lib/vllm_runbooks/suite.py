@@ -390,6 +390,8 @@ def judge_alone(folder: str) -> dict[str, Any]:
         case = evidence.case
         if case is not None and case.plan is not None:
             judgement = verdicts.judge_plan(session.planned(case.plan), case, session.judge_claims(evidence))
+        elif case is not None and case.is_probe:
+            judgement = session.judge_health(session.health(evidence), evidence)
         elif case is not None and case.expect.issues is not None:
             judgement = checking.judge_commands(checking.lint_commands(evidence), evidence)
         else:

@@ -7,6 +7,7 @@ from typing import Any
 
 from vllm_runbooks.claims.figures import plan_figures, written
 from vllm_runbooks.plan_records import Layouts, Plan
+from vllm_runbooks.probe_records import Health
 from vllm_runbooks.records import (
     Answer,
     BestLayout,
@@ -17,6 +18,7 @@ from vllm_runbooks.records import (
     IssueSeverity,
     JudgedClaim,
     Judgement,
+    Level,
     Linted,
     PlanAsked,
     Verdict,
@@ -76,6 +78,35 @@ def judge_commands(found: Linted, case: Case | None) -> Judgement:
     count = {severity.value: sum(issue.severity is severity for issue in wrong) for severity in IssueSeverity}
     told = {"vllm": found.vllm.version, "errors": count["error"], "warnings": count["warning"]}
     return Judgement(verdict, reason, case.id if case else None, None, None, (), told)
+
+
+def judge_health(found: Health, case: Case | None) -> Judgement:
+    """The verdict on a running server: against what a case expects, else on whether anything is wrong."""
+    cause = found.cause
+    verdict, reason = found.verdict, found.reason
+    if case is not None:
+        expect, names = case.expect, [finding.id for finding in found.findings]
+        checks = [
+            ("outcome", expect.outcome, found.outcome),
+            ("class", expect.class_, cause.id if cause else "ok"),
+            ("symptom", expect.symptom, cause.id if cause else None),
+        ]
+        differences = [
+            f"{name}: expected {wanted}, got {got}"
+            for name, wanted, got in checks
+            if wanted is not None and wanted != got
+        ]
+        differences += [f"finding {name}: expected, not found" for name in expect.findings or () if name not in names]
+        verdict = Verdict.FAIL if differences else Verdict.PASS
+        reason = "; ".join(differences) or f"as expected: {cause.id if cause else 'nothing wrong'}"
+    return Judgement(
+        verdict=verdict,
+        reason=reason,
+        case=case.id if case else None,
+        outcome=found.outcome,
+        root_cause=CauseRef(cause.id, cause.id) if cause else None,
+        findings=tuple(FindingRef(f.id, f.id, f.title, f.severity, Level.CONFIRMED) for f in found.findings),
+    )
 
 
 def _differences(found: Answer, case: Case) -> list[str]:

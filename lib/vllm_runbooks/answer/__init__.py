@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_runbooks import startup_log
@@ -11,7 +12,7 @@ from vllm_runbooks.answer.memory import Memory
 from vllm_runbooks.answer.remedies import STEPS
 from vllm_runbooks.answer.several_logs import Told
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.diagnosis import diagnose, fill
+from vllm_runbooks.diagnosis import Diagnosis, diagnose, fill
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import (
     Answer,
@@ -21,9 +22,11 @@ from vllm_runbooks.records import (
     Facts,
     Finding,
     Level,
+    Outcome,
     Policy,
     Release,
     Remedy,
+    RemedyText,
     Start,
     StartSummary,
 )
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.planning.budget import Subject
     from vllm_runbooks.specs import Card, Specs
 
-__all__ = ["STEPS", "answer", "follow", "read_starts"]
+__all__ = ["STEPS", "answer", "follow", "offered", "read_starts"]
 
 
 def answer(
@@ -74,6 +77,60 @@ def follow(
     asked = _Asked(evidence, catalog, knowledge, specs or (lambda: knowledge().specs))
     for starts in startup_log.follow(evidence, catalog):
         yield _answer(asked, starts, starts[-1:])
+
+
+def offered(
+    texts: Sequence[RemedyText],
+    captures: Mapping[str, str],
+    settings: Mapping[str, Any],
+    *,
+    command: str | None,
+    arguments: Mapping[str, Any],
+    vllm: str | None,
+    knowledge: Callable[[], Knowledge],
+    cards: Sequence[Card] = (),
+) -> tuple[tuple[Remedy, ...], tuple[str, ...]]:
+    """Ways out for a server that runs: those that can help, checked as those of a log are, and why others are left out.
+
+    Args:
+        texts: The ways out as authored.
+        captures: What their texts name.
+        settings: What the server tells of itself, by option.
+        command: Text that starts it; None: not known.
+        arguments: That its log printed; none: not known.
+        vllm: Its release; None: not known.
+        knowledge: Gives what commands are judged by.
+        cards: Those of the server, where they are known.
+    """
+    from vllm_runbooks.commands import Base  # noqa: PLC0415 - of no use where there is no way out
+
+    base = Base(command, arguments, vllm, knowledge)
+    told = Told((), Outcome.RUNNING, Diagnosis(None, (), {}), Facts(), arguments, Release(base.vllm, "given"))
+    ways = remedies.made(texts, captures, told.facts, {**settings, **base.flags, **arguments})
+    lacking = [_lacking(way, base) for way in ways]
+    notes = [said for said in lacking if said]
+    ways = tuple(way for way, said in zip(ways, lacking, strict=True) if not said)
+    memory = Memory(told, base, cards=tuple(cards), specs=lambda: knowledge().specs, source="the server")
+    fitting, left_out = memory.fitting(ways)
+    checked = base.offered(fitting)
+    titles = {way.title for way in checked}
+    refused = (f"{w.title}: the release refuses the changed command" for w in fitting if w.title not in titles)
+    return tuple(_said_unchecked(way, base) for way in checked), (*notes, *left_out, *refused)
+
+
+def _lacking(way: Remedy, base: Base) -> str:
+    """Why a way out cannot be gone with a release; empty where nothing is against it, or the release is not known."""
+    data = base.data
+    names = [e.name for e in way.edits if data is not None and e.op != "env" and e.name not in data.by_dest]
+    names += [e.name for e in way.edits if data is not None and e.op == "env" and e.name not in data.environment]
+    return f"{way.title}: vLLM {base.vllm} has no {names[0]}" if names else ""
+
+
+def _said_unchecked(way: Remedy, base: Base) -> Remedy:
+    if not way.edits or base.found is not None:
+        return way
+    why = "unknown: the command that started the server is not at hand; give it with --command"
+    return replace(way, checks=replace(way.checks, lint=why, plan=why))
 
 
 class _Asked(NamedTuple):

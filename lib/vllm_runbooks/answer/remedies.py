@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,9 +23,15 @@ def of_cause(cause: Finding | None, catalog: Catalog, facts: Facts, arguments: M
     """The remedies of a cause that can help this start, none of them checked."""
     if cause is None:
         return ()
-    texts = catalog.symptoms[cause.symptom].remedies
-    made = (_remedy(text, cause.captures, facts, arguments) for text in texts)
-    return tuple(remedy for remedy in made if remedy is not None)
+    return made(catalog.symptoms[cause.symptom].remedies, cause.captures, facts, arguments)
+
+
+def made(
+    texts: Iterable[RemedyText], captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]
+) -> tuple[Remedy, ...]:
+    """Those of some ways out that can help, with their values; none of them checked."""
+    found = (_remedy(text, captures, facts, arguments) for text in texts)
+    return tuple(remedy for remedy in found if remedy is not None)
 
 
 def of_policy(

@@ -13,11 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from vllm_runbooks import catalog, evidence, host_commands, scan, specs, startup_log
 from vllm_runbooks.answer import STEPS
-from vllm_runbooks.authoring import rule_files, spec_files
+from vllm_runbooks.authoring import rule_files, serving_file, spec_files
 from vllm_runbooks.authoring.rule_files import compile_rules, read_rule
 from vllm_runbooks.authoring.yaml_files import (
     Location,
@@ -40,7 +40,9 @@ from vllm_runbooks.history_records import Compared as Differences
 from vllm_runbooks.history_records import Entry, Listed, Trend
 from vllm_runbooks.live_records import Guarded
 from vllm_runbooks.plan_records import Layouts, Plan
+from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.records import (
+    OBSERVATION,
     Answer,
     Case,
     CaseFile,
@@ -65,6 +67,8 @@ from vllm_runbooks.records import (
     Symptom,
     document,
 )
+from vllm_runbooks.redact import redact_record
+from vllm_runbooks.schedule_records import Job, Jobs, Turns
 
 ORIGINS = ("vllm", "torch", "cuda", "nccl", "ray", "python", "uvicorn", "shell", "kernel", "wrapper")
 """Who may print a line."""
@@ -90,6 +94,8 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "claims": TypeAdapter(Claims),
     "rule": rule_files.ADAPTER,
     "policy": TypeAdapter(Policy),
+    "job": TypeAdapter(Job),
+    "serving": serving_file.ADAPTER,
 }
 _PRINTED: dict[str, type] = {
     "diagnose": Answer,
@@ -99,12 +105,18 @@ _PRINTED: dict[str, type] = {
     "layouts": Layouts,
     "compared": Compared,
     "serve": Guarded,
+    "schedule-list": Jobs,
+    "schedule-show": Job,
+    "schedule-wake": Turns,
+    "probe": Health,
+    "observation": Observation,
     "history": Listed,
     "entry": Entry,
     "trend": Trend,
     "diff": Differences,
 }
 """Records that commands print as JSON."""
+_OBSERVATION: TypeAdapter[Any] = TypeAdapter(Observation)
 _SIGNATURES = ("signatures", "companions")
 _TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first")
 """What a condition can test, one of them each."""
@@ -550,8 +562,40 @@ def _claim_problems(claim: Claim, files: list[str], known: Figures) -> Iterator[
             yield ("quotes", index), f"{words[:60]!r} is in no file of the case"
 
 
+def read_observation(text: str, where: str) -> Observation:
+    """Read what was observed of a running server; secrets in it are replaced.
+
+    Raises:
+        InputError: the text is no such record.
+    """
+    how = "give what `vllm-runbooks probe --record` or `probe --format json` wrote"
+    try:
+        data = json.loads(text, parse_constant=_no_number)
+        data = data.get("observation", data)
+        if data.get("kind") != "probe":
+            raise InputError(f"{where}: is no observation of a server; {how}")
+        inner = json.dumps({name: value for name, value in data.items() if name != "schema"})
+        found: Observation = _OBSERVATION.validate_json(inner, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))[:100]
+        raise InputError(f"{where}: {field}: {first['msg'][:100]}; {how}") from None
+    except (ValueError, AttributeError, RecursionError):
+        raise InputError(f"{where}: is no JSON document of a probe; {how}") from None
+    times = [sample.at_s for sample in found.samples]
+    if times != sorted(times):
+        raise InputError(f"{where}: samples: are not in the order of their time; {how}")
+    return redact_record(found)
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(name)
+
+
 def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     expect = case.expect
+    if case.is_probe:
+        yield from _probe_problems(case, folder)
     if expect == type(expect)():
         yield ("expect",), "compares nothing; name an outcome or a class"
     if expect.class_ is not None and expect.class_ != "ok" and expect.class_ not in words("classes"):
@@ -567,6 +611,30 @@ def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     if case.command is not None and (Path(case.command).name != case.command or not (folder / case.command).is_file()):
         yield ("command",), f"{case.command!r} is not a file beside case.yaml"
     yield from _plan_problems(case)
+
+
+def _probe_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
+    """What is wrong with a recorded observation of a running server."""
+    expect = case.expect
+    known = _serving_ids(catalog.catalog_dir() / "serving.yaml")
+    if expect.class_ not in (None, "ok"):
+        yield ("expect", "class"), "is ok or left out, where a server was observed; name the condition as symptom"
+    for at, name in (
+        (("symptom",), expect.symptom),
+        *((("findings", n), f) for n, f in enumerate(expect.findings or ())),
+    ):
+        if name is not None and name not in known:
+            yield ("expect", *at), f"{name!r} is no condition of serving.yaml"
+    path = folder / OBSERVATION
+    try:
+        read_observation(path.read_text("utf-8"), OBSERVATION)
+    except (OSError, InputError) as error:
+        yield ("files",), str(error)
+
+
+@cache
+def _serving_ids(path: Path) -> frozenset[str]:
+    return frozenset(serving_file.read_serving(path).by_id) if path.is_file() else frozenset()
 
 
 def _plan_problems(case: CaseFile) -> Iterator[Problem]:
@@ -590,6 +658,7 @@ _TABLES: dict[str, Callable[[Path, str], object]] = {
     "patterns.yaml": read_patterns,
     "classes.yaml": read_words,
     "captures.yaml": read_words,
+    "serving.yaml": serving_file.read_serving,
 }
 """Tables of a catalog folder, and what reads each."""
 

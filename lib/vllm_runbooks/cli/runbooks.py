@@ -77,7 +77,7 @@ def show(runbook_id: str, runbooks: str | None, form: str) -> None:
     ID is a runbook's id, the path of an .ipynb file, or an entry's id or the beginning of one.
     """
     try:
-        runbook = _find(runbook_id, runbooks)
+        runbook = find(runbook_id, runbooks)
     except InputError:
         if not _show_entry(runbook_id, form):
             raise
@@ -213,7 +213,7 @@ def run(
     from vllm_runbooks.notebook import bind
     from vllm_runbooks.suite import Request, done_steps, kept_steps
 
-    runbook = _find(runbook_id, runbooks)
+    runbook = find(runbook_id, runbooks)
     names = [name for name, _ in parameters]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"{runbook.id}: parameter {twice[0]} is given twice; give it once")
@@ -386,7 +386,7 @@ def _inspect_all(runbooks: str | None) -> tuple[list[Runbook], dict[str, str]]:
     return good, bad
 
 
-def _find(runbook_id: str, runbooks: str | None) -> Runbook:
+def find(runbook_id: str, runbooks: str | None) -> Runbook:
     """Load the runbook that an id or a path names."""
     from vllm_runbooks.catalog import runbooks_dir
     from vllm_runbooks.notebook import load_runbook

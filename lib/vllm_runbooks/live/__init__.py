@@ -6,6 +6,7 @@ from vllm_runbooks.live.checking import check
 from vllm_runbooks.live.confirming import confirmed, of_split
 from vllm_runbooks.live.fleets import fleet, split
 from vllm_runbooks.live.judging import is_ready, judge, judge_pair, judge_split
+from vllm_runbooks.live.probing import probe
 from vllm_runbooks.live.starting import apply, evidence, start
 from vllm_runbooks.serve.load import Load
 
@@ -21,6 +22,7 @@ __all__ = [
     "judge_pair",
     "judge_split",
     "of_split",
+    "probe",
     "split",
     "start",
 ]

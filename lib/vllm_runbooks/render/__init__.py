@@ -6,9 +6,31 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vllm_runbooks.render import answers, claims, guarded, history, issues, plan_sections, plans, starts
+    from vllm_runbooks.render import (
+        answers,
+        claims,
+        guarded,
+        health,
+        history,
+        issues,
+        plan_sections,
+        plans,
+        schedule,
+        starts,
+    )
 
-__all__ = ["answers", "claims", "guarded", "history", "issues", "plan_sections", "plans", "starts"]
+__all__ = [
+    "answers",
+    "claims",
+    "guarded",
+    "health",
+    "history",
+    "issues",
+    "plan_sections",
+    "plans",
+    "schedule",
+    "starts",
+]
 
 
 def __getattr__(name: str) -> Any:

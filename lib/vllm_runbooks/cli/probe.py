@@ -1,0 +1,169 @@
+"""`vllm-runbooks probe`."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from vllm_runbooks.cli import given, output
+
+_SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)?", re.ASCII)
+_SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LIVE = ("key_env", "model", "log", "command", "seconds", "load", "at_once", "prompt_tokens", "answer_tokens")
+_F = TypeVar("_F", bound=Callable[..., Any])
+_LOADED = ("at_once", "prompt_tokens", "answer_tokens")
+
+
+class _Span(click.ParamType[float]):
+    """A time such as 30s or 2m."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        match = _SPAN.fullmatch(value) if isinstance(value, str) else None
+        seconds = None if match is None else float(match[1]) * _SECONDS[match[2]]
+        if seconds is None or not 0.1 <= seconds <= 3600:
+            self.fail(f"{str(value)[:40]!r} is no time from 0.1s to 1h; give one such as 30s or 2m.", param, ctx)
+        return seconds
+
+
+def _count(option: str, most: int, says: str) -> Callable[[_F], _F]:
+    return click.option(option, metavar="N", type=click.IntRange(1, most), help=says)
+
+
+@click.command(
+    epilog=given.examples(
+        "probe http://127.0.0.1:8000",
+        "probe https://llm.example.org --key-env LLM_KEY --model qwen3 --load 30s --at-once 8",
+        "probe http://127.0.0.1:8000 --command launch.sh --record cases/slow-evening",
+    )
+)
+@click.argument("server", metavar="URL|FILE|CASE")
+@click.option(
+    "--key-env",
+    metavar="NAME",
+    help="Environment variable that holds the key (default: VLLM_API_KEY or OPENAI_API_KEY, where one is set).",
+)
+@click.option("--model", metavar="NAME", help="Name that requests are sent to (default: the first that is served).")
+@click.option(
+    "--log", metavar="FILE", help="The server's log: its diagnosis is told as well, and ways out use its arguments."
+)
+@click.option("--command", metavar="FILE", help="The script or manifest that starts the server: ways out change it.")
+@click.option("--gpus", metavar="SPEC", help="The server's cards, as in 2xA100-80GB: ways out are planned for them.")
+@click.option(
+    "--seconds",
+    metavar="S",
+    type=click.FloatRange(0.1, 3600),
+    callback=given.number,
+    help="Read its metrics for so long (default: 2).",
+)
+@click.option(
+    "--load", metavar="TIME", type=_Span(), help="Put a small load on it for so long, as in 30s, and measure it."
+)
+@_count("--at-once", 1024, "Requests of the load in flight (default: 4).")
+@_count("--prompt-tokens", 1_000_000, "Words of its prompts, a token or a little more each (default: 128).")
+@_count("--answer-tokens", 1_000_000, "Tokens of its answers (default: 64).")
+@click.option("--record", metavar="DIR", type=given.NEW_FOLDER, help="Make a case of it, secrets replaced.")
+@click.option(
+    "--gpu-memory",
+    metavar="SOURCE",
+    default="nvml",
+    show_default=True,
+    help="Where readings of GPU memory come from: the driver of this host (nvml), or a recorded series (a file).",
+)
+@click.option(
+    "--patience",
+    metavar="S",
+    type=click.FloatRange(0.1, 3600),
+    default=60.0,
+    show_default=True,
+    callback=given.number,
+    help="Longest wait for each answer.",
+)
+@click.option("--insecure", is_flag=True, help="Take any certificate.")
+@given.FORMAT
+def probe(*, server: str, gpus: str | None, record: Path | None, patience: float, form: str, **live: Any) -> int:
+    """Diagnose a running server, or one that was recorded.
+
+    A server is asked for more and more, from an open port to a tool call, and its metrics are read over some seconds.
+    What is wrong is told with the rung or the figure that proves it, and what to change with its cost. A file that
+    `--record` or `--format json` wrote, or a recorded case, is judged in the same way.
+
+    Exit status: 0 nothing wrong, 1 something wrong, 2 the request cannot be read.
+    """
+    from vllm_runbooks import recording, render, session  # noqa: PLC0415 - `--help` needs none of it
+    from vllm_runbooks.probe import is_address  # noqa: PLC0415
+
+    if live["load"] is None and (needless := [name for name in _LOADED if live[name] is not None]):
+        raise click.UsageError(f"--{needless[0].replace('_', '-')} is about a load; give --load TIME as well.")
+    if record is not None:
+        recording.check_folder(record)
+    if is_address(server):
+        seen = _observed(server, patience, live)
+    else:
+        if (needless := [name for name in _LIVE if live[name] is not None]) or live["insecure"]:
+            option = "--insecure" if not needless else f"--{needless[0].replace('_', '-')}"
+            raise click.UsageError(
+                f"{option} is about a server that runs, whose address begins with http:// or https://; a recorded one "
+                "is judged as it is."
+            )
+        seen = _recorded(server)
+    found = session.health(seen, gpus=gpus or "")
+    if form == "json":
+        output.write_json(render.health.to_json(found))
+    else:
+        output.write(render.health.text(found, session.serving()))
+    if record is not None:
+        case = recording.record_health(record, found)
+        _say(f"{record}: written ({', '.join([*case.files, 'case.yaml'])}); run it: vllm-runbooks check --cases "
+             f"{shlex.quote(str(record))}")  # fmt: skip
+    return int(found.cause is not None)
+
+
+def _recorded(name: str) -> Any:
+    from vllm_runbooks import session  # noqa: PLC0415
+    from vllm_runbooks.errors import WrongFileError  # noqa: PLC0415
+
+    try:
+        return session.load_files([name])
+    except WrongFileError as error:
+        from vllm_runbooks.errors import InputError  # noqa: PLC0415
+
+        raise InputError(f"{error}; the address of a server begins with http:// or https://") from None
+
+
+def _observed(url: str, patience: float, live: dict[str, Any]) -> Any:
+    from vllm_runbooks.live import probing  # noqa: PLC0415
+    from vllm_runbooks.probe import Load  # noqa: PLC0415
+
+    load = None
+    if live["load"] is not None:
+        chosen = {name: live[name] for name in _LOADED if live[name] is not None}
+        load = Load(seconds=live["load"], **chosen)
+    return probing.probe(
+        url,
+        key_env=live["key_env"] or "",
+        model=live["model"] or "",
+        log=live["log"] or "",
+        command=live["command"] or "",
+        seconds=live["seconds"] or 2.0,
+        load=load,
+        memory=live["gpu_memory"],
+        patience_s=patience,
+        is_verified=not live["insecure"],
+        say=_say,
+    )
+
+
+def _say(line: str) -> None:
+    from vllm_runbooks.display import visible  # noqa: PLC0415
+    from vllm_runbooks.redact import redact_text  # noqa: PLC0415
+
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(f"vllm-runbooks: {visible(redact_text(line))}", err=True)

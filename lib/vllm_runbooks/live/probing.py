@@ -1,0 +1,146 @@
+"""One observation of a running server, with its log, its command and the cards of this host where they are at hand."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from vllm_runbooks import lint, session
+from vllm_runbooks import probe as _probe
+from vllm_runbooks.commands import starts_of
+from vllm_runbooks.documents import read as read_starts
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.host import gpu_memory
+from vllm_runbooks.probe import Load, Request, Target
+from vllm_runbooks.probe_records import CardSeen, LogSeen, Observation
+from vllm_runbooks.records import CauseRef
+from vllm_runbooks.redact import redact_record, redact_value
+
+KEYS = ("VLLM_API_KEY", "OPENAI_API_KEY")
+"""Variables that a key is taken from where none is named."""
+NVML = "nvml"
+_VARIABLE = re.compile(r"[A-Za-z_]\w{0,100}", re.ASCII)
+
+
+def probe(
+    url: str,
+    *,
+    key_env: str = "",
+    model: str = "",
+    log: str = "",
+    command: str = "",
+    seconds: float = 2.0,
+    load: Load | None = None,
+    memory: str = NVML,
+    patience_s: float = 60.0,
+    is_verified: bool = True,
+    say: Callable[[str], None] = lambda _: None,
+) -> Observation | None:
+    """Observe a running server; None where no address is given.
+
+    Args:
+        url: As `http://127.0.0.1:8000`.
+        key_env: Variable that holds the key; empty: one of `KEYS`, where it is set.
+        model: Name that requests are sent to; empty: the first that is served.
+        log: The server's log, or a case's name.
+        command: The script or manifest that starts it.
+        seconds: For which its metrics are read, where no load is put on.
+        load: What is sent.
+        memory: Where the memory of cards is read: the driver, for a server on this host, or a recorded series.
+        patience_s: Time for each answer.
+        is_verified: Whether the certificate must be good.
+        say: Told in a line what is done that takes its time.
+
+    Raises:
+        InputError: something that was given cannot be read.
+    """
+    if not url.strip():
+        return None
+    session.check_texts(url=url, key_env=key_env, model=model, log=log, command=command, memory=memory)
+    target = _probe.target_of(url.strip(), key=_key(key_env), is_verified=is_verified)
+    # What cannot be read is said before the server is asked.
+    text = _command(command) if command.strip() else None
+    seen, arguments, release = _log(log, text) if log.strip() else (None, {}, None)
+    cards = _cards(memory, target)
+    target = _as_started(target, text)
+    found = _probe.observe(
+        Request(target, model.strip() or None, seconds, load, patience_s), session.serving(), say=say
+    )
+    return redact_record(
+        replace(
+            found,
+            vllm=found.vllm or release,
+            log=seen,
+            arguments=arguments,
+            command=None if text is None else lint.hidden(text, session.knowledge(), lint.Asked(vllm=found.vllm)),
+            cards=cards,
+        )
+    )
+
+
+def _key(name: str) -> str | None:
+    """The key in a variable; from now on it is replaced wherever it would be shown.
+
+    Raises:
+        InputError: the variable's name is none, or it is not set.
+    """
+    if name and not _VARIABLE.fullmatch(name):
+        # It may be the key itself.
+        raise InputError(
+            "--key-env takes the name of an environment variable that holds the key; what was given is none"
+        )
+    if name and not os.environ.get(name, "").strip():
+        raise InputError(f"{name}: is not set in the environment; put the key there, or leave --key-env out")
+    key = next((value for one in ((name,) if name else KEYS) if (value := os.environ.get(one, "").strip())), None)
+    if key is not None:
+        redact_value(key)
+    return key
+
+
+def _command(name: str) -> str:
+    text = session.read_text(name)
+    if not starts_of(read_starts(text, name)):
+        raise InputError(f"{name}: holds no start of vLLM; give the script or manifest that starts the server")
+    return text
+
+
+def _log(name: str, command: str | None) -> tuple[LogSeen, dict[str, Any], str | None]:
+    """What the log came to, the arguments that it prints, and the release that wrote it."""
+    evidence = replace(session.load_files([name]), command=command)
+    answer, starts = session.diagnose(evidence), session.read(evidence)
+    cause = answer.root_cause
+    printed = starts[-1].arguments if starts else {}
+    arguments = {option: value for option, value in printed.items() if not option.startswith("_")}
+    seen = LogSeen(
+        files=answer.files,
+        outcome=answer.outcome,
+        root_cause=CauseRef(cause.symptom, cause.class_) if cause else None,
+        title=cause.title if cause else None,
+    )
+    return seen, arguments, answer.vllm.version
+
+
+def _cards(memory: str, target: Target) -> tuple[CardSeen, ...]:
+    """The cards of this host, where the server is on it and the driver answers, or of a recorded series."""
+    if memory == NVML and not _probe.is_local(target):
+        return ()
+    source, _ = gpu_memory.source_of("" if memory == NVML else memory)
+    if source is None:
+        return ()
+    cards = source.read().cards
+    return tuple(CardSeen(c.index, c.name, c.total_mib, c.used_mib, c.busy_percent) for c in cards)
+
+
+def _as_started(target: Target, command: str | None) -> Target:
+    """The target, with what its command says that it offers."""
+    if command is None:
+        return target
+    words = {word.value for start in starts_of(read_starts(command)) for word in start.words}
+    return replace(
+        target,
+        has_tools="--enable-auto-tool-choice" in words,
+        has_template="--chat-template" in words,
+    )

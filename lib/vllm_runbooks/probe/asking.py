@@ -1,0 +1,317 @@
+"""Requests to a server that may be anything: each ends at its time, takes bounded memory, and shows no key."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import io
+import json
+import socket
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vllm_runbooks.redact import redact_text
+
+MAX_BODY = 1 << 20
+"""Bytes of an answer that are read."""
+_MAX_SAID = 200
+_MAX_READ = 4096
+_MAX_LINE = 1 << 20
+"""Bytes of one event of a stream."""
+_HIDDEN = "[key]"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a server answers, and what it was told to offer."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    is_tls: bool = False
+    uds: str | None = None
+    """Socket in the file system, in place of host and port."""
+    key: str | None = None
+    """Never shown."""
+    has_template: bool = False
+    """Whether a chat template was asked for: a server that refuses to chat is not ready then."""
+    has_tools: bool = False
+    """Whether tools were asked for."""
+    is_verified: bool = False
+    """Whether the certificate must be good; that of a server which we started is made for another name."""
+    prefix: str = ""
+    """Path below which it answers, as "/llm"."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, as shown."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.uds or f"{'https' if self.is_tls else 'http'}://{host}:{self.port}{self.prefix}"
+
+
+class Unanswered(Exception):  # noqa: N818 - what happened, not a fault of ours
+    """There was no answer to a request; its text is why."""
+
+    def __init__(self, says: str, reason: str) -> None:
+        """What happened, and a word of `probe_records.REASONS` for it."""
+        super().__init__(says)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Said:
+    """An answer."""
+
+    status: int
+    body: bytes
+    key: str | None = None
+    """That it must not show."""
+
+    @property
+    def data(self) -> Any:
+        """The JSON of it, None where it is none."""
+        with contextlib.suppress(ValueError, RecursionError):
+            return json.loads(self.body)
+        return None
+
+    @property
+    def words(self) -> str:
+        """What it says, for people: its error's message, else its beginning."""
+        data = self.data
+        error = data.get("error", data) if isinstance(data, dict) else None
+        said = error.get("message") or error.get("detail") if isinstance(error, dict) else error
+        return harmless(str(said) if said else self.body.decode("utf-8", "replace"), self.key)
+
+    def holds(self, *words: str) -> bool:
+        """Whether it says one of some words, whatever their case."""
+        text = self.words.casefold()
+        return any(word in text for word in words)
+
+
+def harmless(text: str, key: str | None = None, most: int = _MAX_SAID) -> str:
+    """A text from outside in one line, without the key and other secrets, and not too long."""
+    if key:
+        # First of all, and in the whole: what is cut or joined later could let a part of it stand.
+        for form in dict.fromkeys((key, json.dumps(key)[1:-1])):
+            text = text.replace(form, _HIDDEN)
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[:_MAX_READ]).split())
+    if key:
+        line = line.replace(key, _HIDDEN)
+    line = redact_text(line)
+    return line if len(line) <= most else f"{line[:most]}…"
+
+
+def is_open(target: Target, *, patience_s: float = 1.0) -> bool:
+    """Whether something accepts connections there."""
+    try:
+        connected(target, patience_s).close()
+    except (OSError, UnicodeError, OverflowError):
+        return False
+    return True
+
+
+class Asking:
+    """Requests to one server."""
+
+    def __init__(self, target: Target, patience_s: float) -> None:
+        """Requests that each get so many seconds, from the connection to the last byte."""
+        self.target = target
+        self.patience_s = patience_s
+        self._open: set[socket.socket] = set()
+        self._is_over = False
+
+    def abandon(self) -> None:
+        """End what is under way in other threads, and whatever they would begin."""
+        self._is_over = True
+        for plain in tuple(self._open):
+            with contextlib.suppress(OSError):
+                plain.shutdown(socket.SHUT_RDWR)
+
+    def get(self, path: str, *, most: int = MAX_BODY) -> Said:
+        """Ask for a page.
+
+        Raises:
+            Unanswered: nothing came back.
+        """
+        return self._ask("GET", path, None, most)
+
+    def post(self, path: str, data: Mapping[str, Any]) -> Said:
+        """Send JSON.
+
+        Raises:
+            Unanswered: nothing came back.
+        """
+        return self._ask("POST", path, json.dumps(data).encode(), MAX_BODY)
+
+    def harmless(self, text: str) -> str:
+        """A text of the server's, to be shown."""
+        return harmless(text, self.target.key)
+
+    def _ask(self, method: str, path: str, body: bytes | None, most: int) -> Said:
+        with self._answer(method, path, body) as answer:
+            parts, size = [], 0
+            while size < most and (part := answer.read1(min(1 << 16, most - size))):
+                parts.append(part)
+                size += len(part)
+            return Said(answer.status, b"".join(parts), self.target.key)
+
+    def events(self, path: str, data: Mapping[str, Any], until: float | None = None) -> Iterator[tuple[float, bytes]]:
+        """Send JSON and yield the events of the stream that comes back, each with the moment at which it came.
+
+        A stream ends with `[DONE]`, or where it breaks off.
+
+        Args:
+            path: Where it is sent.
+            data: What is sent.
+            until: By the monotonic clock when it is broken off, where that is before the patience ends.
+
+        Raises:
+            Unanswered: nothing came back, or another status than 200.
+        """
+        with self._answer("POST", path, json.dumps(data).encode(), until=until) as answer:
+            if answer.status != 200:
+                said = Said(answer.status, answer.read1(MAX_BODY), self.target.key)
+                raise Unanswered(
+                    f"{path}: {answer.status}: {said.words}", "refused" if answer.status < 500 else "failed"
+                )
+            while line := answer.readline(_MAX_LINE):
+                if line.startswith(b"data:"):
+                    event = line[5:].strip()
+                    yield time.monotonic(), event
+                    if event == b"[DONE]":
+                        return
+
+    @contextlib.contextmanager
+    def _answer(
+        self, method: str, path: str, body: bytes | None, until: float | None = None
+    ) -> Iterator[http.client.HTTPResponse]:
+        headers = {"Content-Type": "application/json"} if body else {}
+        if self.target.key:
+            headers["Authorization"] = f"Bearer {self.target.key}"
+        ends = min(time.monotonic() + self.patience_s, until or float("inf"))
+        host = "localhost" if self.target.uds is not None else self.target.host
+        connection = http.client.HTTPConnection(host, self.target.port, timeout=self.patience_s)
+        plain = None
+        try:
+            plain = connected(self.target, _left(ends))
+            self._open.add(plain)
+            if self._is_over:
+                raise Unanswered(f"{path}: abandoned", "no-answer")
+            timed: Any = _Timed(plain, ends)
+            connection.sock = timed
+            connection.request(method, f"{self.target.prefix}{path}", body, headers)
+            yield connection.getresponse()
+        except TimeoutError:
+            raise Unanswered(f"{path}: no answer within {self.patience_s:g} s", "no-answer") from None
+        except (OSError, http.client.HTTPException) as error:
+            # Where the connection stood, something is there, whatever it then did.
+            reason = reason_of(error) if plain is None else "no-http"
+            raise Unanswered(f"{path}: {why(error)}", reason) from None
+        except ValueError:
+            # A key with a line end, say; the error itself would quote it.
+            said = f"{path}: the request cannot be written; is the key one line of plain letters?"
+            raise Unanswered(said, "key-refused" if self.target.key else "no-http") from None
+        finally:
+            connection.close()
+            if plain is not None:
+                self._open.discard(plain)
+                plain.close()
+
+
+def _left(until: float) -> float:
+    """Seconds that are left.
+
+    Raises:
+        TimeoutError: none.
+    """
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+class _Timed:
+    """A connection all of whose reading and writing ends at one moment, however slowly the bytes come."""
+
+    def __init__(self, plain: socket.socket, until: float) -> None:
+        self.plain, self.until = plain, until
+
+    def sendall(self, data: bytes) -> None:
+        self.plain.settimeout(_left(self.until))
+        self.plain.sendall(data)
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_Reading(self))
+
+    def close(self) -> None:
+        """Leave it open: a connection is closed as soon as its last header is read, and the body is yet to come."""
+
+
+class _Reading(io.RawIOBase):
+    def __init__(self, timed: _Timed) -> None:
+        self._timed = timed
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer with what comes next."""
+        self._timed.plain.settimeout(_left(self._timed.until))
+        return self._timed.plain.recv_into(buffer)
+
+
+def connected(target: Target, patience_s: float) -> socket.socket:
+    """A connection to the server, encrypted where it is to be.
+
+    Raises:
+        OSError: there is none.
+    """
+    if target.uds is not None:
+        plain = socket.socket(socket.AF_UNIX)
+        plain.settimeout(patience_s)
+        try:
+            plain.connect(target.uds)
+        except OSError:
+            plain.close()
+            raise
+        return plain
+    plain = socket.create_connection((target.host, target.port), patience_s)
+    if not target.is_tls:
+        return plain
+    context = ssl.create_default_context()
+    if not target.is_verified:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    try:
+        return context.wrap_socket(plain, server_hostname=target.host)
+    except (OSError, ValueError):
+        plain.close()
+        raise
+
+
+def why(error: BaseException) -> str:
+    """What a request failed of, for people."""
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return harmless(f"the certificate is refused: {error.verify_message}")
+    if isinstance(error, ssl.SSLError):
+        return harmless(f"no encrypted connection comes about ({error.reason or type(error).__name__})")
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    if isinstance(error, http.client.RemoteDisconnected):
+        return "the server closed the connection without an answer"
+    if isinstance(error, http.client.HTTPException):
+        return f"no HTTP comes back ({type(error).__name__})"
+    return harmless(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+
+
+def reason_of(error: BaseException) -> str:
+    """A word of `probe_records.REASONS` for what a request failed of."""
+    if isinstance(error, ssl.SSLError):
+        return "tls"
+    if isinstance(error, TimeoutError):
+        return "no-answer"
+    return "no-http" if isinstance(error, (http.client.HTTPException, ConnectionResetError)) else "unreachable"

@@ -1,0 +1,202 @@
+"""A small closed-loop load: so many workers, each of which streams one answer after the other, until its time is up."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.probe.asking import Asking, Target, Unanswered
+from vllm_runbooks.probe_records import LoadMeasured, Quantiles
+
+MAX_AT_ONCE = 1024
+_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_PAUSE_S = 0.2
+"""After a request that failed: a server that refuses everything is not asked thousands of times a second."""
+_ENDING_S = 5.0
+"""Time for all workers to end when their connections are closed."""
+_MAX_KEPT = 1_000_000
+"""Answers whose times are kept."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is sent."""
+
+    seconds: float = 30.0
+    at_once: int = 4
+    prompt_tokens: int = 128
+    answer_tokens: int = 64
+
+    def __post_init__(self) -> None:
+        """Refuse what is no load.
+
+        Raises:
+            InputError: a number is out of range.
+        """
+        if not 0.1 <= self.seconds <= 3600:
+            raise InputError(f"load: {self.seconds:g} s is no time for a load; give from 0.1 s to 1 h")
+        for name, most in (("at_once", MAX_AT_ONCE), ("prompt_tokens", 1_000_000), ("answer_tokens", 1_000_000)):
+            if not 1 <= getattr(self, name) <= most:
+                raise InputError(f"load: {name} is {getattr(self, name)}; give a whole number from 1 to {most}")
+
+
+@dataclass
+class _Seen:
+    """What the workers saw; each list is appended to under the lock of the interpreter alone."""
+
+    sent: list[float] = field(default_factory=list)
+    first: list[float] = field(default_factory=list)
+    each: list[float] = field(default_factory=list)
+    whole: list[float] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    unfinished: list[float] = field(default_factory=list)
+
+
+class Loading:
+    """A load that is put on a server."""
+
+    def __init__(self, target: Target, model: str, load: Load, *, patience_s: float) -> None:
+        """A load that waits to be begun; a request is given up after so many seconds."""
+        self.load = load
+        self._asking, self._model = Asking(target, patience_s), model
+        self._seen, self._stop = _Seen(), threading.Event()
+        self._began = self._ended = 0.0
+        self._cut_short = False
+
+    def __enter__(self) -> Self:
+        self._began = time.monotonic()
+        self._until = self._began + self.load.seconds
+        self._threads = [
+            threading.Thread(target=self._work, args=(number,), daemon=True) for number in range(self.load.at_once)
+        ]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._cut_short = kind is not None
+        self._ended = time.monotonic()
+        self._stop.set()
+        self._asking.abandon()
+        until = time.monotonic() + _ENDING_S
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until its time is up."""
+        return max(0.0, self._until - time.monotonic())
+
+    def _work(self, number: int) -> None:
+        draw = random.Random(number)  # noqa: S311 - prompts that differ, the same in every run
+        seen = self._seen
+        while not self._stop.is_set() and time.monotonic() < self._until and len(seen.sent) < _MAX_KEPT:
+            prompt = " ".join(draw.choice(_WORDS) for _ in range(self.load.prompt_tokens))
+            began = time.monotonic()
+            seen.sent.append(began)
+            error = self._request(prompt, began)
+            if error and time.monotonic() < self._until and not self._stop.is_set():
+                seen.errors.append(error)
+                self._stop.wait(_PAUSE_S)
+            elif error:
+                seen.unfinished.append(began)
+
+    def _request(self, prompt: str, began: float) -> str:
+        """Send one request and note its times; the kind of its error, empty where there was none."""
+        first = last = 0.0
+        pieces, told = 0, None
+        asked = {
+            "model": self._model,
+            "prompt": prompt,
+            "max_tokens": self.load.answer_tokens,
+            "temperature": 0,
+            "ignore_eos": True,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        try:
+            for at, event in self._asking.events("/v1/completions", asked, until=self._until):
+                if event == b"[DONE]":
+                    self._note(began, first, at, last, told if told is not None else pieces)
+                    return ""
+                said = _parsed(event)
+                if said.get("error"):
+                    return "the stream broke off"
+                told = _counted(said, told)
+                if said.get("choices"):
+                    first = first or at
+                    last, pieces = at, pieces + 1
+        except Unanswered as failure:
+            self._seen.tokens.append(pieces)
+            return str(failure).removeprefix("/v1/completions: ")
+        return "the stream ended without [DONE]"
+
+    def _note(self, began: float, first: float, ended: float, last: float, tokens: int) -> None:
+        seen = self._seen
+        if first:
+            seen.first.append(first - began)
+            if tokens > 1:
+                seen.each.append((last - first) / (tokens - 1))
+        seen.tokens.append(tokens)
+        seen.whole.append(ended - began)
+
+    def measured(self) -> LoadMeasured:
+        """What was seen, when it is over; requests that its end met under way count as no error."""
+        seen, load = self._seen, self.load
+        seconds = self._ended - self._began
+        answered = len(seen.whole)
+        is_known = answered > 0 and seconds > 0
+        return LoadMeasured(
+            seconds=seconds,
+            at_once=load.at_once,
+            prompt_tokens=load.prompt_tokens,
+            answer_tokens=load.answer_tokens,
+            requests=len(seen.sent),
+            answered=answered,
+            unfinished=len(seen.sent) - answered - len(seen.errors),
+            errors=dict(Counter(seen.errors).most_common(10)),
+            answer_tokens_per_s=sum(seen.tokens) / seconds if is_known else None,
+            requests_per_s=answered / seconds if is_known else None,
+            first_token=quantiles(seen.first),
+            each_token=quantiles(seen.each),
+            whole=quantiles(seen.whole),
+            is_cut_short=self._cut_short,
+        )
+
+
+def _parsed(event: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(event)
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _counted(said: dict[str, Any], told: int | None) -> int | None:
+    """Tokens of the answer as the server counts them."""
+    usage = said.get("usage")
+    count = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    return count if type(count) is int and 0 <= count <= 1 << 30 else told
+
+
+def quantiles(seconds: Sequence[float]) -> Quantiles:
+    """Median, 95th and 99th percentile in milliseconds, between the nearest ranks."""
+    ordered = sorted(seconds)
+    return Quantiles(*(_at(ordered, share) for share in (0.5, 0.95, 0.99)))
+
+
+def _at(ordered: Sequence[float], share: float) -> float | None:
+    if not ordered:
+        return None
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return 1000 * (ordered[below] + (place - below) * (ordered[above] - ordered[below]))

@@ -1,0 +1,274 @@
+"""A running server as text, JSON and notebook sections: rungs, figures, what is wrong and what to change, the load."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import pairwise
+
+from vllm_runbooks.display import SCHEMA, Shown, visible
+from vllm_runbooks.probe_records import Health, LoadMeasured, Quantiles, Serving, ServingFinding
+from vllm_runbooks.records import Remedy, Severity, Verdict, document
+from vllm_runbooks.render.drawing import HAIR, LINES, WIDTH, caption, picture, rule, swatches, tick_step
+from vllm_runbooks.render.elements import (
+    AMBER,
+    GREEN,
+    GREY,
+    RED,
+    badge,
+    grid,
+    heading,
+    item,
+    joined,
+    prose,
+    remark,
+    tag,
+    verdict,
+    wrap,
+)
+from vllm_runbooks.vitals import Figures, shown
+
+_TONES = {Severity.FATAL: RED, Severity.DEGRADED: AMBER, Severity.HINT: GREY}
+_DRAWN = ("running", "waiting", "kv_use")
+_HIGH, _LEFT, _TOP = 150.0, 44.0, 34.0
+
+
+def to_json(found: Health) -> str:
+    """The answer as one JSON document; `probe` reads it again."""
+    return json.dumps({"schema": SCHEMA, **document(found)}, ensure_ascii=False, indent=2)
+
+
+def text(found: Health, serving: Serving) -> str:
+    """The answer for a terminal."""
+    seen = found.observation
+    release = found.vllm.version or "unknown"
+    parts = [f"{found.verdict.value.upper()}  {found.reason}"]
+    parts.append(f"{seen.place}  model {seen.model or 'unknown'}  vLLM {release}  at {seen.at}")
+    parts.append("\n".join(["RUNGS", *(f"  {line}" for line in rungs(found).plain.splitlines())]))
+    if seen.samples:
+        parts.append("\n".join(["FIGURES", *(f"  {line}" for line in figures(found, serving).plain.splitlines())]))
+    if seen.load is not None:
+        parts.append("\n".join(["LOAD", *(f"  {line}" for line in load(found).plain.splitlines())]))
+    parts += [findings(found).plain.rstrip("\n")] if found.findings else []
+    parts += ["\n".join(f"note: {note}" for note in _notes(found))] if _notes(found) else []
+    return joined(parts)
+
+
+def _notes(found: Health) -> list[str]:
+    seen, notes = found.observation, list(found.notes)
+    if seen.log is not None:
+        cause = f"; {seen.log.title}" if seen.log.title else ""
+        notes.append(f"its log ({', '.join(seen.log.files)}): {seen.log.outcome.value}{cause}")
+    for card in seen.cards:
+        if card.used_mib is not None and card.total_mib:
+            used = f"{card.used_mib / 1024:.1f} of {card.total_mib / 1024:.1f} GiB in use"
+            busy = "" if card.busy_percent is None else f", {card.busy_percent:.0f} % busy"
+            notes.append(f"GPU {card.index} ({card.name or 'unknown'}): {used}{busy}")
+    return notes
+
+
+def outcome(found: Health) -> Shown:
+    """The verdict in a line."""
+    tone = GREEN if found.verdict is Verdict.PASS else RED
+    said = f"{found.verdict.value}: {found.reason}"
+    return Shown(said, verdict(visible(said), tone))
+
+
+def rungs(found: Health) -> Shown:
+    """The ladder, rung by rung."""
+    if not found.observation.rungs:
+        return Shown("No rung was tried.", prose("No rung was tried."))
+    rows = [
+        (rung.name, rung.result.value, "" if rung.seconds is None else shown(rung.seconds, "s"), visible(rung.says))
+        for rung in found.observation.rungs
+    ]
+    return grid(["rung", "result", "took", "what was found"], rows)
+
+
+def figures(found: Health, serving: Serving) -> Shown:
+    """What its metrics say: of all engines together, and of each where there are several; drawn over time."""
+    seen = found.observation
+    known = [name for name in serving.facts if found.facts.get(name) is not None]
+    if not known:
+        said = "The server told no figures of itself."
+        return Shown(said, prose(said))
+    head = ["", "all" if found.engines else "value", *(f"engine {visible(each.engine)}" for each in found.engines)]
+    rows = [
+        [
+            serving.facts[name].says,
+            *(
+                shown(facts.get(name), serving.facts[name].unit)
+                for facts in (found.facts, *(e.facts for e in found.engines))
+            ),
+        ]
+        for name in known
+    ]
+    window = Figures(seen.samples, serving).seconds
+    below = (
+        f"{len(seen.samples)} samples over {window:.1f} s; rates and times over all of it, the others as of the last."
+    )
+    table = grid(head, rows, below, is_numeric=True)
+    return Shown(table.plain, table.html + _drawn(found, serving))
+
+
+def _drawn(found: Health, serving: Serving) -> str:
+    """Requests that run and wait, and the share of the KV cache, over the samples; empty where there are few."""
+    samples = found.observation.samples
+    if len(samples) < _FEWEST_DRAWN:
+        return ""
+    told = Figures(samples, serving)
+    curves = {
+        name: [told.gauge(serving.facts[name], number) for number in range(len(samples))]
+        for name in _DRAWN
+        if name in serving.facts
+    }
+    most = max((v for name in _DRAWN[:2] for v in curves.get(name, ()) if v is not None), default=0.0) or 1.0
+    first, last = samples[0].at_s, samples[-1].at_s
+    right, bottom = WIDTH - _LEFT, _TOP + _HIGH
+    legend, _ = swatches({_named(name, serving): LINES[n] for n, name in enumerate(curves)}, 12)
+    parts = [legend, rule(_LEFT, bottom, right, bottom), rule(_LEFT, _TOP, _LEFT, bottom, colour=HAIR)]
+    step = tick_step(most, 4)
+    for number in range(int(most / step) + 1):
+        y = bottom - _HIGH * number * step / most
+        parts += [
+            rule(_LEFT, y, right, y),
+            caption(_LEFT - 6, y + 4, f"{number * step:g}", size=11, anchor="end", faint=True),
+        ]
+    for n, (name, values) in enumerate(curves.items()):
+        scale = 1.0 if name == "kv_use" else most
+        points = [
+            (
+                _LEFT + (right - _LEFT) * (sample.at_s - first) / ((last - first) or 1.0),
+                bottom - _HIGH * min(max(value / scale, 0.0), 1.0),
+            )
+            for sample, value in zip(samples, values, strict=True)
+            if value is not None
+        ]
+        parts += [rule(*one, *other, colour=LINES[n], thick=2) for one, other in pairwise(points)]
+    parts.append(caption(right, bottom + 16, f"{last - first:.1f} s", size=11, anchor="end", faint=True))
+    return picture(parts, bottom + 24, "Requests that run and wait, and the KV cache in use, over the samples")
+
+
+_FEWEST_DRAWN = 3
+
+
+def _named(name: str, serving: Serving) -> str:
+    return f"{serving.facts[name].says}{' (top: 100%)' if name == 'kv_use' else ''}"
+
+
+def load(found: Health) -> Shown:
+    """What the load showed, as it was seen from outside."""
+    measured = found.observation.load
+    if measured is None:
+        said = "No load was put on the server."
+        return Shown(said, prose(said))
+    rows = list(_load_rows(measured))
+    return grid(["", "p50", "p95", "p99"], rows, _load_words(measured), is_numeric=True)
+
+
+def _load_rows(measured: LoadMeasured) -> Iterator[tuple[str, str, str, str]]:
+    for what, times in (
+        ("time to first token", measured.first_token),
+        ("time per further token", measured.each_token),
+        ("whole answer", measured.whole),
+    ):
+        yield what, _milliseconds(times, "p50_ms"), _milliseconds(times, "p95_ms"), _milliseconds(times, "p99_ms")
+
+
+def _milliseconds(times: Quantiles, name: str) -> str:
+    value = getattr(times, name)
+    return "unknown" if value is None else shown(value / 1000, "s")
+
+
+def _load_words(measured: LoadMeasured) -> str:
+    of_all = f"{measured.answered} of {measured.requests} requests answered, {measured.unfinished} under way at the end"
+    said = [f"{measured.at_once} at once for {measured.seconds:.1f} s: {of_all}"]
+    said += [f"{count} x {kind}" for kind, count in measured.errors.items()]
+    if measured.answer_tokens_per_s is not None:
+        said.append(f"{shown(measured.answer_tokens_per_s, 'tokens/s')} of answers")
+    if measured.requests_per_s is not None:
+        said.append(f"{shown(measured.requests_per_s, '1/s')} answered")
+    return f"{'; '.join(said)}.{' It was interrupted.' if measured.is_cut_short else ''}"
+
+
+def compared(first: Health, second: Health, names: tuple[str, str] = ("before", "after")) -> Shown:
+    """Two loads side by side, as before a change and after it."""
+    both = (first.observation.load, second.observation.load)
+    rows = [
+        [what, *("not sent" if each is None else _of(each, name) for each in both)]
+        for what, name in (
+            ("requests answered", "answered"),
+            ("tokens of answers per second", "answer_tokens_per_s"),
+            ("requests per second", "requests_per_s"),
+            ("time to first token, median", "first_token"),
+            ("time per further token, median", "each_token"),
+            ("whole answer, median", "whole"),
+        )
+    ]
+    return grid(["", *names], rows, is_numeric=True)
+
+
+def _of(measured: LoadMeasured, name: str) -> str:
+    value = getattr(measured, name)
+    if isinstance(value, Quantiles):
+        return _milliseconds(value, "p50_ms")
+    return "unknown" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def findings(found: Health) -> Shown:
+    """What is wrong, with what proves it, and what to change."""
+    if not found.findings:
+        said = "Nothing wrong was found."
+        return Shown(said, prose(said))
+    plain = "\n\n".join(_finding_text(each) for each in found.findings)
+    return Shown(f"{plain}\n", "".join(map(_finding_html, found.findings)))
+
+
+def _finding_text(each: ServingFinding) -> str:
+    lines = [f"{each.severity.value.upper()}  {each.title}  ({each.id})"]
+    lines += [item(f"proof: {proof.says}") for proof in each.proofs]
+    lines += [wrap(each.explanation)] if each.explanation else []
+    lines.append(wrap(f"First: {each.do_first}"))
+    for change in each.changes:
+        lines.append(item(f"{change.title}; costs {change.cost}{_edited(change)}"))
+        if change.command:
+            lines += [f"      {line}" for line in change.command.rstrip("\n").splitlines()]
+    lines += [item(f"not offered: {why}") for why in each.left_out]
+    lines += [wrap(f"Limits: {each.why_limits}")] if each.why_limits else []
+    lines += [wrap(f"To confirm: {each.confirm}"), wrap(f"Against it: {each.refute}")]
+    return visible("\n".join(lines))
+
+
+def _edited(change: Remedy) -> str:
+    """The edits in words, with what judged them."""
+    words = [
+        f"--{e.name.replace('_', '-')} {e.value}" if e.op == "set" else f"{e.name}={e.value}" if e.op == "env"
+        else f"without --{e.name.replace('_', '-')}"
+        for e in change.edits
+    ]  # fmt: skip
+    if not words:
+        return ""
+    lint, plan = change.checks.lint, change.checks.plan
+    checks = f"linter and plan: {lint}" if lint == plan else f"linter: {lint}; plan: {plan}"
+    return f": {', '.join(words)} ({checks})"
+
+
+def _finding_html(each: ServingFinding) -> str:
+    parts = [heading(""), badge(each.severity.value, _TONES[each.severity]), f" <b>{escape(visible(each.title))}</b> "]
+    parts.append(tag("code", escape(each.id)))
+    parts.append(_listed([f"proof: {proof.says}" for proof in each.proofs]))
+    parts += [tag("p", prose(visible(said))) for said in (each.explanation, f"First: {each.do_first}") if said]
+    parts.append(_listed([f"{change.title}; costs {change.cost}{_edited(change)}" for change in each.changes]))
+    parts += [tag("pre", tag("code", escape(visible(c.command)))) for c in each.changes if c.command]
+    parts.append(_listed([f"not offered: {why}" for why in each.left_out]))
+    parts += [
+        remark(visible(said))
+        for said in (each.why_limits, f"To confirm: {each.confirm} Against it: {each.refute}")
+        if said
+    ]
+    return "".join(parts)
+
+
+def _listed(lines: Sequence[str]) -> str:
+    return tag("ul", "".join(tag("li", prose(visible(line))) for line in lines)) if lines else ""

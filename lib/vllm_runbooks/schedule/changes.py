@@ -1,0 +1,141 @@
+"""What is worth telling: a change for the worse once, and the recovery once.
+
+A run is held against the last one in which all was well. What is worse than then, and worse than what was told since,
+is told; so is another root cause. What was told stays told until all is well again: a failure that comes and goes is no
+news.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from vllm_runbooks.records import Verdict
+from vllm_runbooks.schedule_records import Judged, Standing, Told
+
+RANKS = {
+    Verdict.PASS: 0,
+    Verdict.SKIPPED: 1,
+    Verdict.INTERRUPTED: 2,
+    Verdict.FAIL: 3,
+    Verdict.ERROR: 4,
+}
+"""From good to bad."""
+WHOLE = "(job)"
+"""The subject that stands for a run as a whole, where its parts are not known."""
+MOST = 500
+"""Parts of a run that are looked at, the worst first."""
+
+
+def worst(judged: Sequence[Judged]) -> Verdict:
+    """The verdict of a whole run; one without parts is an error."""
+    return max((each.verdict for each in judged), key=RANKS.__getitem__, default=Verdict.ERROR)
+
+
+def judge(
+    before: Standing, judged: Sequence[Judged], *, job: str, at: str, host: str = "", folder: str | None = None
+) -> tuple[Standing, Told | None]:
+    """What is known after a run, and the change to tell, if there is one.
+
+    Args:
+        before: What was known.
+        judged: The parts of the run.
+        job: Name of the job.
+        at: When the run began (UTC).
+        host: Name of this host.
+        folder: Of the run.
+    """
+    unsound = [each for each in judged if RANKS[each.verdict] > RANKS[before.sound.get(each.subject, Verdict.SKIPPED)]]
+    news = [each for each in unsound if _is_news(before, each)]
+    verdict = worst(judged)
+    says = _says(news, verdict)
+    told: Told | None = None
+    after = before
+    if news:
+        told = Told(_id(job, at, "worse"), "worse", at, job, verdict, says, tuple(news), host, folder)
+        after = replace(before, told=_merged(before.told, news), causes=_causes(before.causes, news))
+    elif not unsound:
+        sound = {each.subject: each.verdict for each in judged}
+        after = replace(before, sound=sound, told={}, causes={})
+        if before.told:
+            back = tuple(each for each in judged if each.subject in before.told)
+            says = f"all is well again: {', '.join(sorted(before.told)[:5])}"
+            told = Told(_id(job, at, "recovered"), "recovered", at, job, verdict, says, back, host, folder)
+    return after, told
+
+
+def _is_news(before: Standing, each: Judged) -> bool:
+    told = before.told.get(each.subject)
+    if told is None or RANKS[each.verdict] > RANKS[told]:
+        return True
+    return each.root_cause is not None and each.root_cause not in before.causes.get(each.subject, ())
+
+
+def _merged(told: Mapping[str, Verdict], news: Sequence[Judged]) -> dict[str, Verdict]:
+    found = dict(told)
+    for each in news:
+        found[each.subject] = max(each.verdict, found.get(each.subject, Verdict.PASS), key=RANKS.__getitem__)
+    return found
+
+
+def _causes(causes: Mapping[str, tuple[str, ...]], news: Sequence[Judged]) -> dict[str, tuple[str, ...]]:
+    found = dict(causes)
+    for each in news:
+        if each.root_cause is not None:
+            found[each.subject] = (*found.get(each.subject, ()), each.root_cause)[-20:]
+    return found
+
+
+def _says(news: Sequence[Judged], verdict: Verdict) -> str:
+    if not news:
+        return verdict.value
+    named = [
+        f"{each.verdict} {each.subject}{f' ({each.root_cause})' if each.root_cause else ''}"
+        f"{f': {each.reason}' if each.reason else ''}"
+        for each in news[:3]
+    ]
+    more = f"; and {len(news) - 3} more" if len(news) > 3 else ""
+    return f"{'; '.join(named)}{more}"
+
+
+def _id(job: str, at: str, event: str) -> str:
+    """The same for the same change, so that a receiver can leave out what it has had."""
+    return hashlib.sha256(f"{job}\n{at}\n{event}".encode()).hexdigest()[:16]
+
+
+def standing(data: Any) -> Standing:
+    """What an entry of the history holds; what is damaged is unknown."""
+    if not isinstance(data, Mapping):
+        return Standing()
+    total, seconds = data.get("missed_total"), data.get("seconds")
+    verdict, number = data.get("verdict"), data.get("number")
+    return Standing(
+        number=number if isinstance(number, int) else 0,
+        sound=_verdicts(data.get("sound")),
+        told=_verdicts(data.get("told")),
+        causes=_lists(data.get("causes")),
+        last_run=_text(data.get("last_run")),
+        last_success=_text(data.get("last_success")),
+        seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
+        runs=_verdicts(data.get("runs")),
+        verdict=Verdict(verdict) if verdict in list(Verdict) else None,
+        missed_total=total if isinstance(total, int) else 0,
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _verdicts(value: Any) -> dict[str, Verdict]:
+    if not isinstance(value, Mapping):
+        return {}
+    return {str(subject): Verdict(each) for subject, each in value.items() if each in list(Verdict)}
+
+
+def _lists(value: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, Mapping):
+        return {}
+    return {str(subject): tuple(map(str, each)) for subject, each in value.items() if isinstance(each, (list, tuple))}

@@ -1,0 +1,218 @@
+"""Planned times: the five fields of a cron expression as wall times, and these as moments in a zone.
+
+The fields mean what cron means by them. What crons read differently is refused, so that a plan is the same here and in
+JupyterLab. Wall times are counted first and then looked up in the zone: one that a night in spring leaves out is the
+first moment after the gap, one that a night in autumn has twice is the first of the two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import pairwise
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from vllm_runbooks.errors import InputError
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+
+
+class _Field(NamedTuple):
+    name: str
+    least: int
+    most: int
+    words: tuple[str, ...] = ()
+    """From the least value on."""
+
+
+_FIELDS = (
+    _Field("minute", 0, 59),
+    _Field("hour", 0, 23),
+    _Field("day of the month", 1, 31),
+    _Field("month", 1, 12, _MONTHS),
+    _Field("day of the week", 0, 7, _DAYS),
+)
+_SHORT = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+_PART = re.compile(r"(\*|[0-9]{1,4}|[a-z]{3})(?:-([0-9]{1,4}|[a-z]{3}))?(?:/([0-9]{1,4}))?", re.ASCII)
+_LONGEST = 400
+"""Characters of an expression: all sixty minutes written out are fewer."""
+_LENGTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_FURTHEST = timedelta(days=8 * 366 + 1)
+"""Between two leap days there are eight years at most."""
+_WEEK = timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Cron:
+    """The wall times of an expression."""
+
+    text: str
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]
+    """0 is Sunday."""
+    is_either: bool
+    """Whether a day needs to be right in the month or in the week alone, as both are limited."""
+
+    def is_on(self, day: date) -> bool:
+        """Whether there are planned times on a day."""
+        if day.month not in self.months:
+            return False
+        in_month, in_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
+        return (in_month or in_week) if self.is_either else (in_month and in_week)
+
+    def of(self, day: date) -> Iterator[datetime]:
+        """The wall times of a day, the earliest first."""
+        if self.is_on(day):
+            for hour in self.hours:
+                for minute in self.minutes:
+                    yield datetime.combine(day, time(hour, minute))
+
+    @property
+    def closest_s(self) -> float:
+        """The least time between two wall times of one day, in seconds."""
+        minutes = [hour * 60 + minute for hour in self.hours for minute in self.minutes]
+        return 60.0 * min((after - before for before, after in pairwise([*minutes, 24 * 60 + minutes[0]])))
+
+
+def parse(text: str) -> Cron:
+    """Read an expression.
+
+    Raises:
+        InputError: it is none, or means a day that never comes.
+    """
+    shown = " ".join(text.split())[:80] or "(nothing)"
+    words = _SHORT.get(text.strip().lower(), text).split()
+    if len(text) > _LONGEST or len(words) != len(_FIELDS):
+        raise InputError(
+            f"--at {shown}: is no cron expression; give five fields, minute hour day month weekday, as in '0 3 * * *'"
+        )
+    values = [_values(word.lower(), shown, field) for word, field in zip(words, _FIELDS, strict=True)]
+    minutes, hours, days, months, week = values
+    weekdays = frozenset(day % 7 for day in week)
+    is_free = [word.startswith("*") for word in words]
+    has_step = any(word.startswith("*/") for word in (words[2], words[4]))
+    if has_step and len(days) < 31 and len(weekdays) < 7:
+        raise InputError(
+            f"--at {shown}: crons read a step over all days beside the other field of days differently; "
+            "write the days out"
+        )
+    is_either = not (is_free[2] or is_free[4])
+    if not is_either and min(days) > max(_LENGTHS[month - 1] for month in months):
+        raise InputError(f"--at {shown}: never comes: no such month has a day {min(days)}; give a day that comes")
+    return Cron(
+        " ".join(words), tuple(sorted(minutes)), tuple(sorted(hours)), frozenset(days), frozenset(months), weekdays,
+        is_either,
+    )  # fmt: skip
+
+
+def _values(word: str, shown: str, field: _Field) -> set[int]:
+    """What one field allows."""
+    found: set[int] = set()
+    where = f"--at {shown}: {field.name}"
+    for part in word.split(","):
+        match = _PART.fullmatch(part)
+        if match is None or (match[1] == "*" and match[2]):
+            raise InputError(f"{where}: {part or '(nothing)'} is no value, range or step; give one as in 1-5/2")
+        step = int(match[3]) if match[3] else 1
+        if match[1] == "*":
+            first, last = field.least, field.most
+        else:
+            first = _value(match[1], where, field)
+            last = _value(match[2], where, field) if match[2] else first
+        if match[3] and match[1] != "*" and not match[2]:
+            raise InputError(
+                f"{where}: crons read {part} differently; write the range, as in {first}-{field.most}/{step}"
+            )
+        if not 1 <= step <= field.most:
+            raise InputError(f"{where}: a step of {step} is none; give one from 1 to {field.most}")
+        if first > last:
+            raise InputError(f"{where}: {part} begins after its end; write two ranges, with a comma between")
+        found.update(range(first, last + 1, step))
+    return found
+
+
+def _value(text: str, where: str, field: _Field) -> int:
+    if text.isdigit():
+        value = int(text)
+    elif text in field.words:
+        value = field.words.index(text) + field.least
+    else:
+        known = f", or {field.words[0]} to {field.words[-1]}" if field.words else ""
+        raise InputError(f"{where}: {text} is no number; give one from {field.least} to {field.most}{known}")
+    if not field.least <= value <= field.most:
+        raise InputError(f"{where}: {value} is out of range; give one from {field.least} to {field.most}")
+    return value
+
+
+def zone(name: str) -> ZoneInfo:
+    """The zone of a name of the IANA data.
+
+    Raises:
+        InputError: there is none.
+    """
+    if re.fullmatch(r"[A-Za-z][A-Za-z0-9_+-]{0,30}(?:/[A-Za-z0-9_+-]{1,30}){0,2}", name, re.ASCII):
+        try:
+            return ZoneInfo(name)
+        except (KeyError, ValueError, OSError):
+            pass
+    shown = "".join(c if c.isprintable() else "?" for c in name[:60]) or "(nothing)"
+    raise InputError(f"--zone {shown}: is no time zone; give a name as in Europe/Berlin, or UTC")
+
+
+def moment(wall: datetime, where: ZoneInfo) -> datetime:
+    """The moment (UTC) of a wall time: the first one, or the first after the gap that it falls into."""
+    found = wall.replace(tzinfo=where, fold=0).astimezone(UTC)
+    if found.astimezone(where).replace(tzinfo=None, fold=0) == wall:
+        return found
+    # By the offset after the gap it is before the change, by the one before the gap it is behind it.
+    before = wall.replace(tzinfo=where, fold=1).astimezone(UTC)
+    offset = found.astimezone(where).utcoffset()
+    while found - before > timedelta(seconds=1):
+        middle = before + (found - before) // 2
+        middle = middle.replace(microsecond=0)
+        if middle.astimezone(where).utcoffset() == offset:
+            found = middle
+        else:
+            before = middle
+    return found
+
+
+def after(cron: Cron, where: ZoneInfo, at: datetime) -> datetime:
+    """The first planned moment later than `at` (UTC)."""
+    day = at.astimezone(where).date() - timedelta(days=1)
+    end = day + _FURTHEST + _WEEK
+    while day < end:
+        for wall in cron.of(day):
+            if (found := moment(wall, where)) > at:
+                return found
+        day += timedelta(days=1)
+    raise InputError(f"--at {cron.text}: never comes; give a day that comes")
+
+
+def back(cron: Cron, where: ZoneInfo, *, until: datetime, since: datetime) -> Iterator[datetime]:
+    """The planned moments from `until` back to `since`, itself left out, the latest first; each of them once."""
+    day = until.astimezone(where).date() + timedelta(days=1)
+    first = since.astimezone(where).date() - timedelta(days=1)
+    last: datetime | None = None
+    while day >= first:
+        for wall in reversed(list(cron.of(day))):
+            found = moment(wall, where)
+            if since < found <= until and found != last:
+                last = found
+                yield found
+        day -= timedelta(days=1)

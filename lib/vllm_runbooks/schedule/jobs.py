@@ -1,0 +1,172 @@
+"""The jobs of this user: one file each, written whole, and read as what anybody may have edited."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from vllm_runbooks.errors import CatalogError, InputError, meant
+from vllm_runbooks.files import store
+from vllm_runbooks.redact import redact_text
+from vllm_runbooks.schedule import cron, policy
+from vllm_runbooks.schedule_records import Job
+
+OWN = ("check", "probe", "run")
+"""Commands of ours that a job may run."""
+PAPERMILL = "papermill"
+_NAME = re.compile(r"[a-z0-9-]{1,40}", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,80}", re.ASCII)
+_LONGEST_S = 31 * 86400.0
+_MOST_WORDS, _LONGEST_WORD = 200, 4000
+
+
+def config() -> Path:
+    """The folder of jobs."""
+    home = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(home) if home else Path("~/.config").expanduser()) / "vllm-runbooks" / "jobs"
+
+
+def state() -> Path:
+    """The folder of what runs leave, and of locks."""
+    home = os.environ.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path("~/.local/state").expanduser()) / "vllm-runbooks" / "jobs"
+
+
+def out(job: Job) -> Path:
+    """The folder in which every run of a job has one of its own."""
+    return Path(job.folder, job.out) if job.out else state() / job.name
+
+
+def path(name: str) -> Path:
+    """The file of a job.
+
+    Raises:
+        InputError: the name is none.
+    """
+    if not _NAME.fullmatch(name) or name.startswith("-"):
+        shown = "".join(c if c.isprintable() else "?" for c in name[:60]) or "(nothing)"
+        raise InputError(f"{shown}: is no name of a job; give small letters, digits and hyphens, 40 at most")
+    return config() / f"{name}.yaml"
+
+
+def environment(name: str) -> Path:
+    """The file with the variables of a job that are secrets; it need not be there."""
+    return path(name).with_suffix(".env")
+
+
+def names() -> list[str]:
+    """The names of all jobs."""
+    try:
+        return sorted(each.stem for each in config().glob("*.yaml") if _NAME.fullmatch(each.stem))
+    except OSError:
+        return []
+
+
+def load(name: str) -> Job:
+    """Read a job.
+
+    Raises:
+        InputError: there is none of this name, or its file is broken.
+    """
+    from pydantic import TypeAdapter  # noqa: PLC0415 - `--help` needs none of it
+
+    from vllm_runbooks.authoring.yaml_files import read_record  # noqa: PLC0415
+
+    file = path(name)
+    if not file.is_file():
+        hint = meant(name, names(), "`vllm-runbooks schedule list` shows the jobs there are")
+        raise InputError(f"{name}: there is no such job; {hint}")
+    try:
+        job: Job = read_record(file, str(file), TypeAdapter(Job), problems)
+    except CatalogError as error:
+        raise InputError("; ".join(str(error).splitlines())) from None
+    if job.name != name:
+        raise InputError(f"{file}: name: is {job.name!r}; the file's name says {name!r}")
+    return job
+
+
+def problems(job: Job) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What is wrong with a job, by field."""
+    for field, check in (
+        ("name", lambda: path(job.name)),
+        ("at", lambda: cron.parse(job.at)),
+        ("zone", lambda: cron.zone(job.zone)),
+    ):
+        try:
+            check()
+        except InputError as error:
+            yield (field,), str(error)
+    if not job.command or job.command[0] not in (*OWN, PAPERMILL):
+        yield ("command",), f"begins with none of {', '.join((*OWN, PAPERMILL))}; give one of them after --"
+    elif job.command[0] == PAPERMILL and (len(job.command) < 3 or any(w.startswith("-") for w in job.command[1:3])):
+        yield ("command",), "papermill needs a notebook and the name of what it writes, and its options after them"
+    if len(job.command) > _MOST_WORDS or any(len(word) > _LONGEST_WORD for word in job.command):
+        yield ("command",), f"is too long; at most {_MOST_WORDS} words of {_LONGEST_WORD} characters"
+    if any(not word.isprintable() for word in (*job.command, job.folder, job.out or "", job.metrics or "")):
+        yield ("command",), "holds a character that cannot be written into a unit; rename the file that has it"
+    elif redact_text(shlex.join(job.command)) != shlex.join(job.command):
+        yield ("command",), "holds a secret; name a variable that holds it instead, and set that in the job's .env file"
+    if any(word in ("-h", "--help") for word in job.command):
+        yield ("command",), "the command asks for help; give it whole"
+    if job.command[:1] != (PAPERMILL,) and any(word == "--out" or word.startswith("--out=") for word in job.command):
+        yield ("command",), "every run has a folder of its own; give --out before the --"
+    if not Path(job.folder).is_absolute():
+        yield ("folder",), f"{job.folder!r} is no absolute path"
+    if policy.moment(job.added) is None:
+        yield ("added",), f"{job.added!r} is no time; write it as in 2026-11-21T13:37:18Z"
+    for field, value, least in (("grace_s", job.grace_s, 0.0), ("timeout_s", job.timeout_s, 1.0)):
+        if not math.isfinite(value) or not least <= value <= _LONGEST_S:
+            yield (field,), f"{value:g} is out of range; give {least:g} to {_LONGEST_S:g} seconds"
+    if job.webhook_env is not None and not _VARIABLE.fullmatch(job.webhook_env):
+        yield ("webhook_env",), "is no name of a variable; the address itself is a secret, which no file holds"
+    if job.metrics is not None and not job.metrics.endswith(".prom"):
+        yield ("metrics",), f"{job.metrics!r} is not collected; the name must end in .prom"
+
+
+def save(job: Job) -> Path:
+    """Write a job's file, whole.
+
+    Raises:
+        InputError: something is wrong with the job.
+    """
+    import io  # noqa: PLC0415
+
+    from ruamel.yaml import YAML  # noqa: PLC0415 - `--help` needs none of it
+
+    from vllm_runbooks.records import document  # noqa: PLC0415
+
+    for place, said in problems(job):
+        raise InputError(said if said.startswith("--") else f"{job.name}: {'.'.join(map(str, place))}: {said}")
+    file = path(job.name)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise InputError(f"{file.parent}: cannot be made: {error.strerror}; check XDG_CONFIG_HOME") from None
+    text = io.StringIO()
+    writer = YAML()
+    writer.width = 1000
+    writer.dump({key: value for key, value in document(job).items() if value is not None}, text)
+    store(file, text.getvalue())
+    return file
+
+
+def remove(name: str) -> Path:
+    """Remove a job's file, and what Prometheus is told of it; what its runs left, and the history, stay.
+
+    Raises:
+        InputError: there is none.
+    """
+    file = path(name)
+    if not file.is_file():
+        raise InputError(f"{name}: there is no such job; `vllm-runbooks schedule list` shows the jobs there are")
+    with contextlib.suppress(InputError, OSError):
+        job = load(name)
+        if job.metrics is not None:
+            Path(job.folder, job.metrics).unlink(missing_ok=True)
+    file.unlink()
+    return file

@@ -1,0 +1,136 @@
+"""A job as JupyterLab's scheduler takes it, and as it is created in a running server.
+
+That scheduler decides itself what is due, and only while its server runs. It copies the notebook, so the library must
+be installed where its kernel runs; and it writes `name = value` into a cell as it is told, so that values are Python.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.schedule_records import Job
+
+_TIMEOUT_S = 30.0
+_LARGEST = 8 << 20
+
+
+def definition(job: Job, parameters: Mapping[str, Any], *, environment: str = "python") -> dict[str, Any]:
+    """The body of `POST /scheduler/job_definitions`; the notebook is to lie in the folder that the server shows.
+
+    Args:
+        job: The job.
+        parameters: Their values, of the types that the notebook wants.
+        environment: Name of the server's runtime environment.
+    """
+    return {
+        "name": job.name,
+        "input_uri": f"vllm-runbooks-{job.name}.ipynb",
+        "runtime_environment_name": environment,
+        "output_formats": ["ipynb"],
+        "parameters": {name: repr(_whole_path(job, value)) for name, value in parameters.items()},
+        "schedule": job.at,
+        "timezone": job.zone,
+        "tags": ["vllm-runbooks"],
+    }
+
+
+def _whole_path(job: Job, value: Any) -> Any:
+    """A file of the job's folder by its whole path: the scheduler runs the notebook elsewhere."""
+    if isinstance(value, str) and value and not Path(value).is_absolute() and Path(job.folder, value).exists():
+        return str(Path(job.folder, value))
+    return value
+
+
+def create(
+    job: Job, notebook: Path, parameters: Mapping[str, Any], *, url: str, token_env: str, is_now: bool = False
+) -> str:
+    """Put the notebook into a running server and create the job there; returns the id that the server gives.
+
+    Args:
+        job: The job.
+        notebook: What is run.
+        parameters: Their values.
+        url: Of the server.
+        token_env: Name of the variable with its token.
+        is_now: Whether it is run once, now, in place of by its schedule.
+
+    Raises:
+        InputError: the server cannot be asked, or refuses.
+    """
+    token = os.environ.get(token_env, "")
+    if not token:
+        raise InputError(f"--token-env {token_env}: is not set; set it to the server's token")
+    server = _Server(url, token)
+    try:
+        content = json.loads(notebook.read_text("utf-8")) if notebook.stat().st_size <= _LARGEST else None
+    except (OSError, ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise InputError(f"{notebook}: is no notebook of at most {_LARGEST >> 20} MiB; give another")
+    environments = server.ask("GET", "/scheduler/runtime_environments")
+    names = [str(each["name"]) for each in environments if isinstance(each, dict) and "name" in each]
+    if not names:
+        raise InputError(f"{server.shown}: has no runtime environment; is jupyter-scheduler installed there?")
+    body = definition(job, parameters, environment=names[0])
+    server.ask("PUT", f"/api/contents/{body['input_uri']}", {"type": "notebook", "format": "json", "content": content})
+    if is_now:
+        body = {key: value for key, value in body.items() if key not in ("schedule", "timezone")}
+        return str(server.ask("POST", "/scheduler/jobs", body).get("job_id"))
+    return str(server.ask("POST", "/scheduler/job_definitions", body).get("job_definition_id"))
+
+
+class _Server:
+    """A JupyterLab that answers."""
+
+    def __init__(self, url: str, token: str) -> None:
+        from urllib.parse import urlsplit  # noqa: PLC0415
+
+        try:
+            parts = urlsplit(url)
+            port = f":{parts.port}" if parts.port is not None else ""
+        except ValueError:
+            parts, port = urlsplit(""), ""
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or parts.query
+            or parts.username
+            or not url.isprintable()
+        ):
+            raise InputError(
+                "--post: is no address of a server; give one as in http://localhost:8888, without its token"
+            )
+        self.shown = f"{parts.scheme}://{parts.hostname}{port}"
+        self._base = url.rstrip("/")
+        self._token = token
+
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """What the server answers, as JSON."""
+        import urllib.error  # noqa: PLC0415 - slow to load
+        import urllib.request  # noqa: PLC0415
+
+        request = urllib.request.Request(  # noqa: S310 - http alone, as seen above
+            f"{self._base}{path}",
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"token {self._token}", "Content-Type": "application/json"},
+            method=method,
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+                return json.loads(answer.read(_LARGEST))
+        except urllib.error.HTTPError as error:
+            error.close()
+            hint = {
+                403: "the token is refused; see $--token-env",
+                404: "it has no scheduler; install jupyter-scheduler and start it anew",
+            }.get(error.code, "see its log")
+            raise InputError(f"{self.shown}: answered {error.code} to {method} {path}; {hint}") from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            said = reason.strerror if isinstance(reason, OSError) and reason.strerror else type(reason).__name__
+            raise InputError(f"{self.shown}: cannot be asked: {said}; is the server running?") from None

@@ -1,0 +1,115 @@
+"""What is due: decided from the plan, the clock and what the history holds, and from nothing else.
+
+The policy, which `docs/scheduling.md` shows as a table: of the planned times that are not covered yet, the latest may
+be run; all others have passed. A time is covered by any entry of the job that names it or a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+from vllm_runbooks.schedule import cron
+from vllm_runbooks.schedule_records import Job, Missed, Overlap, Passed
+
+ON_TIME_S = 600.0
+"""A run that begins within this is on time: whoever wakes us comes every few minutes."""
+AHEAD_S = 86400.0
+"""What is planned later than this from now was written by a clock that was wrong, and covers nothing."""
+_TOLD_APART = 20
+"""Of an absence's planned times those that are told one by one; the others are told as a number."""
+_COUNTED = 1000
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is to be done now."""
+
+    run: datetime | None
+    """The planned time for which the job is run."""
+    passed: tuple[Passed, ...]
+    """Those for which it is not, the earliest first."""
+    says: str
+    next: datetime
+    is_waiting: bool = False
+
+
+def stamp(at: datetime) -> str:
+    """A moment as it is written everywhere."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def moment(text: str) -> datetime | None:
+    """The moment that was written, or None where it is none."""
+    try:
+        found = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return found.astimezone(UTC) if found.tzinfo is not None else None
+
+
+def covered(job: Job, planned: Iterable[str], now: datetime) -> datetime:
+    """The time up to which nothing is owed.
+
+    Args:
+        job: The job.
+        planned: The planned times of its entries.
+        now: The clock.
+    """
+    times = [at for text in (job.added, *planned) if (at := moment(text)) is not None]
+    return max((at for at in times if at <= now + timedelta(seconds=AHEAD_S)), default=now)
+
+
+def decide(
+    job: Job,
+    now: datetime,
+    planned: Iterable[str],
+    *,
+    is_running: bool = False,
+    free_since: datetime | None = None,
+) -> Decision:
+    """Decide what is to be done for a job.
+
+    Args:
+        job: The job.
+        now: The clock (UTC).
+        planned: The planned times of all its entries, in any order.
+        is_running: Whether its last run is still going on.
+        free_since: When its last run ended.
+    """
+    plan, where = cron.parse(job.at), cron.zone(job.zone)
+    following = cron.after(plan, where, now)
+    since = covered(job, planned, now)
+    due = list(islice(cron.back(plan, where, until=now, since=since), _COUNTED))
+    if not due:
+        return Decision(None, (), f"nothing is due before {stamp(following)}", following)
+    latest, earlier = due[0], due[1:]
+    if is_running and job.overlap is Overlap.WAIT:
+        return Decision(None, (), f"{stamp(latest)} waits for the end of the last run", following, is_waiting=True)
+    if is_running:
+        said = "the run before was still going on"
+        return Decision(None, _passed(due, "overlap", said), f"{stamp(latest)} is passed over: {said}", following)
+    ready = latest
+    if job.overlap is Overlap.WAIT and free_since is not None and latest < free_since <= now:
+        ready = free_since
+    late = (now - ready).total_seconds()
+    allowed = max(ON_TIME_S, job.grace_s if job.missed is Missed.RUN else 0.0)
+    if late > allowed:
+        said = f"nobody was awake until {stamp(now)}"
+        return Decision(None, _passed(due, "missed", said), f"{stamp(latest)} was missed: {said}", following)
+    why, said = ("coalesced", f"the run of {stamp(latest)} makes up for it")
+    if job.missed is Missed.SKIP:
+        why, said = "missed", "nobody was awake"
+    return Decision(latest, _passed(earlier, why, said) if earlier else (), f"{stamp(latest)} is due", following)
+
+
+def _passed(times: list[datetime], why: str, said: str) -> tuple[Passed, ...]:
+    """Planned times without a run, given with the latest first, told with the earliest first."""
+    apart = [Passed(stamp(at), why, said) for at in reversed(times[:_TOLD_APART])]
+    rest = times[_TOLD_APART:]
+    if not rest:
+        return tuple(apart)
+    more = " or more" if len(times) == _COUNTED else ""
+    return (Passed(stamp(rest[0]), why, f"{len(rest)}{more} planned times; {said}", len(rest)), *apart)

@@ -1,0 +1,205 @@
+"""Who is told: a text file that Prometheus' node exporter collects, and a webhook.
+
+The address of a webhook is a secret: it comes from a variable, and is never said, whatever goes wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks.display import SCHEMA
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.files import store
+from vllm_runbooks.records import Verdict, document
+from vllm_runbooks.redact import redact_record
+from vllm_runbooks.schedule import policy
+from vllm_runbooks.schedule_records import Job, Standing, Told
+
+TIMEOUT_S = 10.0
+_WAITS_S = (1.0, 4.0)
+"""Before the second try, and before the third."""
+_LONGEST_WAIT_S = 30.0
+_AGAIN = 429
+_MOST_RUNS = 200
+"""Subjects in the text file; more would be a burden to Prometheus."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One of our metrics, as the text file and the alert rules name it."""
+
+    name: str
+    kind: str
+    help: str
+
+
+PREFIX = "vllm_runbooks_job"
+METRICS = {
+    metric.name.removeprefix(f"{PREFIX}_"): metric
+    for metric in (
+        Metric(f"{PREFIX}_last_run_timestamp_seconds", "gauge", "When the last run of the job ended."),
+        Metric(f"{PREFIX}_last_success_timestamp_seconds", "gauge", "When the last run that passed ended."),
+        Metric(f"{PREFIX}_next_run_timestamp_seconds", "gauge", "The first planned time after the last run."),
+        Metric(f"{PREFIX}_timeout_seconds", "gauge", "Longest time that a run of the job may take."),
+        Metric(f"{PREFIX}_duration_seconds", "gauge", "How long the last run took."),
+        Metric(f"{PREFIX}_verdict", "gauge", "1 for the verdict of the last run, 0 for the others."),
+        Metric(f"{PREFIX}_run_verdict", "gauge", "1 for the verdict of each part of the last run."),
+        Metric(f"{PREFIX}_missed_total", "counter", "Planned times without a run since the job was added."),
+    )
+}
+"""By short name."""
+
+
+def metrics_text(job: Job, known: Standing, following: datetime) -> str:
+    """The text file of a job: what is unknown is left out."""
+    label = {"job": job.name}
+
+    def at(text: str | None) -> list[tuple[Mapping[str, str], float]]:
+        found = policy.moment(text) if text else None
+        return [(label, found.timestamp())] if found else []
+
+    rows: dict[str, Sequence[tuple[Mapping[str, str], float]]] = {
+        "last_run_timestamp_seconds": at(known.last_run),
+        "last_success_timestamp_seconds": at(known.last_success),
+        "next_run_timestamp_seconds": [(label, following.timestamp())],
+        "timeout_seconds": [(label, job.timeout_s)],
+        "duration_seconds": [(label, known.seconds)] if known.seconds is not None else [],
+        "verdict": [({**label, "verdict": v.value}, float(v is known.verdict)) for v in Verdict if known.verdict],
+        "run_verdict": [
+            ({**label, "run": run, "verdict": verdict.value}, 1.0)
+            for run, verdict in sorted(known.runs.items())[:_MOST_RUNS]
+        ],
+        "missed_total": [(label, float(known.missed_total))],
+    }
+    return "".join(_family(METRICS[name], values) for name, values in rows.items())
+
+
+def _family(metric: Metric, values: Sequence[tuple[Mapping[str, str], float]]) -> str:
+    if not values:
+        return ""
+    lines = [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
+    for labels, value in values:
+        # Not "job": Prometheus gives that label to every target, and would rename ours.
+        inner = ",".join(f'{"name" if key == "job" else key}="{_escaped(text)}"' for key, text in labels.items())
+        lines.append(f"{metric.name}{{{inner}}} {round(value, 4)!r}")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    """A label's value in the text format; what is no text to Prometheus is replaced."""
+    clean = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)
+    return clean.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def write_metrics(job: Job, known: Standing, following: datetime) -> None:
+    """Store the text file of a job, whole.
+
+    Raises:
+        NotStoredError: it cannot be written.
+    """
+    if job.metrics is not None:
+        store(Path(job.folder, job.metrics), metrics_text(job, redact_record(known), following))
+
+
+class NotSentError(Exception):
+    """The webhook did not take a change."""
+
+    def __init__(self, said: str, *, is_refused: bool) -> None:
+        super().__init__(said)
+        self.is_refused = is_refused
+        """Whether it said no, so that the same is no better soon."""
+
+
+def payload(told: Told) -> str:
+    """The document that the webhook gets."""
+    return json.dumps({"schema": SCHEMA, **document(redact_record(told))}, ensure_ascii=True)
+
+
+def address(job: Job) -> str:
+    """The address of a job's webhook.
+
+    Raises:
+        InputError: the variable does not hold one; it is not shown.
+    """
+    from urllib.parse import urlsplit  # noqa: PLC0415
+
+    value = os.environ.get(job.webhook_env or "", "").strip()
+    if not value:
+        raise InputError(f"{job.name}: ${job.webhook_env} is not set; set it in the job's .env file")
+    try:
+        parts = urlsplit(value)
+        is_good = (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and value.isprintable() and " " not in value
+        )
+        _ = parts.port
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise InputError(
+            f"{job.name}: ${job.webhook_env} holds no address of a webhook; give one as in https://host/path"
+        )
+    return value
+
+
+def send(url: str, text: str, *, id_: str, pause: Callable[[float], None] = time.sleep) -> None:
+    """Post a document; what may be better in a moment is tried three times.
+
+    Raises:
+        NotSentError: it was not taken; says why, without the address.
+    """
+    waits: Iterator[float] = iter(_WAITS_S)
+    while True:
+        try:
+            _post(url, text, id_)
+        except _LaterError as error:
+            wait = next(waits, None)
+            if wait is None:
+                raise NotSentError(str(error), is_refused=False) from None
+            pause(max(wait, min(error.after_s, _LONGEST_WAIT_S)))
+        else:
+            return
+
+
+class _LaterError(Exception):
+    def __init__(self, said: str, after_s: float = 0.0) -> None:
+        super().__init__(said)
+        self.after_s = after_s
+
+
+def _post(url: str, text: str, id_: str) -> None:
+    import urllib.error  # noqa: PLC0415 - slow to load
+    import urllib.request  # noqa: PLC0415
+    from http.client import HTTPException  # noqa: PLC0415
+
+    class Stay(urllib.request.HTTPRedirectHandler):
+        """What is posted to an address that is a secret goes to no other."""
+
+        def redirect_request(self, *_: Any) -> None:
+            """Follow nowhere."""
+
+    headers = {
+        "Content-Type": "application/json", "User-Agent": "vllm-runbooks", "Idempotency-Key": id_,
+    }  # fmt: skip
+    request = urllib.request.Request(url, data=text.encode(), headers=headers, method="POST")  # noqa: S310 - address()
+    try:
+        with urllib.request.build_opener(Stay).open(request, timeout=TIMEOUT_S) as answer:
+            answer.read(4096)
+    except urllib.error.HTTPError as error:
+        error.close()
+        said = f"the webhook answered {error.code}"
+        if error.code == _AGAIN or error.code >= 500:
+            asked = error.headers.get("Retry-After", "")
+            raise _LaterError(said, float(asked) if asked.isdigit() and len(asked) < 6 else 0.0) from None
+        raise NotSentError(said, is_refused=True) from None
+    except (OSError, HTTPException, ValueError) as error:
+        # An error's own text may quote the address.
+        reason = getattr(error, "reason", error)
+        said = reason.strerror if isinstance(reason, OSError) and reason.strerror else type(reason).__name__
+        raise _LaterError(f"the webhook cannot be reached: {said}") from None

@@ -1,0 +1,244 @@
+"""One run of a job: a process with a time limit, judged by the verdicts that it wrote, never by having ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks import history
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.history import History
+from vllm_runbooks.history_records import PROBE, Entry
+from vllm_runbooks.notebook import read_judgement
+from vllm_runbooks.records import Verdict
+from vllm_runbooks.redact import redact_text
+from vllm_runbooks.running import Live, Running
+from vllm_runbooks.schedule import jobs
+from vllm_runbooks.schedule.changes import MOST as MOST_JUDGED
+from vllm_runbooks.schedule.changes import RANKS, WHOLE, worst
+from vllm_runbooks.schedule_records import Job, Judged
+
+OUTPUT = "output.log"
+MOST = 50
+"""Folders of runs that are kept."""
+_LARGEST = 64 << 20
+_TAIL = 1 << 14
+_UNREAD = 2
+"""Exit status of a request that could not be read."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run came to."""
+
+    judged: tuple[Judged, ...]
+    seconds: float
+    folder: Path
+    junit: Path | None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of the whole."""
+        return worst(self.judged)
+
+    @property
+    def reason(self) -> str:
+        """One line: what was worst."""
+        bad = [each for each in self.judged if each.verdict is self.verdict]
+        if self.verdict is Verdict.PASS:
+            return f"{len(bad)} passed"
+        first = bad[0] if bad else Judged(WHOLE, Verdict.ERROR, None, "no verdict was written")
+        more = f"; and {len(bad) - 1} more" if len(bad) > 1 else ""
+        return f"{first.subject}: {first.reason}{more}"
+
+
+def folder(job: Job, at: datetime) -> Path:
+    """A new folder for one run; old ones are removed.
+
+    Raises:
+        InputError: it cannot be made.
+    """
+    every = jobs.out(job)
+    try:
+        every.mkdir(parents=True, exist_ok=True)
+        for number in range(100):
+            found = every / f"{at:%Y%m%dT%H%M%SZ}{f'-{number}' if number else ''}"
+            with contextlib.suppress(FileExistsError):
+                found.mkdir()
+                break
+        else:
+            raise InputError(f"{every}: holds too many folders of this second; look at the clock")
+        old = sorted(path for path in every.glob("[0-9]*T[0-9]*Z*") if (path / OUTPUT).is_file())
+    except OSError as error:
+        raise InputError(f"{every}: cannot be used: {error.strerror}; give another folder with --out") from None
+    for path in old[: max(len(old) - MOST + 1, 0)]:
+        shutil.rmtree(path, ignore_errors=True)
+    return found
+
+
+def words(job: Job, into: Path) -> list[str]:
+    """What is run; a command of ours is told where its results belong."""
+    first, *rest = job.command
+    if first == jobs.PAPERMILL:
+        return [sys.executable, "-P", "-m", "papermill", *rest]
+    own = [sys.executable, "-P", "-m", "vllm_runbooks", first]
+    return [*own, *(() if first == "probe" else ("--out", str(into))), *rest]
+
+
+def run(job: Job, into: Path, kept: History) -> Ran:
+    """Run a job now, its output into the folder, and judge it."""
+    began, stamp = time.monotonic(), history.now()
+    output = _output_of(job)
+    before = _mark(output)
+    # Whoever is told is no business of what is run, which may print its environment.
+    inherited = {name: value for name, value in os.environ.items() if name != job.webhook_env}
+    environment = {**inherited, history.JOB: job.name}
+
+    def told() -> Entry | None:
+        return next(iter(kept.entries(kind=PROBE, job=job.name, since=stamp, limit=1)), None)
+
+    is_over, status, signalled, ending = False, None, None, ""
+    try:
+        with (into / OUTPUT).open("wb", buffering=0) as file:
+
+            def show(lines: bytes) -> None:
+                file.write(lines)
+
+            live = Live(show, known="")
+            with Running(words(job, into), environment=environment, folder=Path(job.folder)) as running:
+                for chunk in running.chunks(until=began + job.timeout_s):
+                    live.take(chunk)
+                    if time.monotonic() >= began + job.timeout_s:
+                        is_over = True
+                        break
+            live.finish()
+            status, signalled, ending = running.status, running.signalled, running.ending
+    except (OSError, InputError) as error:
+        said = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        whole: list[Judged] = [Judged(WHOLE, Verdict.ERROR, None, f"could not be run: {said}")]
+    else:
+        if is_over:
+            said = f"took longer than {job.timeout_s:g} s and was ended"
+            whole = [Judged(WHOLE, Verdict.ERROR, None, said)]
+        elif signalled is not None:
+            whole = [Judged(WHOLE, Verdict.INTERRUPTED, None, ending)]
+        elif status is None or status < 0:
+            whole = [Judged(WHOLE, Verdict.ERROR, None, ending)]
+        else:
+            whole = _whole(job, status, into, output if _mark(output) != before else None, told=told)
+    judged = [*_parts(job, into), *whole]
+    judged = [
+        Judged(
+            redact_text(each.subject), each.verdict, each.root_cause, " ".join(redact_text(each.reason).split())[:500]
+        )
+        for each in sorted(judged, key=lambda each: -RANKS[each.verdict])[:MOST_JUDGED]
+    ]
+    junit = into / "junit.xml"
+    return Ran(tuple(judged), time.monotonic() - began, into, junit if junit.is_file() else None)
+
+
+def _whole(job: Job, status: int, into: Path, output: Path | None, *, told: Callable[[], Entry | None]) -> list[Judged]:
+    """What the exit status says beside the parts, and where it says something else than they do."""
+    if job.command[0] == "probe":
+        return [_probed(job, status, into, told())]
+    if job.command[0] == jobs.PAPERMILL:
+        return [_concluded(status, into, output)]
+    parts = list(_parts(job, into))
+    if status == _UNREAD or not parts:
+        return [
+            Judged(WHOLE, Verdict.ERROR, None, _last_line(into) or f"exit status {status}, and no verdict was written")
+        ]
+    is_sound = RANKS[worst(parts)] <= RANKS[Verdict.SKIPPED]
+    if is_sound == (status == 0):
+        return []
+    return [Judged(WHOLE, Verdict.ERROR, None, f"ended with exit status {status}: {_last_line(into)}")]
+
+
+def _parts(job: Job, into: Path) -> Iterator[Judged]:
+    """The verdicts in `results.json`, which this run alone can have written: the folder is its own."""
+    if job.command[0] not in ("check", "run"):
+        return
+    data = _json(into / "results.json")
+    runs = data.get("runs") if isinstance(data, Mapping) else None
+    for each in runs if isinstance(runs, Sequence) else ():
+        if isinstance(each, Mapping) and each.get("verdict") in list(Verdict):
+            cause = each.get("root_cause")
+            named = [str(each[key]) for key in ("runbook", "case") if each.get(key)]
+            symptom = str(cause["symptom"]) if isinstance(cause, Mapping) and cause.get("symptom") else None
+            # A case that was recorded has a root cause, and passes: that is no trouble of this host.
+            verdict = Verdict(each["verdict"])
+            yield Judged(
+                " on ".join(named) or WHOLE,
+                verdict,
+                symptom if verdict is Verdict.FAIL else None,
+                str(each.get("reason") or ""),
+            )
+
+
+def _probed(job: Job, status: int, into: Path, entry: Entry | None) -> Judged:
+    """What a probe came to, by its exit status, with the words of what it wrote into the history."""
+    subject = " ".join(word for word in job.command[1:] if "://" in word)[:200] or WHOLE
+    verdict = {0: Verdict.PASS, 1: Verdict.FAIL}.get(status, Verdict.ERROR)
+    if entry is None or entry.verdict is None:
+        return Judged(subject, verdict, None, _last_line(into))
+    if verdict is Verdict.FAIL and entry.verdict is not Verdict.PASS:
+        verdict = entry.verdict
+    cause = entry.results.get("root_cause")
+    symptom = (
+        next((str(cause[key]) for key in ("symptom", "id") if cause.get(key)), None)
+        if isinstance(cause, Mapping)
+        else None
+    )
+    return Judged(subject, verdict, symptom, entry.reason)
+
+
+def _concluded(status: int, into: Path, output: Path | None) -> Judged:
+    """What an executed notebook concluded."""
+    data = _json(output) if output is not None else None
+    judgement = read_judgement(data) if isinstance(data, Mapping) else None
+    if judgement is None:
+        said = "no verdict was written; the last cell must call conclude()" if status == 0 else _last_line(into)
+        return Judged(WHOLE, Verdict.ERROR, None, said or f"ended with exit status {status}")
+    if status != 0 and judgement.verdict is not Verdict.FAIL:
+        return Judged(WHOLE, Verdict.ERROR, None, f"ended with exit status {status}: {_last_line(into)}")
+    cause = judgement.root_cause.symptom if judgement.root_cause and judgement.verdict is Verdict.FAIL else None
+    return Judged(judgement.case or WHOLE, judgement.verdict, cause, judgement.reason)
+
+
+def _output_of(job: Job) -> Path | None:
+    """The notebook that papermill writes."""
+    return Path(job.folder, job.command[2]) if job.command[0] == jobs.PAPERMILL else None
+
+
+def _mark(path: Path | None) -> tuple[int, int, int] | None:
+    """What tells a file that was written anew."""
+    with contextlib.suppress(OSError):
+        if path is not None:
+            found = path.stat()
+            return found.st_ino, found.st_mtime_ns, found.st_size
+    return None
+
+
+def _json(path: Path) -> Any:
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        if path.stat().st_size <= _LARGEST:
+            return json.loads(path.read_text("utf-8"))
+    return None
+
+
+def _last_line(into: Path) -> str:
+    """The last line that was printed: where something went wrong, that is what says so."""
+    with contextlib.suppress(OSError), (into / OUTPUT).open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, 0))
+        lines = file.read().decode("utf-8", "replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return ""

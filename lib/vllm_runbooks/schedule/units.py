@@ -1,0 +1,107 @@
+"""What wakes us: a timer of systemd, a line of cron. They know when to wake us, not what is due.
+
+Both start `schedule wake NAME` every few minutes. No secret stands in them: variables of a job lie in its `.env` file.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from vllm_runbooks.schedule import cron, jobs
+from vllm_runbooks.schedule_records import Job
+
+FEW_MINUTES = 5
+DELAY_S = 20
+"""Hosts that share a server do not wake in the same second."""
+_MARGIN_S = 300
+"""What a wake-up needs beside the run: reports, and the end of what does not end by itself."""
+_KEPT = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "VLLM_RUNBOOKS_CATALOG")
+"""Variables of this moment that say where jobs and history lie."""
+
+
+def minutes(job: Job) -> int:
+    """How many minutes lie between two wake-ups: few enough that no planned time waits longer than that."""
+    return FEW_MINUTES if cron.parse(job.at).closest_s >= 60 * FEW_MINUTES else 1
+
+
+def command(job: Job) -> list[str]:
+    """What a wake-up runs."""
+    return [sys.executable, "-P", "-m", "vllm_runbooks", "schedule", "wake", "--quiet", job.name]
+
+
+def _variables() -> dict[str, str]:
+    return {name: os.environ[name] for name in _KEPT if os.environ.get(name)}
+
+
+def service_name(job: Job) -> str:
+    """Of both units, without suffix."""
+    return f"vllm-runbooks-{job.name}"
+
+
+def systemd(job: Job) -> dict[str, str]:
+    """The user's units of a job, by file name."""
+    words = ["/usr/bin/env", *command(job)]
+    name = service_name(job)
+    environment = "".join(f"Environment={_quoted(f'{key}={value}')}\n" for key, value in _variables().items())
+    service = (
+        "[Unit]\n"
+        f"Description=vllm-runbooks: what is due of the job {job.name}\n"
+        "\n"
+        "[Service]\n"
+        "Type=oneshot\n"
+        # Through env: a program's own path is the one word in which systemd replaces no $$.
+        f"ExecStart={' '.join(_quoted(word, is_command=True) for word in words)}\n"
+        f"{environment}"
+        f"EnvironmentFile=-{_percent(str(jobs.environment(job.name)))}\n"
+        "KillMode=control-group\n"
+        f"TimeoutStartSec={int(job.timeout_s) + _MARGIN_S}\n"
+    )
+    timer = (
+        "[Unit]\n"
+        f"Description=vllm-runbooks: look every {minutes(job)} min whether the job {job.name} is due\n"
+        "\n"
+        "[Timer]\n"
+        f"OnCalendar={calendar(job)}\n"
+        "AccuracySec=5\n"
+        "Persistent=true\n"
+        f"RandomizedDelaySec={DELAY_S}\n"
+        f"Unit={name}.service\n"
+        "\n"
+        "[Install]\n"
+        "WantedBy=timers.target\n"
+    )
+    return {f"{name}.service": service, f"{name}.timer": timer}
+
+
+def calendar(job: Job) -> str:
+    """When systemd wakes us."""
+    return f"*-*-* *:0/{minutes(job)}:00"
+
+
+def _percent(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def _quoted(word: str, *, is_command: bool = False) -> str:
+    """A word as systemd reads it: in quotes, its own signs doubled; only commands know variables."""
+    text = _percent(word.replace("\\", "\\\\").replace('"', '\\"'))
+    return f'"{text.replace("$", "$$") if is_command else text}"'
+
+
+def crontab(job: Job) -> str:
+    """The line of a user's crontab; cron's own sign, `%`, is escaped."""
+    file = shlex.quote(str(jobs.environment(job.name)))
+    settings = [f"{key}={shlex.quote(value)}" for key, value in _variables().items()]
+    call = " ".join(["exec", "env", *settings, shlex.join(command(job))])
+    line = f"if [ -r {file} ]; then set -a; . {file}; set +a; fi; {call}"
+    step = "*" if minutes(job) == 1 else f"*/{minutes(job)}"
+    return f"{step} * * * * {line.replace('%', chr(92) + '%')}\n"
+
+
+def user_units() -> Path:
+    """Where systemd looks for units of this user."""
+    home = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(home) if home else Path("~/.config").expanduser()) / "systemd" / "user"

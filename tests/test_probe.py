@@ -1,0 +1,778 @@
+"""A running server is diagnosed: by requests to servers good and bad, and by recorded observations of real ones."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hostile_server as hostile
+import vllm_runbooks as rb
+from command_line import run
+from hostile_server import Vllm, serving
+from vllm_runbooks import authoring, catalog, probe, recording, session, vitals
+from vllm_runbooks.errors import CatalogError, InputError
+from vllm_runbooks.live_records import Result, Rung
+from vllm_runbooks.probe import load as loads
+from vllm_runbooks.probe import metrics
+from vllm_runbooks.probe_records import RUNGS, Health, Observation, Point, Sample, Serving, is_measured
+from vllm_runbooks.records import Verdict, document
+
+jsonschema = pytest.importorskip("jsonschema")
+KEY = "sk-proj-0123456789abcdefghijklmnop"
+CASES = sorted(path.name for path in (catalog.catalog_dir() / "cases").glob("probe-*"))
+
+
+@pytest.fixture
+def conditions() -> Serving:
+    return session.serving()
+
+
+def seen(port: int, **more: Any) -> Observation:
+    """What a probe sees of the server at a port."""
+    target = replace(probe.Target(port=port), **more.pop("target", {}))
+    return probe.observe(probe.Request(target, **{"seconds": 0.2, "patience_s": 2.0, **more}), session.serving())
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("http://127.0.0.1:8000", "http://127.0.0.1:8000"),
+        ("http://localhost", "http://localhost:80"),
+        ("HTTPS://llm.example.org/", "https://llm.example.org:443"),
+        ("http://[::1]:8000", "http://[::1]:8000"),
+        ("http://gpu-1.lan:9/llm/v1/", "http://gpu-1.lan:9/llm"),
+        ("unix:///run/vllm.sock", "/run/vllm.sock"),
+    ],
+)
+def test_an_address_is_read(text: str, place: str) -> None:
+    """Host, port, path and socket; a last /v1, as clients are given, belongs to the requests."""
+    assert probe.target_of(text).place == place
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("http://", "no address"),
+        ("http://:8000", "no address"),
+        ("ftp://host", "no address"),
+        ("http://host:port", "no address"),
+        ("http://host:0", "no port"),
+        ("http://host:70000", "no port"),
+        ("http://ho st", "blanks"),
+        ("http://host\n.example", "control characters"),
+        ("http://1.2.3.4.5", "no IPv4 address"),
+        ("http://[::g]:1", "no IPv6 address"),
+        ("http://host/../../etc?", "query"),
+        ("http://host/a b", "blanks"),
+        ("http://-host", "no name of a host"),
+        ("http://host..lan", "no name of a host"),
+        ("unix://run/vllm.sock", "whole path"),
+        ("http://host/<script>", "no path"),
+        ("http://" + "a" * 3000, "too long"),
+        (f"http://user:{KEY}@host:8000", "user or password"),
+        (f"http://host:8000/v1?api_key={KEY}", "query"),
+        (f"http://host:8000/v1#{KEY}", "query"),
+    ],
+)
+def test_a_malformed_address_is_refused_in_one_line(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 2, nothing on standard output, and nothing in it that may be a secret."""
+    status, out, err = run(capsys, "probe", text)
+
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+    assert KEY not in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--load", "30 parsecs"],
+        ["--load", "0s"],
+        ["--load", "2h"],
+        ["--at-once", "4"],
+        ["--load", "1s", "--at-once", "0"],
+        ["--load", "1s", "--answer-tokens", "many"],
+        ["--seconds", "nan"],
+        ["--patience", "-1"],
+        ["--key-env", "NOT_SET_ANYWHERE"],
+        ["--key-env", KEY],
+        ["--gpu-memory", "/nowhere.jsonl"],
+        ["--gpus", "8xNothing"],
+        ["--command", "/nowhere.sh"],
+        ["--log", "/nowhere.log"],
+    ],
+)
+def test_a_malformed_request_is_refused_in_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 2 as well, before or after the server was asked."""
+    status, out, err = run(capsys, "probe", "http://127.0.0.1:9", *arguments)
+
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert KEY not in err
+
+
+def test_what_is_no_address_is_a_file_or_a_case(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """An unknown name is refused with both in mind; what belongs to a live server is refused with a recorded one."""
+    status, _, err = run(capsys, "probe", "localhost:8000")
+    assert status == 2
+    assert "begins with http:// or https://" in err
+    for text in ("", "{}", '{"kind": "probe"}', '{"kind": "probe", "samples": NaN}', "[" * 100_000, "no JSON"):
+        (tmp_path / "one.json").write_text(text)
+        status, out, err = run(capsys, "probe", str(tmp_path / "one.json"))
+        assert (status, out, err.count("\n")) == (2, "", 1), text
+    status, _, err = run(capsys, "probe", "tiny-cpu-served")
+    assert status == 2
+    status, _, err = run(capsys, "probe", "probe-healthy", "--load", "3s")
+    assert (status, "--load is about a server that runs" in err) == (2, True)
+
+
+# Servers
+
+
+def test_nothing_there_is_told_by_the_port(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 1, the rung named."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    status, out, _ = run(capsys, "probe", f"http://127.0.0.1:{port}", "--format", "json")
+    found = json.loads(out)
+
+    assert status == 1
+    assert found["cause"]["id"] == "serving.unreachable"
+    assert found["cause"]["proofs"][0]["rung"] == "port"
+    assert list(jsonschema.Draft202012Validator(authoring.schemas()["probe.json"]).iter_errors(found)) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        (hostile.endless_body, "serving.not_vllm"),
+        (hostile.slow_head, "serving.engine_silent"),
+        (hostile.slow_body, "serving.engine_silent"),
+        (hostile.going_on, "serving.engine_silent"),
+        (hostile.silent, "serving.engine_silent"),
+        (hostile.bad_chunks, "serving.not_vllm"),
+        (hostile.no_http, "serving.not_vllm"),
+        (hostile.elsewhere, "serving.not_vllm"),
+        (hostile.packed, "serving.not_vllm"),
+        (hostile.deep, "serving.not_vllm"),
+    ],
+)
+def test_a_hostile_server_costs_no_more_than_the_patience(answer: hostile.Answering, cause: str) -> None:
+    """Whatever comes back, in whatever way: the probe ends, keeps little, and names the rung."""
+    began = time.monotonic()
+    with serving(answer) as port:
+        found = session.health(seen(port, patience_s=0.4))
+
+    assert found.cause is not None
+    assert found.cause.id == cause
+    assert time.monotonic() - began < 3
+    assert len(json.dumps(document(found))) < 100_000
+    assert "hunter2" not in json.dumps(document(found))
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "more", "cause", "rung"),
+    [
+        ({}, {}, None, None),
+        ({"models": (401, '{"error": "Unauthorized"}')}, {}, "serving.key_missing", "models"),
+        ({"models": (401, "")}, {"target": {"key": KEY}}, "serving.key_refused", "models"),
+        ({"models": (200, '{"data": []}')}, {}, "serving.no_models", "models"),
+        ({"models": (500, "oops")}, {}, "serving.no_models", "models"),
+        (
+            {"completions": (404, '{"error": {"message": "does not exist"}}')},
+            {"model": "x"},
+            "serving.wrong_model",
+            "model",
+        ),
+        (
+            {"health": (503, ""), "completions": (500, "EngineCore encountered an issue.")},
+            {},
+            "serving.engine_dead",
+            "token",
+        ),
+        ({"health": (503, "")}, {}, "serving.unhealthy", "health"),
+        ({"completions": (500, "CUDA error")}, {}, "serving.request_failed", "token"),
+        ({"completions": (200, "{}")}, {}, "serving.request_failed", "token"),
+    ],
+)
+def test_a_rung_that_fails_tells_what_is_wrong(
+    otherwise: dict[str, tuple[int, str]], more: dict[str, Any], cause: str | None, rung: str | None
+) -> None:
+    """The condition, and the rung that proves it."""
+    with serving(Vllm(**otherwise)) as port:
+        found = session.health(seen(port, **more))
+
+    assert (found.cause.id if found.cause else None) == cause
+    assert (found.cause.proofs[0].rung if found.cause else None) == rung
+    assert found.verdict is (Verdict.FAIL if cause else Verdict.PASS)
+
+
+class _Chatless(Vllm):
+    def __init__(self, status: int, text: str, *, is_tool: bool) -> None:
+        super().__init__()
+        self._chat, self._is_tool = (status, text.encode()), is_tool
+
+    def _answer(self, path: str, raw: bytes) -> tuple[int, bytes]:
+        if path.endswith("/chat/completions") and (b'"tools"' in raw or not self._is_tool):
+            return self._chat
+        return super()._answer(path, raw)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_no_way_in_which_a_rung_can_fail_passes(rung: str) -> None:
+    """Whatever the reason, a needed rung that failed is a finding that fails the server."""
+    reasons = {"unreachable", "tls", *_WAYS[rung]} | ({"key-refused", "engine-dead"} if rung != "port" else set())
+    for reason in reasons:
+        found = session.health(observed(rungs=(Rung(rung, Result.FAILED, "x", reason=reason),)))
+
+        assert found.verdict is Verdict.FAIL, reason
+        assert found.cause is not None, reason
+        assert found.cause.proofs[0].rung == rung, reason
+
+
+_ANY = ("no-answer", "no-http", "refused", "failed")
+_WAYS = {
+    "port": (),
+    "health": (*_ANY, "unhealthy"),
+    "server": ("no-answer", "no-http", "not-vllm"),
+    "models": (*_ANY, "no-models"),
+    "model": (*_ANY, "wrong-model"),
+    **dict.fromkeys(("token", "stream", "tools"), _ANY),
+    "chat": (*_ANY, "no-template"),
+}
+"""Words that each rung can fail with, beside those that all of them can."""
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "is_tool", "name"),
+    [
+        (400, "default chat template is no longer allowed", False, "serving.no_template"),
+        (400, "no messages, please", False, "serving.chat_failed"),
+        (400, '"auto" tool choice requires --enable-auto-tool-choice', True, "serving.tools_off"),
+        (500, "the parser broke", True, "serving.tools_refused"),
+    ],
+)
+def test_a_chat_that_fails_tells_why(status: int, text: str, is_tool: bool, name: str) -> None:  # noqa: FBT001
+    """No template, no tools, or something else."""
+    with serving(_Chatless(status, text, is_tool=is_tool)) as port:
+        found = session.health(seen(port))
+
+    assert [finding.id for finding in found.findings] == [name]
+
+
+def test_a_wrong_name_is_told_with_those_that_are_served() -> None:
+    """And the change that would let the server answer to it is checked against its release."""
+    with serving(Vllm(completions=(404, '{"error": {"message": "The model `x` does not exist."}}'))) as port:
+        found = session.health(seen(port, model="x"))
+
+    assert found.cause is not None
+    assert "tiny" in found.cause.explanation
+    assert [edit.name for edit in found.cause.changes[0].edits] == ["served_model_name"]
+
+
+def test_a_key_is_in_nothing_that_is_written(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A server that repeats it in errors, names, metrics and releases does not get it shown or recorded."""
+    monkeypatch.setenv("A_KEY", KEY)
+    echoed = json.dumps({"data": [{"id": f"m-{KEY}", "owned_by": KEY}]})
+    label = f'vllm:num_requests_running{{engine="{KEY}",model_name="a {KEY} b"}} 1.0\n'
+    info = f'vllm:cache_config_info{{{KEY.replace("-", "_")}="x",cache_dtype="{KEY}"}} 1.0\n'
+    server = Vllm(label + info, models=(200, echoed), completions=(500, f'{{"error": {{"message": "bad {KEY}"}}}}'))
+    with serving(server) as port:
+        case = tmp_path / "a-case"
+        address = f"http://127.0.0.1:{port}"
+        status, out, err = run(
+            capsys, "probe", address, "--key-env", "A_KEY", "--seconds", "0.2", "--record", str(case)
+        )
+        _, told, _ = run(capsys, "probe", address, "--key-env", "A_KEY", "--seconds", "0.2", "--format", "json")
+
+    assert any(f"Bearer {KEY}".encode() in raw for raw in server.requests), "it was sent"
+    assert status == 1
+    for text in (out, err, told, *(path.read_text() for path in case.iterdir())):
+        assert KEY not in text
+        assert KEY.replace("-", "_") not in text
+
+
+def test_the_server_is_asked_below_its_prefix() -> None:
+    """As behind a proxy."""
+    server = Vllm()
+    with serving(server) as port:
+        found = probe.observe(
+            probe.Request(probe.target_of(f"http://127.0.0.1:{port}/llm/v1"), seconds=0.2, patience_s=2),
+            session.serving(),
+        )
+
+    assert all(rung.result is not Result.FAILED for rung in found.rungs)
+    assert all(raw.split(b" ", 2)[1].startswith(b"/llm/") for raw in server.requests)
+
+
+# Load
+
+
+def test_a_load_is_closed_and_ends_on_time() -> None:
+    """Never more requests in flight than were asked for beside the metrics' reading, and the counts add up."""
+    server = Vllm()
+    server.seconds = 0.02
+    with serving(server) as port:
+        began = time.monotonic()
+        found = seen(port, load=loads.Load(0.8, at_once=3, prompt_tokens=5, answer_tokens=3)).load
+        took = time.monotonic() - began
+
+    assert found is not None
+    assert server.most <= 4
+    assert found.answered > 10
+    assert found.requests == found.answered + found.unfinished + sum(found.errors.values())
+    assert found.errors == {}
+    assert found.first_token.p50_ms is not None
+    assert found.first_token.p50_ms >= 20
+    assert found.answer_tokens_per_s == pytest.approx(3 * found.answered / found.seconds, rel=0.2)
+    assert took < 3
+
+
+def test_a_load_on_a_hostile_server_ends_on_time() -> None:
+    """A stream without end, an answer that does not come, an error each time: told by kind, and the time holds."""
+    for answer in (hostile.endless_body, hostile.silent, hostile.no_http):
+        with serving(answer) as port:
+            began = time.monotonic()
+            with loads.Loading(probe.Target(port=port), "m", loads.Load(0.4, at_once=2), patience_s=5) as loading:
+                time.sleep(loading.left_s)
+            found = loading.measured()
+
+        assert time.monotonic() - began < 2
+        assert found.answered == 0
+        assert found.answer_tokens_per_s is None
+        assert found.requests <= 10
+
+
+def test_an_interrupted_load_ends_at_once() -> None:
+    """As by Ctrl-C: what was seen by then is told."""
+    with serving(hostile.silent) as port:
+        began = time.monotonic()
+        loading = loads.Loading(probe.Target(port=port), "m", loads.Load(60, at_once=8), patience_s=60)
+        with pytest.raises(KeyboardInterrupt), loading:
+            _interrupt_later()
+
+    assert time.monotonic() - began < 2
+    assert loading.measured().is_cut_short
+    assert not any(thread.is_alive() for thread in loading._threads)
+
+
+def _interrupt_later() -> None:
+    time.sleep(0.1)
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("values", [{"seconds": 0}, {"seconds": float("nan")}, {"at_once": 0}, {"prompt_tokens": -1}])
+def test_what_is_no_load_is_refused(values: dict[str, Any]) -> None:
+    """By its number."""
+    with pytest.raises(InputError, match="load: "):
+        loads.Load(**values)
+
+
+def test_percentiles_lie_between_the_nearest_ranks() -> None:
+    """By hand: of 1 to 5 s the median is 3, the 95th percentile 4.8, the 99th 4.96."""
+    found = loads.quantiles([5.0, 1.0, 4.0, 2.0, 3.0])
+
+    assert (found.p50_ms, found.p95_ms, found.p99_ms) == (3000.0, pytest.approx(4800.0), pytest.approx(4960.0))
+    assert loads.quantiles([]).p50_ms is None
+
+
+# Metrics
+
+
+def test_metrics_are_read_line_by_line(conditions: Serving) -> None:
+    """Known series with their labels, escapes and numbers; others, damaged lines and NaN are passed over."""
+    text = (
+        "# HELP vllm:num_requests_running x\n"
+        'vllm:num_requests_running{engine="0",model_name="a \\"b\\" \\\\ c"} 2.0\n'
+        'vllm:num_requests_running{engine="1",model_name="x",pid="7"} 3 1700000000\n'
+        'vllm:num_requests_running{engine="1",model_name="x",pid="8"} 4\n'
+        'vllm:num_requests_waiting{engine="0"} NaN\n'
+        "vllm:num_requests_waiting{broken 5\n"
+        "vllm:something_else 9\n"
+        'vllm:cache_config_info{block_size="16",engine="0",of_somebody="x"} 1.0\n'
+        'vllm:cache_config_info{block_size="32",engine="1"} 1.0\n'
+        'http_requests_total{handler="/a",status="2xx"} 1e3\n'
+        'http_requests_total{handler="/b",status="2xx"} 5\n'
+    )
+    found, settings = metrics.points(text, conditions, str)
+
+    assert [(p.name, dict(p.labels), p.value) for p in found] == [
+        ("vllm:num_requests_running", {"engine": "0", "model_name": 'a "b" \\ c'}, 2.0),
+        ("vllm:num_requests_running", {"engine": "1", "model_name": "x"}, 7.0),
+        ("http_requests_total", {"status": "2xx"}, 1005.0),
+    ]
+    assert settings == {"block_size": "16"}
+
+
+def test_no_metrics_make_the_reader_fail_or_slow(conditions: Serving) -> None:
+    """Any text, and time in proportion to its length."""
+    draw = random.Random(20261121)  # noqa: S311 - drawn to be repeated
+    pieces = [
+        "vllm:num_requests_running",
+        "{",
+        "}",
+        '="',
+        '"',
+        "\\",
+        "\n",
+        " ",
+        ",",
+        "1e9",
+        "le",
+        "engine",
+        "\x00",
+        "ß",
+    ]
+    for _ in range(300):
+        metrics.points("".join(draw.choice(pieces) for _ in range(draw.randrange(200))), conditions, str)
+    name = "vllm:num_requests_running{"
+    for evil in ('a="\\' * 5000, "a" * 20_000, '\\"' * 10_000, '="' * 10_000, "}" * 20_000, " " * 20_000):
+        began = time.monotonic()
+        metrics.points(f"{name}{evil}}} 1\n" * 20, conditions, str)
+        assert time.monotonic() - began < 1, evil[:20]
+
+
+def observed(*samples: Mapping[str, float], seconds: float = 10.0, **more: Any) -> Observation:
+    """An observation whose samples hold points, `name{label=value}`, evenly over some seconds."""
+    made = []
+    for number, points in enumerate(samples):
+        at = seconds * number / max(len(samples) - 1, 1)
+        made.append(Sample(at, tuple(_point(name, value) for name, value in points.items())))
+    given = {"kind": "probe", "at": "", "place": "x", "seconds": seconds, "model": "m", "rungs": (), "vllm": "0.32.0"}
+    return Observation(**{**given, "samples": tuple(made), **more})
+
+
+def _point(text: str, value: float) -> Point:
+    name, _, labels = text.rstrip("}").partition("{")
+    pairs = dict(pair.split("=") for pair in labels.split(",") if pair)
+    return Point(name, {"engine": "0", "model_name": "m", **pairs}, value)
+
+
+def figures(*samples: Mapping[str, float], seconds: float = 10.0) -> dict[str, float | None]:
+    return vitals.Figures(observed(*samples, seconds=seconds).samples, session.serving()).of()
+
+
+def test_quantiles_are_those_of_prometheus() -> None:
+    """By hand: 10 observations up to 1 s, 30 up to 2 s, none between, 10 beyond 4 s."""
+    buckets = {1.0: 10.0, 2.0: 40.0, 4.0: 40.0, float("inf"): 50.0}
+
+    assert vitals.quantile(0.5, buckets) == pytest.approx(1 + 15 / 30)
+    assert vitals.quantile(0.1, buckets) == pytest.approx(0.5)
+    assert vitals.quantile(0.8, buckets) == pytest.approx(2.0)
+    assert vitals.quantile(0.95, buckets) == 4.0
+    assert vitals.quantile(0.5, {1.0: 0.0, float("inf"): 0.0}) is None
+    assert vitals.quantile(0.5, {}) is None
+    assert vitals.quantile(0.5, {-1.0: 5.0, float("inf"): 5.0}) == -1.0
+
+
+def test_figures_follow_from_two_samples() -> None:
+    """Rates by the seconds between, shares of what came between, quantiles of what was observed between."""
+    first = {
+        "vllm:generation_tokens_total": 100.0,
+        "vllm:request_success_total{finished_reason=error}": 0.0,
+        "vllm:request_success_total{finished_reason=stop}": 10.0,
+        "vllm:time_to_first_token_seconds_bucket{le=0.1}": 5.0,
+        "vllm:time_to_first_token_seconds_bucket{le=+Inf}": 5.0,
+    }
+    last = {
+        "vllm:generation_tokens_total": 600.0,
+        "vllm:request_success_total{finished_reason=error}": 1.0,
+        "vllm:request_success_total{finished_reason=stop}": 29.0,
+        "vllm:time_to_first_token_seconds_bucket{le=0.1}": 15.0,
+        "vllm:time_to_first_token_seconds_bucket{le=+Inf}": 15.0,
+    }
+    found = figures(first, last)
+
+    assert found["generation_tokens_per_s"] == 50.0
+    assert found["requests_per_s"] == 2.0
+    assert found["error_share"] == pytest.approx(0.05)
+    assert found["first_token_p50_s"] == pytest.approx(0.05)
+    assert found["waiting"] is None
+    assert figures(first)["generation_tokens_per_s"] is None, "one sample tells no rate"
+    assert figures(last, first)["generation_tokens_per_s"] == 10.0, "a server that was started anew begins at 0"
+
+
+def test_several_engines_are_told_together_and_apart() -> None:
+    """Requests add up, the use of a cache is that of the fullest."""
+    sample = {
+        "vllm:num_requests_running{engine=0}": 2.0,
+        "vllm:num_requests_running{engine=1}": 3.0,
+        "vllm:kv_cache_usage_perc{engine=0}": 0.2,
+        "vllm:kv_cache_usage_perc{engine=1}": 0.9,
+    }
+    told = vitals.Figures(observed(sample, sample).samples, session.serving())
+    apart = {each.engine: each.facts for each in told.engines()}
+
+    assert (told.of()["running"], told.of()["kv_use"]) == (5.0, 0.9)
+    assert (apart["0"]["running"], apart["1"]["running"]) == (2.0, 3.0)
+    assert apart["0"]["kv_use"] == 0.2
+
+
+def test_names_of_older_releases_are_known() -> None:
+    """The figures of 0.8.5 under its own names."""
+    first = {"vllm:gpu_cache_usage_perc": 0.5, "vllm:gpu_prefix_cache_queries_total": 0.0}
+    first["vllm:gpu_prefix_cache_hits_total"] = 0.0
+    last = {**first, "vllm:gpu_prefix_cache_queries_total": 100.0, "vllm:gpu_prefix_cache_hits_total": 25.0}
+    last |= {"vllm:time_per_output_token_seconds_bucket{le=0.1}": 2.0}
+    last |= {"vllm:time_per_output_token_seconds_bucket{le=+Inf}": 2.0}
+    found = figures(first, last)
+
+    assert (found["kv_use"], found["prefix_hit_share"]) == (0.5, 0.25)
+    assert found["each_token_p50_s"] == pytest.approx(0.05)
+
+
+# Conditions
+
+RUN, WAIT, USE = "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"
+PREEMPTED, MADE, ENDED = "vllm:num_preemptions_total", "vllm:generation_tokens_total", "vllm:request_success_total"
+FIRST = "vllm:time_to_first_token_seconds_bucket"
+FAILED, GIVEN_UP, STOPPED = (f"{ENDED}{{finished_reason={why}}}" for why in ("error", "abort", "stop"))
+HTTP = "http_requests_total{{status={}}}"
+ASKED, HIT = "vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total"
+
+
+def waited(below: str, above: str) -> dict[str, tuple[float, float]]:
+    """Four first tokens that took more than one bound and no more than the next."""
+    return {f"{FIRST}{{le={le}}}": (0, count) for le, count in ((below, 0), (above, 4), ("+Inf", 4))}
+
+
+def two(**values: tuple[float, float]) -> list[dict[str, float]]:
+    return [{name: pair[n] for name, pair in values.items()} for n in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ({RUN: (4, 4), WAIT: (9, 8)}, ["serving.queue_overload"]),
+        ({RUN: (4, 4), WAIT: (9, 4)}, ["serving.queue"]),
+        ({RUN: (4, 4), WAIT: (9, 0)}, []),
+        ({RUN: (0, 0), WAIT: (3, 3), MADE: (7, 7)}, ["serving.stuck"]),
+        ({RUN: (0, 0), WAIT: (3, 3), MADE: (7, 8)}, []),
+        ({PREEMPTED: (4, 5), USE: (1.0, 0.95)}, ["serving.kv_pressure"]),
+        ({PREEMPTED: (4, 4), USE: (0.95, 0.91)}, ["serving.kv_nearly_full"]),
+        ({PREEMPTED: (4, 4), USE: (0.95, 0.89)}, []),
+        ({FAILED: (0, 2), STOPPED: (0, 98)}, ["serving.generation_errors"]),
+        ({FAILED: (0, 1), STOPPED: (0, 99)}, []),
+        ({GIVEN_UP: (0, 6), STOPPED: (0, 94)}, ["serving.aborted"]),
+        ({HTTP.format("5xx"): (0, 2), HTTP.format("2xx"): (0, 98)}, ["serving.errors"]),
+        ({HTTP.format("4xx"): (0, 9), HTTP.format("2xx"): (0, 91)}, []),
+        ({WAIT: (0, 0), **waited("1.0", "5.0")}, ["serving.slow_first_token"]),
+        ({WAIT: (0, 2), **waited("1.0", "5.0")}, []),
+        ({WAIT: (0, 0), **waited("10.0", "20.0")}, ["serving.very_slow_first_token"]),
+        ({ASKED: (0, 2000), HIT: (0, 19)}, ["serving.prefix_cache_unused"]),
+        ({ASKED: (0, 2000), HIT: (0, 20)}, []),
+        ({ASKED: (0, 900), HIT: (0, 0)}, []),
+        ({}, []),
+    ],
+)  # fmt: skip
+def test_a_condition_holds_by_its_figures_and_not_by_less(
+    values: dict[str, tuple[float, float]], names: list[str]
+) -> None:
+    """Each with its near miss, at the limit that stands in the data."""
+    found = session.health(observed(*two(**values)))
+
+    assert [finding.id for finding in found.findings] == names
+    for finding in found.findings:
+        assert all(proof.fact for proof in finding.proofs)
+
+
+def test_every_condition_of_figures_is_tried_here() -> None:
+    """A new one needs its row, and its near miss."""
+    tried = {name for _, names in _rows() for name in names}
+
+    assert {each.id for each in session.serving().conditions if is_measured(each)} == tried
+
+
+def _rows() -> list[Any]:
+    mark = next(m for m in test_a_condition_holds_by_its_figures_and_not_by_less.pytestmark if m.name == "parametrize")  # type: ignore[attr-defined]
+    return list(mark.args[1])
+
+
+def test_what_clients_send_is_not_judged_by_our_own_load() -> None:
+    """Prompts of the probe's load have nothing in common, and it ends some of its requests itself."""
+    values = two(**{"vllm:prefix_cache_queries_total": (0, 2000), "vllm:prefix_cache_hits_total": (0, 0)})
+    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+
+    assert session.health(observed(*values, load=load)).findings == ()
+
+
+def test_one_sample_proves_no_gauge() -> None:
+    """What has to hold in every sample is not known of one."""
+    assert session.health(observed({RUN: 1.0, WAIT: 9.0})).findings == ()
+
+
+OVERLOADED = two(**{RUN: (4, 4), WAIT: (12, 12), USE: (0.1, 0.1)})
+
+
+def test_a_change_is_made_in_the_command_and_checked() -> None:
+    """Linted for the server's release, with what could not be planned said."""
+    command = "vllm serve Qwen/Qwen3-8B --max-num-seqs 4\n"
+    found = session.health(observed(*OVERLOADED, command=command))
+    change = found.findings[0].changes[0]
+
+    assert change.command is not None
+    assert "--max-num-seqs 16" in change.command
+    assert change.checks.lint == "passed"
+    assert change.checks.plan.startswith("unknown: ")
+
+
+def test_a_change_without_a_command_says_that_it_was_not_checked() -> None:
+    """And what to give."""
+    change = session.health(observed(*OVERLOADED)).findings[0].changes[0]
+
+    assert change.command is None
+    assert "--command" in change.checks.lint
+    assert "--command" in change.checks.plan
+
+
+def test_an_option_that_the_release_lacks_is_not_offered() -> None:
+    """0.8.5 has no such option: the change is left out, and why."""
+    serving = session.serving()
+    kept = [c for c in serving.conditions if c.id == "serving.queue_overload"]
+    texts = tuple(
+        replace(text, edits=tuple(replace(edit, name="kv_cache_memory_bytes") for edit in text.edits))
+        for text in kept[0].changes
+    )
+    changed = replace(serving, conditions=(replace(kept[0], changes=texts),))
+    old = observed(*OVERLOADED, vllm="0.8.5")
+    finding = vitals.judge(old, changed, session.knowledge).findings[0]
+
+    assert [change.title for change in finding.changes if change.edits] == []
+    assert "vLLM 0.8.5 has no kv_cache_memory_bytes" in finding.left_out[0]
+
+
+# The data
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("series: waiting, says", "series: wating, says", "is no series"),
+        ("kind: rate, series: preemptions", "kind: gauge, series: preemptions", "is no gauge"),
+        ("over: every, op: '>=', limit: 1}", "over: window, op: '>=', limit: 1}", "does not go with a gauge"),
+        ("op: '>', limit: 0.05", "op: '!=', limit: 0.05", "is none of"),
+        ("reason: [no-template]", "reason: [no-plate]", "is none of"),
+        ("rung: [chat], reason: [no-template]", "rung: [chaat], reason: [no-template]", "is none of"),
+        ("{waiting} requests wait, none runs", "{wating} requests wait, none runs", "is no fact"),
+        ("name: max_num_seqs, value: '{half_running}'", "name: max_num_seq, value: '{half_running}'", "in no release"),
+        ("id: serving.queue\n", "id: serving.errors\n", "is taken or no id"),
+        ("instead_of: [serving.queue]", "instead_of: [serving.nothing]", "is no other condition"),
+        ("why_limits: As for `serving.errors`.", "why_limits: ''", "why a limit is what it is"),
+        ("'vllm:num_preemptions_total'", "'vllm:num_preemptions'", "ends with _total"),
+        ("source: vllm 0.32.0 v1/engine/exceptions.py:12", "source: somewhere v1", "is not written as"),
+    ],
+)
+def test_a_fault_of_the_data_is_named_by_its_line(old: str, new: str, said: str, tmp_path: Path) -> None:
+    """File, line, field, and what is wrong."""
+    text = (catalog.catalog_dir() / "serving.yaml").read_text("utf-8")
+    assert old in text
+    (tmp_path / "serving.yaml").write_text(text.replace(old, new, 1))
+    (tmp_path / "releases").symlink_to(catalog.catalog_dir() / "releases")
+    with pytest.raises(CatalogError, match=r"serving\.yaml:\d+: ") as error:
+        authoring.serving_file.read_serving(tmp_path / "serving.yaml")
+
+    assert said in str(error.value)
+
+
+# Recorded servers
+
+
+def test_the_eight_states_are_recorded() -> None:
+    """As tests/live/states.yaml names them."""
+    assert len(CASES) == 8
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_recorded_server_is_judged_as_its_case_expects(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the conditions that its case names; as text and as JSON that keeps to its schema and can be judged again."""
+    evidence = rb.load(name)
+    found = rb.health(evidence)
+    status, out, err = run(capsys, "probe", name, "--format", "json")
+    told = json.loads(out)
+
+    assert rb.judge_health(found, evidence).verdict is Verdict.PASS
+    assert (status, err) == (int(found.cause is not None), "")
+    assert out.startswith('{\n  "schema": 1,')
+    assert list(jsonschema.Draft202012Validator(authoring.schemas()["probe.json"]).iter_errors(told)) == []
+    assert authoring.read_observation(out, "x") == found.observation
+    status, out, _ = run(capsys, "probe", name)
+    assert out.startswith(("PASS  ", "FAIL  "))
+    for view in (rb.render.health.outcome, rb.render.health.rungs, rb.render.health.findings, rb.render.health.load):
+        assert view(found).plain
+        assert view(found).html
+    assert "<svg" in rb.render.health.figures(found, session.serving()).html or not found.observation.samples
+
+
+def test_another_finding_than_expected_is_told() -> None:
+    """The verdict on a case is whether the answer equals what it expects."""
+    evidence = rb.load("probe-kv-pressure")
+    judgement = rb.judge_health(rb.health(rb.load("probe-healthy")), evidence)
+
+    assert judgement.verdict is Verdict.FAIL
+    assert "serving.kv_pressure" in judgement.reason
+
+
+def test_an_observation_is_recorded_as_a_case_that_can_be_judged(tmp_path: Path) -> None:
+    """Written whole, and never over another."""
+    found = session.health(observed(*OVERLOADED))
+    case = recording.record_health(tmp_path / "mine", found)
+    evidence = session.load(str(tmp_path / "mine"))
+
+    assert case.expect.findings == ["serving.queue_overload"]
+    assert session.judge_health(session.health(evidence), evidence).verdict is Verdict.PASS
+    with pytest.raises(InputError, match="exists already"):
+        recording.record_health(tmp_path / "mine", found)
+    with pytest.raises(InputError, match="vllm-runbooks probe judges it"):
+        session.diagnose(evidence)
+
+
+def test_a_case_that_expects_what_is_no_condition_is_refused(tmp_path: Path) -> None:
+    """By file, line and field."""
+    recording.record_health(tmp_path / "mine", session.health(observed(*OVERLOADED)))
+    path = tmp_path / "mine" / "case.yaml"
+    path.write_text(path.read_text().replace("- serving.queue_overload", "- serving.queue_overlord"))
+    with pytest.raises(CatalogError, match=r"case\.yaml:\d+: expect\.findings\.0: .*is no condition"):
+        authoring.read_case(path)
+
+
+def test_text_of_a_server_is_no_markup_and_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names, errors and labels of a hostile server are shown as they are."""
+    evil = "<script>alert(1)</script>\x1b[2J"
+    models = json.dumps({"data": [{"id": evil}, {"id": "b"}]})
+    label = json.dumps(evil)
+    server = Vllm(f'vllm:num_requests_running{{engine={label}}} 1\nvllm:num_requests_running{{engine="b"}} 1\n',
+                  models=(200, models), completions=(500, evil))  # fmt: skip
+    with serving(server) as port:
+        _, out, _ = run(capsys, "probe", f"http://127.0.0.1:{port}", "--seconds", "0.2")
+        found: Health = session.health(seen(port))
+
+    assert "\x1b" not in out
+    for view in (rb.render.health.outcome, rb.render.health.rungs, rb.render.health.findings):
+        assert "<script" not in view(found).html
+    assert "<script" not in rb.render.health.figures(found, session.serving()).html
+
+
+def test_two_loads_are_compared() -> None:
+    """A remedy's cost is measured: the figures before it and after it."""
+    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    one = session.health(observed(load=replace(load, answered=5, answer_tokens_per_s=10.0)))
+    other = session.health(observed(load=replace(load, answered=7, answer_tokens_per_s=20.5)))
+    plain = rb.render.health.compared(one, other).plain
+
+    assert plain.splitlines()[1].split()[-2:] == ["5", "7"]
+    assert plain.splitlines()[2].split()[-2:] == ["10.0", "20.5"]
