@@ -178,7 +178,7 @@ def test_a_hostile_server_costs_no_more_than_the_patience(answer: hostile.Answer
 
     assert found.cause is not None
     assert found.cause.id == cause
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 6
     assert len(json.dumps(document(found))) < 100_000
     assert "hunter2" not in json.dumps(document(found))
 
