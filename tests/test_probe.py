@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,12 @@ from vllm_runbooks.records import Verdict, document
 jsonschema = pytest.importorskip("jsonschema")
 KEY = "sk-proj-0123456789abcdefghijklmnop"
 CASES = sorted(path.name for path in (catalog.catalog_dir() / "cases").glob("probe-*"))
+
+
+@cache
+def schema() -> Any:
+    """What the printed document keeps to."""
+    return jsonschema.Draft202012Validator(authoring.schemas()["probe.json"])
 
 
 @pytest.fixture
@@ -153,7 +160,7 @@ def test_nothing_there_is_told_by_the_port(capsys: pytest.CaptureFixture[str]) -
     assert status == 1
     assert found["cause"]["id"] == "serving.unreachable"
     assert found["cause"]["proofs"][0]["rung"] == "port"
-    assert list(jsonschema.Draft202012Validator(authoring.schemas()["probe.json"]).iter_errors(found)) == []
+    assert list(schema().iter_errors(found)) == []
 
 
 @pytest.mark.parametrize(
@@ -717,7 +724,7 @@ def test_a_recorded_server_is_judged_as_its_case_expects(name: str, capsys: pyte
     assert rb.judge_health(found, evidence).verdict is Verdict.PASS
     assert (status, err) == (int(found.cause is not None), "")
     assert out.startswith('{\n  "schema": 1,')
-    assert list(jsonschema.Draft202012Validator(authoring.schemas()["probe.json"]).iter_errors(told)) == []
+    assert list(schema().iter_errors(told)) == []
     assert authoring.read_observation(out, "x") == found.observation
     status, out, _ = run(capsys, "probe", name)
     assert out.startswith(("PASS  ", "FAIL  "))
