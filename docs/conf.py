@@ -37,6 +37,7 @@ html_sidebars = {
     "recording": [],
     "serving": [],
     "history": [],
+    "probing": [],
     "claims": [],
     "linting": [],
     "redaction": [],

@@ -50,9 +50,14 @@ def test_bad_examples_are_recognised() -> None:
 
 
 def shown() -> Iterator[tuple[str, str, str | None, str]]:
-    """Every command that a diagnosis of a recorded case offers: case, title, release, command."""
+    """Every command that the answer to a recorded case offers: case, title, release, command."""
     for case in CASES:
         evidence = session.load(case)
+        if evidence.case is not None and evidence.case.is_probe:
+            found = session.health(evidence)
+            ways = (way for finding in found.findings for way in finding.changes)
+            yield from ((case, w.title, found.vllm.version, w.command) for w in ways if w.command is not None)
+            continue
         for number in range(1, len(session.read(evidence)) + 1):
             answer = session.diagnose(evidence, start=number)
             for remedy in answer.remedies:

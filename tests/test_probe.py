@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import socket
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,12 @@ from vllm_runbooks.records import Verdict, document
 jsonschema = pytest.importorskip("jsonschema")
 KEY = "sk-proj-0123456789abcdefghijklmnop"
 CASES = sorted(path.name for path in (catalog.catalog_dir() / "cases").glob("probe-*"))
+
+
+@cache
+def schema() -> Any:
+    """What the printed document keeps to."""
+    return jsonschema.Draft202012Validator(authoring.schemas()["probe.json"])
 
 
 @pytest.fixture
@@ -152,7 +160,7 @@ def test_nothing_there_is_told_by_the_port(capsys: pytest.CaptureFixture[str]) -
     assert status == 1
     assert found["cause"]["id"] == "serving.unreachable"
     assert found["cause"]["proofs"][0]["rung"] == "port"
-    assert list(jsonschema.Draft202012Validator(authoring.schemas()["probe.json"]).iter_errors(found)) == []
+    assert list(schema().iter_errors(found)) == []
 
 
 @pytest.mark.parametrize(
@@ -178,7 +186,7 @@ def test_a_hostile_server_costs_no_more_than_the_patience(answer: hostile.Answer
 
     assert found.cause is not None
     assert found.cause.id == cause
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 6
     assert len(json.dumps(document(found))) < 100_000
     assert "hunter2" not in json.dumps(document(found))
 
@@ -209,7 +217,7 @@ def test_a_hostile_server_costs_no_more_than_the_patience(answer: hostile.Answer
     ],
 )
 def test_a_rung_that_fails_tells_what_is_wrong(
-    otherwise: dict[str, tuple[int, str]], more: dict[str, Any], cause: str | None, rung: str | None
+    otherwise: dict[str, Any], more: dict[str, Any], cause: str | None, rung: str | None
 ) -> None:
     """The condition, and the rung that proves it."""
     with serving(Vllm(**otherwise)) as port:
@@ -387,7 +395,7 @@ def test_percentiles_lie_between_the_nearest_ranks() -> None:
     """By hand: of 1 to 5 s the median is 3, the 95th percentile 4.8, the 99th 4.96."""
     found = loads.quantiles([5.0, 1.0, 4.0, 2.0, 3.0])
 
-    assert (found.p50_ms, found.p95_ms, found.p99_ms) == (3000.0, pytest.approx(4800.0), pytest.approx(4960.0))
+    assert [found.p50_ms, found.p95_ms, found.p99_ms] == pytest.approx([3000.0, 4800.0, 4960.0])
     assert loads.quantiles([]).p50_ms is None
 
 
@@ -659,34 +667,42 @@ def test_an_option_that_the_release_lacks_is_not_offered() -> None:
 # The data
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("series: waiting, says", "series: wating, says", "is no series"),
-        ("kind: rate, series: preemptions", "kind: gauge, series: preemptions", "is no gauge"),
-        ("over: every, op: '>=', limit: 1}", "over: window, op: '>=', limit: 1}", "does not go with a gauge"),
-        ("op: '>', limit: 0.05", "op: '!=', limit: 0.05", "is none of"),
-        ("reason: [no-template]", "reason: [no-plate]", "is none of"),
-        ("rung: [chat], reason: [no-template]", "rung: [chaat], reason: [no-template]", "is none of"),
-        ("{waiting} requests wait, none runs", "{wating} requests wait, none runs", "is no fact"),
-        ("name: max_num_seqs, value: '{half_running}'", "name: max_num_seq, value: '{half_running}'", "in no release"),
-        ("id: serving.queue\n", "id: serving.errors\n", "is taken or no id"),
-        ("instead_of: [serving.queue]", "instead_of: [serving.nothing]", "is no other condition"),
-        ("why_limits: As for `serving.errors`.", "why_limits: ''", "why a limit is what it is"),
-        ("'vllm:num_preemptions_total'", "'vllm:num_preemptions'", "ends with _total"),
-        ("source: vllm 0.32.0 v1/engine/exceptions.py:12", "source: somewhere v1", "is not written as"),
-    ],
-)
-def test_a_fault_of_the_data_is_named_by_its_line(old: str, new: str, said: str, tmp_path: Path) -> None:
-    """File, line, field, and what is wrong."""
-    text = (catalog.catalog_dir() / "serving.yaml").read_text("utf-8")
-    assert old in text
-    (tmp_path / "serving.yaml").write_text(text.replace(old, new, 1))
-    (tmp_path / "releases").symlink_to(catalog.catalog_dir() / "releases")
-    with pytest.raises(CatalogError, match=r"serving\.yaml:\d+: ") as error:
-        authoring.serving_file.read_serving(tmp_path / "serving.yaml")
+FAULTS = [
+    ("series: waiting, says", "series: wating, says", "is no series"),
+    ("kind: rate, series: preemptions", "kind: gauge, series: preemptions", "is no gauge"),
+    ("fact: kv_use, over: every", "fact: kv_use, over: window", "does not go with a gauge"),
+    ("op: '>', limit: 0.05", "op: '!=', limit: 0.05", "'!=' is none of"),
+    ("reason: [no-template]", "reason: [no-plate]", "'no-plate' is none of"),
+    ("rung: [models], reason: [no-models", "rung: [modles], reason: [no-models", "'modles' is none of"),
+    ("{waiting} requests wait, none runs", "{witing} requests wait, none runs", "{witing} is no fact"),
+    ("name: max_num_seqs, value: '{half_running}'", "name: max_num_seq, value: '{half_running}'", "in no release"),
+    ("id: serving.queue\n", "id: serving.errors\n", "is taken or no id"),
+    ("instead_of: [serving.engine_silent]", "instead_of: [serving.nothing]", "is no other condition"),
+    ("why_limits: As for `serving.errors`.", "why_limits: ''", "why a limit is what it is"),
+    ("'vllm:num_preemptions_total'", "'vllm:num_preemptions'", "ends with _total"),
+    ("source: vllm 0.32.0 v1/engine/exceptions.py:12", "source: somewhere v1", "is not written as"),
+    ("quantile: 0.5, says: 'time to first", "quantile: 5, says: 'time to first", "not between 0 and 1"),
+    ("of: prefix_queries, says", "says", "belongs to a share"),
+    ("limit: 100}", "limit: 100, than: running}", "give a limit, or another fact"),
+]
+"""What is changed in the file, and what is then said."""
 
-    assert said in str(error.value)
+
+def test_all_faults_of_the_data_are_named_by_their_lines(tmp_path: Path) -> None:
+    """At once: file, line, field, and what is wrong."""
+    text = (catalog.catalog_dir() / "serving.yaml").read_text("utf-8")
+    for old, new, _ in FAULTS:
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    (tmp_path / "serving.yaml").write_text(text)
+    (tmp_path / "releases").symlink_to(catalog.catalog_dir() / "releases")
+    with pytest.raises(CatalogError) as error:
+        authoring.serving_file.read_serving(tmp_path / "serving.yaml")
+    lines = str(error.value).splitlines()
+
+    assert all(re.match(r"serving\.yaml:\d+: [\w.]+: ", line) for line in lines), lines
+    for _, new, said in FAULTS:
+        assert any(said in line for line in lines), (new, lines)
 
 
 # Recorded servers
@@ -708,7 +724,7 @@ def test_a_recorded_server_is_judged_as_its_case_expects(name: str, capsys: pyte
     assert rb.judge_health(found, evidence).verdict is Verdict.PASS
     assert (status, err) == (int(found.cause is not None), "")
     assert out.startswith('{\n  "schema": 1,')
-    assert list(jsonschema.Draft202012Validator(authoring.schemas()["probe.json"]).iter_errors(told)) == []
+    assert list(schema().iter_errors(told)) == []
     assert authoring.read_observation(out, "x") == found.observation
     status, out, _ = run(capsys, "probe", name)
     assert out.startswith(("PASS  ", "FAIL  "))
