@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.errors import InputError, RunbooksError, VerdictFailed
     from vllm_runbooks.notebook import conclude
     from vllm_runbooks.planner import find_plan, plan_layouts, plan_model
-    from vllm_runbooks.session import diagnose, judge, judge_claims, load, paste, read
+    from vllm_runbooks.session import diagnose, inventory, judge, judge_claims, load, paste, read
 
 __all__ = [
     "InputError",
@@ -29,6 +29,7 @@ __all__ = [
     "conclude",
     "diagnose",
     "find_plan",
+    "inventory",
     "judge",
     "judge_claims",
     "judge_commands",
@@ -47,7 +48,8 @@ __all__ = [
 
 _HOME = {
     "InputError": "errors", "RunbooksError": "errors", "VerdictFailed": "errors", "conclude": "notebook",
-    "diagnose": "session", "find_plan": "planner", "judge": "session", "judge_claims": "session",
+    "diagnose": "session", "find_plan": "planner", "inventory": "session", "judge": "session",
+    "judge_claims": "session",
     "judge_commands": "checking", "lint_commands": "checking", "load": "session",
     "migrate_commands": "checking", "paste": "session",
     "plan_layouts": "planner", "plan_model": "planner",

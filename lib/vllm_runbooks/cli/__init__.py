@@ -25,6 +25,7 @@ _COMMANDS = {
     "check": ("runbooks", "check", "Run every runbook on every recorded case and write a report."),
     "convert": ("convert", "convert", "Write a start of vLLM as shell, docker, compose or systemd."),
     "diagnose": ("diagnose", "diagnose", "Find the root cause in the log of a vLLM start."),
+    "inventory": ("inventory", "inventory", "Read this host's GPUs and limits, and what they mean for vLLM."),
     "leftovers": ("leftovers", "leftovers", "List what earlier vLLM starts left on this host; remove it on request."),
     "lint": ("lint", "lint", "Find what is wrong with vLLM commands, on any release; correct them."),
     "list": ("runbooks", "list_", "List the runbooks."),

@@ -7,6 +7,7 @@ from vllm_runbooks.live.confirming import confirmed, of_split
 from vllm_runbooks.live.fleets import fleet, split
 from vllm_runbooks.live.judging import is_ready, judge, judge_pair, judge_split
 from vllm_runbooks.live.starting import apply, evidence, start
+from vllm_runbooks.live.watching import watched
 from vllm_runbooks.serve.load import Load
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "of_split",
     "split",
     "start",
+    "watched",
 ]

@@ -6,9 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vllm_runbooks.render import answers, claims, guarded, issues, plan_sections, plans, starts
+    from vllm_runbooks.render import answers, claims, guarded, inventories, issues, plan_sections, plans, starts
 
-__all__ = ["answers", "claims", "guarded", "issues", "plan_sections", "plans", "starts"]
+__all__ = ["answers", "claims", "guarded", "inventories", "issues", "plan_sections", "plans", "starts"]
 
 
 def __getattr__(name: str) -> Any:
