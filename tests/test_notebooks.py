@@ -114,11 +114,13 @@ def test_every_case_is_used_by_a_test_or_a_runbook() -> None:
 
 @pytest.mark.parametrize("folder", sorted((ROOT / "catalog" / "cases").iterdir()), ids=lambda p: p.name)
 def test_recorded_cases_are_answered_as_expected(folder: Path) -> None:
-    """The diagnosis of every recorded case, and the plan of every question, is the one that was written down."""
+    """What is said of every recorded case, be it a log, a host or a question, is what was written down."""
     evidence = session.load(str(folder))
     if evidence.case and evidence.case.plan:
         planned = session.planned(evidence.case.plan)
         judgement = verdicts.judge_plan(planned, evidence.case, session.judge_claims(evidence))
+    elif evidence.case and evidence.case.is_snapshot:
+        judgement = session.judge_inventory(session.inventory(str(folder)), evidence)
     else:
         judgement = session.judge(session.diagnose(evidence), evidence)
 

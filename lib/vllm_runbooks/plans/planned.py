@@ -116,8 +116,9 @@ def _plan(
     cards = request.cards[: len(devices) * count]
     busy = _busy(request, asked, ranks, count)
     fits = made.fits if made is not None and not refused else False
-    if fits is not False and busy:
-        fits = False if False in (state for state, _ in busy.values()) else None
+    states = [state for state, _ in busy.values()]
+    if fits is not False:
+        fits = False if False in states else None if None in states else fits
     said = tuple(text for _, text in busy.values())
     at = {place % len(ranks): state for place, (state, _) in busy.items()} if ranks else {}
     return Plan(
@@ -140,10 +141,14 @@ def _plan(
     )
 
 
+_SHARED_GIB = 1.0
+"""Memory in use from which a card counts as shared: what a driver keeps of an idle one, and a screen, are less."""
+
+
 def _busy(
     request: Request, asked: Settings, ranks: Sequence[RankBudget], copies: int
 ) -> dict[int, tuple[bool | None, str]]:
-    """By place the cards that were read and are in use too much: False, or None where that was not told; and why."""
+    """By place the cards that were read and are in use: False too much, None not told, True not too much; and why."""
     found: dict[int, tuple[bool | None, str]] = {}
     numbers = numbers_of(request)
     for place, card in enumerate(request.cards[: len(ranks) * copies]):
@@ -164,6 +169,11 @@ def _busy(
                     f"start asks for {need / GIB:.2f} GiB: it ends; take another card{way}"
                 )
                 found[place] = False, said
+            elif card.used_gib > _SHARED_GIB:
+                said = (
+                    f"{where}: {card.used_gib:.2f} GiB are in use; what others give back or take can make a start fail"
+                )
+                found[place] = True, said
     return found
 
 

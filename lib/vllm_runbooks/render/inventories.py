@@ -57,7 +57,7 @@ def text(found: Inspected) -> str:
     else:
         parts.append("nothing of what was told stands in the way of vLLM")
     if found.recommendation is not None:
-        parts.append(chosen(found).plain)
+        parts.append(_recommendation(found.recommendation).plain)
     if found.unknown:
         parts.append("\n".join(["NOT TOLD", *(item(said) for said in _unknown(found))]))
     return joined(part.rstrip("\n") for part in parts)
@@ -189,7 +189,9 @@ def chosen(found: Inspected) -> Shown:
     if found.recommendation is None:
         said = f"No GPU is recommended: {found.why_none or 'none is listed'}."
         return Shown(said, prose(said))
-    return _recommendation(found.recommendation)
+    above = list(_about(found))[1:]
+    made = _recommendation(found.recommendation)
+    return Shown("\n".join([made.plain, *above]), made.html + "".join(map(remark, above)))
 
 
 def _recommendation(found: Recommendation) -> Shown:
