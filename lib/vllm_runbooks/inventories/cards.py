@@ -60,15 +60,19 @@ def usable_mib(gpu: GpuFacts, specs: Specs) -> float | None:
 def _card(gpu: GpuFacts, specs: Specs, where: str) -> Gpu:
     card = known(gpu, specs)
     if card is None and gpu.total_mib is None:
-        said = visible(redact_text(gpu.name or "it has no name"))[:_MAX_NAME]
+        said = _name(gpu) or "it has no name"
         raise InputError(
             f"{where}: GPU {gpu.index}: neither its memory nor a name that the catalog knows ({said}); add total_mib"
         )
     total = _total(gpu, card, specs)
     if card is None:
-        name = visible(redact_text(gpu.name or f"GPU {gpu.index}"))[:_MAX_NAME]
-        card = Gpu(name, round((gpu.total_mib or 0) / _MIB_PER_GIB), (), total=total)
+        card = Gpu(_name(gpu) or f"GPU {gpu.index}", round((gpu.total_mib or 0) / _MIB_PER_GIB), (), total=total)
     return replace(card, total=total, capability=gpu.capability or card.capability)
+
+
+def _name(gpu: GpuFacts) -> str:
+    """Its name in one line, without what steers a terminal."""
+    return visible(" ".join(redact_text(gpu.name or "").split()))[:_MAX_NAME]
 
 
 def _total(gpu: GpuFacts, card: Gpu | None, specs: Specs) -> Total | None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from vllm_runbooks.display import SCHEMA
+from vllm_runbooks.display import SCHEMA, visible
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host_records import KIND, GpuFacts, Inspected, Inventory
 from vllm_runbooks.records import record
+from vllm_runbooks.redact import redact_record
 
 _MAX_TEXT = 4_000_000
 _MAX_CARDS = 1024
@@ -51,11 +53,14 @@ _COLUMNS: Mapping[str, str] = {
 """What `nvidia-smi --help-query-gpu` calls the columns of its CSV, and the field of each."""
 _UNITS = ("MiB", "%", "W", "MHz")
 _UNTOLD = ("", "n/a", "[n/a]", "not supported", "[not supported]", "[unknown error]", "[gpu requires reset]")
+_LIMITS = ("memlock_mib", "open_files", "open_files_max", "memory_limit_mib")
+"""Fields in which -1 is no limit."""
+_CAPABILITY = re.compile(r"\d{1,2}\.\d{1,2}", re.ASCII)
 _WRITE = "write it with vllm-runbooks inventory -o FILE"
 
 
 def read(text: str, where: str) -> Inventory:
-    """The snapshot that a text holds.
+    """The snapshot that a text holds, its secrets replaced.
 
     Raises:
         InputError: it is no snapshot, or something in it is damaged; `where` begins the message.
@@ -63,6 +68,8 @@ def read(text: str, where: str) -> Inventory:
     if len(text) > _MAX_TEXT:
         raise InputError(f"{where}: is larger than {_MAX_TEXT >> 20} MiB, so no snapshot of a host; {_WRITE}")
     found = _of_json(text, where) if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")) else _of_csv(text, where)
+    for gpu in found.gpus:
+        _check_card(gpu, where)
     numbers = [gpu.index for gpu in found.gpus]
     twice = next((number for number in numbers if numbers.count(number) > 1), None)
     if twice is not None:
@@ -74,7 +81,27 @@ def read(text: str, where: str) -> Inventory:
         raise InputError(
             f"{where}: pairs: joins GPU {odd.one} and GPU {odd.other}; name two of the cards that are listed"
         )
-    return found
+    return redact_record(found)
+
+
+def _check_card(gpu: GpuFacts, where: str) -> None:
+    """See that what is said of a card can be.
+
+    Raises:
+        InputError: it cannot.
+    """
+    total = gpu.total_mib
+    if total is not None and not total:
+        raise InputError(f"{where}: GPU {gpu.index}: total_mib is 0; leave it out where it is not known")
+    for name in ("reserved_mib", "used_mib", "free_mib"):
+        part = getattr(gpu, name)
+        if total is not None and part is not None and part > total:
+            raise InputError(
+                f"{where}: GPU {gpu.index}: {name} is {part:g}, and total_mib {total:g}; correct one of them"
+            )
+    if gpu.capability is not None and not _CAPABILITY.fullmatch(gpu.capability):
+        said = visible(gpu.capability[:20])
+        raise InputError(f"{where}: GPU {gpu.index}: capability is {said}, no compute capability; write it as 8.6")
 
 
 def _of_json(text: str, where: str) -> Inventory:
@@ -118,7 +145,9 @@ def _check(hint: Any, value: Any, where: str, at: str) -> None:
         hints = _hints(hint)
         unknown = next((name for name in value if name not in hints), None)
         if unknown is not None:
-            raise InputError(f"{where}: {at}{'.' * bool(at)}{unknown[:60]}: is no field of a snapshot; take it out")
+            raise InputError(
+                f"{where}: {at}{'.' * bool(at)}{visible(unknown[:60])}: is no field of a snapshot; take it out"
+            )
         for each in fields(hint):
             place = f"{at}{'.' * bool(at)}{each.name}"
             if each.name in value:
@@ -134,7 +163,7 @@ def _check(hint: Any, value: Any, where: str, at: str) -> None:
     elif choices:
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
             raise _wrong(where, at, "must be an object of texts", value)
-    elif not _is(hint, value):
+    elif not _is(hint, value, -1 if at.rpartition(".")[2] in _LIMITS else 0):
         raise _wrong(where, at, _NAMES[hint], value)
 
 
@@ -146,14 +175,14 @@ _NAMES = {
 }
 
 
-def _is(kind: type, value: Any) -> bool:
+def _is(kind: type, value: Any, least: int) -> bool:
     if kind is str:
         return isinstance(value, str) and len(value) <= _MAX_WORD
     if kind is bool or isinstance(value, bool):
         return kind is bool and isinstance(value, bool)
     if not isinstance(value, int if kind is int else (int, float)):
         return False
-    return math.isfinite(value) and -1 <= value <= _MOST
+    return math.isfinite(value) and least <= value <= _MOST
 
 
 def _wrong(where: str, at: str, what: str, value: Any) -> InputError:

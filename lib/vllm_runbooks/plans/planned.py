@@ -119,7 +119,7 @@ def _plan(
     states = [state for state, _ in busy.values()]
     if fits is not False:
         fits = False if False in states else None if None in states else fits
-    said = tuple(text for _, text in busy.values())
+    said = tuple(text for _, text in sorted(busy.values(), key=lambda each: _ORDER.index(each[0])))
     at = {place % len(ranks): state for place, (state, _) in busy.items()} if ranks else {}
     return Plan(
         model=request.model.name,
@@ -141,6 +141,7 @@ def _plan(
     )
 
 
+_ORDER = (False, None, True)
 _SHARED_GIB = 1.0
 """Memory in use from which a card counts as shared: what a driver keeps of an idle one, and a screen, are less."""
 

@@ -67,9 +67,9 @@ def _about(found: Inventory) -> Iterator[str]:
     count = f"{len(found.gpus)} GPU{'s' * (len(found.gpus) != 1)}"
     why = f": {found.why_none}" if found.why_none else ""
     driver = f"; driver {found.driver or 'unknown'}, CUDA {found.cuda or 'unknown'}" if found.gpus else ""
-    yield f"{count}{why}{driver}"
+    yield cut(f"{count}{why}{driver}", 400)
     if found.constructed:
-        yield f"constructed, not read on a host: {found.source or 'from no source'}"
+        yield cut(f"constructed, not read on a host: {found.source or 'from no source'}", 400)
 
 
 def _row(gpu: GpuFacts) -> tuple[str, ...]:
@@ -187,7 +187,7 @@ def findings(found: Inspected) -> Shown:
 def chosen(found: Inspected) -> Shown:
     """The card for the next start, with the reason for it and against each other."""
     if found.recommendation is None:
-        said = f"No GPU is recommended: {found.why_none or 'none is listed'}."
+        said = cut(f"No GPU is recommended: {found.why_none or 'none is listed'}", 400) + "."
         return Shown(said, prose(said))
     above = list(_about(found))[1:]
     made = _recommendation(found.recommendation)
