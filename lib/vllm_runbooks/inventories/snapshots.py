@@ -12,6 +12,7 @@ from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from vllm_runbooks import host_commands
 from vllm_runbooks.display import SCHEMA, visible
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host_records import KIND, GpuFacts, Inspected, Inventory
@@ -200,7 +201,7 @@ def _of_csv(text: str, where: str) -> Inventory:
     if "index" not in head or "name" not in head:
         raise InputError(
             f"{where}: is neither a host's snapshot nor nvidia-smi's CSV with a head that names index and name; "
-            f"{_WRITE}, or nvidia-smi --query-gpu=index,name,memory.total,memory.used --format=csv"
+            f"{_WRITE}, or take what {host_commands.line('gpus-table')} prints"
         )
     if len(rows) > _MAX_CARDS:
         raise InputError(f"{where}: lists more than {_MAX_CARDS} cards; give those of one host")
