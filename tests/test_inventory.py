@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import io
 import json
 import os
@@ -17,8 +19,9 @@ import pytest
 from command_line import run
 from vllm_runbooks import authoring, catalog, inventories, planner, plans, render, session, suite
 from vllm_runbooks.errors import CatalogError, InputError
-from vllm_runbooks.host import gpu_memory, here, inventory, memory_limit
+from vllm_runbooks.host import gpu_memory, here, inventory, leftovers, memory_limit
 from vllm_runbooks.host_records import GpuFacts, GpuPair, GpuProcess, HostFacts, Inspected, Inventory, MigPart
+from vllm_runbooks.processes import TAG
 from vllm_runbooks.specs import Card
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -261,15 +264,79 @@ def test_a_divided_card_is_named_with_its_parts(driver: Driver) -> None:
         inventories.cards(found, session.specs(), "here")
 
 
-def test_errors_of_the_kernel_s_log_may_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever may not read the kernel's log does not know whether there were any."""
+def test_errors_are_read_from_the_kernel_s_log(tmp_path: Path) -> None:
+    """With the place of their card; whoever may not read it does not know whether there were any."""
+    lines = (
+        "4,1,2,-;NVRM: loading NVIDIA UNIX Open Kernel Module\n"
+        "4,2,3,-;NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+    )
 
-    def refused(*_: Any) -> int:
-        raise PermissionError(13, "no")
+    assert inventory._xids(write(tmp_path, lines, "kmsg")) == [("0000:3b:00", 79)]
+    assert inventory._xids(write(tmp_path, "", "empty")) == []
+    assert inventory._xids(str(tmp_path / "refused")) is None
 
-    monkeypatch.setattr(os, "open", refused)
 
-    assert inventory._xids() is None
+def test_a_process_that_an_earlier_start_left_is_named(driver: Driver, tmp_path: Path) -> None:
+    """By the same proof as `leftovers`: it carries the mark of a start whose guard is gone."""
+    with subprocess.Popen(["true"]) as guard:
+        pass
+    (tmp_path / "m1").mkdir()
+    write(tmp_path / "m1", leftovers.written("m1", guard.pid, {}), leftovers.RECORD)
+    with subprocess.Popen(["sleep", "60"], env={**os.environ, TAG: "m1"}) as child:
+        holder = SimpleNamespace(pid=child.pid, usedGpuMemory=2048 * MIB)
+        driver(readings(nvmlDeviceGetComputeRunningProcesses=[holder]))
+        found = inventory.collect(starts=tmp_path)
+        child.kill()
+
+    [process] = found.gpus[0].processes or ()
+    assert "carries the mark of the start m1, whose guard is gone" in (process.orphan or "")
+    [said] = [one for one in inventories.inspect(found, session.specs()).findings if one.id == "gpu.orphan"]
+    assert "vllm-runbooks leftovers" in said.do
+
+
+def test_in_a_container_a_number_of_the_host_is_nobody_s(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver names this very process's number, and another process is meant."""
+    holder = SimpleNamespace(pid=os.getpid(), usedGpuMemory=None)
+    driver(readings(nvmlDeviceGetComputeRunningProcesses=[holder]))
+    monkeypatch.setattr(gpu_memory, "here", lambda: here.Here(4026532000, None, "test"))
+
+    assert inventory.collect().gpus[0].processes == (GpuProcess(os.getpid(), is_of_host=True),)
+
+
+def test_what_is_asked_of_nvml_is_there() -> None:
+    """Each function that is called has that name and so many parameters in the library that is installed."""
+    pynvml: Any = pytest.importorskip("pynvml")
+    asked = [
+        (str(node.args[0].value), len(node.args) - 1)
+        for module in (inventory, gpu_memory)
+        for node in ast.walk(ast.parse(Path(module.__file__ or "").read_text("utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "told"
+        if isinstance(node.args[0], ast.Constant)
+    ]
+
+    assert len(asked) > 30
+    for name, count in asked:
+        if name != "nvmlDeviceGetCurrentClocksThrottleReasons":  # of older ones
+            inspect.signature(getattr(pynvml, name)).bind(*range(count))
+    assert (pynvml.NVML_P2P_CAPS_INDEX_WRITE, pynvml.NVML_P2P_CAPS_INDEX_NVLINK) == (1, 2)
+    assert pynvml.NVML_TOPOLOGY_SYSTEM in inventory._PATHS
+
+
+def test_cards_of_other_makers_are_counted_and_not_read(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes of their driver that are processors count for nothing."""
+    for number, gpu_id in enumerate((0, 0, 5312, 9001)):
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}" / "gpu_id").write_text(f"{gpu_id}\n", "ascii")
+    amd = inventory._amd
+    driver(None)
+    monkeypatch.setattr(inventory, "_amd", lambda _: amd(tmp_path))
+
+    found = inventory.collect()
+
+    assert found.host.foreign_cards == 2
+    assert (found.why_none or "").endswith("; 2 cards of AMD are there and are not read")
 
 
 def test_packages_are_those_of_the_python_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:

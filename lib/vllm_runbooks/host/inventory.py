@@ -335,10 +335,10 @@ def _orphans(starts: Path) -> dict[int, str]:
     return {int(each.name): each.proof for each in leftovers.found(starts) if each.kind == "process"}
 
 
-def _xids() -> list[tuple[str, int]] | None:
+def _xids(log_file: str = "/dev/kmsg") -> list[tuple[str, int]] | None:
     """Errors that the kernel's log names, with the card's place; None: it may not be read."""
     try:
-        log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        log = os.open(log_file, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return None
     found = []
