@@ -114,13 +114,15 @@ def test_every_case_is_used_by_a_test_or_a_runbook() -> None:
 
 @pytest.mark.parametrize("folder", sorted((ROOT / "catalog" / "cases").iterdir()), ids=lambda p: p.name)
 def test_recorded_cases_are_answered_as_expected(folder: Path) -> None:
-    """The answer to every recorded log, question and running server is the one that was written down."""
+    """What is said of each recorded case, be it a log, a question, a host or a running server, was written down."""
     evidence = session.load(str(folder))
     if evidence.case and evidence.case.plan:
         planned = session.planned(evidence.case.plan)
         judgement = verdicts.judge_plan(planned, evidence.case, session.judge_claims(evidence))
     elif evidence.case and evidence.case.is_probe:
         judgement = session.judge_health(session.health(evidence), evidence)
+    elif evidence.case and evidence.case.is_snapshot:
+        judgement = session.judge_inventory(session.inventory(str(folder)), evidence)
     else:
         judgement = session.judge(session.diagnose(evidence), evidence)
 

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from vllm_runbooks.errors import InputError, RunbooksError, VerdictFailed
     from vllm_runbooks.notebook import conclude
     from vllm_runbooks.planner import find_plan, plan_layouts, plan_model
-    from vllm_runbooks.session import diagnose, health, judge, judge_claims, judge_health, load, paste, read
+    from vllm_runbooks.session import (
+        diagnose,
+        health,
+        inventory,
+        judge,
+        judge_claims,
+        judge_health,
+        load,
+        paste,
+        read,
+    )
 
 __all__ = [
     "InputError",
@@ -30,6 +40,7 @@ __all__ = [
     "diagnose",
     "find_plan",
     "health",
+    "inventory",
     "judge",
     "judge_claims",
     "judge_commands",
@@ -49,8 +60,9 @@ __all__ = [
 
 _HOME = {
     "InputError": "errors", "RunbooksError": "errors", "VerdictFailed": "errors", "conclude": "notebook",
-    "diagnose": "session", "find_plan": "planner", "health": "session", "judge": "session", "judge_claims": "session",
-    "judge_commands": "checking", "judge_health": "session", "lint_commands": "checking", "load": "session",
+    "diagnose": "session", "find_plan": "planner", "health": "session", "inventory": "session", "judge": "session",
+    "judge_claims": "session", "judge_commands": "checking", "judge_health": "session", "lint_commands": "checking",
+    "load": "session",
     "migrate_commands": "checking", "paste": "session",
     "plan_layouts": "planner", "plan_model": "planner",
     "read": "session", "shown": "checking",

@@ -48,11 +48,12 @@ def lint_text(
 
 def _asked(text: str, name: str, vllm: str | None, gpus: str | None, folder: Path | None) -> _lint.Asked:
     """What is asked, with the configuration files beside the text."""
+    cards = session.cards(gpus) if gpus else None
     if folder is None:
-        return _lint.Asked(name, vllm or None, gpus or None)
+        return _lint.Asked(name, vllm or None, cards)
     texts = ((each, session.read_beside(folder, each)) for each in _lint.config_names(text, name))
     files = {each: read for each, read in texts if read is not None}
-    return _lint.Asked(name, vllm or None, gpus or None, files)
+    return _lint.Asked(name, vllm or None, cards, files)
 
 
 def mended(

@@ -184,6 +184,7 @@ TABLE: Mapping[str, HostCommand] = {
         "nvidia-smi --query-gpu=index,memory.used,memory.free,utilization.gpu --format=csv -l {number}",
         "reads and prints every few seconds until it is interrupted; changes nothing",
     ),
+    "gpus-table": _row("nvidia-smi --query-gpu=index,name,memory.total,memory.used --format=csv"),
     "gpu-processes": _row("nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv"),
     "gpus-of-amd": _row("rocm-smi"),
     "cores-of-neuron": _row("neuron-ls"),

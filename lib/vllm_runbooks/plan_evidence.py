@@ -313,7 +313,7 @@ def _cards(evidence: Evidence, gpus: str, printed_gib: float | None) -> tuple[Ca
         if printed_gib is None:
             raise InputError("the card is not known: the log does not print its memory; name it with gpus")
         return (Card(Gpu(_UNNAMED, printed_gib, (), total=_total(printed_gib))),)
-    cards = session.specs().gpus(named)
+    cards = session.cards(named)
     first = cards[0].gpu
     if printed_gib is None or first.total is None:
         return cards

@@ -143,7 +143,7 @@ def request(
     wrong = next((f"{key} {size}" for key, size in sizes.items() if size < 1), None)
     if wrong is not None:
         raise InputError(f"{wrong}: parallel sizes are 1 at least")
-    cards = session.specs().gpus(gpus)
+    cards = plans.freest_first(session.cards(gpus))
     for node in dict.fromkeys(card.node for card in cards):
         fleet.check_host(node)
     parsed = _parsed(name, arguments, release.version)

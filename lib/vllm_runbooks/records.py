@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+SNAPSHOT = "inventory.json"
+"""What the snapshot of a host is called in a recorded case."""
 
 
 _AUTHORED: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True}
@@ -158,7 +160,7 @@ class Expectation:
     starts: list[Outcome] | None = None
     """Outcome of every start in the files, in order."""
     findings: list[str] | None = None
-    """Ids of symptoms that must be among the findings."""
+    """Ids of symptoms that must be among the findings; of a snapshot those of all that is found, and no others."""
     claims: list[str] | None = None
     """Ids of claims of `claims.yaml` whose verdict must be the one that stands there."""
     issues: list[IssueRef] | None = None
@@ -167,6 +169,8 @@ class Expectation:
     """Of a plan: whether it fits, or one of the layouts does."""
     best: BestLayout | None = None
     """Of layouts: the one that must come first."""
+    recommended: int | Literal["none"] | None = None
+    """Of a snapshot: number of the card that the next start should take; "none" where none is known to be suitable."""
     per_gpu: dict[str, float] = field(default_factory=dict)
     """Of a plan: its figures by the names that claims use, `weights_gib`, to as many decimals as are written."""
 
@@ -292,7 +296,7 @@ class Claims:
 
 @dataclass(frozen=True)
 class CaseFile:
-    """A recorded case as its `case.yaml` describes it: a log, a script, or a question to the planner."""
+    """A recorded case as its `case.yaml` describes it: a log, a script, a host's snapshot, or a planner's question."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
@@ -313,6 +317,11 @@ class CaseFile:
     def is_probe(self) -> bool:
         """Whether it is an observation of a running server."""
         return self.files == [OBSERVATION]
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether it is a host's snapshot: a file of that name, alone."""
+        return self.files == [SNAPSHOT]
 
 
 @dataclass(frozen=True)

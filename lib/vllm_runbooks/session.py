@@ -21,18 +21,20 @@ from vllm_runbooks.errors import InputError, WrongFileError
 from vllm_runbooks.records import Answer, Case, Evidence, JudgedClaim, Judgement, PlanAsked, Start
 
 if TYPE_CHECKING:
+    from vllm_runbooks.host_records import Inspected, Inventory
     from vllm_runbooks.lint import Knowledge
     from vllm_runbooks.plan_records import Layouts, Plan
     from vllm_runbooks.planning.budget import Subject
     from vllm_runbooks.plans import Request
     from vllm_runbooks.probe_records import Health, Observation, Serving
-    from vllm_runbooks.specs import Specs
+    from vllm_runbooks.specs import Card, Specs
 
 
 MAX_SCRIPT = 8_000_000
 """Characters of a file that is checked for commands."""
 _MAX_BESIDE = 1_000_000
 """Bytes of a configuration file that is read; no such file is written by hand."""
+_WRITE_A_SNAPSHOT = "give a snapshot, as vllm-runbooks inventory -o FILE writes it"
 _NAME_A_SCRIPT = "give a script, manifest or page that starts vLLM, or - for standard input"
 
 
@@ -238,11 +240,13 @@ def diagnose(
         raise InputError(f"{evidence.case.id}: is a running server as observed; vllm-runbooks probe judges it")
     if evidence.case and evidence.case.plan:
         raise InputError(f"{evidence.case.id}: is a recorded question and holds no log; vllm-runbooks plan answers it")
+    if evidence.case and evidence.case.is_snapshot:
+        raise InputError(f"{evidence.case.id}: is a host's snapshot and holds no log; vllm-runbooks inventory reads it")
     shelf = catalog or load_catalog()
     asked = shelf.policy(policy) if policy.strip() else None
-    cards = specs().gpus(gpus) if gpus else ()
+    found = cards(gpus) if gpus else ()
     return _answer.answer(
-        evidence, shelf, knowledge, start=start or None, policy=asked, cards=cards, specs=specs, model=model
+        evidence, shelf, knowledge, start=start or None, policy=asked, cards=found, specs=specs, model=model
     )
 
 
@@ -266,6 +270,75 @@ def specs() -> Specs:
     from vllm_runbooks import specs as _specs
 
     return _specs.load(_compile_specs)
+
+
+def cards(spec: str) -> tuple[Card, ...]:
+    """The cards that a request names, those of a snapshot's file, or for `local` those of this host.
+
+    Raises:
+        InputError: a card is not known, a file is no snapshot, or no driver answers on this host.
+    """
+    return specs().gpus(spec, _read_cards)
+
+
+def _read_cards(name: str, node: str | None) -> tuple[Card, ...]:
+    from vllm_runbooks import inventories
+    from vllm_runbooks.specs import LOCAL
+
+    if name.casefold() != LOCAL:
+        return inventories.cards(read_snapshot(name), specs(), name, node)
+    from vllm_runbooks.host import inventory
+
+    return inventories.cards(inventory.gpus_alone(), specs(), LOCAL, node)
+
+
+def read_snapshot(name: str) -> Inventory:
+    """The snapshot of a host in a file, in a recorded case, or for `-` on standard input.
+
+    Raises:
+        InputError: it cannot be read, or is no snapshot.
+    """
+    from vllm_runbooks import inventories
+
+    try:
+        documents = load_files([name]).documents
+    except WrongFileError as error:
+        raise InputError(f"{error.wrong}; {_WRITE_A_SNAPSHOT}") from None
+    if len(documents) != 1:
+        raise InputError(f"{name}: holds {len(documents)} files; {_WRITE_A_SNAPSHOT}")
+    text, size = [], 0
+    for piece in documents[0].pieces():
+        text.append(piece)
+        size += len(piece)
+        if size > MAX_SCRIPT:
+            break  # which is refused for its size
+    return inventories.read("".join(text), "standard input" if name == "-" else name)
+
+
+def inventory(snapshot: str = "", *, need_gib: float | None = None) -> Inspected:
+    """A host with what its facts mean for vLLM, and the card for the next start.
+
+    `snapshot` is a file, a recorded case, or empty, which is this host. `need_gib` is the memory that the start needs;
+    without it it is the share that a server takes by default.
+
+    Raises:
+        InputError: it is no snapshot.
+    """
+    from vllm_runbooks import inventories
+
+    check_texts(snapshot=snapshot)
+    if snapshot.strip():
+        return inventories.inspect(read_snapshot(snapshot), specs(), need_gib=need_gib)
+    from vllm_runbooks.host import inventory as here
+
+    return inventories.inspect(here.collect(), specs(), need_gib=need_gib)
+
+
+def judge_inventory(found: Inspected, evidence: Evidence) -> Judgement:
+    """The verdict on a host: against what a case expects, else on whether anything is wrong."""
+    from vllm_runbooks import verdicts
+
+    return verdicts.judge_inventory(found, evidence.case)
 
 
 def _compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:

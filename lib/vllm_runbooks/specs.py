@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
@@ -35,7 +35,9 @@ _MEMORY_FIRST = re.compile(r"(?P<gib>\d{1,4})\s?g(?:i?b)?[\s_-]+(?P<name>\S.{0,8
 _MEMORY_LAST = re.compile(r"(?P<name>.{0,80}\S)[\s_-]+(?P<gib>\d{1,4})\s?(?:g(?:i?b)?)?", re.ASCII | re.IGNORECASE)
 _MAX_NAME = 100
 _APART = re.compile(r"[\s_-]+")
-_FILE = re.compile(r"[/\\]|\.(?:json|ya?ml|csv)$", re.ASCII | re.IGNORECASE)
+_FILE = re.compile(r"[/\\]|\.(?:json|ya?ml|csv|txt)$", re.ASCII | re.IGNORECASE)
+LOCAL = "local"
+"""In place of cards: those of this host."""
 _HUB_CACHE = re.compile(r"models--([^/\\]{1,100}?)--([^/\\]{1,100})")
 
 Capability = tuple[int, int]
@@ -132,6 +134,14 @@ class Card:
     gpu: Gpu
     node: str | None = None
     """Host as the request names it; None: the only one."""
+    number: int | None = None
+    """On its host, as the driver counts; None: it was named, and nothing was read."""
+    used_gib: float | None = None
+    """Memory that others held when it was read; None: not told, or it was named and counts as idle."""
+
+
+Read = Callable[[str, str | None], tuple[Card, ...]]
+"""Reads the cards of a snapshot's file, or of this host (`local`), for a host of that name."""
 
 
 @dataclass(frozen=True)
@@ -484,6 +494,12 @@ def _prefixes(name: str) -> Iterator[str]:
         yield "".join(words[:count])
 
 
+def _of_file(item: str) -> tuple[str, str, str]:
+    """A file and the host behind its last @; one within a path names no host."""
+    name, at, node = (part.strip() for part in item.rpartition("@"))
+    return (item, "", "") if _FILE.search(node) else (name, at, node)
+
+
 def _listed(names: Iterable[str]) -> str:
     words = list(names)
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
@@ -551,26 +567,38 @@ class Specs:
         sizes = _listed(str(size) for size in sorted({int(gpu.memory_gib) for gpu in family}))
         raise InputError(f"{asked}: no such card: {name.strip()} comes with {sizes} GB")
 
-    def gpus(self, spec: str) -> tuple[Card, ...]:
+    def gpus(self, spec: str, read: Read | None = None) -> tuple[Card, ...]:
         """The cards that a request names: `8xRTX3090`, `A100-80GB`, `RTX3090@node1,H800@node2`.
 
+        With `read` also those of snapshots, `host.json` or `host.json@node1`, and `local`, those of this host.
+
         Raises:
-            InputError: a name is unknown or fits several cards, or the request has another form.
+            InputError: a name is unknown or fits several cards, a file cannot be read, or the request has another form.
         """
         cards: list[Card] = []
-        for item in spec.split(","):
-            name, at, node = (part.strip() for part in item.strip().partition("@"))
+        for item in (each.strip() for each in spec.split(",")):
+            name, at, node = (part.strip() for part in item.partition("@"))
+            if at and _FILE.search(item):
+                name, at, node = _of_file(item)
             if at and not node:
-                raise InputError(f"{item.strip()}: names no host behind @; write RTX3090@node1")
-            if name.casefold() == "local" or _FILE.search(name):
-                raise InputError(f"{name}: this host's own cards and inventory files are not read yet; name the cards")
-            counted = _COUNT.match(name)
-            count = int(counted[1]) if counted else 1
-            if not 0 < count <= MAX_GPUS - len(cards):
+                raise InputError(f"{item}: names no host behind @; write RTX3090@node1")
+            if name.casefold() == LOCAL or _FILE.search(name):
+                if read is None:
+                    raise InputError(f"{name}: this host's own cards and snapshots are not read here; name the cards")
+                found = read(name, node or None)
+            else:
+                found = self._named(name, node or None)
+            if len(cards) + len(found) > MAX_GPUS:
                 raise InputError(f"{name}: a request names 1 to {MAX_GPUS} cards; correct the number")
-            gpu = self.gpu(name[counted.end() :] if counted else name)
-            cards += [Card(gpu, node or None)] * count
+            cards += found
         return tuple(cards)
+
+    def _named(self, name: str, node: str | None) -> tuple[Card, ...]:
+        counted = _COUNT.match(name)
+        count = int(counted[1]) if counted else 1
+        if not 0 < count <= MAX_GPUS:
+            raise InputError(f"{name}: a request names 1 to {MAX_GPUS} cards; correct the number")
+        return (Card(self.gpu(name[counted.end() :] if counted else name), node),) * count
 
     @cached_property
     def files(self) -> tuple[ModelFile, ...]:

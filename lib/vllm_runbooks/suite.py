@@ -381,7 +381,7 @@ class _Slot(threading.Thread):
 
 
 def judge_alone(folder: str) -> dict[str, Any]:
-    """Judge a case without a runbook, by what the tool says of its log, script or question; a worker's answer."""
+    """Judge a case without a runbook, by what the tool says of what it holds; a worker's answer."""
     # The core loads slowly, and whoever hands out the runs needs none of it.
     from vllm_runbooks import checking, session, verdicts  # noqa: PLC0415
 
@@ -392,6 +392,8 @@ def judge_alone(folder: str) -> dict[str, Any]:
             judgement = verdicts.judge_plan(session.planned(case.plan), case, session.judge_claims(evidence))
         elif case is not None and case.is_probe:
             judgement = session.judge_health(session.health(evidence), evidence)
+        elif case is not None and case.is_snapshot:
+            judgement = session.judge_inventory(session.inventory(folder), evidence)
         elif case is not None and case.expect.issues is not None:
             judgement = checking.judge_commands(checking.lint_commands(evidence), evidence)
         else:

@@ -1,4 +1,4 @@
-"""The verdict on an answer, commands or a plan: against what a case expects, else on whether anything is wrong."""
+"""The verdict on an answer, commands, a plan or a host: against a case's expectation, else on what is wrong."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vllm_runbooks.claims.figures import plan_figures, written
+from vllm_runbooks.host_records import Inspected
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.probe_records import Health
 from vllm_runbooks.records import (
@@ -21,6 +22,7 @@ from vllm_runbooks.records import (
     Level,
     Linted,
     PlanAsked,
+    Severity,
     Verdict,
     document,
 )
@@ -107,6 +109,33 @@ def judge_health(found: Health, case: Case | None) -> Judgement:
         root_cause=CauseRef(cause.id, cause.id) if cause else None,
         findings=tuple(FindingRef(f.id, f.id, f.title, f.severity, Level.CONFIRMED) for f in found.findings),
     )
+
+
+def judge_inventory(found: Inspected, case: Case | None) -> Judgement:
+    """The verdict on a host: against what a case expects, else on whether anything is wrong."""
+    wrong = [one for one in found.findings if one.severity is not Severity.HINT]
+    if case is not None:
+        differences = list(_found_otherwise(found, case.expect))
+        verdict = Verdict.FAIL if differences else Verdict.PASS
+        chosen = found.recommendation.gpu if found.recommendation is not None else None
+        told = "no card" if chosen is None else f"GPU {chosen}"
+        reason = "; ".join(differences) or f"as expected: {told} is recommended"
+    elif wrong:
+        verdict, reason = Verdict.FAIL, f"{wrong[0].text} ({wrong[0].id})"
+    else:
+        verdict, reason = Verdict.PASS, found.why_none or "nothing wrong that was told"
+    return Judgement(verdict, reason, case.id if case else None, None, None, ())
+
+
+def _found_otherwise(found: Inspected, expect: Expectation) -> Iterator[str]:
+    got = {one.id for one in found.findings}
+    wanted = set(expect.findings) if expect.findings is not None else got
+    yield from (f"finding {name}: expected, not found" for name in sorted(wanted - got))
+    yield from (f"finding {name}: found, not expected" for name in sorted(got - wanted))
+    chosen = found.recommendation.gpu if found.recommendation is not None else None
+    told = "none" if chosen is None else chosen
+    if expect.recommended is not None and expect.recommended != told:
+        yield f"recommended: expected {expect.recommended}, got {told}"
 
 
 def _differences(found: Answer, case: Case) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from vllm_runbooks import catalog, evidence, host_commands, scan, specs, startup_log
+from vllm_runbooks import catalog, evidence, host_commands, inventories, scan, specs, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.authoring import rule_files, serving_file, spec_files
 from vllm_runbooks.authoring.rule_files import compile_rules, read_rule
@@ -38,11 +38,13 @@ from vllm_runbooks.diagnosis import PLACEHOLDER, diagnose, fill, filled_or_plain
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.history_records import Compared as Differences
 from vllm_runbooks.history_records import Entry, Listed, Trend
+from vllm_runbooks.host_records import Inspected
 from vllm_runbooks.live_records import Guarded
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.records import (
     OBSERVATION,
+    SNAPSHOT,
     Answer,
     Case,
     CaseFile,
@@ -53,6 +55,7 @@ from vllm_runbooks.records import (
     Document,
     Edit,
     Evidence,
+    Expectation,
     Facts,
     Hit,
     LineFormat,
@@ -114,6 +117,7 @@ _PRINTED: dict[str, type] = {
     "entry": Entry,
     "trend": Trend,
     "diff": Differences,
+    "inventory": Inspected,
 }
 """Records that commands print as JSON."""
 _OBSERVATION: TypeAdapter[Any] = TypeAdapter(Observation)
@@ -611,6 +615,30 @@ def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     if case.command is not None and (Path(case.command).name != case.command or not (folder / case.command).is_file()):
         yield ("command",), f"{case.command!r} is not a file beside case.yaml"
     yield from _plan_problems(case)
+    yield from _snapshot_problems(case, folder)
+
+
+def _snapshot_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
+    """What is wrong with a host's snapshot, or with a case that is none."""
+    expect = case.expect
+    if not case.is_snapshot:
+        if expect.recommended is not None:
+            yield ("expect", "recommended"), f"is of a host's snapshot; name {SNAPSHOT} alone in files"
+        return
+    if expect != Expectation(findings=expect.findings, recommended=expect.recommended):
+        yield ("expect",), "compares what a host's snapshot does not tell; name findings and recommended alone"
+    for index, name in enumerate(expect.findings or ()):
+        if name not in inventories.IDS:
+            yield ("expect", "findings", index), f"{name!r} is no finding about a host; see docs/inventory.md"
+    if case.runbooks:
+        yield ("runbooks",), "must be empty: a host's snapshot is judged by itself"
+    try:
+        text = (folder / SNAPSHOT).read_text("utf-8")
+        inventories.read(text, SNAPSHOT)
+    except (OSError, UnicodeDecodeError):
+        return  # named among the files, or read as any other
+    except InputError as error:
+        yield ("files", 0), str(error)
 
 
 def _probe_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:

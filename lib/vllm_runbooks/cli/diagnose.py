@@ -36,7 +36,9 @@ from vllm_runbooks.redact import redact_text
     help="lower-utilization, or another of `catalog list --policies`: offer its steps as well.",
 )
 @click.option("--vllm", metavar="VERSION", help="Release that wrote the log, where the log does not say.")
-@click.option("--gpus", metavar="SPEC", help="The cards of the start, as in 8xRTX3090: ways out are planned for them.")
+@click.option(
+    "--gpus", metavar="SPEC", help="The cards of the start, for ways out: 8xRTX3090, a snapshot's file, local."
+)
 @click.option(
     "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the last)."
 )

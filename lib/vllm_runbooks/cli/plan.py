@@ -26,7 +26,9 @@ from vllm_runbooks.plan_records import Find, Layouts, Plan
 )
 @click.argument("model", metavar="[MODEL]", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ENGINE OPTIONS…]")
-@click.option("--gpus", metavar="SPEC", help="The cards, as in 8xRTX3090 or A100-80GB@node1,A100-80GB@node2.")
+@click.option(
+    "--gpus", metavar="SPEC", help="The cards: 8xRTX3090, A100-80GB@node1,A100-80GB@node2, a snapshot's file, or local."
+)
 @click.option("--vllm", metavar="VERSION", help="Release to plan for (default: the newest that is known).")
 @click.option(
     "--tp", metavar="N", type=int, help="Tensor parallel size. Any of --tp, --pp, --dp given: the others are 1."

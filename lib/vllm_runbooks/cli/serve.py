@@ -32,7 +32,11 @@ _NVML = "nvml"
 @click.option(
     "--vllm", metavar="VERSION", help="Release that is started (default: the one that the command's Python has)."
 )
-@click.option("--gpus", metavar="SPEC", help="The cards for the plan, as in 2xA100-80GB (default: those of this host).")
+@click.option(
+    "--gpus",
+    metavar="SPEC",
+    help="The cards for the plan: 2xA100-80GB or a snapshot's file (default: those of this host).",
+)
 @click.option(
     "--gpu-memory",
     metavar="SOURCE",

@@ -188,58 +188,67 @@ class Nvml:
 
         self._nvml = pynvml
         # The driver names processes by the host's numbers, whoever asks.
-        self._is_inside = not here().has_hosts_numbers
+        self.is_inside = not here().has_hosts_numbers
         try:
             pynvml.nvmlInit()
             count = pynvml.nvmlDeviceGetCount()
-            self._handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+            self.handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
         except pynvml.NVMLError as error:
             raise InputError(f"no NVIDIA driver answers on this host ({error})") from None
 
     @property
     def driver(self) -> str | None:
         """Its version."""
-        try:
-            return self._text(self._nvml.nvmlSystemGetDriverVersion())
-        except self._nvml.NVMLError:
-            return None
+        found: str | None = self.told("nvmlSystemGetDriverVersion")
+        return found
 
     def read(self) -> Reading:
         """All cards now; what the driver does not tell is None."""
-        return Reading(time.monotonic(), tuple(self._card(*each) for each in enumerate(self._handles)))
+        return Reading(time.monotonic(), tuple(self._card(*each) for each in enumerate(self.handles)))
 
     def _card(self, index: int, handle: Any) -> CardMemory:
-        nvml = self._nvml
-        memory = self._told(nvml.nvmlDeviceGetMemoryInfo, handle)
-        busy = self._told(nvml.nvmlDeviceGetUtilizationRates, handle)
-        holders = self._told(nvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
+        memory = self.told("nvmlDeviceGetMemoryInfo", handle)
+        busy = self.told("nvmlDeviceGetUtilizationRates", handle)
         return CardMemory(
             index=index,
-            name=self._text(self._told(nvml.nvmlDeviceGetName, handle)),
-            uuid=self._text(self._told(nvml.nvmlDeviceGetUUID, handle)),
+            name=self.told("nvmlDeviceGetName", handle),
+            uuid=self.told("nvmlDeviceGetUUID", handle),
             total_mib=None if memory is None else memory.total / _MIB,
             used_mib=None if memory is None else memory.used / _MIB,
             busy_percent=None if busy is None else float(busy.gpu),
-            is_parted=bool((self._told(nvml.nvmlDeviceGetMigMode, handle) or [0])[0]),
-            holders=tuple(
-                Holder(
-                    each.pid,
-                    None if each.usedGpuMemory is None else each.usedGpuMemory / _MIB,
-                    is_of_host=self._is_inside,
-                )
-                for each in holders
-            ),
+            is_parted=bool((self.told("nvmlDeviceGetMigMode", handle) or [0])[0]),
+            holders=self.holders(handle) or (),
         )
 
-    def _told(self, ask: Callable[[Any], Any], handle: Any) -> Any:
-        try:
-            return ask(handle)
-        except self._nvml.NVMLError:
+    def holders(self, handle: Any) -> tuple[Holder, ...] | None:
+        """The processes that compute on a card; None: the driver does not tell."""
+        told = self.told("nvmlDeviceGetComputeRunningProcesses", handle)
+        if told is None:
             return None
+        return tuple(
+            Holder(
+                each.pid, None if each.usedGpuMemory is None else each.usedGpuMemory / _MIB, is_of_host=self.is_inside
+            )
+            for each in told
+        )
 
-    @staticmethod
-    def _text(told: Any) -> str | None:
-        return told.decode() if isinstance(told, bytes) else told
+    def told(self, name: str, *arguments: Any, unsupported: Any = None) -> Any:
+        """What a function of NVML answers, text as text; None: it refuses, or this NVML has no such function.
+
+        `unsupported` stands for the answer that the card has no such thing.
+        """
+        ask = getattr(self._nvml, name, None)
+        if ask is None:
+            return None
+        try:
+            found = ask(*arguments)
+        except self._nvml.NVMLError as error:
+            return unsupported if error.value == self._nvml.NVML_ERROR_NOT_SUPPORTED else None
+        return found.decode("utf-8", "backslashreplace") if isinstance(found, bytes) else found
+
+    def constant(self, name: str) -> Any:
+        """A constant of NVML; None: this one has none of that name."""
+        return getattr(self._nvml, name, None)
 
 
 def source_of(series: str) -> tuple[Source | None, str]:

@@ -23,7 +23,7 @@ from vllm_runbooks.lint.together import together
 from vllm_runbooks.options import CALLS, ENTRIES, SERVERS, ReleaseData
 from vllm_runbooks.records import CommandRelease, Edit, IssueSeverity, Rule
 from vllm_runbooks.shell import Trouble, Word
-from vllm_runbooks.specs import Specs
+from vllm_runbooks.specs import Card, Specs
 
 _IDLE = "option.without-effect"
 _IN_ARGUMENTS = "safety.secret-in-arguments"
@@ -72,7 +72,8 @@ class Asked:
     """Of the file: it tells the format where the text does not."""
     vllm: str | None = None
     """The release to judge by; None: the one that an image's tag names, else the newest that is known."""
-    gpus: str | None = None
+    cards: tuple[Card, ...] | None = None
+    """There are; None: not known."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Texts of the configuration files that the commands name, as far as the caller has them; see `config_names`."""
 
@@ -87,7 +88,7 @@ class Judged:
 
     def __init__(self, text: str, knowledge: Knowledge, asked: Asked, ask: Ask | None = None) -> None:
         self.text, self.knowledge, self.asked, self.ask = text, knowledge, asked, ask
-        self.cards = knowledge.specs.gpus(asked.gpus) if asked.gpus else None
+        self.cards = asked.cards
         self.page = documents.read(text, asked.name)
         self._data: dict[str, ReleaseData] = {}
 

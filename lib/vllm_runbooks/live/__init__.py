@@ -8,6 +8,7 @@ from vllm_runbooks.live.fleets import fleet, split
 from vllm_runbooks.live.judging import is_ready, judge, judge_pair, judge_split
 from vllm_runbooks.live.probing import probe
 from vllm_runbooks.live.starting import apply, evidence, start
+from vllm_runbooks.live.watching import watched
 from vllm_runbooks.serve.load import Load
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "probe",
     "split",
     "start",
+    "watched",
 ]

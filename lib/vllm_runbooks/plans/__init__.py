@@ -5,7 +5,7 @@ from __future__ import annotations
 from vllm_runbooks.plans.files import confirmations, deployed
 from vllm_runbooks.plans.planned import checked, faults, layouts, plan
 from vllm_runbooks.plans.questions import find
-from vllm_runbooks.plans.requests import SIZES, Request, budget_of, release_of, settings
+from vllm_runbooks.plans.requests import SIZES, Request, budget_of, freest_first, release_of, settings
 
 __all__ = [
     "SIZES",
@@ -16,6 +16,7 @@ __all__ = [
     "deployed",
     "faults",
     "find",
+    "freest_first",
     "layouts",
     "plan",
     "release_of",

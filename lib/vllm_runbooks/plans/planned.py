@@ -19,11 +19,22 @@ from vllm_runbooks.plan_records import (
     PlannedTerm,
     Speed,
 )
+from vllm_runbooks.planning import costs
 from vllm_runbooks.planning import layouts as _layouts
 from vllm_runbooks.planning.budget import Budget, Device, RankBudget, too_old
 from vllm_runbooks.planning.settings import Settings
 from vllm_runbooks.planning.terms import GIB, Term
-from vllm_runbooks.plans.requests import Request, budget_of, check, layout_of, settings, sizes_of, taking, ways
+from vllm_runbooks.plans.requests import (
+    Request,
+    budget_of,
+    check,
+    layout_of,
+    numbers_of,
+    settings,
+    sizes_of,
+    taking,
+    ways,
+)
 from vllm_runbooks.plans.servers import deployment_of
 from vllm_runbooks.records import IssueSeverity
 from vllm_runbooks.specs import Card
@@ -103,19 +114,81 @@ def _plan(
     ranks = () if made is None else made.ranks
     refused = (*_not_implemented(request), *_without_dtype(asked, devices))
     cards = request.cards[: len(devices) * count]
+    busy = _busy(request, asked, ranks, count)
+    fits = made.fits if made is not None and not refused else False
+    states = [state for state, _ in busy.values()]
+    if fits is not False:
+        fits = False if False in states else None if None in states else fits
+    said = tuple(text for _, text in sorted(busy.values(), key=lambda each: _ORDER.index(each[0])))
+    at = {place % len(ranks): state for place, (state, _) in busy.items()} if ranks else {}
     return Plan(
         model=request.model.name,
         vllm=request.release,
         gpus=_gpus(cards),
-        fits=made.fits if made is not None and not refused else False,
-        per_gpu=tuple(_rank(one, made) for one in ranks if made is not None),
+        fits=fits,
+        per_gpu=tuple(_beside(_rank(one, made), at.get(place, True)) for place, one in enumerate(ranks) if made),
         kv_cache=_cache(made),
-        limits=(*refused, *(made.limits if made is not None else ())),
+        limits=(
+            *refused,
+            *(() if made is None else made.limits if made.fits is False else ()),
+            *said,
+            *(made.limits if made is not None and made.fits is not False else ()),
+        ),
         deployment=deployment_of(request, asked, count),
         calibration=Calibration(request.calibrate is not None, made.calibrated if made is not None else ()),
         options=_settled(request, asked),
         missing=asked.missing,
     )
+
+
+_ORDER = (False, None, True)
+_SHARED_GIB = 1.0
+"""Memory in use from which a card counts as shared: what a driver keeps of an idle one, and a screen, are less."""
+
+
+def _busy(
+    request: Request, asked: Settings, ranks: Sequence[RankBudget], copies: int
+) -> dict[int, tuple[bool | None, str]]:
+    """By place the cards that were read and are in use: False too much, None not told, True not too much; and why."""
+    found: dict[int, tuple[bool | None, str]] = {}
+    numbers = numbers_of(request)
+    for place, card in enumerate(request.cards[: len(ranks) * copies]):
+        if card.number is None:
+            continue
+        where = f"GPU {numbers[place]}" + (f" of {card.node}" if card.node else "")
+        total = card.gpu.total
+        if card.used_gib is None:
+            found[place] = None, f"{where}: how much of its memory is in use is not told"
+        elif total is not None and card.used_gib:
+            free = int((total.expected - card.used_gib) * GIB)
+            need = _needed(asked, ranks[place % len(ranks)])
+            if need is not None and need > free:
+                most = max(0, int(free / GIB / total.expected * 100)) / 100
+                way = f", or give --gpu-memory-utilization {most:g} at most" if most else ""
+                said = (
+                    f"{where}: {card.used_gib:.2f} GiB are in use, so {max(0, free) / GIB:.2f} GiB are free and the "
+                    f"start asks for {need / GIB:.2f} GiB: it ends; take another card{way}"
+                )
+                found[place] = False, said
+            elif card.used_gib > _SHARED_GIB:
+                said = (
+                    f"{where}: {card.used_gib:.2f} GiB are in use; what others give back or take can make a start fail"
+                )
+                found[place] = True, said
+    return found
+
+
+def _needed(asked: Settings, rank: RankBudget) -> float | None:
+    """Bytes that must be free at the start: the share, where the release looks; else what it comes to take."""
+    if rank.requested is not None and costs.checks_free(asked) and asked.cache_bytes is None:
+        return rank.requested.expected
+    taken = [term.band.expected for term in rank.terms if term.band is not None]
+    return sum(taken) + (asked.cache_bytes or 0) if len(taken) == len(rank.terms) else None
+
+
+def _beside(rank: PlannedRank, state: bool | None) -> PlannedRank:  # noqa: FBT001 - three values
+    """A rank on a card that others use."""
+    return rank if state or rank.fits is False else replace(rank, fits=state)
 
 
 def _not_implemented(request: Request) -> tuple[str, ...]:
@@ -151,7 +224,7 @@ def _gib(size: float | None) -> float | None:
 
 def _gpus(cards: Sequence[Card]) -> tuple[PlannedGpu, ...]:
     found = []
-    for (name, node), same in groupby(cards, key=lambda card: (card.gpu.name, card.node)):
+    for (name, node, _), same in groupby(cards, key=lambda card: (card.gpu.name, card.node, card.gpu.total)):
         each = list(same)
         total = each[0].gpu.total
         source = total.source if total else "not known"
@@ -213,8 +286,7 @@ def faults(
     text: str, knowledge: lint.Knowledge, request: Request, name: str = "command.sh"
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What the release refuses of a command or file on these cards, and what else is wrong, a sentence each."""
-    spec = ",".join(f"{one.count}x{one.name}" + (f"@{one.node}" if one.node else "") for one in _gpus(request.cards))
-    issues = lint.lint(text, knowledge, lint.Asked(name, request.release.version, spec)).issues
+    issues = lint.lint(text, knowledge, lint.Asked(name, request.release.version, request.cards)).issues
     wrong = [issue for issue in issues if issue.rule not in _SAID]
     errors = tuple(issue.message for issue in wrong if issue.severity is IssueSeverity.ERROR)
     return errors, tuple(issue.message for issue in wrong if issue.severity is IssueSeverity.WARNING)

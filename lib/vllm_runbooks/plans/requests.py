@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -38,7 +38,7 @@ class Request:
     """Corrects the terms by what earlier starts printed."""
     replicas: int = 1
     numbers: tuple[int, ...] = ()
-    """Of each card its place among those of its host; none: they are counted as they stand."""
+    """Of each card its place among those of its host; none: as they were read, else counted as they stand."""
 
     @property
     def data(self) -> ReleaseData:
@@ -120,16 +120,79 @@ def maker(request: Request, gpus: Iterable[Gpu] = ()) -> _layouts.Make:
 
 
 def ways(request: Request) -> tuple[_layouts.Way, ...]:
-    """Every way to use the cards, the best first."""
-    devices = [Device.of(card) for card in request.cards]
-    return _layouts.ways(
+    """Every way to use the cards, the best first.
+
+    Cards that were read and are too busy for the start, or of which that is not told, are left out as long as the model
+    fits without them.
+    """
+    found: tuple[_layouts.Way, ...] = ()
+    for places in _choices(request):
+        found = _ways(request, places)
+        if any(way.legal and way.fits is not False for way in found):
+            break
+    return found
+
+
+def _ways(request: Request, places: Sequence[int]) -> tuple[_layouts.Way, ...]:
+    """Every way to use some of the cards, with the places of the request."""
+    found = _layouts.ways(
         request.model,
         maker(request),
-        devices,
+        [Device.of(request.cards[place]) for place in places],
         like=settings(request).ranks,
         environment=request.variables,
         calibrate=request.calibrate,
     )
+    left = [place for place in range(len(request.cards)) if place not in places]
+    if not left:
+        return found
+    numbers = numbers_of(request)
+    said = f"left out, as they are in use or that is not told: GPU {', '.join(str(numbers[place]) for place in left)}"
+    return tuple(
+        replace(
+            way,
+            places=tuple(tuple(places[place] for place in copy) for copy in way.places),
+            idle=way.idle + len(left),
+            reasons=(*way.reasons, said),
+        )
+        for way in found
+    )
+
+
+def _choices(request: Request) -> Iterator[list[int]]:
+    """The cards that are free for sure, then those that may be, then all; each choice once."""
+    share = settings(request).utilization
+    states = [is_free(card, share) for card in request.cards]
+    sizes = set()
+    for allowed in ((True,), (True, None), (True, None, False)):
+        places = [place for place, state in enumerate(states) if state in allowed]
+        if places and len(places) not in sizes:
+            sizes.add(len(places))
+            yield places
+
+
+def is_free(card: Card, share: float) -> bool | None:
+    """Whether a share of a card's memory is free; None: it was read, and what is in use of it was not told."""
+    if card.number is None:
+        return True
+    if card.used_gib is None or card.gpu.total is None:
+        return None
+    return card.gpu.total.expected * (1 - share) >= card.used_gib
+
+
+def freest_first(cards: Sequence[Card]) -> tuple[Card, ...]:
+    """The cards host by host as they come, those that were read by what is in use of them, the least first.
+
+    Those of which it is not told come behind.
+    """
+    nodes = list(dict.fromkeys(card.node for card in cards))
+    return tuple(sorted(cards, key=lambda card: (nodes.index(card.node), *_use(card))))
+
+
+def _use(card: Card) -> tuple[bool, float]:
+    if card.number is None:
+        return False, 0.0
+    return card.used_gib is None, card.used_gib or 0.0
 
 
 def layout_of(way: _layouts.Way) -> Layout:
@@ -156,11 +219,13 @@ def numbers_of(request: Request) -> tuple[int, ...]:
     seen: dict[str | None, int] = {}
     found = []
     for card in request.cards:
-        found.append(seen.get(card.node, 0))
+        found.append(seen.get(card.node, 0) if card.number is None else card.number)
         seen[card.node] = found[-1] + 1
     return tuple(found)
 
 
 def fewest_cards(first: Card, count: int) -> tuple[Card, ...]:
     """So many cards of a kind, on hosts of the usual size where one does not suffice."""
-    return tuple(replace(first, node=node or first.node) for node in inverse.on_hosts(count))
+    return tuple(
+        replace(first, node=node or first.node, number=None, used_gib=None) for node in inverse.on_hosts(count)
+    )

@@ -1,0 +1,464 @@
+"""A snapshot of this host: its cards as the driver tells of them, its limits and its software.
+
+What is not told is None. Nothing is changed. Command lines of processes are shown without their secrets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks import inventories
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.host import leftovers, memory_limit
+from vllm_runbooks.host.gpu_memory import CardMemory, Nvml, Reading, source_of
+from vllm_runbooks.host_records import (
+    GpuFacts,
+    GpuPair,
+    GpuProcess,
+    GpuUse,
+    HostFacts,
+    Inspected,
+    Inventory,
+    MigPart,
+)
+from vllm_runbooks.redact import redact_record, redact_text
+from vllm_runbooks.specs import Specs
+
+_MIB = 1 << 20
+_MAX_COMMAND = 400
+_MAX_RECORDS = 50_000
+"""Lines of the kernel's log that are looked at."""
+_ASKED_S = 60.0
+"""How long another Python may take to name its packages."""
+_PACKAGES = re.compile(
+    r"(?:vllm|torch|nvidia|flashinfer|flash[-_.]attn|ray|triton|transformers|xformers|tokenizers|numpy|cuda|nccl)"
+    r"(?:[-_.][\w.-]{1,60})?",
+    re.ASCII | re.IGNORECASE,
+)
+"""Names of packages that matter to vLLM."""
+_XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]{4,20})\): (\d{1,4})", re.ASCII)
+_CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])", re.ASCII)
+_NAMES_PACKAGES = """
+import json, sys
+from importlib import metadata
+found = {(each.metadata["Name"] or ""): each.version for each in metadata.distributions()}
+print(json.dumps({"python": sys.version.split()[0], "packages": found}))
+"""
+_MODES = {0: "default", 1: "exclusive process", 2: "prohibited", 3: "exclusive process"}
+_SLOWED = {0x4: "power cap", 0x8: "hardware", 0x20: "heat", 0x40: "hardware heat", 0x80: "power brake"}
+"""Bits of NVML's reasons for a low clock, those that matter."""
+_STATUS = {
+    0: "ok", 1: "chipset not supported", 2: "card not supported", 3: "topology not supported", 4: "switched off",
+    5: "not supported",
+}  # fmt: skip
+_PATHS = {0: "board", 10: "switch", 20: "switches", 30: "bridge", 40: "node", 50: "system"}
+_READ, _WRITE, _NVLINK, _ATOMICS = range(4)
+"""What NVML's status between two cards is asked for; the first of pynvml's own constants is no number."""
+
+
+def collect(*, starts: Path | None = None, python: str | None = None) -> Inventory:
+    """A snapshot of this host. No driver is an answer: no cards, and why.
+
+    Args:
+        starts: Folder of guarded starts, by which a process is known to be left by one; None: it is not looked for.
+        python: Another Python whose packages are listed.
+
+    Raises:
+        InputError: that Python cannot be run.
+    """
+    version, packages = _software(python)
+    host = _host()
+    taken = datetime.now(tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    found = Inventory(source="read on this host", taken=taken, host=host, python=version, packages=packages)
+    try:
+        driver = Nvml()
+    except InputError as error:
+        return redact_record(replace(found, why_none=_why(str(error), host)))
+    orphans = {} if starts is None or driver.is_inside else _orphans(starts)
+    xids = _xids()
+    return redact_record(
+        replace(
+            found,
+            driver=driver.told("nvmlSystemGetDriverVersion"),
+            cuda=_cuda(driver.told("nvmlSystemGetCudaDriverVersion_v2")),
+            why_none=None if driver.handles else "the driver lists no card",
+            gpus=tuple(_gpu(driver, index, handle, orphans, xids) for index, handle in enumerate(driver.handles)),
+            pairs=tuple(_pair(driver, one, other) for other in range(len(driver.handles)) for one in range(other)),
+        )
+    )
+
+
+def gpus_alone() -> Inventory:
+    """The cards of this host and nothing else.
+
+    Raises:
+        InputError: no driver answers.
+    """
+    try:
+        driver = Nvml()
+    except InputError as error:
+        raise InputError(f"local: {error}; name the cards, as in 8xRTX3090, or give a snapshot's file") from None
+    return Inventory(gpus=tuple(_gpu(driver, *each, {}, None) for each in enumerate(driver.handles)))
+
+
+def watched(
+    series: str,
+    specs: Specs,
+    *,
+    samples: int,
+    every_s: float,
+    need_gib: float | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Inspected:
+    """The cards of a recorded series, or for an empty name of this host, looked at so many times.
+
+    Raises:
+        InputError: there is no such series.
+    """
+    source, why_none = source_of(series)
+    if source is None:
+        return Inspected(why_none=why_none)
+    began = time.monotonic()
+    readings = []
+    for number in range(samples):
+        if number:
+            sleep(every_s)
+        readings.append(source.read())
+    seconds = time.monotonic() - began
+    found = redact_record(Inventory(source=source.says, gpus=tuple(map(_as_facts, readings[-1].cards))))
+    totals = {gpu.index: inventories.usable_mib(gpu, specs) for gpu in found.gpus}
+    return inventories.inspect(found, specs, uses=uses(readings, totals), seconds=seconds, need_gib=need_gib)
+
+
+def _as_facts(card: CardMemory) -> GpuFacts:
+    return GpuFacts(
+        card.index,
+        card.name,
+        card.uuid,
+        card.total_mib,
+        used_mib=card.used_mib,
+        busy_percent=card.busy_percent,
+        is_parted=card.is_parted or None,
+        processes=tuple(
+            GpuProcess(each.pid, None, each.name, None, each.used_mib, each.is_of_host) for each in card.holders
+        )
+        or None,
+    )
+
+
+def uses(readings: Sequence[Reading], totals: Mapping[int, float | None]) -> tuple[GpuUse, ...]:
+    """What was seen of each card over the looks; `totals` is what processes can have of a card, where that is known."""
+    numbers = dict.fromkeys(card.index for reading in readings for card in reading.cards)
+    return tuple(_use(number, [reading.of([number]) for reading in readings], totals) for number in numbers)
+
+
+def _use(number: int, looks: Sequence[tuple[CardMemory, ...]], totals: Mapping[int, float | None]) -> GpuUse:
+    seen = [look[0] if look else None for look in looks]
+    last = next(card for card in reversed(seen) if card is not None)
+    total = totals.get(number)
+    return GpuUse(
+        number,
+        None if last.name is None else redact_text(last.name),
+        last.total_mib if total is None else total,
+        tuple(None if card is None else card.used_mib for card in seen),
+        tuple(None if card is None else card.busy_percent for card in seen),
+        tuple(dict.fromkeys(redact_text(each.says) for card in seen if card is not None for each in card.holders)),
+        "is divided into instances (MIG)" if last.is_parted else "",
+    )
+
+
+# ---- the cards
+
+
+def _gpu(
+    driver: Nvml, index: int, handle: Any, orphans: Mapping[int, str], xids: Sequence[tuple[str, int]] | None
+) -> GpuFacts:
+    told = driver.told
+    version = driver.constant("nvmlMemory_v2")
+    memory = None if version is None else told("nvmlDeviceGetMemoryInfo", handle, version)
+    plain = memory or told("nvmlDeviceGetMemoryInfo", handle)
+    capability = told("nvmlDeviceGetCudaComputeCapability", handle)
+    mig = told("nvmlDeviceGetMigMode", handle, unsupported=(0, 0))
+    pci = told("nvmlDeviceGetPciInfo", handle)
+    bus = None if pci is None else _text(pci.busId)
+    ecc = told("nvmlDeviceGetEccMode", handle, unsupported=(0, 0))
+    rows = told("nvmlDeviceGetRemappedRows", handle)
+    busy = told("nvmlDeviceGetUtilizationRates", handle)
+    persistent = told("nvmlDeviceGetPersistenceMode", handle)
+    holders = driver.holders(handle)
+    return GpuFacts(
+        index=index,
+        name=told("nvmlDeviceGetName", handle),
+        uuid=told("nvmlDeviceGetUUID", handle),
+        total_mib=None if plain is None else plain.total / _MIB,
+        reserved_mib=None if memory is None else memory.reserved / _MIB,
+        used_mib=None if plain is None else plain.used / _MIB,
+        free_mib=None if plain is None else plain.free / _MIB,
+        capability=None if capability is None else f"{capability[0]}.{capability[1]}",
+        is_parted=None if mig is None else bool(mig[0]),
+        parts=_parts(driver, handle) if mig and mig[0] else (),
+        pci_bus=bus,
+        numa_node=_numa(bus),
+        pcie_generation=told("nvmlDeviceGetCurrPcieLinkGeneration", handle),
+        pcie_generation_max=told("nvmlDeviceGetMaxPcieLinkGeneration", handle),
+        pcie_width=told("nvmlDeviceGetCurrPcieLinkWidth", handle),
+        pcie_width_max=told("nvmlDeviceGetMaxPcieLinkWidth", handle),
+        power_w=_watts(told("nvmlDeviceGetPowerUsage", handle)),
+        power_limit_w=_watts(told("nvmlDeviceGetPowerManagementLimit", handle)),
+        power_limit_default_w=_watts(told("nvmlDeviceGetPowerManagementDefaultLimit", handle)),
+        clock_mhz=told("nvmlDeviceGetClockInfo", handle, 1),
+        clock_max_mhz=told("nvmlDeviceGetMaxClockInfo", handle, 1),
+        slowed_by=_slowed(driver, handle),
+        is_ecc_on=None if ecc is None else bool(ecc[0]),
+        ecc_uncorrected=told("nvmlDeviceGetTotalEccErrors", handle, 1, 0),
+        retired_pages=_retired(driver, handle),
+        remapped_rows=None if rows is None else rows[1],
+        is_remap_pending=None if rows is None else bool(rows[2]),
+        is_remap_failed=None if rows is None else bool(rows[3]),
+        is_persistent=None if persistent is None else bool(persistent),
+        compute_mode=_MODES.get(told("nvmlDeviceGetComputeMode", handle)),
+        busy_percent=None if busy is None else float(busy.gpu),
+        nvlinks=_nvlinks(driver, handle),
+        xids=None if xids is None or bus is None else tuple(number for at, number in xids if _is_same(at, bus)),
+        processes=None
+        if holders is None
+        else tuple(_process(each.pid, each.used_mib, orphans, is_of_host=each.is_of_host) for each in holders),
+    )
+
+
+def _text(told: Any) -> str:
+    return told.decode("utf-8", "backslashreplace") if isinstance(told, bytes) else str(told)
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else milliwatts / 1000
+
+
+def _cuda(number: int | None) -> str | None:
+    return None if number is None else f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _numa(bus: str | None) -> int | None:
+    """The processor's memory that a card hangs from; the driver's own function counts memory of the card."""
+    with contextlib.suppress(OSError, ValueError):
+        domain, _, rest = (bus or "").lower().partition(":")
+        node = int(Path(f"/sys/bus/pci/devices/{domain[-4:]}:{rest}/numa_node").read_text("ascii"))
+        return node if node >= 0 else None
+    return None
+
+
+def _is_same(at: str, bus: str) -> bool:
+    """Whether the kernel's log means a card: it names `0000:3b:00`, the driver `00000000:3B:00.0`."""
+    mine, theirs = (each.lower().partition(".")[0].split(":") for each in (at, bus))
+    return [int(part, 16) for part in mine if part] == [int(part, 16) for part in theirs if part]
+
+
+def _parts(driver: Nvml, handle: Any) -> tuple[MigPart, ...]:
+    found = []
+    for index in range(driver.told("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
+        part = driver.told("nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
+        if part is not None:
+            memory = driver.told("nvmlDeviceGetMemoryInfo", part)
+            found.append(
+                MigPart(
+                    driver.told("nvmlDeviceGetName", part),
+                    driver.told("nvmlDeviceGetUUID", part),
+                    None if memory is None else memory.total / _MIB,
+                    None if memory is None else memory.used / _MIB,
+                )
+            )
+    return tuple(found)
+
+
+def _slowed(driver: Nvml, handle: Any) -> tuple[str, ...] | None:
+    reasons = driver.told("nvmlDeviceGetCurrentClocksEventReasons", handle)
+    if reasons is None:
+        reasons = driver.told("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+    return None if reasons is None else tuple(said for bit, said in _SLOWED.items() if reasons & bit)
+
+
+def _retired(driver: Nvml, handle: Any) -> int | None:
+    pages = [driver.told("nvmlDeviceGetRetiredPages", handle, cause) for cause in (0, 1)]
+    known = [len(each) for each in pages if each is not None]
+    return sum(known) if len(known) == len(pages) else None
+
+
+def _nvlinks(driver: Nvml, handle: Any) -> int | None:
+    """Links that are active; a card that has none says so of each."""
+    most = driver.constant("NVML_NVLINK_MAX_LINKS") or 0
+    states = [driver.told("nvmlDeviceGetNvLinkState", handle, link, unsupported=0) for link in range(most)]
+    known = [state for state in states if state is not None]
+    return sum(known) if known else None
+
+
+def _pair(driver: Nvml, one: int, other: int) -> GpuPair:
+    first, second = driver.handles[one], driver.handles[other]
+    status = {
+        each: _STATUS.get(driver.told("nvmlDeviceGetP2PStatus", first, second, each))
+        for each in (_READ, _WRITE, _NVLINK, _ATOMICS)
+    }
+    path = driver.told("nvmlDeviceGetTopologyCommonAncestor", first, second)
+    return GpuPair(one, other, status[_READ], status[_WRITE], status[_ATOMICS], status[_NVLINK], _PATHS.get(path))
+
+
+# ---- who is on them
+
+
+def _process(pid: int, used_mib: float | None, orphans: Mapping[int, str], *, is_of_host: bool) -> GpuProcess:
+    import psutil  # noqa: PLC0415
+
+    user = command = container = None
+    if not is_of_host:
+        with contextlib.suppress(psutil.Error, OSError):
+            one = psutil.Process(pid)
+            with contextlib.suppress(psutil.Error, OSError, KeyError):
+                user = one.username()
+            command = redact_text(" ".join(one.cmdline()) or one.name())[:_MAX_COMMAND]
+        with contextlib.suppress(OSError):
+            named = _CONTAINER.search(Path(f"/proc/{pid}/cgroup").read_text("utf-8", "replace"))
+            container = named[0] if named else ""
+    return GpuProcess(pid, user, command, container, used_mib, is_of_host, None if is_of_host else orphans.get(pid, ""))
+
+
+def _orphans(starts: Path) -> dict[int, str]:
+    return {int(each.name): each.proof for each in leftovers.found(starts) if each.kind == "process"}
+
+
+def _xids(log_file: str = "/dev/kmsg") -> list[tuple[str, int]] | None:
+    """Errors that the kernel's log names, with the card's place; None: it may not be read."""
+    try:
+        log = os.open(log_file, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+    found = []
+    try:
+        for _ in range(_MAX_RECORDS):
+            try:
+                line = os.read(log, 8192).decode("utf-8", "replace")
+            except BrokenPipeError:
+                continue  # that line was overwritten meanwhile
+            except OSError:
+                break  # its end, or no more may be read
+            if not line:
+                break
+            found += [(at, int(number)) for at, number in _XID.findall(line)]
+    finally:
+        os.close(log)
+    return found
+
+
+# ---- the host
+
+
+def _host() -> HostFacts:
+    import resource  # noqa: PLC0415 - not on every system
+
+    import psutil  # noqa: PLC0415
+
+    memory = psutil.virtual_memory()
+    shm = shm_free = None
+    with contextlib.suppress(OSError):
+        told = os.statvfs(leftovers.SHARED)
+        shm, shm_free = told.f_blocks * told.f_frsize / _MIB, told.f_bavail * told.f_frsize / _MIB
+    memlock, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    files, files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit, used = memory_limit.limit()
+    return HostFacts(
+        shm_mib=shm,
+        shm_free_mib=shm_free,
+        memlock_mib=-1.0 if memlock == resource.RLIM_INFINITY else memlock / _MIB,
+        open_files=-1 if files == resource.RLIM_INFINITY else files,
+        open_files_max=-1 if files_max == resource.RLIM_INFINITY else files_max,
+        memory_mib=memory.total / _MIB,
+        memory_available_mib=memory.available / _MIB,
+        memory_limit_mib=None if limit is None else -1.0 if limit < 0 else limit / _MIB,
+        memory_used_mib=None if used is None or used < 0 else used / _MIB,
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        kernel=os.uname().release,
+        is_container=_is_container(),
+        rdma_devices=_count(Path("/sys/class/infiniband")),
+        foreign_cards=_amd(Path("/sys/class/kfd/kfd/topology/nodes")),
+    )
+
+
+def _is_container() -> bool | None:
+    if sys.platform != "linux":
+        return None
+    if any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv")) or os.environ.get("container"):  # noqa: SIM112 - systemd's name
+        return True
+    with contextlib.suppress(OSError):
+        groups = Path("/proc/1/cgroup").read_text("utf-8", "replace")
+        return any(word in groups for word in ("docker", "kubepods", "containerd", "libpod", "/lxc/"))
+    return None
+
+
+def _count(folder: Path) -> int | None:
+    """Entries of a folder of the system; none is none."""
+    try:
+        return len(list(folder.iterdir()))
+    except FileNotFoundError:
+        return 0 if Path("/sys").is_dir() else None
+    except OSError:
+        return None
+
+
+def _amd(nodes: Path) -> int | None:
+    """Cards of AMD that compute, as their driver lists them."""
+    if not Path("/sys").is_dir():
+        return None
+    found = 0
+    for file in nodes.glob("*/gpu_id"):
+        with contextlib.suppress(OSError, ValueError):
+            found += int(file.read_text("ascii")) != 0
+    return found
+
+
+def _why(said: str, host: HostFacts) -> str:
+    if host.foreign_cards:
+        return f"{said}; {host.foreign_cards} cards of AMD are there and are not read"
+    return said
+
+
+# ---- its software
+
+
+def _software(python: str | None) -> tuple[str | None, dict[str, str]]:
+    """The version of a Python and those of its packages that matter to vLLM, its own for None."""
+    if python is None:
+        from importlib import metadata  # noqa: PLC0415
+
+        all_of_them = {(each.metadata["Name"] or ""): each.version for each in metadata.distributions()}
+        return ".".join(map(str, sys.version_info[:3])), _of_vllm(all_of_them)
+    try:
+        asked = subprocess.run(  # noqa: S603 - the Python that the user names
+            [python, "-c", _NAMES_PACKAGES], capture_output=True, check=False, timeout=_ASKED_S, cwd="/"
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(f"--python {python}: no answer within {_ASKED_S:.0f} s; name another Python") from None
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise InputError(f"--python {python}: cannot be run: {said}; name a Python") from None
+    try:
+        told = json.loads(asked.stdout)
+        return str(told["python"]), _of_vllm(told["packages"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(f"--python {python}: does not name its packages; name a Python") from None
+
+
+def _of_vllm(packages: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        re.sub(r"[-_.]+", "-", name).lower(): str(version)
+        for name, version in sorted(packages.items(), key=lambda each: each[0].lower())
+        if _PACKAGES.fullmatch(name)
+    }

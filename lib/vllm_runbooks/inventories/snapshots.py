@@ -1,0 +1,233 @@
+"""The text of a snapshot, or nvidia-smi's CSV, to an `Inventory`; what is damaged is refused in one line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from vllm_runbooks import host_commands
+from vllm_runbooks.display import SCHEMA, visible
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.host_records import KIND, GpuFacts, Inspected, Inventory
+from vllm_runbooks.records import record
+from vllm_runbooks.redact import redact_record
+
+_MAX_TEXT = 4_000_000
+_MAX_CARDS = 1024
+_MAX_ITEMS = 100_000
+_MAX_WORD = 8_000
+_MOST = 2**60
+"""No figure of a host is larger."""
+_DERIVED = tuple({each.name for each in fields(Inspected)} - {each.name for each in fields(Inventory)})
+"""What the output of `inventory` has beside the snapshot: it is reckoned anew."""
+_COLUMNS: Mapping[str, str] = {
+    "index": "index",
+    "name": "name",
+    "gpu_name": "name",
+    "uuid": "uuid",
+    "gpu_uuid": "uuid",
+    "memory.total": "total_mib",
+    "memory.reserved": "reserved_mib",
+    "memory.used": "used_mib",
+    "memory.free": "free_mib",
+    "utilization.gpu": "busy_percent",
+    "compute_cap": "capability",
+    "pci.bus_id": "pci_bus",
+    "gpu_bus_id": "pci_bus",
+    "pcie.link.gen.current": "pcie_generation",
+    "pcie.link.gen.max": "pcie_generation_max",
+    "pcie.link.width.current": "pcie_width",
+    "pcie.link.width.max": "pcie_width_max",
+    "power.draw": "power_w",
+    "power.limit": "power_limit_w",
+    "power.default_limit": "power_limit_default_w",
+    "clocks.sm": "clock_mhz",
+    "clocks.max.sm": "clock_max_mhz",
+}
+"""What `nvidia-smi --help-query-gpu` calls the columns of its CSV, and the field of each."""
+_UNITS = ("MiB", "%", "W", "MHz")
+_UNTOLD = ("", "n/a", "[n/a]", "not supported", "[not supported]", "[unknown error]", "[gpu requires reset]")
+_LIMITS = ("memlock_mib", "open_files", "open_files_max", "memory_limit_mib")
+"""Fields in which -1 is no limit."""
+_CAPABILITY = re.compile(r"\d{1,2}\.\d{1,2}", re.ASCII)
+_WRITE = "write it with vllm-runbooks inventory -o FILE"
+
+
+def read(text: str, where: str) -> Inventory:
+    """The snapshot that a text holds, its secrets replaced.
+
+    Raises:
+        InputError: it is no snapshot, or something in it is damaged; `where` begins the message.
+    """
+    if len(text) > _MAX_TEXT:
+        raise InputError(f"{where}: is larger than {_MAX_TEXT >> 20} MiB, so no snapshot of a host; {_WRITE}")
+    found = _of_json(text, where) if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")) else _of_csv(text, where)
+    for gpu in found.gpus:
+        _check_card(gpu, where)
+    numbers = [gpu.index for gpu in found.gpus]
+    twice = next((number for number in numbers if numbers.count(number) > 1), None)
+    if twice is not None:
+        raise InputError(f"{where}: gpus: lists GPU {twice} twice; number each card once")
+    odd = next(
+        (pair for pair in found.pairs if pair.one == pair.other or not {pair.one, pair.other} <= {*numbers}), None
+    )
+    if odd is not None:
+        raise InputError(
+            f"{where}: pairs: joins GPU {odd.one} and GPU {odd.other}; name two of the cards that are listed"
+        )
+    return redact_record(found)
+
+
+def _check_card(gpu: GpuFacts, where: str) -> None:
+    """See that what is said of a card can be.
+
+    Raises:
+        InputError: it cannot.
+    """
+    total = gpu.total_mib
+    if total is not None and not total:
+        raise InputError(f"{where}: GPU {gpu.index}: total_mib is 0; leave it out where it is not known")
+    for name in ("reserved_mib", "used_mib", "free_mib"):
+        part = getattr(gpu, name)
+        if total is not None and part is not None and part > total:
+            raise InputError(
+                f"{where}: GPU {gpu.index}: {name} is {part:g}, and total_mib {total:g}; correct one of them"
+            )
+    if gpu.capability is not None and not _CAPABILITY.fullmatch(gpu.capability):
+        said = visible(gpu.capability[:20])
+        raise InputError(f"{where}: GPU {gpu.index}: capability is {said}, no compute capability; write it as 8.6")
+
+
+def _of_json(text: str, where: str) -> Inventory:
+    try:
+        data = json.loads(text.lstrip("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        said = (
+            f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "too deep or too long"
+        )
+        raise InputError(f"{where}: is no JSON ({said}); give a snapshot as it was written") from None
+    if not isinstance(data, dict) or data.get("kind") != KIND:
+        raise InputError(f'{where}: is no snapshot of a host: "kind" is not "{KIND}"; {_WRITE}')
+    if data.get("schema") != SCHEMA or isinstance(data["schema"], bool):
+        shown = str(data.get("schema"))[:20]
+        raise InputError(f"{where}: has schema {shown}, and {SCHEMA} is read; {_WRITE}")
+    told = {name: value for name, value in data.items() if name != "schema" and name not in _DERIVED}
+    if "gpus" not in told:
+        raise InputError(f"{where}: gpus: is missing; a host without cards has an empty list")
+    _check(Inventory, told, where, "")
+    return record(Inventory, told)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _check(hint: Any, value: Any, where: str, at: str) -> None:
+    """See that a value has the form of a record's field.
+
+    Raises:
+        InputError: it has another.
+    """
+    choices = get_args(hint)
+    if NoneType in choices:
+        if value is not None:
+            _check(next(each for each in choices if each is not NoneType), value, where, at)
+    elif is_dataclass(hint) and isinstance(hint, type):
+        if not isinstance(value, dict):
+            raise _wrong(where, at, "must be an object", value)
+        hints = _hints(hint)
+        unknown = next((name for name in value if name not in hints), None)
+        if unknown is not None:
+            raise InputError(
+                f"{where}: {at}{'.' * bool(at)}{visible(unknown[:60])}: is no field of a snapshot; take it out"
+            )
+        for each in fields(hint):
+            place = f"{at}{'.' * bool(at)}{each.name}"
+            if each.name in value:
+                _check(hints[each.name], value[each.name], where, place)
+            elif each.name in ("index", "pid", "one", "other"):
+                raise InputError(f"{where}: {place}: is missing; give the number")
+    elif get_origin(hint) is tuple:
+        most = _MAX_CARDS if at == "gpus" else _MAX_ITEMS
+        if not isinstance(value, list) or len(value) > most:
+            raise _wrong(where, at, f"must be a list of at most {most:,}", value)
+        for number, item in enumerate(value):
+            _check(choices[0], item, where, f"{at}[{number}]")
+    elif choices:
+        if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+            raise _wrong(where, at, "must be an object of texts", value)
+    elif not _is(hint, value, -1 if at.rpartition(".")[2] in _LIMITS else 0):
+        raise _wrong(where, at, _NAMES[hint], value)
+
+
+_NAMES = {
+    bool: "must be true or false",
+    int: "must be a whole number that a host can have",
+    float: "must be a number that a host can have",
+    str: f"must be a text of at most {_MAX_WORD:,} characters",
+}
+
+
+def _is(kind: type, value: Any, least: int) -> bool:
+    if kind is str:
+        return isinstance(value, str) and len(value) <= _MAX_WORD
+    if kind is bool or isinstance(value, bool):
+        return kind is bool and isinstance(value, bool)
+    if not isinstance(value, int if kind is int else (int, float)):
+        return False
+    return math.isfinite(value) and least <= value <= _MOST
+
+
+def _wrong(where: str, at: str, what: str, value: Any) -> InputError:
+    return InputError(f"{where}: {at}: {what}; {json.dumps(value, default=str)[:40]} is given")
+
+
+def _of_csv(text: str, where: str) -> Inventory:
+    """What `nvidia-smi --query-gpu=… --format=csv` printed."""
+    try:
+        rows = [[cell.strip() for cell in row] for row in csv.reader(text.lstrip("\ufeff").splitlines()) if row]
+    except csv.Error as error:
+        raise InputError(f"{where}: is no CSV ({error}); {_WRITE}") from None
+    # "memory.total [MiB]": the unit stands in the head as well.
+    head = [_COLUMNS.get(cell.partition(" [")[0]) for cell in rows[0]] if rows else []
+    if "index" not in head or "name" not in head:
+        raise InputError(
+            f"{where}: is neither a host's snapshot nor nvidia-smi's CSV with a head that names index and name; "
+            f"{_WRITE}, or take what {host_commands.line('gpus-table')} prints"
+        )
+    if len(rows) > _MAX_CARDS:
+        raise InputError(f"{where}: lists more than {_MAX_CARDS} cards; give those of one host")
+    gpus = []
+    for line, row in enumerate(rows[1:], 2):
+        if len(row) != len(rows[0]):
+            raise InputError(f"{where}:{line}: has {len(row)} columns, the head {len(rows[0])}; give the whole line")
+        told: dict[str, Any] = {}
+        for name, cell in zip(head, row, strict=True):
+            if name is not None and cell.casefold() not in _UNTOLD:
+                told[name] = _cell(_hints(GpuFacts)[name], name, cell, f"{where}:{line}")
+        if "index" not in told:
+            raise InputError(f"{where}:{line}: index: is missing; give the number")
+        gpus.append(GpuFacts(**told))
+    return Inventory(source="printed by nvidia-smi", gpus=tuple(gpus))
+
+
+def _cell(hint: Any, name: str, cell: str, where: str) -> Any:
+    kind = next((each for each in get_args(hint) if each is not NoneType), hint)
+    if kind is str:
+        value: Any = cell
+    else:
+        unit = next((each for each in _UNITS if cell.endswith(f" {each}")), "")
+        try:
+            value = kind(cell.removesuffix(unit))
+        except ValueError:
+            value = cell
+    _check(kind, value, where, name)
+    return value

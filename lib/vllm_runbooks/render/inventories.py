@@ -1,0 +1,220 @@
+"""A host as text, JSON or a notebook's `Shown`: its cards, what their facts mean, and the card for the next start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from vllm_runbooks.display import SCHEMA, Shown, visible
+from vllm_runbooks.host_records import GpuFacts, HostFinding, Inspected, Inventory, Recommendation
+from vllm_runbooks.inventories.meanings import SHARED
+from vllm_runbooks.records import Severity, document
+from vllm_runbooks.render.elements import (
+    AMBER,
+    GREEN,
+    GREY,
+    RED,
+    badge,
+    cells,
+    cut,
+    grid,
+    heading,
+    html_table,
+    item,
+    joined,
+    prose,
+    remark,
+    verdict,
+    wrap,
+)
+
+_MIB_PER_GIB = 1024
+_TONES = {Severity.FATAL: RED, Severity.DEGRADED: AMBER, Severity.HINT: GREY}
+_HEAD = ("GPU", "name", "memory", "in use", "use", "PCIe", "others on it")
+_MAX_OTHERS = 3
+
+
+def to_json(found: Inspected) -> str:
+    """The host with its meanings as one JSON document, which every command reads as a snapshot."""
+    return json.dumps({"schema": SCHEMA, **document(found)}, ensure_ascii=False, indent=2)
+
+
+def snapshot_json(found: Inventory) -> str:
+    """The snapshot alone."""
+    base = {name: value for name, value in document(found).items() if name in Inventory.__dataclass_fields__}
+    return json.dumps({"schema": SCHEMA, **base}, ensure_ascii=False, indent=2) + "\n"
+
+
+def text(found: Inspected) -> str:
+    """The host, for a terminal."""
+    parts = ["\n".join(_about(found))]
+    if found.gpus:
+        parts.append(grid(_HEAD, [_row(gpu) for gpu in found.gpus]).plain)
+    parts.append("\n".join(["HOST", *(item(said) for said in _of_host(found))]))
+    if found.findings:
+        parts.append("\n".join(["WHAT IT MEANS FOR VLLM", *(_finding(each) for each in found.findings)]))
+    else:
+        parts.append("nothing of what was told stands in the way of vLLM")
+    if found.recommendation is not None:
+        parts.append(_recommendation(found.recommendation).plain)
+    if found.unknown:
+        parts.append("\n".join(["NOT TOLD", *(item(said) for said in _unknown(found))]))
+    return joined(part.rstrip("\n") for part in parts)
+
+
+def _about(found: Inventory) -> Iterator[str]:
+    count = f"{len(found.gpus)} GPU{'s' * (len(found.gpus) != 1)}"
+    why = f": {found.why_none}" if found.why_none else ""
+    driver = f"; driver {found.driver or 'unknown'}, CUDA {found.cuda or 'unknown'}" if found.gpus else ""
+    yield cut(f"{count}{why}{driver}", 400)
+    if found.constructed:
+        yield cut(f"constructed, not read on a host: {found.source or 'from no source'}", 400)
+
+
+def _row(gpu: GpuFacts) -> tuple[str, ...]:
+    link = "unknown"
+    if gpu.pcie_width is not None:
+        link = f"x{gpu.pcie_width}" + (f" of x{gpu.pcie_width_max}" if gpu.pcie_width_max else "")
+        link += f", gen {gpu.pcie_generation}" if gpu.pcie_generation is not None else ""
+    others = "unknown"
+    if gpu.processes is not None:
+        named = [_process(each.pid, each.user, each.command) for each in gpu.processes[:_MAX_OTHERS]]
+        more = len(gpu.processes) - len(named)
+        others = ", ".join([*named, *([f"{more} more"] if more > 0 else [])]) or "nobody"
+    return (
+        f"{gpu.index}",
+        visible(cut(gpu.name or "unknown", 40)),
+        _gib(gpu.total_mib),
+        _gib(gpu.used_mib),
+        "unknown" if gpu.busy_percent is None else f"{gpu.busy_percent:.0f} %",
+        link,
+        visible(cut(others, 60)),
+    )
+
+
+def _process(pid: int, user: str | None, command: str | None) -> str:
+    name = cut((command or "").split(" ")[0], 30)
+    return " ".join(filter(None, (f"{pid}", user, name)))
+
+
+def _gib(mib: float | None) -> str:
+    return "unknown" if mib is None else f"{mib / _MIB_PER_GIB:.1f} GiB"
+
+
+def _limit(value: float | None, unit: str) -> str:
+    return "unknown" if value is None else "no limit" if value < 0 else f"{value:,.0f} {unit}".rstrip()
+
+
+def _of_host(found: Inventory) -> Iterator[str]:
+    host = found.host
+    yield f"memory {_gib(host.memory_mib)}, {_gib(host.memory_available_mib)} free; of the control group: " + (
+        "no limit" if (host.memory_limit_mib or 0) < 0 else _gib(host.memory_limit_mib)
+    )
+    yield f"{SHARED} {_limit(host.shm_mib, 'MiB')}, {_limit(host.shm_free_mib, 'MiB')} free"
+    yield f"locked memory {_limit(host.memlock_mib, 'MiB')}; open files {_limit(host.open_files, '')}, at most " + (
+        _limit(host.open_files_max, "")
+    )
+    where = {True: "in a container", False: "in no container", None: "whether in a container is unknown"}
+    cores = "unknown" if host.cores is None else f"{host.cores}"
+    yield f"cores {cores}; kernel {host.kernel or 'unknown'}; {where[host.is_container]}"
+    if found.packages is None:
+        yield "packages: unknown"
+    else:
+        named = ", ".join(f"{name} {version}" for name, version in found.packages.items() if _matters(name))
+        yield f"Python {found.python or 'unknown'}: {named or 'no vLLM, torch or CUDA library'}"
+
+
+def _matters(name: str) -> bool:
+    return name in ("vllm", "torch", "ray", "triton", "transformers") or name.startswith(
+        ("vllm-", "flashinfer", "nvidia-nccl", "nvidia-cuda-runtime")
+    )
+
+
+def _finding(found: HostFinding) -> str:
+    where = f"GPU {_listed(found.gpus)}: " if found.gpus else ""
+    return "\n".join(
+        [
+            wrap(f"{found.severity.value} {found.id}: {where}{found.text}", "    ", "  - "),
+            wrap(f"do: {found.do}", "    "),
+        ]
+    )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """Numbers of cards, three and more in a row by the first and the last."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+
+
+def _unknown(found: Inspected) -> Iterator[str]:
+    """What was not told: first what is unknown of all cards alike."""
+    whole: dict[tuple[int, ...], list[str]] = {}
+    for each in found.unknown:
+        whole.setdefault(each.gpus, []).append(each.what)
+    for gpus, names in whole.items():
+        of = "of the host or between its cards" if not gpus else f"of GPU {_listed(gpus)}"
+        yield f"{of}: {', '.join(dict.fromkeys(names))}"
+
+
+def host(found: Inspected) -> Shown:
+    """The cards of a host, for a notebook."""
+    said = " ".join(f"{line}." for line in _about(found))
+    if not found.gpus:
+        return Shown(said, prose(said))
+    return grid(_HEAD, [_row(gpu) for gpu in found.gpus], said)
+
+
+def findings(found: Inspected) -> Shown:
+    """What the facts of a host mean for vLLM, for a notebook."""
+    if not found.findings:
+        said = "Nothing of what was told stands in the way of vLLM."
+        return Shown(said, prose(said))
+    rows = [
+        [badge(each.severity.value, _TONES[each.severity]), escape(f"{each.id}"), escape(_listed(each.gpus)),
+         escape(each.text), escape(each.do)]
+        for each in found.findings
+    ]  # fmt: skip
+    table = html_table(("", "finding", "GPU", "what it means", "what to do"), rows, widest="none")
+    return Shown("\n".join(_finding(each) for each in found.findings), table)
+
+
+def chosen(found: Inspected) -> Shown:
+    """The card for the next start, with the reason for it and against each other."""
+    if found.recommendation is None:
+        said = cut(f"No GPU is recommended: {found.why_none or 'none is listed'}", 400) + "."
+        return Shown(said, prose(said))
+    above = list(_about(found))[1:]
+    made = _recommendation(found.recommendation)
+    return Shown("\n".join([made.plain, *above]), made.html + "".join(map(remark, above)))
+
+
+def _recommendation(found: Recommendation) -> Shown:
+    is_one = found.gpu is not None
+    said = f"Recommended: {found.reason}" if is_one else f"No GPU is recommended: {found.reason}"
+    asked = f" for {found.need_gib:g} GiB" if found.need_gib is not None else ""
+    looked = f"over {found.looks} looks in {found.seconds:.1f} s" if found.looks > 1 else "at one look"
+    below = f"Judged {looked}{asked}.{f' {found.remark[:1].upper()}{found.remark[1:]}.' if found.remark else ''}"
+    rows = [
+        (
+            f"{one.index}",
+            visible(cut(one.name or "unknown", 40)),
+            _gib(one.free_mib),
+            "unknown" if one.moved_mib is None else f"{one.moved_mib:,.0f} MiB",
+            "unknown" if one.busy_percent is None else f"{one.busy_percent:.0f} %",
+            "yes" if one.is_suitable else "unknown" if one.is_suitable is None else "no",
+            one.reason,
+        )
+        for one in found.ranked
+    ]
+    head = ("GPU", "name", "free", "moved", "use", "suitable", "why")
+    plain = "\n".join([wrap(said, "", ""), grid(head, rows).plain.rstrip("\n"), below])
+    html = (
+        verdict(said, GREEN if is_one else AMBER) + heading("Every card") + html_table(head, cells(rows), widest="none")
+    )
+    return Shown(plain, html + remark(below))

@@ -1,0 +1,918 @@
+"""A host read and judged: from a recorded driver, from snapshots, and what every command makes of one as --gpus."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from command_line import run
+from vllm_runbooks import authoring, catalog, inventories, planner, plans, render, session, suite
+from vllm_runbooks.errors import CatalogError, InputError
+from vllm_runbooks.host import gpu_memory, here, inventory, leftovers, memory_limit
+from vllm_runbooks.host_records import GpuFacts, GpuPair, GpuProcess, HostFacts, Inspected, Inventory, MigPart
+from vllm_runbooks.processes import TAG
+from vllm_runbooks.specs import Card
+
+jsonschema = pytest.importorskip("jsonschema")
+SHARED = str(catalog.cases_dir() / "host-8xa100-shared" / "inventory.json")
+TOKEN = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7xY"
+MIB = 1 << 20
+A100 = "NVIDIA A100-SXM4-80GB"
+
+
+class NVMLError(Exception):
+    """As NVML refuses."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__("Not Supported" if value == 3 else f"error {value}")
+        self.value = value
+
+
+def readings(**more: Any) -> dict[str, Any]:
+    """What the driver of an idle A100 answers, by function; `more` is what differs."""
+    return {
+        "nvmlDeviceGetName": A100,
+        "nvmlDeviceGetUUID": b"GPU-5a1d",
+        "nvmlDeviceGetMemoryInfo": SimpleNamespace(total=81920 * MIB, used=0, free=81349 * MIB, reserved=571 * MIB),
+        "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=0),
+        "nvmlDeviceGetComputeRunningProcesses": [],
+        "nvmlDeviceGetCudaComputeCapability": (8, 0),
+        "nvmlDeviceGetMigMode": [0, 0],
+        "nvmlDeviceGetPciInfo": SimpleNamespace(busId=b"00000000:3B:00.0"),
+        "nvmlDeviceGetCurrPcieLinkGeneration": 1,
+        "nvmlDeviceGetMaxPcieLinkGeneration": 4,
+        "nvmlDeviceGetCurrPcieLinkWidth": 16,
+        "nvmlDeviceGetMaxPcieLinkWidth": 16,
+        "nvmlDeviceGetPowerUsage": 61250,
+        "nvmlDeviceGetPowerManagementLimit": 400000,
+        "nvmlDeviceGetPowerManagementDefaultLimit": 400000,
+        "nvmlDeviceGetClockInfo": 210,
+        "nvmlDeviceGetMaxClockInfo": 1410,
+        "nvmlDeviceGetCurrentClocksEventReasons": 0x1 | 0x40,
+        "nvmlDeviceGetEccMode": [1, 1],
+        "nvmlDeviceGetTotalEccErrors": 0,
+        "nvmlDeviceGetRetiredPages": [],
+        "nvmlDeviceGetRemappedRows": (0, 2, 1, 0),
+        "nvmlDeviceGetPersistenceMode": 1,
+        "nvmlDeviceGetComputeMode": 0,
+        "nvmlDeviceGetNvLinkState": 1,
+        "nvmlSystemGetDriverVersion": "580.65.06",
+        "nvmlSystemGetCudaDriverVersion_v2": 13000,
+        "nvmlDeviceGetP2PStatus": 0,
+        "nvmlDeviceGetTopologyCommonAncestor": 50,
+        **more,
+    }
+
+
+Driver = Callable[..., None]
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    """Put recorded readings in the place of NVML: a mapping for each card; None: its library is not there."""
+
+    def installed(*cards: Mapping[str, Any] | None) -> None:
+        stand_in = ModuleType("pynvml")
+        told: dict[str, Any] = {
+            "NVMLError": NVMLError,
+            "NVML_ERROR_NOT_SUPPORTED": 3,
+            "NVML_NVLINK_MAX_LINKS": 4,
+            "nvmlMemory_v2": 33554472,
+            "nvmlInit": lambda: None,
+            "nvmlDeviceGetCount": lambda: len(cards),
+            "nvmlDeviceGetHandleByIndex": lambda index: index,
+        }
+
+        def asked(name: str) -> Any:
+            def answer(handle: int = 0, *_: Any) -> Any:
+                card = cards[handle if handle < len(cards) else 0] or {}
+                value = card.get(name, NVMLError(3))
+                if isinstance(value, Exception):
+                    raise value
+                return value
+
+            if name in told:
+                return told[name]
+            if name.startswith("nvml"):
+                return answer
+            raise AttributeError(name)
+
+        def missing() -> None:
+            raise NVMLError(12)
+
+        if cards == (None,):
+            told["nvmlInit"] = missing
+        stand_in.__getattr__ = asked  # type: ignore[method-assign]
+        monkeypatch.setitem(sys.modules, "pynvml", stand_in)
+        monkeypatch.setattr(gpu_memory, "here", lambda: here.Here(None, None, "test"))
+        monkeypatch.setattr(inventory, "_xids", lambda: [("0000:3b:00", 79)])
+
+    return installed
+
+
+def write(folder: Path, text: str | Mapping[str, Any], name: str = "host.json") -> str:
+    """A snapshot's file."""
+    path = folder / name
+    path.write_text(text if isinstance(text, str) else json.dumps(text), "utf-8")
+    return str(path)
+
+
+def snapshot(*gpus: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """A snapshot of such cards."""
+    return {"schema": 1, "kind": "inventory", "gpus": [{"index": n, **gpu} for n, gpu in enumerate(gpus)], **more}
+
+
+def ids(found: Inspected) -> list[str]:
+    """Of the findings."""
+    return [one.id for one in found.findings]
+
+
+def inspected(*gpus: GpuFacts, **more: Any) -> Inspected:
+    """A host of such cards, judged."""
+    return inventories.inspect(Inventory(gpus=gpus, **more), session.specs())
+
+
+# ---- the driver
+
+
+def test_a_card_is_read_as_the_driver_tells(driver: Driver) -> None:
+    """Every reading has its field, in its unit; the kernel's error is the card's whose place it names."""
+    driver(readings(), readings(nvmlDeviceGetPciInfo=SimpleNamespace(busId="00000000:AF:00.0")))
+
+    found = inventory.collect()
+
+    assert (found.driver, found.cuda, found.why_none) == ("580.65.06", "13.0", None)
+    one = found.gpus[0]
+    assert (one.name, one.uuid, one.total_mib, one.reserved_mib, one.used_mib) == (A100, "GPU-5a1d", 81920, 571, 0)
+    assert (one.capability, one.is_parted, one.is_ecc_on, one.is_persistent) == ("8.0", False, True, True)
+    assert (one.pcie_generation, one.pcie_generation_max, one.pcie_width) == (1, 4, 16)
+    assert (one.power_w, one.power_limit_w, one.clock_mhz, one.clock_max_mhz) == (61.25, 400, 210, 1410)
+    assert (one.slowed_by, one.remapped_rows, one.is_remap_pending) == (("hardware heat",), 2, True)
+    assert (one.compute_mode, one.nvlinks, one.xids, one.processes) == ("default", 4, (79,), ())
+    assert found.gpus[1].xids == ()
+    assert found.pairs == (GpuPair(0, 1, "ok", "ok", "ok", "ok", "system"),)
+
+
+def test_a_driver_that_tells_nothing_is_all_unknown(driver: Driver) -> None:
+    """Each refusal is None, never a default; what a card has not, such as NVLink, is told by the refusal."""
+    driver({}, {})
+
+    found = inventory.collect()
+
+    told = {name for name, value in vars(found.gpus[0]).items() if value not in (None, ())}
+    assert told <= {"index", "is_parted", "is_ecc_on", "nvlinks"}
+    assert {name: getattr(found.gpus[0], name) for name in ("is_parted", "nvlinks")} == {
+        "is_parted": False,
+        "nvlinks": 0,
+    }
+    assert found.pairs == (GpuPair(0, 1),)
+    assert [each.what for each in inventories.inspect(found, session.specs()).unknown if "memory in use" in each.what]
+
+
+@pytest.mark.parametrize("value", [1, 2, 4, 6, 9, 999])
+def test_another_refusal_says_nothing_of_what_a_card_has(driver: Driver, value: int) -> None:
+    """No permission, or an error: then it is not known either whether it has NVLink."""
+    driver({name: NVMLError(value) for name in readings()})
+
+    one = inventory.collect().gpus[0]
+
+    assert {name for name, told in vars(one).items() if told not in (None, ())} == {"index"}
+
+
+def test_no_driver_is_a_normal_answer(
+    driver: Driver, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The host is told, no card, and why; as --gpus it is refused in a line, and a watch recommends nothing."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    driver(None)
+
+    status, out, err = run(capsys, "inventory", "--format", "json")
+    told = json.loads(out)
+    assert (err, told["gpus"], told["recommendation"]) == ("", [], None)
+    assert "no NVIDIA driver answers" in told["why_none"]
+    assert status == int(any(one["severity"] != "hint" for one in told["findings"]))
+
+    assert run(capsys, "inventory", "--watch")[:2] == (
+        1,
+        "No GPU is recommended: no NVIDIA driver answers on this host (error 12).\n",
+    )
+    for command in (
+        ("plan", "Qwen/Qwen3-8B", "--gpus", "local"),
+        ("lint", "--gpus", "LOCAL", "--", "vllm", "serve", "m"),
+    ):
+        status, out, err = run(capsys, *command)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "no NVIDIA driver answers" in err
+        assert "name the cards" in err
+
+
+def test_cards_of_this_host_are_planned_for(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
+    """`local` is the driver's cards: the idle one is taken, with its number."""
+    busy = SimpleNamespace(total=81920 * MIB, used=40000 * MIB, free=41349 * MIB, reserved=571 * MIB)
+    driver(readings(nvmlDeviceGetMemoryInfo=busy), readings())
+
+    status, out, _ = run(capsys, "plan", "Qwen/Qwen3-8B", "--gpus", "local", "--tp", "1", "--format", "json")
+
+    told = json.loads(out)
+    assert (status, told["fits"], told["deployment"]["env"]["CUDA_VISIBLE_DEVICES"]) == (0, True, "1")
+    assert told["gpus"][0]["total_gib"] == pytest.approx((81920 - 571) / 1024, abs=1e-4)
+    assert told["gpus"][0]["source"].startswith("read from the driver: 81,920 MiB, of which it keeps 571")
+
+
+def test_secrets_of_processes_are_hidden(driver: Driver, tmp_path: Path) -> None:
+    """Who holds memory is told with user, command and container; a key in the command line is not."""
+    command = [sys.executable, "-c", "import time; time.sleep(60)", f"--hf-token={TOKEN}"]
+    with subprocess.Popen(command) as child_of_ours:
+        child = child_of_ours.pid
+        holder = SimpleNamespace(pid=child, usedGpuMemory=2048 * MIB)
+        gone = SimpleNamespace(pid=2**22 + 5, usedGpuMemory=None)
+        driver(readings(nvmlDeviceGetComputeRunningProcesses=[holder, gone]))
+
+        found = inventory.collect(starts=tmp_path)
+        child_of_ours.kill()
+
+    first, second = found.gpus[0].processes or ()
+    assert (first.pid, first.used_mib, first.orphan, first.is_of_host) == (child, 2048, "", False)
+    assert first.user
+    assert "--hf-token=" in (first.command or "")
+    assert TOKEN not in render.inventories.snapshot_json(found)
+    assert (second.user, second.command, second.container, second.used_mib) == (None, None, None, None)
+
+
+def test_a_divided_card_is_named_with_its_parts(driver: Driver) -> None:
+    """MIG: its instances are listed, and it is nothing that a plan may take whole."""
+    driver(
+        readings(nvmlDeviceGetMigMode=[1, 1], nvmlDeviceGetMaxMigDeviceCount=2, nvmlDeviceGetMigDeviceHandleByIndex=0)
+    )
+
+    found = inventory.collect()
+
+    assert [part.uuid for part in found.gpus[0].parts] == ["GPU-5a1d", "GPU-5a1d"]
+    assert "gpu.parted" in ids(inventories.inspect(found, session.specs()))
+    with pytest.raises(InputError, match="divided into instances"):
+        inventories.cards(found, session.specs(), "here")
+
+
+def test_errors_are_read_from_the_kernel_s_log(tmp_path: Path) -> None:
+    """With the place of their card; whoever may not read it does not know whether there were any."""
+    lines = (
+        "4,1,2,-;NVRM: loading NVIDIA UNIX Open Kernel Module\n"
+        "4,2,3,-;NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+    )
+
+    assert inventory._xids(write(tmp_path, lines, "kmsg")) == [("0000:3b:00", 79)]
+    assert inventory._xids(write(tmp_path, "", "empty")) == []
+    assert inventory._xids(str(tmp_path / "refused")) is None
+
+
+def test_a_process_that_an_earlier_start_left_is_named(driver: Driver, tmp_path: Path) -> None:
+    """By the same proof as `leftovers`: it carries the mark of a start whose guard is gone."""
+    with subprocess.Popen(["true"]) as guard:
+        pass
+    (tmp_path / "m1").mkdir()
+    write(tmp_path / "m1", leftovers.written("m1", guard.pid, {}), leftovers.RECORD)
+    with subprocess.Popen(["sleep", "60"], env={**os.environ, TAG: "m1"}) as child:
+        holder = SimpleNamespace(pid=child.pid, usedGpuMemory=2048 * MIB)
+        driver(readings(nvmlDeviceGetComputeRunningProcesses=[holder]))
+        found = inventory.collect(starts=tmp_path)
+        child.kill()
+
+    [process] = found.gpus[0].processes or ()
+    assert "carries the mark of the start m1, whose guard is gone" in (process.orphan or "")
+    [said] = [one for one in inventories.inspect(found, session.specs()).findings if one.id == "gpu.orphan"]
+    assert "vllm-runbooks leftovers" in said.do
+
+
+def test_in_a_container_a_number_of_the_host_is_nobody_s(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver names this very process's number, and another process is meant."""
+    holder = SimpleNamespace(pid=os.getpid(), usedGpuMemory=None)
+    driver(readings(nvmlDeviceGetComputeRunningProcesses=[holder]))
+    monkeypatch.setattr(gpu_memory, "here", lambda: here.Here(4026532000, None, "test"))
+
+    assert inventory.collect().gpus[0].processes == (GpuProcess(os.getpid(), is_of_host=True),)
+
+
+def test_what_is_asked_of_nvml_is_there() -> None:
+    """Each function that is called has that name and so many parameters in the library that is installed."""
+    pynvml: Any = pytest.importorskip("pynvml")
+    asked = [
+        (str(node.args[0].value), len(node.args) - 1)
+        for module in (inventory, gpu_memory)
+        for node in ast.walk(ast.parse(Path(module.__file__ or "").read_text("utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "told"
+        if isinstance(node.args[0], ast.Constant)
+    ]
+
+    assert len(asked) > 30
+    for name, count in asked:
+        if name != "nvmlDeviceGetCurrentClocksThrottleReasons":  # of older ones
+            inspect.signature(getattr(pynvml, name)).bind(*range(count))
+    assert (pynvml.NVML_P2P_CAPS_INDEX_WRITE, pynvml.NVML_P2P_CAPS_INDEX_NVLINK) == (1, 2)
+    assert pynvml.NVML_TOPOLOGY_SYSTEM in inventory._PATHS
+
+
+def test_cards_of_other_makers_are_counted_and_not_read(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes of their driver that are processors count for nothing."""
+    for number, gpu_id in enumerate((0, 0, 5312, 9001)):
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}" / "gpu_id").write_text(f"{gpu_id}\n", "ascii")
+    amd = inventory._amd
+    driver(None)
+    monkeypatch.setattr(inventory, "_amd", lambda _: amd(tmp_path))
+
+    found = inventory.collect()
+
+    assert found.host.foreign_cards == 2
+    assert (found.why_none or "").endswith("; 2 cards of AMD are there and are not read")
+
+
+def test_packages_are_those_of_the_python_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """Another Python is asked; what is none is refused in a line."""
+    version, packages = inventory._software(sys.executable)
+    assert version == ".".join(map(str, sys.version_info[:3]))
+    assert "vllm-runbooks" in packages
+    assert "pytest" not in packages
+
+    for python in ("/nowhere/python", "/bin/true"):
+        status, out, err = run(capsys, "inventory", "--python", python)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "expected"),
+    [
+        ("0::/a/b", {"a/b/memory.max": "max", "a/memory.max": "4096", "a/memory.current": "1024"}, (4096, 1024)),
+        ("0::/a", {"a/memory.max": "max"}, (-1, None)),
+        ("0::/gone", {"memory.max": "8192"}, (8192, None)),
+        ("0::/", {}, (None, None)),
+        (
+            "9:memory:/x",
+            {"memory/x/memory.limit_in_bytes": "4096", "memory/x/memory.usage_in_bytes": "96"},
+            (4096, 96),
+        ),
+        ("9:memory:/x", {"memory/x/memory.limit_in_bytes": "9223372036854771712"}, (-1, None)),
+        ("0::/a", {"a/memory.max": "what"}, (None, None)),
+    ],
+)
+def test_the_memory_limit_is_that_of_the_tightest_group(
+    tmp_path: Path, own: str, files: Mapping[str, str], expected: tuple[int | None, int | None]
+) -> None:
+    """Of both versions of control groups, outer ones counted; no limit is not an unknown one."""
+    (tmp_path / "own").write_text(f"{own}\n", "utf-8")
+    for name, text in files.items():
+        (tmp_path / "root" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "root" / name).write_text(f"{text}\n", "ascii")
+
+    assert memory_limit.limit(tmp_path / "own", tmp_path / "root") == expected
+
+
+# ---- what facts mean
+
+
+def card(index: int = 0, **more: Any) -> GpuFacts:
+    """A card of which so much is told."""
+    return GpuFacts(index, **more)
+
+
+TWO = (card(0, name=A100), card(1, name=A100))
+HOLDER = GpuProcess(7, "ann", "python train.py", "", 30000.0, orphan="")
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        (Inventory(gpus=(card(pcie_width=4, pcie_width_max=4), card(1))), "gpu.link_narrow"),
+        (Inventory(gpus=(card(pcie_width=8, pcie_width_max=16),)), "gpu.link_narrow"),
+        (Inventory(gpus=(card(pcie_generation=1, pcie_generation_max=4),)), "gpu.link_slow"),
+        (Inventory(gpus=(card(is_parted=True, parts=(MigPart(),)),)), "gpu.parted"),
+        (Inventory(gpus=(card(ecc_uncorrected=2),)), "gpu.memory_errors"),
+        (Inventory(gpus=(card(is_remap_pending=True),)), "gpu.remap_pending"),
+        (Inventory(gpus=(card(is_remap_failed=True),)), "gpu.remap_failed"),
+        (Inventory(gpus=(card(retired_pages=1),)), "gpu.memory_retired"),
+        (Inventory(gpus=(card(xids=(79, 79, 31)),)), "gpu.xid"),
+        (Inventory(gpus=(card(compute_mode="exclusive process"),)), "gpu.exclusive"),
+        (Inventory(gpus=(card(compute_mode="prohibited"),)), "gpu.prohibited"),
+        (Inventory(gpus=(card(slowed_by=("heat",)),)), "gpu.slowed"),
+        (Inventory(gpus=(card(power_limit_w=250, power_limit_default_w=400),)), "gpu.power_limited"),
+        (Inventory(gpus=(card(is_persistent=False),)), "gpu.persistence_off"),
+        (Inventory(gpus=(card(used_mib=30000, processes=(HOLDER,)),)), "gpu.memory_taken"),
+        (Inventory(gpus=(card(name=A100, used_mib=30000),)), "gpu.no_room"),
+        (Inventory(gpus=(card(busy_percent=80),)), "gpu.busy"),
+        (Inventory(gpus=(card(processes=(GpuProcess(7, orphan="its guard is gone"),)),)), "gpu.orphan"),
+        (Inventory(gpus=(card(capability="6.1"),)), "gpu.too_old"),
+        (Inventory(gpus=(card(capability="7.5"),)), "gpu.no_bfloat16"),
+        (Inventory(gpus=(card(name="RTX 3090"),)), "gpu.no_fp8"),
+        (Inventory(gpus=(card(name="A"), card(1, name="B"))), "gpu.unequal"),
+        (Inventory(gpus=TWO, pairs=(GpuPair(0, 1, read="chipset not supported"),)), "gpu.no_peer"),
+        (Inventory(gpus=(card(nvlinks=0), card(1, nvlinks=0))), "gpu.no_nvlink"),
+        (Inventory(gpus=TWO, pairs=(GpuPair(0, 1, nvlink="not supported", path="system"),)), "gpu.far_apart"),
+        (Inventory(gpus=TWO, host=HostFacts(shm_mib=64)), "host.shm_small"),
+        (Inventory(host=HostFacts(memlock_mib=8, rdma_devices=2)), "host.memlock"),
+        (Inventory(host=HostFacts(open_files_max=1024)), "host.open_files"),
+        (Inventory(gpus=TWO, host=HostFacts(memory_limit_mib=4096)), "host.memory_limit"),
+        (Inventory(gpus=TWO, cuda="12.4", packages={"torch": "2.11.0+cu130"}), "host.driver_too_old"),
+        (Inventory(gpus=TWO, cuda="12.4", packages={"torch": "2.11.0", "nvidia-cuda-runtime": "13.0.96"}),
+         "host.driver_too_old"),
+        (Inventory(host=HostFacts(foreign_cards=8)), "host.foreign_cards"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_a_fact_is_said_with_what_it_means(host: Inventory, expected: str) -> None:
+    """Each rule fires on its fact, says what to do, and names where that can be looked up."""
+    found = [one for one in inventories.inspect(host, session.specs()).findings if one.id == expected]
+
+    assert found
+    assert all(one.text and one.do and one.source for one in found)
+
+
+def test_every_rule_is_tried() -> None:
+    """A new meaning needs an example above."""
+    marks: Any = test_a_fact_is_said_with_what_it_means
+    tried = {row[1] for mark in marks.pytestmark for row in mark.args[1]}
+
+    assert tried == inventories.IDS
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        Inventory(gpus=(card(pcie_width=16, pcie_width_max=16, pcie_generation=4, pcie_generation_max=4),)),
+        Inventory(gpus=(card(pcie_width=4, pcie_width_max=4),)),  # nothing goes between one card
+        Inventory(gpus=(card(used_mib=500, busy_percent=3, processes=()),)),
+        Inventory(gpus=(card(power_limit_w=400, power_limit_default_w=400, slowed_by=("power cap",), xids=()),)),
+        Inventory(gpus=(card(capability="9.0", compute_mode="default", is_persistent=True, ecc_uncorrected=0),)),
+        Inventory(gpus=(card(),), host=HostFacts(shm_mib=64)),
+        Inventory(host=HostFacts(memlock_mib=8, rdma_devices=0, open_files_max=-1)),
+        Inventory(host=HostFacts(memlock_mib=-1, rdma_devices=2, memory_limit_mib=-1, foreign_cards=0)),
+        Inventory(gpus=(card(capability="9.0"),), cuda="12.4", packages={"torch": "2.9.0+cu129"}),
+        Inventory(gpus=(card(capability="9.0"),), cuda="13.0", packages={"torch": "2.9.0+cu128"}),
+        Inventory(gpus=(card(capability="9.0", name="X"), card(1, capability="9.0", name="X")),
+                  pairs=(GpuPair(0, 1, "ok", "ok", "ok", "ok", "system"),)),
+    ],
+)  # fmt: skip
+def test_what_is_in_order_is_not_told(host: Inventory) -> None:
+    """The near miss of each rule stays silent."""
+    assert ids(inventories.inspect(host, session.specs())) == []
+
+
+def test_what_nobody_told_is_named_and_is_no_finding() -> None:
+    """A card of which nothing is known, not even its name."""
+    found = inspected(card(3), card(5))
+
+    assert found.findings == ()
+    assert {"compute capability", "memory in use", "processes"} <= {one.what for one in found.unknown}
+    assert all(one.gpus in ((3, 5), ()) for one in found.unknown)
+
+
+def test_a_link_that_is_slow_under_load_says_so() -> None:
+    """An idle card lowers it; a busy one does not."""
+    idle, busy = (
+        inspected(card(pcie_generation=1, pcie_generation_max=4, busy_percent=load)).findings for load in (0, 90)
+    )
+
+    assert "an idle card lowers it" in idle[0].text
+    assert "under load" in next(one.text for one in busy if one.id == "gpu.link_slow")
+
+
+def test_findings_of_the_table_stand_in_the_page() -> None:
+    """Whoever meets an id finds it explained."""
+    page = (catalog.catalog_dir().parent / "docs" / "inventory.md").read_text("utf-8")
+
+    assert sorted(name for name in inventories.IDS if f"`{name}`" not in page) == []
+
+
+# ---- which card
+
+
+@pytest.mark.parametrize("name", ["host-8xa100-shared", "host-8x3090", "host-1xa100"])
+def test_recorded_hosts_are_judged_as_written_down(name: str) -> None:
+    """`check` judges a snapshot by its meanings and its recommendation."""
+    judged = suite.judge_alone(str(catalog.cases_dir() / name))["judgement"]
+
+    assert (judged["verdict"], judged["case"]) == ("pass", name)
+    assert session.inventory(name).constructed
+
+
+def test_a_host_that_is_judged_otherwise_fails(tmp_path: Path) -> None:
+    """A finding too many, one too few, another card."""
+    case = (catalog.cases_dir() / "host-8xa100-shared" / "case.yaml").read_text("utf-8")
+    for old, new, said in (
+        ("gpu.busy, ", "", "finding gpu.busy: found, not expected"),
+        ("gpu.busy", "gpu.busy, gpu.xid", "finding gpu.xid: expected, not found"),
+        ("recommended: 4", "recommended: 1", "recommended: expected 1, got 4"),
+        ("recommended: 4", "recommended: none", "recommended: expected none, got 4"),
+    ):
+        folder = tmp_path / "host-8xa100-shared"
+        folder.mkdir(exist_ok=True)
+        (folder / "case.yaml").write_text(case.replace(old, new), "utf-8")
+        write(folder, Path(SHARED).read_text("utf-8"), "inventory.json")
+
+        judged = suite.judge_alone(str(folder))["judgement"]
+
+        assert (judged["verdict"], judged["reason"]) == ("fail", said)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("gpu.busy", "gpu.bussy", "'gpu.bussy' is no finding about a host"),
+        ("recommended: 4", "outcome: failed", "compares what a host's snapshot does not tell"),
+        (
+            "expect:",
+            "runbooks: [shared-gpu-profiling]\nexpect:",
+            "must be empty: a host's snapshot is judged by itself",
+        ),
+        ("inventory.json", "startup.log", "is of a host's snapshot"),
+    ],
+)
+def test_a_broken_case_of_a_host_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+    """With its line, when the catalog is checked."""
+    case = (catalog.cases_dir() / "host-8xa100-shared" / "case.yaml").read_text("utf-8")
+    (tmp_path / "case.yaml").write_text(case.replace(old, new), "utf-8")
+    write(tmp_path, "{}", "startup.log")
+    write(tmp_path, Path(SHARED).read_text("utf-8"), "inventory.json")
+
+    with pytest.raises(CatalogError, match=said):
+        authoring.read_case(tmp_path / "case.yaml")
+
+    write(tmp_path, "{", "inventory.json")
+    (tmp_path / "case.yaml").write_text(case, "utf-8")
+    with pytest.raises(CatalogError, match="is no JSON"):
+        authoring.read_case(tmp_path / "case.yaml")
+
+
+def series(folder: Path, *looks: Mapping[int, tuple[float | None, float | None]]) -> str:
+    """A recorded series: by card what is in use in MiB and its use in percent."""
+    lines = [
+        {
+            "at_s": number * 0.01,
+            "gpus": [
+                {"index": index, "name": A100, "total_mib": 81920, "used_mib": used, "busy_percent": busy}
+                for index, (used, busy) in look.items()
+            ],
+        }
+        for number, look in enumerate(looks)
+    ]
+    return write(folder, "".join(f"{json.dumps(line)}\n" for line in lines), "series.jsonl")
+
+
+DOCUMENT = {
+    0: (36864.0, 100.0), 1: (2867.0, 20.0), 2: (None, None), 3: (2765.0, 100.0), 4: (0.0, 0.0), 5: (None, None),
+    6: (None, None), 7: (None, None),
+}  # fmt: skip
+"""What published field notes tell of eight cards."""
+
+
+def test_on_the_figures_of_the_field_notes_gpu_4_is_recommended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the reason for it and against each other; the JSON keeps to its schema."""
+    watched = ("inventory", "--watch", "--gpu-memory", series(tmp_path, DOCUMENT, DOCUMENT), "--samples", "3")
+
+    status, out, err = run(capsys, *watched, "--every", "0.01", "--format", "json")
+
+    told = json.loads(out)["recommendation"]
+    assert (status, err, told["gpu"], told["looks"]) == (0, "", 4, 3)
+    assert [one["index"] for one in told["ranked"]][:2] == [4, 1]
+    assert all(one["reason"] for one in told["ranked"])
+    assert {one["index"] for one in told["ranked"] if one["is_suitable"] is None} == {2, 5, 6, 7}
+    schema = json.loads((catalog.catalog_dir() / "schema" / "inventory.json").read_text("utf-8"))
+    assert [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))] == []
+    status, out, _ = run(capsys, *watched, "--every", "0.01")
+    assert status == 0
+    assert out.startswith("Recommended: GPU 4: ")
+
+
+@pytest.mark.parametrize(
+    ("looks", "need", "expected", "said"),
+    [
+        ([{0: (100.0, 0.0), 1: (5000.0, 0.0)}] * 2, None, 0, "suitable, but has 75.1 GiB free, GPU 0 79.9 GiB"),
+        ([{0: (20000.0, 0.0), 1: (0.0, 0.0)}, {0: (9000.0, 0.0), 1: (0.0, 0.0)}], 10.0, 1, "others gave back memory"),
+        ([{0: (0.0, 0.0), 1: (0.0, 0.0)}, {0: (9000.0, 0.0), 1: (0.0, 0.0)}], 10.0, 1, "others took memory"),
+        ([{0: (0.0, 99.0), 1: (0.0, 3.0)}] * 2, None, 1, "computes at 99 % for others"),
+        ([{0: (0.0, 0.0)}] * 2, 90.0, None, "80.0 GiB free, and 90.0 GiB are asked for"),
+        ([{0: (None, 0.0), 1: (70000.0, 0.0)}] * 2, None, None, "how much of its memory is in use is not told"),
+        ([{0: (None, None), 1: (6000.0, 40.0)}] * 2, None, 1, "how much of its memory is in use is not told"),
+        ([{0: (0.0, 0.0)}, {0: (None, None)}], None, None, "how much of its memory is in use is not told"),
+        ([{0: (0.0, None), 1: (0.0, 10.0)}] * 2, None, 1, "as suitable as GPU 1"),
+    ],
+)
+def test_a_gpu_is_chosen_by_its_trend_and_its_neighbours(
+    tmp_path: Path,
+    looks: list[Mapping[int, tuple[float | None, float | None]]],
+    need: float | None,
+    expected: int | None,
+    said: str,
+) -> None:
+    """What moves, computes or lacks room is not taken; what is not told never beats what is known."""
+    clock = iter(n * 0.01 for n in range(50))
+    source = gpu_memory.Recorded(Path(series(tmp_path, *looks)), clock=lambda: next(clock))
+    readings = [source.read() for _ in looks]
+
+    found = inventories.recommend(inventory.uses(readings, {}), seconds=1.0, need_gib=need)
+
+    assert found.gpu == expected
+    assert said in " ".join(one.reason for one in found.ranked)
+
+
+def test_a_watch_without_a_suitable_gpu_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says so, and of what too little is told."""
+    path = series(tmp_path, {0: (70000.0, 100.0), 1: (None, None)})
+
+    status, out, _ = run(capsys, "inventory", "--watch", "--gpu-memory", path, "--samples", "2", "--every", "0")
+
+    assert status == 1
+    assert "No GPU is recommended: none is known to be suitable: of GPU 1 not enough is told" in " ".join(out.split())
+
+
+def test_one_look_says_that_it_shows_no_trend() -> None:
+    """A snapshot can be ranked, too."""
+    found = session.inventory(SHARED).recommendation
+
+    assert found is not None
+    assert (found.gpu, found.looks, found.remark) == (4, 1, "one look shows no trend; --watch looks several times")
+
+
+# ---- a snapshot as --gpus
+
+
+def test_a_snapshot_is_taken_by_every_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The linter, the planner, a diagnosis, another form, another release."""
+    script = write(tmp_path, "vllm serve Qwen/Qwen3-8B --host 127.0.0.1 --dtype bfloat16\n", "launch.sh")
+    old = write(tmp_path, snapshot({"name": "Tesla T4", "total_mib": 15360, "capability": "7.5"}))
+    assert "bfloat16" in run(capsys, "lint", script, "--gpus", old)[1]
+    assert "bfloat16" in run(capsys, "migrate", script, "--from", "0.19.0", "--to", "0.33.0", "--gpus", old)[1]
+    assert run(capsys, "convert", script, "--to", "docker", "--gpus", SHARED)[0] in (0, 1)
+    assert run(capsys, "diagnose", "tiny-cpu-port-in-use", "--gpus", SHARED)[0] == 1
+    spec = f"{old}@node1,{old}@node2"
+    status, out, _ = run(capsys, "plan", "Qwen/Qwen3-8B", "--gpus", spec, "--pp", "2", "--format", "json")
+    assert status in (0, 1)
+    assert {one["node"] for one in json.loads(out)["gpus"]} == {"node1", "node2"}
+
+
+def test_what_inventory_prints_is_a_snapshot(
+    driver: Driver, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Both the file that -o writes and the JSON on standard output; read again they say the same."""
+    driver(readings(), readings())
+    path = tmp_path / "here.json"
+
+    _, out, err = run(capsys, "inventory", "-o", str(path), "--format", "json")
+
+    assert err == f"vllm-runbooks: wrote {path}\n"
+    again = write(tmp_path, out, "printed.json")
+    assert session.read_snapshot(str(path)) == session.read_snapshot(again)
+    for name in (str(path), again):
+        assert [one.gpu.name for one in session.cards(name)] == ["A100-80GB-SXM", "A100-80GB-SXM"]
+        assert json.loads(run(capsys, "inventory", name, "--format", "json")[1]) == json.loads(out)
+    schema = json.loads((catalog.catalog_dir() / "schema" / "inventory.json").read_text("utf-8"))
+    assert [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))] == []
+    assert out.startswith('{\n  "schema": 1,')
+
+
+def test_a_snapshot_comes_from_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `-`."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(SHARED).read_bytes())))
+
+    assert "Recommended: GPU 4" in run(capsys, "inventory", "-")[1]
+
+
+def test_what_nvidia_smi_prints_is_read(tmp_path: Path) -> None:
+    """CSV with a head line, with and without units; what it does not support is not told."""
+    text = (
+        "index, name, memory.total [MiB], memory.used [MiB], utilization.gpu [%], compute_cap, temperature.gpu\n"
+        "0, NVIDIA A100-SXM4-80GB, 81920 MiB, 36864 MiB, 100 %, 8.0, 61\n"
+        "1, NVIDIA A100-SXM4-80GB, 81920, [N/A], [Not Supported], [N/A], 30\n"
+    )
+
+    found = session.read_snapshot(write(tmp_path, text, "smi.csv"))
+
+    assert [(one.total_mib, one.used_mib, one.busy_percent, one.capability) for one in found.gpus] == [
+        (81920, 36864, 100, "8.0"),
+        (81920, None, None, None),
+    ]
+    first, second = session.cards(str(tmp_path / "smi.csv"))
+    assert (first.number, first.used_gib, second.number, second.used_gib) == (0, 36.0, 1, None)
+
+
+def test_a_card_that_the_catalog_does_not_know_is_planned_with_its_memory(tmp_path: Path) -> None:
+    """As the driver reports it, less what it keeps; without that, no plan can be made."""
+    known = {"name": "Weird 9000", "total_mib": 49152, "reserved_mib": 512, "used_mib": 0, "capability": "9.0"}
+    path = write(tmp_path, snapshot(known))
+
+    [one] = session.cards(path)
+    found = planner.plan_model("Qwen/Qwen3-8B", path, tp=1)
+
+    assert (one.gpu.name, one.gpu.capability) == ("Weird 9000", "9.0")
+    assert (found.fits, found.per_gpu[0].total_gib) == (True, (49152 - 512) / 1024)
+    assert found.gpus[0].source == "read from the driver: 49,152 MiB, of which it keeps 512"
+    assert planner.plan_layouts("Qwen/Qwen3-8B", path).fits is True
+    with pytest.raises(InputError, match=r"GPU 0: neither its memory nor a name that the catalog knows \(Weird 9000\)"):
+        session.cards(write(tmp_path, snapshot({"name": "Weird 9000"})))
+
+
+def cards_of(*used: float | None) -> tuple[Card, ...]:
+    """Cards of which so many GiB are in use."""
+    return tuple(Card(session.specs().gpu("A100-80GB"), None, number, size) for number, size in enumerate(used))
+
+
+def test_a_plan_counts_what_is_in_use_on_the_cards_that_it_takes(tmp_path: Path) -> None:
+    """A start that asks for more than is free does not fit, with the card and the way out named."""
+    path = write(tmp_path, snapshot({"name": "A100-80GB", "used_mib": 36864}, {"name": "A100-80GB", "used_mib": 2867}))
+
+    both = planner.plan_model("Qwen/Qwen3-8B", path, tp=2)
+    lower = planner.plan_model("Qwen/Qwen3-8B", path, tp=2, options={"gpu_memory_utilization": 0.5})
+    one = planner.plan_model("Qwen/Qwen3-8B", path, tp=1)
+
+    assert (both.fits, [rank.fits for rank in both.per_gpu]) == (False, [True, False])
+    assert both.limits[0].startswith("GPU 0: 36.00 GiB are in use, so 43.25 GiB are free and the start asks for")
+    assert "--gpu-memory-utilization 0.54 at most" in both.limits[0]
+    assert lower.fits is True
+    assert any(said.startswith("GPU 0: 36.00 GiB are in use") for said in lower.limits)
+    assert one.fits is True
+    assert one.deployment is not None
+    assert one.deployment.env["CUDA_VISIBLE_DEVICES"] == "1"
+
+
+def test_a_card_of_which_its_use_is_not_told_leaves_the_answer_open(tmp_path: Path) -> None:
+    """It is neither taken for idle nor for busy, and one that is known to idle goes before it."""
+    path = write(tmp_path, snapshot({"name": "A100-80GB"}, {"name": "A100-80GB", "used_mib": 0}))
+
+    assert planner.plan_model("Qwen/Qwen3-8B", path, tp=1).fits is True
+    two = planner.plan_model("Qwen/Qwen3-8B", path, tp=2)
+    assert (two.fits, two.per_gpu[1].fits) == (None, None)
+    assert "GPU 0: how much of its memory is in use is not told" in two.limits
+    found = planner.plan_layouts("Qwen/Qwen3-8B", path)
+    best = planner.chosen(found)
+    assert found.fits is True
+    assert best.deployment is not None
+    assert best.deployment.env["CUDA_VISIBLE_DEVICES"] == "1"
+    assert any("left out" in said and said.endswith("GPU 0") for said in best.reasons)
+
+
+def test_free_cards_come_first_host_by_host() -> None:
+    """The least in use, then those of which it is not told; cards that were named stay where they are."""
+    assert [card.number for card in plans.freest_first(cards_of(9.0, None, 0.0, 3.0))] == [2, 3, 0, 1]
+    named = session.specs().gpus("A100-80GB@b,RTX3090@a")
+    assert plans.freest_first(named) == named
+
+
+def test_files_of_a_plan_name_the_cards_that_were_chosen() -> None:
+    """Scripts and compose files as well."""
+    asked = planner.request("Qwen/Qwen3-8B", SHARED, tp=1)
+
+    made = planner.deployed(asked, planner.plan(asked))
+
+    assert all("CUDA_VISIBLE_DEVICES=4" in text for name, text in made.items() if name.endswith(".sh"))
+
+
+# ---- damaged and hostile
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("{", "is no JSON"),
+        ("[]", '"kind" is not "inventory"'),
+        ("{}", '"kind" is not "inventory"'),
+        ('{"kind": "inventory"}', "has schema None"),
+        ('{"kind": "inventory", "schema": 2, "gpus": []}', "has schema 2"),
+        ('{"kind": "inventory", "schema": true, "gpus": []}', "has schema True"),
+        ('{"kind": "inventory", "schema": 1}', "gpus: is missing"),
+        (snapshot(), "lists no GPU"),
+        (snapshot(why_none="gone"), "lists no GPU (gone)"),
+        ({**snapshot(), "gpus": {}}, "gpus: must be a list"),
+        ({**snapshot(), "gpus": [7]}, "gpus[0]: must be an object"),
+        ({**snapshot(), "gpus": [{"name": "A100-80GB"}]}, "gpus[0].index: is missing"),
+        ({**snapshot(), "gpus": [{"index": 1}, {"index": 1}]}, "lists GPU 1 twice"),
+        ({**snapshot(), "gpus": [{"index": 1.5}]}, "gpus[0].index: must be a whole number"),
+        (snapshot({"name": 7}), "gpus[0].name: must be a text"),
+        (snapshot({"name": "x" * 9000}), "gpus[0].name: must be a text of at most 8,000 characters"),
+        (snapshot({"total_mib": "80 GB"}), "gpus[0].total_mib: must be a number"),
+        (snapshot({"total_mib": -5}), "gpus[0].total_mib: must be a number"),
+        (snapshot({"total_mib": True}), "gpus[0].total_mib: must be a number"),
+        (snapshot({"total_mib": 0}), "GPU 0: total_mib is 0"),
+        (snapshot({"total_mib": 1e30}), "gpus[0].total_mib: must be a number"),
+        ('{"schema": 1, "kind": "inventory", "gpus": [{"index": 0, "total_mib": NaN}]}', "must be a number"),
+        (snapshot({"total_mib": 100, "used_mib": 200}), "used_mib is 200, and total_mib 100"),
+        (snapshot({"capability": "new"}), "capability is new, no compute capability"),
+        (snapshot({"is_parted": "no"}), "gpus[0].is_parted: must be true or false"),
+        (snapshot({"xids": [1.5]}), "gpus[0].xids[0]: must be a whole number"),
+        (snapshot({"memory": 5}), "gpus[0].memory: is no field of a snapshot"),
+        (snapshot({"name": "A100-80GB"}, pairs=[{"one": 0, "other": 3}]), "joins GPU 0 and GPU 3"),
+        (snapshot({"name": "A100-80GB"}, packages={"torch": 2}), "packages: must be an object of texts"),
+        (snapshot({"is_parted": True, "name": "A100-80GB"}), "divided into instances"),
+        ("[" * 100_000, "is no JSON"),
+        ('{"a": ' + "9" * 5000 + "}", "is no JSON"),
+        ("index, name\n0\n", "has 1 columns, the head 2"),
+        ("index, name\nx, A100-80GB\n", "index: must be a whole number"),
+        ("index, name, memory.total [MiB]\n0, A100-80GB, lots\n", "total_mib: must be a number"),
+        ("index, name\n, A100-80GB\n", "index: is missing"),
+        ("name, memory.total\nA100, 5\n", "neither a host's snapshot nor nvidia-smi's CSV"),
+        ("what is this", "neither a host's snapshot nor nvidia-smi's CSV"),
+        ('index, name\n0, "a\n', "neither its memory nor a name"),
+        (" " * 5_000_000 + "{}", "is larger than"),
+    ],
+    ids=lambda value: str(value)[:40] if isinstance(value, str) else "",
+)  # fmt: skip
+def test_a_damaged_snapshot_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | Mapping[str, Any], said: str
+) -> None:
+    """As --gpus it is exit 2, with the file, what is wrong and what to do; standard output stays empty."""
+    status, out, err = run(capsys, "plan", "Qwen/Qwen3-8B", "--gpus", write(tmp_path, text))
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert str(tmp_path / "host.json") in err
+
+
+def test_what_is_no_snapshot_at_all_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder, a file that is not there, a program, a recorded log."""
+    (tmp_path / "binary.json").write_bytes(b"\x7fELF" + bytes(500))
+    for name in (str(tmp_path), str(tmp_path / "gone.json"), str(tmp_path / "binary.json"), "autoglm-3090-video-oom"):
+        status, out, err = run(capsys, "inventory", name)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "holds no log; vllm-runbooks inventory reads it" in run(capsys, "diagnose", "host-1xa100")[2]
+
+
+HOSTILE = "<script>alert(1)</script>\x1b[2J\x1b]0;x\x07\u202eevil\nRecommended: GPU 9"
+
+
+def test_hostile_names_are_shown_harmless(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing of a name steers a terminal or becomes markup."""
+    one = {"name": HOSTILE, "total_mib": 81920, "reserved_mib": 0, "used_mib": 4096, "busy_percent": 1}
+    process = {"pid": 7, "user": HOSTILE, "command": HOSTILE}
+    path = write(tmp_path, snapshot({**one, "processes": [process]}, why_none=HOSTILE, packages={"vllm": HOSTILE}))
+
+    for command in (("inventory", path), ("plan", "Qwen/Qwen3-8B", "--gpus", path)):
+        _, out, err = run(capsys, *command)
+        assert out
+        assert not set("\x1b\x07\u202e") & {*out, *err}
+    [name] = (one["name"] for one in json.loads(run(capsys, *command, "--tp", "1", "--format", "json")[1])["gpus"])
+    assert len(name.splitlines()) == 1
+    found = session.inventory(path)
+    for shown in (render.inventories.host(found), render.inventories.findings(found), render.inventories.chosen(found)):
+        assert "<script" not in shown.html
+        assert not set("\x1b\x07\u202e") & {*shown.html, *shown.plain}
+    status, out, err = run(capsys, "plan", "m", "--gpus", write(tmp_path, snapshot({HOSTILE: 1})))
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert not set("\x1b\x07\u202e") & {*err}
+
+
+def test_secrets_of_somebody_else_s_snapshot_are_hidden(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever wrote it may not have replaced them."""
+    process = {"pid": 7, "command": f"vllm serve m --hf-token {TOKEN}"}
+    path = write(tmp_path, snapshot({"name": f"A100-80GB {TOKEN}", "total_mib": 81920, "processes": [process]}))
+
+    for command in (
+        ("inventory", path, "--format", "json"),
+        ("inventory", path),
+        ("plan", "Qwen/Qwen3-8B", "--gpus", path),
+    ):
+        assert TOKEN not in "".join(run(capsys, *command)[1:])
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--samples 3", "--samples is for --watch"),
+        ("--every 3", "--every is for --watch"),
+        ("--gpu-memory x", "--gpu-memory is for --watch"),
+        ("--watch x.json", "leave the file out"),
+        ("--watch -o x.json", "-o is for a snapshot"),
+        ("--watch --python x", "--python is for a snapshot"),
+        ("x.json --python x", "a file has its own packages"),
+        ("--watch --samples 1", "--samples"),
+        ("--watch --every nan", "nan is no number"),
+        ("--need 0", "--need"),
+        ("--watch --gpu-memory /nowhere", "/nowhere"),
+    ],
+)
+def test_a_wrong_request_is_told(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
+    """One line, exit 2."""
+    status, out, err = run(capsys, "inventory", *line.split())
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+@pytest.fixture(autouse=True)
+def _state(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No state of the user's is looked at."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
