@@ -75,9 +75,8 @@ def read(text: str, where: str) -> Inventory:
     twice = next((number for number in numbers if numbers.count(number) > 1), None)
     if twice is not None:
         raise InputError(f"{where}: gpus: lists GPU {twice} twice; number each card once")
-    odd = next(
-        (pair for pair in found.pairs if pair.one == pair.other or not {pair.one, pair.other} <= {*numbers}), None
-    )
+    there = {*numbers}
+    odd = next((pair for pair in found.pairs if pair.one == pair.other or not {pair.one, pair.other} <= there), None)
     if odd is not None:
         raise InputError(
             f"{where}: pairs: joins GPU {odd.one} and GPU {odd.other}; name two of the cards that are listed"

@@ -99,7 +99,7 @@ def _way(request: Request, way: _layouts.Way) -> Plan:
         fits=one.fits if way.legal else False,
         layout=layout_of(way),
         legal=way.legal,
-        reasons=(*way.why_not, *way.reasons),
+        reasons=(*way.why_not, *(one.limits[:1] if way.fits and not one.fits else ()), *way.reasons),
         limits=one.limits if way.legal else way.why_not,
         deployment=one.deployment if way.legal else None,
         speed=Speed(way.speed.tokens_per_s, way.speed.basis) if way.speed is not None else None,
@@ -116,11 +116,15 @@ def _plan(
     cards = request.cards[: len(devices) * count]
     busy = _busy(request, asked, ranks, count)
     fits = made.fits if made is not None and not refused else False
-    states = [state for state, _ in busy.values()]
-    if fits is not False:
-        fits = False if False in states else None if None in states else fits
-    said = tuple(text for _, text in sorted(busy.values(), key=lambda each: _ORDER.index(each[0])))
-    at = {place % len(ranks): state for place, (state, _) in busy.items()} if ranks else {}
+    at: dict[int, bool | None] = {}
+    for place, (state, _) in busy.items():
+        rank = place % len(ranks)
+        at[rank] = min(at.get(rank, True), state, key=_WORST_FIRST.index)
+    fits = min(fits, *at.values(), True, key=_WORST_FIRST.index)
+    stops = [text for state in _WORST_FIRST[:2] for each, text in busy.values() if each is state]
+    notices = [text for state, text in busy.values() if state]
+    own = made.limits if made is not None else ()
+    first, then = (own, ()) if made is not None and made.fits is False else ((), own)
     return Plan(
         model=request.model.name,
         vllm=request.release,
@@ -128,12 +132,7 @@ def _plan(
         fits=fits,
         per_gpu=tuple(_beside(_rank(one, made), at.get(place, True)) for place, one in enumerate(ranks) if made),
         kv_cache=_cache(made),
-        limits=(
-            *refused,
-            *(() if made is None else made.limits if made.fits is False else ()),
-            *said,
-            *(made.limits if made is not None and made.fits is not False else ()),
-        ),
+        limits=(*refused, *first, *stops, *then, *notices),
         deployment=deployment_of(request, asked, count),
         calibration=Calibration(request.calibrate is not None, made.calibrated if made is not None else ()),
         options=_settled(request, asked),
@@ -141,7 +140,7 @@ def _plan(
     )
 
 
-_ORDER = (False, None, True)
+_WORST_FIRST = (False, None, True)
 _SHARED_GIB = 1.0
 """Memory in use from which a card counts as shared: what a driver keeps of an idle one, and a screen, are less."""
 

@@ -85,6 +85,8 @@ def _why_uncertain(plan: Plan) -> str:
     if missing := _unknown_terms(plan):
         return "; ".join(f"{plan_pictures.term_name(t.name)} unknown: {t.source}" for t in missing)
     cache = plan.kv_cache
+    if plan.limits and cache.low is not None and cache.needed_gib is not None and cache.low >= cache.needed_gib:
+        return plan.limits[0]  # the cache is not what it depends on
     if cache.low is not None and cache.high is not None and cache.needed_gib is not None and not plan.missing:
         band = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB are left for the KV cache of each card"
         return f"{band}, one request of {_context(plan)} needs {_gib(cache.needed_gib)}"
