@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 Answering = Callable[[socket.socket, str, bytes], None]
@@ -14,9 +15,12 @@ Answering = Callable[[socket.socket, str, bytes], None]
 
 
 @contextlib.contextmanager
-def serving(answer: Answering) -> Iterator[int]:
-    """A server on a port of its own; a connection brings one request."""
-    listening = socket.create_server(("127.0.0.1", 0))
+def serving(answer: Answering, path: Path | None = None) -> Iterator[int]:
+    """A server on a port of its own, or on a socket of the file system; a connection brings one request."""
+    listening = socket.create_server(("127.0.0.1", 0)) if path is None else socket.socket(socket.AF_UNIX)
+    if path is not None:
+        listening.bind(str(path))
+        listening.listen()
     is_over = threading.Event()
 
     def work(connection: socket.socket) -> None:
@@ -42,7 +46,7 @@ def serving(answer: Answering) -> Iterator[int]:
 
     threading.Thread(target=accept, daemon=True).start()
     try:
-        yield int(listening.getsockname()[1])
+        yield 0 if path is not None else int(listening.getsockname()[1])
     finally:
         is_over.set()
         listening.close()

@@ -328,6 +328,72 @@ def test_the_server_is_asked_below_its_prefix() -> None:
     assert all(raw.split(b" ", 2)[1].startswith(b"/llm/") for raw in server.requests)
 
 
+def test_a_server_behind_a_socket_of_the_file_system_is_asked(tmp_path: Path) -> None:
+    """As `--uds` makes one."""
+    server, path = Vllm(), tmp_path / "s"
+    with serving(server, path) as _:
+        found = probe.observe(
+            probe.Request(probe.target_of(f"unix://{path}"), seconds=0.2, patience_s=2), session.serving()
+        )
+
+    assert found.vllm == "0.32.0"
+    assert all(rung.result is not Result.FAILED for rung in found.rungs)
+
+
+def test_a_handshake_that_fails_is_told_as_such() -> None:
+    """A server that speaks plain HTTP where the address begins with https."""
+    with serving(Vllm()) as port:
+        found = session.health(
+            probe.observe(probe.Request(probe.target_of(f"https://127.0.0.1:{port}"), patience_s=1), session.serving())
+        )
+
+    assert found.cause is not None
+    assert found.cause.id == "serving.tls_refused"
+
+
+def test_log_command_and_cards_belong_to_what_is_observed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The log's own diagnosis is told, a change is made in the command, and no secret of it is shown."""
+    monkeypatch.setenv("VLLM_API_KEY", KEY)
+    (tmp_path / "launch.sh").write_text(f"vllm serve tiny --max-num-seqs 4 --api-key {KEY}\n")
+    card = {"index": 0, "name": "NVIDIA A100", "total_mib": 81920, "used_mib": 40960}
+    (tmp_path / "cards.jsonl").write_text(json.dumps({"at_s": 0, "gpus": [card]}))
+    lines = "".join(f'{name}{{engine="0",model_name="tiny"}} {count}\n' for name, count in ((RUN, 4), (WAIT, 12)))
+    server = Vllm(f'{lines}{USE}{{engine="0",model_name="tiny"}} 0.1\n')
+    with serving(server) as port:
+        status, out, _ = run(
+            capsys, "probe", f"http://127.0.0.1:{port}", "--seconds", "0.2", "--command", str(tmp_path / "launch.sh"),
+            "--gpu-memory", str(tmp_path / "cards.jsonl"), "--log", "tiny-cpu-served",
+        )  # fmt: skip
+
+    assert status == 1
+    assert "--max-num-seqs 16" in out
+    assert "linter: passed" in out
+    assert "its log (startup.log): " in out
+    assert "GPU 0 (NVIDIA A100): 40.0 of 80.0 GiB in use" in out
+    assert KEY not in out
+    assert any(f"Bearer {KEY}".encode() in raw for raw in server.requests), "the variable is taken without being named"
+
+
+def test_a_log_that_prints_its_arguments_is_a_command() -> None:
+    """A change is made in them and checked, where no script is given."""
+    with serving(Vllm(f'{RUN}{{engine="0"}} 4\n{WAIT}{{engine="0"}} 12\n{USE}{{engine="0"}} 0.1\n')) as port:
+        seen_now = rb.live.probe(f"http://127.0.0.1:{port}", log="tiny-cpu-served", seconds=0.2)
+    assert seen_now is not None
+    change = rb.health(seen_now).findings[0].changes[0]
+
+    assert seen_now.arguments
+    assert change.command is not None
+    assert "--max-num-seqs 16" in change.command
+    assert change.checks.lint == "passed"
+
+
+def test_no_address_observes_nothing() -> None:
+    """A runbook whose server is not named goes on with what is recorded."""
+    assert rb.live.probe("") is None
+
+
 # Load
 
 

@@ -286,6 +286,9 @@ def connected(target: Target, patience_s: float) -> socket.socket:
         context.verify_mode = ssl.CERT_NONE
     try:
         return context.wrap_socket(plain, server_hostname=target.host)
+    except TimeoutError:
+        plain.close()
+        raise ssl.SSLError("the handshake is not answered") from None
     except (OSError, ValueError):
         plain.close()
         raise
@@ -298,7 +301,7 @@ def why(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return harmless(f"the certificate is refused: {error.verify_message}")
     if isinstance(error, ssl.SSLError):
-        return harmless(f"no encrypted connection comes about ({error.reason or type(error).__name__})")
+        return harmless(f"no encrypted connection comes about ({error.reason or error})")
     if isinstance(error, TimeoutError):
         return "no answer"
     if isinstance(error, http.client.RemoteDisconnected):
