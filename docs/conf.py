@@ -36,6 +36,7 @@ html_sidebars = {
     "authoring": [],
     "recording": [],
     "serving": [],
+    "scheduling": [],
     "history": [],
     "probing": [],
     "claims": [],

@@ -321,6 +321,38 @@ def test_the_policy(
     assert decided(policy.decide(job(**other), utc(now), planned, **more)) == expected
 
 
+@settings(max_examples=30, deadline=None)
+@given(
+    at=st.sampled_from(["*/30 * * * *", "30 2 * * *", "0 0 * * 0", "15 1,2,3 25-29 3,10 *"]),
+    zone=st.sampled_from(["UTC", "Europe/Berlin", "America/Santiago", "Australia/Lord_Howe"]),
+    missed=st.sampled_from(list(Missed)),
+    overlap=st.sampled_from(list(Overlap)),
+    start=st.sampled_from(["2026-03-27", "2026-10-23", "2026-12-30"]),
+    steps=st.lists(st.tuples(st.integers(-3600, 90000), st.booleans()), min_size=1, max_size=12),
+)
+def test_every_planned_time_is_run_or_told_once(  # noqa: PLR0917 - what is drawn
+    at: str, zone: str, missed: Missed, overlap: Overlap, start: str, steps: list[tuple[int, bool]]
+) -> None:
+    """However the clock jumps and whatever overlaps, none is run twice, told twice, or forgotten."""
+    made = job(at=at, zone=zone, missed=missed, overlap=overlap, added=f"{start}T00:00:00Z")
+    now = furthest = utc(start)
+    seen: list[str] = []
+    count = 0
+    for step, is_running in [*steps, (0, False)]:
+        now += timedelta(seconds=step)
+        furthest = max(furthest, now)
+        now = furthest if (step, is_running) == (0, False) else now
+        found = policy.decide(made, now, seen, is_running=is_running)
+        new = [each.planned for each in found.passed] + ([policy.stamp(found.run)] if found.run else [])
+        assert not set(new) & set(seen)
+        assert len(new) == len(set(new))
+        seen += new
+        count += sum(each.count for each in found.passed) + (found.run is not None)
+    expected = cron.back(cron.parse(at), cron.zone(zone), until=furthest, since=utc(start))
+
+    assert count == len(list(expected))
+
+
 def test_a_long_absence_is_told_in_few_entries() -> None:
     """The last twenty one by one, the others as a number; and it is decided at once."""
     began = time.monotonic()
