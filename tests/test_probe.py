@@ -380,7 +380,6 @@ def test_a_log_that_prints_its_arguments_is_a_command() -> None:
     """A change is made in them and checked, where no script is given."""
     with serving(Vllm(f'{RUN}{{engine="0"}} 4\n{WAIT}{{engine="0"}} 12\n{USE}{{engine="0"}} 0.1\n')) as port:
         seen_now = rb.live.probe(f"http://127.0.0.1:{port}", log="tiny-cpu-served", seconds=0.2)
-    assert seen_now is not None
     change = rb.health(seen_now).findings[0].changes[0]
 
     assert seen_now.arguments
@@ -389,9 +388,10 @@ def test_a_log_that_prints_its_arguments_is_a_command() -> None:
     assert change.checks.lint == "passed"
 
 
-def test_no_address_observes_nothing() -> None:
-    """A runbook whose server is not named goes on with what is recorded."""
-    assert rb.live.probe("") is None
+def test_no_address_is_refused() -> None:
+    """A runbook that is to go live and names no server does not pass by what is recorded."""
+    with pytest.raises(InputError, match="give one such as"):
+        rb.live.probe(" ")
 
 
 # Load

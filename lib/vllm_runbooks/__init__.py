@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         load,
         paste,
         read,
+        serving,
     )
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "plan_model",
     "read",
     "render",
+    "serving",
     "shown",
 ]
 
@@ -65,7 +67,7 @@ _HOME = {
     "load": "session",
     "migrate_commands": "checking", "paste": "session",
     "plan_layouts": "planner", "plan_model": "planner",
-    "read": "session", "shown": "checking",
+    "read": "session", "serving": "session", "shown": "checking",
 }  # fmt: skip
 
 

@@ -140,12 +140,8 @@ def _recorded(name: str) -> Any:
 
 def _observed(url: str, patience: float, live: dict[str, Any]) -> Any:
     from vllm_runbooks.live import probing  # noqa: PLC0415
-    from vllm_runbooks.probe import Load  # noqa: PLC0415
 
-    load = None
-    if live["load"] is not None:
-        chosen = {name: live[name] for name in _LOADED if live[name] is not None}
-        load = Load(seconds=live["load"], **chosen)
+    chosen = {name: live[name] for name in _LOADED if live[name] is not None}
     return probing.probe(
         url,
         key_env=live["key_env"] or "",
@@ -153,7 +149,8 @@ def _observed(url: str, patience: float, live: dict[str, Any]) -> Any:
         log=live["log"] or "",
         command=live["command"] or "",
         seconds=live["seconds"] or 2.0,
-        load=load,
+        load_seconds=live["load"] or 0.0,
+        **chosen,
         memory=live["gpu_memory"],
         patience_s=patience,
         is_verified=not live["insecure"],

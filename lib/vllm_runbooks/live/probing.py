@@ -33,13 +33,16 @@ def probe(
     log: str = "",
     command: str = "",
     seconds: float = 2.0,
-    load: Load | None = None,
+    load_seconds: float = 0.0,
+    at_once: int = Load.at_once,
+    prompt_tokens: int = Load.prompt_tokens,
+    answer_tokens: int = Load.answer_tokens,
     memory: str = NVML,
     patience_s: float = 60.0,
     is_verified: bool = True,
     say: Callable[[str], None] = lambda _: None,
-) -> Observation | None:
-    """Observe a running server; None where no address is given.
+) -> Observation:
+    """Observe a running server.
 
     Args:
         url: As `http://127.0.0.1:8000`.
@@ -48,7 +51,10 @@ def probe(
         log: The server's log, or a case's name.
         command: The script or manifest that starts it.
         seconds: For which its metrics are read, where no load is put on.
-        load: What is sent.
+        load_seconds: For which a small load is put on it; 0: none.
+        at_once: Requests of the load in flight.
+        prompt_tokens: Words of its prompts.
+        answer_tokens: Tokens of its answers.
         memory: Where the memory of cards is read: the driver, for a server on this host, or a recorded series.
         patience_s: Time for each answer.
         is_verified: Whether the certificate must be good.
@@ -57,9 +63,8 @@ def probe(
     Raises:
         InputError: something that was given cannot be read.
     """
-    if not url.strip():
-        return None
     session.check_texts(url=url, key_env=key_env, model=model, log=log, command=command, memory=memory)
+    load = Load(load_seconds, at_once, prompt_tokens, answer_tokens) if load_seconds else None
     target = _probe.target_of(url.strip(), key=_key(key_env), is_verified=is_verified)
     # What cannot be read is said before the server is asked.
     text = _command(command) if command.strip() else None
