@@ -849,6 +849,45 @@ def test_text_of_a_server_is_no_markup_and_steers_no_terminal(capsys: pytest.Cap
     assert "<script" not in rb.render.health.figures(found, session.serving()).html
 
 
+def test_a_page_of_markup_is_not_quoted() -> None:
+    """What a proxy or another server answers in HTML says nothing in its first two hundred characters."""
+    with serving(Vllm("", models=(404, "<!DOCTYPE html><html><head><style>p {}</style>"))) as port:
+        rungs = {rung.name: rung.says for rung in seen(port).rungs}
+
+    assert rungs["models"] == "/v1/models: 404: a page of markup"
+
+
+def test_a_probe_is_in_the_history_and_two_are_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What was found and the figures that prove it, what was asked, and of two what has changed."""
+    busy = f'{RUN}{{engine="0"}} 4\n{WAIT}{{engine="0"}} 12\n{USE}{{engine="0"}} 0.1\n'
+    calm = f'{RUN}{{engine="0"}} 1\n{WAIT}{{engine="0"}} 0\n{USE}{{engine="0"}} 0.1\n'
+    ids, printed = [], []
+    for metrics in (busy, calm):
+        with serving(Vllm(metrics)) as port:
+            printed.append(run(capsys, "probe", f"http://127.0.0.1:{port}", "--seconds", "0.2", "--format", "json")[1])
+        (listed,) = json.loads(run(capsys, "history", "list", "--limit", "1", "--format", "json")[1])["entries"]
+        ids.append(listed["id"])
+        assert (listed["kind"], listed["subject"]) == ("probe", f"http://127.0.0.1:{port}")
+    (tmp_path / "busy.json").write_text(printed[0])
+    status, said, _ = run(capsys, "diff", *ids)
+    by_file = run(capsys, "diff", str(tmp_path / "busy.json"), ids[1])
+
+    assert listed["inputs"]["seconds"] == 0.2
+    assert listed["results"]["facts"]["waiting"] == 0
+    assert status == by_file[0] == 1
+    for out in (said, by_file[1]):
+        assert "finding lost: serving.queue_overload" in out
+        assert "facts.waiting: 12.0 -> 0.0" in out
+
+
+def test_a_probe_that_is_not_wanted_in_the_history_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither does one of a recorded server: nothing happened on this host."""
+    run(capsys, "probe", "http://127.0.0.1:9", "--no-history")
+    run(capsys, "probe", "probe-healthy")
+
+    assert json.loads(run(capsys, "history", "list", "--format", "json")[1])["entries"] == []
+
+
 def test_two_loads_are_compared() -> None:
     """A remedy's cost is measured: the figures before it and after it."""
     load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()

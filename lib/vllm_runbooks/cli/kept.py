@@ -21,6 +21,7 @@ from vllm_runbooks.records import RunResult, Verdict, document
 if TYPE_CHECKING:
     from vllm_runbooks.history import History
     from vllm_runbooks.live_records import Guarded
+    from vllm_runbooks.probe_records import Health
     from vllm_runbooks.serve.subject import Subject
     from vllm_runbooks.suite import Progress, Request
 
@@ -264,15 +265,47 @@ def start(kept: History, subject: Subject, asked: Mapping[str, Any]) -> Iterator
         seconds = time.monotonic() - began
         kept.end(id_, verdict, reason, seconds=seconds, results=guarded.results(found), vllm=found.vllm)
 
-    try:
+    with _closed(kept, id_, began, lambda: is_told, "the guard was ended"):
         yield tell
+
+
+@contextlib.contextmanager
+def look(kept: History, address: str, asked: Mapping[str, Any]) -> Iterator[Callable[[Health], None]]:
+    """Tell the history of a probe; call what is yielded with what came of it."""
+    from vllm_runbooks.history import probed
+
+    began = time.monotonic()
+    id_ = kept.begin("probe", address, inputs=asked)
+    is_told = False
+
+    def tell(found: Health) -> None:
+        nonlocal is_told
+        is_told = True
+        kept.end(
+            id_,
+            found.verdict,
+            found.reason,
+            seconds=time.monotonic() - began,
+            inputs={**asked, **probed.inputs(found)},
+            results=probed.results(found),
+            vllm=found.vllm.version,
+        )
+
+    with _closed(kept, id_, began, lambda: is_told, "the probe was ended"):
+        yield tell
+
+
+@contextlib.contextmanager
+def _closed(kept: History, id_: str, began: float, is_told: Callable[[], bool], says: str) -> Iterator[None]:
+    """End an entry of which nothing is told because what it is about was broken off."""
+    try:
+        yield
     except RunbooksError as error:
-        if not is_told:
+        if not is_told():
             kept.end(id_, Verdict.ERROR, str(error), seconds=time.monotonic() - began, results={})
         raise
     except BaseException:
-        if not is_told:
-            says = "the guard was ended"
+        if not is_told():
             kept.end(id_, Verdict.INTERRUPTED, says, seconds=time.monotonic() - began, results={})
         raise
 

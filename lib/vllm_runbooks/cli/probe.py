@@ -7,11 +7,14 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from vllm_runbooks.cli import given, output
+from vllm_runbooks.cli import given, kept, output
+
+if TYPE_CHECKING:
+    from vllm_runbooks.probe_records import Health
 
 _SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)?", re.ASCII)
 _SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -87,8 +90,18 @@ def _count(option: str, most: int, says: str) -> Callable[[_F], _F]:
     help="Longest wait for each answer.",
 )
 @click.option("--insecure", is_flag=True, help="Take any certificate.")
+@kept.NO_HISTORY
 @given.FORMAT
-def probe(*, server: str, gpus: str | None, record: Path | None, patience: float, form: str, **live: Any) -> int:
+def probe(
+    *,
+    server: str,
+    gpus: str | None,
+    record: Path | None,
+    patience: float,
+    no_history: bool,
+    form: str,
+    **live: Any,
+) -> int:
     """Diagnose a running server, or one that was recorded.
 
     A server is asked for more and more, from an open port to a tool call, and its metrics are read over some seconds.
@@ -97,24 +110,31 @@ def probe(*, server: str, gpus: str | None, record: Path | None, patience: float
 
     Exit status: 0 nothing wrong, 1 something wrong, 2 the request cannot be read.
     """
-    from vllm_runbooks import recording, render, session  # noqa: PLC0415 - `--help` needs none of it
-    from vllm_runbooks.probe import is_address  # noqa: PLC0415
+    from vllm_runbooks import recording, session  # noqa: PLC0415 - `--help` needs none of it
+    from vllm_runbooks.probe import is_address, target_of  # noqa: PLC0415
 
     if live["load"] is None and (needless := [name for name in _LOADED if live[name] is not None]):
         raise click.UsageError(f"--{needless[0].replace('_', '-')} is about a load; give --load TIME as well.")
     if record is not None:
         recording.check_folder(record)
-    if is_address(server):
-        seen = _observed(server, patience, live)
-    else:
+    if not is_address(server):
         if (needless := [name for name in _LIVE if live[name] is not None]) or live["insecure"]:
             option = "--insecure" if not needless else f"--{needless[0].replace('_', '-')}"
             raise click.UsageError(
                 f"{option} is about a server that runs, whose address begins with http:// or https://; a recorded one "
                 "is judged as it is."
             )
-        seen = _recorded(server)
-    found = session.health(seen, gpus=gpus or "")
+        return _tell(session.health(_recorded(server), gpus=gpus or ""), form, record)
+    asked = {**live, "gpus": gpus, "patience": patience}
+    with kept.opened(no_history=no_history) as history, kept.look(history, target_of(server).place, asked) as told:
+        found = session.health(_observed(server, patience, live), gpus=gpus or "")
+        told(found)
+    return _tell(found, form, record)
+
+
+def _tell(found: Health, form: str, record: Path | None) -> int:
+    from vllm_runbooks import recording, render, session  # noqa: PLC0415
+
     if form == "json":
         output.write_json(render.health.to_json(found))
     else:

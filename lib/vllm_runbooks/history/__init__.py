@@ -188,11 +188,14 @@ class History:
         seconds: float | None,
         results: Mapping[str, Any],
         vllm: str | None = None,
+        inputs: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write down what it came to; on the disk when this returns."""
+        """Write down what it came to; on the disk when this returns. `inputs` replace those that it began with."""
         if self._database is None:
             return
         told = _ending(verdict, reason, seconds, results, vllm)
+        if inputs is not None:
+            told["inputs"] = _json(inputs)
         begun = self._begun.pop(id_, None)
         if begun is not None:
             row = {**begun, **told}

@@ -10,10 +10,11 @@ from typing import Any
 
 from vllm_runbooks import arguments, documents, options, session
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.history import guarded
-from vllm_runbooks.history_records import CHECK, RUN, SERVE, Compared, Differing, Entry
+from vllm_runbooks.history import guarded, probed
+from vllm_runbooks.history_records import CHECK, PROBE, RUN, SERVE, Compared, Differing, Entry
 from vllm_runbooks.lint import moves
 from vllm_runbooks.live_records import Guarded
+from vllm_runbooks.probe_records import Health
 from vllm_runbooks.records import Verdict, record
 from vllm_runbooks.specs import DefaultReviews
 
@@ -52,13 +53,15 @@ def read(data: Mapping[str, Any], name: str) -> Entry:
             return _checked(record(Entry, told))
         if {"attempts", "checks", "status"} <= told.keys():
             return _of_start(record(Guarded, told), name)
+        if told.get("kind") == PROBE:
+            return _of_probe(record(Health, told))
         if "runs" in told:
             runs = {_subject(run): run for run in told["runs"]}
             return Entry("", CHECK, name, str(told.get("began") or ""), results={"runs": _parts(runs)})
         if {"outcome", "facts", "findings", "vllm"} <= told.keys():
             return _of_answer(told, name)
     raise InputError(
-        f"{name}: is no entry of a history, and no document of diagnose, serve or check; name one of these"
+        f"{name}: is no entry of a history, and no document of diagnose, serve, probe or check; name one of these"
     )
 
 
@@ -101,6 +104,22 @@ def _of_start(found: Guarded, name: str) -> Entry:
         vllm=found.vllm,
         inputs={} if last is None else {"command": last.command},
         results=guarded.results(found),
+    )
+
+
+def _of_probe(found: Health) -> Entry:
+    seen = found.observation
+    return Entry(
+        "",
+        PROBE,
+        seen.place,
+        seen.at,
+        seconds=seen.seconds,
+        verdict=found.verdict,
+        reason=found.reason,
+        vllm=found.vllm.version,
+        inputs=probed.inputs(found),
+        results=probed.results(found),
     )
 
 

@@ -78,10 +78,12 @@ class Said:
 
     @property
     def words(self) -> str:
-        """What it says, for people: its error's message, else its beginning."""
+        """What it says, for people: its error's message, else the beginning of a plain text."""
         data = self.data
         error = data.get("error", data) if isinstance(data, dict) else None
         said = error.get("message") or error.get("detail") if isinstance(error, dict) else error
+        if not said and self.body.lstrip()[:1] == b"<":
+            said = "a page of markup"
         return harmless(str(said) if said else self.body.decode("utf-8", "replace"), self.key)
 
     def holds(self, *words: str) -> bool:
