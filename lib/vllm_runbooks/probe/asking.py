@@ -303,7 +303,9 @@ def why(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return harmless(f"the certificate is refused: {error.verify_message}")
     if isinstance(error, ssl.SSLError):
-        return harmless(f"no encrypted connection comes about ({error.reason or error})")
+        return harmless(
+            f"no encrypted connection comes about ({getattr(error, 'reason', None) or 'the handshake is not answered'})"
+        )
     if isinstance(error, TimeoutError):
         return "no answer"
     if isinstance(error, http.client.RemoteDisconnected):
