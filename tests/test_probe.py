@@ -862,8 +862,8 @@ def test_a_probe_is_in_the_history_and_two_are_compared(capsys: pytest.CaptureFi
     busy = f'{RUN}{{engine="0"}} 4\n{WAIT}{{engine="0"}} 12\n{USE}{{engine="0"}} 0.1\n'
     calm = f'{RUN}{{engine="0"}} 1\n{WAIT}{{engine="0"}} 0\n{USE}{{engine="0"}} 0.1\n'
     ids, printed = [], []
-    for metrics in (busy, calm):
-        with serving(Vllm(metrics)) as port:
+    for exported in (busy, calm):
+        with serving(Vllm(exported)) as port:
             printed.append(run(capsys, "probe", f"http://127.0.0.1:{port}", "--seconds", "0.2", "--format", "json")[1])
         (listed,) = json.loads(run(capsys, "history", "list", "--limit", "1", "--format", "json")[1])["entries"]
         ids.append(listed["id"])
