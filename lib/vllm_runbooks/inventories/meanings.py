@@ -403,7 +403,7 @@ _HOST_RULES: Sequence[_OfHost] = (
         "CUDA of the driver beside that of torch"),
     _OfHost("gpu.unequal", Severity.HINT, lambda _: True, _unequal,
         "group equal cards, or let pipeline parallelism give the larger ones more layers",
-        "vllm 0.32.0 v1/core/kv_cache_utils.py", "names"),
+        "vllm 0.32.0 v1/core/kv_cache_utils.py:2665", "names"),
     _OfHost("gpu.no_peer", Severity.HINT,
         lambda view: not _several(view) or any(pair.read is not None for pair in view.found.pairs), _no_peer,
         "expect slower tensor parallelism; where a start hangs there, NCCL_P2P_DISABLE=1 keeps NCCL off peer access",
