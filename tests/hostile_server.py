@@ -136,12 +136,12 @@ class Vllm:
             self.now, self.count = self.now + 1, self.count + 1
             self.most = max(self.most, self.now)
             self.requests.append(raw)
-        try:
-            time.sleep(self.seconds)
-            connection.sendall(said(*self._answer(asked.split(" ")[1], raw)))
-        finally:
-            with self._lock:
-                self.now -= 1
+        time.sleep(self.seconds)
+        told = said(*self._answer(asked.split(" ")[1], raw))
+        with self._lock:
+            # Before it is sent: who has the answer may ask again at once.
+            self.now -= 1
+        connection.sendall(told)
 
     def _answer(self, path: str, raw: bytes) -> tuple[int, bytes]:
         name = path.strip("/").split("/")[-1]

@@ -46,7 +46,7 @@ def conditions() -> Serving:
 def seen(port: int, **more: Any) -> Observation:
     """What a probe sees of the server at a port."""
     target = replace(probe.Target(port=port), **more.pop("target", {}))
-    return probe.observe(probe.Request(target, **{"seconds": 0.2, "patience_s": 2.0, **more}), session.serving())
+    return probe.observe(probe.Request(target, **{"seconds": 0.04, "patience_s": 2.0, **more}), session.serving())
 
 
 # Addresses
@@ -182,7 +182,7 @@ def test_a_hostile_server_costs_no_more_than_the_patience(answer: hostile.Answer
     """Whatever comes back, in whatever way: the probe ends, keeps little, and names the rung."""
     began = time.monotonic()
     with serving(answer) as port:
-        found = session.health(seen(port, patience_s=0.4))
+        found = session.health(seen(port, patience_s=0.25))
 
     assert found.cause is not None
     assert found.cause.id == cause
@@ -304,9 +304,9 @@ def test_a_key_is_in_nothing_that_is_written(
         case = tmp_path / "a-case"
         address = f"http://127.0.0.1:{port}"
         status, out, err = run(
-            capsys, "probe", address, "--key-env", "A_KEY", "--seconds", "0.2", "--record", str(case)
+            capsys, "probe", address, "--key-env", "A_KEY", "--seconds", "0.1", "--record", str(case)
         )
-        _, told, _ = run(capsys, "probe", address, "--key-env", "A_KEY", "--seconds", "0.2", "--format", "json")
+        _, told, _ = run(capsys, "probe", address, "--key-env", "A_KEY", "--seconds", "0.1", "--format", "json")
 
     assert any(f"Bearer {KEY}".encode() in raw for raw in server.requests), "it was sent"
     assert status == 1
@@ -320,7 +320,7 @@ def test_the_server_is_asked_below_its_prefix() -> None:
     server = Vllm()
     with serving(server) as port:
         found = probe.observe(
-            probe.Request(probe.target_of(f"http://127.0.0.1:{port}/llm/v1"), seconds=0.2, patience_s=2),
+            probe.Request(probe.target_of(f"http://127.0.0.1:{port}/llm/v1"), seconds=0.04, patience_s=2),
             session.serving(),
         )
 
@@ -333,7 +333,7 @@ def test_a_server_behind_a_socket_of_the_file_system_is_asked(tmp_path: Path) ->
     server, path = Vllm(), tmp_path / "s"
     with serving(server, path) as _:
         found = probe.observe(
-            probe.Request(probe.target_of(f"unix://{path}"), seconds=0.2, patience_s=2), session.serving()
+            probe.Request(probe.target_of(f"unix://{path}"), seconds=0.04, patience_s=2), session.serving()
         )
 
     assert found.vllm == "0.32.0"
@@ -344,7 +344,9 @@ def test_a_handshake_that_fails_is_told_as_such() -> None:
     """A server that speaks plain HTTP where the address begins with https."""
     with serving(Vllm()) as port:
         found = session.health(
-            probe.observe(probe.Request(probe.target_of(f"https://127.0.0.1:{port}"), patience_s=1), session.serving())
+            probe.observe(
+                probe.Request(probe.target_of(f"https://127.0.0.1:{port}"), patience_s=0.3), session.serving()
+            )
         )
 
     assert found.cause is not None
@@ -363,7 +365,7 @@ def test_log_command_and_cards_belong_to_what_is_observed(
     server = Vllm(f'{lines}{USE}{{engine="0",model_name="tiny"}} 0.1\n')
     with serving(server) as port:
         status, out, _ = run(
-            capsys, "probe", f"http://127.0.0.1:{port}", "--seconds", "0.2", "--command", str(tmp_path / "launch.sh"),
+            capsys, "probe", f"http://127.0.0.1:{port}", "--seconds", "0.1", "--command", str(tmp_path / "launch.sh"),
             "--gpu-memory", str(tmp_path / "cards.jsonl"), "--log", "tiny-cpu-served",
         )  # fmt: skip
 
@@ -379,7 +381,7 @@ def test_log_command_and_cards_belong_to_what_is_observed(
 def test_a_log_that_prints_its_arguments_is_a_command() -> None:
     """A change is made in them and checked, where no script is given."""
     with serving(Vllm(f'{RUN}{{engine="0"}} 4\n{WAIT}{{engine="0"}} 12\n{USE}{{engine="0"}} 0.1\n')) as port:
-        seen_now = rb.live.probe(f"http://127.0.0.1:{port}", log="tiny-cpu-served", seconds=0.2)
+        seen_now = rb.live.probe(f"http://127.0.0.1:{port}", log="tiny-cpu-served", seconds=0.1)
     change = rb.health(seen_now).findings[0].changes[0]
 
     assert seen_now.arguments
@@ -422,7 +424,7 @@ def test_a_load_on_a_hostile_server_ends_on_time() -> None:
     for answer in (hostile.endless_body, hostile.silent, hostile.no_http):
         with serving(answer) as port:
             began = time.monotonic()
-            with loads.Loading(probe.Target(port=port), "m", loads.Load(0.4, at_once=2), patience_s=5) as loading:
+            with loads.Loading(probe.Target(port=port), "m", loads.Load(0.2, at_once=2), patience_s=5) as loading:
                 time.sleep(loading.left_s)
             found = loading.measured()
 
@@ -840,7 +842,7 @@ def test_text_of_a_server_is_no_markup_and_steers_no_terminal(capsys: pytest.Cap
     server = Vllm(f'vllm:num_requests_running{{engine={label}}} 1\nvllm:num_requests_running{{engine="b"}} 1\n',
                   models=(200, models), completions=(500, evil))  # fmt: skip
     with serving(server) as port:
-        _, out, _ = run(capsys, "probe", f"http://127.0.0.1:{port}", "--seconds", "0.2")
+        _, out, _ = run(capsys, "probe", f"http://127.0.0.1:{port}", "--seconds", "0.1")
         found: Health = session.health(seen(port))
 
     assert "\x1b" not in out

@@ -162,7 +162,8 @@ class _Sampling:
         try:
             with loading:
                 # The first reading is made when the workers are at work, and the last before they stop: in between the
-                # load is the same.
+                # load is the same. vLLM sets its gauges when a step ends, and a first step may take its time.
+                loading.until_first_token()
                 time.sleep(min(every, loading.left_s))
                 while loading.left_s > 0:
                     took = time.monotonic()
@@ -171,7 +172,10 @@ class _Sampling:
                     time.sleep(min(max(0.0, every - (time.monotonic() - took)), loading.left_s))
         except KeyboardInterrupt:
             self.notes.append("the load was interrupted; what it had shown by then is told")
-        return loading.measured()
+        measured = loading.measured()
+        if not measured.answered:
+            self.notes.append("no request of the load was answered within its time; give it longer, or shorter answers")
+        return measured
 
 
 def _is_small(point: Point) -> bool:

@@ -68,6 +68,7 @@ class Loading:
         self.load = load
         self._asking, self._model = Asking(target, patience_s), model
         self._seen, self._stop = _Seen(), threading.Event()
+        self._has_token = threading.Event()
         self._began = self._ended = 0.0
         self._cut_short = False
 
@@ -94,6 +95,10 @@ class Loading:
     def left_s(self) -> float:
         """Seconds until its time is up."""
         return max(0.0, self._until - time.monotonic())
+
+    def until_first_token(self) -> None:
+        """Wait until an answer has begun, at most for half of the load."""
+        self._has_token.wait(max(0.0, self.left_s - self.load.seconds / 2))
 
     def _work(self, number: int) -> None:
         draw = random.Random(number)  # noqa: S311 - prompts that differ, the same in every run
@@ -133,6 +138,7 @@ class Loading:
                 told = _counted(said, told)
                 if said.get("choices"):
                     first = first or at
+                    self._has_token.set()
                     last, pieces = at, pieces + 1
         except Unanswered as failure:
             self._seen.tokens.append(pieces)
