@@ -231,7 +231,7 @@ def _finding_text(each: ServingFinding) -> str:
     lines += [wrap(each.explanation)] if each.explanation else []
     lines.append(wrap(f"First: {each.do_first}"))
     for change in each.changes:
-        lines.append(item(f"{change.title}; costs {change.cost}{_edited(change)}"))
+        lines.append(item(f"{change.title}; it costs: {change.cost}{_edited(change)}"))
         if change.command:
             lines += [f"      {line}" for line in change.command.rstrip("\n").splitlines()]
     lines += [item(f"not offered: {why}") for why in each.left_out]
@@ -259,7 +259,7 @@ def _finding_html(each: ServingFinding) -> str:
     parts.append(tag("code", escape(each.id)))
     parts.append(_listed([f"proof: {proof.says}" for proof in each.proofs]))
     parts += [tag("p", prose(visible(said))) for said in (each.explanation, f"First: {each.do_first}") if said]
-    parts.append(_listed([f"{change.title}; costs {change.cost}{_edited(change)}" for change in each.changes]))
+    parts.append(_listed([f"{change.title}; it costs: {change.cost}{_edited(change)}" for change in each.changes]))
     parts += [tag("pre", tag("code", escape(visible(c.command)))) for c in each.changes if c.command]
     parts.append(_listed([f"not offered: {why}" for why in each.left_out]))
     parts += [
