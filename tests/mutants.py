@@ -58,7 +58,9 @@ TESTS: Mapping[str, Sequence[str]] = {
     "excerpt": ("excerpt", "deployment", "documents", "shell"),
     "files": ("files",),
     "history_records": ("history",),
+    "host_records": ("inventory",),
     "host_commands": ("host_commands",),
+    "inventories": ("inventory",),
     "lint": ("lint", "rules", "meaning", "option_rules", "environment_rules", "traps"),
     "live_records": ("serve", "together"),
     "markup": ("pictures", "render_plans", "site"),
@@ -88,11 +90,13 @@ TESTS: Mapping[str, Sequence[str]] = {
     "planning/weights": ("weights", "more_families", "families", "budget"),
     "plans": ("plan_command", "render_plans", "plan_evidence", "fleet", "overrides"),
     "printed": ("printed", "redact"),
+    "probe_records": ("probe",),
     "proxy": ("proxy", "fleet"),
     "records": ("catalog", "schemas", "diagnosis", "evidence", "lint"),
     "redact": ("redact", "secrets"),
     "render": ("render", "pictures", "render_plans", "lint", "plan_evidence", "actual", "policies", "golden"),
     "scan": ("scan", "symptoms"),
+    "schedule_records": ("schedule",),
     "secret_places": ("redact", "secrets"),
     "shell": ("shell", "deployment", "rules", "benchmarks/test_shell_against_bash"),
     "sites": ("sites", "release_sites"),
@@ -100,6 +104,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "startup_log": ("launch", "log_lines", "startup_log", "notebook_tracebacks", "golden"),
     "support": ("meaning", "layouts"),
     "verdicts": ("answer", "claims", "lint"),
+    "vitals": ("probe",),
 }  # fmt: skip
 """By room or module which tests are its own: files `tests/test_<name>.py`, the quickest to notice first."""
 _OF_ALL = ("frozen",)

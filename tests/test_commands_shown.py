@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from vllm_runbooks import catalog, checking, documents, session
-from vllm_runbooks.records import IssueSeverity
+from vllm_runbooks.records import CaseKind, IssueSeverity
 
 ROOT = Path(__file__).resolve().parents[1]
 BAD = re.compile(r"^(```+)bash bad\n.*?^\1$", re.MULTILINE | re.DOTALL)
@@ -53,7 +53,7 @@ def shown() -> Iterator[tuple[str, str, str | None, str]]:
     """Every command that the answer to a recorded case offers: case, title, release, command."""
     for case in CASES:
         evidence = session.load(case)
-        if evidence.case is not None and evidence.case.is_probe:
+        if evidence.case is not None and evidence.case.kind is CaseKind.SERVER:
             found = session.health(evidence)
             ways = (way for finding in found.findings for way in finding.changes)
             yield from ((case, w.title, found.vllm.version, w.command) for w in ways if w.command is not None)

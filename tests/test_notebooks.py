@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import notebook, session, verdicts
+from vllm_runbooks import checking, notebook, session
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNBOOKS = sorted((ROOT / "runbooks").glob("*.ipynb"))
@@ -115,15 +115,6 @@ def test_every_case_is_used_by_a_test_or_a_runbook() -> None:
 @pytest.mark.parametrize("folder", sorted((ROOT / "catalog" / "cases").iterdir()), ids=lambda p: p.name)
 def test_recorded_cases_are_answered_as_expected(folder: Path) -> None:
     """What is said of each recorded case, be it a log, a question, a host or a running server, was written down."""
-    evidence = session.load(str(folder))
-    if evidence.case and evidence.case.plan:
-        planned = session.planned(evidence.case.plan)
-        judgement = verdicts.judge_plan(planned, evidence.case, session.judge_claims(evidence))
-    elif evidence.case and evidence.case.is_probe:
-        judgement = session.judge_health(session.health(evidence), evidence)
-    elif evidence.case and evidence.case.is_snapshot:
-        judgement = session.judge_inventory(session.inventory(str(folder)), evidence)
-    else:
-        judgement = session.judge(session.diagnose(evidence), evidence)
+    judgement = checking.judge_recorded(session.load(str(folder)))
 
     assert (judgement.verdict.value, judgement.reason.startswith("as expected")) == ("pass", True), judgement.reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +11,7 @@ from vllm_runbooks import deployment, documents, options, session, verdicts
 from vllm_runbooks import lint as _lint
 from vllm_runbooks.deployment import forms
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import Document, Evidence, Judgement, Linted, Migrated
+from vllm_runbooks.records import CaseKind, Document, Evidence, Judgement, Linted, Migrated
 
 if TYPE_CHECKING:
     from vllm_runbooks.second_opinion import Verdict
@@ -127,6 +127,25 @@ def convert_text(
 
 def _count(starts: int) -> str:
     return "1 start" if starts == 1 else f"{starts} starts"
+
+
+def judge_recorded(evidence: Evidence) -> Judgement:
+    """The verdict on recorded evidence without a runbook, by what the tool says of what it holds; a log is diagnosed.
+
+    Raises:
+        InputError: it cannot be judged so.
+    """
+    case = evidence.case
+    kind = case.kind if case is not None else CaseKind.LOG
+    if case is not None and case.plan is not None:
+        return verdicts.judge_plan(session.planned(case.plan), case, session.judge_claims(evidence))
+    judged: dict[CaseKind, Callable[[], Judgement]] = {
+        CaseKind.LOG: lambda: session.judge(session.diagnose(evidence), evidence),
+        CaseKind.SCRIPT: lambda: judge_commands(lint_commands(evidence), evidence),
+        CaseKind.SNAPSHOT: lambda: session.judge_inventory(session.inventory(evidence), evidence),
+        CaseKind.SERVER: lambda: session.judge_health(session.health(evidence), evidence),
+    }
+    return judged[kind]()
 
 
 def lint_commands(evidence: Evidence, *, gpus: str = "") -> Linted:

@@ -15,10 +15,6 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-SNAPSHOT = "inventory.json"
-"""What the snapshot of a host is called in a recorded case."""
-
-
 _AUTHORED: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True}
 
 
@@ -90,8 +86,8 @@ class Truth(StrEnum):
     UNKNOWN = "unknown"
 
 
-OBSERVATION = "probe.json"
-"""File of a case that holds what was observed of a running server."""
+SNAPSHOT, OBSERVATION = "inventory.json", "probe.json"
+"""Files of a case that is a host's snapshot, or a running server as observed: nothing else is beside them."""
 PIECE = 1 << 18
 """Characters or bytes of a text that are handed on at a time."""
 
@@ -294,9 +290,22 @@ class Claims:
     lines: dict[str, LineAsked] = field(default_factory=dict)
 
 
+class CaseKind(StrEnum):
+    """What a recorded case holds, and is judged by."""
+
+    LOG = "log"
+    SCRIPT = "script"
+    QUESTION = "question"
+    """To the planner, with or without a log."""
+    SNAPSHOT = "snapshot"
+    """Of a host."""
+    SERVER = "server"
+    """That runs, as it was observed."""
+
+
 @dataclass(frozen=True)
 class CaseFile:
-    """A recorded case as its `case.yaml` describes it: a log, a script, a host's snapshot, or a planner's question."""
+    """A recorded case as its `case.yaml` describes it."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
 
@@ -314,14 +323,14 @@ class CaseFile:
     """The question."""
 
     @property
-    def is_probe(self) -> bool:
-        """Whether it is an observation of a running server."""
-        return self.files == [OBSERVATION]
-
-    @property
-    def is_snapshot(self) -> bool:
-        """Whether it is a host's snapshot: a file of that name, alone."""
-        return self.files == [SNAPSHOT]
+    def kind(self) -> CaseKind:
+        """What it holds."""
+        if self.plan is not None:
+            return CaseKind.QUESTION
+        if self.expect.issues is not None:
+            return CaseKind.SCRIPT
+        alone = self.files[0] if len(self.files) == 1 else None
+        return {SNAPSHOT: CaseKind.SNAPSHOT, OBSERVATION: CaseKind.SERVER}.get(alone or "", CaseKind.LOG)
 
 
 @dataclass(frozen=True)

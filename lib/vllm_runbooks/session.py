@@ -18,7 +18,7 @@ from vllm_runbooks import catalog as _catalog
 from vllm_runbooks import evidence as _evidence
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.errors import InputError, WrongFileError
-from vllm_runbooks.records import Answer, Case, Evidence, JudgedClaim, Judgement, PlanAsked, Start
+from vllm_runbooks.records import Answer, Case, CaseKind, Document, Evidence, JudgedClaim, Judgement, PlanAsked, Start
 
 if TYPE_CHECKING:
     from vllm_runbooks.host_records import Inspected, Inventory
@@ -236,18 +236,21 @@ def diagnose(
     check_texts(policy=policy, gpus=gpus)
     if start is not None and (isinstance(start, bool) or not isinstance(start, int)):
         raise InputError(f"start: {start!r} is no whole number; give one from 1, or 0 for the last start")
-    if evidence.case and evidence.case.is_probe:
-        raise InputError(f"{evidence.case.id}: is a running server as observed; vllm-runbooks probe judges it")
-    if evidence.case and evidence.case.plan:
-        raise InputError(f"{evidence.case.id}: is a recorded question and holds no log; vllm-runbooks plan answers it")
-    if evidence.case and evidence.case.is_snapshot:
-        raise InputError(f"{evidence.case.id}: is a host's snapshot and holds no log; vllm-runbooks inventory reads it")
+    if evidence.case and evidence.case.kind in _WITHOUT_A_LOG:
+        raise InputError(f"{evidence.case.id}: is {_WITHOUT_A_LOG[evidence.case.kind]}")
     shelf = catalog or load_catalog()
     asked = shelf.policy(policy) if policy.strip() else None
     found = cards(gpus) if gpus else ()
     return _answer.answer(
         evidence, shelf, knowledge, start=start or None, policy=asked, cards=found, specs=specs, model=model
     )
+
+
+_WITHOUT_A_LOG = {
+    CaseKind.QUESTION: "a recorded question and holds no log; vllm-runbooks plan answers it",
+    CaseKind.SNAPSHOT: "a host's snapshot and holds no log; vllm-runbooks inventory reads it",
+    CaseKind.SERVER: "a running server as observed; vllm-runbooks probe judges it",
+}
 
 
 @cache
@@ -306,26 +309,34 @@ def read_snapshot(name: str) -> Inventory:
         raise InputError(f"{error.wrong}; {_WRITE_A_SNAPSHOT}") from None
     if len(documents) != 1:
         raise InputError(f"{name}: holds {len(documents)} files; {_WRITE_A_SNAPSHOT}")
+    return inventories.read(_begun(documents[0]), "standard input" if name == "-" else name)
+
+
+def _begun(document: Document) -> str:
+    """The text of a document, or so much of its beginning that whoever reads it refuses it for its size."""
     text, size = [], 0
-    for piece in documents[0].pieces():
+    for piece in document.pieces():
         text.append(piece)
         size += len(piece)
         if size > MAX_SCRIPT:
-            break  # which is refused for its size
-    return inventories.read("".join(text), "standard input" if name == "-" else name)
+            break
+    return "".join(text)
 
 
-def inventory(snapshot: str = "", *, need_gib: float | None = None) -> Inspected:
+def inventory(snapshot: str | Evidence = "", *, need_gib: float | None = None) -> Inspected:
     """A host with what its facts mean for vLLM, and the card for the next start.
 
-    `snapshot` is a file, a recorded case, or empty, which is this host. `need_gib` is the memory that the start needs;
-    without it it is the share that a server takes by default.
+    `snapshot` is a file, a recorded case, one that was loaded, or empty, which is this host. `need_gib` is the memory
+    that the start needs; without it it is the share that a server takes by default.
 
     Raises:
         InputError: it is no snapshot.
     """
     from vllm_runbooks import inventories
 
+    if isinstance(snapshot, Evidence):
+        (document,) = snapshot.documents
+        return inventories.inspect(inventories.read(_begun(document), document.name), specs(), need_gib=need_gib)
     check_texts(snapshot=snapshot)
     if snapshot.strip():
         return inventories.inspect(read_snapshot(snapshot), specs(), need_gib=need_gib)
@@ -438,12 +449,11 @@ def observation(evidence: Evidence) -> Observation:
 
     if len(evidence.documents) != 1:
         raise InputError("give one recorded observation of a server, as `vllm-runbooks probe --record` writes it")
-    document, text = evidence.documents[0], []
-    for piece in document.pieces():
-        text.append(piece)
-        if sum(map(len, text)) > MAX_SCRIPT:
-            raise InputError(f"{document.name}: is larger than {MAX_SCRIPT} characters; no probe writes so much")
-    return authoring.read_observation("".join(text), document.name)
+    document = evidence.documents[0]
+    text = _begun(document)
+    if len(text) > MAX_SCRIPT:
+        raise InputError(f"{document.name}: is larger than {MAX_SCRIPT} characters; no probe writes so much")
+    return authoring.read_observation(text, document.name)
 
 
 def health(seen: Evidence | Observation, *, gpus: str = "") -> Health:

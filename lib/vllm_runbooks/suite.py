@@ -383,21 +383,10 @@ class _Slot(threading.Thread):
 def judge_alone(folder: str) -> dict[str, Any]:
     """Judge a case without a runbook, by what the tool says of what it holds; a worker's answer."""
     # The core loads slowly, and whoever hands out the runs needs none of it.
-    from vllm_runbooks import checking, session, verdicts  # noqa: PLC0415
+    from vllm_runbooks import checking, session  # noqa: PLC0415
 
     try:
-        evidence = session.load(folder)
-        case = evidence.case
-        if case is not None and case.plan is not None:
-            judgement = verdicts.judge_plan(session.planned(case.plan), case, session.judge_claims(evidence))
-        elif case is not None and case.is_probe:
-            judgement = session.judge_health(session.health(evidence), evidence)
-        elif case is not None and case.is_snapshot:
-            judgement = session.judge_inventory(session.inventory(folder), evidence)
-        elif case is not None and case.expect.issues is not None:
-            judgement = checking.judge_commands(checking.lint_commands(evidence), evidence)
-        else:
-            judgement = session.judge(session.diagnose(evidence), evidence)
+        judgement = checking.judge_recorded(session.load(folder))
     except InputError as error:
         return {"reason": str(error), "refused": True}
     return {"judgement": {"schema": SCHEMA, **document(judgement)}}

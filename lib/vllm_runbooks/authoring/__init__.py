@@ -48,6 +48,7 @@ from vllm_runbooks.records import (
     Answer,
     Case,
     CaseFile,
+    CaseKind,
     Claim,
     Claims,
     Compared,
@@ -598,7 +599,7 @@ def _no_number(name: str) -> float:
 
 def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     expect = case.expect
-    if case.is_probe:
+    if case.kind is CaseKind.SERVER:
         yield from _probe_problems(case, folder)
     if expect == type(expect)():
         yield ("expect",), "compares nothing; name an outcome or a class"
@@ -621,7 +622,7 @@ def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
 def _snapshot_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     """What is wrong with a host's snapshot, or with a case that is none."""
     expect = case.expect
-    if not case.is_snapshot:
+    if case.kind is not CaseKind.SNAPSHOT:
         if expect.recommended is not None:
             yield ("expect", "recommended"), f"is of a host's snapshot; name {SNAPSHOT} alone in files"
         return
