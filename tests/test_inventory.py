@@ -17,11 +17,15 @@ from typing import Any
 import pytest
 
 from command_line import run
-from vllm_runbooks import authoring, catalog, inventories, planner, plans, render, session, suite
+from vllm_runbooks import authoring, catalog, inventories, planner, plans, render, serve, session, suite
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.host import gpu_memory, here, inventory, leftovers, memory_limit
 from vllm_runbooks.host_records import GpuFacts, GpuPair, GpuProcess, HostFacts, Inspected, Inventory, MigPart
+from vllm_runbooks.live_records import Result
+from vllm_runbooks.planning import room
+from vllm_runbooks.plans import requests
 from vllm_runbooks.processes import TAG
+from vllm_runbooks.serve import preflight
 from vllm_runbooks.specs import Card
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -35,7 +39,7 @@ class NVMLError(Exception):
     """As NVML refuses."""
 
     def __init__(self, value: int) -> None:
-        super().__init__("Not Supported" if value == 3 else f"error {value}")
+        super().__init__({3: "Not Supported", 15: "GPU is lost"}.get(value, f"error {value}"))
         self.value = value
 
 
@@ -80,9 +84,18 @@ Driver = Callable[..., None]
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
-    """Put recorded readings in the place of NVML: a mapping for each card; None: its library is not there."""
+    """Put recorded readings in the place of NVML: a mapping for each card, or what it answers in place of one.
 
-    def installed(*cards: Mapping[str, Any] | None) -> None:
+    A single None: its library is not there.
+    """
+
+    def installed(*cards: Mapping[str, Any] | NVMLError | None) -> None:
+        def handle_of(index: int) -> int:
+            there = cards[index]
+            if isinstance(there, NVMLError):
+                raise there
+            return index
+
         stand_in = ModuleType("pynvml")
         told: dict[str, Any] = {
             "NVMLError": NVMLError,
@@ -91,16 +104,16 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
             "nvmlMemory_v2": 33554472,
             "nvmlInit": lambda: None,
             "nvmlDeviceGetCount": lambda: len(cards),
-            "nvmlDeviceGetHandleByIndex": lambda index: index,
+            "nvmlDeviceGetHandleByIndex": handle_of,
         }
 
         def asked(name: str) -> Any:
-            def answer(handle: int = 0, *_: Any) -> Any:
-                card = cards[handle if handle < len(cards) else 0] or {}
-                value = card.get(name, NVMLError(3))
+            def answer(handle: int = 0, *more: Any) -> Any:
+                there = cards[handle if handle < len(cards) else 0]
+                value = there.get(name, NVMLError(3)) if isinstance(there, Mapping) else NVMLError(3)
                 if isinstance(value, Exception):
                     raise value
-                return value
+                return value(*more) if callable(value) else value
 
             if name in told:
                 return told[name]
@@ -185,9 +198,137 @@ def test_another_refusal_says_nothing_of_what_a_card_has(driver: Driver, value: 
     """No permission, or an error: then it is not known either whether it has NVLink."""
     driver({name: NVMLError(value) for name in readings()})
 
-    one = inventory.collect().gpus[0]
+    one = inventory.gpus_alone().gpus[0]
 
     assert {name for name, told in vars(one).items() if told not in (None, ())} == {"index"}
+
+
+def test_a_card_that_is_lost_leaves_the_others_readable(
+    driver: Driver, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named with the driver's answer, and neither a plan, a watch nor a start chooses it."""
+    monkeypatch.setattr(inventory, "_host", HostFacts)
+    driver(readings(), NVMLError(15), readings())
+
+    status, out, err = run(capsys, "inventory", "--format", "json")
+
+    told = json.loads(out)
+    assert (status, err, told["why_none"]) == (1, "", None)
+    assert [(one["index"], one["name"], one["error"]) for one in told["gpus"]] == [
+        (0, A100, None), (1, None, "GPU is lost"), (2, A100, None),
+    ]  # fmt: skip
+    assert [(one["one"], one["other"]) for one in told["pairs"]] == [(0, 2)]
+    assert [(one["id"], one["gpus"]) for one in told["findings"] if one["severity"] == "fatal"] == [("gpu.lost", [1])]
+    assert "gpu.unequal" not in {one["id"] for one in told["findings"]}
+    assert all(1 not in one["gpus"] for one in told["unknown"])
+    assert [card.number for card in session.cards("local")] == [0, 2]
+
+    found = inventory.watched("", session.specs(), samples=2, every_s=0).recommendation
+    assert found is not None
+    assert {one.index: one.is_suitable for one in found.ranked} == {0: True, 2: True, 1: False}
+    assert found.ranked[-1].reason.startswith("cannot be reached through the driver (GPU is lost)")
+
+    start = serve.subject(["vllm", "serve", "m", "-tp", "2"], vllm="0.32.0", environment={})
+    assert preflight.host_of(start, gpu_memory.Nvml(), "", None).numbers == (0, 2)
+    named = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={"CUDA_VISIBLE_DEVICES": "1"})
+    host = preflight.host_of(named, gpu_memory.Nvml(), "", None)
+    check = preflight.memory(named, host, serve.Steady(2, 0, 64, 0), print, lambda: False)
+    assert (check.result, check.says.partition(";")[0]) == (
+        Result.FAILED, "GPU 1 cannot be reached through the driver (GPU is lost)",
+    )  # fmt: skip
+
+    driver(NVMLError(15))
+    status, out, err = run(capsys, "plan", "Qwen/Qwen3-8B", "--gpus", "local")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "no GPU can be taken: GPU 0 cannot be reached through the driver (GPU is lost)" in err
+
+
+def test_one_look_and_a_watch_read_the_same_memory(driver: Driver) -> None:
+    """What the driver keeps is no use by others, and no room for a start; an older driver counts it as used."""
+
+    def new(*version: int) -> SimpleNamespace:
+        used = (2048 + 571 * (not version)) * MIB
+        total = 81920 * MIB
+        free = total - (2048 + 571) * MIB
+        return SimpleNamespace(total=total, used=used, free=free, **({"reserved": 571 * MIB} if version else {}))
+
+    def old(*version: int) -> SimpleNamespace:
+        if version:
+            raise NVMLError(13)
+        return new()
+
+    seen = {}
+    for name, answer in (("new", new), ("old", old)):
+        driver(readings(nvmlDeviceGetMemoryInfo=answer))
+        [facts], [card] = inventory.gpus_alone().gpus, gpu_memory.Nvml().read().cards
+        assert (facts.total_mib, facts.reserved_mib, facts.used_mib) == (
+            card.total_mib, card.reserved_mib, card.used_mib,
+        )  # fmt: skip
+        watched = inventory.watched("", session.specs(), samples=2, every_s=0).recommendation
+        looked = inventories.inspect(inventory.gpus_alone(), session.specs()).recommendation
+        assert watched is not None
+        assert looked is not None
+        assert watched.ranked[0].free_mib == looked.ranked[0].free_mib == card.free_mib == facts.free_mib
+        seen[name] = (card.usable_mib, card.used_mib)
+    assert seen == {"new": (81349, 2048), "old": (81920, 2619)}
+
+
+def test_who_is_on_a_card_stays_unknown(driver: Driver, tmp_path: Path) -> None:
+    """A driver or series that tells no processes does not say that there are none; nor does one look of several."""
+    driver(readings(nvmlDeviceGetComputeRunningProcesses=NVMLError(3), nvmlDeviceGetMigMode=NVMLError(4)))
+    [card] = gpu_memory.Nvml().read().cards
+    assert (card.holders, card.is_parted) == (None, None)
+    for source in ("", series(tmp_path, {0: (0.0, 0.0)})):
+        found = inventory.watched(source, session.specs(), samples=2, every_s=0)
+        assert found.recommendation is not None
+        assert found.recommendation.reason.endswith("who else is on it is not told")
+        assert {"processes", "division into instances (MIG)"} <= {one.what for one in found.unknown}
+
+    driver(readings())
+    found = inventory.watched("", session.specs(), samples=2, every_s=0)
+    assert found.recommendation is not None
+    assert found.recommendation.reason.endswith("nobody else on it")
+    assert (found.gpus[0].is_parted, found.gpus[0].processes) == (False, ())
+    told, untold = gpu_memory.Nvml().read(), gpu_memory.Recorded(Path(series(tmp_path, {0: (0.0, 0.0)}))).read()
+    assert [use.processes for use in inventory.uses([told, told], {})] == [()]
+    assert [use.processes for use in inventory.uses([told, untold], {})] == [None]
+    holder = SimpleNamespace(pid=2**22 + 5, usedGpuMemory=None)
+    driver(readings(nvmlDeviceGetComputeRunningProcesses=[holder]))
+    held = gpu_memory.Nvml().read()
+    assert [use.processes for use in inventory.uses([held, untold], {})] == [(f"process {2**22 + 5}",)]
+
+
+@pytest.mark.parametrize(
+    ("process", "said"),
+    [
+        (GpuProcess(7), "process 7"),
+        (GpuProcess(7, command="python train.py"), "process 7 (python)"),
+        (GpuProcess(7, "ann", "python train.py"), "process 7 of ann (python)"),
+        (GpuProcess(7, command="  ", is_of_host=True), "process 7 of the host"),
+    ],
+)
+def test_a_process_is_called_the_same_everywhere(process: GpuProcess, said: str) -> None:
+    """In the table, in a finding, in the choice of a card."""
+    found = inspected(card(name=A100, total_mib=81920, used_mib=4096, busy_percent=0, processes=(process,)))
+
+    assert process.says == said
+    assert said in render.inventories.host(found).plain
+    assert any(f"in use by {said}:" in one.text for one in found.findings)
+    assert found.recommendation is not None
+    assert found.recommendation.reason.endswith(f"shared with {said}")
+
+
+@pytest.mark.parametrize(
+    ("bus", "expected"),
+    [("00000000:3B:00.0", 0), ("00010000:3B:00.0", 1), ("0000ABCD:3B:00.0", 2), ("", None), ("x:3B:00.0", None)],
+)
+def test_the_node_of_a_card_is_that_of_its_own_domain(tmp_path: Path, bus: str, expected: int | None) -> None:
+    """The kernel writes a domain beyond 16 bits, as of VMD, with more than four digits."""
+    for node, name in enumerate(("0000:3b:00.0", "10000:3b:00.0", "abcd:3b:00.0")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "numa_node").write_text(f"{node}\n", "ascii")
+
+    assert inventory._numa(bus, tmp_path) == expected
 
 
 def test_no_driver_is_a_normal_answer(
@@ -397,6 +538,7 @@ HOLDER = GpuProcess(7, "ann", "python train.py", "", 30000.0, orphan="")
         (Inventory(gpus=(card(pcie_width=4, pcie_width_max=4), card(1))), "gpu.link_narrow"),
         (Inventory(gpus=(card(pcie_width=8, pcie_width_max=16),)), "gpu.link_narrow"),
         (Inventory(gpus=(card(pcie_generation=1, pcie_generation_max=4),)), "gpu.link_slow"),
+        (Inventory(gpus=(card(error="GPU is lost"),)), "gpu.lost"),
         (Inventory(gpus=(card(is_parted=True, parts=(MigPart(),)),)), "gpu.parted"),
         (Inventory(gpus=(card(ecc_uncorrected=2),)), "gpu.memory_errors"),
         (Inventory(gpus=(card(is_remap_pending=True),)), "gpu.remap_pending"),
@@ -765,6 +907,62 @@ def test_a_card_of_which_its_use_is_not_told_leaves_the_answer_open(tmp_path: Pa
     assert any("left out" in said and said.endswith("GPU 0") for said in best.reasons)
 
 
+@pytest.mark.parametrize(
+    ("claim", "is_enough", "free", "most"),
+    [
+        ((80.0, 8.0, 0.9), True, 72.0, 0.9),
+        ((80.0, 8.5, 0.9), False, 71.5, 0.89),
+        ((80.0, 90.0, 0.1), False, 0.0, 0.0),
+        ((0.0, 0.0, 0.9), True, 0.0, 0.0),
+    ],
+)
+def test_exactly_the_share_is_enough(
+    claim: tuple[float, float, float],
+    is_enough: bool,  # noqa: FBT001
+    free: float,
+    most: float,
+) -> None:
+    """More in use than there is leaves nothing."""
+    found = room.of_share(*claim)
+
+    assert (found.is_enough, found.free, found.most) == (is_enough, free, most)
+
+
+def test_all_who_reckon_the_share_agree(tmp_path: Path) -> None:
+    """The meaning of a host, the choice of a card, the plan's choice, the plan and the check before a start."""
+    share = room.usual_share()
+    assert share is not None
+    for used, is_enough in ((81920 * (1 - share) - 1, True), (81920 * (1 - share) + 1, False)):
+        facts = card(
+            name="Weird 9000",
+            capability="9.0",
+            total_mib=81920,
+            used_mib=used,
+            busy_percent=0,
+            reserved_mib=0,
+            processes=(),
+        )
+        found = inspected(facts)
+        path = write(tmp_path, render.inventories.snapshot_json(found))
+        options = {"gpu_memory_utilization": share}
+        start = serve.subject(
+            ["vllm", "serve", "m", f"--gpu-memory-utilization={share}"], vllm="0.32.0", environment={}
+        )
+        look = {"at_s": 0, "gpus": [{"index": 0, "total_mib": 81920, "used_mib": used}]}
+        source = gpu_memory.Recorded(Path(write(tmp_path, look, "series.jsonl")))
+        host = preflight.host_of(start, source, "", None)
+        judged = preflight.memory(start, host, serve.Steady(2, 0, 64, 0), print, lambda: False)
+
+        assert found.recommendation is not None
+        assert {
+            "gpu.no_room" not in ids(found),
+            found.recommendation.gpu == 0,
+            requests.is_free(session.cards(path)[0], share),
+            planner.plan_model("Qwen/Qwen3-8B", path, tp=1, options=options).fits,
+            judged.result is Result.PASSED,
+        } == {is_enough}
+
+
 def test_free_cards_come_first_host_by_host() -> None:
     """The least in use, then those of which it is not told; cards that were named stay where they are."""
     assert [card.number for card in plans.freest_first(cards_of(9.0, None, 0.0, 3.0))] == [2, 3, 0, 1]
@@ -858,7 +1056,8 @@ def test_hostile_names_are_shown_harmless(tmp_path: Path, capsys: pytest.Capture
     """Nothing of a name steers a terminal or becomes markup."""
     one = {"name": HOSTILE, "total_mib": 81920, "reserved_mib": 0, "used_mib": 4096, "busy_percent": 1}
     process = {"pid": 7, "user": HOSTILE, "command": HOSTILE}
-    path = write(tmp_path, snapshot({**one, "processes": [process]}, why_none=HOSTILE, packages={"vllm": HOSTILE}))
+    gpus = ({**one, "processes": [process]}, {"error": HOSTILE})
+    path = write(tmp_path, snapshot(*gpus, why_none=HOSTILE, packages={"vllm": HOSTILE}))
 
     for command in (("inventory", path), ("plan", "Qwen/Qwen3-8B", "--gpus", path)):
         _, out, err = run(capsys, *command)

@@ -22,6 +22,7 @@ from vllm_runbooks import catalog, planner, render, serve, session
 from vllm_runbooks.cli import serve as cli_serve
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host import card_locks, gpu_memory, leftovers
+from vllm_runbooks.host_records import GpuProcess
 from vllm_runbooks.live_records import Attempt, Check, Guarded, Result
 from vllm_runbooks.records import Document, Evidence, Outcome
 from vllm_runbooks.running import Live, Running
@@ -604,7 +605,7 @@ class Card:
     def read(self) -> gpu_memory.Reading:
         """One more GiB each time."""
         self.used += 1024
-        holder = gpu_memory.Holder(os.getpid(), self.used, "python", is_of_host=self.is_of_host)
+        holder = GpuProcess(os.getpid(), command="python", used_mib=self.used, is_of_host=self.is_of_host)
         card = gpu_memory.CardMemory(0, "A", "GPU-1", 81920, self.used, holders=(holder,), is_parted=self.is_parted)
         return gpu_memory.Reading(0, (card,))
 
@@ -621,6 +622,23 @@ def test_numbers_of_the_host_are_nobodys_in_a_container(is_of_host: bool, sighti
     assert len(seen) == sightings
     assert (f"process {os.getpid()} of the host (python)" in check.says) is is_of_host
     assert f"process {os.getpid()} (python)" not in check.says
+
+
+def test_neighbours_that_are_not_told_for_a_while_gave_nothing_back(tmp_path: Path) -> None:
+    """A look at which the driver names no processes is none; the next one is compared with the last that did."""
+
+    def line(at_s: float, processes: list[dict[str, Any]] | None) -> str:
+        return json.dumps({"at_s": at_s, "gpus": [{"index": 0, "processes": processes}]}) + "\n"
+
+    held = [{"pid": 2**22 + 5, "used_mib": 4096}]
+    path = tmp_path / "series.jsonl"
+    path.write_text(line(0, held) + line(1, None) + line(2, held) + line(3, []), "utf-8")
+    clock = iter((0.0, 1.0, 2.0, 3.0))
+    neighbours = Neighbours(Host(gpu_memory.Recorded(path, lambda: next(clock)), "", (0,), None), 0, 64)
+
+    seen = [neighbours.look([], now) for now in (0.0, 1.0, 2.0, 3.0)]
+
+    assert [[one.kind for one in each] for each in seen] == [[], [], [], ["memory-released"]]
 
 
 def test_a_segment_is_looked_for_only_so_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,6 +144,13 @@ def test_the_kernels_killing_is_counted_in_either_version(tmp_path: Path) -> Non
     assert there == 3
     assert memory_limit.kills(own, tmp_path / "v1") == 1
     assert memory_limit.kills(own, tmp_path / "nowhere") is None
+    (tmp_path / "v1" / "memory" / "memory.oom_control").write_text("oom_kill 7\n")
+    own.write_text("4:memory:/gone/deeper\n")
+    assert memory_limit.kills(own, tmp_path / "v1") == 7
+    (tmp_path / "v2" / "user.slice").mkdir()
+    (tmp_path / "v2" / "user.slice" / "memory.events").write_text("oom_kill 5\n")
+    own.write_text("0::/user.slice/one.scope\n")
+    assert memory_limit.kills(own, tmp_path / "v2") == 5
 
 
 def test_a_killing_since_the_launch_is_a_sighting() -> None:

@@ -13,6 +13,8 @@ from vllm_runbooks.records import Severity
 
 KIND = "inventory"
 """What a snapshot calls itself."""
+SHARED = "/dev/shm"  # noqa: S108 - where Linux keeps shared memory
+_MAX_NAME = 40
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,13 @@ class GpuProcess:
     """Whether the number is one of the host, and of nobody or somebody else where the snapshot was taken."""
     orphan: str | None = None
     """What speaks for its being left by an earlier start of vLLM; empty: nothing."""
+
+    @property
+    def says(self) -> str:
+        """What it is, for people, as in `process 7 of ann (python)`."""
+        whose = "the host" if self.is_of_host else self.user
+        name = " ".join((self.command or "").split()[:1])[:_MAX_NAME]
+        return f"process {self.pid}{f' of {whose}' if whose else ''}{f' ({name})' if name else ''}"
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ class GpuFacts:
     retired_pages: int | None = None
     """For errors that could not be corrected."""
     remapped_rows: int | None = None
-    """Likewise, of newer cards."""
+    """Rows of newer cards that were replaced, for errors that could not be corrected alone."""
     is_remap_pending: bool | None = None
     """Whether memory waits for a reset to be replaced."""
     is_remap_failed: bool | None = None
@@ -98,6 +107,8 @@ class GpuFacts:
     xids: tuple[int, ...] | None = None
     """Errors (Xid) that the kernel's log names, in order."""
     processes: tuple[GpuProcess, ...] | None = None
+    error: str | None = None
+    """What the driver answers in place of the card, as "GPU is lost"; None: it gives access, or nobody told."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ A series is a text of JSON lines, each a reading: seconds from its beginning, an
 
     {"at_s": 0.0, "gpus": [{"index": 4, "name": "NVIDIA A100-SXM4-80GB", "total_mib": 81920, "used_mib": 38900}]}
 
-It is played by the clock from the first reading on; the last one stays.
+What a line leaves out, such as `processes`, is not told; an empty list says that there is none. A series is
+played by the clock from the first reading on; the last one stays.
 """
 
 from __future__ import annotations
@@ -14,31 +15,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host.here import here
+from vllm_runbooks.host_records import GpuProcess
 
 _MIB = 1 << 20
 _MAX_SERIES = 64 << 20
-
-
-@dataclass(frozen=True)
-class Holder:
-    """A process that holds memory of a card."""
-
-    pid: int
-    used_mib: float | None
-    """None: the driver does not say, as in a container."""
-    name: str | None = None
-    is_of_host: bool = False
-    """Whether the number is one of the host, and of nobody or somebody else where this process runs."""
-
-    @property
-    def says(self) -> str:
-        """What it is, for people."""
-        number = f"process {self.pid}{' of the host' if self.is_of_host else ''}"
-        return f"{number} ({self.name})" if self.name else number
 
 
 @dataclass(frozen=True)
@@ -50,15 +34,26 @@ class CardMemory:
     uuid: str | None
     total_mib: float | None
     used_mib: float | None
+    """By processes; where `reserved_mib` is None, with what the driver keeps."""
     busy_percent: float | None = None
-    holders: tuple[Holder, ...] = ()
-    is_parted: bool = False
-    """Whether it is divided into instances (MIG)."""
+    holders: tuple[GpuProcess, ...] | None = None
+    """None: nobody tells of them."""
+    is_parted: bool | None = None
+    """Whether it is divided into instances (MIG); None: not told."""
+    reserved_mib: float | None = None
+    """What the driver keeps for itself, of the total."""
+    error: str | None = None
+    """What the driver answers in place of the card; None: it gives access, or nobody told."""
+
+    @property
+    def usable_mib(self) -> float | None:
+        """What processes can have of it."""
+        return None if self.total_mib is None else self.total_mib - (self.reserved_mib or 0)
 
     @property
     def free_mib(self) -> float | None:
-        """What is free of it."""
-        return None if self.total_mib is None or self.used_mib is None else self.total_mib - self.used_mib
+        """What is free of that."""
+        return None if self.usable_mib is None or self.used_mib is None else self.usable_mib - self.used_mib
 
     @property
     def key(self) -> str:
@@ -148,14 +143,21 @@ def _reading(data: Any) -> Reading:
             total_mib=_number(card.get("total_mib")),
             used_mib=_number(card.get("used_mib")),
             busy_percent=_number(card.get("busy_percent")),
-            holders=tuple(
-                Holder(int(each["pid"]), _number(each.get("used_mib")), each.get("name"))
-                for each in card.get("processes") or ()
-            ),
+            reserved_mib=_number(card.get("reserved_mib")),
+            holders=_holders(card.get("processes")),
         )
         for card in data["gpus"]
     )
     return Reading(float(data["at_s"]), cards)
+
+
+def _holders(told: Any) -> tuple[GpuProcess, ...] | None:
+    if told is None:
+        return None
+    return tuple(
+        GpuProcess(int(each["pid"]), command=_text(each.get("name")), used_mib=_number(each.get("used_mib")))
+        for each in told
+    )
 
 
 def _text(value: Any) -> str | None:
@@ -171,6 +173,16 @@ def _number(value: Any) -> float | None:
     if not 0 <= found < float("inf"):
         raise ValueError(value)
     return found
+
+
+class Memory(NamedTuple):
+    """A card's memory as the driver counts it, in MiB."""
+
+    total: float
+    reserved: float | None
+    """What the driver keeps for itself; None: it does not tell, and counts it as used."""
+    used: float
+    free: float
 
 
 class Nvml:
@@ -189,12 +201,20 @@ class Nvml:
         self._nvml = pynvml
         # The driver names processes by the host's numbers, whoever asks.
         self.is_inside = not here().has_hosts_numbers
+        self.handles: dict[int, Any] = {}
+        """By a card's number what it is asked by."""
+        self.lost: dict[int, str] = {}
+        """By a card's number what the driver answers in its place: it is lost, has no power, or is somebody else's."""
         try:
             pynvml.nvmlInit()
             count = pynvml.nvmlDeviceGetCount()
-            self.handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
         except pynvml.NVMLError as error:
             raise InputError(f"no NVIDIA driver answers on this host ({error})") from None
+        for index in range(count):
+            try:
+                self.handles[index] = pynvml.nvmlDeviceGetHandleByIndex(index)
+            except pynvml.NVMLError as error:
+                self.lost[index] = f"{error}"
 
     @property
     def driver(self) -> str | None:
@@ -204,30 +224,48 @@ class Nvml:
 
     def read(self) -> Reading:
         """All cards now; what the driver does not tell is None."""
-        return Reading(time.monotonic(), tuple(self._card(*each) for each in enumerate(self.handles)))
+        lost = (CardMemory(index, None, None, None, None, error=error) for index, error in self.lost.items())
+        cards = (*(self._card(*each) for each in self.handles.items()), *lost)
+        return Reading(time.monotonic(), tuple(sorted(cards, key=lambda card: card.index)))
 
     def _card(self, index: int, handle: Any) -> CardMemory:
-        memory = self.told("nvmlDeviceGetMemoryInfo", handle)
+        memory = self.memory(handle)
         busy = self.told("nvmlDeviceGetUtilizationRates", handle)
         return CardMemory(
             index=index,
             name=self.told("nvmlDeviceGetName", handle),
             uuid=self.told("nvmlDeviceGetUUID", handle),
-            total_mib=None if memory is None else memory.total / _MIB,
-            used_mib=None if memory is None else memory.used / _MIB,
+            total_mib=None if memory is None else memory.total,
+            reserved_mib=None if memory is None else memory.reserved,
+            used_mib=None if memory is None else memory.used,
             busy_percent=None if busy is None else float(busy.gpu),
-            is_parted=bool((self.told("nvmlDeviceGetMigMode", handle) or [0])[0]),
-            holders=self.holders(handle) or (),
+            is_parted=self.is_parted(handle),
+            holders=self.holders(handle),
         )
 
-    def holders(self, handle: Any) -> tuple[Holder, ...] | None:
+    def memory(self, handle: Any) -> Memory | None:
+        """The memory of a card or an instance; a driver that is too old for it does not tell the reserved apart."""
+        version = self.constant("nvmlMemory_v2")
+        told = None if version is None else self.told("nvmlDeviceGetMemoryInfo", handle, version)
+        reserved = None if told is None else told.reserved / _MIB
+        told = told or self.told("nvmlDeviceGetMemoryInfo", handle)
+        return None if told is None else Memory(told.total / _MIB, reserved, told.used / _MIB, told.free / _MIB)
+
+    def is_parted(self, handle: Any) -> bool | None:
+        """Whether a card is divided into instances (MIG); one that knows no such thing is not."""
+        told = self.told("nvmlDeviceGetMigMode", handle, unsupported=(0, 0))
+        return None if told is None else bool(told[0])
+
+    def holders(self, handle: Any) -> tuple[GpuProcess, ...] | None:
         """The processes that compute on a card; None: the driver does not tell."""
         told = self.told("nvmlDeviceGetComputeRunningProcesses", handle)
         if told is None:
             return None
         return tuple(
-            Holder(
-                each.pid, None if each.usedGpuMemory is None else each.usedGpuMemory / _MIB, is_of_host=self.is_inside
+            GpuProcess(
+                each.pid,
+                used_mib=None if each.usedGpuMemory is None else each.usedGpuMemory / _MIB,
+                is_of_host=self.is_inside,
             )
             for each in told
         )

@@ -55,13 +55,16 @@ from importlib import metadata
 found = {(each.metadata["Name"] or ""): each.version for each in metadata.distributions()}
 print(json.dumps({"python": sys.version.split()[0], "packages": found}))
 """
+# nvmlComputeMode_t
 _MODES = {0: "default", 1: "exclusive process", 2: "prohibited", 3: "exclusive process"}
 _SLOWED = {0x4: "power cap", 0x8: "hardware", 0x20: "heat", 0x40: "hardware heat", 0x80: "power brake"}
-"""Bits of NVML's reasons for a low clock, those that matter."""
-_STATUS = {
+"""Bits of nvmlClocksEventReasons, those that matter: SwPowerCap, HwSlowdown, SwThermalSlowdown, HwThermalSlowdown and
+HwPowerBrakeSlowdown."""
+_STATUS = {  # nvmlGpuP2PStatus_t
     0: "ok", 1: "chipset not supported", 2: "card not supported", 3: "topology not supported", 4: "switched off",
     5: "not supported",
 }  # fmt: skip
+# nvmlGpuTopologyLevel_t
 _PATHS = {0: "board", 10: "switch", 20: "switches", 30: "bridge", 40: "node", 50: "system"}
 _READ, _WRITE, _NVLINK, _ATOMICS = range(4)
 """What NVML's status between two cards is asked for; the first of pynvml's own constants is no number."""
@@ -90,11 +93,11 @@ def collect(*, starts: Path | None = None, python: str | None = None) -> Invento
     return redact_record(
         replace(
             found,
-            driver=driver.told("nvmlSystemGetDriverVersion"),
+            driver=driver.driver,
             cuda=_cuda(driver.told("nvmlSystemGetCudaDriverVersion_v2")),
-            why_none=None if driver.handles else "the driver lists no card",
-            gpus=tuple(_gpu(driver, index, handle, orphans, xids) for index, handle in enumerate(driver.handles)),
-            pairs=tuple(_pair(driver, one, other) for other in range(len(driver.handles)) for one in range(other)),
+            why_none=None if driver.handles or driver.lost else "the driver lists no card",
+            gpus=_gpus(driver, orphans, xids),
+            pairs=tuple(_pair(driver, one, other) for other in driver.handles for one in driver.handles if one < other),
         )
     )
 
@@ -109,7 +112,7 @@ def gpus_alone() -> Inventory:
         driver = Nvml()
     except InputError as error:
         raise InputError(f"local: {error}; name the cards, as in 8xRTX3090, or give a snapshot's file") from None
-    return Inventory(gpus=tuple(_gpu(driver, *each, {}, None) for each in enumerate(driver.handles)))
+    return Inventory(gpus=_gpus(driver, {}, None))
 
 
 def watched(
@@ -147,13 +150,12 @@ def _as_facts(card: CardMemory) -> GpuFacts:
         card.name,
         card.uuid,
         card.total_mib,
-        used_mib=card.used_mib,
+        card.reserved_mib,
+        card.used_mib,
         busy_percent=card.busy_percent,
-        is_parted=card.is_parted or None,
-        processes=tuple(
-            GpuProcess(each.pid, None, each.name, None, each.used_mib, each.is_of_host) for each in card.holders
-        )
-        or None,
+        is_parted=card.is_parted,
+        processes=card.holders,
+        error=card.error,
     )
 
 
@@ -167,29 +169,36 @@ def _use(number: int, looks: Sequence[tuple[CardMemory, ...]], totals: Mapping[i
     seen = [look[0] if look else None for look in looks]
     last = next(card for card in reversed(seen) if card is not None)
     total = totals.get(number)
+    told = [None if card is None else card.holders for card in seen]
+    others = tuple(dict.fromkeys(redact_record(each).says for holders in told for each in holders or ()))
     return GpuUse(
         number,
         None if last.name is None else redact_text(last.name),
-        last.total_mib if total is None else total,
+        last.usable_mib if total is None else total,
         tuple(None if card is None else card.used_mib for card in seen),
         tuple(None if card is None else card.busy_percent for card in seen),
-        tuple(dict.fromkeys(redact_text(each.says) for card in seen if card is not None for each in card.holders)),
-        "is divided into instances (MIG)" if last.is_parted else "",
+        others if others or None not in told else None,
+        inventories.unfit(_as_facts(last)),
     )
 
 
 # ---- the cards
 
 
+def _gpus(driver: Nvml, orphans: Mapping[int, str], xids: Sequence[tuple[str, int]] | None) -> tuple[GpuFacts, ...]:
+    """All cards by their numbers, those that the driver gives no access to among them."""
+    there = [_gpu(driver, *each, orphans, xids) for each in driver.handles.items()]
+    lost = [GpuFacts(index, error=error) for index, error in driver.lost.items()]
+    return tuple(sorted([*there, *lost], key=lambda gpu: gpu.index))
+
+
 def _gpu(
     driver: Nvml, index: int, handle: Any, orphans: Mapping[int, str], xids: Sequence[tuple[str, int]] | None
 ) -> GpuFacts:
     told = driver.told
-    version = driver.constant("nvmlMemory_v2")
-    memory = None if version is None else told("nvmlDeviceGetMemoryInfo", handle, version)
-    plain = memory or told("nvmlDeviceGetMemoryInfo", handle)
+    memory = driver.memory(handle)
     capability = told("nvmlDeviceGetCudaComputeCapability", handle)
-    mig = told("nvmlDeviceGetMigMode", handle, unsupported=(0, 0))
+    is_parted = driver.is_parted(handle)
     pci = told("nvmlDeviceGetPciInfo", handle)
     bus = None if pci is None else _text(pci.busId)
     ecc = told("nvmlDeviceGetEccMode", handle, unsupported=(0, 0))
@@ -201,13 +210,13 @@ def _gpu(
         index=index,
         name=told("nvmlDeviceGetName", handle),
         uuid=told("nvmlDeviceGetUUID", handle),
-        total_mib=None if plain is None else plain.total / _MIB,
-        reserved_mib=None if memory is None else memory.reserved / _MIB,
-        used_mib=None if plain is None else plain.used / _MIB,
-        free_mib=None if plain is None else plain.free / _MIB,
+        total_mib=None if memory is None else memory.total,
+        reserved_mib=None if memory is None else memory.reserved,
+        used_mib=None if memory is None else memory.used,
+        free_mib=None if memory is None else memory.free,
         capability=None if capability is None else f"{capability[0]}.{capability[1]}",
-        is_parted=None if mig is None else bool(mig[0]),
-        parts=_parts(driver, handle) if mig and mig[0] else (),
+        is_parted=is_parted,
+        parts=_parts(driver, handle) if is_parted else (),
         pci_bus=bus,
         numa_node=_numa(bus),
         pcie_generation=told("nvmlDeviceGetCurrPcieLinkGeneration", handle),
@@ -231,9 +240,7 @@ def _gpu(
         busy_percent=None if busy is None else float(busy.gpu),
         nvlinks=_nvlinks(driver, handle),
         xids=None if xids is None or bus is None else tuple(number for at, number in xids if _is_same(at, bus)),
-        processes=None
-        if holders is None
-        else tuple(_process(each.pid, each.used_mib, orphans, is_of_host=each.is_of_host) for each in holders),
+        processes=None if holders is None else tuple(_process(each, orphans) for each in holders),
     )
 
 
@@ -249,11 +256,14 @@ def _cuda(number: int | None) -> str | None:
     return None if number is None else f"{number // 1000}.{number % 1000 // 10}"
 
 
-def _numa(bus: str | None) -> int | None:
-    """The processor's memory that a card hangs from; the driver's own function counts memory of the card."""
+def _numa(bus: str | None, devices: Path = Path("/sys/bus/pci/devices")) -> int | None:
+    """The processor's memory that a card hangs from; the driver's own function counts memory of the card.
+
+    The driver writes eight digits of the domain, the kernel as many as it takes and four at least.
+    """
     with contextlib.suppress(OSError, ValueError):
         domain, _, rest = (bus or "").lower().partition(":")
-        node = int(Path(f"/sys/bus/pci/devices/{domain[-4:]}:{rest}/numa_node").read_text("ascii"))
+        node = int((devices / f"{int(domain, 16):04x}:{rest}" / "numa_node").read_text("ascii"))
         return node if node >= 0 else None
     return None
 
@@ -269,13 +279,13 @@ def _parts(driver: Nvml, handle: Any) -> tuple[MigPart, ...]:
     for index in range(driver.told("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
         part = driver.told("nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
         if part is not None:
-            memory = driver.told("nvmlDeviceGetMemoryInfo", part)
+            memory = driver.memory(part)
             found.append(
                 MigPart(
                     driver.told("nvmlDeviceGetName", part),
                     driver.told("nvmlDeviceGetUUID", part),
-                    None if memory is None else memory.total / _MIB,
-                    None if memory is None else memory.used / _MIB,
+                    None if memory is None else memory.total,
+                    None if memory is None else memory.used,
                 )
             )
     return tuple(found)
@@ -315,20 +325,22 @@ def _pair(driver: Nvml, one: int, other: int) -> GpuPair:
 # ---- who is on them
 
 
-def _process(pid: int, used_mib: float | None, orphans: Mapping[int, str], *, is_of_host: bool) -> GpuProcess:
+def _process(holder: GpuProcess, orphans: Mapping[int, str]) -> GpuProcess:
+    """What is known here of a process that the driver names."""
     import psutil  # noqa: PLC0415
 
+    if holder.is_of_host:
+        return holder
     user = command = container = None
-    if not is_of_host:
-        with contextlib.suppress(psutil.Error, OSError):
-            one = psutil.Process(pid)
-            with contextlib.suppress(psutil.Error, OSError, KeyError):
-                user = one.username()
-            command = redact_text(" ".join(one.cmdline()) or one.name())[:_MAX_COMMAND]
-        with contextlib.suppress(OSError):
-            named = _CONTAINER.search(Path(f"/proc/{pid}/cgroup").read_text("utf-8", "replace"))
-            container = named[0] if named else ""
-    return GpuProcess(pid, user, command, container, used_mib, is_of_host, None if is_of_host else orphans.get(pid, ""))
+    with contextlib.suppress(psutil.Error, OSError):
+        one = psutil.Process(holder.pid)
+        with contextlib.suppress(psutil.Error, OSError, KeyError):
+            user = one.username()
+        command = redact_text(" ".join(one.cmdline()) or one.name())[:_MAX_COMMAND]
+    with contextlib.suppress(OSError):
+        named = _CONTAINER.search(Path(f"/proc/{holder.pid}/cgroup").read_text("utf-8", "replace"))
+        container = named[0] if named else ""
+    return replace(holder, user=user, command=command, container=container, orphan=orphans.get(holder.pid, ""))
 
 
 def _orphans(starts: Path) -> dict[int, str]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vllm_runbooks import host_records
 from vllm_runbooks.host import owners
 from vllm_runbooks.host.owners import Owner
 from vllm_runbooks.processes import TAG
@@ -24,7 +25,7 @@ from vllm_runbooks.processes import TAG
 if TYPE_CHECKING:
     import psutil
 
-SHARED = Path("/dev/shm")  # noqa: S108 - where Linux keeps shared memory
+SHARED = Path(host_records.SHARED)
 _SEGMENT = re.compile(
     r"(?:psm_[0-9a-f]{8}|sem\.mp-[\w-]{4,40}|vllm\w{0,40}|nccl-[\w-]{1,40}|sem\.[A-Za-z0-9]{6,10})", re.ASCII
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 _ROOT = Path("/sys/fs/cgroup")
 
@@ -12,11 +13,14 @@ _ROOT = Path("/sys/fs/cgroup")
 def kills(own: Path = Path("/proc/self/cgroup"), root: Path = _ROOT) -> int | None:
     """How many processes of this group the kernel has killed for memory so far; None: it does not tell.
 
+    A group that does not count leaves it to the next one around it.
+
     Source: Documentation/admin-guide/cgroup-v2.rst, memory.events (of version 1: memory.oom_control).
     """
-    for file in _files(own, root):
+    for group in _groups(own, root):
         with contextlib.suppress(OSError, ValueError):
-            if match := re.search(r"^oom_kill (\d{1,18})$", file.read_text("ascii"), re.MULTILINE):
+            told = (group.folder / group.events).read_text("ascii")
+            if match := re.search(r"^oom_kill (\d{1,18})$", told, re.MULTILINE):
                 return int(match[1])
     return None
 
@@ -30,11 +34,11 @@ def limit(own: Path = Path("/proc/self/cgroup"), root: Path = _ROOT) -> tuple[in
     """
     found: list[tuple[int, int | None]] = []
     is_open = False
-    for folder, name, used in _groups(own, root):
-        most = _number(folder / name)
+    for group in _groups(own, root):
+        most = _number(group.folder / group.limit)
         is_open = is_open or most is not None
         if most is not None and most >= 0:
-            found.append((most, _number(folder / used)))
+            found.append((most, _number(group.folder / group.used)))
     if not found:
         return (-1 if is_open else None), None
     return min(found, key=lambda each: each[0] - (each[1] or 0))
@@ -53,32 +57,31 @@ def _number(file: Path) -> int | None:
     return None
 
 
-def _groups(own: Path, root: Path) -> list[tuple[Path, str, str]]:
-    """The groups around this process from its own outwards, with the files of each; in a container the root alone."""
-    found = []
+class _Group(NamedTuple):
+    """A control group, with the names of its files."""
+
+    folder: Path
+    limit: str
+    used: str
+    events: str
+
+
+_NAMES = ("memory.max", "memory.current", "memory.events")
+_NAMES_V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.oom_control")
+
+
+def _groups(own: Path, root: Path) -> list[_Group]:
+    """The groups around this process from its own outwards; in a container the root alone."""
+    found: list[_Group] = []
     with contextlib.suppress(OSError):
         for line in own.read_text("utf-8").splitlines():
             _, controllers, path = line.split(":", 2)
             if not controllers:
-                base, names = root, ("memory.max", "memory.current")
+                base, names = root, _NAMES
             elif "memory" in controllers.split(","):
-                base, names = root / "memory", ("memory.limit_in_bytes", "memory.usage_in_bytes")
+                base, names = root / "memory", _NAMES_V1
             else:
                 continue
             place = base / path.lstrip("/")
-            found += [(each, *names) for each in (place, *place.parents) if each == base or base in each.parents]
-    return found
-
-
-def _files(own: Path, root: Path) -> list[Path]:
-    """Where the count may stand; in a container the group's path is the root's."""
-    found = []
-    with contextlib.suppress(OSError):
-        for line in own.read_text("utf-8").splitlines():
-            _, controllers, path = line.split(":", 2)
-            place = path.lstrip("/")
-            if not controllers:
-                found += [root / place / "memory.events", root / "memory.events"]
-            elif "memory" in controllers.split(","):
-                found += [root / "memory" / place / "memory.oom_control", root / "memory" / "memory.oom_control"]
+            found += [_Group(each, *names) for each in (place, *place.parents) if each == base or base in each.parents]
     return found

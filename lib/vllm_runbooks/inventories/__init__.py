@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vllm_runbooks.host_records import GpuUse, Inspected, Inventory
-from vllm_runbooks.inventories.cards import cards, usable_mib
+from vllm_runbooks.inventories.cards import cards, unfit, usable_mib
 from vllm_runbooks.inventories.meanings import IDS, findings
 from vllm_runbooks.inventories.ranking import recommend, uses_of
 from vllm_runbooks.inventories.snapshots import read
 from vllm_runbooks.specs import Specs
 
-__all__ = ["IDS", "cards", "findings", "inspect", "read", "recommend", "usable_mib", "uses_of"]
+__all__ = ["IDS", "cards", "findings", "inspect", "read", "recommend", "unfit", "usable_mib", "uses_of"]
 
 
 def inspect(

@@ -11,31 +11,36 @@ from vllm_runbooks.host_records import GpuFacts, Inventory
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.specs import Card, Gpu, Specs, Total
 
-_MIB_PER_GIB = 1024
+MIB_PER_GIB = 1024
+AT_WORK = 50.0
+"""Percent of use from which a card is at work, so that its link is at its speed, and its memory may move."""
 _ALIKE = 0.02
 """Share by which what was read may differ from what lines of the card show for both to be the same thing."""
 _MAX_NAME = 80
+_SHOWN = 3
 
 
 def cards(found: Inventory, specs: Specs, where: str, node: str | None = None) -> tuple[Card, ...]:
     """The cards of a snapshot, by their numbers.
 
-    A card that is divided into instances (MIG) is none: a start sees a part of it.
+    A card that is divided into instances (MIG) is none: a start sees a part of it. Nor is one that the driver gives no
+    access to.
 
     Raises:
         InputError: there is none, or of one neither its memory nor a name that the catalog knows.
     """
-    whole = [gpu for gpu in found.gpus if not gpu.is_parted]
+    whole = [gpu for gpu in found.gpus if not gpu.is_parted and gpu.error is None]
     if not whole:
         why = f" ({redact_text(visible(found.why_none))})" if found.why_none else ""
-        none = "all its GPUs are divided into instances (MIG)" if found.gpus else f"lists no GPU{why}"
+        unfit_ones = "; ".join(f"GPU {gpu.index} {unfit(gpu)}" for gpu in found.gpus[:_SHOWN])
+        none = f"no GPU can be taken: {unfit_ones}" if found.gpus else f"lists no GPU{why}"
         raise InputError(f"{where}: {none}; name the cards, as in 8xRTX3090")
     return tuple(
         Card(
             _card(gpu, specs, where),
             node,
             gpu.index,
-            None if gpu.used_mib is None else gpu.used_mib / _MIB_PER_GIB,
+            None if gpu.used_mib is None else gpu.used_mib / MIB_PER_GIB,
         )
         for gpu in sorted(whole, key=lambda gpu: gpu.index)
     )
@@ -49,30 +54,48 @@ def known(gpu: GpuFacts, specs: Specs) -> Gpu | None:
         return None
 
 
+def unfit(gpu: GpuFacts) -> str:
+    """Why no start should go to a card, whatever is free of it; empty: nothing is known that speaks against it."""
+    if gpu.error is not None:
+        return f"cannot be reached through the driver ({_line(gpu.error)})"
+    if gpu.is_parted:
+        return "is divided into instances (MIG)"
+    if gpu.compute_mode == "prohibited":
+        return "lets no process compute"
+    if gpu.compute_mode == "exclusive process" and gpu.processes:
+        return "lets one process use it, and one does"
+    return "has damaged memory that could not be replaced" if gpu.is_remap_failed else ""
+
+
+def gib(mib: float) -> str:
+    """Memory, for people."""
+    return f"{mib / MIB_PER_GIB:.1f} GiB"
+
+
 def usable_mib(gpu: GpuFacts, specs: Specs) -> float | None:
     """Memory that processes can have of a card: as read, else as the catalog knows; None: not known."""
     if gpu.total_mib is not None:
         return gpu.total_mib - (gpu.reserved_mib or 0)
     card = known(gpu, specs)
-    return card.total.expected * _MIB_PER_GIB if card is not None and card.total is not None else None
+    return card.total.expected * MIB_PER_GIB if card is not None and card.total is not None else None
 
 
 def _card(gpu: GpuFacts, specs: Specs, where: str) -> Gpu:
     card = known(gpu, specs)
     if card is None and gpu.total_mib is None:
-        said = _name(gpu) or "it has no name"
+        said = _line(gpu.name) or "it has no name"
         raise InputError(
             f"{where}: GPU {gpu.index}: neither its memory nor a name that the catalog knows ({said}); add total_mib"
         )
     total = _total(gpu, card, specs)
     if card is None:
-        card = Gpu(_name(gpu) or f"GPU {gpu.index}", round((gpu.total_mib or 0) / _MIB_PER_GIB), (), total=total)
+        card = Gpu(_line(gpu.name) or f"GPU {gpu.index}", round((gpu.total_mib or 0) / MIB_PER_GIB), (), total=total)
     return replace(card, total=total, capability=gpu.capability or card.capability)
 
 
-def _name(gpu: GpuFacts) -> str:
-    """Its name in one line, without what steers a terminal."""
-    return visible(" ".join(redact_text(gpu.name or "").split()))[:_MAX_NAME]
+def _line(told: str | None) -> str:
+    """A short text in one line, without what steers a terminal."""
+    return visible(" ".join(redact_text(told or "").split()))[:_MAX_NAME]
 
 
 def _total(gpu: GpuFacts, card: Gpu | None, specs: Specs) -> Total | None:
@@ -84,9 +107,9 @@ def _total(gpu: GpuFacts, card: Gpu | None, specs: Specs) -> Total | None:
     told = card.total if card is not None else None
     if gpu.total_mib is None:
         return told
-    size = gpu.total_mib / _MIB_PER_GIB
+    size = gpu.total_mib / MIB_PER_GIB
     if gpu.reserved_mib is not None:
-        left = size - gpu.reserved_mib / _MIB_PER_GIB
+        left = size - gpu.reserved_mib / MIB_PER_GIB
         source = f"read from the driver: {gpu.total_mib:,.0f} MiB, of which it keeps {gpu.reserved_mib:,.0f}"
         if told is not None and abs(told.expected / left - 1) <= _ALIKE:
             return Total(min(told.low, left), left, max(told.high, left), f"{source}; {told.source}")
@@ -104,7 +127,7 @@ def _total(gpu: GpuFacts, card: Gpu | None, specs: Specs) -> Total | None:
 def _shares(specs: Specs) -> list[float]:
     """Of what nvidia-smi prints, the share that starts found, over all cards that show both."""
     return sorted(
-        line.gib / (shown.mib / _MIB_PER_GIB)
+        line.gib / (shown.mib / MIB_PER_GIB)
         for gpu in specs.table.gpus
         for line in gpu.reported
         for shown in gpu.nvidia_smi[:1]

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from vllm_runbooks import options
-from vllm_runbooks.host_records import GpuFacts, GpuPair, HostFinding, Inventory, UnknownFact
-from vllm_runbooks.inventories.cards import known, usable_mib
+from vllm_runbooks.host_records import SHARED, GpuFacts, GpuPair, HostFinding, Inventory, UnknownFact
+from vllm_runbooks.inventories.cards import AT_WORK, MIB_PER_GIB, gib, known, unfit, usable_mib
+from vllm_runbooks.planning.room import TAKEN_GIB, of_share, usual_share
 from vllm_runbooks.planning.start_rules import start_rules
 from vllm_runbooks.records import Severity
 from vllm_runbooks.specs import Capability, Gpu, Specs
 
-_MIB_PER_GIB = 1024
-_TAKEN_MIB = 1024.0
-"""Memory in use from which a card counts as shared: what a driver keeps of an idle one, and a screen, are less."""
-_AT_WORK = 50.0
-"""Percent of use from which a card is at work, so that its link is at its speed, and its memory may move."""
 _SMALL_SHM_MIB = 1024.0
 _LEAST_MEMLOCK_MIB = 64.0
 _OPEN_FILES = 65535
 """To which vLLM raises the limit of open files itself (0.32.0 utils/system_utils.py:241)."""
 _SLOW_WIDTH = 4
-SHARED = "/dev/shm"  # noqa: S108 - where Linux keeps shared memory
 _LEVELS = (Severity.FATAL, Severity.DEGRADED, Severity.HINT)
 _NVML = "https://docs.nvidia.com/deploy/nvml-api/"
+_RETURNED = f"{_NVML}group__nvmlDeviceEnumvs.html (nvmlReturn_t)"
 _MIG = "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/deployment-considerations.html"
 _XID = "https://docs.nvidia.com/deploy/xid-errors/"
 _ALLREDUCE = "vllm 0.32.0 distributed/device_communicators/custom_all_reduce.py:273 and :288"
@@ -39,12 +34,12 @@ class _View:
 
     def __init__(self, found: Inventory, specs: Specs) -> None:
         self.found, self.specs, self.host = found, specs, found.host
+        self.there = [gpu for gpu in found.gpus if gpu.error is None]
         self.cards: Mapping[int, Gpu | None] = {gpu.index: known(gpu, specs) for gpu in found.gpus}
         newest = options.known_releases()[-1]
         self.newest = newest
         self.rules, self.written = start_rules(tuple(map(int, newest.split("."))))
-        share = options.load(newest).default("gpu_memory_utilization").value
-        self.share = share if isinstance(share, (int, float)) else None
+        self.share = usual_share()
 
     def capability(self, gpu: GpuFacts) -> Capability | None:
         """As read, else as the catalog knows the card."""
@@ -55,10 +50,6 @@ class _View:
     def room_mib(self, gpu: GpuFacts) -> float | None:
         """Memory that processes can have of a card."""
         return usable_mib(gpu, self.specs)
-
-
-def _gib(mib: float) -> str:
-    return f"{mib / _MIB_PER_GIB:.1f} GiB"
 
 
 # ---- of one card: a text where the fact means something, None where it does not
@@ -77,7 +68,7 @@ def _link_slow(gpu: GpuFacts, _: _View) -> str | None:
     now, most = gpu.pcie_generation or 0, gpu.pcie_generation_max or 0
     if not 0 < now < most:
         return None
-    if (gpu.busy_percent or 0) >= _AT_WORK:
+    if (gpu.busy_percent or 0) >= AT_WORK:
         return f"the PCIe link runs at generation {now} under load, where {most} is possible"
     return f"the PCIe link runs at generation {now} of {most}: an idle card lowers it; look again under load"
 
@@ -102,8 +93,8 @@ def _retired(gpu: GpuFacts, _: _View) -> str | None:
 def _exclusive(gpu: GpuFacts, _: _View) -> str | None:
     if gpu.compute_mode != "exclusive process":
         return None
-    holder = " , and one holds it already" if gpu.processes else ""
-    return f"its compute mode lets one process use it{holder}: any further one is refused".replace(" ,", ",")
+    holder = ", and one holds it already" if gpu.processes else ""
+    return f"its compute mode lets one process use it{holder}: any further one is refused"
 
 
 def _slowed(gpu: GpuFacts, _: _View) -> str | None:
@@ -119,38 +110,31 @@ def _power(gpu: GpuFacts, _: _View) -> str | None:
 
 def _taken(gpu: GpuFacts, view: _View) -> str | None:
     used = gpu.used_mib or 0
-    if used <= _TAKEN_MIB:
+    if used <= TAKEN_GIB * MIB_PER_GIB:
         return None
     room = view.room_mib(gpu)
-    of = f" of {_gib(room)}" if room is not None else ""
-    holders = [_holder(each) for each in gpu.processes or ()]
+    of = f" of {gib(room)}" if room is not None else ""
+    holders = [each.says for each in gpu.processes or ()]
     who = f" by {', '.join(holders[:3])}{' and others' * (len(holders) > 3)}" if holders else " by others"
-    return f"{_gib(used)}{of} are in use{who}: what they give back or take meanwhile makes a start fail or serve less"
-
-
-def _holder(process: Any) -> str:
-    name = (process.command or "").split()
-    return f"process {process.pid}{' of the host' * process.is_of_host}{f' ({name[0][:40]})' if name else ''}"
+    return f"{gib(used)}{of} are in use{who}: what they give back or take meanwhile makes a start fail or serve less"
 
 
 def _no_room(gpu: GpuFacts, view: _View) -> str | None:
-    room = view.room_mib(gpu)
-    if room is None or view.share is None or not gpu.used_mib:
+    total = view.room_mib(gpu)
+    if total is None or view.share is None or not gpu.used_mib:
         return None
-    wanted, free = view.share * room, room - gpu.used_mib
-    if wanted <= free:
+    room = of_share(total, gpu.used_mib, view.share)
+    if room.is_enough:
         return None
-    most = int(max(0.0, free) / room * 100) / 100
-    way = f"; {most:g} is the most it can have" if most else ""
-    return f"a server asks for {view.share:g} of its memory by default ({_gib(wanted)}), and {_gib(free)} are free{way}"
+    way = f"; {room.most:g} is the most it can have" if room.most else ""
+    asks = f"a server asks for {view.share:g} of its memory by default ({gib(room.wanted)})"
+    return f"{asks}, and {gib(room.free)} are free{way}"
 
 
 def _at_work(gpu: GpuFacts, _: _View) -> str | None:
     busy = gpu.busy_percent or 0
     return (
-        f"it computes at {busy:.0f} % for others: both get slower, and its memory may move"
-        if busy >= _AT_WORK
-        else None
+        f"it computes at {busy:.0f} % for others: both get slower, and its memory may move" if busy >= AT_WORK else None
     )
 
 
@@ -195,7 +179,13 @@ class _OfCard:
     """The fact, in words."""
 
 
+_LOST = "gpu.lost"
 _CARD_RULES: Sequence[_OfCard] = (
+    _OfCard(_LOST, Severity.FATAL, (),
+        lambda gpu, _: f"it {unfit(gpu)}" if gpu.error is not None else None,
+        "start nothing on it; one without permission is kept from this user or container; of any other the kernel's "
+        "log says more (Xid 79): see to its seat and its power cable, and restart the host", _RETURNED,
+        "access by the driver"),
     _OfCard("gpu.too_old", Severity.FATAL, ("capability",), _too_old,
         "take another card, or a release whose builds still know this one",
         "https://docs.vllm.ai/en/latest/getting_started/installation/gpu/", "compute capability"),
@@ -268,13 +258,11 @@ _CARD_RULES: Sequence[_OfCard] = (
 
 
 def _several(view: _View) -> bool:
-    return len(view.found.gpus) > 1
+    return len(view.there) > 1
 
 
 def _unequal(view: _View) -> Iterator[tuple[tuple[int, ...], str]]:
-    kinds = {
-        gpu.index: (gpu.name, None if gpu.total_mib is None else round(gpu.total_mib / 512)) for gpu in view.found.gpus
-    }
+    kinds = {gpu.index: (gpu.name, None if gpu.total_mib is None else round(gpu.total_mib / 512)) for gpu in view.there}
     if len(set(kinds.values())) > 1:
         names = ", ".join(dict.fromkeys(f"{name or 'unnamed'}" for name, _ in kinds.values()))
         yield tuple(kinds), f"the cards differ ({names}): the smallest one of a tensor-parallel group decides for all"
@@ -298,7 +286,7 @@ def _no_peer(view: _View) -> Iterator[tuple[tuple[int, ...], str]]:
 
 
 def _no_nvlink(view: _View) -> Iterator[tuple[tuple[int, ...], str]]:
-    without = [gpu.index for gpu in view.found.gpus if gpu.nvlinks == 0]
+    without = [gpu.index for gpu in view.there if gpu.nvlinks == 0]
     if len(without) > 1:
         more = "; beyond two cards vLLM's own all-reduce is off" if len(without) > 2 else ""
         yield (
@@ -342,7 +330,7 @@ def _memory_limit(view: _View) -> Iterator[tuple[tuple[int, ...], str]]:
         yield (
             (),
             (
-                f"the control group leaves {_gib(left)} of memory: loading weights of a card with {_gib(max(sizes))} "
+                f"the control group leaves {gib(left)} of memory: loading weights of a card with {gib(max(sizes))} "
                 "may be ended by the kernel"
             ),
         )
@@ -440,7 +428,8 @@ def findings(found: Inventory, specs: Specs) -> tuple[tuple[HostFinding, ...], t
     said: dict[tuple[str, str], tuple[_OfCard, list[int]]] = {}
     open_: dict[str, dict[int, None]] = {}
     for rule in _CARD_RULES:
-        for gpu in found.gpus:
+        # Of a card without access nothing else is told, and nothing else matters.
+        for gpu in found.gpus if rule.id == _LOST else view.there:
             if not _is_told(rule, gpu, view):
                 open_.setdefault(rule.what, {})[gpu.index] = None
             elif (text := rule.says(gpu, view)) is not None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vllm_runbooks import options
-from vllm_runbooks.host_records import GpuFacts, GpuUse, Inventory, RankedGpu, Recommendation
-from vllm_runbooks.inventories.cards import usable_mib
+from vllm_runbooks.host_records import GpuUse, Inventory, RankedGpu, Recommendation
+from vllm_runbooks.inventories.cards import AT_WORK, MIB_PER_GIB, gib, unfit, usable_mib
+from vllm_runbooks.planning.room import Room, of_share, usual_share
 from vllm_runbooks.specs import Specs
 
-_MIB_PER_GIB = 1024
 STEADY_MIB = 64.0
 """By how much the memory in use of a card at rest may move."""
-_AT_WORK = 50.0
 _ONE_LOOK = "one look shows no trend; --watch looks several times"
 
 
@@ -26,29 +24,11 @@ def uses_of(found: Inventory, specs: Specs) -> tuple[GpuUse, ...]:
             usable_mib(gpu, specs),
             (gpu.used_mib,),
             (gpu.busy_percent,),
-            None if gpu.processes is None else tuple(_who(gpu)),
-            _unfit(gpu),
+            None if gpu.processes is None else tuple(each.says for each in gpu.processes),
+            unfit(gpu),
         )
         for gpu in found.gpus
     )
-
-
-def _who(gpu: GpuFacts) -> list[str]:
-    return [
-        f"process {each.pid}{' of the host' * each.is_of_host}"
-        + (f" ({each.command.split()[0][:40]})" if (each.command or "").split() and each.command else "")
-        for each in gpu.processes or ()
-    ]
-
-
-def _unfit(gpu: GpuFacts) -> str:
-    if gpu.is_parted:
-        return "is divided into instances (MIG)"
-    if gpu.compute_mode == "prohibited":
-        return "lets no process compute"
-    if gpu.compute_mode == "exclusive process" and gpu.processes:
-        return "lets one process use it, and one does"
-    return "has damaged memory that could not be replaced" if gpu.is_remap_failed else ""
 
 
 def recommend(uses: Sequence[GpuUse], *, seconds: float = 0.0, need_gib: float | None = None) -> Recommendation:
@@ -86,17 +66,12 @@ def _order(one: RankedGpu) -> tuple[float, ...]:
     suitable = {True: 0, None: 1, False: 2}[one.is_suitable]
     return (
         suitable,
-        (one.busy_percent or 0) >= _AT_WORK,
+        (one.busy_percent or 0) >= AT_WORK,
         one.moved_mib or 0,
         one.busy_percent if one.busy_percent is not None else 100,
         -(one.free_mib if one.free_mib is not None else -1),
         one.index,
     )
-
-
-def _share() -> float:
-    value = options.load(options.known_releases()[-1]).default("gpu_memory_utilization").value
-    return value if isinstance(value, (int, float)) else 1.0
 
 
 def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
@@ -109,11 +84,12 @@ def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
     against = [use.unfit] if use.unfit else []
     unknown = []
     if used and use.total_mib is not None:
-        least = use.total_mib - max(used)
-        wanted = need_gib * _MIB_PER_GIB if need_gib is not None else _share() * use.total_mib
-        if least < wanted:
+        room = _room(use.total_mib, max(used), need_gib)
+        if room is None:
+            unknown.append("what a server asks for by default is not known")
+        elif not room.is_enough:
             whose = "are asked for" if need_gib is not None else "a server asks for by default"
-            against.append(f"has {_gib(least)} free, and {_gib(wanted)} {whose}")
+            against.append(f"has {gib(room.free)} free, and {gib(room.wanted)} {whose}")
     if not is_told:
         unknown.append(
             "how much of its memory is in use is not told"
@@ -123,7 +99,7 @@ def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
     if moved is not None and moved > STEADY_MIB:
         way = "gave back" if used[-1] < used[0] else "took" if used[-1] > used[0] else "took and gave back"
         against.append(f"others {way} memory while it was watched: it moved by {moved:,.0f} MiB")
-    if busy is not None and busy >= _AT_WORK:
+    if busy is not None and busy >= AT_WORK:
         others = f", by {', '.join(use.processes[:3])}" if use.processes else ""
         against.append(f"computes at {busy:.0f} % for others{others}")
     elif busy is None and moved is None:
@@ -132,7 +108,7 @@ def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
         return replace(made, is_suitable=False, reason="; ".join([*against, *unknown]))
     if unknown:
         return replace(made, reason="; ".join(unknown))
-    said = [f"{_gib(free or 0)} free of {_gib(use.total_mib or 0)}"]
+    said = [f"{gib(free or 0)} free of {gib(use.total_mib or 0)}"]
     said.append("its use is not told" if busy is None else f"use {busy:.0f} %")
     if moved is not None:
         said.insert(1, f"its memory rests, it moved by {moved:,.0f} MiB")
@@ -140,7 +116,17 @@ def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
         said.append(f"shared with {', '.join(use.processes[:3])}")
     elif use.processes is not None:
         said.append("nobody else on it")
+    else:
+        said.append("who else is on it is not told")
     return replace(made, is_suitable=True, reason="; ".join(said))
+
+
+def _room(total: float, used: float, need_gib: float | None) -> Room | None:
+    """What is needed, or else what a server asks for by default, beside what is free."""
+    if need_gib is not None:
+        return Room(total, used, need_gib * MIB_PER_GIB)
+    share = usual_share()
+    return None if share is None else of_share(total, used, share)
 
 
 def _against(one: RankedGpu, best: RankedGpu) -> str:
@@ -150,12 +136,8 @@ def _against(one: RankedGpu, best: RankedGpu) -> str:
     if (one.busy_percent or 0) > (best.busy_percent or 0):
         return f"suitable, but in use at {one.busy_percent:.0f} %, GPU {best.index} at {best.busy_percent or 0:.0f} %"
     if one.free_mib < best.free_mib:
-        return f"suitable, but has {_gib(one.free_mib)} free, GPU {best.index} {_gib(best.free_mib)}"
+        return f"suitable, but has {gib(one.free_mib)} free, GPU {best.index} {gib(best.free_mib)}"
     if (one.moved_mib or 0) > (best.moved_mib or 0):
         theirs = f"GPU {best.index}'s by {best.moved_mib or 0:,.0f} MiB"
         return f"suitable, but its memory moved by {one.moved_mib:,.0f} MiB, {theirs}"
     return f"as suitable as GPU {best.index}"
-
-
-def _gib(mib: float) -> str:
-    return f"{mib / _MIB_PER_GIB:.1f} GiB"

@@ -22,6 +22,7 @@ from vllm_runbooks.plan_records import (
 from vllm_runbooks.planning import costs
 from vllm_runbooks.planning import layouts as _layouts
 from vllm_runbooks.planning.budget import Budget, Device, RankBudget, too_old
+from vllm_runbooks.planning.room import TAKEN_GIB, Room
 from vllm_runbooks.planning.settings import Settings
 from vllm_runbooks.planning.terms import GIB, Term
 from vllm_runbooks.plans.requests import (
@@ -141,8 +142,6 @@ def _plan(
 
 
 _WORST_FIRST = (False, None, True)
-_SHARED_GIB = 1.0
-"""Memory in use from which a card counts as shared: what a driver keeps of an idle one, and a screen, are less."""
 
 
 def _busy(
@@ -159,17 +158,16 @@ def _busy(
         if card.used_gib is None:
             found[place] = None, f"{where}: how much of its memory is in use is not told"
         elif total is not None and card.used_gib:
-            free = int((total.expected - card.used_gib) * GIB)
-            need = _needed(asked, ranks[place % len(ranks)])
-            if need is not None and need > free:
-                most = max(0, int(free / GIB / total.expected * 100)) / 100
-                way = f", or give --gpu-memory-utilization {most:g} at most" if most else ""
+            need = _gib(_needed(asked, ranks[place % len(ranks)]))
+            room = None if need is None else Room(total.expected, card.used_gib, need)
+            if room is not None and not room.is_enough:
+                way = f", or give --gpu-memory-utilization {room.most:g} at most" if room.most else ""
                 said = (
-                    f"{where}: {card.used_gib:.2f} GiB are in use, so {max(0, free) / GIB:.2f} GiB are free and the "
-                    f"start asks for {need / GIB:.2f} GiB: it ends; take another card{way}"
+                    f"{where}: {card.used_gib:.2f} GiB are in use, so {room.free:.2f} GiB are free and the "
+                    f"start asks for {room.wanted:.2f} GiB: it ends; take another card{way}"
                 )
                 found[place] = False, said
-            elif card.used_gib > _SHARED_GIB:
+            elif card.used_gib > TAKEN_GIB:
                 said = (
                     f"{where}: {card.used_gib:.2f} GiB are in use; what others give back or take can make a start fail"
                 )

@@ -14,6 +14,7 @@ from vllm_runbooks.plan_records import Layout
 from vllm_runbooks.planning import inverse
 from vllm_runbooks.planning import layouts as _layouts
 from vllm_runbooks.planning.budget import Budget, Calibrate, Device, Subject, budget
+from vllm_runbooks.planning.room import of_share
 from vllm_runbooks.planning.settings import Settings, settle
 from vllm_runbooks.planning.weights import Ranks
 from vllm_runbooks.records import CommandRelease
@@ -177,7 +178,7 @@ def is_free(card: Card, share: float) -> bool | None:
         return True
     if card.used_gib is None or card.gpu.total is None:
         return None
-    return card.gpu.total.expected * (1 - share) >= card.used_gib
+    return of_share(card.gpu.total.expected, card.used_gib, share).is_enough
 
 
 def freest_first(cards: Sequence[Card]) -> tuple[Card, ...]:

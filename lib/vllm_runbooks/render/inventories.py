@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from vllm_runbooks.display import SCHEMA, Shown, visible
-from vllm_runbooks.host_records import GpuFacts, HostFinding, Inspected, Inventory, Recommendation
-from vllm_runbooks.inventories.meanings import SHARED
+from vllm_runbooks.host_records import SHARED, GpuFacts, HostFinding, Inspected, Inventory, Recommendation
 from vllm_runbooks.records import Severity, document
 from vllm_runbooks.render.elements import (
     AMBER,
@@ -32,7 +31,7 @@ from vllm_runbooks.render.elements import (
 _MIB_PER_GIB = 1024
 _TONES = {Severity.FATAL: RED, Severity.DEGRADED: AMBER, Severity.HINT: GREY}
 _HEAD = ("GPU", "name", "memory", "in use", "use", "PCIe", "others on it")
-_MAX_OTHERS = 3
+_MAX_OTHERS = 2
 
 
 def to_json(found: Inspected) -> str:
@@ -79,7 +78,7 @@ def _row(gpu: GpuFacts) -> tuple[str, ...]:
         link += f", gen {gpu.pcie_generation}" if gpu.pcie_generation is not None else ""
     others = "unknown"
     if gpu.processes is not None:
-        named = [_process(each.pid, each.user, each.command) for each in gpu.processes[:_MAX_OTHERS]]
+        named = [each.says for each in gpu.processes[:_MAX_OTHERS]]
         more = len(gpu.processes) - len(named)
         others = ", ".join([*named, *([f"{more} more"] if more > 0 else [])]) or "nobody"
     return (
@@ -89,13 +88,8 @@ def _row(gpu: GpuFacts) -> tuple[str, ...]:
         _gib(gpu.used_mib),
         "unknown" if gpu.busy_percent is None else f"{gpu.busy_percent:.0f} %",
         link,
-        visible(cut(others, 60)),
+        visible(cut(others, 90)),
     )
-
-
-def _process(pid: int, user: str | None, command: str | None) -> str:
-    name = cut((command or "").split(" ")[0], 30)
-    return " ".join(filter(None, (f"{pid}", user, name)))
 
 
 def _gib(mib: float | None) -> str:

@@ -17,8 +17,8 @@ _MIB_PER_GIB = 1024
 class Neighbours:
     """Other processes on the cards: what they give back or take while the start measures its memory.
 
-    Nothing is said where they cannot be told from the start's own, as in a container, where the driver's numbers are
-    the host's.
+    Nothing is said where they are not told, or cannot be told from the start's own, as in a container, where the
+    driver's numbers are the host's.
     """
 
     def __init__(self, host: Host, began: float, within_mib: float) -> None:
@@ -35,7 +35,7 @@ class Neighbours:
         self._own |= set(own)  # the driver may name one that has just ended
         found = []
         for card in self._host.source.read().of(self._host.numbers):
-            if any(each.is_of_host for each in card.holders):
+            if card.holders is None or any(each.is_of_host for each in card.holders):
                 continue
             others = {each.pid: each.used_mib for each in card.holders if each.pid not in self._own and each.used_mib}
             before = self._before.get(card.index)

@@ -15,6 +15,7 @@ from vllm_runbooks.host import gpu_memory, ports
 from vllm_runbooks.host.gpu_memory import CardMemory, Source
 from vllm_runbooks.live_records import Check, Result
 from vllm_runbooks.plan_records import Plan
+from vllm_runbooks.planning.room import of_share
 from vllm_runbooks.records import IssueSeverity
 from vllm_runbooks.serve.subject import Subject
 
@@ -59,10 +60,10 @@ def host_of(subject: Subject, source: Source | None, why_none: str, spec: str | 
 
 
 def visible_cards(subject: Subject, source: Source) -> list[CardMemory]:
-    """The cards that a start may use, in its order."""
+    """The cards that a start may use, in its order; one that the driver gives no access to only where it is named."""
     there = source.read().cards
     visible = subject.visible
-    return list(there) if visible is None else _visible(visible, there)
+    return [card for card in there if card.error is None] if visible is None else _visible(visible, there)
 
 
 def _visible(variable: str, there: Sequence[CardMemory]) -> list[CardMemory]:
@@ -243,7 +244,12 @@ def memory(
     if host.source is None:
         return Check("memory", Result.UNKNOWN, host.why_none)
     visible = subject.visible
-    if any(card.is_parted for card in host.source.read().of(host.numbers)):
+    cards = host.source.read().of(host.numbers)
+    lost = next((card for card in cards if card.error is not None), None)
+    if lost is not None:
+        said = f"GPU {lost.index} cannot be reached through the driver ({lost.error})"
+        return Check("memory", Result.FAILED, f"{said}; leave it out of CUDA_VISIBLE_DEVICES")
+    if any(card.is_parted for card in cards):
         return Check("memory", Result.UNKNOWN, "the card is parted (MIG), and a part's memory is not read")
     if not host.numbers and (visible.strip() in _NO_CARD or "MIG" in visible if visible is not None else True):
         return Check("memory", Result.UNKNOWN, "the start uses no whole card of this host")
@@ -284,7 +290,7 @@ def memory(
 
 def _who(readings: Sequence[gpu_memory.Reading], host: Host, moved: float | None) -> str:
     cards = readings[-1].of(host.numbers)
-    holders = [one.says for card in cards for one in card.holders if one.is_of_host or one.pid != os.getpid()]
+    holders = [one.says for card in cards for one in card.holders or () if one.is_of_host or one.pid != os.getpid()]
     names = ", ".join(f"GPU {card.index}" for card in cards)
     said = f"the memory in use of {names} moved by {moved:.0f} MiB" if moved is not None else "it is not known"
     return f"{said}; the cards are shared with {', '.join(holders[:4])}" if holders else said
@@ -296,15 +302,15 @@ def _lacking(subject: Subject, cards: Sequence[CardMemory]) -> str:
     if subject.flags.get("kv_cache_memory_bytes") or not isinstance(share, (int, float)):
         return ""
     for card in cards:
-        if card.total_mib is None or card.free_mib is None:
+        if card.usable_mib is None or card.used_mib is None:
             continue
-        wanted = card.total_mib * share
-        if wanted > card.free_mib:
-            highest = int(card.free_mib / card.total_mib * 100) / 100
-            holders = ", ".join(one.says for one in card.holders[:4]) or "others"
+        room = of_share(card.usable_mib, card.used_mib, share)
+        if not room.is_enough:
+            holders = ", ".join(one.says for one in (card.holders or ())[:4]) or "others"
+            way = f", or set --gpu-memory-utilization {room.most:g} at most" if room.most else ""
             return (
-                f"GPU {card.index}: the start asks for {share:g} of {card.total_mib / _MIB_PER_GIB:.2f} GiB "
-                f"({wanted / _MIB_PER_GIB:.2f} GiB), and {card.free_mib / _MIB_PER_GIB:.2f} GiB are free; end what "
-                f"holds the rest ({holders}), or set --gpu-memory-utilization {highest:g} at most"
+                f"GPU {card.index}: the start asks for {share:g} of {room.total / _MIB_PER_GIB:.2f} GiB "
+                f"({room.wanted / _MIB_PER_GIB:.2f} GiB), and {room.free / _MIB_PER_GIB:.2f} GiB are free; end what "
+                f"holds the rest ({holders}){way}"
             )
     return ""
