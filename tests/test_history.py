@@ -201,6 +201,40 @@ def test_what_a_dead_process_began_is_told_once() -> None:
         assert {each.id for each in kept_.entries() if each.verdict is None} == {running, elsewhere}
 
 
+def test_what_is_of_another_kind_or_schedule_is_left_to_whoever_tells_it() -> None:
+    """A schedule that looks for its own turns takes no other command's news away."""
+
+    def begin() -> None:
+        with history.opened(say=told) as dying:
+            dying.begin("wake", "nightly", inputs={}, job="nightly")
+            dying.begin("wake", "weekly", inputs={}, job="weekly")
+            dying.begin("serve", "m", inputs={})
+
+    die_with(begin)
+    with history.opened(say=told) as kept_:
+        assert [each.subject for each in kept_.interrupted(kind="wake", job="nightly")] == ["nightly"]
+        assert kept_.interrupted(kind="wake", job="nightly") == []
+        assert [each.subject for each in kept_.interrupted(kind="wake")] == ["weekly"]
+        assert [each.subject for each in kept_.interrupted()] == ["m"]
+
+
+def test_what_was_interrupted_and_cannot_be_read_ends_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is said and left out; the others are told."""
+
+    def begin() -> None:
+        with history.opened(say=told) as dying:
+            for subject in ("a on k", "b on k"):
+                dying.begin("run", subject, inputs={})
+
+    die_with(begin)
+    with edited() as file:
+        file.execute("UPDATE entries SET inputs = 'nothing' WHERE subject = 'a on k'")
+    with kept.opened(no_history=False):
+        damaged, other = capsys.readouterr().err.splitlines()
+    assert "1 entry cannot be read" in damaged
+    assert "a run of b on k" in other
+
+
 def test_the_next_command_says_what_was_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
     """In one line, once; and nothing where no history is wanted."""
 

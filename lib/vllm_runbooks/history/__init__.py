@@ -18,7 +18,7 @@ import re
 import secrets
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
@@ -48,9 +48,10 @@ _LONGEST, _SHOWN = 4000, 200
 """Characters of a text that is kept whole, and of the beginning of a longer one."""
 _CENTURY_DAYS = 36525
 _PREFIX = re.compile(r"[0-9a-f]{4,12}", re.ASCII)
-_COLUMNS = (
-    "id, kind, subject, began, seconds, verdict, reason, part_of, job, host, vllm, inputs, results, "
-    "coalesce(nullif(environment, '{}'), (SELECT environment FROM entries AS whole WHERE whole.id = e.part_of), '{}')"
+_SELECT = (
+    "SELECT id, kind, subject, began, seconds, verdict, reason, part_of, job, host, vllm, inputs, results, "
+    "coalesce(nullif(environment, '{}'), (SELECT environment FROM entries AS whole WHERE whole.id = e.part_of), '{}') "
+    "FROM entries e"
 )
 
 
@@ -306,17 +307,22 @@ class History:
             raise InputError(f"{prefix}: several entries begin so, as {some}; give more of it")
         return found[0]
 
-    def interrupted(self) -> list[Entry]:
-        """The entries that a process has begun which is gone, the oldest first; each is told once, and marked."""
-        found = self._do(lambda file: file.read(_open)) or []
+    def interrupted(self, *, kind: str | None = None, job: str | None = None) -> list[Entry]:
+        """The entries that a process has begun which is gone, the oldest first; each is told once, and marked.
+
+        Args:
+            kind: Of this kind alone; what is of another is told to whoever asks for it.
+            job: Of this schedule alone.
+        """
+        found = self._do(lambda file: file.read(lambda connection: _open(connection, kind, job))) or []
         is_gone = {owner: _is_gone(owner) for owner in {owner for _, owner in found}}
         gone = [id_ for id_, owner in found if is_gone[owner]]
         if not gone:
             return []
 
-        def mark(connection: sqlite3.Connection) -> list[str]:
+        def mark(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
             says = "its process ended before it did"
-            return [
+            marked = [
                 id_
                 for id_ in gone
                 if connection.execute(
@@ -324,8 +330,10 @@ class History:
                     [Verdict.INTERRUPTED.value, says, id_],
                 ).rowcount
             ]
+            # In the same transaction: who marks an entry tells it.
+            return [row for id_ in marked for row in connection.execute(f"{_SELECT} WHERE id = ?", [id_])]
 
-        return [self.entry(id_) for id_ in self._write(mark) or []]
+        return self._sound(self._write(mark) or [])
 
     def prune(self, *, days: float | None = KEPT_DAYS, roots: int | None = KEPT_ROOTS) -> int:
         """Remove what is older, or beyond so many; how many entries that were."""
@@ -373,8 +381,13 @@ class History:
         }
 
     def _read(self, rest: str, values: list[Any]) -> list[Entry]:
-        select = f"SELECT {_COLUMNS} FROM entries e {rest}"  # noqa: S608 - our own words; values are bound
-        rows = self._do(lambda file: file.read(lambda connection: connection.execute(select, values).fetchall())) or []
+        select = f"{_SELECT} {rest}"
+        return self._sound(
+            self._do(lambda file: file.read(lambda connection: connection.execute(select, values).fetchall())) or []
+        )
+
+    def _sound(self, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
+        """The entries of rows; what cannot be read is said, and left out."""
         found = [_entry(row) for row in rows]
         if broken := found.count(None):
             self._say(f"history: {broken} {'entry' if broken == 1 else 'entries'} cannot be read, and left out")
@@ -420,8 +433,12 @@ def _new_id() -> str:
     return secrets.token_hex(6)
 
 
-def _open(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    return connection.execute("SELECT id, owner FROM entries WHERE verdict IS NULL ORDER BY number").fetchall()
+def _open(connection: sqlite3.Connection, kind: str | None, job: str | None) -> list[tuple[str, str]]:
+    return connection.execute(
+        "SELECT id, owner FROM entries WHERE verdict IS NULL AND (:kind IS NULL OR kind = :kind) "
+        "AND (:job IS NULL OR job = :job) ORDER BY number",
+        {"kind": kind, "job": job},
+    ).fetchall()
 
 
 def _is_gone(owner: str) -> bool:
