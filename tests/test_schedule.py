@@ -297,6 +297,31 @@ def decided(found: policy.Decision) -> tuple[str | None, list[tuple[str, str]]]:
             id="wait: late is counted from the end of the last run",
         ),
         pytest.param(
+            {"at": "*/10 * * * *"}, "2026-05-02T01:15", ["2026-05-02T01:00:00Z"],
+            {"free_since": utc("2026-05-02T01:12")}, (None, [("2026-05-02T01:10:00Z", "overlap")]),
+            id="nobody was awake during the last run: what fell into it is passed over",
+        ),
+        pytest.param(
+            {"at": "*/10 * * * *"}, "2026-05-02T01:20", ["2026-05-02T01:00:00Z"],
+            {"free_since": utc("2026-05-02T01:12")},
+            ("2026-05-02T01:20:00Z", [("2026-05-02T01:10:00Z", "overlap")]),
+            id="what is planned after its end is run",
+        ),
+        pytest.param(
+            {"at": "*/10 * * * *", "grace_s": 0.0}, "2026-05-02T01:35", ["2026-05-02T01:00:00Z"],
+            {"free_since": utc("2026-05-02T01:12")},
+            (
+                "2026-05-02T01:30:00Z",
+                [("2026-05-02T01:10:00Z", "overlap"), ("2026-05-02T01:20:00Z", "coalesced")],
+            ),
+            id="each passed time has its own reason",
+        ),
+        pytest.param(
+            {"at": "*/10 * * * *"}, "2026-05-02T01:15", ["2026-05-02T01:00:00Z"],
+            {"free_since": utc("2026-05-03T01:12")}, ("2026-05-02T01:10:00Z", []),
+            id="the clock was set back since the last run ended: that says nothing",
+        ),
+        pytest.param(
             {}, "2026-05-02T02:00", ["2026-05-02T03:00:00Z"], {}, (None, []), id="the clock was set back: not twice"
         ),
         pytest.param(
@@ -329,9 +354,10 @@ def test_the_policy(
     overlap=st.sampled_from(list(Overlap)),
     start=st.sampled_from(["2026-03-27", "2026-10-23", "2026-12-30"]),
     steps=st.lists(st.tuples(st.integers(-3600, 90000), st.booleans()), min_size=1, max_size=12),
+    taken=st.none() | st.integers(0, 90000),
 )
 def test_every_planned_time_is_run_or_told_once(  # noqa: PLR0917 - what is drawn
-    at: str, zone: str, missed: Missed, overlap: Overlap, start: str, steps: list[tuple[int, bool]]
+    at: str, zone: str, missed: Missed, overlap: Overlap, start: str, steps: list[tuple[int, bool]], taken: int | None
 ) -> None:
     """However the clock jumps and whatever overlaps, none is run twice, told twice, or forgotten."""
     made = job(at=at, zone=zone, missed=missed, overlap=overlap, added=f"{start}T00:00:00Z")
@@ -342,7 +368,8 @@ def test_every_planned_time_is_run_or_told_once(  # noqa: PLR0917 - what is draw
         now += timedelta(seconds=step)
         furthest = max(furthest, now)
         now = furthest if (step, is_running) == (0, False) else now
-        found = policy.decide(made, now, seen, is_running=is_running)
+        free_since = None if taken is None else furthest - timedelta(seconds=taken)
+        found = policy.decide(made, now, seen, is_running=is_running, free_since=free_since)
         new = [each.planned for each in found.passed] + ([policy.stamp(found.run)] if found.run else [])
         assert not set(new) & set(seen)
         assert len(new) == len(set(new))
@@ -351,6 +378,14 @@ def test_every_planned_time_is_run_or_told_once(  # noqa: PLR0917 - what is draw
     expected = cron.back(cron.parse(at), cron.zone(zone), until=furthest, since=utc(start))
 
     assert count == len(list(expected))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "2026-01-01T00:00:00", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "\0"]
+)
+def test_what_is_no_moment_is_unknown(text: str) -> None:
+    """Also one that UTC has no year for."""
+    assert policy.moment(text) is None
 
 
 def test_a_long_absence_is_told_in_few_entries() -> None:
@@ -397,6 +432,7 @@ def test_a_job_is_read_as_it_was_stored() -> None:
         ("metrics: x.txt", "the name must end in .prom"),
         ("folder: here", "is no absolute path"),
         ("added: yesterday", "is no time"),
+        ("added: '0001-01-01T00:00:00+14:00'", "is no time"),
         ("a: &x [*x]", "nightly.yaml"),
     ],
 )
@@ -914,6 +950,56 @@ def utc_now() -> datetime:
     return datetime.now(tz=UTC)
 
 
+def test_what_fell_into_a_run_during_which_nobody_was_awake_is_passed_over(nights: Nights) -> None:
+    """As under systemd, which starts no second wake-up beside one; the same as where somebody was."""
+    nights.job = replace(nights.job, at="*/10 * * * *")
+    nights.come_to("pass", seconds=0.1)
+    ends = utc("2026-05-01T01:12")
+    with history.opened(is_needed=True) as kept:
+        clock = iter([utc("2026-05-01T01:00")] * 4)
+        wake.turn(nights.job, kept, now=lambda: next(clock, ends))
+    after = nights.wake("2026-05-01T01:15")
+
+    assert (after.did, [(p.planned, p.why) for p in after.passed]) == (
+        "passed", [("2026-05-01T01:10:00Z", "overlap")],
+    )  # fmt: skip
+    assert nights.wake("2026-05-01T01:20").did == "ran"
+
+
+def test_a_job_that_is_always_skipped_has_never_passed(nights: Nights) -> None:
+    """Nothing was checked, so an alert must be able to see it."""
+    nights.wake("2026-05-01T03:01")
+    nights.come_to("skipped")
+    nights.wake("2026-05-02T03:01")
+    told = Path("n.prom").read_text("utf-8")
+
+    passed, last = (
+        re.findall(rf'^vllm_runbooks_job_last_{what}_timestamp_seconds{{name="nightly"}} (.*)$', told, re.MULTILINE)
+        for what in ("success", "run")
+    )
+    assert (passed, last) == (
+        [str(utc("2026-05-01T03:01").timestamp())], [str(utc("2026-05-02T03:01").timestamp())],
+    )  # fmt: skip
+
+
+def test_the_interruption_of_another_command_is_left_to_tell(nights: Nights, tmp_path: Path) -> None:
+    """A wake-up ends what belongs to its job alone: a guarded start says itself that it was interrupted."""
+    begin = (
+        "import sys\nfrom vllm_runbooks import history\n"
+        "with history.opened() as kept:\n"
+        "    kept.begin('serve', 'x', inputs={})\n"
+        "    kept.begin('wake', 'other', inputs={}, job='other')\n"
+        "    kept.begin('wake', 'nightly', inputs={'planned': '2026-05-01T03:00:00Z', 'does': 'run'}, job='nightly')\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([sys.executable, "-c", begin], check=True, cwd=tmp_path, env=environment)
+    found = nights.wake()
+
+    assert found.interrupted == ("2026-05-01T03:00:00Z",)
+    with history.opened() as kept:
+        assert [(entry.kind, entry.subject) for entry in kept.interrupted()] == [("serve", "x"), ("wake", "other")]
+
+
 def test_without_a_history_nothing_is_run(nights: Nights, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What cannot be written down would be run again at every wake-up."""
     monkeypatch.setenv(history.PLACE, str(tmp_path / "lib"))
@@ -1213,7 +1299,7 @@ def test_every_condition_that_metrics_decide_has_an_alert() -> None:
     measured = [each for each in session.serving().conditions if all(test.fact for test in each.when)]
     found = rules()
 
-    assert len(found) == len(measured) + 3
+    assert len(found) == len(measured) + 4
     assert found["VllmKvPressure"]["labels"]["severity"] == "warning"
     assert found["VllmKvPressure"]["for"] == "300s"
     assert " unless " in found["VllmQueue"]["expr"]
@@ -1264,6 +1350,8 @@ def test_alerts_come_when_they_must(tmp_path: Path) -> None:
         'vllm_runbooks_job_next_run_timestamp_seconds{instance="h",name="n"}': "3600x150",
         'vllm_runbooks_job_timeout_seconds{instance="h",name="n"}': "600x150",
         'vllm_runbooks_job_missed_total{instance="h",name="n"}': "0x150",
+        'vllm_runbooks_job_last_run_timestamp_seconds{instance="h",name="n"}': "60+60x3000",
+        'vllm_runbooks_job_last_success_timestamp_seconds{instance="h",name="n"}': "60x3000",
         f"vllm:num_requests_waiting{server}": "0x30 9x120",
         f"vllm:num_requests_running{server}": "1x30 4x120",
         f"vllm:num_preemptions_total{server}": "0x30 1+1x120",
@@ -1275,6 +1363,7 @@ def test_alerts_come_when_they_must(tmp_path: Path) -> None:
     asked = {
         "RunbooksJobFailing": ("32m", True), "RunbooksJobOverdue": ("90m", True), "RunbooksJobMissed": ("90m", False),
         "VllmKvPressure": ("50m", True), "VllmQueueOverload": ("50m", True), "VllmQueue": ("50m", False),
+        "RunbooksJobUnpassed": ("26h5m", True),
         "VllmKvNearlyFull": ("50m", False), "VllmErrors": ("50m", False), "VllmStuck": ("50m", False),
     }  # fmt: skip
     early = dict.fromkeys(asked, ("25m", False))

@@ -40,18 +40,21 @@ class Metric:
     help: str
 
 
-PREFIX = "vllm_runbooks_job"
 METRICS = {
-    metric.name.removeprefix(f"{PREFIX}_"): metric
-    for metric in (
-        Metric(f"{PREFIX}_last_run_timestamp_seconds", "gauge", "When the last run of the job ended."),
-        Metric(f"{PREFIX}_last_success_timestamp_seconds", "gauge", "When the last run that passed ended."),
-        Metric(f"{PREFIX}_next_run_timestamp_seconds", "gauge", "The first planned time after the last run."),
-        Metric(f"{PREFIX}_timeout_seconds", "gauge", "Longest time that a run of the job may take."),
-        Metric(f"{PREFIX}_duration_seconds", "gauge", "How long the last run took."),
-        Metric(f"{PREFIX}_verdict", "gauge", "1 for the verdict of the last run, 0 for the others."),
-        Metric(f"{PREFIX}_run_verdict", "gauge", "1 for the verdict of each part of the last run."),
-        Metric(f"{PREFIX}_missed_total", "counter", "Planned times without a run since the job was added."),
+    short: Metric(f"vllm_runbooks_job_{short}", kind, help_)
+    for short, kind, help_ in (
+        ("last_run_timestamp_seconds", "gauge", "When the last run of the job ended."),
+        ("last_success_timestamp_seconds", "gauge", "When the last run that passed ended."),
+        ("next_run_timestamp_seconds", "gauge", "The first planned time after the last run."),
+        ("timeout_seconds", "gauge", "Longest time that a run of the job may take."),
+        ("duration_seconds", "gauge", "How long the last run took."),
+        ("verdict", "gauge", "1 for the verdict of the last run, 0 for the others."),
+        ("run_verdict", "gauge", "1 for the verdict of each part of the last run."),
+        (
+            "missed_total",
+            "counter",
+            "Planned times without a run of their own, those included that a later run made up for.",
+        ),
     )
 }
 """By short name."""
@@ -59,7 +62,8 @@ METRICS = {
 
 def metrics_text(job: Job, known: Standing, following: datetime) -> str:
     """The text file of a job: what is unknown is left out."""
-    label = {"job": job.name}
+    # Not "job": Prometheus gives that label to every target, and would rename ours.
+    label = {"name": job.name}
 
     def at(text: str | None) -> list[tuple[Mapping[str, str], float]]:
         found = policy.moment(text) if text else None
@@ -86,8 +90,7 @@ def _family(metric: Metric, values: Sequence[tuple[Mapping[str, str], float]]) -
         return ""
     lines = [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
     for labels, value in values:
-        # Not "job": Prometheus gives that label to every target, and would rename ours.
-        inner = ",".join(f'{"name" if key == "job" else key}="{_escaped(text)}"' for key, text in labels.items())
+        inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
         lines.append(f"{metric.name}{{{inner}}} {round(value, 4)!r}")
     return "\n".join(lines) + "\n"
 

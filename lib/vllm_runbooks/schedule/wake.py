@@ -56,7 +56,8 @@ def turn(job: Job, kept: History, *, now: Clock = clock, pause: Callable[[float]
                     f"{job.name}: another wake-up has been deciding for {_DECIDING_S:g} s; look at its process"
                 )
             is_running = not held.enter_context(_lock(job, "running"))
-            kept.interrupted()
+            # Of no other command: whoever began something tells its interruption.
+            kept.interrupted(kind=WAKE, job=job.name)
             entries = kept.entries(kind=WAKE, job=job.name, limit=_ENTRIES)
             known = _standing(entries)
             interrupted: tuple[str, ...] = ()
@@ -69,7 +70,8 @@ def turn(job: Job, kept: History, *, now: Clock = clock, pause: Callable[[float]
                 at,
                 [str(entry.inputs["planned"]) for entry in entries if "planned" in entry.inputs],
                 is_running=is_running,
-                free_since=policy.moment(known.last_run or ""),
+                # Of a run that ended without a word nobody knows when that was.
+                free_since=policy.moment(known.last_run or "") if known.seconds is not None else None,
             )
             id_ = None
             if decision.run is not None:
@@ -120,7 +122,7 @@ def _run(job: Job, kept: History, begun: tuple[str, datetime], known: Standing, 
     known = replace(
         known,
         last_run=ended,
-        last_success=ended if changes.RANKS[verdict] <= changes.RANKS[Verdict.SKIPPED] else known.last_success,
+        last_success=ended if verdict is Verdict.PASS else known.last_success,
         seconds=seconds,
         runs={each.subject: each.verdict for each in judged},
         verdict=verdict,
