@@ -28,11 +28,12 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from command_line import run as call
+from hostile_server import said, serving
 from vllm_runbooks import authoring, catalog, documents, history, session
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.history_records import WAKE, Entry
 from vllm_runbooks.records import Verdict
-from vllm_runbooks.schedule import alerts, changes, cron, jobs, policy, reports, runs, units, wake
+from vllm_runbooks.schedule import alerts, changes, cron, jobs, jupyter, policy, reports, runs, units, wake
 from vllm_runbooks.schedule_records import Job, Judged, Missed, Overlap, Standing, Turn
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -1455,6 +1456,105 @@ def test_a_server_that_cannot_be_asked_is_told_in_one_line(
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert said in err
     assert "SECRET" not in err
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (said(200, b"3"), "has no runtime environment"),
+        (said(200, b"[" * 100_000), "answered no JSON to GET /scheduler/runtime_environments"),
+        (said(200, b"<html>"), "answered no JSON"),
+        (said(200, b"{}")[:-1], "answered no JSON"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "cannot be asked: IncompleteRead"),
+        (b"hello\r\n\r\n", "cannot be asked: BadStatusLine"),
+        (said(302, b"", "Location: http://127.0.0.1:1/"), "answered 302 to GET /scheduler/runtime_environments"),
+        (said(403, b""), "the token is refused; look at the variable that --token-env names"),
+    ],
+)
+def test_a_server_that_answers_anything_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answer: bytes, told: str
+) -> None:
+    """No answer is an error of ours, and none has the token sent elsewhere."""
+    monkeypatch.setenv("TOKEN", "SECRET")
+    jobs.save(job(command=("run", "single-gpu-oom")))
+    with serving(lambda connection, *_: connection.sendall(answer)) as port:
+        post = ["--post", f"http://127.0.0.1:{port}", "--token-env", "TOKEN"]
+        status, out, err = call(capsys, "schedule", "write", "nightly", "jupyter", *post)
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert told in err
+    assert "SECRET" not in err
+
+
+@pytest.mark.parametrize("made", [b"[]", b"3", b"{}", b'{"job_definition_id": 3}', b'{"job_definition_id": "a\\nb"}'])
+def test_a_server_that_creates_nothing_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, made: bytes
+) -> None:
+    """An id is what we asked for."""
+    monkeypatch.setenv("TOKEN", "SECRET")
+    jobs.save(job(command=("run", "single-gpu-oom")))
+
+    def answer(connection: socket.socket, asked: str, _: bytes) -> None:
+        connection.sendall(said(200, b'[{"name": "python"}]' if asked.startswith("GET") else made))
+
+    with serving(answer) as port:
+        post = ["--post", f"http://127.0.0.1:{port}", "--token-env", "TOKEN"]
+        status, out, err = call(capsys, "schedule", "write", "nightly", "jupyter", *post)
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "answered no job_definition_id to POST /scheduler/job_definitions" in err
+
+
+def test_a_token_goes_to_no_other_server(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does what is posted follow a redirection."""
+    monkeypatch.setenv("TOKEN", "SECRET")
+    jobs.save(job(command=("run", "single-gpu-oom")))
+    stolen: list[bytes] = []
+
+    def elsewhere(connection: socket.socket, _: str, raw: bytes) -> None:
+        stolen.append(raw)
+        connection.sendall(said(200, b"[]"))
+
+    with serving(elsewhere) as other:
+        to_other = said(302, b"", f"Location: http://localhost:{other}/scheduler/runtime_environments")
+        with serving(lambda connection, *_: connection.sendall(to_other)) as port:
+            post = ["--post", f"http://127.0.0.1:{port}", "--token-env", "TOKEN"]
+            status, _, _ = call(capsys, "schedule", "write", "nightly", "jupyter", *post)
+
+    assert (status, stolen) == (2, [])
+
+
+def _dripping(connection: socket.socket, begin: bytes) -> None:
+    connection.sendall(begin)
+    for _ in range(100):
+        connection.sendall(b"x")
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: "])
+def test_a_server_that_drips_does_not_hold_us(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, begin: bytes
+) -> None:
+    """The time limit is one for the whole answer; and of a webhook's no more is read than its head."""
+    monkeypatch.setattr(jupyter, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(reports, "TIMEOUT_S", 0.3)
+    monkeypatch.setenv("TOKEN", "x")
+    jobs.save(job(command=("run", "single-gpu-oom")))
+    with serving(lambda connection, *_: _dripping(connection, begin)) as port:
+        began = time.monotonic()
+        post = ["--post", f"http://127.0.0.1:{port}", "--token-env", "TOKEN"]
+        _, _, err = call(capsys, "schedule", "write", "nightly", "jupyter", *post)
+        asked = time.monotonic() - began
+        try:
+            reports.send(f"http://127.0.0.1:{port}/", "{}", id_="x", pause=lambda _: None)
+            sent = "taken"
+        except reports.NotSentError as error:
+            sent = str(error)
+
+    assert "cannot be asked: no answer within 0.3 s" in err
+    assert sent == ("taken" if begin.endswith(b"\r\n\r\n") else "the webhook cannot be reached: no answer within 0.3 s")
+    assert asked < 2.5
+    assert time.monotonic() - began < 4
 
 
 @pytest.fixture

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from vllm_runbooks.display import SCHEMA
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.records import Verdict, document
 from vllm_runbooks.redact import redact_record
-from vllm_runbooks.schedule import policy
+from vllm_runbooks.schedule import policy, web
 from vllm_runbooks.schedule_records import Job, Standing, Told
 
 TIMEOUT_S = 10.0
+"""For each try, to the last header of the answer."""
 _WAITS_S = (1.0, 4.0)
 """Before the second try, and before the third."""
 _LONGEST_WAIT_S = 30.0
@@ -177,32 +177,14 @@ class _LaterError(Exception):
 
 
 def _post(url: str, text: str, id_: str) -> None:
-    import urllib.error  # noqa: PLC0415 - slow to load
-    import urllib.request  # noqa: PLC0415
-    from http.client import HTTPException  # noqa: PLC0415
-
-    class Stay(urllib.request.HTTPRedirectHandler):
-        """What is posted to an address that is a secret goes to no other."""
-
-        def redirect_request(self, *_: Any) -> None:
-            """Follow nowhere."""
-
-    headers = {
-        "Content-Type": "application/json", "User-Agent": "vllm-runbooks", "Idempotency-Key": id_,
-    }  # fmt: skip
-    request = urllib.request.Request(url, data=text.encode(), headers=headers, method="POST")  # noqa: S310 - address()
+    headers = {"Content-Type": "application/json", "User-Agent": "vllm-runbooks", "Idempotency-Key": id_}
     try:
-        with urllib.request.build_opener(Stay).open(request, timeout=TIMEOUT_S) as answer:
-            answer.read(4096)
-    except urllib.error.HTTPError as error:
-        error.close()
-        said = f"the webhook answered {error.code}"
-        if error.code == _AGAIN or error.code >= 500:
-            asked = error.headers.get("Retry-After", "")
-            raise _LaterError(said, float(asked) if asked.isdigit() and len(asked) < 6 else 0.0) from None
-        raise NotSentError(said, is_refused=True) from None
-    except (OSError, HTTPException, ValueError) as error:
-        # An error's own text may quote the address.
-        reason = getattr(error, "reason", error)
-        said = reason.strerror if isinstance(reason, OSError) and reason.strerror else type(reason).__name__
-        raise _LaterError(f"the webhook cannot be reached: {said}") from None
+        reply = web.ask("POST", url, text.encode(), headers, within_s=TIMEOUT_S, most=0)
+    except web.NoReplyError as error:
+        raise _LaterError(f"the webhook cannot be reached: {error}") from None
+    if reply.status < 300:
+        return
+    said = f"the webhook answered {reply.status}"
+    if reply.status == _AGAIN or reply.status >= 500:
+        raise _LaterError(said, reply.again_s)
+    raise NotSentError(said, is_refused=True)
