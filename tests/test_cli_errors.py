@@ -18,8 +18,8 @@ import pytest
 
 from command_line import PORT, call, run
 from vllm_runbooks import catalog, checking, cli, plan_evidence, session, suite, worker
-from vllm_runbooks.cli import given, runbooks
 from vllm_runbooks.cli import output as cli_output
+from vllm_runbooks.cli import runbooks
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.notebook import conclude
 from vllm_runbooks.records import Judgement, RunResult, Verdict
@@ -463,11 +463,11 @@ def test_a_catalog_of_ones_own_is_taken_by_every_command(
     capsys: pytest.CaptureFixture[str], own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As `diagnose` takes it; the kernels find it in the environment, which is afterwards as it was."""
-    monkeypatch.delenv(given.CATALOGS, raising=False)
+    monkeypatch.delenv(catalog.CATALOGS, raising=False)
     seen: list[str | None] = []
 
     def status(_: Any) -> int:
-        seen.append(os.environ.get(given.CATALOGS))
+        seen.append(os.environ.get(catalog.CATALOGS))
         return 0
 
     monkeypatch.setattr(runbooks, "_status", status)
@@ -479,12 +479,12 @@ def test_a_catalog_of_ones_own_is_taken_by_every_command(
     assert run(capsys, "run", "single-gpu-oom", "-p", "evidence=a.log", "--catalog", own)[0] == 0
     assert run(capsys, "check", "--only", "tiny-cpu-served", "--catalog", own)[0] == 0
     assert seen == [str(Path(own).absolute())] * 2
-    assert given.CATALOGS not in os.environ
+    assert catalog.CATALOGS not in os.environ
     assert "port.in_use.mine" not in run(capsys, "catalog", "list")[1]
 
-    monkeypatch.setenv(given.CATALOGS, own)
+    monkeypatch.setenv(catalog.CATALOGS, own)
     run(capsys, "catalog", "list", "--catalog", own)
-    assert os.environ[given.CATALOGS] == own
+    assert os.environ[catalog.CATALOGS] == own
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from vllm_runbooks import authoring, catalog, documents, history, session
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.history_records import WAKE, Entry
 from vllm_runbooks.records import Verdict
-from vllm_runbooks.schedule import alerts, changes, cron, jobs, jupyter, policy, reports, runs, units, wake
+from vllm_runbooks.schedule import alerts, changes, cron, jobs, jupyter, policy, reports, runs, units, variables, wake
 from vllm_runbooks.schedule_records import Job, Judged, Missed, Overlap, Standing, Turn
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -621,8 +621,7 @@ def test_units_say_what_they_must(odd: Path, config: Path) -> None:
     assert words == ["/usr/bin/env", str(odd), "-P", "-m", "vllm_runbooks", "schedule", "wake", "--quiet", "nightly"]
     settings_ = [by_systemd(found)[0] for found in re.findall(r"^Environment=(.*)$", service, re.MULTILINE)]
     assert f"XDG_CONFIG_HOME={os.environ['XDG_CONFIG_HOME']}" in settings_
-    (file,) = re.findall(r"^EnvironmentFile=-(.*)$", service, re.MULTILINE)
-    assert file.replace("%%", "%") == str(jobs.environment("nightly"))
+    assert "EnvironmentFile" not in service
     assert {"KillMode=control-group", "Type=oneshot", "TimeoutStartSec=400"} <= set(service.splitlines())
     assert {"Persistent=true", "RandomizedDelaySec=20"} <= set(timer.splitlines())
     assert config != Path()
@@ -642,24 +641,106 @@ def test_the_librarys_own_reader_of_units_reads_them(odd: Path) -> None:
 
 
 def test_a_line_of_cron_comes_out_of_cron_and_a_shell_as_it_is(odd: Path, tmp_path: Path) -> None:
-    """Cron takes an escaped % for %, a shell the rest: the program gets its words, and the job's variables."""
+    """Cron takes an escaped % for %, a shell the rest: the program gets its words. No file is run as a program."""
     line = units.crontab(job(at="*/5 * * * *"))
     *fields, command = line.rstrip("\n").split(" ", 5)
     assert cron.parse(" ".join(fields)).minutes == tuple(range(0, 60, 5))
     assert re.search(r"(?<!\\)%", command) is None
     jobs.environment("nightly").parent.mkdir(parents=True)
-    jobs.environment("nightly").write_text("HOOK='https://h/$x'\n", "utf-8")
+    jobs.environment("nightly").write_text("HOOK=$(touch ran)\n", "utf-8")
     odd.unlink()
-    odd.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$HOOK" "$XDG_STATE_HOME"\n', "utf-8")
+    odd.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$XDG_STATE_HOME"\n', "utf-8")
     odd.chmod(0o755)
     done = subprocess.run(
         ["/bin/sh", "-c", command.replace("\\%", "%")], capture_output=True, text=True, check=True, cwd=tmp_path
     )
 
     assert done.stdout.splitlines() == [
-        "-P", "-m", "vllm_runbooks", "schedule", "wake", "--quiet", "nightly", "https://h/$x",
-        os.environ["XDG_STATE_HOME"],
+        "-P", "-m", "vllm_runbooks", "schedule", "wake", "--quiet", "nightly", os.environ["XDG_STATE_HOME"],
     ]  # fmt: skip
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_timer_finds_what_its_user_finds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every variable by which this library finds anything of its own is handed on, with the whole path."""
+    library = Path(units.__file__).parents[1]
+    text = "\n".join(path.read_text("utf-8") for path in library.rglob("*.py"))
+    named = set(re.findall(r'"(VLLM_RUNBOOKS_[A-Z_]+[A-Z])"', text)) - {history.JOB}
+    named |= set(re.findall(r'os\.environ(?:\.get\(|\[)"(XDG_[A-Z_]+)"', text))
+    assert {history.PLACE, catalog.DATA, catalog.CATALOGS, "XDG_STATE_HOME", "XDG_CONFIG_HOME"} <= named
+    for name in named:
+        monkeypatch.setenv(name, f"{name}{os.pathsep}/b c" if name == catalog.CATALOGS else f"{name}.x")
+    service = units.systemd(job())["vllm-runbooks-nightly.service"]
+    found = dict(by_systemd(line)[0].split("=", 1) for line in re.findall(r"^Environment=(.*)$", service, re.MULTILINE))
+
+    assert found == {
+        name: f"{tmp_path}/{name}{os.pathsep}/b c" if name == catalog.CATALOGS else f"{tmp_path}/{name}.x"
+        for name in named
+    }
+
+
+def secrets(text: str | bytes, mode: int = 0o600) -> Path:
+    """The job's file of variables."""
+    file = jobs.environment("nightly")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    file.chmod(mode)
+    return file
+
+
+def test_variables_of_a_job_are_read_by_one_rule() -> None:
+    """Nothing in a value means anything, but the quotation marks around it."""
+    secrets(
+        "# where it is told\n\nHOOK=https://h/x?a=1&b=2\r\nA = b\n".replace(" = ", "=") + "B='$(touch x) \\ \" '\n"
+        'C="it\'s %d ; $HOME"\n'
+        "D=\n  E=  two words # and no comment  \n"
+        "F=a'b\"c\n"
+    )
+
+    assert variables.read("nightly") == {
+        "HOOK": "https://h/x?a=1&b=2", "A": "b", "B": '$(touch x) \\ " ', "C": "it's %d ; $HOME", "D": "",
+        "E": "two words # and no comment", "F": "a'b\"c",
+    }  # fmt: skip
+    assert variables.read("other") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "told"),
+    [
+        ("A=SECRET\n", 0o640, "has the mode 0640"),
+        ("A=SECRET\n", 0o604, "has the mode 0604, so that others than its owner may use it; make that 0600"),
+        ("A=b\nexport B=SECRET\n", 0o600, "nightly.env:2: is no line NAME=value"),
+        ("A =SECRET\n", 0o600, "nightly.env:1: is no line NAME=value"),
+        ("SECRET\n", 0o600, "is no line NAME=value"),
+        ("1A=SECRET\n", 0o600, "is no line NAME=value"),
+        ("A='SECRET\n", 0o600, "begins with ', and does not end with the next one"),
+        ("A='\n", 0o600, "begins with '"),
+        ("A='SECRET'x\n", 0o600, "begins with '"),
+        ('A="SEC"RET"\n', 0o600, 'begins with "'),
+        ("A=SECRET\0\n", 0o600, "holds a character that no value has"),
+        (b"A=SECRET\xff\n", 0o600, "is not UTF-8"),
+        ("A=" + "x" * 70_000, 0o600, "is larger than 64 KiB"),
+    ],
+)
+def test_variables_that_cannot_be_read_are_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str], text: str | bytes, mode: int, told: str
+) -> None:
+    """And those that others can read; none is shown."""
+    jobs.save(job())
+    secrets(text, mode)
+    status, out, err = call(capsys, "schedule", "wake", "nightly")
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert told in err
+    assert "SECRET" not in err
+
+
+def test_what_is_no_file_of_variables_holds_nobody() -> None:
+    """A pipe without a writer would."""
+    jobs.environment("nightly").parent.mkdir(parents=True)
+    os.mkfifo(jobs.environment("nightly"), 0o600)
+    with pytest.raises(InputError, match="is no file"):
+        variables.read("nightly")
 
 
 def test_nothing_is_installed_unless_it_is_asked_for(
@@ -1031,6 +1112,25 @@ def test_a_job_that_was_added_by_a_wrong_clock_is_told(nights: Nights) -> None:
     )
 
 
+def test_an_output_has_a_bound(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its beginning and its end are kept, and how much is not is said; its folder is its owner's alone."""
+    monkeypatch.setattr(runs, "_MOST_OUTPUT", 1000)
+    monkeypatch.setattr(runs, "_MOST_END", 500)
+    (Path("lib") / "papermill.py").write_text(
+        "import sys\nfor i in range(20_000):\n    print(f'line {i:05d}', flush=i % 999 == 0)\nsys.exit(3)\n", "utf-8"
+    )
+    found = nights.wake()
+    folder = Path(found.folder or "")
+    kept = (folder / runs.OUTPUT).read_bytes()
+
+    assert kept.startswith(b"line 00000\n")
+    assert kept.endswith(b"line 19999\n")
+    assert f"\n… {20_000 * 11 - 1500} bytes are left out here …\n".encode() in kept
+    assert len(kept) < 1600
+    assert found.says.endswith("(job): line 19999")
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
 def test_old_folders_of_runs_are_removed(nights: Nights) -> None:
     """The last fifty are kept, and nothing else in the folder is touched."""
     every = jobs.out(nights.job)
@@ -1193,15 +1293,20 @@ def test_a_webhook_is_tried_again_where_that_may_help(  # noqa: PLR0917 - a row
     assert len({body["id"] for _, body, _ in hook.got}) == 1
 
 
-def test_what_is_run_does_not_know_who_is_told(nights: Nights, hook: type[Hook]) -> None:
-    """A notebook may print its environment."""
+def test_what_is_run_does_not_know_who_is_told(
+    nights: Nights, hook: type[Hook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notebook may print its environment, to which the job's file belongs but for the webhook."""
     nights.job = replace(nights.job, webhook_env="HOOK")
+    secrets(f"HOOK={os.environ['HOOK']}\nFROM_FILE=x\n")
+    monkeypatch.delenv("HOOK")
     told = "import os\nprint(sorted(os.environ), flush=True)\n"
     (Path("lib") / "papermill.py").write_text(told, "utf-8")
     found = nights.wake()
     printed = (Path(found.folder or "") / runs.OUTPUT).read_text("utf-8")
 
     assert "'HOOK'" not in printed
+    assert "'FROM_FILE'" in printed
     assert f"'{history.JOB}'" in printed
     assert [body["event"] for _, body, _ in hook.got] == ["worse"]
 

@@ -24,6 +24,10 @@ from vllm_runbooks.probe_records import Serving
 from vllm_runbooks.records import LineFormat, Policy, Rule, Symptom, form, record
 from vllm_runbooks.scan import PatternSet
 
+DATA = "VLLM_RUNBOOKS_DATA"
+"""Variable that names the folder of the data."""
+CATALOGS = "VLLM_RUNBOOKS_CATALOG"
+"""Variable that lists the user's own catalog folders, in the kernels of runbooks as well."""
 FORMAT = "5"
 """Changed when the index's own form changes, so that an older one is not read."""
 
@@ -34,7 +38,7 @@ T = TypeVar("T")
 
 def data_dir(override: str | Path | None = None) -> Path:
     """The folder that holds `catalog/` and `runbooks/`."""
-    named = override or os.environ.get("VLLM_RUNBOOKS_DATA")
+    named = override or os.environ.get(DATA)
     if named:
         root = Path(named)
         if not (root / "catalog").is_dir():

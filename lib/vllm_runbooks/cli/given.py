@@ -11,9 +11,6 @@ import click
 
 from vllm_runbooks.errors import InputError
 
-CATALOGS = "VLLM_RUNBOOKS_CATALOG"
-"""The variable that names the user's own catalog folders, in the kernels of runbooks as well."""
-
 
 class _Target(click.Path):
     """Where something is written; an empty name, as of a variable that is not set, is none."""
@@ -83,6 +80,7 @@ def _use(context: click.Context, _parameter: click.Parameter, folders: tuple[str
     if not folders:
         return
     from vllm_runbooks import session  # noqa: PLC0415 - `--help` needs none of it
+    from vllm_runbooks.catalog import CATALOGS  # noqa: PLC0415
 
     split = next((folder for folder in folders if os.pathsep in folder), None)
     if split is not None:

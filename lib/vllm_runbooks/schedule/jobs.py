@@ -20,7 +20,8 @@ OWN = ("check", "probe", "run")
 """Commands of ours that a job may run."""
 PAPERMILL = "papermill"
 _NAME = re.compile(r"[a-z0-9-]{1,40}", re.ASCII)
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,80}", re.ASCII)
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,80}", re.ASCII)
+"""The name of one."""
 _LONGEST_S = 31 * 86400.0
 _MOST_WORDS, _LONGEST_WORD = 200, 4000
 
@@ -122,7 +123,7 @@ def problems(job: Job) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for field, value, least in (("grace_s", job.grace_s, 0.0), ("timeout_s", job.timeout_s, 1.0)):
         if not math.isfinite(value) or not least <= value <= _LONGEST_S:
             yield (field,), f"{value:g} is out of range; give {least:g} to {_LONGEST_S:g} seconds"
-    if job.webhook_env is not None and not _VARIABLE.fullmatch(job.webhook_env):
+    if job.webhook_env is not None and not VARIABLE.fullmatch(job.webhook_env):
         yield ("webhook_env",), "is no name of a variable; the address itself is a secret, which no file holds"
     if job.metrics is not None and not job.metrics.endswith(".prom"):
         yield ("metrics",), f"{job.metrics!r} is not collected; the name must end in .prom"

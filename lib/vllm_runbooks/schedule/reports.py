@@ -6,7 +6,6 @@ The address of a webhook is a secret: it comes from a variable, and is never sai
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -125,15 +124,19 @@ def payload(told: Told) -> str:
     return json.dumps({"schema": SCHEMA, **document(redact_record(told))}, ensure_ascii=True)
 
 
-def address(job: Job) -> str:
+def address(job: Job, value: str) -> str:
     """The address of a job's webhook.
 
+    Args:
+        job: The job.
+        value: What its variable holds.
+
     Raises:
-        InputError: the variable does not hold one; it is not shown.
+        InputError: that is none; it is not shown.
     """
     from urllib.parse import urlsplit  # noqa: PLC0415
 
-    value = os.environ.get(job.webhook_env or "", "").strip()
+    value = value.strip()
     if not value:
         raise InputError(f"{job.name}: ${job.webhook_env} is not set; set it in the job's .env file")
     try:
