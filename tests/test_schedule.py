@@ -25,6 +25,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 
 from command_line import run as call
@@ -32,7 +33,7 @@ from hostile_server import said, serving
 from vllm_runbooks import authoring, catalog, documents, history, session
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.history_records import WAKE, Entry
-from vllm_runbooks.records import Verdict
+from vllm_runbooks.records import Verdict, document
 from vllm_runbooks.schedule import alerts, changes, cron, jobs, jupyter, policy, reports, runs, units, variables, wake
 from vllm_runbooks.schedule_records import Job, Judged, Missed, Overlap, Standing, Turn
 
@@ -435,6 +436,17 @@ def test_a_job_is_read_as_it_was_stored() -> None:
         ("added: yesterday", "is no time"),
         ("added: '0001-01-01T00:00:00+14:00'", "is no time"),
         ("a: &x [*x]", "nightly.yaml"),
+        ("grace_s: true", "grace_s: is no number"),
+        ("grace_s: .inf", "grace_s: is no number"),
+        (f"grace_s: {'9' * 400}", "grace_s: is no number"),
+        ("grace_s: '3'", "grace_s: is no number"),
+        ("at: 5", "at: is no text"),
+        ("folder:", "folder: is no text"),
+        ("out: [x]", "out: is no text"),
+        ("overlap: [skip]", "overlap: is none of skip, wait"),
+        ("command: [check, 1]", "command: is no list of texts"),
+        ("command: check", "command: is no list of texts"),
+        ("zone: TODO", "still says TODO"),
     ],
 )
 def test_a_job_that_was_edited_badly_is_refused_in_one_line(
@@ -454,6 +466,62 @@ def test_a_job_that_was_edited_badly_is_refused_in_one_line(
     assert "nightly.yaml" in err
     assert "hf_abc" not in err
     assert "hooks.example" not in err
+
+
+@pytest.mark.parametrize("field", ["name", "at", "zone", "command", "folder", "added"])
+def test_a_job_that_lacks_a_field_is_refused(field: str) -> None:
+    """By its name."""
+    file = jobs.save(job(command=("check",)))
+    lines = file.read_text("utf-8").replace("\n- check", " [check]").splitlines()
+    file.write_text("\n".join(line for line in lines if not line.startswith(f"{field}:")) + "\n", "utf-8")
+    with pytest.raises(InputError, match=f"{field}: is missing"):
+        jobs.load("nightly")
+
+
+def test_jobs_are_read_as_their_schema_says() -> None:
+    """Which pydantic makes from the record: what one of the two readers takes, the other takes, as the same job."""
+    adapter = TypeAdapter(Job)
+    usual = document(job())
+    for field in usual:
+        for value in ("x", "", 3, 3.5, True, None, [], ["x"], ["x", 1], {"a": 1}, "skip", "wait", "run"):
+            told = {**usual, field: value}
+            by_hand, problems = jobs._parsed(told)
+            try:
+                expected = adapter.validate_json(json.dumps(told), strict=True)
+            except ValidationError:
+                expected = None
+            assert by_hand == expected, (field, value, problems)
+            assert (by_hand is None) == bool(problems)
+
+
+def test_a_wake_up_with_nothing_to_do_loads_little(tmp_path: Path) -> None:
+    """It comes every five minutes for ever: what validates a catalog, and what asks servers, is not loaded."""
+    jobs.save(job(at="0 3 1 1 *", added=policy.stamp(utc_now()), metrics="n.prom", webhook_env="HOOK"))
+    code = (
+        "import sys\nfrom vllm_runbooks import cli\nstatus = cli.run(['schedule', 'wake', '--quiet', 'nightly'])\n"
+        "heavy = 'pydantic vllm_runbooks.authoring vllm_runbooks.catalog urllib.request papermill rich'.split()\n"
+        "print(status, [name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+
+    assert (done.stdout, done.stderr) == ("0 []\n", "")
+
+
+def test_two_jobs_do_not_share_a_file_of_metrics(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Each would overwrite what the other says, whatever the file is called."""
+    (tmp_path / "linked").symlink_to(tmp_path)
+    jobs.save(job(metrics="x.prom"))
+    jobs.save(job(metrics="x.prom"))
+    jobs.save(job(name="other", metrics="y.prom"))
+    with pytest.raises(InputError, match="is that of the job nightly as well; give each a file of its own"):
+        jobs.save(job(name="other", metrics=str(tmp_path / "linked" / "x.prom")))
+    add = ["schedule", "add", "n", "--at", "0 3 * * *", "--metrics", "x.prom", "--", "check"]
+    status, out, err = call(capsys, *add)
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "'x.prom' is that of the job nightly as well" in err
+    (jobs.config() / "other.yaml").write_text("metrics: [\n", "utf-8")
+    assert jobs.load("nightly").metrics == "x.prom"
 
 
 @pytest.mark.parametrize(
