@@ -447,6 +447,7 @@ def test_a_job_is_read_as_it_was_stored() -> None:
         ("command: [check, 1]", "command: is no list of texts"),
         ("command: check", "command: is no list of texts"),
         ("zone: TODO", "still says TODO"),
+        (f"0x{'F' * 5000}: 1", "nightly.yaml:"),
     ],
 )
 def test_a_job_that_was_edited_badly_is_refused_in_one_line(
@@ -738,12 +739,12 @@ def test_a_timer_finds_what_its_user_finds(monkeypatch: pytest.MonkeyPatch, tmp_
     named |= set(re.findall(r'os\.environ(?:\.get\(|\[)"(XDG_[A-Z_]+)"', text))
     assert {history.PLACE, catalog.DATA, catalog.CATALOGS, "XDG_STATE_HOME", "XDG_CONFIG_HOME"} <= named
     for name in named:
-        monkeypatch.setenv(name, f"{name}{os.pathsep}/b c" if name == catalog.CATALOGS else f"{name}.x")
+        monkeypatch.setenv(name, f"{name}{os.pathsep}/b c" if name == catalog.CATALOGS else f"{name}:x")
     service = units.systemd(job())["vllm-runbooks-nightly.service"]
     found = dict(by_systemd(line)[0].split("=", 1) for line in re.findall(r"^Environment=(.*)$", service, re.MULTILINE))
 
     assert found == {
-        name: f"{tmp_path}/{name}{os.pathsep}/b c" if name == catalog.CATALOGS else f"{tmp_path}/{name}.x"
+        name: f"{tmp_path}/{name}{os.pathsep}/b c" if name == catalog.CATALOGS else f"{tmp_path}/{name}:x"
         for name in named
     }
 

@@ -127,7 +127,10 @@ def _parsed(data: Any) -> tuple[Job | None, list[Problem]]:
     """The job that a file's data describes, None where it is broken, and the problems found."""
     from vllm_runbooks.authored import plain  # noqa: PLC0415
 
-    told = plain(data)
+    try:
+        told = plain(data)
+    except ValueError as error:  # a key of thousands of digits
+        return None, [((), str(error))]
     if not isinstance(told, dict):
         return None, [((), "holds no fields; compare with the file of another job")]
     known = {field.name: field for field in fields(Job)}
@@ -193,7 +196,7 @@ def _metrics(name: str) -> str | None:
     from vllm_runbooks.authored import plain, read_yaml  # noqa: PLC0415
 
     file = path(name)
-    with contextlib.suppress(CatalogError):
+    with contextlib.suppress(CatalogError, ValueError):
         told = plain(read_yaml(file, str(file)))
         return _place(told.get("folder"), told.get("metrics")) if isinstance(told, dict) else None
     return None

@@ -44,8 +44,10 @@ def command(job: Job) -> list[str]:
 
 def _variables() -> dict[str, str]:
     """Those of this moment; names of this folder whole, as whoever wakes us stands elsewhere."""
+    found = {name: value for name in _KEPT if (value := os.environ.get(name))}
     return {
-        name: os.pathsep.join(map(_whole, value.split(os.pathsep))) for name in _KEPT if (value := os.environ.get(name))
+        name: os.pathsep.join(map(_whole, value.split(os.pathsep))) if name == catalog.CATALOGS else _whole(value)
+        for name, value in found.items()
     }
 
 
