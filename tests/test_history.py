@@ -14,6 +14,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -489,6 +490,37 @@ with history.opened() as kept:
 
     assert ran.stderr.count("\n") == 1
     assert "this user has no home" in ran.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_what_another_user_keeps_is_left_alone() -> None:
+    """A sound file that this one may not read, in a folder in which it may rename it, as after sudo."""
+    code = """\
+import os
+from vllm_runbooks import history
+os.setuid(54321)
+with history.opened() as kept:
+    kept.interrupted()
+try:
+    with history.opened(is_needed=True) as kept:
+        kept.entries()
+except history.InputError as error:
+    print(error)
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        place = Path(folder, "shared.sqlite")
+        with history.opened(place, say=told) as kept_:
+            kept_.begin("run", "x", inputs={})
+        before = sorted((path.name, path.read_bytes()) for path in Path(folder).iterdir())
+        ran = subprocess.run(
+            [sys.executable, "-c", code], env={history.PLACE: str(place)}, check=True, capture_output=True, text=True
+        )
+
+        assert sorted((path.name, path.read_bytes()) for path in Path(folder).iterdir()) == before
+    for line in (ran.stderr, ran.stdout):
+        assert line.count("\n") == 1
+        assert "may not be read by this user" in line
 
 
 # Several at once, and at little cost

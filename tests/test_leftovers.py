@@ -125,7 +125,7 @@ def test_nothing_of_a_guard_that_cannot_be_seen_is_proven(
 
 
 def test_a_clock_that_is_set_ends_no_guard(starts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the kernel says of the boot moves with it, as on every clock that NTP corrects; nothing that runs is gone."""
+    """What the kernel says of the boot moves with it, as NTP moves it; nothing that runs is gone."""
     booted = psutil.boot_time()
     write(starts, "live2", os.getpid())
     with sleeper("live2") as lives:

@@ -404,7 +404,7 @@ class History:
             return work(self._database)
         except UnusableError as error:
             if self._is_needed:
-                raise InputError(f"{error}; free some space, or name another file in {PLACE}") from None
+                raise InputError(f"{error}; see to it, or name another file in {PLACE}") from None
             self._say(f"{error}; this command goes on without it")
             self._database = None
             return None
