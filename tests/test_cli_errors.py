@@ -293,6 +293,28 @@ def test_a_script_is_printed_as_it_is_in_any_locale() -> None:
     assert b"\\x" not in done.stdout
 
 
+def test_what_is_said_beside_the_output_steers_no_terminal_and_holds_no_secret(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever command says it: of a job's file that anybody may have edited, of a name that was given."""
+    token = "hf_" + "abcdefghijKLMNOPQRST012345"
+    jobs = Path("config", "vllm-runbooks", "jobs")
+    jobs.mkdir(parents=True)
+    (jobs / "n.yaml").write_text(f'name: n\nat: "\\e[31m{token}"\n', encoding="utf-8")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(Path("config").absolute()))
+    Path("gpus.csv").write_text("index, name, memory.total [MiB]\n0, NVIDIA H100 80GB HBM3, 81559 MiB\n", "utf-8")
+    said = [
+        run(capsys, "schedule", "list")[2],
+        run(capsys, "schedule", "wake")[2],
+        run(capsys, "inventory", "gpus.csv", "-o", "\x1b[31m.json")[2],
+        run(capsys, "lint", "--fix", "run.sh", "-o", "\x1b[31m.sh")[2],
+    ]
+
+    assert all("\x1b" not in each for each in said)
+    assert all("\\x1b[31m" in each for each in said[2:])
+    assert all("n.yaml" in each and token not in each for each in said[:2])
+
+
 def test_a_script_is_printed_in_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the stream's own encoding is; bytes that a command line handed over come out as they were."""
     poor = io.TextIOWrapper(io.BytesIO(), encoding="ascii")

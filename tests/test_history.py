@@ -397,7 +397,7 @@ def test_what_is_not_ours_is_left_alone(place: Path, other: Callable[[Path], Non
     with history.opened(say=said.append) as kept_:
         kept_.interrupted()
         kept_.end(kept_.begin("run", "a", inputs={}), Verdict.PASS, "", seconds=0, results={})
-    with history.opened(is_needed=True) as kept_, pytest.raises(InputError, match=says):
+    with history.opened(say=told, is_needed=True) as kept_, pytest.raises(InputError, match=says):
         kept_.entries()
 
     (line,) = said
@@ -482,8 +482,9 @@ def test_a_user_without_a_home_has_no_history() -> None:
     code = """\
 import os
 from vllm_runbooks import history
+from vllm_runbooks.cli import output
 os.setuid(54321)
-with history.opened() as kept:
+with history.opened(say=output.say) as kept:
     kept.begin("run", "x", inputs={})
 """
     ran = subprocess.run([sys.executable, "-c", code], env={}, check=True, capture_output=True, text=True)
@@ -498,11 +499,12 @@ def test_what_another_user_keeps_is_left_alone() -> None:
     code = """\
 import os
 from vllm_runbooks import history
+from vllm_runbooks.cli import output
 os.setuid(54321)
-with history.opened() as kept:
+with history.opened(say=output.say) as kept:
     kept.interrupted()
 try:
-    with history.opened(is_needed=True) as kept:
+    with history.opened(say=output.say, is_needed=True) as kept:
         kept.entries()
 except history.InputError as error:
     print(error)

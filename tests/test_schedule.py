@@ -29,6 +29,7 @@ from ruamel.yaml import YAML
 
 from command_line import run as call
 from vllm_runbooks import authoring, catalog, documents, history, session
+from vllm_runbooks.cli import output
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.history_records import WAKE, Entry
 from vllm_runbooks.records import Verdict
@@ -701,12 +702,12 @@ class Nights:
         """Be woken."""
         if at is not None:
             self.now = utc(at)
-        with history.opened(is_needed=True) as kept:
+        with history.opened(say=output.say, is_needed=True) as kept:
             return wake.turn(self.job, kept, now=lambda: self.now, pause=lambda _: None)
 
     def kept(self) -> list[Entry]:
         """What the history holds of it, the oldest first."""
-        with history.opened() as kept:
+        with history.opened(say=output.say) as kept:
             return kept.entries(kind=WAKE, job=self.job.name)[::-1]
 
 
@@ -1457,6 +1458,6 @@ def test_a_job_of_each_kind_is_run_and_judged(nights: Nights, monkeypatch: pytes
         found = nights.wake()
         assert (found.verdict, [each.subject for each in found.judged]) == (verdict, [subject]), found
         assert (found.junit is not None) == has_junit
-        with history.opened() as kept:
+        with history.opened(say=output.say) as kept:
             of_job = {entry.kind for entry in kept.entries(job=nights.job.name)}
         assert WAKE in of_job

@@ -95,7 +95,7 @@ def list_(*, kind: str | None, subject: str | None, job: str | None, since: str 
     from vllm_runbooks import render
     from vllm_runbooks.history_records import Listed
 
-    with kept.opened(is_needed=True) as opened:
+    with kept.opened(say=output.say, is_needed=True) as opened:
         found = opened.entries(
             kind=kind, subject=subject, job=job, since=since, limit=limit, is_whole=subject is None and kind is None
         )
@@ -124,7 +124,7 @@ def trend(subject: str, facts: tuple[str, ...], since: str | None, limit: int, f
     from vllm_runbooks import history as kept
     from vllm_runbooks import render
 
-    with kept.opened(is_needed=True) as opened:
+    with kept.opened(say=output.say, is_needed=True) as opened:
         found = opened.about(subject, since=since, limit=limit)
     if not found:
         raise InputError(f"{subject}: the history holds nothing of it; `history` lists what it holds")
@@ -166,7 +166,7 @@ def export(target: str, since: str | None) -> None:
     from vllm_runbooks import render
 
     path = None if target == _STDOUT else given.FILE.convert(target, None, None)
-    with kept.opened(is_needed=True) as opened:
+    with kept.opened(say=output.say, is_needed=True) as opened:
         found = opened.entries(since=since)
     text = "".join(f"{render.history.to_line(each)}\n" for each in reversed(found))
     if path is not None:
@@ -192,7 +192,7 @@ def prune(keep: tuple[float | None, int | None]) -> None:
     from vllm_runbooks import history as kept
 
     days, roots = keep
-    with kept.opened(is_needed=True) as opened:
+    with kept.opened(say=output.say, is_needed=True) as opened:
         output.write(f"{_counted(opened.prune(days=days, roots=roots))} removed")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import shlex
 from collections.abc import Callable
@@ -141,7 +140,7 @@ def _tell(found: Health, form: str, record: Path | None) -> int:
         output.write(render.health.text(found, session.serving()))
     if record is not None:
         case = recording.record_health(record, found)
-        _say(f"{record}: written ({', '.join([*case.files, 'case.yaml'])}); run it: vllm-runbooks check --cases "
+        output.say(f"{record}: written ({', '.join([*case.files, 'case.yaml'])}); run it: vllm-runbooks check --cases "
              f"{shlex.quote(str(record))}")  # fmt: skip
     return int(found.cause is not None)
 
@@ -174,13 +173,5 @@ def _observed(url: str, patience: float, live: dict[str, Any]) -> Any:
         memory=live["gpu_memory"],
         patience_s=patience,
         is_verified=not live["insecure"],
-        say=_say,
+        say=output.say,
     )
-
-
-def _say(line: str) -> None:
-    from vllm_runbooks.display import visible  # noqa: PLC0415
-    from vllm_runbooks.redact import redact_text  # noqa: PLC0415
-
-    with contextlib.suppress(OSError, ValueError):
-        click.echo(f"vllm-runbooks: {visible(redact_text(line))}", err=True)

@@ -181,7 +181,7 @@ def list_(form: str) -> int:
             found.append(jobs.load(name))
         except InputError as error:
             is_whole = False
-            click.echo(f"vllm-runbooks: {error}", err=True)
+            output.say(str(error))
     output.write_json(shown.to_json(Jobs(tuple(found)))) if form == "json" else output.write(shown.jobs(found))
     return 0 if is_whole else _EXIT_PARTLY
 
@@ -330,14 +330,14 @@ def wake(name: str | None, *, quiet: bool, form: str) -> int:
 
     found, status = [], 0
     # A run that cannot be written down would be made again at every wake-up.
-    with history.opened(is_needed=True) as kept:
+    with history.opened(say=output.say, is_needed=True) as kept:
         for each in [name] if name is not None else jobs.names():
             try:
                 found.append(waking.turn(jobs.load(each), kept))
             except RunbooksError as error:
                 if name is not None:
                     raise
-                click.echo(f"vllm-runbooks: {error}", err=True)
+                output.say(str(error))
                 status = 2
     status = max([status, *(waking.status(turn) for turn in found)])
     if form == "json":

@@ -1,6 +1,6 @@
 """What was done on this host: every check, run, guarded start and probe, with what it was asked for and came to.
 
-    with history.opened() as kept:
+    with history.opened(say=output.say) as kept:
         id_ = kept.begin("run", "single-gpu-oom", inputs={...})
         kept.end(id_, Verdict.PASS, "as expected", seconds=3.2, results={...})
 
@@ -17,9 +17,8 @@ import platform
 import re
 import secrets
 import sqlite3
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -118,17 +117,14 @@ def surroundings(*, with_cards: bool = False) -> dict[str, Any]:
 
 
 @contextmanager
-def opened(
-    place: Path | None = None, *, say: Callable[[str], None] | None = None, is_needed: bool = False
-) -> Iterator[History]:
+def opened(place: Path | None = None, *, say: Callable[[str], None], is_needed: bool = False) -> Iterator[History]:
     """The history, its file opened when it is first asked or told something.
 
     Args:
         place: Its file; None: the usual one.
-        say: Says one line to whoever runs the command; None: on standard error.
+        say: Says one line to whoever runs the command.
         is_needed: Whether a history that cannot be used is an error (`InputError`) of what is asked; else it is said.
     """
-    say = say or _say
     try:
         found = History(_usual() if place is None else place, say, is_needed=is_needed)
     except InputError as error:
@@ -426,7 +422,7 @@ def remove(place: Path) -> list[Path]:
 
 def nothing() -> History:
     """A history that keeps nothing, for whoever wants none."""
-    return History(None, _say)
+    return History(None, lambda _: None)
 
 
 def _new_id() -> str:
@@ -550,8 +546,3 @@ def _plain(text: str) -> str:
 def _line(text: str) -> str:
     """A text of one line, secrets replaced, with nothing in it that a database or a terminal cannot hold."""
     return _plain(" ".join(redact_text(text).split()))[:2000]
-
-
-def _say(line: str) -> None:
-    with suppress(OSError, ValueError):  # where nobody reads it, the command goes on
-        sys.stderr.write(f"vllm-runbooks: {visible(redact_text(line))}\n")
