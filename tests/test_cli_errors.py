@@ -293,6 +293,58 @@ def test_a_script_is_printed_as_it_is_in_any_locale() -> None:
     assert b"\\x" not in done.stdout
 
 
+SPANS = {"30": 30.0, "90s": 90.0, "1.5m": 90.0, "1h": 3600.0, "2d": 172800.0, "2w": 1209600.0, " 2m ": 120.0}
+NO_SPANS = (
+    "",
+    "soon",
+    "-1h",
+    "+1h",
+    "nan",
+    "inf",
+    "1e3",
+    "1 h",
+    "2M",
+    "5x",
+    "1h30m",
+    "h",
+    ".5h",
+    "1.h",
+    "٣m",
+    "9" * 10,
+)
+
+
+@pytest.mark.parametrize("text", NO_SPANS)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "probe http://127.0.0.1:9 --seconds={}",
+        "probe http://127.0.0.1:9 --patience={}",
+        "probe http://127.0.0.1:9 --load={}",
+        "schedule add n --at '0 3 * * *' --grace={} -- check",
+        "schedule add n --at '0 3 * * *' --timeout={} -- check",
+        "history --since={}",
+        "history prune --keep={}",
+    ],
+)
+def test_what_is_no_time_is_none_to_any_command(capsys: pytest.CaptureFixture[str], line: str, text: str) -> None:
+    """One line that shows how a time is written."""
+    status, out, err = run(capsys, *(word.format(text) for word in shlex.split(line)))
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "such as" in err
+
+
+def test_a_span_of_time_is_the_same_to_every_command() -> None:
+    """In seconds, which a bare number is of unless it may be a date or a count; what is out of bounds is refused."""
+    assert {text: given.Span().convert(text, None, None) for text in SPANS} == SPANS
+    assert given.span("30", is_bare=False) is None
+    assert given.Span("0.1s", "1h").convert("60m", None, None) == 3600.0
+    for text in ("0s", "3601s", "2d"):
+        with pytest.raises(click.BadParameter, match=r"is no time from 0\.1s to 1h; give one such as 30s or 2m"):
+            given.Span("0.1s", "1h").convert(text, None, None)
+
+
 def test_what_is_said_beside_the_output_steers_no_terminal_and_holds_no_secret(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

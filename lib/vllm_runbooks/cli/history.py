@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.history_records import Entry, Trend
 
 _KINDS = ("check", "run", "serve", "probe", "wake")
-_SPAN = re.compile(r"(\d{1,5})([mhdw])", re.ASCII)
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DAY_S = 86400
 _STDOUT = "-"
 _MOST_FACTS = 6
 
@@ -34,8 +33,9 @@ def _moment(_context: click.Context, _parameter: click.Parameter, value: str | N
     from vllm_runbooks.history import stamp
 
     try:
-        if span := _SPAN.fullmatch(value):
-            return stamp(datetime.now(tz=UTC) - timedelta(**{_UNITS[span[2]]: int(span[1])}))
+        # A number alone may be a date, as in 20261121.
+        if (seconds := given.span(value, is_bare=False)) is not None:
+            return stamp(datetime.now(tz=UTC) - timedelta(seconds=seconds))
         moment = datetime.fromisoformat(value)
         return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
@@ -46,8 +46,8 @@ def _moment(_context: click.Context, _parameter: click.Parameter, value: str | N
 
 def _kept(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[float | None, int | None]:
     """An age in days, or a number of entries."""
-    if span := _SPAN.fullmatch(value):
-        return timedelta(**{_UNITS[span[2]]: int(span[1])}) / timedelta(days=1), None
+    if (seconds := given.span(value, is_bare=False)) is not None:
+        return seconds / _DAY_S, None
     if re.fullmatch(r"\d{1,9}", value, re.ASCII):
         return None, int(value)
     raise click.BadParameter(f"{value!r} is neither an age, such as 90d, nor a number of entries, such as 1000.")

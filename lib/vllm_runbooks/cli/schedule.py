@@ -3,7 +3,6 @@
 # ruff: noqa: PLC0415 - what a command does not need is not imported: `--help` stays a matter of milliseconds
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,22 +15,7 @@ from vllm_runbooks.files import store
 if TYPE_CHECKING:
     from vllm_runbooks.schedule_records import Job
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-class _Duration(click.ParamType[float]):
-    """A time such as 90s, 15m, 1h or 2d."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd]?)", str(value).strip(), re.ASCII)
-        if match is None:
-            self.fail(f"{str(value)[:40]!r} is no time; give one such as 90s, 15m, 1h or 2d.", param, ctx)
-        return float(match[1]) * _SECONDS[match[2] or "s"]
-
-
-_DURATION = _Duration()
+_TIME = given.Span()
 _OUT = click.option("-o", "--output", "target", metavar="FILE", type=given.FILE, help="Write it there.")
 _EXIT_PARTLY = 1
 
@@ -61,7 +45,7 @@ def schedule() -> None:
     help="After planned times that nobody was awake for: run once, or leave them out.",
 )
 @click.option(
-    "--grace", metavar="T", type=_DURATION, default="1h", show_default=True, help="How late such a run may begin."
+    "--grace", metavar="T", type=_TIME, default="1h", show_default=True, help="How late such a run may begin."
 )
 @click.option(
     "--overlap",
@@ -71,7 +55,7 @@ def schedule() -> None:
     help="While the last run is still going on: leave the planned time out, or wait.",
 )
 @click.option(
-    "--timeout", metavar="T", type=_DURATION, default="1h", show_default=True, help="Longest time that a run may take."
+    "--timeout", metavar="T", type=_TIME, default="1h", show_default=True, help="Longest time that a run may take."
 )
 @click.option("--webhook-env", metavar="VARIABLE", help="Variable that holds the address which is told of changes.")
 @click.option("--metrics", metavar="FILE", help="Text file for Prometheus' node exporter; its name ends in .prom.")
