@@ -293,6 +293,36 @@ def test_a_script_is_printed_as_it_is_in_any_locale() -> None:
     assert b"\\x" not in done.stdout
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "history",
+        "history wipe --yes",
+        "leftovers",
+        "inventory",
+        "schedule list",
+        "schedule wake",
+        "schedule wake n",
+        "schedule add n --at '0 3 * * *' -- check",
+    ],
+)
+def test_a_user_without_a_home_is_told_which_variable_to_set(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    """As in a container that runs as a number: nothing has a place there but what a variable names."""
+
+    def nobody(_: int) -> None:
+        raise KeyError
+
+    for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "VLLM_RUNBOOKS_HISTORY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    status, out, err = run(capsys, *shlex.split(line))
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "this user has no home; name a folder in XDG_" in err
+
+
 SPANS = {"30": 30.0, "90s": 90.0, "1.5m": 90.0, "1h": 3600.0, "2d": 172800.0, "2w": 1209600.0, " 2m ": 120.0}
 NO_SPANS = (
     "",

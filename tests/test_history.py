@@ -25,7 +25,7 @@ import pytest
 
 from test_serve import UP, Stage, stage
 from test_suite import PASS, runbook, small_disk
-from vllm_runbooks import authoring, catalog, history, render, serve
+from vllm_runbooks import authoring, catalog, history, moments, render, serve
 from vllm_runbooks.cli import kept
 from vllm_runbooks.cli import run as command_line
 from vllm_runbooks.errors import InputError
@@ -134,7 +134,7 @@ def test_entries_are_found() -> None:
     with history.opened(say=told) as kept_:
         whole = kept_.begin("check", "everything", inputs={})
         part = kept_.begin("run", "a on c", inputs={}, part_of=whole)
-        later = history.stamp(datetime.now(tz=UTC) + timedelta(hours=1))
+        later = moments.stamp(datetime.now(tz=UTC) + timedelta(hours=1))
 
         assert [each.id for each in kept_.entries(limit=2)] == [part, whole]
         assert len(kept_.entries(subject="a on b")) == 2

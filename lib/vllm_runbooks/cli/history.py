@@ -30,7 +30,7 @@ def _moment(_context: click.Context, _parameter: click.Parameter, value: str | N
     """A span back from now, or a date, as the history writes a moment; one without a zone is UTC."""
     if value is None:
         return None
-    from vllm_runbooks.history import stamp
+    from vllm_runbooks.moments import stamp
 
     try:
         # A number alone may be a date, as in 20261121.

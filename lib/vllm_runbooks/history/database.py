@@ -14,10 +14,10 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from vllm_runbooks import moments
 from vllm_runbooks.errors import RunbooksError
 
 T = TypeVar("T")
@@ -260,7 +260,7 @@ def _escaped(name: str) -> str:
 
 
 def _free_name(place: Path) -> Path:
-    stamp = datetime.now(tz=UTC).strftime("%Y%m%dT%H%M%SZ")
+    stamp = moments.in_a_name()
     name, number = f"{place.name}.damaged-{stamp}", 2
     while os.path.lexists(place.with_name(name)):
         name, number = f"{place.name}.damaged-{stamp}.{number}", number + 1

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks import history
+from vllm_runbooks import history, moments
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.history import History
 from vllm_runbooks.history_records import PROBE, Entry
@@ -96,7 +96,7 @@ def words(job: Job, into: Path) -> list[str]:
 
 def run(job: Job, into: Path, kept: History) -> Ran:
     """Run a job now, its output into the folder, and judge it."""
-    began, stamp = time.monotonic(), history.now()
+    began, stamp = time.monotonic(), moments.now()
     output = _output_of(job)
     before = _mark(output)
     # Whoever is told is no business of what is run, which may print its environment.

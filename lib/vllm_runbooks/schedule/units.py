@@ -10,6 +10,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from vllm_runbooks import user_folders
 from vllm_runbooks.schedule import cron, jobs
 from vllm_runbooks.schedule_records import Job
 
@@ -103,5 +104,4 @@ def crontab(job: Job) -> str:
 
 def user_units() -> Path:
     """Where systemd looks for units of this user."""
-    home = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(home) if home else Path("~/.config").expanduser()) / "systemd" / "user"
+    return user_folders.every_config() / "systemd" / "user"
