@@ -143,7 +143,7 @@ def test_entries_are_found() -> None:
         assert [each.id for each in kept_.entries(job="nightly")] == [serve_id]
         assert [each.id for each in kept_.entries(part_of=whole)] == [part]
         assert part not in [each.id for each in kept_.entries(is_whole=True)]
-        assert kept_.entries(since=later) == kept_.entries(until="2020-01-01T00:00:00Z") == []
+        assert kept_.entries(since=later) == []
         assert kept_.entry(part).environment == kept_.entry(whole).environment
         assert kept_.entry(whole[:11]).id == whole
         for wrong in ("", "%", "zzzz", "0" * 12, "é"):

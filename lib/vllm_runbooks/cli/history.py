@@ -7,23 +7,16 @@ import re
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from vllm_runbooks.cli import given, output
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
+from vllm_runbooks.history_records import KINDS
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vllm_runbooks.history_records import Entry, Trend
-
-_KINDS = ("check", "run", "serve", "probe", "wake")
 _DAY_S = 86400
 _STDOUT = "-"
-_MOST_FACTS = 6
 
 
 def _moment(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
@@ -76,7 +69,7 @@ def history() -> None:
 
 
 @history.command("list", epilog=given.examples("history list --since 7d", "history list --kind serve --limit 5"))
-@click.option("--kind", type=click.Choice(_KINDS), help="Only these.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only these.")
 @click.option(
     "--subject", metavar="WHAT", help="Only what it was about: to the letter, or with *; runs of checks included."
 )
@@ -123,38 +116,17 @@ def trend(subject: str, facts: tuple[str, ...], since: str | None, limit: int, f
     """Show how something went over time: its verdicts, how long it took, and the numbers that moved."""
     from vllm_runbooks import history as kept
     from vllm_runbooks import render
+    from vllm_runbooks.history import trends
 
     with kept.opened(say=output.say, is_needed=True) as opened:
         found = opened.about(subject, since=since, limit=limit)
     if not found:
         raise InputError(f"{subject}: the history holds nothing of it; `history` lists what it holds")
-    told = _trend(found[0].subject if len({each.subject for each in found}) == 1 else subject, found[::-1])
+    told = trends.trend(subject, found)
     if form == "json":
         output.write_json(render.history.to_json(told))
     else:
-        output.write(render.history.trend(told, facts or _moving(told)))
-
-
-def _trend(subject: str, found: Sequence[Entry]) -> Trend:
-    from vllm_runbooks.history_records import Point, Trend
-
-    points = []
-    for each in found:
-        facts = each.results.get("facts")
-        measured = {"ready_s": each.results.get("ready_s"), **(facts if isinstance(facts, dict) else {})}
-        numbers = {
-            name: float(value)
-            for name, value in measured.items()
-            if isinstance(value, (int, float)) and not isinstance(value, bool)
-        }
-        points.append(Point(each.id, each.began, each.verdict, each.seconds, numbers))
-    return Trend(subject, tuple(points))
-
-
-def _moving(told: Trend) -> list[str]:
-    """The facts that are not the same throughout."""
-    names = dict.fromkeys(name for point in told.points for name in point.facts)
-    return [name for name in names if len({point.facts.get(name) for point in told.points}) > 1][:_MOST_FACTS]
+        output.write(render.history.trend(told, facts or trends.moving(told)))
 
 
 @history.command(epilog=given.examples("history export history.jsonl --since 30d", "history export -"))

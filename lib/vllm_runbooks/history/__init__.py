@@ -236,7 +236,6 @@ class History:
         subject: str | None = None,
         job: str | None = None,
         since: str | None = None,
-        until: str | None = None,
         part_of: str | None = None,
         limit: int | None = None,
         is_whole: bool = False,
@@ -248,7 +247,6 @@ class History:
             subject: To the letter, or a pattern with `*`.
             job: Name of a schedule.
             since: Those that began then or later, as `moments.now` writes one.
-            until: Those that began earlier.
             part_of: Parts of that entry.
             limit: So many at most.
             is_whole: Those alone that are no part of another.
@@ -259,7 +257,6 @@ class History:
             f"subject {compared} ?": subject,
             "job = ?": job,
             "began >= ?": since,
-            "began < ?": until,
             "part_of = ?": part_of,
         }
         held = {condition: _plain(value) for condition, value in conditions.items() if value is not None}
