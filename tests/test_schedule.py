@@ -31,6 +31,7 @@ from ruamel.yaml import YAML
 from command_line import run as call
 from hostile_server import said, serving
 from vllm_runbooks import catalog, documents, history, session
+from vllm_runbooks.cli import output
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.history_records import WAKE, Entry
 from vllm_runbooks.records import Verdict, document
@@ -736,7 +737,7 @@ def test_a_timer_finds_what_its_user_finds(monkeypatch: pytest.MonkeyPatch, tmp_
     library = Path(units.__file__).parents[1]
     text = "\n".join(path.read_text("utf-8") for path in library.rglob("*.py"))
     named = set(re.findall(r'"(VLLM_RUNBOOKS_[A-Z_]+[A-Z])"', text)) - {history.JOB}
-    named |= set(re.findall(r'os\.environ(?:\.get\(|\[)"(XDG_[A-Z_]+)"', text))
+    named |= set(re.findall(r'"(XDG_[A-Z]+_HOME)"', text))
     assert {history.PLACE, catalog.DATA, catalog.CATALOGS, "XDG_STATE_HOME", "XDG_CONFIG_HOME"} <= named
     for name in named:
         monkeypatch.setenv(name, f"{name}{os.pathsep}/b c" if name == catalog.CATALOGS else f"{name}:x")
@@ -891,12 +892,12 @@ class Nights:
         """Be woken."""
         if at is not None:
             self.now = utc(at)
-        with history.opened(is_needed=True) as kept:
+        with history.opened(say=output.say, is_needed=True) as kept:
             return wake.turn(self.job, kept, now=lambda: self.now, pause=lambda _: None)
 
     def kept(self) -> list[Entry]:
         """What the history holds of it, the oldest first."""
-        with history.opened() as kept:
+        with history.opened(say=output.say) as kept:
             return kept.entries(kind=WAKE, job=self.job.name)[::-1]
 
 
@@ -1125,7 +1126,7 @@ def test_what_fell_into_a_run_during_which_nobody_was_awake_is_passed_over(night
     nights.job = replace(nights.job, at="*/10 * * * *")
     nights.come_to("pass", seconds=0.1)
     ends = utc("2026-05-01T01:12")
-    with history.opened(is_needed=True) as kept:
+    with history.opened(say=output.say, is_needed=True) as kept:
         clock = iter([utc("2026-05-01T01:00")] * 4)
         wake.turn(nights.job, kept, now=lambda: next(clock, ends))
     after = nights.wake("2026-05-01T01:15")
@@ -1149,7 +1150,7 @@ def test_the_interruption_of_another_command_is_left_to_tell(nights: Nights, tmp
     """A wake-up ends what belongs to its job alone: a guarded start says itself that it was interrupted."""
     begin = (
         "import sys\nfrom vllm_runbooks import history\n"
-        "with history.opened() as kept:\n"
+        "with history.opened(say=print) as kept:\n"
         "    kept.begin('serve', 'x', inputs={})\n"
         "    kept.begin('wake', 'other', inputs={}, job='other')\n"
         "    kept.begin('wake', 'nightly', inputs={'planned': '2026-05-01T03:00:00Z', 'does': 'run'}, job='nightly')\n"
@@ -1159,7 +1160,7 @@ def test_the_interruption_of_another_command_is_left_to_tell(nights: Nights, tmp
     found = nights.wake()
 
     assert found.interrupted == ("2026-05-01T03:00:00Z",)
-    with history.opened() as kept:
+    with history.opened(say=output.say) as kept:
         assert [(entry.kind, entry.subject) for entry in kept.interrupted()] == [("serve", "x"), ("wake", "other")]
 
 
@@ -1868,6 +1869,6 @@ def test_a_job_of_each_kind_is_run_and_judged(nights: Nights, monkeypatch: pytes
         found = nights.wake()
         assert (found.verdict, [each.subject for each in found.judged]) == (verdict, [subject]), found
         assert (found.junit is not None) == has_junit
-        with history.opened() as kept:
+        with history.opened(say=output.say) as kept:
             of_job = {entry.kind for entry in kept.entries(job=nights.job.name)}
         assert WAKE in of_job

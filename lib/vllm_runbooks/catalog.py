@@ -18,6 +18,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from vllm_runbooks import user_folders
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.probe_records import Serving
@@ -121,11 +122,6 @@ def rules_key(root: Path) -> str:
     return digest(rule_sources(root), Rule)
 
 
-def _cache_dir() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "vllm-runbooks"
-
-
 class _Index(NamedTuple):
     """A compiled catalog folder, decoded."""
 
@@ -214,13 +210,13 @@ def indexed(
     """A compiled index of a catalog folder: the packaged one, else the one kept under its key, else compiled anew.
 
     Raises:
-        InputError: there is none, and no compiler was handed over.
+        InputError: there is none, and no compiler was handed over, or this user has no home to keep it in.
     """
     packaged = _read_index(root / f"{name}.json", None, decoded) if root == catalog_dir() else None
     if packaged is not None:
         return packaged
     fresh = key(root)
-    cached = _cache_dir() / f"{name}-{fresh}.json"
+    cached = user_folders.cache() / f"{name}-{fresh}.json"
     index = _read_index(cached, fresh, decoded)
     if index is not None:
         return index

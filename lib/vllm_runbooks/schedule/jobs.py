@@ -12,6 +12,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vllm_runbooks import user_folders
 from vllm_runbooks.errors import CatalogError, InputError, meant
 from vllm_runbooks.files import store
 from vllm_runbooks.redact import redact_text
@@ -35,14 +36,12 @@ _MOST_WORDS, _LONGEST_WORD = 200, 4000
 
 def config() -> Path:
     """The folder of jobs."""
-    home = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(home) if home else Path("~/.config").expanduser()) / "vllm-runbooks" / "jobs"
+    return user_folders.config() / "jobs"
 
 
 def state() -> Path:
     """The folder of what runs leave, and of locks."""
-    home = os.environ.get("XDG_STATE_HOME")
-    return (Path(home) if home else Path("~/.local/state").expanduser()) / "vllm-runbooks" / "jobs"
+    return user_folders.state() / "jobs"
 
 
 def out(job: Job) -> Path:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 
+from vllm_runbooks import moments
 from vllm_runbooks.schedule import cron
 from vllm_runbooks.schedule_records import Job, Missed, Overlap, Passed
 
@@ -21,6 +22,10 @@ AHEAD_S = 86400.0
 _TOLD_APART = 20
 """Of an absence's planned times those that are told one by one; the others are told as a number."""
 _COUNTED = 1000
+
+
+stamp, moment = moments.stamp, moments.moment
+"""A moment as it is written everywhere, and back."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +39,6 @@ class Decision:
     says: str
     next: datetime
     is_waiting: bool = False
-
-
-def stamp(at: datetime) -> str:
-    """A moment as it is written everywhere."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def moment(text: str) -> datetime | None:
-    """The moment that was written, or None where it is none."""
-    try:
-        found = datetime.fromisoformat(text)
-        return found.astimezone(UTC) if found.tzinfo is not None else None
-    except (TypeError, ValueError, OverflowError):
-        return None
 
 
 def covered(job: Job, planned: Iterable[str], now: datetime) -> datetime:

@@ -16,7 +16,7 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks import history
+from vllm_runbooks import history, moments
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.history import History
 from vllm_runbooks.history_records import PROBE, Entry
@@ -134,7 +134,7 @@ def run(job: Job, into: Path, kept: History, environment: Mapping[str, str]) -> 
         kept: The history, into which a probe writes what it came to.
         environment: Variables of the run.
     """
-    began, stamp = time.monotonic(), history.now()
+    began, stamp = time.monotonic(), moments.now()
     output = _output_of(job)
     before = _mark(output)
     # Whoever is told is no business of what is run, which may print its environment.

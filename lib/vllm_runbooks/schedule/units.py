@@ -10,7 +10,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from vllm_runbooks import catalog, history
+from vllm_runbooks import catalog, history, user_folders
 from vllm_runbooks.host import card_locks
 from vllm_runbooks.schedule import cron
 from vllm_runbooks.schedule_records import Job
@@ -20,15 +20,7 @@ DELAY_S = 20
 """Hosts that share a server do not wake in the same second."""
 _MARGIN_S = 300
 """What a wake-up needs beside the run: reports, and the end of what does not end by itself."""
-_KEPT = (
-    "XDG_CONFIG_HOME",
-    "XDG_STATE_HOME",
-    "XDG_CACHE_HOME",
-    history.PLACE,
-    catalog.DATA,
-    catalog.CATALOGS,
-    card_locks.FOLDER,
-)
+_KEPT = (*user_folders.VARIABLES, history.PLACE, catalog.DATA, catalog.CATALOGS, card_locks.FOLDER)
 """Variables of this moment that say where anything of ours lies: a timer is to find what its user finds."""
 
 
@@ -119,5 +111,4 @@ def crontab(job: Job) -> str:
 
 def user_units() -> Path:
     """Where systemd looks for units of this user."""
-    home = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(home) if home else Path("~/.config").expanduser()) / "systemd" / "user"
+    return user_folders.every_config() / "systemd" / "user"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -22,6 +21,7 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError
 from vllm_runbooks.history import History
 from vllm_runbooks.history_records import WAKE, Entry
+from vllm_runbooks.host.here import here
 from vllm_runbooks.records import Verdict, document, record
 from vllm_runbooks.redact import redact_record
 from vllm_runbooks.schedule import changes, cron, jobs, policy, reports, runs, variables
@@ -130,7 +130,7 @@ def _run(
     except InputError as error:
         judged, seconds, reason = (Judged(changes.WHOLE, Verdict.ERROR, None, str(error)),), 0.0, str(error)
         folder, junit = None, None
-    known, told = changes.judge(known, judged, job=job.name, at=began, host=platform.node(), folder=folder)
+    known, told = changes.judge(known, judged, job=job.name, at=began, host=here().host, folder=folder)
     verdict, ended = changes.worst(judged), policy.stamp(now())
     known = replace(
         known,
@@ -182,7 +182,7 @@ def _interrupted(
         planned = str(entry.inputs.get("planned"))
         reason = f"the run of {planned} ended without a word"
         judged = [Judged(changes.WHOLE, Verdict.INTERRUPTED, None, reason)]
-        known, told = changes.judge(known, judged, job=job.name, at=policy.stamp(at), host=platform.node())
+        known, told = changes.judge(known, judged, job=job.name, at=policy.stamp(at), host=here().host)
         known = replace(
             known, last_run=policy.stamp(at), seconds=None, verdict=Verdict.INTERRUPTED, number=known.number + 1
         )
