@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import authoring, catalog, scan
-from vllm_runbooks.authoring import yaml_files
+from vllm_runbooks import authored, authoring, catalog, scan
 from vllm_runbooks.errors import CatalogError
 from vllm_runbooks.records import Case, Symptom
 
@@ -181,7 +180,7 @@ def test_what_is_wrong_is_named_by_file_line_and_field(tmp_path: Path, old: str,
         ("- a\n- b\n", ":1: (file): input should be an object"),
         (b"id: \xff\n", ":1: byte 4 is not UTF-8; save the file as UTF-8"),
         (b"a: 1\nb: \x80\n", ":2: byte 8 is not UTF-8"),
-        ("x" * (yaml_files.MAX_BYTES + 1), f": {yaml_files.MAX_BYTES + 1} bytes; a catalog file has at most"),
+        ("x" * (authored.MAX_BYTES + 1), f": {authored.MAX_BYTES + 1} bytes; a catalog file has at most"),
         ("{a: 1}\x00", ":1: not YAML: "),
         ("? [a, b]\n: c\n", ":1: "),
         ("a: 2026-11-20\n", ":1: a: is not a known field"),

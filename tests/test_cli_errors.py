@@ -293,6 +293,110 @@ def test_a_script_is_printed_as_it_is_in_any_locale() -> None:
     assert b"\\x" not in done.stdout
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "history",
+        "history wipe --yes",
+        "leftovers",
+        "inventory",
+        "schedule list",
+        "schedule wake",
+        "schedule wake n",
+        "schedule add n --at '0 3 * * *' -- check",
+    ],
+)
+def test_a_user_without_a_home_is_told_which_variable_to_set(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    """As in a container that runs as a number: nothing has a place there but what a variable names."""
+
+    def nobody(_: int) -> None:
+        raise KeyError
+
+    for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "VLLM_RUNBOOKS_HISTORY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    status, out, err = run(capsys, *shlex.split(line))
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "this user has no home; name a folder in XDG_" in err
+
+
+SPANS = {"30": 30.0, "90s": 90.0, "1.5m": 90.0, "1h": 3600.0, "2d": 172800.0, "2w": 1209600.0, " 2m ": 120.0}
+NO_SPANS = (
+    "",
+    "soon",
+    "-1h",
+    "+1h",
+    "nan",
+    "inf",
+    "1e3",
+    "1 h",
+    "2M",
+    "5x",
+    "1h30m",
+    "h",
+    ".5h",
+    "1.h",
+    "٣m",
+    "9" * 10,
+)
+
+
+@pytest.mark.parametrize("text", NO_SPANS)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "probe http://127.0.0.1:9 --seconds={}",
+        "probe http://127.0.0.1:9 --patience={}",
+        "probe http://127.0.0.1:9 --load={}",
+        "schedule add n --at '0 3 * * *' --grace={} -- check",
+        "schedule add n --at '0 3 * * *' --timeout={} -- check",
+        "history --since={}",
+        "history prune --keep={}",
+    ],
+)
+def test_what_is_no_time_is_none_to_any_command(capsys: pytest.CaptureFixture[str], line: str, text: str) -> None:
+    """One line that shows how a time is written."""
+    status, out, err = run(capsys, *(word.format(text) for word in shlex.split(line)))
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "such as" in err
+
+
+def test_a_span_of_time_is_the_same_to_every_command() -> None:
+    """In seconds, which a bare number is of unless it may be a date or a count; what is out of bounds is refused."""
+    assert {text: given.Span().convert(text, None, None) for text in SPANS} == SPANS
+    assert given.span("30", is_bare=False) is None
+    assert given.Span("0.1s", "1h").convert("60m", None, None) == 3600.0
+    for text in ("0s", "3601s", "2d"):
+        with pytest.raises(click.BadParameter, match=r"is no time from 0\.1s to 1h; give one such as 30s or 2m"):
+            given.Span("0.1s", "1h").convert(text, None, None)
+
+
+def test_what_is_said_beside_the_output_steers_no_terminal_and_holds_no_secret(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever command says it: of a job's file that anybody may have edited, of a name that was given."""
+    token = "hf_" + "abcdefghijKLMNOPQRST012345"
+    jobs = Path("config", "vllm-runbooks", "jobs")
+    jobs.mkdir(parents=True)
+    (jobs / "n.yaml").write_text(f'name: n\nat: "\\e[31m{token}"\n', encoding="utf-8")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(Path("config").absolute()))
+    Path("gpus.csv").write_text("index, name, memory.total [MiB]\n0, NVIDIA H100 80GB HBM3, 81559 MiB\n", "utf-8")
+    said = [
+        run(capsys, "schedule", "list")[2],
+        run(capsys, "schedule", "wake")[2],
+        run(capsys, "inventory", "gpus.csv", "-o", "\x1b[31m.json")[2],
+        run(capsys, "lint", "--fix", "run.sh", "-o", "\x1b[31m.sh")[2],
+    ]
+
+    assert all("\x1b" not in each for each in said)
+    assert all("\\x1b[31m" in each for each in said[2:])
+    assert all("n.yaml" in each and token not in each for each in said[:2])
+
+
 def test_a_script_is_printed_in_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the stream's own encoding is; bytes that a command line handed over come out as they were."""
     poor = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
@@ -463,11 +567,11 @@ def test_a_catalog_of_ones_own_is_taken_by_every_command(
     capsys: pytest.CaptureFixture[str], own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As `diagnose` takes it; the kernels find it in the environment, which is afterwards as it was."""
-    monkeypatch.delenv(given.CATALOGS, raising=False)
+    monkeypatch.delenv(catalog.CATALOGS, raising=False)
     seen: list[str | None] = []
 
     def status(_: Any) -> int:
-        seen.append(os.environ.get(given.CATALOGS))
+        seen.append(os.environ.get(catalog.CATALOGS))
         return 0
 
     monkeypatch.setattr(runbooks, "_status", status)
@@ -479,12 +583,12 @@ def test_a_catalog_of_ones_own_is_taken_by_every_command(
     assert run(capsys, "run", "single-gpu-oom", "-p", "evidence=a.log", "--catalog", own)[0] == 0
     assert run(capsys, "check", "--only", "tiny-cpu-served", "--catalog", own)[0] == 0
     assert seen == [str(Path(own).absolute())] * 2
-    assert given.CATALOGS not in os.environ
+    assert catalog.CATALOGS not in os.environ
     assert "port.in_use.mine" not in run(capsys, "catalog", "list")[1]
 
-    monkeypatch.setenv(given.CATALOGS, own)
+    monkeypatch.setenv(catalog.CATALOGS, own)
     run(capsys, "catalog", "list", "--catalog", own)
-    assert os.environ[given.CATALOGS] == own
+    assert os.environ[catalog.CATALOGS] == own
 
 
 @pytest.mark.parametrize(

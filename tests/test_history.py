@@ -14,6 +14,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -24,7 +25,7 @@ import pytest
 
 from test_serve import UP, Stage, stage
 from test_suite import PASS, runbook, small_disk
-from vllm_runbooks import authoring, catalog, history, render, serve
+from vllm_runbooks import authoring, catalog, history, moments, render, serve
 from vllm_runbooks.cli import kept
 from vllm_runbooks.cli import run as command_line
 from vllm_runbooks.errors import InputError
@@ -133,7 +134,7 @@ def test_entries_are_found() -> None:
     with history.opened(say=told) as kept_:
         whole = kept_.begin("check", "everything", inputs={})
         part = kept_.begin("run", "a on c", inputs={}, part_of=whole)
-        later = history.stamp(datetime.now(tz=UTC) + timedelta(hours=1))
+        later = moments.stamp(datetime.now(tz=UTC) + timedelta(hours=1))
 
         assert [each.id for each in kept_.entries(limit=2)] == [part, whole]
         assert len(kept_.entries(subject="a on b")) == 2
@@ -142,7 +143,7 @@ def test_entries_are_found() -> None:
         assert [each.id for each in kept_.entries(job="nightly")] == [serve_id]
         assert [each.id for each in kept_.entries(part_of=whole)] == [part]
         assert part not in [each.id for each in kept_.entries(is_whole=True)]
-        assert kept_.entries(since=later) == kept_.entries(until="2020-01-01T00:00:00Z") == []
+        assert kept_.entries(since=later) == []
         assert kept_.entry(part).environment == kept_.entry(whole).environment
         assert kept_.entry(whole[:11]).id == whole
         for wrong in ("", "%", "zzzz", "0" * 12, "é"):
@@ -199,6 +200,40 @@ def test_what_a_dead_process_began_is_told_once() -> None:
         assert (gone.subject, gone.verdict, gone.seconds) == ("gone on k", Verdict.INTERRUPTED, None)
         assert kept_.interrupted() == []
         assert {each.id for each in kept_.entries() if each.verdict is None} == {running, elsewhere}
+
+
+def test_what_is_of_another_kind_or_schedule_is_left_to_whoever_tells_it() -> None:
+    """A schedule that looks for its own turns takes no other command's news away."""
+
+    def begin() -> None:
+        with history.opened(say=told) as dying:
+            dying.begin("wake", "nightly", inputs={}, job="nightly")
+            dying.begin("wake", "weekly", inputs={}, job="weekly")
+            dying.begin("serve", "m", inputs={})
+
+    die_with(begin)
+    with history.opened(say=told) as kept_:
+        assert [each.subject for each in kept_.interrupted(kind="wake", job="nightly")] == ["nightly"]
+        assert kept_.interrupted(kind="wake", job="nightly") == []
+        assert [each.subject for each in kept_.interrupted(kind="wake")] == ["weekly"]
+        assert [each.subject for each in kept_.interrupted()] == ["m"]
+
+
+def test_what_was_interrupted_and_cannot_be_read_ends_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is said and left out; the others are told."""
+
+    def begin() -> None:
+        with history.opened(say=told) as dying:
+            for subject in ("a on k", "b on k"):
+                dying.begin("run", subject, inputs={})
+
+    die_with(begin)
+    with edited() as file:
+        file.execute("UPDATE entries SET inputs = 'nothing' WHERE subject = 'a on k'")
+    with kept.opened(no_history=False):
+        damaged, other = capsys.readouterr().err.splitlines()
+    assert "1 entry cannot be read" in damaged
+    assert "a run of b on k" in other
 
 
 def test_the_next_command_says_what_was_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -362,7 +397,7 @@ def test_what_is_not_ours_is_left_alone(place: Path, other: Callable[[Path], Non
     with history.opened(say=said.append) as kept_:
         kept_.interrupted()
         kept_.end(kept_.begin("run", "a", inputs={}), Verdict.PASS, "", seconds=0, results={})
-    with history.opened(is_needed=True) as kept_, pytest.raises(InputError, match=says):
+    with history.opened(say=told, is_needed=True) as kept_, pytest.raises(InputError, match=says):
         kept_.entries()
 
     (line,) = said
@@ -447,14 +482,47 @@ def test_a_user_without_a_home_has_no_history() -> None:
     code = """\
 import os
 from vllm_runbooks import history
+from vllm_runbooks.cli import output
 os.setuid(54321)
-with history.opened() as kept:
+with history.opened(say=output.say) as kept:
     kept.begin("run", "x", inputs={})
 """
     ran = subprocess.run([sys.executable, "-c", code], env={}, check=True, capture_output=True, text=True)
 
     assert ran.stderr.count("\n") == 1
     assert "this user has no home" in ran.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_what_another_user_keeps_is_left_alone() -> None:
+    """A sound file that this one may not read, in a folder in which it may rename it, as after sudo."""
+    code = """\
+import os
+from vllm_runbooks import history
+from vllm_runbooks.cli import output
+os.setuid(54321)
+with history.opened(say=output.say) as kept:
+    kept.interrupted()
+try:
+    with history.opened(say=output.say, is_needed=True) as kept:
+        kept.entries()
+except history.InputError as error:
+    print(error)
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        place = Path(folder, "shared.sqlite")
+        with history.opened(place, say=told) as kept_:
+            kept_.begin("run", "x", inputs={})
+        before = sorted((path.name, path.read_bytes()) for path in Path(folder).iterdir())
+        ran = subprocess.run(
+            [sys.executable, "-c", code], env={history.PLACE: str(place)}, check=True, capture_output=True, text=True
+        )
+
+        assert sorted((path.name, path.read_bytes()) for path in Path(folder).iterdir()) == before
+    for line in (ran.stderr, ran.stdout):
+        assert line.count("\n") == 1
+        assert "may not be read by this user" in line
 
 
 # Several at once, and at little cost

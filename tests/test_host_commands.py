@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 
 import vllm_runbooks
 from vllm_runbooks import authoring, catalog, cli, host_commands, planner, plans, releases, site
-from vllm_runbooks.authoring.yaml_files import read_yaml
+from vllm_runbooks.authored import read_yaml
 from vllm_runbooks.deployment import Deployment, to_docker
 from vllm_runbooks.errors import InputError, RunbooksError
 

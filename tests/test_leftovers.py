@@ -16,7 +16,8 @@ import pytest
 
 from command_line import run
 from vllm_runbooks.files import store
-from vllm_runbooks.host import leftovers
+from vllm_runbooks.host import leftovers, owners
+from vllm_runbooks.host.owners import Owner
 from vllm_runbooks.processes import TAG
 
 
@@ -123,6 +124,72 @@ def test_nothing_of_a_guard_that_cannot_be_seen_is_proven(
     assert not leftovers.is_over(starts / "other1")
 
 
+def test_a_clock_that_is_set_ends_no_guard(starts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the kernel says of the boot moves with it, as NTP moves it; nothing that runs is gone."""
+    booted = psutil.boot_time()
+    write(starts, "live2", os.getpid())
+    with sleeper("live2") as lives:
+        monkeypatch.setattr(psutil._pslinux, "boot_time", lambda: booted + 5.0)
+        names = {each.name for each in leftovers.found(starts)}
+        lives.kill()
+
+    assert f"{lives.pid}" not in names
+    assert not leftovers.is_over(starts / "live2")
+
+
+def test_whoever_has_the_number_of_a_guard_now_is_not_the_guard() -> None:
+    """To the tick: nothing is taken for it that began a hundredth of a second beside it."""
+    mine = owners.written()
+    assert owners.state(mine) is Owner.ALIVE
+    assert owners.state(mine | {"ticks": mine["ticks"] + 1}) is Owner.GONE
+
+
+def test_a_process_may_be_named_like_its_own_state() -> None:
+    """Brackets and spaces in a name move no field."""
+    code = "open('/proc/self/comm', 'w').write('a) Z 1 2 (b'); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as one:
+        before = owners.written(one.pid)
+        assert one.stdout is not None
+        one.stdout.readline()
+        assert owners.state(before) is Owner.ALIVE
+        one.kill()
+        os.waitid(os.P_PID, one.pid, os.WEXITED | os.WNOWAIT)
+        assert owners.state(before) is Owner.GONE  # nobody has taken notice yet
+
+
+def test_a_guard_that_the_system_does_not_tell_of_is_not_gone(
+    starts: Path, gone: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of another user is seen where /proc is mounted with hidepid; a number that is free is still certain."""
+    write(starts, "hidden1", os.getpid())
+    write(starts, "dead6", gone)
+    hidden = tmp_path / "proc"
+    (hidden / f"{os.getpid()}" / "stat").mkdir(parents=True)  # it cannot be read
+    for there in (tmp_path / "nothing", hidden):
+        monkeypatch.setattr(owners, "_PROC", there)
+        assert not leftovers.is_over(starts / "hidden1")
+        assert leftovers.is_over(starts / "dead6")
+
+
+def test_what_an_earlier_release_wrote_of_a_guard_proves_only_that_its_number_is_free(starts: Path, gone: int) -> None:
+    """It wrote the time by a clock that may have been set since."""
+    write(starts, "earlier1", os.getpid())
+    write(starts, "earlier2", gone)
+    for name in ("earlier1", "earlier2"):
+        path = starts / name / leftovers.RECORD
+        record = json.loads(path.read_text())
+        del record["guard"]["ticks"]
+        record["guard"]["began"] = 1.5
+        path.write_text(json.dumps(record))
+    with sleeper("earlier1") as left:
+        found = {each.name: each for each in leftovers.found(starts)}
+        left.kill()
+
+    assert not found[f"{left.pid}"].is_proven
+    assert f"it is not told when the process {os.getpid()}, which has its number, began" in found[f"{left.pid}"].proof
+    assert [leftovers.is_over(starts / name) for name in ("earlier1", "earlier2")] == [False, True]
+
+
 def test_nothing_of_another_boot_is_here(starts: Path, segment: str) -> None:
     """Whatever has its names, numbers and marks by now: its own is gone with the boot."""
     write(starts, "before1", os.getpid(), {segment: leftovers.segments()[segment]}, boot="another")
@@ -154,7 +221,7 @@ def test_nothing_else_is_removed_in_its_place(starts: Path, gone: int, segment: 
     with sleeper("dead4") as left:
         one = next(each for each in leftovers.found(starts) if each.name == f"{left.pid}")
         is_gone = leftovers.removed(
-            leftovers.Leftover(one.kind, one.name, 0, is_proven=True, proof="", key=one.key - 9)
+            leftovers.Leftover(one.kind, one.name, 0, is_proven=True, proof="", key=(one.key or 0) - 9)
         )
 
         assert is_gone

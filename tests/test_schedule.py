@@ -25,14 +25,17 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 
 from command_line import run as call
-from vllm_runbooks import authoring, catalog, documents, history, session
+from hostile_server import said, serving
+from vllm_runbooks import catalog, documents, history, session
+from vllm_runbooks.cli import output
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.history_records import WAKE, Entry
-from vllm_runbooks.records import Verdict
-from vllm_runbooks.schedule import alerts, changes, cron, jobs, policy, reports, runs, units, wake
+from vllm_runbooks.records import Verdict, document
+from vllm_runbooks.schedule import alerts, changes, cron, jobs, jupyter, policy, reports, runs, units, variables, wake
 from vllm_runbooks.schedule_records import Job, Judged, Missed, Overlap, Standing, Turn
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -297,6 +300,31 @@ def decided(found: policy.Decision) -> tuple[str | None, list[tuple[str, str]]]:
             id="wait: late is counted from the end of the last run",
         ),
         pytest.param(
+            {"at": "*/10 * * * *"}, "2026-05-02T01:15", ["2026-05-02T01:00:00Z"],
+            {"free_since": utc("2026-05-02T01:12")}, (None, [("2026-05-02T01:10:00Z", "overlap")]),
+            id="nobody was awake during the last run: what fell into it is passed over",
+        ),
+        pytest.param(
+            {"at": "*/10 * * * *"}, "2026-05-02T01:20", ["2026-05-02T01:00:00Z"],
+            {"free_since": utc("2026-05-02T01:12")},
+            ("2026-05-02T01:20:00Z", [("2026-05-02T01:10:00Z", "overlap")]),
+            id="what is planned after its end is run",
+        ),
+        pytest.param(
+            {"at": "*/10 * * * *", "grace_s": 0.0}, "2026-05-02T01:35", ["2026-05-02T01:00:00Z"],
+            {"free_since": utc("2026-05-02T01:12")},
+            (
+                "2026-05-02T01:30:00Z",
+                [("2026-05-02T01:10:00Z", "overlap"), ("2026-05-02T01:20:00Z", "coalesced")],
+            ),
+            id="each passed time has its own reason",
+        ),
+        pytest.param(
+            {"at": "*/10 * * * *"}, "2026-05-02T01:15", ["2026-05-02T01:00:00Z"],
+            {"free_since": utc("2026-05-03T01:12")}, ("2026-05-02T01:10:00Z", []),
+            id="the clock was set back since the last run ended: that says nothing",
+        ),
+        pytest.param(
             {}, "2026-05-02T02:00", ["2026-05-02T03:00:00Z"], {}, (None, []), id="the clock was set back: not twice"
         ),
         pytest.param(
@@ -329,9 +357,10 @@ def test_the_policy(
     overlap=st.sampled_from(list(Overlap)),
     start=st.sampled_from(["2026-03-27", "2026-10-23", "2026-12-30"]),
     steps=st.lists(st.tuples(st.integers(-3600, 90000), st.booleans()), min_size=1, max_size=12),
+    taken=st.none() | st.integers(0, 90000),
 )
 def test_every_planned_time_is_run_or_told_once(  # noqa: PLR0917 - what is drawn
-    at: str, zone: str, missed: Missed, overlap: Overlap, start: str, steps: list[tuple[int, bool]]
+    at: str, zone: str, missed: Missed, overlap: Overlap, start: str, steps: list[tuple[int, bool]], taken: int | None
 ) -> None:
     """However the clock jumps and whatever overlaps, none is run twice, told twice, or forgotten."""
     made = job(at=at, zone=zone, missed=missed, overlap=overlap, added=f"{start}T00:00:00Z")
@@ -342,7 +371,8 @@ def test_every_planned_time_is_run_or_told_once(  # noqa: PLR0917 - what is draw
         now += timedelta(seconds=step)
         furthest = max(furthest, now)
         now = furthest if (step, is_running) == (0, False) else now
-        found = policy.decide(made, now, seen, is_running=is_running)
+        free_since = None if taken is None else furthest - timedelta(seconds=taken)
+        found = policy.decide(made, now, seen, is_running=is_running, free_since=free_since)
         new = [each.planned for each in found.passed] + ([policy.stamp(found.run)] if found.run else [])
         assert not set(new) & set(seen)
         assert len(new) == len(set(new))
@@ -351,6 +381,14 @@ def test_every_planned_time_is_run_or_told_once(  # noqa: PLR0917 - what is draw
     expected = cron.back(cron.parse(at), cron.zone(zone), until=furthest, since=utc(start))
 
     assert count == len(list(expected))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "2026-01-01T00:00:00", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "\0"]
+)
+def test_what_is_no_moment_is_unknown(text: str) -> None:
+    """Also one that UTC has no year for."""
+    assert policy.moment(text) is None
 
 
 def test_a_long_absence_is_told_in_few_entries() -> None:
@@ -397,7 +435,20 @@ def test_a_job_is_read_as_it_was_stored() -> None:
         ("metrics: x.txt", "the name must end in .prom"),
         ("folder: here", "is no absolute path"),
         ("added: yesterday", "is no time"),
+        ("added: '0001-01-01T00:00:00+14:00'", "is no time"),
         ("a: &x [*x]", "nightly.yaml"),
+        ("grace_s: true", "grace_s: is no number"),
+        ("grace_s: .inf", "grace_s: is no number"),
+        (f"grace_s: {'9' * 400}", "grace_s: is no number"),
+        ("grace_s: '3'", "grace_s: is no number"),
+        ("at: 5", "at: is no text"),
+        ("folder:", "folder: is no text"),
+        ("out: [x]", "out: is no text"),
+        ("overlap: [skip]", "overlap: is none of skip, wait"),
+        ("command: [check, 1]", "command: is no list of texts"),
+        ("command: check", "command: is no list of texts"),
+        ("zone: TODO", "still says TODO"),
+        (f"0x{'F' * 5000}: 1", "nightly.yaml:"),
     ],
 )
 def test_a_job_that_was_edited_badly_is_refused_in_one_line(
@@ -417,6 +468,62 @@ def test_a_job_that_was_edited_badly_is_refused_in_one_line(
     assert "nightly.yaml" in err
     assert "hf_abc" not in err
     assert "hooks.example" not in err
+
+
+@pytest.mark.parametrize("field", ["name", "at", "zone", "command", "folder", "added"])
+def test_a_job_that_lacks_a_field_is_refused(field: str) -> None:
+    """By its name."""
+    file = jobs.save(job(command=("check",)))
+    lines = file.read_text("utf-8").replace("\n- check", " [check]").splitlines()
+    file.write_text("\n".join(line for line in lines if not line.startswith(f"{field}:")) + "\n", "utf-8")
+    with pytest.raises(InputError, match=f"{field}: is missing"):
+        jobs.load("nightly")
+
+
+def test_jobs_are_read_as_their_schema_says() -> None:
+    """Which pydantic makes from the record: what one of the two readers takes, the other takes, as the same job."""
+    adapter = TypeAdapter(Job)
+    usual = document(job())
+    for field in usual:
+        for value in ("x", "", 3, 3.5, True, None, [], ["x"], ["x", 1], {"a": 1}, "skip", "wait", "run"):
+            told = {**usual, field: value}
+            by_hand, problems = jobs._parsed(told)
+            try:
+                expected = adapter.validate_json(json.dumps(told), strict=True)
+            except ValidationError:
+                expected = None
+            assert by_hand == expected, (field, value, problems)
+            assert (by_hand is None) == bool(problems)
+
+
+def test_a_wake_up_with_nothing_to_do_loads_little(tmp_path: Path) -> None:
+    """It comes every five minutes for ever: what validates a catalog, and what asks servers, is not loaded."""
+    jobs.save(job(at="0 3 1 1 *", added=policy.stamp(utc_now()), metrics="n.prom", webhook_env="HOOK"))
+    code = (
+        "import sys\nfrom vllm_runbooks import cli\nstatus = cli.run(['schedule', 'wake', '--quiet', 'nightly'])\n"
+        "heavy = 'pydantic vllm_runbooks.authoring vllm_runbooks.catalog urllib.request papermill rich'.split()\n"
+        "print(status, [name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+
+    assert (done.stdout, done.stderr) == ("0 []\n", "")
+
+
+def test_two_jobs_do_not_share_a_file_of_metrics(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Each would overwrite what the other says, whatever the file is called."""
+    (tmp_path / "linked").symlink_to(tmp_path)
+    jobs.save(job(metrics="x.prom"))
+    jobs.save(job(metrics="x.prom"))
+    jobs.save(job(name="other", metrics="y.prom"))
+    with pytest.raises(InputError, match="is that of the job nightly as well; give each a file of its own"):
+        jobs.save(job(name="other", metrics=str(tmp_path / "linked" / "x.prom")))
+    add = ["schedule", "add", "n", "--at", "0 3 * * *", "--metrics", "x.prom", "--", "check"]
+    status, out, err = call(capsys, *add)
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "'x.prom' is that of the job nightly as well" in err
+    (jobs.config() / "other.yaml").write_text("metrics: [\n", "utf-8")
+    assert jobs.load("nightly").metrics == "x.prom"
 
 
 @pytest.mark.parametrize(
@@ -489,7 +596,8 @@ def test_documents_keep_to_their_schemas(capsys: pytest.CaptureFixture[str]) -> 
     jobs.save(job())
     for line, name in (("list", "schedule-list.json"), ("wake", "schedule-wake.json")):
         _, out, _ = call(capsys, "schedule", line, "--format", "json")
-        assert list(jsonschema.Draft202012Validator(authoring.schemas()[name]).iter_errors(json.loads(out))) == []
+        schema = json.loads((catalog.catalog_dir() / "schema" / name).read_text("utf-8"))
+        assert list(jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))) == []
         assert out.startswith('{\n  "schema": 1,')
 
 
@@ -584,8 +692,7 @@ def test_units_say_what_they_must(odd: Path, config: Path) -> None:
     assert words == ["/usr/bin/env", str(odd), "-P", "-m", "vllm_runbooks", "schedule", "wake", "--quiet", "nightly"]
     settings_ = [by_systemd(found)[0] for found in re.findall(r"^Environment=(.*)$", service, re.MULTILINE)]
     assert f"XDG_CONFIG_HOME={os.environ['XDG_CONFIG_HOME']}" in settings_
-    (file,) = re.findall(r"^EnvironmentFile=-(.*)$", service, re.MULTILINE)
-    assert file.replace("%%", "%") == str(jobs.environment("nightly"))
+    assert "EnvironmentFile" not in service
     assert {"KillMode=control-group", "Type=oneshot", "TimeoutStartSec=400"} <= set(service.splitlines())
     assert {"Persistent=true", "RandomizedDelaySec=20"} <= set(timer.splitlines())
     assert config != Path()
@@ -605,24 +712,106 @@ def test_the_librarys_own_reader_of_units_reads_them(odd: Path) -> None:
 
 
 def test_a_line_of_cron_comes_out_of_cron_and_a_shell_as_it_is(odd: Path, tmp_path: Path) -> None:
-    """Cron takes an escaped % for %, a shell the rest: the program gets its words, and the job's variables."""
+    """Cron takes an escaped % for %, a shell the rest: the program gets its words. No file is run as a program."""
     line = units.crontab(job(at="*/5 * * * *"))
     *fields, command = line.rstrip("\n").split(" ", 5)
     assert cron.parse(" ".join(fields)).minutes == tuple(range(0, 60, 5))
     assert re.search(r"(?<!\\)%", command) is None
     jobs.environment("nightly").parent.mkdir(parents=True)
-    jobs.environment("nightly").write_text("HOOK='https://h/$x'\n", "utf-8")
+    jobs.environment("nightly").write_text("HOOK=$(touch ran)\n", "utf-8")
     odd.unlink()
-    odd.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$HOOK" "$XDG_STATE_HOME"\n', "utf-8")
+    odd.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$XDG_STATE_HOME"\n', "utf-8")
     odd.chmod(0o755)
     done = subprocess.run(
         ["/bin/sh", "-c", command.replace("\\%", "%")], capture_output=True, text=True, check=True, cwd=tmp_path
     )
 
     assert done.stdout.splitlines() == [
-        "-P", "-m", "vllm_runbooks", "schedule", "wake", "--quiet", "nightly", "https://h/$x",
-        os.environ["XDG_STATE_HOME"],
+        "-P", "-m", "vllm_runbooks", "schedule", "wake", "--quiet", "nightly", os.environ["XDG_STATE_HOME"],
     ]  # fmt: skip
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_timer_finds_what_its_user_finds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every variable by which this library finds anything of its own is handed on, with the whole path."""
+    library = Path(units.__file__).parents[1]
+    text = "\n".join(path.read_text("utf-8") for path in library.rglob("*.py"))
+    named = set(re.findall(r'"(VLLM_RUNBOOKS_[A-Z_]+[A-Z])"', text)) - {history.JOB}
+    named |= set(re.findall(r'"(XDG_[A-Z]+_HOME)"', text))
+    assert {history.PLACE, catalog.DATA, catalog.CATALOGS, "XDG_STATE_HOME", "XDG_CONFIG_HOME"} <= named
+    for name in named:
+        monkeypatch.setenv(name, f"{name}{os.pathsep}/b c" if name == catalog.CATALOGS else f"{name}:x")
+    service = units.systemd(job())["vllm-runbooks-nightly.service"]
+    found = dict(by_systemd(line)[0].split("=", 1) for line in re.findall(r"^Environment=(.*)$", service, re.MULTILINE))
+
+    assert found == {
+        name: f"{tmp_path}/{name}{os.pathsep}/b c" if name == catalog.CATALOGS else f"{tmp_path}/{name}:x"
+        for name in named
+    }
+
+
+def secrets(text: str | bytes, mode: int = 0o600) -> Path:
+    """The job's file of variables."""
+    file = jobs.environment("nightly")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    file.chmod(mode)
+    return file
+
+
+def test_variables_of_a_job_are_read_by_one_rule() -> None:
+    """Nothing in a value means anything, but the quotation marks around it."""
+    secrets(
+        "# where it is told\n\nHOOK=https://h/x?a=1&b=2\r\nA = b\n".replace(" = ", "=") + "B='$(touch x) \\ \" '\n"
+        'C="it\'s %d ; $HOME"\n'
+        "D=\n  E=  two words # and no comment  \n"
+        "F=a'b\"c\n"
+    )
+
+    assert variables.read("nightly") == {
+        "HOOK": "https://h/x?a=1&b=2", "A": "b", "B": '$(touch x) \\ " ', "C": "it's %d ; $HOME", "D": "",
+        "E": "two words # and no comment", "F": "a'b\"c",
+    }  # fmt: skip
+    assert variables.read("other") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "told"),
+    [
+        ("A=SECRET\n", 0o640, "has the mode 0640"),
+        ("A=SECRET\n", 0o604, "has the mode 0604, so that others than its owner may use it; make that 0600"),
+        ("A=b\nexport B=SECRET\n", 0o600, "nightly.env:2: is no line NAME=value"),
+        ("A =SECRET\n", 0o600, "nightly.env:1: is no line NAME=value"),
+        ("SECRET\n", 0o600, "is no line NAME=value"),
+        ("1A=SECRET\n", 0o600, "is no line NAME=value"),
+        ("A='SECRET\n", 0o600, "begins with ', and does not end with the next one"),
+        ("A='\n", 0o600, "begins with '"),
+        ("A='SECRET'x\n", 0o600, "begins with '"),
+        ('A="SEC"RET"\n', 0o600, 'begins with "'),
+        ("A=SECRET\0\n", 0o600, "holds a character that no value has"),
+        (b"A=SECRET\xff\n", 0o600, "is not UTF-8"),
+        ("A=" + "x" * 70_000, 0o600, "is larger than 64 KiB"),
+    ],
+)
+def test_variables_that_cannot_be_read_are_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str], text: str | bytes, mode: int, told: str
+) -> None:
+    """And those that others can read; none is shown."""
+    jobs.save(job())
+    secrets(text, mode)
+    status, out, err = call(capsys, "schedule", "wake", "nightly")
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert told in err
+    assert "SECRET" not in err
+
+
+def test_what_is_no_file_of_variables_holds_nobody() -> None:
+    """A pipe without a writer would."""
+    jobs.environment("nightly").parent.mkdir(parents=True)
+    os.mkfifo(jobs.environment("nightly"), 0o600)
+    with pytest.raises(InputError, match="is no file"):
+        variables.read("nightly")
 
 
 def test_nothing_is_installed_unless_it_is_asked_for(
@@ -654,9 +843,11 @@ import json, pathlib, sys, time
 source, target = sys.argv[1:3]
 told = json.loads(pathlib.Path(source).read_text())
 print(told["metadata"].get("says", "executed"), flush=True)
+pathlib.Path(source + ".began").write_text("")
 if told["metadata"].get("seconds"):
-    pathlib.Path(source + ".began").write_text("")
     time.sleep(told["metadata"]["seconds"])
+while told["metadata"].get("waits_for") and not pathlib.Path(told["metadata"]["waits_for"]).exists():
+    time.sleep(0.01)
 if not told["metadata"].get("writes_nothing"):
     pathlib.Path(target).write_text(json.dumps(told))
 sys.exit(told["metadata"].get("status", 0))
@@ -701,12 +892,12 @@ class Nights:
         """Be woken."""
         if at is not None:
             self.now = utc(at)
-        with history.opened(is_needed=True) as kept:
+        with history.opened(say=output.say, is_needed=True) as kept:
             return wake.turn(self.job, kept, now=lambda: self.now, pause=lambda _: None)
 
     def kept(self) -> list[Entry]:
         """What the history holds of it, the oldest first."""
-        with history.opened() as kept:
+        with history.opened(say=output.say) as kept:
             return kept.entries(kind=WAKE, job=self.job.name)[::-1]
 
 
@@ -746,13 +937,23 @@ def test_a_night_is_run_once_and_a_missed_one_is_made_up_for(nights: Nights) -> 
     ("at", "nights_", "ran"),
     [
         ("30 2 * * *", ["2026-03-28T01:31", "2026-03-29T00:59", "2026-03-29T01:01", "2026-03-29T01:31"], [1, 0, 1, 0]),
-        ("30 2 * * *", ["2026-10-24T00:31", "2026-10-25T00:31", "2026-10-25T01:31", "2026-10-26T01:31"], [1, 1, 0, 1]),
+        pytest.param(
+            "30 2 * * *",
+            ["2026-10-24T00:31", "2026-10-25T00:31", "2026-10-25T01:31", "2026-10-26T01:31"],
+            [1, 1, 0, 1],
+            marks=pytest.mark.slow,
+        ),
         (
             "59 23 31 12 *",
             ["2026-12-31T22:58", "2026-12-31T22:59", "2026-12-31T23:04", "2027-01-01T00:01"],
             [0, 1, 0, 0],
         ),
-        ("0 6 29 2 *", ["2028-02-28T06:00", "2028-02-29T05:00", "2028-03-01T06:00"], [0, 1, 0]),
+        pytest.param(
+            "0 6 29 2 *",
+            ["2028-02-28T06:00", "2028-02-29T05:00", "2028-03-01T06:00"],
+            [0, 1, 0],
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["spring", "autumn", "the end of a year", "a leap day"],
 )
@@ -763,11 +964,11 @@ def test_nights_of_berlin(nights: Nights, at: str, nights_: list[str], ran: list
     assert [int(nights.wake(moment).did == "ran") for moment in nights_] == ran
 
 
-@pytest.mark.parametrize("overlap", [Overlap.SKIP, pytest.param(Overlap.WAIT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("overlap", list(Overlap))
 def test_two_runs_of_a_job_never_overlap(nights: Nights, overlap: Overlap) -> None:
     """What is due meanwhile is passed over and written down, or waits; two wake-ups at once are one run."""
     nights.job = replace(nights.job, at="*/5 * * * *", overlap=overlap)
-    nights.come_to("pass", seconds=1.0)
+    nights.come_to("pass", waits_for="go")
     found: list[Turn] = []
     first = threading.Thread(target=lambda: found.append(nights.wake("2026-05-01T00:05")))
     first.start()
@@ -775,6 +976,7 @@ def test_two_runs_of_a_job_never_overlap(nights: Nights, overlap: Overlap) -> No
         time.sleep(0.02)
     at_once = nights.wake("2026-05-01T00:05")
     meanwhile = nights.wake("2026-05-01T00:10")
+    Path("go").touch()
     first.join()
     nights.come_to("pass")
     after = nights.wake("2026-05-01T00:12")
@@ -793,7 +995,7 @@ def test_two_runs_of_a_job_never_overlap(nights: Nights, overlap: Overlap) -> No
     [
         (("pass", None, {}), Verdict.PASS, "1 passed"),
         (("fail", "port.in_use", {"status": 1}), Verdict.FAIL, "(job): it is fail"),
-        (("fail", "port.in_use", {}), Verdict.FAIL, "(job): it is fail"),
+        pytest.param(("fail", "port.in_use", {}), Verdict.FAIL, "(job): it is fail", marks=pytest.mark.slow),
         (("skipped", None, {}), Verdict.SKIPPED, "(job): it is skipped"),
         ((None, None, {}), Verdict.ERROR, "(job): no verdict was written; the last cell must call conclude()"),
         (
@@ -812,7 +1014,12 @@ def test_two_runs_of_a_job_never_overlap(nights: Nights, overlap: Overlap) -> No
             "(job): took longer than 1 s and was ended",
             marks=pytest.mark.slow,
         ),
-        (("error", None, {}), Verdict.ERROR, "(job): no verdict was written; the last cell must call conclude()"),
+        pytest.param(
+            ("error", None, {}),
+            Verdict.ERROR,
+            "(job): no verdict was written; the last cell must call conclude()",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_run_is_judged_by_its_verdict(
@@ -914,6 +1121,49 @@ def utc_now() -> datetime:
     return datetime.now(tz=UTC)
 
 
+def test_what_fell_into_a_run_during_which_nobody_was_awake_is_passed_over(nights: Nights) -> None:
+    """As under systemd, which starts no second wake-up beside one; the same as where somebody was."""
+    nights.job = replace(nights.job, at="*/10 * * * *")
+    nights.come_to("pass", seconds=0.1)
+    ends = utc("2026-05-01T01:12")
+    with history.opened(say=output.say, is_needed=True) as kept:
+        clock = iter([utc("2026-05-01T01:00")] * 4)
+        wake.turn(nights.job, kept, now=lambda: next(clock, ends))
+    after = nights.wake("2026-05-01T01:15")
+
+    assert (after.did, [(p.planned, p.why) for p in after.passed]) == (
+        "passed", [("2026-05-01T01:10:00Z", "overlap")],
+    )  # fmt: skip
+
+
+def test_a_job_that_is_always_skipped_has_never_passed(nights: Nights) -> None:
+    """Nothing was checked, so an alert must be able to see it."""
+    nights.come_to("skipped")
+    nights.wake("2026-05-01T03:01")
+    told = Path("n.prom").read_text("utf-8")
+
+    assert f'_last_run_timestamp_seconds{{name="nightly"}} {utc("2026-05-01T03:01").timestamp()}' in told
+    assert "_last_success_timestamp_seconds" not in told
+
+
+def test_the_interruption_of_another_command_is_left_to_tell(nights: Nights, tmp_path: Path) -> None:
+    """A wake-up ends what belongs to its job alone: a guarded start says itself that it was interrupted."""
+    begin = (
+        "import sys\nfrom vllm_runbooks import history\n"
+        "with history.opened(say=print) as kept:\n"
+        "    kept.begin('serve', 'x', inputs={})\n"
+        "    kept.begin('wake', 'other', inputs={}, job='other')\n"
+        "    kept.begin('wake', 'nightly', inputs={'planned': '2026-05-01T03:00:00Z', 'does': 'run'}, job='nightly')\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([sys.executable, "-c", begin], check=True, cwd=tmp_path, env=environment)
+    found = nights.wake()
+
+    assert found.interrupted == ("2026-05-01T03:00:00Z",)
+    with history.opened(say=output.say) as kept:
+        assert [(entry.kind, entry.subject) for entry in kept.interrupted()] == [("serve", "x"), ("wake", "other")]
+
+
 def test_without_a_history_nothing_is_run(nights: Nights, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What cannot be written down would be run again at every wake-up."""
     monkeypatch.setenv(history.PLACE, str(tmp_path / "lib"))
@@ -942,6 +1192,25 @@ def test_a_job_that_was_added_by_a_wrong_clock_is_told(nights: Nights) -> None:
     assert found.notes == (
         "nightly: was added at 2030-01-01T00:00:00Z, which this clock has not reached; add it again",
     )
+
+
+def test_an_output_has_a_bound(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its beginning and its end are kept, and how much is not is said; its folder is its owner's alone."""
+    monkeypatch.setattr(runs, "_MOST_OUTPUT", 1000)
+    monkeypatch.setattr(runs, "_MOST_END", 500)
+    (Path("lib") / "papermill.py").write_text(
+        "import sys\nfor i in range(20_000):\n    print(f'line {i:05d}', flush=i % 999 == 0)\nsys.exit(3)\n", "utf-8"
+    )
+    found = nights.wake()
+    folder = Path(found.folder or "")
+    kept = (folder / runs.OUTPUT).read_bytes()
+
+    assert kept.startswith(b"line 00000\n")
+    assert kept.endswith(b"line 19999\n")
+    assert f"\n… {20_000 * 11 - 1500} bytes are left out here …\n".encode() in kept
+    assert len(kept) < 1600
+    assert found.says.endswith("(job): line 19999")
+    assert folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_old_folders_of_runs_are_removed(nights: Nights) -> None:
@@ -1106,27 +1375,41 @@ def test_a_webhook_is_tried_again_where_that_may_help(  # noqa: PLR0917 - a row
     assert len({body["id"] for _, body, _ in hook.got}) == 1
 
 
-def test_what_is_run_does_not_know_who_is_told(nights: Nights, hook: type[Hook]) -> None:
-    """A notebook may print its environment."""
+def test_what_is_run_does_not_know_who_is_told(
+    nights: Nights, hook: type[Hook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notebook may print its environment, to which the job's file belongs but for the webhook."""
     nights.job = replace(nights.job, webhook_env="HOOK")
+    secrets(f"HOOK={os.environ['HOOK']}\nFROM_FILE=x\n")
+    monkeypatch.delenv("HOOK")
     told = "import os\nprint(sorted(os.environ), flush=True)\n"
     (Path("lib") / "papermill.py").write_text(told, "utf-8")
     found = nights.wake()
     printed = (Path(found.folder or "") / runs.OUTPUT).read_text("utf-8")
 
     assert "'HOOK'" not in printed
+    assert "'FROM_FILE'" in printed
     assert f"'{history.JOB}'" in printed
     assert [body["event"] for _, body, _ in hook.got] == ["worse"]
 
 
 @pytest.mark.parametrize(
-    "address", [None, "", "ftp://h/SECRET", "http://", "no address SECRET", "http://h:99999/SECRET"]
+    "address", ["", "ftp://h/SECRET", "http://", "no address SECRET", "http://h:99999/SECRET", "http://[SECRET/"]
 )
-def test_a_webhooks_address_is_never_said(nights: Nights, monkeypatch: pytest.MonkeyPatch, address: str | None) -> None:
-    """Nor is it lost that somebody was to be told."""
+def test_a_webhooks_address_is_never_said(address: str) -> None:
+    """Its variable is."""
+    with pytest.raises(InputError, match=re.escape("$HOOK")) as raised:
+        reports.address(job(webhook_env="HOOK"), address)
+
+    assert "SECRET" not in str(raised.value)
+
+
+def test_a_change_is_not_lost_where_the_webhooks_address_is_none(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits, and the wake-up says so."""
     nights.job = replace(nights.job, webhook_env="HOOK")
-    if address is not None:
-        monkeypatch.setenv("HOOK", address)
+    monkeypatch.setenv("HOOK", "ftp://h/SECRET")
     nights.come_to("fail", status=1)
     found = nights.wake()
 
@@ -1213,7 +1496,7 @@ def test_every_condition_that_metrics_decide_has_an_alert() -> None:
     measured = [each for each in session.serving().conditions if all(test.fact for test in each.when)]
     found = rules()
 
-    assert len(found) == len(measured) + 3
+    assert len(found) == len(measured) + 4
     assert found["VllmKvPressure"]["labels"]["severity"] == "warning"
     assert found["VllmKvPressure"]["for"] == "300s"
     assert " unless " in found["VllmQueue"]["expr"]
@@ -1301,7 +1584,32 @@ def test_alerts_come_when_they_must(tmp_path: Path) -> None:
         }],
     }  # fmt: skip
     (tmp_path / "test.yml").write_text(json.dumps(data), "utf-8")
-    done = subprocess.run([str(PROMTOOL), "test", "rules", "test.yml"], capture_output=True, text=True, check=False)
+    runs_of_days = {
+        'vllm_runbooks_job_last_run_timestamp_seconds{instance="h",name="n"}': "1800+1800x100",
+        'vllm_runbooks_job_last_success_timestamp_seconds{instance="h",name="n"}': "1800x100",
+        'vllm_runbooks_job_last_run_timestamp_seconds{instance="h",name="never"}': "1800+1800x100",
+        'vllm_runbooks_job_last_run_timestamp_seconds{instance="h",name="well"}': "1800+1800x100",
+        'vllm_runbooks_job_last_success_timestamp_seconds{instance="h",name="well"}': "1800+1800x100",
+    }
+    unpassed = expected("RunbooksJobUnpassed")[0]
+    never = json.loads(
+        json.dumps(unpassed).replace('"name": "n"', '"name": "never"').replace("No run of n", "No run of never")
+    )
+    data = {
+        "rule_files": ["rules.yml"], "evaluation_interval": "30m",
+        "tests": [{
+            "interval": "30m",
+            "input_series": [{"series": name, "values": values} for name, values in runs_of_days.items()],
+            "alert_rule_test": [
+                {"eval_time": "26h", "alertname": "RunbooksJobUnpassed", "exp_alerts": [never]},
+                {"eval_time": "27h", "alertname": "RunbooksJobUnpassed", "exp_alerts": [unpassed, never]},
+            ],
+        }],
+    }  # fmt: skip
+    (tmp_path / "days.yml").write_text(json.dumps(data), "utf-8")
+    done = subprocess.run(
+        [str(PROMTOOL), "test", "rules", "test.yml", "days.yml"], capture_output=True, text=True, check=False
+    )
 
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -1366,6 +1674,110 @@ def test_a_server_that_cannot_be_asked_is_told_in_one_line(
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert said in err
     assert "SECRET" not in err
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (said(200, b"3"), "has no runtime environment"),
+        (said(200, b"[" * 100_000), "answered no JSON to GET /scheduler/runtime_environments"),
+        (said(200, b"<html>"), "answered no JSON"),
+        (said(200, b"{}")[:-1], "answered no JSON"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "cannot be asked: IncompleteRead"),
+        (b"hello\r\n\r\n", "cannot be asked: BadStatusLine"),
+        (said(302, b"", "Location: http://127.0.0.1:1/"), "answered 302 to GET /scheduler/runtime_environments"),
+        (said(403, b""), "the token is refused; look at the variable that --token-env names"),
+    ],
+)
+def test_a_server_that_answers_anything_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answer: bytes, told: str
+) -> None:
+    """No answer is an error of ours, and none has the token sent elsewhere."""
+    monkeypatch.setenv("TOKEN", "SECRET")
+    jobs.save(job(command=("run", "single-gpu-oom")))
+    with serving(lambda connection, *_: connection.sendall(answer)) as port:
+        post = ["--post", f"http://127.0.0.1:{port}", "--token-env", "TOKEN"]
+        status, out, err = call(capsys, "schedule", "write", "nightly", "jupyter", *post)
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert told in err
+    assert "SECRET" not in err
+
+
+@pytest.mark.parametrize("made", [b"[]", b"3", b"{}", b'{"job_definition_id": 3}', b'{"job_definition_id": "a\\nb"}'])
+def test_a_server_that_creates_nothing_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, made: bytes
+) -> None:
+    """An id is what we asked for."""
+    monkeypatch.setenv("TOKEN", "SECRET")
+    jobs.save(job(command=("run", "single-gpu-oom")))
+
+    def answer(connection: socket.socket, asked: str, _: bytes) -> None:
+        connection.sendall(said(200, b'[{"name": "python"}]' if asked.startswith("GET") else made))
+
+    with serving(answer) as port:
+        post = ["--post", f"http://127.0.0.1:{port}", "--token-env", "TOKEN"]
+        status, out, err = call(capsys, "schedule", "write", "nightly", "jupyter", *post)
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "answered no job_definition_id to POST /scheduler/job_definitions" in err
+
+
+def test_a_token_goes_to_no_other_server(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does what is posted follow a redirection."""
+    monkeypatch.setenv("TOKEN", "SECRET")
+    jobs.save(job(command=("run", "single-gpu-oom")))
+    stolen: list[bytes] = []
+
+    def elsewhere(connection: socket.socket, _: str, raw: bytes) -> None:
+        stolen.append(raw)
+        connection.sendall(said(200, b"[]"))
+
+    with serving(elsewhere) as other:
+        to_other = said(302, b"", f"Location: http://localhost:{other}/scheduler/runtime_environments")
+        with serving(lambda connection, *_: connection.sendall(to_other)) as port:
+            post = ["--post", f"http://127.0.0.1:{port}", "--token-env", "TOKEN"]
+            status, _, _ = call(capsys, "schedule", "write", "nightly", "jupyter", *post)
+
+    assert (status, stolen) == (2, [])
+
+
+def _dripping(connection: socket.socket, begin: bytes) -> None:
+    connection.sendall(begin)
+    for _ in range(100):
+        connection.sendall(b"x")
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("begin", "limit_s"),
+    [(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", 0.5), (b"HTTP/1.1 200 OK\r\nX: ", 0.1)],
+    ids=["its body", "its head"],
+)
+def test_a_server_that_drips_does_not_hold_us(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, begin: bytes, limit_s: float
+) -> None:
+    """The time limit is one for the whole answer; and of a webhook's no more is read than its head."""
+    monkeypatch.setattr(jupyter, "TIMEOUT_S", limit_s)
+    monkeypatch.setattr(reports, "TIMEOUT_S", limit_s)
+    monkeypatch.setenv("TOKEN", "x")
+    jobs.save(job(command=("run", "single-gpu-oom")))
+    with serving(lambda connection, *_: _dripping(connection, begin)) as port:
+        began = time.monotonic()
+        post = ["--post", f"http://127.0.0.1:{port}", "--token-env", "TOKEN"]
+        _, _, err = call(capsys, "schedule", "write", "nightly", "jupyter", *post)
+        asked = time.monotonic() - began
+        try:
+            reports.send(f"http://127.0.0.1:{port}/", "{}", id_="x", pause=lambda _: None)
+            sent = "taken"
+        except reports.NotSentError as error:
+            sent = str(error)
+
+    late = f"no answer within {limit_s:g} s"
+    assert f"cannot be asked: {late}" in err
+    assert sent == ("taken" if begin.endswith(b"\r\n\r\n") else f"the webhook cannot be reached: {late}")
+    assert asked < 2.5
+    assert time.monotonic() - began < 4
 
 
 @pytest.fixture
@@ -1457,6 +1869,6 @@ def test_a_job_of_each_kind_is_run_and_judged(nights: Nights, monkeypatch: pytes
         found = nights.wake()
         assert (found.verdict, [each.subject for each in found.judged]) == (verdict, [subject]), found
         assert (found.junit is not None) == has_junit
-        with history.opened() as kept:
+        with history.opened(say=output.say) as kept:
             of_job = {entry.kind for entry in kept.entries(job=nights.job.name)}
         assert WAKE in of_job

@@ -18,12 +18,17 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from vllm_runbooks import user_folders
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.probe_records import Serving
 from vllm_runbooks.records import LineFormat, Policy, Rule, Symptom, form, record
 from vllm_runbooks.scan import PatternSet
 
+DATA = "VLLM_RUNBOOKS_DATA"
+"""Variable that names the folder of the data."""
+CATALOGS = "VLLM_RUNBOOKS_CATALOG"
+"""Variable that lists the user's own catalog folders, in the kernels of runbooks as well."""
 FORMAT = "5"
 """Changed when the index's own form changes, so that an older one is not read."""
 
@@ -34,7 +39,7 @@ T = TypeVar("T")
 
 def data_dir(override: str | Path | None = None) -> Path:
     """The folder that holds `catalog/` and `runbooks/`."""
-    named = override or os.environ.get("VLLM_RUNBOOKS_DATA")
+    named = override or os.environ.get(DATA)
     if named:
         root = Path(named)
         if not (root / "catalog").is_dir():
@@ -115,11 +120,6 @@ def key(root: Path) -> str:
 def rules_key(root: Path) -> str:
     """Key of the index of rules."""
     return digest(rule_sources(root), Rule)
-
-
-def _cache_dir() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "vllm-runbooks"
 
 
 class _Index(NamedTuple):
@@ -210,13 +210,13 @@ def indexed(
     """A compiled index of a catalog folder: the packaged one, else the one kept under its key, else compiled anew.
 
     Raises:
-        InputError: there is none, and no compiler was handed over.
+        InputError: there is none, and no compiler was handed over, or this user has no home to keep it in.
     """
     packaged = _read_index(root / f"{name}.json", None, decoded) if root == catalog_dir() else None
     if packaged is not None:
         return packaged
     fresh = key(root)
-    cached = _cache_dir() / f"{name}-{fresh}.json"
+    cached = user_folders.cache() / f"{name}-{fresh}.json"
     index = _read_index(cached, fresh, decoded)
     if index is not None:
         return index

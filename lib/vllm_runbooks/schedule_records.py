@@ -126,13 +126,14 @@ class Standing:
     """By subject the root causes that were told since then."""
     last_run: str | None = None
     last_success: str | None = None
+    """When a run passed last; one that is skipped has not."""
     seconds: float | None = None
-    """Of the last run."""
+    """Of the last run; None: none, or it ended without a word."""
     runs: Mapping[str, Verdict] = field(default_factory=dict)
     """By subject the verdict of the last run."""
     verdict: Verdict | None = None
     missed_total: int = 0
-    """Planned times without a run since the job was added."""
+    """Planned times without a run of their own since the job was added."""
 
 
 @dataclass(frozen=True)

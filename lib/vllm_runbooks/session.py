@@ -52,7 +52,7 @@ def _read_case(path: Path) -> Case:
 
 def own_catalogs() -> tuple[str, ...]:
     """The user's own catalog folders, as `VLLM_RUNBOOKS_CATALOG` lists them."""
-    return tuple(part for part in os.environ.get("VLLM_RUNBOOKS_CATALOG", "").split(os.pathsep) if part)
+    return tuple(part for part in os.environ.get(_catalog.CATALOGS, "").split(os.pathsep) if part)
 
 
 @cache

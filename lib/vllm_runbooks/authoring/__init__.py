@@ -17,20 +17,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from vllm_runbooks import catalog, evidence, host_commands, inventories, scan, specs, startup_log
 from vllm_runbooks.answer import STEPS
+from vllm_runbooks.authored import Location, Problem, named, plain, read_yaml, todos
 from vllm_runbooks.authoring import rule_files, serving_file, spec_files
 from vllm_runbooks.authoring.rule_files import compile_rules, read_rule
-from vllm_runbooks.authoring.yaml_files import (
-    Location,
-    Problem,
-    date_problems,
-    named,
-    parsed,
-    plain,
-    read_record,
-    read_yaml,
-    todos,
-    unknown_commands,
-)
+from vllm_runbooks.authoring.yaml_files import date_problems, parsed, read_record, unknown_commands
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.claims import figures
 from vllm_runbooks.claims.expressions import Figures, faults

@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from vllm_runbooks import catalog
-from vllm_runbooks.authoring.yaml_files import Problem, date_problems, read_record, unknown_commands
+from vllm_runbooks.authored import Problem
+from vllm_runbooks.authoring.yaml_files import date_problems, read_record, unknown_commands
 from vllm_runbooks.errors import CatalogError
 from vllm_runbooks.records import Rule, document
 

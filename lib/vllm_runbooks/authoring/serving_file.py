@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from vllm_runbooks import catalog, options
-from vllm_runbooks.authoring.yaml_files import Location, Problem, read_record, unknown_commands
+from vllm_runbooks.authored import Location, Problem
+from vllm_runbooks.authoring.yaml_files import read_record, unknown_commands
 from vllm_runbooks.diagnosis import PLACEHOLDER
 from vllm_runbooks.errors import CatalogError
 from vllm_runbooks.probe_records import (

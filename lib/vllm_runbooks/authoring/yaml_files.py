@@ -1,142 +1,25 @@
-"""Read authored YAML with its places: a broken file is refused by file, line and field, a hostile one at once."""
+"""Records of authored YAML, validated by pydantic, and what is wrong with several kinds of them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
 
-from vllm_runbooks import host_commands
-from vllm_runbooks.errors import CatalogError
+from vllm_runbooks import authored, host_commands
+from vllm_runbooks.authored import Problem, plain
 
-MAX_BYTES = 256 << 10
-MAX_DEPTH = 24
 _SAID = {
     "missing": "is missing",
     "missing_argument": "is missing",
     "extra_forbidden": "is not a known field",
     "unexpected_keyword_argument": "is not a known field",
 }
-
-Location = tuple[str | int, ...]
-Problem = tuple[Location, str]
-"""Where in a file, and what is wrong there."""
-
-
-def _guard(text: str, where: str) -> None:
-    """Refuse what would make the parser slow, deep or creative: aliases, tags, deep nesting."""
-    depth = 0
-    for event in YAML(typ="safe", pure=True).parse(text):
-        line = event.start_mark.line + 1
-        if isinstance(event, AliasEvent):
-            raise CatalogError(f"{where}:{line}: aliases (*name) are not allowed; write it out")
-        if isinstance(event, (ScalarEvent, CollectionStartEvent)) and event.tag is not None:
-            raise CatalogError(f"{where}:{line}: tags (!name) are not allowed; write plain YAML")
-        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            raise CatalogError(f"{where}:{line}: nested deeper than {MAX_DEPTH} levels; flatten it")
-
-
-@lru_cache(maxsize=1024)
-def _loaded(text: str, where: str) -> Any:
-    """The data of a YAML text, with positions; a catalog is read more than once while it is checked."""
-    _guard(text, where)
-    return YAML(typ="rt", pure=True).load(text)
-
-
-def read_yaml(path: Path, where: str | None = None) -> dict[Any, Any] | list[Any]:
-    """Read one YAML file, with positions; raises CatalogError with file and line."""
-    where = where or path.name
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise CatalogError(f"{where}: cannot be read: {error.strerror}; check the path") from None
-    if len(raw) > MAX_BYTES:
-        raise CatalogError(f"{where}: {len(raw)} bytes; a catalog file has at most {MAX_BYTES}, split it")
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise CatalogError(f"{where}:{line}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
-    try:
-        data = _loaded(text, where)
-    except CatalogError:
-        raise
-    except Exception as error:  # noqa: BLE001 - on damaged text ruamel.yaml raises nearly anything
-        raise CatalogError(f"{where}{_not_yaml(error, text)}") from None
-    if not isinstance(data, (dict, list)):
-        raise CatalogError(f"{where}:1: holds no mapping; `vllm-runbooks catalog new` writes a scaffold")
-    return data
-
-
-def _not_yaml(error: Exception, text: str) -> str:
-    mark = getattr(error, "problem_mark", None)
-    position = getattr(error, "position", None)
-    if mark is not None:
-        line = f":{mark.line + 1}:{mark.column + 1}"
-    else:
-        line = f":{text.count(chr(10), 0, position) + 1}" if isinstance(position, int) else ":1"
-    known = isinstance(error, YAMLError)
-    problem = (
-        getattr(error, "problem", None) or getattr(error, "reason", None) or (error if known else "cannot be parsed")
-    )
-    said = " ".join(str(problem).split("\n", 1)[0].split()) or "cannot be parsed"
-    return f"{line}: not YAML: {said[:200]}; compare with a file that is good"
-
-
-def line_of(data: Any, location: Iterable[str | int]) -> int:
-    """Line (from 1) at which the value at a location is written, as near as the file tells."""
-    line = 1
-    for key in location:
-        position = getattr(data, "lc", None)
-        if position is None:
-            break
-        line = position.line + 1
-        entries = position.data or {}
-        if key not in entries:
-            break
-        line = entries[key][0] + 1
-        data = data[key]
-    return line
-
-
-def plain(data: Any, key: str | None = None) -> Any:
-    """Data without YAML's own types, list-written patterns joined, a case's `class` renamed to the record's field."""
-    if isinstance(data, Mapping):
-        renamed = {"class": "class_", "class_": "class__"} if key == "expect" else {}
-        return {renamed.get(str(k), str(k)): plain(v, str(k)) for k, v in data.items()}
-    if isinstance(data, list):
-        if key == "pattern":
-            return _joined(data)
-        if key == "patterns":
-            return [_joined(piece) for piece in data]
-        return [plain(value) for value in data]
-    for kind in (bool, int, float, str):
-        if isinstance(data, kind):
-            return kind(data)
-    return str(data) if isinstance(data, date) else data
-
-
-def _joined(pattern: Any) -> Any:
-    if isinstance(pattern, list) and all(isinstance(piece, str) for piece in pattern):
-        return "".join(pattern)
-    return plain(pattern)
-
-
-def named(data: Any, where: str, problems: Iterable[Problem]) -> list[str]:
-    """Problems as lines: file, line, field, what is wrong."""
-    return [
-        f"{where}:{line_of(data, location)}: {'.'.join(map(str, location)) or '(file)'}: {' '.join(said.split())}"
-        for location, said in problems
-    ]
 
 
 def parsed(adapter: TypeAdapter[Any], data: Any) -> tuple[Any, list[Problem]]:
@@ -163,14 +46,7 @@ def read_record(
     Raises:
         CatalogError: the file is broken; every problem is named, one a line.
     """
-    data = read_yaml(path, where)
-    value, problems = parsed(adapter, data)
-    problems += todos(data)
-    if value is not None:
-        problems += problems_of(value)
-    if problems or value is None:
-        raise CatalogError("\n".join(named(data, where, problems)))
-    return value
+    return authored.read_record(path, where, partial(parsed, adapter), problems_of)
 
 
 def date_problems(written: str) -> Iterator[Problem]:
@@ -185,15 +61,3 @@ def unknown_commands(text: str) -> Iterator[str]:
     """What is wrong with commands that a text prints: they are none of the table."""
     for part in host_commands.unknown(text):
         yield f"`{part}` is no command of host_commands.py; add it there with its effect and how it is undone"
-
-
-def todos(data: Any, location: Location = ()) -> Iterator[Problem]:
-    """What the scaffold left to fill in."""
-    if isinstance(data, Mapping):
-        for key, value in data.items():
-            yield from todos(value, (*location, key))
-    elif isinstance(data, list):
-        for index, value in enumerate(data):
-            yield from todos(value, (*location, index))
-    elif isinstance(data, str) and data.startswith("TODO"):
-        yield location, "still says TODO; fill it in"

@@ -88,9 +88,7 @@ _WORDED = (
 
 def _refuse(message: str) -> int:
     """Say in one line what cannot be read; a value that a user mistook for a name may be a secret."""
-    from vllm_runbooks.redact import redact_text  # noqa: PLC0415 - slow to load, and only needed here
-
-    sys.stderr.write(f"vllm-runbooks: {redact_text('; '.join(message.splitlines()))}\n")
+    output.say("; ".join(message.splitlines()))
     return 2
 
 
@@ -119,13 +117,13 @@ def run(arguments: list[str]) -> int:
         return _refuse(str(error))
     except output.NotPrintedError as error:
         # What was found could not be said: that is no status of what was found.
-        sys.stderr.write(f"vllm-runbooks: {error}\n")
+        output.say(str(error))
         return 2
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
         return _refuse(f"{named}{error.strerror or error}; check the path and its permissions")
     except (KeyboardInterrupt, click.exceptions.Abort) as error:
-        sys.stderr.write(f"vllm-runbooks: interrupted{f'; {error}' if str(error) else ''}\n")
+        output.say(f"interrupted{f'; {error}' if str(error) else ''}")
         return 130
     return status if isinstance(status, int) else 0
 

@@ -40,14 +40,14 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
     done = checking.convert_text(text, to=to, name=name, vllm=vllm, start=start, gpus=gpus)
     if out is not None:
         store(out, done.text)
-        click.echo(f"vllm-runbooks: wrote {out}", err=True)
+        output.say(f"wrote {out}")
     else:
         output.write_script(done.text)
     for line in _remarks(done, to, start):
         click.echo(line, err=True)
     for line in render.issues.left(done.found.issues):
         click.echo(line, err=True)
-    click.echo(f"vllm-runbooks: {render.issues.headline(done.found)}", err=True)
+    output.say(render.issues.headline(done.found))
     return int(bool(render.issues.wrong(done.found.issues)))
 
 

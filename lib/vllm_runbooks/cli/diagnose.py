@@ -141,8 +141,8 @@ def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:
 def _fetched(source: str, vllm: str | None) -> Evidence:
     """Fetch the log; the command is shown before it runs, and what its tool says beside the log after it."""
     command = collect.command(source)
-    click.echo(f"vllm-runbooks: running `{redact_text(command.line)}`: {command.effect}", err=True)
+    output.say(f"running `{redact_text(command.line)}`: {command.effect}")
     document, said = collect.fetch(command)
     if said:
-        click.echo(f"vllm-runbooks: {command.argv[0]} says: {said}", err=True)
+        output.say(f"{command.argv[0]} says: {said}")
     return Evidence((document,), vllm=vllm)

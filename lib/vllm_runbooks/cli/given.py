@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,38 @@ import click
 
 from vllm_runbooks.errors import InputError
 
-CATALOGS = "VLLM_RUNBOOKS_CATALOG"
-"""The variable that names the user's own catalog folders, in the kernels of runbooks as well."""
+_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw]?)", re.ASCII)
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+
+
+def span(text: str, *, is_bare: bool = True) -> float | None:
+    """Seconds of a time such as 90s, 1.5h or 2w; None: it is none.
+
+    Args:
+        text: As it was given.
+        is_bare: Whether a number without a unit is one of seconds; else it is no time.
+    """
+    match = _SPAN.fullmatch(text)
+    return None if match is None or not (match[2] or is_bare) else float(match[1]) * _UNITS[match[2]]
+
+
+class Span(click.ParamType[float]):
+    """A time such as 90s, 15m, 1h, 2d or 2w, in seconds; a number without a unit is one of seconds."""
+
+    name = "time"
+
+    def __init__(self, least: str = "0s", most: str | None = None) -> None:
+        """A time within these, which are worded as they would be given; None: of any length."""
+        self.least, self.most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = span(str(value).strip())
+        bounds = (span(self.least) or 0.0, math.inf if self.most is None else span(self.most) or math.inf)
+        if seconds is None or not bounds[0] <= seconds <= bounds[1]:
+            within = f" from {self.least} to {self.most}" if self.most is not None else ""
+            shown = "30s or 2m" if bounds[1] <= _UNITS["h"] else "90s, 15m, 1h or 2d"
+            self.fail(f"{str(value)[:40]!r} is no time{within}; give one such as {shown}.", param, ctx)
+        return seconds
 
 
 class _Target(click.Path):
@@ -83,6 +114,7 @@ def _use(context: click.Context, _parameter: click.Parameter, folders: tuple[str
     if not folders:
         return
     from vllm_runbooks import session  # noqa: PLC0415 - `--help` needs none of it
+    from vllm_runbooks.catalog import CATALOGS  # noqa: PLC0415
 
     split = next((folder for folder in folders if os.pathsep in folder), None)
     if split is not None:

@@ -7,35 +7,28 @@ import re
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from vllm_runbooks.cli import given, output
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
+from vllm_runbooks.history_records import KINDS
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vllm_runbooks.history_records import Entry, Trend
-
-_KINDS = ("check", "run", "serve", "probe", "wake")
-_SPAN = re.compile(r"(\d{1,5})([mhdw])", re.ASCII)
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DAY_S = 86400
 _STDOUT = "-"
-_MOST_FACTS = 6
 
 
 def _moment(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     """A span back from now, or a date, as the history writes a moment; one without a zone is UTC."""
     if value is None:
         return None
-    from vllm_runbooks.history import stamp
+    from vllm_runbooks.moments import stamp
 
     try:
-        if span := _SPAN.fullmatch(value):
-            return stamp(datetime.now(tz=UTC) - timedelta(**{_UNITS[span[2]]: int(span[1])}))
+        # A number alone may be a date, as in 20261121.
+        if (seconds := given.span(value, is_bare=False)) is not None:
+            return stamp(datetime.now(tz=UTC) - timedelta(seconds=seconds))
         moment = datetime.fromisoformat(value)
         return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
@@ -46,8 +39,8 @@ def _moment(_context: click.Context, _parameter: click.Parameter, value: str | N
 
 def _kept(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[float | None, int | None]:
     """An age in days, or a number of entries."""
-    if span := _SPAN.fullmatch(value):
-        return timedelta(**{_UNITS[span[2]]: int(span[1])}) / timedelta(days=1), None
+    if (seconds := given.span(value, is_bare=False)) is not None:
+        return seconds / _DAY_S, None
     if re.fullmatch(r"\d{1,9}", value, re.ASCII):
         return None, int(value)
     raise click.BadParameter(f"{value!r} is neither an age, such as 90d, nor a number of entries, such as 1000.")
@@ -76,7 +69,7 @@ def history() -> None:
 
 
 @history.command("list", epilog=given.examples("history list --since 7d", "history list --kind serve --limit 5"))
-@click.option("--kind", type=click.Choice(_KINDS), help="Only these.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only these.")
 @click.option(
     "--subject", metavar="WHAT", help="Only what it was about: to the letter, or with *; runs of checks included."
 )
@@ -95,7 +88,7 @@ def list_(*, kind: str | None, subject: str | None, job: str | None, since: str 
     from vllm_runbooks import render
     from vllm_runbooks.history_records import Listed
 
-    with kept.opened(is_needed=True) as opened:
+    with kept.opened(say=output.say, is_needed=True) as opened:
         found = opened.entries(
             kind=kind, subject=subject, job=job, since=since, limit=limit, is_whole=subject is None and kind is None
         )
@@ -123,38 +116,17 @@ def trend(subject: str, facts: tuple[str, ...], since: str | None, limit: int, f
     """Show how something went over time: its verdicts, how long it took, and the numbers that moved."""
     from vllm_runbooks import history as kept
     from vllm_runbooks import render
+    from vllm_runbooks.history import trends
 
-    with kept.opened(is_needed=True) as opened:
+    with kept.opened(say=output.say, is_needed=True) as opened:
         found = opened.about(subject, since=since, limit=limit)
     if not found:
         raise InputError(f"{subject}: the history holds nothing of it; `history` lists what it holds")
-    told = _trend(found[0].subject if len({each.subject for each in found}) == 1 else subject, found[::-1])
+    told = trends.trend(subject, found)
     if form == "json":
         output.write_json(render.history.to_json(told))
     else:
-        output.write(render.history.trend(told, facts or _moving(told)))
-
-
-def _trend(subject: str, found: Sequence[Entry]) -> Trend:
-    from vllm_runbooks.history_records import Point, Trend
-
-    points = []
-    for each in found:
-        facts = each.results.get("facts")
-        measured = {"ready_s": each.results.get("ready_s"), **(facts if isinstance(facts, dict) else {})}
-        numbers = {
-            name: float(value)
-            for name, value in measured.items()
-            if isinstance(value, (int, float)) and not isinstance(value, bool)
-        }
-        points.append(Point(each.id, each.began, each.verdict, each.seconds, numbers))
-    return Trend(subject, tuple(points))
-
-
-def _moving(told: Trend) -> list[str]:
-    """The facts that are not the same throughout."""
-    names = dict.fromkeys(name for point in told.points for name in point.facts)
-    return [name for name in names if len({point.facts.get(name) for point in told.points}) > 1][:_MOST_FACTS]
+        output.write(render.history.trend(told, facts or trends.moving(told)))
 
 
 @history.command(epilog=given.examples("history export history.jsonl --since 30d", "history export -"))
@@ -166,7 +138,7 @@ def export(target: str, since: str | None) -> None:
     from vllm_runbooks import render
 
     path = None if target == _STDOUT else given.FILE.convert(target, None, None)
-    with kept.opened(is_needed=True) as opened:
+    with kept.opened(say=output.say, is_needed=True) as opened:
         found = opened.entries(since=since)
     text = "".join(f"{render.history.to_line(each)}\n" for each in reversed(found))
     if path is not None:
@@ -192,7 +164,7 @@ def prune(keep: tuple[float | None, int | None]) -> None:
     from vllm_runbooks import history as kept
 
     days, roots = keep
-    with kept.opened(is_needed=True) as opened:
+    with kept.opened(say=output.say, is_needed=True) as opened:
         output.write(f"{_counted(opened.prune(days=days, roots=roots))} removed")
 
 

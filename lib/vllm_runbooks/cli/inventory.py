@@ -91,7 +91,7 @@ def inventory(
     found = inventories.inspect(snapshot, session.specs(), need_gib=need)
     if out is not None:
         store(out, render.inventories.snapshot_json(snapshot))
-        click.echo(f"vllm-runbooks: wrote {out}", err=True)
+        output.say(f"wrote {out}")
     if form == "json":
         output.write_json(render.inventories.to_json(found))
     else:

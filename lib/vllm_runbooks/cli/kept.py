@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from vllm_runbooks.display import visible
+from vllm_runbooks.cli import output
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.records import RunResult, Verdict, document
 
@@ -42,12 +41,12 @@ def opened(*, no_history: bool) -> Iterator[History]:
     if no_history:
         yield history.nothing()
         return
-    with history.opened(say=_say) as found:
+    with history.opened(say=output.say) as found:
         gone = found.interrupted()
         for entry in gone[:_MOST_TOLD]:
-            _say(f"{entry.says}, begun {entry.began}, was interrupted")
+            output.say(f"{entry.says}, begun {entry.began}, was interrupted")
         if more := gone[_MOST_TOLD:]:
-            _say(f"{len(more)} more of the history were interrupted; `vllm-runbooks history` lists them")
+            output.say(f"{len(more)} more of the history were interrupted; `vllm-runbooks history` lists them")
         yield found
 
 
@@ -333,11 +332,3 @@ def _start_inputs(subject: Subject) -> dict[str, Any]:
         "variables": dict(sorted(variables.items())),
         "release_data": subject.data.version,
     }
-
-
-def _say(line: str) -> None:
-    from vllm_runbooks.redact import redact_text
-
-    with contextlib.suppress(OSError, ValueError):
-        sys.stderr.write(f"vllm-runbooks: {visible(redact_text(line))}\n")
-        sys.stderr.flush()

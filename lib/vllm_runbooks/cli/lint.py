@@ -155,7 +155,7 @@ def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], o
     if out is not None:
         # The user's own file: a secret in it stays, or the script would no longer run.
         store(out, mended)
-        click.echo(f"vllm-runbooks: wrote {out}", err=True)
+        output.say(f"wrote {out}")
     if form == "json":
         output.write_json(render.issues.to_json(found))
     elif out is None:
@@ -181,7 +181,7 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
     found, rewritten = checking.migrate_text(text, name=name, from_=from_, to=to, gpus=gpus, folder=folder_of(name))
     if out is not None:
         store(out, rewritten)
-        click.echo(f"vllm-runbooks: wrote {out}", err=True)
+        output.say(f"wrote {out}")
     if form == "json":
         output.write_json(render.issues.to_json(found))
     else:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
+
+import click
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +31,16 @@ def name_left_out(catalog: Catalog) -> None:
         by_file.setdefault(problem.split(":", 1)[0], []).append(problem)
     for problems in by_file.values():
         more = f" (and {len(problems) - 1} more; `vllm-runbooks catalog check` lists all)" if len(problems) > 1 else ""
-        sys.stderr.write(f"vllm-runbooks: left out: {problems[0]}{more}\n")
+        say(f"left out: {problems[0]}{more}")
+
+
+def say(line: str) -> None:
+    """Say a line on standard error, secrets replaced; where nobody reads it, the command goes on."""
+    from vllm_runbooks.display import visible  # noqa: PLC0415 - most commands say nothing
+    from vllm_runbooks.redact import redact_text  # noqa: PLC0415
+
+    with suppress(OSError, ValueError):
+        click.echo(f"vllm-runbooks: {visible(redact_text(line))}", err=True)
 
 
 def write(text: str) -> None:

@@ -129,11 +129,11 @@ def plan(
     else:
         found = planner.plan(asked) if planner.has_sizes(asked) else planner.layouts(asked)
     if deploy is not None and found.fits is False:
-        click.echo(f"vllm-runbooks: nothing is written to {deploy}: it does not fit", err=True)
+        output.say(f"nothing is written to {deploy}: it does not fit")
     elif deploy is not None:
         first = fleet.FIRST_PORT if port is None else port
         for path in planner.deploy(asked, found, deploy, first_port=first, retries_posts=retry_posts):
-            click.echo(f"vllm-runbooks: wrote {path}", err=True)
+            output.say(f"wrote {path}")
     if form == "json":
         output.write_json(render.plans.to_json(found))
     else:
@@ -165,7 +165,7 @@ def _from_log(log: str, *, gpus: str | None, vllm: str | None, start: int | None
     found = planner.from_log(log, gpus=gpus, vllm=vllm, start=start)
     if out is not None:
         rows = planner.keep(found, out)
-        click.echo(f"vllm-runbooks: wrote {out}: {rows} rows", err=True)
+        output.say(f"wrote {out}: {rows} rows")
     if form == "json":
         output.write_json(render.plans.to_json(found))
     else:

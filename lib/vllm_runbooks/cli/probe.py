@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -16,24 +14,10 @@ from vllm_runbooks.cli import given, kept, output
 if TYPE_CHECKING:
     from vllm_runbooks.probe_records import Health
 
-_SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)?", re.ASCII)
-_SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LIVE = ("key_env", "model", "log", "command", "seconds", "load", "at_once", "prompt_tokens", "answer_tokens")
 _F = TypeVar("_F", bound=Callable[..., Any])
+_TIME = given.Span("0.1s", "1h")
 _LOADED = ("at_once", "prompt_tokens", "answer_tokens")
-
-
-class _Span(click.ParamType[float]):
-    """A time such as 30s or 2m."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        match = _SPAN.fullmatch(value) if isinstance(value, str) else None
-        seconds = None if match is None else float(match[1]) * _SECONDS[match[2]]
-        if seconds is None or not 0.1 <= seconds <= 3600:
-            self.fail(f"{str(value)[:40]!r} is no time from 0.1s to 1h; give one such as 30s or 2m.", param, ctx)
-        return seconds
 
 
 def _count(option: str, most: int, says: str) -> Callable[[_F], _F]:
@@ -59,15 +43,9 @@ def _count(option: str, most: int, says: str) -> Callable[[_F], _F]:
 )
 @click.option("--command", metavar="FILE", help="The script or manifest that starts the server: ways out change it.")
 @click.option("--gpus", metavar="SPEC", help="The server's cards, as in 2xA100-80GB: ways out are planned for them.")
+@click.option("--seconds", metavar="TIME", type=_TIME, help="Read its metrics for so long (default: 2s).")
 @click.option(
-    "--seconds",
-    metavar="S",
-    type=click.FloatRange(0.1, 3600),
-    callback=given.number,
-    help="Read its metrics for so long (default: 2).",
-)
-@click.option(
-    "--load", metavar="TIME", type=_Span(), help="Put a small load on it for so long, as in 30s, and measure it."
+    "--load", metavar="TIME", type=_TIME, help="Put a small load on it for so long, as in 30s, and measure it."
 )
 @_count("--at-once", 1024, "Requests of the load in flight (default: 4).")
 @_count("--prompt-tokens", 1_000_000, "Words of its prompts, a token or a little more each (default: 128).")
@@ -81,13 +59,7 @@ def _count(option: str, most: int, says: str) -> Callable[[_F], _F]:
     help="Where readings of GPU memory come from: the driver of this host (nvml), or a recorded series (a file).",
 )
 @click.option(
-    "--patience",
-    metavar="S",
-    type=click.FloatRange(0.1, 3600),
-    default=60.0,
-    show_default=True,
-    callback=given.number,
-    help="Longest wait for each answer.",
+    "--patience", metavar="TIME", type=_TIME, default="60s", show_default=True, help="Longest wait for each answer."
 )
 @click.option("--insecure", is_flag=True, help="Take any certificate.")
 @kept.NO_HISTORY
@@ -141,7 +113,7 @@ def _tell(found: Health, form: str, record: Path | None) -> int:
         output.write(render.health.text(found, session.serving()))
     if record is not None:
         case = recording.record_health(record, found)
-        _say(f"{record}: written ({', '.join([*case.files, 'case.yaml'])}); run it: vllm-runbooks check --cases "
+        output.say(f"{record}: written ({', '.join([*case.files, 'case.yaml'])}); run it: vllm-runbooks check --cases "
              f"{shlex.quote(str(record))}")  # fmt: skip
     return int(found.cause is not None)
 
@@ -174,13 +146,5 @@ def _observed(url: str, patience: float, live: dict[str, Any]) -> Any:
         memory=live["gpu_memory"],
         patience_s=patience,
         is_verified=not live["insecure"],
-        say=_say,
+        say=output.say,
     )
-
-
-def _say(line: str) -> None:
-    from vllm_runbooks.display import visible  # noqa: PLC0415
-    from vllm_runbooks.redact import redact_text  # noqa: PLC0415
-
-    with contextlib.suppress(OSError, ValueError):
-        click.echo(f"vllm-runbooks: {visible(redact_text(line))}", err=True)

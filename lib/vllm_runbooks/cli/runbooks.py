@@ -55,7 +55,7 @@ def list_(runbooks: str | None, form: str) -> int:
     """
     good, bad = _inspect_all(runbooks)
     if not good and not bad and form == "text":
-        click.echo(f"vllm-runbooks: {runbooks or 'the folder of runbooks'}: holds no runbook (.ipynb)", err=True)
+        output.say(f"{runbooks or 'the folder of runbooks'}: holds no runbook (.ipynb)")
     if form == "json":
         _print_json({"runbooks": [document(runbook) for runbook in good]})
     else:
@@ -63,7 +63,7 @@ def list_(runbooks: str | None, form: str) -> int:
         for runbook in good:
             output.write(f"{runbook.id:<{width}}  {runbook.title}")
     for reason in bad.values():
-        click.echo(f"vllm-runbooks: {reason}", err=True)
+        output.say(reason)
     return 1 if bad else 0
 
 
@@ -113,7 +113,7 @@ def _show_entry(id_: str, form: str) -> bool:
 
     if not history.is_id(id_):
         return False
-    with history.opened(is_needed=True) as kept_there:
+    with history.opened(say=output.say, is_needed=True) as kept_there:
         if not kept_there.beginning(id_):
             return False
         found = kept_there.entry(id_)
@@ -434,7 +434,7 @@ def _execute(
         raise
     except RunbooksError as error:
         # The request was good, its results could not be kept: that is status 1, not 2.
-        click.echo(f"vllm-runbooks: {error}", err=True)
+        output.say(str(error))
         raise click.exceptions.Exit(1) from None
 
 

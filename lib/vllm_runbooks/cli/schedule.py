@@ -3,9 +3,8 @@
 # ruff: noqa: PLC0415 - what a command does not need is not imported: `--help` stays a matter of milliseconds
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -16,22 +15,7 @@ from vllm_runbooks.files import store
 if TYPE_CHECKING:
     from vllm_runbooks.schedule_records import Job
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-class _Duration(click.ParamType[float]):
-    """A time such as 90s, 15m, 1h or 2d."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd]?)", str(value).strip(), re.ASCII)
-        if match is None:
-            self.fail(f"{str(value)[:40]!r} is no time; give one such as 90s, 15m, 1h or 2d.", param, ctx)
-        return float(match[1]) * _SECONDS[match[2] or "s"]
-
-
-_DURATION = _Duration()
+_TIME = given.Span()
 _OUT = click.option("-o", "--output", "target", metavar="FILE", type=given.FILE, help="Write it there.")
 _EXIT_PARTLY = 1
 
@@ -61,7 +45,7 @@ def schedule() -> None:
     help="After planned times that nobody was awake for: run once, or leave them out.",
 )
 @click.option(
-    "--grace", metavar="T", type=_DURATION, default="1h", show_default=True, help="How late such a run may begin."
+    "--grace", metavar="T", type=_TIME, default="1h", show_default=True, help="How late such a run may begin."
 )
 @click.option(
     "--overlap",
@@ -71,7 +55,7 @@ def schedule() -> None:
     help="While the last run is still going on: leave the planned time out, or wait.",
 )
 @click.option(
-    "--timeout", metavar="T", type=_DURATION, default="1h", show_default=True, help="Longest time that a run may take."
+    "--timeout", metavar="T", type=_TIME, default="1h", show_default=True, help="Longest time that a run may take."
 )
 @click.option("--webhook-env", metavar="VARIABLE", help="Variable that holds the address which is told of changes.")
 @click.option("--metrics", metavar="FILE", help="Text file for Prometheus' node exporter; its name ends in .prom.")
@@ -127,9 +111,7 @@ def _asked(job: Job) -> tuple[Path, dict[str, Any]]:
     first, *rest = job.command
     if first == jobs.PAPERMILL:
         return _notebook(job, rest)
-    command = commands.get_command(click.Context(commands), first)
-    if command is None:
-        raise InputError(f"{first}: this release has no such command; give check or run")
+    command = cast("click.Command", commands.get_command(click.Context(commands), first))  # one of jobs.OWN
     with command.make_context(f"vllm-runbooks {first}", list(rest)) as context:
         asked = dict(context.params)
     if first != "run":
@@ -181,7 +163,7 @@ def list_(form: str) -> int:
             found.append(jobs.load(name))
         except InputError as error:
             is_whole = False
-            click.echo(f"vllm-runbooks: {error}", err=True)
+            output.say(str(error))
     output.write_json(shown.to_json(Jobs(tuple(found)))) if form == "json" else output.write(shown.jobs(found))
     return 0 if is_whole else _EXIT_PARTLY
 
@@ -330,14 +312,14 @@ def wake(name: str | None, *, quiet: bool, form: str) -> int:
 
     found, status = [], 0
     # A run that cannot be written down would be made again at every wake-up.
-    with history.opened(is_needed=True) as kept:
+    with history.opened(say=output.say, is_needed=True) as kept:
         for each in [name] if name is not None else jobs.names():
             try:
                 found.append(waking.turn(jobs.load(each), kept))
             except RunbooksError as error:
                 if name is not None:
                     raise
-                click.echo(f"vllm-runbooks: {error}", err=True)
+                output.say(str(error))
                 status = 2
     status = max([status, *(waking.status(turn) for turn in found)])
     if form == "json":

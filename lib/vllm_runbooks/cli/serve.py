@@ -181,24 +181,15 @@ def serve(
     asked = {"tries": 1 + retry, "left_out": list(left_out), "gpus": gpus}
     # Checks alone start nothing.
     with kept.opened(no_history=no_history or is_check) as history, kept.start(history, request.subject, asked) as told:
-        found = guarded_start.serve(request, show=_shown(form), say=_say)
+        found = guarded_start.serve(request, show=_shown(form), say=output.say)
         told(found)
     _tell(found, form)
     if record is not None and found.attempts:
         try:
-            guarded_start.record(found, record, say=_say)
+            guarded_start.record(found, record, say=output.say)
         except RunbooksError as error:
-            _say(f"no case was made: {error}")
+            output.say(f"no case was made: {error}")
     return found.status
-
-
-def _say(line: str) -> None:
-    from vllm_runbooks.display import visible  # noqa: PLC0415
-    from vllm_runbooks.redact import redact_text  # noqa: PLC0415
-
-    # Where nobody reads it any more, the server goes on.
-    with contextlib.suppress(OSError, ValueError):
-        click.echo(f"vllm-runbooks: {visible(redact_text(line))}", err=True)
 
 
 def _shown(form: str) -> Show:

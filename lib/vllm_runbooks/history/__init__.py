@@ -1,6 +1,6 @@
 """What was done on this host: every check, run, guarded start and probe, with what it was asked for and came to.
 
-    with history.opened() as kept:
+    with history.opened(say=output.say) as kept:
         id_ = kept.begin("run", "single-gpu-oom", inputs={...})
         kept.end(id_, Verdict.PASS, "as expected", seconds=3.2, results={...})
 
@@ -17,14 +17,14 @@ import platform
 import re
 import secrets
 import sqlite3
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from vllm_runbooks import moments, user_folders
 from vllm_runbooks.display import visible
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.history import database
@@ -48,9 +48,10 @@ _LONGEST, _SHOWN = 4000, 200
 """Characters of a text that is kept whole, and of the beginning of a longer one."""
 _CENTURY_DAYS = 36525
 _PREFIX = re.compile(r"[0-9a-f]{4,12}", re.ASCII)
-_COLUMNS = (
-    "id, kind, subject, began, seconds, verdict, reason, part_of, job, host, vllm, inputs, results, "
-    "coalesce(nullif(environment, '{}'), (SELECT environment FROM entries AS whole WHERE whole.id = e.part_of), '{}')"
+_SELECT = (
+    "SELECT id, kind, subject, began, seconds, verdict, reason, part_of, job, host, vllm, inputs, results, "
+    "coalesce(nullif(environment, '{}'), (SELECT environment FROM entries AS whole WHERE whole.id = e.part_of), '{}') "
+    "FROM entries e"
 )
 
 
@@ -60,33 +61,18 @@ def place() -> Path:
     Raises:
         InputError: the user has none.
     """
-    return _usual()
-
-
-def _usual() -> Path:
     given = os.environ.get(PLACE)
-    if given:
-        return Path(given).expanduser().absolute()
-    home = os.environ.get("XDG_STATE_HOME")
     try:
-        return (Path(home) if home else Path("~/.local/state").expanduser()) / "vllm-runbooks" / database.NAME
-    except RuntimeError:  # the user of a container may have no home
-        raise InputError(f"the history has no place, as this user has no home; name a file in {PLACE}") from None
+        return Path(given).expanduser().absolute() if given else user_folders.state() / database.NAME
+    except RuntimeError:
+        raise InputError(f"{PLACE}: {given}: there is no such home; name a whole path") from None
+    except InputError as error:
+        raise InputError(f"the history has no place, as {error}, or a file in {PLACE}") from None
 
 
 def is_id(text: str) -> bool:
     """Whether a text may be the id of an entry, or the beginning of one."""
     return _PREFIX.fullmatch(text) is not None
-
-
-def now() -> str:
-    """This moment in UTC, to the second."""
-    return stamp(datetime.now(tz=UTC))
-
-
-def stamp(moment: datetime) -> str:
-    """A moment as the history writes it."""
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def surroundings(*, with_cards: bool = False) -> dict[str, Any]:
@@ -117,19 +103,16 @@ def surroundings(*, with_cards: bool = False) -> dict[str, Any]:
 
 
 @contextmanager
-def opened(
-    place: Path | None = None, *, say: Callable[[str], None] | None = None, is_needed: bool = False
-) -> Iterator[History]:
+def opened(at: Path | None = None, *, say: Callable[[str], None], is_needed: bool = False) -> Iterator[History]:
     """The history, its file opened when it is first asked or told something.
 
     Args:
-        place: Its file; None: the usual one.
-        say: Says one line to whoever runs the command; None: on standard error.
+        at: Its file; None: the usual one.
+        say: Says one line to whoever runs the command.
         is_needed: Whether a history that cannot be used is an error (`InputError`) of what is asked; else it is said.
     """
-    say = say or _say
     try:
-        found = History(_usual() if place is None else place, say, is_needed=is_needed)
+        found = History(place() if at is None else at, say, is_needed=is_needed)
     except InputError as error:
         if is_needed:
             raise
@@ -144,9 +127,9 @@ def opened(
 class History:
     """What was done, and is being done."""
 
-    def __init__(self, place: Path | None, say: Callable[[str], None], *, is_needed: bool = False) -> None:
+    def __init__(self, at: Path | None, say: Callable[[str], None], *, is_needed: bool = False) -> None:
         """A history; without a place none, which keeps nothing and holds nothing."""
-        self._database = Database(place, say) if place is not None else None
+        self._database = Database(at, say) if at is not None else None
         self._say = say
         self._is_needed = is_needed
         self._begun: dict[str, dict[str, Any]] = {}
@@ -173,7 +156,14 @@ class History:
         if self._database is None:
             return _new_id()
         row = self._row(
-            kind, subject, inputs=inputs, part_of=part_of, job=job, environment=environment, vllm=vllm, began=now()
+            kind,
+            subject,
+            inputs=inputs,
+            part_of=part_of,
+            job=job,
+            environment=environment,
+            vllm=vllm,
+            began=moments.now(),
         )
         self._write(lambda connection: self._put(connection, row))
         self._begun[row["id"]] = row
@@ -233,7 +223,7 @@ class History:
             job=job,
             environment=environment,
             vllm=vllm,
-            began=began or now(),
+            began=began or moments.now(),
         )
         row |= _ending(verdict, reason, seconds, results, vllm)
         self._write(lambda connection: self._put(connection, row))
@@ -246,7 +236,6 @@ class History:
         subject: str | None = None,
         job: str | None = None,
         since: str | None = None,
-        until: str | None = None,
         part_of: str | None = None,
         limit: int | None = None,
         is_whole: bool = False,
@@ -257,8 +246,7 @@ class History:
             kind: As it was begun.
             subject: To the letter, or a pattern with `*`.
             job: Name of a schedule.
-            since: Those that began then or later, as `now` writes a moment.
-            until: Those that began earlier.
+            since: Those that began then or later, as `moments.now` writes one.
             part_of: Parts of that entry.
             limit: So many at most.
             is_whole: Those alone that are no part of another.
@@ -269,7 +257,6 @@ class History:
             f"subject {compared} ?": subject,
             "job = ?": job,
             "began >= ?": since,
-            "began < ?": until,
             "part_of = ?": part_of,
         }
         held = {condition: _plain(value) for condition, value in conditions.items() if value is not None}
@@ -306,17 +293,22 @@ class History:
             raise InputError(f"{prefix}: several entries begin so, as {some}; give more of it")
         return found[0]
 
-    def interrupted(self) -> list[Entry]:
-        """The entries that a process has begun which is gone, the oldest first; each is told once, and marked."""
-        found = self._do(lambda file: file.read(_open)) or []
+    def interrupted(self, *, kind: str | None = None, job: str | None = None) -> list[Entry]:
+        """The entries that a process has begun which is gone, the oldest first; each is told once, and marked.
+
+        Args:
+            kind: Of this kind alone; what is of another is told to whoever asks for it.
+            job: Of this schedule alone.
+        """
+        found = self._do(lambda file: file.read(lambda connection: _open(connection, kind, job))) or []
         is_gone = {owner: _is_gone(owner) for owner in {owner for _, owner in found}}
         gone = [id_ for id_, owner in found if is_gone[owner]]
         if not gone:
             return []
 
-        def mark(connection: sqlite3.Connection) -> list[str]:
+        def mark(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
             says = "its process ended before it did"
-            return [
+            marked = [
                 id_
                 for id_ in gone
                 if connection.execute(
@@ -324,8 +316,10 @@ class History:
                     [Verdict.INTERRUPTED.value, says, id_],
                 ).rowcount
             ]
+            # In the same transaction: who marks an entry tells it.
+            return [row for id_ in marked for row in connection.execute(f"{_SELECT} WHERE id = ?", [id_])]
 
-        return [self.entry(id_) for id_ in self._write(mark) or []]
+        return self._sound(self._write(mark) or [])
 
     def prune(self, *, days: float | None = KEPT_DAYS, roots: int | None = KEPT_ROOTS) -> int:
         """Remove what is older, or beyond so many; how many entries that were."""
@@ -373,8 +367,13 @@ class History:
         }
 
     def _read(self, rest: str, values: list[Any]) -> list[Entry]:
-        select = f"SELECT {_COLUMNS} FROM entries e {rest}"  # noqa: S608 - our own words; values are bound
-        rows = self._do(lambda file: file.read(lambda connection: connection.execute(select, values).fetchall())) or []
+        select = f"{_SELECT} {rest}"
+        return self._sound(
+            self._do(lambda file: file.read(lambda connection: connection.execute(select, values).fetchall())) or []
+        )
+
+    def _sound(self, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
+        """The entries of rows; what cannot be read is said, and left out."""
         found = [_entry(row) for row in rows]
         if broken := found.count(None):
             self._say(f"history: {broken} {'entry' if broken == 1 else 'entries'} cannot be read, and left out")
@@ -391,37 +390,41 @@ class History:
             return work(self._database)
         except UnusableError as error:
             if self._is_needed:
-                raise InputError(f"{error}; free some space, or name another file in {PLACE}") from None
+                raise InputError(f"{error}; see to it, or name another file in {PLACE}") from None
             self._say(f"{error}; this command goes on without it")
             self._database = None
             return None
 
 
-def remove(place: Path) -> list[Path]:
+def remove(at: Path) -> list[Path]:
     """Remove a history, and those that were set aside; returns what was removed.
 
     Raises:
         InputError: it cannot be removed.
     """
     try:
-        return database.remove(place)
+        return database.remove(at)
     except UnusableError as error:
         raise InputError(f"{error}; end it, and try again") from None
     except OSError as error:
-        raise InputError(f"{place}: cannot be removed ({error.strerror}); check its permissions") from None
+        raise InputError(f"{at}: cannot be removed ({error.strerror}); check its permissions") from None
 
 
 def nothing() -> History:
     """A history that keeps nothing, for whoever wants none."""
-    return History(None, _say)
+    return History(None, lambda _: None)
 
 
 def _new_id() -> str:
     return secrets.token_hex(6)
 
 
-def _open(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    return connection.execute("SELECT id, owner FROM entries WHERE verdict IS NULL ORDER BY number").fetchall()
+def _open(connection: sqlite3.Connection, kind: str | None, job: str | None) -> list[tuple[str, str]]:
+    return connection.execute(
+        "SELECT id, owner FROM entries WHERE verdict IS NULL AND (:kind IS NULL OR kind = :kind) "
+        "AND (:job IS NULL OR job = :job) ORDER BY number",
+        {"kind": kind, "job": job},
+    ).fetchall()
 
 
 def _is_gone(owner: str) -> bool:
@@ -452,7 +455,7 @@ def _prune(connection: sqlite3.Connection, days: float | None, roots: int | None
     """Remove whole entries with their parts: those that are too old, and those beyond so many."""
     gone: set[str] = set()
     if days is not None:
-        before = stamp(datetime.now(tz=UTC) - timedelta(days=min(days, _CENTURY_DAYS)))
+        before = moments.stamp(datetime.now(tz=UTC) - timedelta(days=min(days, _CENTURY_DAYS)))
         rows = connection.execute("SELECT id FROM entries WHERE began < ? AND part_of IS NULL", [before])
         gone.update(id_ for (id_,) in rows)
     if roots is not None:
@@ -533,8 +536,3 @@ def _plain(text: str) -> str:
 def _line(text: str) -> str:
     """A text of one line, secrets replaced, with nothing in it that a database or a terminal cannot hold."""
     return _plain(" ".join(redact_text(text).split()))[:2000]
-
-
-def _say(line: str) -> None:
-    with suppress(OSError, ValueError):  # where nobody reads it, the command goes on
-        sys.stderr.write(f"vllm-runbooks: {visible(redact_text(line))}\n")

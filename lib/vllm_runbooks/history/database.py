@@ -14,10 +14,10 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from vllm_runbooks import moments
 from vllm_runbooks.errors import RunbooksError
 
 T = TypeVar("T")
@@ -260,7 +260,7 @@ def _escaped(name: str) -> str:
 
 
 def _free_name(place: Path) -> Path:
-    stamp = datetime.now(tz=UTC).strftime("%Y%m%dT%H%M%SZ")
+    stamp = moments.in_a_name()
     name, number = f"{place.name}.damaged-{stamp}", 2
     while os.path.lexists(place.with_name(name)):
         name, number = f"{place.name}.damaged-{stamp}.{number}", number + 1
@@ -294,7 +294,7 @@ def _examine(place: Path) -> None:
     """See that it is a file that can be read.
 
     Raises:
-        UnusableError: something that must not be touched lies in its place.
+        UnusableError: what lies in its place must not be touched, or not be read.
         _DamagedError: it is none that could ever be read.
         OSError: it is gone.
     """
@@ -304,7 +304,8 @@ def _examine(place: Path) -> None:
     if not stat.S_ISREG(mode):
         raise UnusableError(f"{place}: is no plain file, so no history; name another one")
     if not os.access(place, os.R_OK):
-        raise _DamagedError("it cannot be read")
+        # It may be another user's, and sound: where several share one, or it was made by root.
+        raise UnusableError(f"{place}: the history may not be read by this user")
 
 
 def _form(connection: sqlite3.Connection) -> int | None:

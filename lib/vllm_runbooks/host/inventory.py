@@ -14,11 +14,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks import inventories
+from vllm_runbooks import inventories, moments
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host import leftovers, memory_limit
 from vllm_runbooks.host.gpu_memory import CardMemory, Nvml, Reading, source_of
@@ -82,8 +81,7 @@ def collect(*, starts: Path | None = None, python: str | None = None) -> Invento
     """
     version, packages = _software(python)
     host = _host()
-    taken = datetime.now(tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    found = Inventory(source="read on this host", taken=taken, host=host, python=version, packages=packages)
+    found = Inventory(source="read on this host", taken=moments.now(), host=host, python=version, packages=packages)
     try:
         driver = Nvml()
     except InputError as error:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks import host_records
 from vllm_runbooks.host import owners
+from vllm_runbooks.host.here import here
 from vllm_runbooks.host.owners import Owner
 from vllm_runbooks.processes import TAG
 
@@ -47,7 +48,7 @@ class Leftover:
     is_proven: bool
     proof: str
     """What speaks for it, in words."""
-    key: float = 0
+    key: int | None = None
     """Of a segment its inode, of a process when it began: so that nothing else is removed in its place."""
 
 
@@ -126,7 +127,10 @@ def is_over(folder: Path) -> bool:
 def _whose(state: Owner, record: Mapping[str, Any]) -> str:
     if state is Owner.GONE:
         return "whose guard is gone"
-    return f"whose guard cannot be seen from here: it ran in another process namespace ({record['guard'].get('host')})"
+    guard, at = record["guard"], here()
+    if (guard.get("boot"), guard.get("namespace")) != (at.boot, at.namespace):
+        return f"whose guard cannot be seen from here: it ran in another process namespace ({guard.get('host')})"
+    return f"whose guard may live: it is not told when the process {guard['pid']}, which has its number, began"
 
 
 def removed(one: Leftover, *, patience_s: float = 3.0) -> bool:
@@ -135,15 +139,15 @@ def removed(one: Leftover, *, patience_s: float = 3.0) -> bool:
 
     if one.kind == "segment":
         path = SHARED / one.name
-        if segments().get(one.name) != one.key or opened_by(psutil.pids(), {one.name: int(one.key)}):
+        if segments().get(one.name) != one.key or opened_by(psutil.pids(), {one.name: one.key or 0}):
             return False  # another one of this name, or in use again
         with contextlib.suppress(OSError):
             path.unlink()
         return not path.exists()
     with contextlib.suppress(psutil.Error, OSError):
         process = psutil.Process(int(one.name))
-        if process.create_time() != one.key:
-            return True  # the number was given to another process
+        if one.key is None or owners.began(process.pid) != one.key:
+            return one.key is not None  # the number was given to another process
         process.terminate()
         with contextlib.suppress(psutil.TimeoutExpired):
             process.wait(patience_s)
@@ -178,10 +182,10 @@ def _left(one: psutil.Process, of_mark: Mapping[str, tuple[Owner, Mapping[str, A
             state = Owner.UNSEEN if Owner.UNSEEN in known else Owner.GONE
             proof = f"{title} carries the mark of the start {known[state]['id'][:12]}, {_whose(state, known[state])}"
             is_proven = state is Owner.GONE
-            return Leftover("process", f"{one.pid}", size, is_proven=is_proven, proof=proof, key=one.create_time())
+            return Leftover("process", f"{one.pid}", size, is_proven=is_proven, proof=proof, key=owners.began(one.pid))
         if title.startswith("VLLM::") and not _has_server(one):
             proof = f"{title} without the server that started it: its parent is process {one.ppid()}"
-            return Leftover("process", f"{one.pid}", size, is_proven=False, proof=proof, key=one.create_time())
+            return Leftover("process", f"{one.pid}", size, is_proven=False, proof=proof, key=owners.began(one.pid))
     return None
 
 

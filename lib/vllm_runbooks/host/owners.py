@@ -6,9 +6,16 @@ import contextlib
 import os
 from collections.abc import Mapping
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from vllm_runbooks.host.here import here
+
+_PROC = Path("/proc")
+_STATE, _BEGAN = 0, 19
+"""Where a process's state and beginning stand in its `stat`, after its name (proc_pid_stat(5), fields 3 and 22)."""
+_ENDED = frozenset({b"Z", b"X"})
+"""States of what has died and whose parent has not taken notice: its number is taken still."""
 
 
 class Owner(Enum):
@@ -18,25 +25,35 @@ class Owner(Enum):
     """Or of another host: nothing that it wrote down is here."""
     GONE = "gone"
     UNSEEN = "unseen"
-    """It is of another process namespace, such as a container's: its number says nothing here."""
+    """Its number says nothing here, as of another process namespace, or it is not told whose that is."""
     ALIVE = "alive"
 
 
 def written(pid: int | None = None) -> dict[str, Any]:
     """What a process writes down of itself, by default this one."""
     at, pid = here(), os.getpid() if pid is None else pid
-    return {"pid": pid, "began": _began(pid), "namespace": at.namespace, "boot": at.boot, "host": at.host}
+    return {"pid": pid, "ticks": began(pid), "namespace": at.namespace, "boot": at.boot, "host": at.host}
 
 
 def state(owner: Mapping[str, Any]) -> Owner:
-    """What is known here of a process, by what it wrote down of itself."""
-    at, boot, began = here(), owner.get("boot"), owner.get("began")
+    """What is known here of a process, by what it wrote down of itself.
+
+    Releases that wrote down when it began by the clock, which is set now and then, wrote no ticks: of what they wrote
+    only that its number is free proves that it is gone.
+    """
+    at, boot, ticks = here(), owner.get("boot"), owner.get("ticks")
     if boot is not None and at.boot is not None and boot != at.boot:
         return Owner.OF_ANOTHER_BOOT
     if boot != at.boot or owner.get("namespace") != at.namespace:
         return Owner.UNSEEN
-    there = _began(owner["pid"])
-    return Owner.ALIVE if there is not None and (began is None or abs(there - began) < 1) else Owner.GONE
+    there = _stat(owner["pid"])
+    if there is None:
+        return Owner.GONE if _is_free(owner["pid"]) else Owner.UNSEEN
+    if there[_STATE] in _ENDED:
+        return Owner.GONE
+    if ticks is None:
+        return Owner.UNSEEN
+    return Owner.ALIVE if int(there[_BEGAN]) == ticks else Owner.GONE
 
 
 def is_written(owner: Any) -> bool:
@@ -44,15 +61,36 @@ def is_written(owner: Any) -> bool:
     return (
         isinstance(owner, dict)
         and type(owner.get("pid")) is int
-        and isinstance(owner.get("began"), (int, float, type(None)))
+        and 0 < owner["pid"] < 1 << 31
+        and isinstance(owner.get("ticks"), (int, type(None)))
     )
 
 
-def _began(pid: int) -> float | None:
-    import psutil  # noqa: PLC0415
+def began(pid: int) -> int | None:
+    """When a process that runs began: clock ticks since the boot, which no setting of a clock moves.
 
-    with contextlib.suppress(psutil.Error, OSError, ValueError, OverflowError):
-        process = psutil.Process(pid)
-        # What has died and waits for its parent to take notice has its number still.
-        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
+    None: there is no such process any more, or the system does not tell.
+    """
+    there = _stat(pid)
+    return None if there is None or there[_STATE] in _ENDED else int(there[_BEGAN])
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """What the kernel tells of a process, from its state on; None: nothing, or nothing that can be read."""
+    with contextlib.suppress(OSError):
+        # A name may hold spaces and brackets.
+        fields = (_PROC / f"{pid}" / "stat").read_bytes().rpartition(b")")[2].split()
+        if len(fields) > _BEGAN and fields[_BEGAN].isdigit():
+            return fields
     return None
+
+
+def _is_free(pid: int) -> bool:
+    """Whether no process has this number, for certain: a system may hide those of other users."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

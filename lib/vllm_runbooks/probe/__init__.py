@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from vllm_runbooks import moments
 from vllm_runbooks.live_records import Result, Rung
 from vllm_runbooks.probe import metrics
 from vllm_runbooks.probe.address import is_address, is_local, target_of
@@ -62,7 +62,7 @@ def observe(request: Request, serving: Serving, *, say: Callable[[str], None] = 
         serving: The series that are kept.
         say: Told in a line what is done that takes its time.
     """
-    began, at = time.monotonic(), datetime.now(tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    began, at = time.monotonic(), moments.now()
     ladder = Ladder(request.target, request.patience_s, asked=request.model, is_diagnosis=True)
     rungs = tuple(_climbed(ladder))
     failed = next((rung for rung in rungs if rung.result is Result.FAILED and rung.is_needed), None)

@@ -9,7 +9,7 @@ from typing import Any
 from vllm_runbooks.display import SCHEMA, visible
 from vllm_runbooks.history_records import Compared, Differing, Entry, Listed, Trend
 from vllm_runbooks.records import Verdict, document
-from vllm_runbooks.render.elements import cut
+from vllm_runbooks.render.elements import cut, grid
 
 _UNKNOWN = "unknown"
 _DEEPEST = 8
@@ -28,10 +28,10 @@ def to_line(entry: Entry) -> str:
 def listed(found: Sequence[Entry]) -> str:
     """A line for each entry, with the reason of those that are not well."""
     rows = [
-        (each.id, each.began, each.kind, _verdict(each), _seconds(each.seconds), cut(_about(each), 100))
+        (each.id, each.began, each.kind, _verdict(each.verdict), _seconds(each.seconds), cut(_about(each), 100))
         for each in found
     ]
-    return _table(("id", "begun (UTC)", "kind", "verdict", "took", "subject"), rows)
+    return grid(("id", "begun (UTC)", "kind", "verdict", "took", "subject"), rows).plain
 
 
 def _about(entry: Entry) -> str:
@@ -39,8 +39,8 @@ def _about(entry: Entry) -> str:
     return entry.subject if is_well or not entry.reason else f"{entry.subject}: {entry.reason}"
 
 
-def _verdict(entry: Entry) -> str:
-    return "running" if entry.verdict is None else entry.verdict.value
+def _verdict(told: Verdict | None) -> str:
+    return "running" if told is None else told.value
 
 
 def _seconds(value: float | None) -> str:
@@ -53,7 +53,7 @@ def entry(found: Entry, parts: Sequence[Entry] = ()) -> str:
         ("id", found.id),
         ("begun", f"{found.began} (UTC)"),
         ("took", _seconds(found.seconds) or _UNKNOWN),
-        ("verdict", f"{_verdict(found)}{f': {found.reason}' if found.reason else ''}"),
+        ("verdict", f"{_verdict(found.verdict)}{f': {found.reason}' if found.reason else ''}"),
         *([("part of", found.part_of)] if found.part_of else []),
         *([("job", found.job)] if found.job else []),
         ("host", found.host or _UNKNOWN),
@@ -83,13 +83,13 @@ def trend(found: Trend, facts: Sequence[str]) -> str:
         (
             each.id,
             each.began,
-            "running" if each.verdict is None else each.verdict.value,
+            _verdict(each.verdict),
             _seconds(each.seconds),
             *(_number(each.facts.get(name)) for name in facts),
         )
         for each in found.points
     ]
-    return _table(("id", "begun (UTC)", "verdict", "took", *facts), rows)
+    return grid(("id", "begun (UTC)", "verdict", "took", *facts), rows).plain
 
 
 def _number(value: float | None) -> str:
@@ -112,8 +112,8 @@ def compared(found: Compared) -> str:
 
 
 def _told(each: Differing) -> Iterator[str]:
-    place, _, finding = each.name.rpartition("findings.")
-    if finding and each.name.endswith(f"findings.{finding}") and each.name != finding:
+    place, separator, finding = each.name.rpartition("findings.")
+    if separator:
         yield f"  {place}finding {'gained' if each.a is None else 'lost'}: {finding}"
         return
     by = ""
@@ -133,10 +133,3 @@ def _value(value: Any) -> str:
 
 def _one_line(text: str) -> str:
     return text.replace("\n", " ")
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    shown = [[visible(_one_line(cell)) for cell in row] for row in (head, *rows)]
-    widths = [max(len(row[column]) for row in shown) for column in range(len(head))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
-    return "\n".join(lines) + "\n"

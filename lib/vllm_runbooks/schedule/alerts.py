@@ -22,6 +22,8 @@ _SERVER = "instance"
 """The label by which Prometheus tells one server from another."""
 _LATE_S = 900
 """How late a run may be beside its own time limit: whoever wakes us comes every few minutes."""
+_UNPASSED_S = 26 * 3600
+"""How long no run may have passed: time for the second run of a job that runs each day."""
 _SEVERITIES = {Severity.FATAL: "critical", Severity.DEGRADED: "warning", Severity.HINT: "info"}
 _UNITS = {"share": "percentunit", "s": "s", "1/s": "reqps", "tokens/s": "short", "requests": "short"}
 """By the unit of a figure what Grafana calls it."""
@@ -44,8 +46,16 @@ class Rule:
 def job_rules() -> tuple[Rule, ...]:
     """Alerts on the jobs themselves."""
     bad = "|".join(v.value for v in Verdict if v not in (Verdict.PASS, Verdict.SKIPPED))
-    verdict, following, timeout, missed = (
-        METRICS[name].name for name in ("verdict", "next_run_timestamp_seconds", "timeout_seconds", "missed_total")
+    verdict, following, timeout, missed, last, success = (
+        METRICS[name].name
+        for name in (
+            "verdict",
+            "next_run_timestamp_seconds",
+            "timeout_seconds",
+            "missed_total",
+            "last_run_timestamp_seconds",
+            "last_success_timestamp_seconds",
+        )
     )
     return (
         Rule(
@@ -63,6 +73,14 @@ def job_rules() -> tuple[Rule, ...]:
             "critical",
             "{{ $labels.name }} should have run and has not",
             "Nobody wakes it, or it cannot start: look at its timer, or at cron.",
+        ),
+        Rule(
+            "RunbooksJobUnpassed",
+            f"{last} > {success} or ({last} unless {success})",
+            _UNPASSED_S,
+            "warning",
+            "No run of {{ $labels.name }} has passed for long",
+            "It fails, or is skipped and checks nothing: `vllm-runbooks history` says what it lacks.",
         ),
         Rule(
             "RunbooksJobMissed",

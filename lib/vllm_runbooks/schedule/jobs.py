@@ -7,34 +7,41 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from vllm_runbooks import user_folders
 from vllm_runbooks.errors import CatalogError, InputError, meant
 from vllm_runbooks.files import store
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.schedule import cron, policy
-from vllm_runbooks.schedule_records import Job
+from vllm_runbooks.schedule_records import Job, Missed, Overlap
+
+if TYPE_CHECKING:
+    from vllm_runbooks.authored import Problem
 
 OWN = ("check", "probe", "run")
 """Commands of ours that a job may run."""
 PAPERMILL = "papermill"
 _NAME = re.compile(r"[a-z0-9-]{1,40}", re.ASCII)
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,80}", re.ASCII)
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,80}", re.ASCII)
+"""The name of one."""
 _LONGEST_S = 31 * 86400.0
+_TOO_LARGE = 10**15
+"""Of a number of seconds; more is none that a float must hold."""
 _MOST_WORDS, _LONGEST_WORD = 200, 4000
 
 
 def config() -> Path:
     """The folder of jobs."""
-    home = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(home) if home else Path("~/.config").expanduser()) / "vllm-runbooks" / "jobs"
+    return user_folders.config() / "jobs"
 
 
 def state() -> Path:
     """The folder of what runs leave, and of locks."""
-    home = os.environ.get("XDG_STATE_HOME")
-    return (Path(home) if home else Path("~/.local/state").expanduser()) / "vllm-runbooks" / "jobs"
+    return user_folders.state() / "jobs"
 
 
 def out(job: Job) -> Path:
@@ -73,21 +80,71 @@ def load(name: str) -> Job:
     Raises:
         InputError: there is none of this name, or its file is broken.
     """
-    from pydantic import TypeAdapter  # noqa: PLC0415 - `--help` needs none of it
-
-    from vllm_runbooks.authoring.yaml_files import read_record  # noqa: PLC0415
+    from vllm_runbooks.authored import read_record  # noqa: PLC0415 - `--help` needs none of it
 
     file = path(name)
     if not file.is_file():
         hint = meant(name, names(), "`vllm-runbooks schedule list` shows the jobs there are")
         raise InputError(f"{name}: there is no such job; {hint}")
     try:
-        job: Job = read_record(file, str(file), TypeAdapter(Job), problems)
+        job: Job = read_record(file, str(file), _parsed, problems)
     except CatalogError as error:
         raise InputError("; ".join(str(error).splitlines())) from None
     if job.name != name:
         raise InputError(f"{file}: name: is {job.name!r}; the file's name says {name!r}")
     return job
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and not abs(value) >= _TOO_LARGE  # a NaN is a number, and out of range
+
+
+_KINDS: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any], Any], str]] = {
+    "str": (_is_text, str, "is no text; write one, in quotes where it looks like something else"),
+    "str | None": (lambda value: value is None or _is_text(value), lambda value: value, "is no text; write one"),
+    "float": (_is_number, float, "is no number; write one of seconds"),
+    "tuple[str, ...]": (
+        lambda value: isinstance(value, list) and all(map(_is_text, value)),
+        tuple,
+        "is no list of texts; write one word a line, in quotes where it looks like something else",
+    ),
+    "Missed": (lambda value: value in list(Missed), Missed, f"is none of {', '.join(Missed)}; write one of them"),
+    "Overlap": (lambda value: value in list(Overlap), Overlap, f"is none of {', '.join(Overlap)}; write one of them"),
+}
+"""By type of a field what its value must be, what makes it of that type, and what is said of another.
+
+By hand, since a wake-up every few minutes is not to load what validates a catalog.
+"""
+
+
+def _parsed(data: Any) -> tuple[Job | None, list[Problem]]:
+    """The job that a file's data describes, None where it is broken, and the problems found."""
+    from vllm_runbooks.authored import plain  # noqa: PLC0415
+
+    try:
+        told = plain(data)
+    except ValueError as error:  # a key of thousands of digits
+        return None, [((), str(error))]
+    if not isinstance(told, dict):
+        return None, [((), "holds no fields; compare with the file of another job")]
+    known = {field.name: field for field in fields(Job)}
+    found: list[Problem] = [((name,), "is not a known field") for name in told if name not in known]
+    values: dict[str, Any] = {}
+    for name, field in known.items():
+        if name in told:
+            is_right, made, said = _KINDS[str(field.type)]
+            if is_right(told[name]):
+                values[name] = made(told[name])
+            else:
+                found.append(((name,), said))
+        elif field.default is MISSING:
+            found.append(((name,), "is missing"))
+    return (None, found) if found else (Job(**values), [])
 
 
 def problems(job: Job) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -122,10 +179,33 @@ def problems(job: Job) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for field, value, least in (("grace_s", job.grace_s, 0.0), ("timeout_s", job.timeout_s, 1.0)):
         if not math.isfinite(value) or not least <= value <= _LONGEST_S:
             yield (field,), f"{value:g} is out of range; give {least:g} to {_LONGEST_S:g} seconds"
-    if job.webhook_env is not None and not _VARIABLE.fullmatch(job.webhook_env):
+    if job.webhook_env is not None and not VARIABLE.fullmatch(job.webhook_env):
         yield ("webhook_env",), "is no name of a variable; the address itself is a secret, which no file holds"
     if job.metrics is not None and not job.metrics.endswith(".prom"):
         yield ("metrics",), f"{job.metrics!r} is not collected; the name must end in .prom"
+    mine = _place(job.folder, job.metrics)
+    others = (name for name in names() if name != job.name) if mine is not None else ()
+    for other in others:
+        if _metrics(other) == mine:
+            yield ("metrics",), f"{job.metrics!r} is that of the job {other} as well; give each a file of its own"
+
+
+def _metrics(name: str) -> str | None:
+    """Where a job writes its metrics, as far as its file can be read."""
+    from vllm_runbooks.authored import plain, read_yaml  # noqa: PLC0415
+
+    file = path(name)
+    with contextlib.suppress(CatalogError, ValueError):
+        told = plain(read_yaml(file, str(file)))
+        return _place(told.get("folder"), told.get("metrics")) if isinstance(told, dict) else None
+    return None
+
+
+def _place(within: Any, metrics: Any) -> str | None:
+    """The file that is meant, whatever it is called."""
+    if not all(isinstance(each, str) and each.isprintable() for each in (within, metrics)):
+        return None
+    return os.path.realpath(Path(within, metrics))
 
 
 def save(job: Job) -> Path:

@@ -13,10 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.schedule import web
 from vllm_runbooks.schedule_records import Job
 
-_TIMEOUT_S = 30.0
+TIMEOUT_S = 30.0
+"""For each answer, to its last byte."""
 _LARGEST = 8 << 20
+_LONGEST_ID = 100
+_HINTS = {
+    403: "the token is refused; look at the variable that --token-env names",
+    404: "it has no scheduler; install jupyter-scheduler and start it anew",
+    **dict.fromkeys((301, 302, 303, 307, 308), "it redirects, which is not followed; give the address it leads to"),
+}
+"""By status what may help."""
 
 
 def definition(job: Job, parameters: Mapping[str, Any], *, environment: str = "python") -> dict[str, Any]:
@@ -73,15 +82,16 @@ def create(
     if not isinstance(content, dict):
         raise InputError(f"{notebook}: is no notebook of at most {_LARGEST >> 20} MiB; give another")
     environments = server.ask("GET", "/scheduler/runtime_environments")
-    names = [str(each["name"]) for each in environments if isinstance(each, dict) and "name" in each]
+    listed = environments if isinstance(environments, list) else []
+    names = [str(each["name"]) for each in listed if isinstance(each, dict) and "name" in each]
     if not names:
         raise InputError(f"{server.shown}: has no runtime environment; is jupyter-scheduler installed there?")
     body = definition(job, parameters, environment=names[0])
     server.ask("PUT", f"/api/contents/{body['input_uri']}", {"type": "notebook", "format": "json", "content": content})
     if is_now:
         body = {key: value for key, value in body.items() if key not in ("schedule", "timezone")}
-        return str(server.ask("POST", "/scheduler/jobs", body).get("job_id"))
-    return str(server.ask("POST", "/scheduler/job_definitions", body).get("job_definition_id"))
+        return server.create("/scheduler/jobs", body, "job_id")
+    return server.create("/scheduler/job_definitions", body, "job_definition_id")
 
 
 class _Server:
@@ -109,28 +119,26 @@ class _Server:
         self._base = url.rstrip("/")
         self._token = token
 
+    def create(self, path: str, body: Mapping[str, Any], name: str) -> str:
+        """Create something there, and return its id, which the answer holds under that name."""
+        made = self.ask("POST", path, body)
+        id_ = made.get(name) if isinstance(made, dict) else None
+        if not isinstance(id_, str) or not id_.isprintable() or not 0 < len(id_) <= _LONGEST_ID:
+            raise InputError(f"{self.shown}: answered no {name} to POST {path}; see its log")
+        return id_
+
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """What the server answers, as JSON."""
-        import urllib.error  # noqa: PLC0415 - slow to load
-        import urllib.request  # noqa: PLC0415
-
-        request = urllib.request.Request(  # noqa: S310 - http alone, as seen above
-            f"{self._base}{path}",
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"token {self._token}", "Content-Type": "application/json"},
-            method=method,
-        )
+        headers = {"Authorization": f"token {self._token}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
-                return json.loads(answer.read(_LARGEST))
-        except urllib.error.HTTPError as error:
-            error.close()
-            hint = {
-                403: "the token is refused; see $--token-env",
-                404: "it has no scheduler; install jupyter-scheduler and start it anew",
-            }.get(error.code, "see its log")
-            raise InputError(f"{self.shown}: answered {error.code} to {method} {path}; {hint}") from None
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            said = reason.strerror if isinstance(reason, OSError) and reason.strerror else type(reason).__name__
-            raise InputError(f"{self.shown}: cannot be asked: {said}; is the server running?") from None
+            reply = web.ask(method, f"{self._base}{path}", data, headers, within_s=TIMEOUT_S, most=_LARGEST)
+        except web.NoReplyError as error:
+            raise InputError(f"{self.shown}: cannot be asked: {error}; is the server running?") from None
+        if reply.status >= 300:
+            hint = _HINTS.get(reply.status, "see its log")
+            raise InputError(f"{self.shown}: answered {reply.status} to {method} {path}; {hint}")
+        try:
+            return json.loads(reply.body)
+        except (ValueError, RecursionError):
+            raise InputError(f"{self.shown}: answered no JSON to {method} {path}; is it a JupyterLab?") from None

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 
+from vllm_runbooks import moments
 from vllm_runbooks.schedule import cron
 from vllm_runbooks.schedule_records import Job, Missed, Overlap, Passed
 
@@ -21,6 +22,10 @@ AHEAD_S = 86400.0
 _TOLD_APART = 20
 """Of an absence's planned times those that are told one by one; the others are told as a number."""
 _COUNTED = 1000
+
+
+stamp, moment = moments.stamp, moments.moment
+"""A moment as it is written everywhere, and back."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +39,6 @@ class Decision:
     says: str
     next: datetime
     is_waiting: bool = False
-
-
-def stamp(at: datetime) -> str:
-    """A moment as it is written everywhere."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def moment(text: str) -> datetime | None:
-    """The moment that was written, or None where it is none."""
-    try:
-        found = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
-        return None
-    return found.astimezone(UTC) if found.tzinfo is not None else None
 
 
 def covered(job: Job, planned: Iterable[str], now: datetime) -> datetime:
@@ -77,7 +68,7 @@ def decide(
         now: The clock (UTC).
         planned: The planned times of all its entries, in any order.
         is_running: Whether its last run is still going on.
-        free_since: When its last run ended.
+        free_since: When its last run ended; None: unknown, or there is none.
     """
     plan, where = cron.parse(job.at), cron.zone(job.zone)
     following = cron.after(plan, where, now)
@@ -85,12 +76,18 @@ def decide(
     due = list(islice(cron.back(plan, where, until=now, since=since), _COUNTED))
     if not due:
         return Decision(None, (), f"nothing is due before {stamp(following)}", following)
-    latest, earlier = due[0], due[1:]
+    latest, is_cut = due[0], len(due) == _COUNTED
     if is_running and job.overlap is Overlap.WAIT:
         return Decision(None, (), f"{stamp(latest)} waits for the end of the last run", following, is_waiting=True)
-    if is_running:
+    overlapped: tuple[Passed, ...] = ()
+    if job.overlap is Overlap.SKIP:
+        # Whoever wakes us may have waited for the end of the run, as systemd does.
+        until = now if is_running else free_since if free_since is not None and free_since <= now else since
+        during, due = [at for at in due if at <= until], [at for at in due if at > until]
         said = "the run before was still going on"
-        return Decision(None, _passed(due, "overlap", said), f"{stamp(latest)} is passed over: {said}", following)
+        overlapped = _passed(during, "overlap", said, is_cut=is_cut)
+        if not due:
+            return Decision(None, overlapped, f"{stamp(latest)} is passed over: {said}", following)
     ready = latest
     if job.overlap is Overlap.WAIT and free_since is not None and latest < free_since <= now:
         ready = free_since
@@ -98,18 +95,27 @@ def decide(
     allowed = max(ON_TIME_S, job.grace_s if job.missed is Missed.RUN else 0.0)
     if late > allowed:
         said = f"nobody was awake until {stamp(now)}"
-        return Decision(None, _passed(due, "missed", said), f"{stamp(latest)} was missed: {said}", following)
+        passed = _passed(due, "missed", said, is_cut=is_cut and not overlapped)
+        return Decision(None, (*overlapped, *passed), f"{stamp(latest)} was missed: {said}", following)
     why, said = ("coalesced", f"the run of {stamp(latest)} makes up for it")
     if job.missed is Missed.SKIP:
         why, said = "missed", "nobody was awake"
-    return Decision(latest, _passed(earlier, why, said) if earlier else (), f"{stamp(latest)} is due", following)
+    passed = _passed(due[1:], why, said, is_cut=is_cut and not overlapped)
+    return Decision(latest, (*overlapped, *passed), f"{stamp(latest)} is due", following)
 
 
-def _passed(times: list[datetime], why: str, said: str) -> tuple[Passed, ...]:
-    """Planned times without a run, given with the latest first, told with the earliest first."""
+def _passed(times: list[datetime], why: str, said: str, *, is_cut: bool) -> tuple[Passed, ...]:
+    """Planned times without a run, given with the latest first, told with the earliest first.
+
+    Args:
+        times: They.
+        why: A word for it.
+        said: One line.
+        is_cut: Whether there may be earlier ones, which were not counted.
+    """
     apart = [Passed(stamp(at), why, said) for at in reversed(times[:_TOLD_APART])]
     rest = times[_TOLD_APART:]
     if not rest:
         return tuple(apart)
-    more = " or more" if len(times) == _COUNTED else ""
+    more = " or more" if is_cut else ""
     return (Passed(stamp(rest[0]), why, f"{len(rest)}{more} planned times; {said}", len(rest)), *apart)

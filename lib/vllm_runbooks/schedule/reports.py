@@ -6,23 +6,22 @@ The address of a webhook is a secret: it comes from a variable, and is never sai
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from vllm_runbooks.display import SCHEMA
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.records import Verdict, document
 from vllm_runbooks.redact import redact_record
-from vllm_runbooks.schedule import policy
+from vllm_runbooks.schedule import policy, web
 from vllm_runbooks.schedule_records import Job, Standing, Told
 
 TIMEOUT_S = 10.0
+"""For each try, to the last header of the answer."""
 _WAITS_S = (1.0, 4.0)
 """Before the second try, and before the third."""
 _LONGEST_WAIT_S = 30.0
@@ -40,18 +39,21 @@ class Metric:
     help: str
 
 
-PREFIX = "vllm_runbooks_job"
 METRICS = {
-    metric.name.removeprefix(f"{PREFIX}_"): metric
-    for metric in (
-        Metric(f"{PREFIX}_last_run_timestamp_seconds", "gauge", "When the last run of the job ended."),
-        Metric(f"{PREFIX}_last_success_timestamp_seconds", "gauge", "When the last run that passed ended."),
-        Metric(f"{PREFIX}_next_run_timestamp_seconds", "gauge", "The first planned time after the last run."),
-        Metric(f"{PREFIX}_timeout_seconds", "gauge", "Longest time that a run of the job may take."),
-        Metric(f"{PREFIX}_duration_seconds", "gauge", "How long the last run took."),
-        Metric(f"{PREFIX}_verdict", "gauge", "1 for the verdict of the last run, 0 for the others."),
-        Metric(f"{PREFIX}_run_verdict", "gauge", "1 for the verdict of each part of the last run."),
-        Metric(f"{PREFIX}_missed_total", "counter", "Planned times without a run since the job was added."),
+    short: Metric(f"vllm_runbooks_job_{short}", kind, help_)
+    for short, kind, help_ in (
+        ("last_run_timestamp_seconds", "gauge", "When the last run of the job ended."),
+        ("last_success_timestamp_seconds", "gauge", "When the last run that passed ended."),
+        ("next_run_timestamp_seconds", "gauge", "The first planned time after the last run."),
+        ("timeout_seconds", "gauge", "Longest time that a run of the job may take."),
+        ("duration_seconds", "gauge", "How long the last run took."),
+        ("verdict", "gauge", "1 for the verdict of the last run, 0 for the others."),
+        ("run_verdict", "gauge", "1 for the verdict of each part of the last run."),
+        (
+            "missed_total",
+            "counter",
+            "Planned times without a run of their own, those included that a later run made up for.",
+        ),
     )
 }
 """By short name."""
@@ -59,7 +61,8 @@ METRICS = {
 
 def metrics_text(job: Job, known: Standing, following: datetime) -> str:
     """The text file of a job: what is unknown is left out."""
-    label = {"job": job.name}
+    # Not "job": Prometheus gives that label to every target, and would rename ours.
+    label = {"name": job.name}
 
     def at(text: str | None) -> list[tuple[Mapping[str, str], float]]:
         found = policy.moment(text) if text else None
@@ -86,8 +89,7 @@ def _family(metric: Metric, values: Sequence[tuple[Mapping[str, str], float]]) -
         return ""
     lines = [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
     for labels, value in values:
-        # Not "job": Prometheus gives that label to every target, and would rename ours.
-        inner = ",".join(f'{"name" if key == "job" else key}="{_escaped(text)}"' for key, text in labels.items())
+        inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
         lines.append(f"{metric.name}{{{inner}}} {round(value, 4)!r}")
     return "\n".join(lines) + "\n"
 
@@ -122,15 +124,19 @@ def payload(told: Told) -> str:
     return json.dumps({"schema": SCHEMA, **document(redact_record(told))}, ensure_ascii=True)
 
 
-def address(job: Job) -> str:
+def address(job: Job, value: str) -> str:
     """The address of a job's webhook.
 
+    Args:
+        job: The job.
+        value: What its variable holds.
+
     Raises:
-        InputError: the variable does not hold one; it is not shown.
+        InputError: that is none; it is not shown.
     """
     from urllib.parse import urlsplit  # noqa: PLC0415
 
-    value = os.environ.get(job.webhook_env or "", "").strip()
+    value = value.strip()
     if not value:
         raise InputError(f"{job.name}: ${job.webhook_env} is not set; set it in the job's .env file")
     try:
@@ -174,32 +180,14 @@ class _LaterError(Exception):
 
 
 def _post(url: str, text: str, id_: str) -> None:
-    import urllib.error  # noqa: PLC0415 - slow to load
-    import urllib.request  # noqa: PLC0415
-    from http.client import HTTPException  # noqa: PLC0415
-
-    class Stay(urllib.request.HTTPRedirectHandler):
-        """What is posted to an address that is a secret goes to no other."""
-
-        def redirect_request(self, *_: Any) -> None:
-            """Follow nowhere."""
-
-    headers = {
-        "Content-Type": "application/json", "User-Agent": "vllm-runbooks", "Idempotency-Key": id_,
-    }  # fmt: skip
-    request = urllib.request.Request(url, data=text.encode(), headers=headers, method="POST")  # noqa: S310 - address()
+    headers = {"Content-Type": "application/json", "User-Agent": "vllm-runbooks", "Idempotency-Key": id_}
     try:
-        with urllib.request.build_opener(Stay).open(request, timeout=TIMEOUT_S) as answer:
-            answer.read(4096)
-    except urllib.error.HTTPError as error:
-        error.close()
-        said = f"the webhook answered {error.code}"
-        if error.code == _AGAIN or error.code >= 500:
-            asked = error.headers.get("Retry-After", "")
-            raise _LaterError(said, float(asked) if asked.isdigit() and len(asked) < 6 else 0.0) from None
-        raise NotSentError(said, is_refused=True) from None
-    except (OSError, HTTPException, ValueError) as error:
-        # An error's own text may quote the address.
-        reason = getattr(error, "reason", error)
-        said = reason.strerror if isinstance(reason, OSError) and reason.strerror else type(reason).__name__
-        raise _LaterError(f"the webhook cannot be reached: {said}") from None
+        reply = web.ask("POST", url, text.encode(), headers, within_s=TIMEOUT_S, most=0)
+    except web.NoReplyError as error:
+        raise _LaterError(f"the webhook cannot be reached: {error}") from None
+    if reply.status < 300:
+        return
+    said = f"the webhook answered {reply.status}"
+    if reply.status == _AGAIN or reply.status >= 500:
+        raise _LaterError(said, reply.again_s)
+    raise NotSentError(said, is_refused=True)

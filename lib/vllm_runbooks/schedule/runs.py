@@ -8,13 +8,15 @@ import os
 import shutil
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks import history
+from vllm_runbooks import history, moments
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.history import History
 from vllm_runbooks.history_records import PROBE, Entry
@@ -32,6 +34,8 @@ MOST = 50
 """Folders of runs that are kept."""
 _LARGEST = 64 << 20
 _TAIL = 1 << 14
+_MOST_OUTPUT, _MOST_END = 8 << 20, 1 << 20
+"""Bytes of an output that are kept: of its beginning, and of its end."""
 _UNREAD = 2
 """Exit status of a request that could not be read."""
 
@@ -62,18 +66,18 @@ class Ran:
 
 
 def folder(job: Job, at: datetime) -> Path:
-    """A new folder for one run; old ones are removed.
+    """A new folder for one run, for its owner alone; old ones are removed.
 
     Raises:
         InputError: it cannot be made.
     """
     every = jobs.out(job)
     try:
-        every.mkdir(parents=True, exist_ok=True)
+        every.mkdir(mode=0o700, parents=True, exist_ok=True)
         for number in range(100):
             found = every / f"{at:%Y%m%dT%H%M%SZ}{f'-{number}' if number else ''}"
             with contextlib.suppress(FileExistsError):
-                found.mkdir()
+                found.mkdir(mode=0o700)  # what is printed may hold secrets
                 break
         else:
             raise InputError(f"{every}: holds too many folders of this second; look at the clock")
@@ -85,6 +89,33 @@ def folder(job: Job, at: datetime) -> Path:
     return found
 
 
+class _Bounded:
+    """The output of a run in a file: its beginning as it comes, and in the end the end of what was too much."""
+
+    def __init__(self, file: RawIOBase) -> None:
+        self._file = file
+        self._room = _MOST_OUTPUT
+        self._end: deque[bytes] = deque()
+        self._ending = self._beyond = 0
+
+    def show(self, lines: bytes) -> None:
+        now, later = lines[: self._room], lines[self._room :]
+        self._room -= len(now)
+        self._file.write(now)
+        if later:
+            self._end.append(later[-_MOST_END:])
+            self._ending += len(self._end[-1])
+            self._beyond += len(later)
+            while self._ending - len(self._end[0]) >= _MOST_END:
+                self._ending -= len(self._end.popleft())
+
+    def finish(self) -> None:
+        end = b"".join(self._end)[-_MOST_END:]
+        if left_out := self._beyond - len(end):
+            self._file.write(f"\n… {left_out} bytes are left out here …\n".encode())
+        self._file.write(end)
+
+
 def words(job: Job, into: Path) -> list[str]:
     """What is run; a command of ours is told where its results belong."""
     first, *rest = job.command
@@ -94,65 +125,77 @@ def words(job: Job, into: Path) -> list[str]:
     return [*own, *(() if first == "probe" else ("--out", str(into))), *rest]
 
 
-def run(job: Job, into: Path, kept: History) -> Ran:
-    """Run a job now, its output into the folder, and judge it."""
-    began, stamp = time.monotonic(), history.now()
+def run(job: Job, into: Path, kept: History, environment: Mapping[str, str]) -> Ran:
+    """Run a job now, its output into the folder, and judge it.
+
+    Args:
+        job: The job.
+        into: The folder.
+        kept: The history, into which a probe writes what it came to.
+        environment: Variables of the run.
+    """
+    began, stamp = time.monotonic(), moments.now()
     output = _output_of(job)
     before = _mark(output)
     # Whoever is told is no business of what is run, which may print its environment.
-    inherited = {name: value for name, value in os.environ.items() if name != job.webhook_env}
-    environment = {**inherited, history.JOB: job.name}
+    inherited = {name: value for name, value in environment.items() if name != job.webhook_env}
 
     def told() -> Entry | None:
         return next(iter(kept.entries(kind=PROBE, job=job.name, since=stamp, limit=1)), None)
 
-    is_over, status, signalled, ending = False, None, None, ""
+    refused, is_over, status, signalled, ending = None, False, None, None, ""
     try:
         with (into / OUTPUT).open("wb", buffering=0) as file:
-
-            def show(lines: bytes) -> None:
-                file.write(lines)
-
-            live = Live(show, known="")
-            with Running(words(job, into), environment=environment, folder=Path(job.folder)) as running:
+            bounded = _Bounded(file)
+            live = Live(bounded.show, known="")
+            with Running(
+                words(job, into), environment={**inherited, history.JOB: job.name}, folder=Path(job.folder)
+            ) as running:
                 for chunk in running.chunks(until=began + job.timeout_s):
                     live.take(chunk)
                     if time.monotonic() >= began + job.timeout_s:
                         is_over = True
                         break
             live.finish()
+            bounded.finish()
             status, signalled, ending = running.status, running.signalled, running.ending
     except (OSError, InputError) as error:
-        said = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
-        whole: list[Judged] = [Judged(WHOLE, Verdict.ERROR, None, f"could not be run: {said}")]
+        refused = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    parts = list(_parts(job, into))
+    if refused is not None:
+        whole = [Judged(WHOLE, Verdict.ERROR, None, f"could not be run: {refused}")]
+    elif is_over:
+        whole = [Judged(WHOLE, Verdict.ERROR, None, f"took longer than {job.timeout_s:g} s and was ended")]
+    elif signalled is not None:
+        whole = [Judged(WHOLE, Verdict.INTERRUPTED, None, ending)]
+    elif status is None or status < 0:
+        whole = [Judged(WHOLE, Verdict.ERROR, None, ending)]
     else:
-        if is_over:
-            said = f"took longer than {job.timeout_s:g} s and was ended"
-            whole = [Judged(WHOLE, Verdict.ERROR, None, said)]
-        elif signalled is not None:
-            whole = [Judged(WHOLE, Verdict.INTERRUPTED, None, ending)]
-        elif status is None or status < 0:
-            whole = [Judged(WHOLE, Verdict.ERROR, None, ending)]
-        else:
-            whole = _whole(job, status, into, output if _mark(output) != before else None, told=told)
-    judged = [*_parts(job, into), *whole]
+        whole = _whole(job, status, into, parts, output if _mark(output) != before else None, told=told)
     judged = [
         Judged(
             redact_text(each.subject), each.verdict, each.root_cause, " ".join(redact_text(each.reason).split())[:500]
         )
-        for each in sorted(judged, key=lambda each: -RANKS[each.verdict])[:MOST_JUDGED]
+        for each in sorted([*parts, *whole], key=lambda each: -RANKS[each.verdict])[:MOST_JUDGED]
     ]
     junit = into / "junit.xml"
     return Ran(tuple(judged), time.monotonic() - began, into, junit if junit.is_file() else None)
 
 
-def _whole(job: Job, status: int, into: Path, output: Path | None, *, told: Callable[[], Entry | None]) -> list[Judged]:
+def _whole(
+    job: Job,
+    status: int,
+    into: Path,
+    parts: Sequence[Judged],
+    output: Path | None,
+    *,
+    told: Callable[[], Entry | None],
+) -> list[Judged]:
     """What the exit status says beside the parts, and where it says something else than they do."""
     if job.command[0] == "probe":
         return [_probed(job, status, into, told())]
     if job.command[0] == jobs.PAPERMILL:
         return [_concluded(status, into, output)]
-    parts = list(_parts(job, into))
     if status == _UNREAD or not parts:
         return [
             Judged(WHOLE, Verdict.ERROR, None, _last_line(into) or f"exit status {status}, and no verdict was written")
@@ -193,11 +236,7 @@ def _probed(job: Job, status: int, into: Path, entry: Entry | None) -> Judged:
     if verdict is Verdict.FAIL and entry.verdict is not Verdict.PASS:
         verdict = entry.verdict
     cause = entry.results.get("root_cause")
-    symptom = (
-        next((str(cause[key]) for key in ("symptom", "id") if cause.get(key)), None)
-        if isinstance(cause, Mapping)
-        else None
-    )
+    symptom = str(cause["symptom"]) if isinstance(cause, Mapping) and cause.get("symptom") else None
     return Judged(subject, verdict, symptom, entry.reason)
 
 

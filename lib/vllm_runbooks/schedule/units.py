@@ -1,6 +1,6 @@
 """What wakes us: a timer of systemd, a line of cron. They know when to wake us, not what is due.
 
-Both start `schedule wake NAME` every few minutes. No secret stands in them: variables of a job lie in its `.env` file.
+Both start `schedule wake NAME` every few minutes, which reads the job's secrets itself: none stands in them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import shlex
 import sys
 from pathlib import Path
 
-from vllm_runbooks.schedule import cron, jobs
+from vllm_runbooks import catalog, history, user_folders
+from vllm_runbooks.host import card_locks
+from vllm_runbooks.schedule import cron
 from vllm_runbooks.schedule_records import Job
 
 FEW_MINUTES = 5
@@ -18,8 +20,8 @@ DELAY_S = 20
 """Hosts that share a server do not wake in the same second."""
 _MARGIN_S = 300
 """What a wake-up needs beside the run: reports, and the end of what does not end by itself."""
-_KEPT = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "VLLM_RUNBOOKS_CATALOG")
-"""Variables of this moment that say where jobs and history lie."""
+_KEPT = (*user_folders.VARIABLES, history.PLACE, catalog.DATA, catalog.CATALOGS, card_locks.FOLDER)
+"""Variables of this moment that say where anything of ours lies: a timer is to find what its user finds."""
 
 
 def minutes(job: Job) -> int:
@@ -33,7 +35,16 @@ def command(job: Job) -> list[str]:
 
 
 def _variables() -> dict[str, str]:
-    return {name: os.environ[name] for name in _KEPT if os.environ.get(name)}
+    """Those of this moment; names of this folder whole, as whoever wakes us stands elsewhere."""
+    found = {name: value for name in _KEPT if (value := os.environ.get(name))}
+    return {
+        name: os.pathsep.join(map(_whole, value.split(os.pathsep))) if name == catalog.CATALOGS else _whole(value)
+        for name, value in found.items()
+    }
+
+
+def _whole(path: str) -> str:
+    return str(Path(path).absolute()) if path and not path.startswith("~") else path
 
 
 def service_name(job: Job) -> str:
@@ -55,7 +66,6 @@ def systemd(job: Job) -> dict[str, str]:
         # Through env: a program's own path is the one word in which systemd replaces no $$.
         f"ExecStart={' '.join(_quoted(word, is_command=True) for word in words)}\n"
         f"{environment}"
-        f"EnvironmentFile=-{_percent(str(jobs.environment(job.name)))}\n"
         "KillMode=control-group\n"
         f"TimeoutStartSec={int(job.timeout_s) + _MARGIN_S}\n"
     )
@@ -93,15 +103,12 @@ def _quoted(word: str, *, is_command: bool = False) -> str:
 
 def crontab(job: Job) -> str:
     """The line of a user's crontab; cron's own sign, `%`, is escaped."""
-    file = shlex.quote(str(jobs.environment(job.name)))
     settings = [f"{key}={shlex.quote(value)}" for key, value in _variables().items()]
-    call = " ".join(["exec", "env", *settings, shlex.join(command(job))])
-    line = f"if [ -r {file} ]; then set -a; . {file}; set +a; fi; {call}"
+    line = " ".join(["exec", "env", *settings, shlex.join(command(job))])
     step = "*" if minutes(job) == 1 else f"*/{minutes(job)}"
     return f"{step} * * * * {line.replace('%', chr(92) + '%')}\n"
 
 
 def user_units() -> Path:
     """Where systemd looks for units of this user."""
-    home = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(home) if home else Path("~/.config").expanduser()) / "systemd" / "user"
+    return user_folders.every_config() / "systemd" / "user"

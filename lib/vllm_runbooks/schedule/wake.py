@@ -10,9 +10,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,9 +21,10 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError
 from vllm_runbooks.history import History
 from vllm_runbooks.history_records import WAKE, Entry
+from vllm_runbooks.host.here import here
 from vllm_runbooks.records import Verdict, document, record
 from vllm_runbooks.redact import redact_record
-from vllm_runbooks.schedule import changes, cron, jobs, policy, reports, runs
+from vllm_runbooks.schedule import changes, cron, jobs, policy, reports, runs, variables
 from vllm_runbooks.schedule_records import Job, Judged, Passed, Standing, Told, Turn
 
 Clock = Callable[[], datetime]
@@ -48,7 +48,11 @@ def turn(job: Job, kept: History, *, now: Clock = clock, pause: Callable[[float]
         kept: The history; what cannot be written there must not be run.
         now: The clock.
         pause: Waits before a webhook is tried again.
+
+    Raises:
+        InputError: nothing can be decided, or the job's variables cannot be read.
     """
+    environment = {**os.environ, **variables.read(job.name)}
     with contextlib.ExitStack() as held:
         with _lock(job, "deciding", wait_s=_DECIDING_S) as is_ours:
             if not is_ours:
@@ -56,7 +60,8 @@ def turn(job: Job, kept: History, *, now: Clock = clock, pause: Callable[[float]
                     f"{job.name}: another wake-up has been deciding for {_DECIDING_S:g} s; look at its process"
                 )
             is_running = not held.enter_context(_lock(job, "running"))
-            kept.interrupted()
+            # Of no other command: whoever began something tells its interruption.
+            kept.interrupted(kind=WAKE, job=job.name)
             entries = kept.entries(kind=WAKE, job=job.name, limit=_ENTRIES)
             known = _standing(entries)
             interrupted: tuple[str, ...] = ()
@@ -69,7 +74,8 @@ def turn(job: Job, kept: History, *, now: Clock = clock, pause: Callable[[float]
                 at,
                 [str(entry.inputs["planned"]) for entry in entries if "planned" in entry.inputs],
                 is_running=is_running,
-                free_since=policy.moment(known.last_run or ""),
+                # Of a run that ended without a word nobody knows when that was.
+                free_since=policy.moment(known.last_run or "") if known.seconds is not None else None,
             )
             id_ = None
             if decision.run is not None:
@@ -79,7 +85,7 @@ def turn(job: Job, kept: History, *, now: Clock = clock, pause: Callable[[float]
             if id_ is None:
                 held.close()  # before anybody else decides: nothing runs
         if id_ is not None and decision.run is not None:
-            known, found = _run(job, kept, (id_, decision.run), known, now=now)
+            known, found = _run(job, kept, (id_, decision.run), known, environment=environment, now=now)
         else:
             did = "waits" if decision.is_waiting else "passed" if decision.passed else "nothing"
             found = Turn(job.name, did, decision.says, told=told, next=policy.stamp(decision.next))
@@ -93,7 +99,8 @@ def turn(job: Job, kept: History, *, now: Clock = clock, pause: Callable[[float]
             reports.write_metrics(job, known, _next(job, now()))
         except NotStoredError as error:
             notes.append(str(error))
-    sent, unsent = _tell(job, kept, now(), did_run=found.did == "ran", notes=notes, pause=pause)
+    url = environment.get(job.webhook_env or "", "")
+    sent, unsent = _tell(job, kept, now(), url=url, did_run=found.did == "ran", notes=notes, pause=pause)
     return redact_record(replace(found, sent=sent, unsent=unsent, notes=tuple(notes)))
 
 
@@ -104,23 +111,31 @@ def status(found: Turn) -> int:
     return int(not is_sound or is_missed or bool(found.interrupted or found.unsent or found.notes))
 
 
-def _run(job: Job, kept: History, begun: tuple[str, datetime], known: Standing, *, now: Clock) -> tuple[Standing, Turn]:
+def _run(
+    job: Job,
+    kept: History,
+    begun: tuple[str, datetime],
+    known: Standing,
+    *,
+    environment: Mapping[str, str],
+    now: Clock,
+) -> tuple[Standing, Turn]:
     """Run a job, and keep what came of it; `begun` are the entry's id and the planned time."""
     id_, planned = begun
     began = policy.stamp(now())
     try:
-        ran = runs.run(job, runs.folder(job, now()), kept)
+        ran = runs.run(job, runs.folder(job, now()), kept, environment)
         judged, seconds, reason, folder = ran.judged, ran.seconds, ran.reason, str(ran.folder)
         junit = str(ran.junit) if ran.junit else None
     except InputError as error:
         judged, seconds, reason = (Judged(changes.WHOLE, Verdict.ERROR, None, str(error)),), 0.0, str(error)
         folder, junit = None, None
-    known, told = changes.judge(known, judged, job=job.name, at=began, host=platform.node(), folder=folder)
+    known, told = changes.judge(known, judged, job=job.name, at=began, host=here().host, folder=folder)
     verdict, ended = changes.worst(judged), policy.stamp(now())
     known = replace(
         known,
         last_run=ended,
-        last_success=ended if changes.RANKS[verdict] <= changes.RANKS[Verdict.SKIPPED] else known.last_success,
+        last_success=ended if verdict is Verdict.PASS else known.last_success,
         seconds=seconds,
         runs={each.subject: each.verdict for each in judged},
         verdict=verdict,
@@ -167,7 +182,7 @@ def _interrupted(
         planned = str(entry.inputs.get("planned"))
         reason = f"the run of {planned} ended without a word"
         judged = [Judged(changes.WHOLE, Verdict.INTERRUPTED, None, reason)]
-        known, told = changes.judge(known, judged, job=job.name, at=policy.stamp(at), host=platform.node())
+        known, told = changes.judge(known, judged, job=job.name, at=policy.stamp(at), host=here().host)
         known = replace(
             known, last_run=policy.stamp(at), seconds=None, verdict=Verdict.INTERRUPTED, number=known.number + 1
         )
@@ -192,7 +207,14 @@ def _pass(job: Job, kept: History, passed: tuple[Passed, ...], known: Standing, 
 
 
 def _tell(
-    job: Job, kept: History, at: datetime, *, did_run: bool, notes: list[str], pause: Callable[[float], None]
+    job: Job,
+    kept: History,
+    at: datetime,
+    *,
+    url: str,
+    did_run: bool,
+    notes: list[str],
+    pause: Callable[[float], None],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Send the changes that the webhook has not taken yet, the oldest first: ids of those taken, and of the others."""
     if job.webhook_env is None:
@@ -212,7 +234,7 @@ def _tell(
         if not is_ours:
             return (), ()
         try:
-            url = reports.address(job)
+            url = reports.address(job, url)
             for entry, told in waiting:
                 try:
                     reports.send(url, reports.payload(told), id_=told.id, pause=pause)

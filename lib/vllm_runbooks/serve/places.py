@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 
+from vllm_runbooks import moments, user_folders
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host import leftovers
 from vllm_runbooks.live_records import Sighting
@@ -19,14 +18,12 @@ MOST = 50
 
 def starts() -> Path:
     """The folder of all starts of this user."""
-    home = os.environ.get("XDG_STATE_HOME")
-    return (Path(home) if home else Path("~/.local/state").expanduser()) / "vllm-runbooks" / "starts"
+    return user_folders.state() / "starts"
 
 
 def new(id_: str) -> Path:
     """A folder for one start."""
-    stamp = datetime.now(tz=UTC).strftime("%Y%m%dT%H%M%SZ")
-    return starts() / f"{stamp}-{id_[:8]}"
+    return starts() / f"{moments.in_a_name()}-{id_[:8]}"
 
 
 def make(folder: Path) -> None:

@@ -185,7 +185,11 @@ def _snapshot(name: str, subject: Subject) -> Path | None:
     """The folder of a model in the hub's cache."""
     known = subject.variables
     home = Path(known.get("HF_HOME") or Path(known.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface")
-    cache = Path(str(subject.flags.get("download_dir") or known.get("HF_HUB_CACHE") or home / "hub")).expanduser()
+    cache = Path(str(subject.flags.get("download_dir") or known.get("HF_HUB_CACHE") or home / "hub"))
+    try:
+        cache = cache.expanduser()
+    except RuntimeError:  # the user of a container may have no home
+        return None
     place = cache / f"models--{name.replace('/', '--')}"
     revision = str(subject.flags.get("revision") or "main")
     try:

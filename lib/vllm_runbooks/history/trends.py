@@ -1,0 +1,37 @@
+"""How one thing went over time: the numbers of its entries, and which of them moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vllm_runbooks.history_records import Entry, Point, Trend
+
+_MOST_FACTS = 6
+
+
+def trend(subject: str, found: Sequence[Entry]) -> Trend:
+    """The numbers of a subject's entries.
+
+    Args:
+        subject: As it was asked for: where all entries are of one that it stands for, that one is named.
+        found: Its entries, the newest first, as `History.about` returns them; one at least.
+    """
+    names = {each.subject for each in found}
+    return Trend(names.pop() if len(names) == 1 else subject, tuple(_point(each) for each in reversed(found)))
+
+
+def moving(told: Trend) -> list[str]:
+    """The first facts that are not the same throughout."""
+    names = dict.fromkeys(name for point in told.points for name in point.facts)
+    return [name for name in names if len({point.facts.get(name) for point in told.points}) > 1][:_MOST_FACTS]
+
+
+def _point(entry: Entry) -> Point:
+    facts = entry.results.get("facts")
+    measured = {"ready_s": entry.results.get("ready_s"), **(facts if isinstance(facts, dict) else {})}
+    numbers = {
+        name: float(value)
+        for name, value in measured.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }
+    return Point(entry.id, entry.began, entry.verdict, entry.seconds, numbers)

@@ -1,0 +1,91 @@
+"""One request to a server that may be anything: it ends at its time, goes nowhere else, and is told in few words."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back."""
+
+    status: int
+    body: bytes
+    """Of a status below 300, as far as it was asked for."""
+    again_s: float
+    """After how many seconds the server wants to be asked again; 0: it does not say."""
+
+
+class NoReplyError(Exception):
+    """Nothing came back; its text says why, and never quotes the address, which may be a secret."""
+
+
+def ask(method: str, url: str, body: bytes | None, headers: Mapping[str, str], *, within_s: float, most: int) -> Reply:
+    """Send a request. A redirection is not followed: what is sent to one address, with its keys, goes to no other.
+
+    Args:
+        method: As HTTP has it.
+        url: An address of http or https, as somebody has seen to.
+        body: What is sent.
+        headers: Beside those that belong to any request.
+        within_s: When it is over, from the look-up of the name to the last byte, however slowly they come.
+        most: Bytes of the answer's body that are read.
+
+    Raises:
+        NoReplyError: nothing came back, or not in time.
+    """
+    future: Future[Reply] = Future()
+
+    def exchange() -> None:
+        try:
+            future.set_result(_exchanged(method, url, body, headers, within_s=within_s, most=most))
+        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+            future.set_exception(error)
+
+    # A time limit of a socket is one of each reading; a thread that is left behind ends with this process.
+    threading.Thread(target=exchange, daemon=True).start()
+    from http.client import HTTPException  # noqa: PLC0415 - slow to load
+
+    try:
+        return future.result(within_s)
+    except (OSError, HTTPException, ValueError) as error:
+        raise NoReplyError(_why(error, within_s)) from None
+
+
+def _why(error: Exception, within_s: float) -> str:
+    """What a request failed of: an error's own text may quote the address."""
+    import ssl  # noqa: PLC0415 - slow to load
+    from urllib.error import URLError  # noqa: PLC0415
+
+    reason = error.reason if isinstance(error, URLError) else error
+    if isinstance(reason, TimeoutError):
+        return f"no answer within {within_s:g} s"
+    if isinstance(reason, ssl.SSLError):
+        return f"no encrypted connection comes about ({reason.reason or 'unknown why'})"
+    return reason.strerror if isinstance(reason, OSError) and reason.strerror else type(reason).__name__
+
+
+def _exchanged(
+    method: str, url: str, body: bytes | None, headers: Mapping[str, str], *, within_s: float, most: int
+) -> Reply:
+    import urllib.error  # noqa: PLC0415 - slow to load
+    import urllib.request  # noqa: PLC0415
+
+    class Stay(urllib.request.HTTPRedirectHandler):
+        """Follows nowhere."""
+
+        def redirect_request(self, *_: Any) -> None:
+            """Leave the redirection as the answer."""
+
+    request = urllib.request.Request(url, data=body, headers=dict(headers), method=method)  # noqa: S310 - see above
+    try:
+        with urllib.request.build_opener(Stay).open(request, timeout=within_s) as answer:
+            return Reply(answer.status, answer.read(most) if most else b"", 0.0)
+    except urllib.error.HTTPError as error:
+        error.close()
+        asked = error.headers.get("Retry-After", "")
+        return Reply(error.code, b"", float(asked) if asked.isdecimal() and len(asked) < 6 else 0.0)
