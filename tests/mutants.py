@@ -64,6 +64,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "lint": ("lint", "rules", "meaning", "option_rules", "environment_rules", "traps"),
     "live_records": ("serve", "together"),
     "markup": ("pictures", "render_plans", "site"),
+    "moments": ("history", "schedule"),
     "options": ("options", "releases", "site_options", "arguments"),
     "plan_records": ("render_plans", "plan_evidence", "plan_command"),
     "planning": ("budget",),
@@ -103,6 +104,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "specs": ("specs", "meaning", "plan_command", "layouts"),
     "startup_log": ("launch", "log_lines", "startup_log", "notebook_tracebacks", "golden"),
     "support": ("meaning", "layouts"),
+    "user_folders": ("cli_errors", "history"),
     "verdicts": ("answer", "claims", "lint"),
     "vitals": ("probe",),
 }  # fmt: skip

@@ -33,7 +33,8 @@ from vllm_runbooks.history import database, differences, guarded
 from vllm_runbooks.history_records import Entry, Listed
 from vllm_runbooks.live_records import Attempt, Check, Guarded, Result
 from vllm_runbooks.notebook import parse_judgement
-from vllm_runbooks.records import Outcome, Verdict
+from vllm_runbooks.records import CauseRef, Outcome, RunResult, Verdict
+from vllm_runbooks.suite import Request
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -630,6 +631,42 @@ def test_help_needs_no_database() -> None:
 # What commands keep
 
 
+def test_a_check_is_kept_as_it_goes_on(tmp_path: Path) -> None:
+    """Each run is begun before it runs, with its defaults and without secrets, and ended as it is judged."""
+    case = catalog.cases_dir() / "tiny-cpu-port-in-use"
+    notebook_ = runbook(tmp_path, "good", "give(Verdict.FAIL, 'found it', stop=False)")
+    given = {"evidence": str(case), "api_key": "correct-horse-battery-9"}
+    alone = Request("(no runbook)", case, case.name, is_alone=True)
+    requests = [alone, Request("good", notebook_, parameters=given)]
+    cause = CauseRef("port.in_use", "port.in_use")
+    results = [
+        RunResult("(no runbook)", case.name, Verdict.PASS, Outcome.FAILED, cause, 1.5, (), "as expected", None),
+        RunResult("good", None, Verdict.FAIL, None, None, 2.0, (), "found it", None, facts={"vllm": "0.32.0"}),
+    ]
+    with history.opened(say=told) as kept_, kept.Runs(kept_, requests, whole="everything") as runs:
+        tell = runs.progress(None)
+        for request in requests:
+            tell(request, None)
+        begun = kept_.entries(kind="run")
+        for request, result in zip(requests, results, strict=True):
+            tell(request, result)
+        runs.finish(results)
+        second, first, check = kept_.entries()
+
+    assert [each.verdict for each in begun] == [None, None]
+    assert [each.id for each in begun] == [second.id, first.id]
+    assert {each.part_of for each in begun} == {check.id}
+    assert (check.subject, check.verdict, check.reason) == ("everything", Verdict.FAIL, "1 pass, 1 fail")
+    assert check.results == {"runs": {f"(no runbook) on {case.name}": "pass", "good": "fail"}}
+    assert (first.verdict, first.seconds, first.results["root_cause"]["class"]) == (Verdict.PASS, 1.5, "port.in_use")
+    assert re.fullmatch("[0-9a-f]{20}", first.inputs["case_digest"])
+    assert first.inputs["catalog"].startswith(catalog.key(catalog.catalog_dir()))
+    assert (second.subject, second.verdict, second.vllm) == (f"good on {case.name}", Verdict.FAIL, "0.32.0")
+    assert second.inputs["parameters"] == {"evidence": str(case), "where": "", "api_key": "[secret-1]"}
+    assert second.inputs["runbook_digest"]
+
+
+@pytest.mark.slow
 def test_a_check_is_kept_with_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each run with what it was given and came to, as parts of the check."""
     assert command_line(["check", "--only", "tiny-cpu-port-in-use", "--out", str(tmp_path)]) == 0
@@ -649,6 +686,7 @@ def test_a_check_is_kept_with_its_runs(tmp_path: Path, capsys: pytest.CaptureFix
     assert run.inputs["catalog"].startswith(catalog.key(catalog.catalog_dir()))
 
 
+@pytest.mark.slow
 def test_a_run_is_kept_with_its_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Defaults included, secrets replaced; a verdict of its own is that of the entry."""
     path = runbook(tmp_path, "good", "give(Verdict.FAIL, 'found it', stop=False)")
