@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
 import random
 import re
@@ -12,6 +14,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib import parse
 
 import pytest
 
@@ -21,14 +24,18 @@ from command_line import run
 from hostile_server import Vllm, serving
 from vllm_runbooks import authoring, catalog, probe, recording, session, vitals
 from vllm_runbooks.errors import CatalogError, InputError
+from vllm_runbooks.history import probed
+from vllm_runbooks.host import inventory
+from vllm_runbooks.live import probing
 from vllm_runbooks.live_records import Result, Rung
+from vllm_runbooks.probe import asking, metrics
 from vllm_runbooks.probe import load as loads
-from vllm_runbooks.probe import metrics
-from vllm_runbooks.probe_records import RUNGS, Health, Observation, Point, Sample, Serving, is_measured
+from vllm_runbooks.probe_records import FEWEST, RUNGS, Health, Observation, Point, Sample, Serving, is_measured
 from vllm_runbooks.records import Verdict, document
 
 jsonschema = pytest.importorskip("jsonschema")
 KEY = "sk-proj-0123456789abcdefghijklmnop"
+SNAPSHOT = str(catalog.cases_dir() / "host-8xa100-shared" / "inventory.json")
 CASES = sorted(path.name for path in (catalog.catalog_dir() / "cases").glob("probe-*"))
 
 
@@ -296,7 +303,8 @@ def test_a_key_is_in_nothing_that_is_written(
 ) -> None:
     """A server that repeats it in errors, names, metrics and releases does not get it shown or recorded."""
     monkeypatch.setenv("A_KEY", KEY)
-    echoed = json.dumps({"data": [{"id": f"m-{KEY}", "owned_by": KEY}]})
+    coded = base64.b64encode(KEY.encode()).decode()
+    echoed = json.dumps({"data": [{"id": f"m-{KEY}", "owned_by": KEY}, {"id": coded, "owned_by": f"a {coded} b"}]})
     label = f'vllm:num_requests_running{{engine="{KEY}",model_name="a {KEY} b"}} 1.0\n'
     info = f'vllm:cache_config_info{{{KEY.replace("-", "_")}="x",cache_dtype="{KEY}"}} 1.0\n'
     server = Vllm(label + info, models=(200, echoed), completions=(500, f'{{"error": {{"message": "bad {KEY}"}}}}'))
@@ -313,6 +321,148 @@ def test_a_key_is_in_nothing_that_is_written(
     for text in (out, err, told, *(path.read_text() for path in case.iterdir())):
         assert KEY not in text
         assert KEY.replace("-", "_") not in text
+        assert coded not in text
+
+
+@pytest.mark.parametrize("key", ["x/Y=1", 'a"b/c', "schlüssel+8", KEY])
+def test_a_key_is_hidden_in_whatever_form_it_comes_back(key: str) -> None:
+    """As JSON, an address or base64 write it, also where it is too short to be told from a word."""
+    raw = key.encode()
+    for form in (
+        key, json.dumps(key), parse.quote(key), parse.quote(key, safe=""), base64.b64encode(raw).decode(),
+        base64.urlsafe_b64encode(raw).decode(),
+    ):  # fmt: skip
+        shown = asking.harmless(f"bad [{form}]", key)
+
+        assert shown.startswith("bad [")
+        assert form.strip('"=') not in shown
+
+
+def test_a_key_that_nobody_named_is_sent_to_no_stranger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To this host and to whoever has a good certificate alone; of another service's key nothing is known here."""
+    monkeypatch.setenv("VLLM_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-proj-of-another-service-0123456789")
+    sent = {
+        address: probing._with_key(probe.target_of(address, is_verified=is_verified), "")
+        for address, is_verified in [
+            ("http://127.0.0.1:1", True), ("http://localhost:1", True), ("unix:///run/s", True),
+            ("https://llm.example.org", True), ("https://gpu-1.lan", False), ("http://gpu-1.lan:8000", True),
+            ("http://192.0.2.1:1", True),
+        ]
+    }  # fmt: skip
+    keyless = ["https://gpu-1.lan", "http://gpu-1.lan:8000", "http://192.0.2.1:1"]
+
+    assert [address for address, (target, _) in sent.items() if target.key is None] == keyless
+    assert {target.key for target, _ in sent.values()} == {KEY, None}
+    for address, (_, said) in sent.items():
+        assert ("--key-env VLLM_API_KEY sends it" in said) is (address in keyless)
+    named = probing._with_key(probe.target_of("http://gpu-1.lan:8000"), "VLLM_API_KEY")
+    assert (named[0].key, named[1]) == (KEY, "")
+    monkeypatch.delenv("VLLM_API_KEY")
+    assert probing._with_key(probe.target_of("http://127.0.0.1:1"), "") == (probe.target_of("http://127.0.0.1:1"), "")
+
+
+def test_a_stranger_that_asks_for_a_key_is_told_of_with_the_way_to_send_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server under a name that is not this host's, which is asked without the key."""
+    monkeypatch.setenv("VLLM_API_KEY", KEY)
+    monkeypatch.setattr(socket, "getaddrinfo", _here)
+    server = Vllm(models=(401, '{"error": "Unauthorized"}'))
+    with serving(server) as port:
+        status, out, _ = run(capsys, "probe", f"http://gpu-1.lan:{port}", "--seconds", "0.1")
+
+    assert status == 1
+    assert "note: VLLM_API_KEY is set and was not sent" in out
+    assert server.requests
+    assert not any(b"uthorization" in raw for raw in server.requests)
+
+
+_LOOK_UP = socket.getaddrinfo
+
+
+def _here(host: str, port: int, **given: int) -> Any:
+    """Names lead to this host."""
+    is_number = given.get("flags", 0) & socket.AI_NUMERICHOST
+    return _LOOK_UP(host if is_number else "127.0.0.1", port, **given)
+
+
+def test_a_name_that_is_not_found_in_time_costs_the_patience_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's lookup may take a minute, and nothing ends it."""
+
+    def slow(host: str, port: int, **given: int) -> Any:
+        if not given.get("flags", 0) & socket.AI_NUMERICHOST:
+            time.sleep(1.5)
+        return _LOOK_UP(host, port, **given)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    began = time.monotonic()
+    found = session.health(
+        probe.observe(probe.Request(probe.target_of("http://gpu-1.lan:1"), patience_s=0.1), session.serving())
+    )
+
+    assert time.monotonic() - began < 1
+    assert found.cause is not None
+    assert found.cause.id == "serving.unreachable"
+
+
+def test_all_addresses_of_a_name_share_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does not answer leaves time for the next, and many of them cost no more than one."""
+    with contextlib.ExitStack() as kept, serving(Vllm()) as port:
+        # A queue that is full: whoever comes next waits for ever.
+        full = kept.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):
+            other = kept.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex(full.getsockname())
+        dead, alive = ([_LOOK_UP("127.0.0.1", at, type=socket.SOCK_STREAM)[0]] for at in (full.getsockname()[1], port))
+        for addresses, is_there in ((dead * 8, False), ([*dead, *alive], True)):
+            monkeypatch.setattr(asking, "_addresses", lambda *_, found=addresses: found)
+            began = time.monotonic()
+
+            assert asking.is_open(probe.Target(host="gpu-1.lan"), patience_s=0.3) is is_there
+            assert time.monotonic() - began < 0.6
+
+
+@pytest.mark.parametrize(
+    ("words", "needs"),
+    [
+        ("--enable-auto-tool-choice --chat-template x.jinja", (True, True)),
+        ("--chat-template=x.jinja", (False, True)),
+        ("--chat_template=x.jinja --enable_auto_tool_choice", (True, True)),
+        ("--enable-auto-tool", (True, False)),
+        ("--served-model-name --chat-template-content-format string", (False, False)),
+        ("", (False, False)),
+    ],
+)
+def test_what_a_command_offers_is_read_as_its_release_reads_it(words: str, needs: tuple[bool, bool]) -> None:
+    """However it is written: a chat that fails then is no hint."""
+    target = probing._as_started(probe.Target(), f"vllm serve tiny {words}\n")
+
+    assert (target.has_tools, target.has_template) == needs
+
+
+def test_answered_requests_are_counted_by_all_their_reasons() -> None:
+    """By the name that the data has for them, whatever stands in a label."""
+    lines = "".join(
+        f'vllm:request_success_total{{engine="0",finished_reason="{why}",model_name="a}} b"}} {count}\n'
+        for why, count in (("stop", "3.0"), ("length", "4"), ("abort", "0.0"))
+    )
+    for exported, count in ((f"{lines}vllm:request_success_created 9\n", 7), ("vllm:num_requests_running 1\n", None)):
+        with serving(Vllm(exported)) as port:
+            assert probe.answered(probe.Target(port=port), session.serving()) == count
+
+
+def test_the_cards_may_be_those_of_a_snapshot(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for every command, and those of this host, where a driver answers."""
+    monkeypatch.setattr(inventory, "gpus_alone", lambda: session.read_snapshot(SNAPSHOT))
+    for gpus in (SNAPSHOT, "local"):
+        status, out, err = run(capsys, "probe", "probe-healthy", "--gpus", gpus)
+
+        assert (status, err) == (0, "")
+        assert out.startswith("PASS  ")
 
 
 def test_the_server_is_asked_below_its_prefix() -> None:
@@ -405,7 +555,7 @@ def test_a_load_is_closed_and_ends_on_time() -> None:
     server.seconds = 0.02
     with serving(server) as port:
         began = time.monotonic()
-        found = seen(port, load=loads.Load(0.8, at_once=3, prompt_tokens=5, answer_tokens=3)).load
+        found = seen(port, load=loads.Load(0.4, at_once=3, prompt_tokens=5, answer_tokens=3)).load
         took = time.monotonic() - began
 
     assert found is not None
@@ -424,7 +574,7 @@ def test_a_load_on_a_hostile_server_ends_on_time() -> None:
     for answer in (hostile.endless_body, hostile.silent, hostile.no_http):
         with serving(answer) as port:
             began = time.monotonic()
-            with loads.Loading(probe.Target(port=port), "m", loads.Load(0.2, at_once=2), patience_s=5) as loading:
+            with loads.Loading(probe.Target(port=port), "m", loads.Load(0.1, at_once=2), patience_s=5) as loading:
                 time.sleep(loading.left_s)
             found = loading.measured()
 
@@ -628,7 +778,8 @@ def waited(below: str, above: str) -> dict[str, tuple[float, float]]:
 
 
 def two(**values: tuple[float, float]) -> list[dict[str, float]]:
-    return [{name: pair[n] for name, pair in values.items()} for n in (0, 1)]
+    """As many samples as a condition needs: the first value, then the second."""
+    return [{name: pair[min(n, 1)] for name, pair in values.items()} for n in range(FEWEST)]
 
 
 @pytest.mark.parametrize(
@@ -687,9 +838,11 @@ def test_what_clients_send_is_not_judged_by_our_own_load() -> None:
     assert session.health(observed(*values, load=load)).findings == ()
 
 
-def test_one_sample_proves_no_gauge() -> None:
-    """What has to hold in every sample is not known of one."""
-    assert session.health(observed({RUN: 1.0, WAIT: 9.0})).findings == ()
+def test_fewer_samples_than_a_probe_takes_prove_no_gauge() -> None:
+    """What has to hold in every sample is not known of one or two."""
+    for count in range(1, FEWEST):
+        assert session.health(observed(*[{RUN: 1.0, WAIT: 9.0}] * count)).findings == ()
+    assert session.health(observed(*[{RUN: 1.0, WAIT: 9.0}] * FEWEST)).findings
 
 
 OVERLOADED = two(**{RUN: (4, 4), WAIT: (12, 12), USE: (0.1, 0.1)})
@@ -794,8 +947,7 @@ def test_a_recorded_server_is_judged_as_its_case_expects(name: str, capsys: pyte
     assert out.startswith('{\n  "schema": 1,')
     assert list(schema().iter_errors(told)) == []
     assert authoring.read_observation(out, "x") == found.observation
-    status, out, _ = run(capsys, "probe", name)
-    assert out.startswith(("PASS  ", "FAIL  "))
+    assert rb.render.health.text(found, session.serving()).startswith(("PASS  ", "FAIL  "))
     for view in (rb.render.health.outcome, rb.render.health.rungs, rb.render.health.findings, rb.render.health.load):
         assert view(found).plain
         assert view(found).html
@@ -808,7 +960,39 @@ def test_another_finding_than_expected_is_told() -> None:
     judgement = rb.judge_health(rb.health(rb.load("probe-healthy")), evidence)
 
     assert judgement.verdict is Verdict.FAIL
-    assert "serving.kv_pressure" in judgement.reason
+    assert "finding serving.kv_pressure: expected, not found" in judgement.reason
+    assert judgement.root_cause is None
+
+
+def test_a_finding_beyond_those_expected_is_told() -> None:
+    """As of a host: a new hint on a server that was well fails its case."""
+    evidence = rb.load("probe-healthy")
+    found = session.health(evidence)
+    more = replace(session.health(observed(*two(**{RUN: (4, 4), WAIT: (9, 4)}))).findings[0])
+    judgement = rb.judge_health(replace(found, findings=(*found.findings, more)), evidence)
+
+    assert judgement.verdict is Verdict.FAIL
+    assert judgement.reason == "finding serving.queue: found, not expected"
+
+
+def test_a_server_with_nothing_wrong_is_recorded_as_one(tmp_path: Path) -> None:
+    """A case that expects no findings is not one that leaves them open."""
+    found = session.health(observed(rungs=(Rung("token", Result.PASSED, ""),)))
+    recording.record_health(tmp_path / "mine", found)
+    evidence = session.load(str(tmp_path / "mine"))
+    hint = session.health(observed(*two(**{RUN: (4, 4), WAIT: (9, 4)}))).findings
+
+    assert session.judge_health(found, evidence).verdict is Verdict.PASS
+    assert session.judge_health(replace(found, findings=hint), evidence).verdict is Verdict.FAIL
+
+
+def test_a_root_cause_has_one_shape_everywhere() -> None:
+    """In results of a check, in the history and in what `diff` reads: a condition is its own class."""
+    found = session.health(observed(*OVERLOADED))
+    wanted = {"symptom": "serving.queue_overload", "class": "serving.queue_overload"}
+
+    assert document(session.judge_health(found).root_cause) == wanted
+    assert probed.results(found)["root_cause"] == wanted
 
 
 def test_an_observation_is_recorded_as_a_case_that_can_be_judged(tmp_path: Path) -> None:
@@ -890,12 +1074,44 @@ def test_a_probe_that_is_not_wanted_in_the_history_leaves_nothing(capsys: pytest
     assert json.loads(run(capsys, "history", "list", "--format", "json")[1])["entries"] == []
 
 
-def test_two_loads_are_compared() -> None:
-    """A remedy's cost is measured: the figures before it and after it."""
+def test_of_two_probes_of_a_busy_server_the_figures_make_no_difference(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """They are shown, those of a load as well: what counts is the verdict, findings and rungs."""
     load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
-    one = session.health(observed(load=replace(load, answered=5, answer_tokens_per_s=10.0)))
-    other = session.health(observed(load=replace(load, answered=7, answer_tokens_per_s=20.5)))
-    plain = rb.render.health.compared(one, other).plain
+    passed = (Rung("token", Result.PASSED, ""),)
+    names: list[Path] = []
+    for number, rungs in ((5, passed), (7, passed), (7, ())):
+        sample = {RUN: float(number), WAIT: 0.0, USE: number / 10}
+        one = replace(load, requests=number, answered=number, answer_tokens_per_s=2.0 * number)
+        found = session.health(observed(sample, sample, sample, load=one, rungs=rungs))
+        names.append(tmp_path / f"{len(names)}.json")
+        names[-1].write_text(rb.render.health.to_json(found))
+    status, out, _ = run(capsys, "diff", str(names[0]), str(names[1]))
 
-    assert plain.splitlines()[1].split()[-2:] == ["5", "7"]
-    assert plain.splitlines()[2].split()[-2:] == ["10.0", "20.5"]
+    assert status == 0
+    for said in ("load.answered: 5 -> 7", "load.answer_tokens_per_s: 10.0 -> 14.0", "facts.kv_use: 0.5 -> 0.7"):
+        assert said in out
+    assert run(capsys, "diff", str(names[1]), str(names[2]))[0] == 1
+
+
+def test_figures_of_a_run_about_a_server_are_facts_and_make_no_difference(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """They are in the results of a check, from where the history and its trends have them."""
+    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    names = []
+    for number in (1, 2):
+        measured = replace(load, answer_tokens_per_s=float(number), first_token=loads.quantiles([number]))
+        found = session.health(observed(*two(**{RUN: (number, number), MADE: (0, 50)}), load=measured))
+        told = session.judge_health(found).facts
+        entry = {"id": f"{number}" * 12, "kind": "run", "subject": "is-it-healthy", "began": "", "verdict": "pass"}
+        names.append(tmp_path / f"{number}.json")
+        names[-1].write_text(json.dumps({**entry, "results": {"outcome": "running", "facts": told}}))
+    status, out, _ = run(capsys, "diff", *map(str, names))
+
+    assert (told["vllm"], told["running"], told["generation_tokens_per_s"]) == ("0.32.0", 2.0, 5.0)
+    assert (told["load_answer_tokens_per_s"], told["load_first_token_p50_ms"]) == (2.0, 2000.0)
+    assert "waiting" not in told, "unknown is left out"
+    assert status == 0
+    assert "facts.running: 1 -> 2 " in out

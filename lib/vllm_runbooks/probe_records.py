@@ -185,6 +185,8 @@ REASONS: Mapping[str, str] = {
 
 RUNGS = ("port", "health", "server", "models", "model", "token", "stream", "chat", "tools")
 """The ladder of a diagnosis, from the lowest."""
+FEWEST = 3
+"""Samples that a probe takes at least, and that a condition on every sample needs: what holds in two may be chance."""
 TYPES = ("gauge", "counter", "histogram")
 KINDS: Mapping[str, str] = {"gauge": "gauge", "rate": "counter", "share": "counter", "quantile": "histogram"}
 """Kinds of facts, and the type of series that each is made of."""

@@ -147,7 +147,7 @@ def record_health(folder: Path, found: Health) -> Case:
             outcome=found.outcome,
             class_=None if cause else "ok",
             symptom=cause.id if cause else None,
-            findings=[each.id for each in found.findings] or None,
+            findings=[each.id for each in found.findings],
         ),
         runbooks=[name for name in (_PROBE_RUNBOOK,) if (catalog.runbooks_dir() / f"{name}.ipynb").is_file()],
     )
@@ -474,7 +474,7 @@ def _case_yaml(case: Case, *, head: str) -> str:
     writer = YAML(pure=True)
     writer.width = 4096
     data = document(case)
-    data["expect"] = {name: value for name, value in data["expect"].items() if value not in (None, {}, [])}
+    data["expect"] = {name: value for name, value in data["expect"].items() if value not in (None, {})}
     text = io.StringIO()
     writer.dump({name: value for name, value in data.items() if value is not None}, text)
     return head + text.getvalue()

@@ -156,7 +156,7 @@ class Expectation:
     starts: list[Outcome] | None = None
     """Outcome of every start in the files, in order."""
     findings: list[str] | None = None
-    """Ids of symptoms that must be among the findings; of a snapshot those of all that is found, and no others."""
+    """Ids of symptoms that must be among the findings; of a snapshot or a server those of all that is found."""
     claims: list[str] | None = None
     """Ids of claims of `claims.yaml` whose verdict must be the one that stands there."""
     issues: list[IssueRef] | None = None
@@ -1056,10 +1056,15 @@ class Migrated:
 
 @dataclass(frozen=True)
 class CauseRef:
-    """A root cause by name."""
+    """A root cause by name.
+
+    A condition of a running server is a class of its own: both are its id, as in `serving.kv_pressure`.
+    """
 
     symptom: str
+    """Id of the symptom, or of the condition."""
     class_: str
+    """Class of failure that it belongs to."""
 
 
 @dataclass(frozen=True)

@@ -457,16 +457,16 @@ def observation(evidence: Evidence) -> Observation:
 
 
 def health(seen: Evidence | Observation, *, gpus: str = "") -> Health:
-    """A running server judged by what was observed of it, recorded or live; `gpus` names its cards, as in `A100-80GB`.
+    """A running server judged by what was observed of it, recorded or live; `gpus` names its cards, as for `cards`.
 
     Raises:
-        InputError: the evidence is no such record, or a card is not known.
+        InputError: the evidence is no such record, or as `cards`.
     """
     from vllm_runbooks import vitals
 
     check_texts(gpus=gpus)
     found = observation(seen) if isinstance(seen, Evidence) else seen
-    return vitals.judge(found, serving(), knowledge, cards=specs().gpus(gpus) if gpus.strip() else ())
+    return vitals.judge(found, serving(), knowledge, cards=cards(gpus) if gpus.strip() else ())
 
 
 def judge_health(found: Health, evidence: Evidence | None = None) -> Judgement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from vllm_runbooks.claims.figures import plan_figures, written
@@ -87,7 +87,7 @@ def judge_health(found: Health, case: Case | None) -> Judgement:
     cause = found.cause
     verdict, reason = found.verdict, found.reason
     if case is not None:
-        expect, names = case.expect, [finding.id for finding in found.findings]
+        expect = case.expect
         checks = [
             ("outcome", expect.outcome, found.outcome),
             ("class", expect.class_, cause.id if cause else "ok"),
@@ -98,7 +98,7 @@ def judge_health(found: Health, case: Case | None) -> Judgement:
             for name, wanted, got in checks
             if wanted is not None and wanted != got
         ]
-        differences += [f"finding {name}: expected, not found" for name in expect.findings or () if name not in names]
+        differences += _other_findings([finding.id for finding in found.findings], expect)
         verdict = Verdict.FAIL if differences else Verdict.PASS
         reason = "; ".join(differences) or f"as expected: {cause.id if cause else 'nothing wrong'}"
     return Judgement(
@@ -106,9 +106,32 @@ def judge_health(found: Health, case: Case | None) -> Judgement:
         reason=reason,
         case=case.id if case else None,
         outcome=found.outcome,
-        root_cause=CauseRef(cause.id, cause.id) if cause else None,
+        root_cause=cause_of(found),
         findings=tuple(FindingRef(f.id, f.id, f.title, f.severity, Level.CONFIRMED) for f in found.findings),
+        facts=health_facts(found),
     )
+
+
+def cause_of(found: Health) -> CauseRef | None:
+    """The root cause of a running server by name: the id of a condition is its class as well."""
+    return None if found.cause is None else CauseRef(found.cause.id, found.cause.id)
+
+
+def health_facts(found: Health) -> dict[str, Any]:
+    """What is known of a running server, by name: its release, its figures, and as `load_…` what a load showed."""
+    told = {"vllm": found.vllm.version, **found.facts}
+    load = found.observation.load
+    for name in _LOAD if load is not None else ():
+        value = document(getattr(load, name))
+        parts = {f"{name}_{share}": each for share, each in value.items()} if isinstance(value, dict) else {name: value}
+        told |= {f"{OF_A_LOAD}{part}": each for part, each in parts.items()}
+    return {name: document(value) for name, value in told.items() if value is not None}
+
+
+_LOAD = ("answer_tokens_per_s", "requests_per_s", "first_token", "each_token", "whole")
+"""Fields of `LoadMeasured` that are figures of the server."""
+OF_A_LOAD = "load_"
+"""How the names of such facts begin."""
 
 
 def judge_inventory(found: Inspected, case: Case | None) -> Judgement:
@@ -128,14 +151,19 @@ def judge_inventory(found: Inspected, case: Case | None) -> Judgement:
 
 
 def _found_otherwise(found: Inspected, expect: Expectation) -> Iterator[str]:
-    got = {one.id for one in found.findings}
-    wanted = set(expect.findings) if expect.findings is not None else got
-    yield from (f"finding {name}: expected, not found" for name in sorted(wanted - got))
-    yield from (f"finding {name}: found, not expected" for name in sorted(got - wanted))
+    yield from _other_findings([one.id for one in found.findings], expect)
     chosen = found.recommendation.gpu if found.recommendation is not None else None
     told = "none" if chosen is None else chosen
     if expect.recommended is not None and expect.recommended != told:
         yield f"recommended: expected {expect.recommended}, got {told}"
+
+
+def _other_findings(names: Collection[str], expect: Expectation) -> Iterator[str]:
+    """The findings that are not those which a case expects, where it names any, or says that there are none."""
+    got = set(names)
+    wanted = got if expect.findings is None else set(expect.findings)
+    yield from (f"finding {name}: expected, not found" for name in sorted(wanted - got))
+    yield from (f"finding {name}: found, not expected" for name in sorted(got - wanted))
 
 
 def _differences(found: Answer, case: Case) -> list[str]:

@@ -14,6 +14,7 @@ from vllm_runbooks.diagnosis import fill, filled_or_plain
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.live_records import Result
 from vllm_runbooks.probe_records import (
+    FEWEST,
     EngineFacts,
     Health,
     Observation,
@@ -289,8 +290,7 @@ def _measured(test: ServingTest, figures: Figures) -> Proof | None:
         other = figures.serving.facts[test.than]
         limits = [_times(figures.gauge(other, number), test.times) for number in range(len(values))]
     holds = [v is not None and limit is not None and compare(v, limit) for v, limit in zip(values, limits, strict=True)]
-    # One sample may be chance: what has to hold in every sample is not known of fewer than two.
-    if not (len(holds) > 1 and all(holds) if test.over == "every" else any(holds)):
+    if not (len(holds) >= FEWEST and all(holds) if test.over == "every" else any(holds)):
         return None
     known = [value for value in values if value is not None]
     span = " to ".join(dict.fromkeys(shown(value, fact.unit) for value in (min(known), max(known))))

@@ -33,7 +33,8 @@ def diff(a: str, b: str, form: str) -> int:
     """Compare two runs, hosts or releases: what was asked for first, defaults included, then what came of it.
 
     A and B are each an entry of the history (the beginning of its id, or SUBJECT for its last one and SUBJECT~1 for the
-    one before), or a file: an exported entry, what `diagnose` or `serve` printed as JSON, or a results.json of `check`.
+    one before), or a file: an exported entry, what `diagnose`, `probe` or `serve` printed as JSON, or a results.json of
+    `check`.
 
     Exit status: 0 the results are the same, but for times; 1 they differ; 2 one of them cannot be read.
     """

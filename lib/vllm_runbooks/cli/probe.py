@@ -35,14 +35,15 @@ def _count(option: str, most: int, says: str) -> Callable[[_F], _F]:
 @click.option(
     "--key-env",
     metavar="NAME",
-    help="Environment variable that holds the key (default: VLLM_API_KEY or OPENAI_API_KEY, where one is set).",
+    help="Environment variable that holds the key (default: VLLM_API_KEY, for a server on this host or one whose "
+    "certificate is good).",
 )
 @click.option("--model", metavar="NAME", help="Name that requests are sent to (default: the first that is served).")
 @click.option(
     "--log", metavar="FILE", help="The server's log: its diagnosis is told as well, and ways out use its arguments."
 )
 @click.option("--command", metavar="FILE", help="The script or manifest that starts the server: ways out change it.")
-@click.option("--gpus", metavar="SPEC", help="The server's cards, as in 2xA100-80GB: ways out are planned for them.")
+@click.option("--gpus", metavar="SPEC", help="The server's cards, for ways out: 2xA100-80GB, a snapshot's file, local.")
 @click.option("--seconds", metavar="TIME", type=_TIME, help="Read its metrics for so long (default: 2s).")
 @click.option(
     "--load", metavar="TIME", type=_TIME, help="Put a small load on it for so long, as in 30s, and measure it."

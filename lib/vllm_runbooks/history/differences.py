@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vllm_runbooks import arguments, documents, options, session
+from vllm_runbooks import arguments, documents, options, session, verdicts
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.history import guarded, probed
 from vllm_runbooks.history_records import CHECK, PROBE, RUN, SERVE, Compared, Differing, Entry
@@ -22,6 +22,9 @@ _MEASURED = re.compile(r"(?:^|[._])(?:seconds|ms|s|tokens_per_s_max)(?:\[\d{1,4}
 """How the names of times and rates end, which are never the same twice."""
 _NO_RESULTS = ("case", "folder")
 """What stands among the results and says what was looked at, or where something lies."""
+_FIGURE = re.compile(r"(?:^|\.)facts\.(\w{1,100})$", re.ASCII)
+_OF_A_PROBE = ("outcome", "root_cause", "findings", "rungs")
+"""Results of a probe that count; the others are figures of a moment."""
 _RELEASE = re.compile(r"(?:^|\.)facts\.vllm$", re.ASCII)
 _OF_THE_COMMAND = ("given", "release_data")
 """Inputs that say where the others come from."""
@@ -222,11 +225,21 @@ def _moved(a: str | None, b: str | None, reviews: DefaultReviews, given: set[str
 def _results(a: Entry, b: Entry) -> Iterator[Differing]:
     yield from _of({"verdict": a.verdict}, {"verdict": b.verdict})
     first, second = ({k: v for k, v in each.results.items() if k not in _NO_RESULTS} for each in (a, b))
+    is_probe = a.kind == b.kind == PROBE
     for each in _of(_flat(first), _flat(second)):
         if _RELEASE.search(each.name):
             continue  # told among the inputs
-        yield replace(each, counts=_MEASURED.search(each.name) is None)
+        if is_probe:
+            yield replace(each, counts=each.name.partition(".")[0] in _OF_A_PROBE)
+        else:
+            yield replace(each, counts=_MEASURED.search(each.name) is None and not _is_of_a_server(each.name))
     yield from (replace(each, counts=False) for each in _of({"seconds": a.seconds}, {"seconds": b.seconds}))
+
+
+def _is_of_a_server(name: str) -> bool:
+    """Whether a result is a figure of a running server, as runs of a runbook tell them."""
+    match = _FIGURE.search(name)
+    return match is not None and (match[1].startswith(verdicts.OF_A_LOAD) or match[1] in session.serving().facts)
 
 
 def _notes(a: Entry, b: Entry) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vllm_runbooks import verdicts
 from vllm_runbooks.probe_records import Health
 from vllm_runbooks.records import document
 
@@ -25,7 +26,7 @@ def results(found: Health) -> dict[str, Any]:
     seen = found.observation
     return {
         "outcome": found.outcome.value,
-        "root_cause": None if found.cause is None else {"symptom": found.cause.id, "class": None},
+        "root_cause": document(verdicts.cause_of(found)),
         "findings": [each.id for each in found.findings],
         "rungs": {each.name: each.result.value for each in seen.rungs},
         "facts": {name: value for name, value in found.facts.items() if value is not None},

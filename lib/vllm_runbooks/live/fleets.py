@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from vllm_runbooks import host_commands, probe, proxy, serve, steps
+from vllm_runbooks import host_commands, probe, proxy, serve, session, steps
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.host import ports
@@ -229,9 +229,9 @@ def _together(requests: Sequence[serve.Request], load: Load, place: Path, say: S
             subjects = [each.subject for each in requests]
             with _proxy([each.target for each in subjects], place / "proxy", say) as front:
                 target = replace(subjects[0].target, port=int(front.rpartition(":")[2]), is_tls=False)
-                before = [probe.answered(each.target) for each in subjects]
+                before = [probe.answered(each.target, session.serving()) for each in subjects]
                 measured = loads.measure(load, subjects[0], target, place)
-                after = [probe.answered(each.target) for each in subjects]
+                after = [probe.answered(each.target, session.serving()) for each in subjects]
                 answered = [
                     None if first is None or last is None else last - first
                     for first, last in zip(before, after, strict=True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from vllm_runbooks import lint, session
+from vllm_runbooks import arguments, deployment, lint, options, session
 from vllm_runbooks import probe as _probe
 from vllm_runbooks.commands import starts_of
 from vllm_runbooks.documents import read as read_starts
+from vllm_runbooks.documents.starts import Found
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host import gpu_memory
 from vllm_runbooks.probe import Load, Request, Target
@@ -19,8 +20,8 @@ from vllm_runbooks.probe_records import CardSeen, LogSeen, Observation
 from vllm_runbooks.records import CauseRef
 from vllm_runbooks.redact import redact_record, redact_value
 
-KEYS = ("VLLM_API_KEY", "OPENAI_API_KEY")
-"""Variables that a key is taken from where none is named."""
+KEY = "VLLM_API_KEY"
+"""Variable that a key is taken from where none is named, for servers that nobody else can pass themselves off as."""
 NVML = "nvml"
 _VARIABLE = re.compile(r"[A-Za-z_]\w{0,100}", re.ASCII)
 
@@ -46,7 +47,8 @@ def probe(
 
     Args:
         url: As `http://127.0.0.1:8000`.
-        key_env: Variable that holds the key; empty: one of `KEYS`, where it is set.
+        key_env: Variable that holds the key; empty: `KEY`, where it is set, for a server on this host or one whose
+            certificate is good.
         model: Name that requests are sent to; empty: the first that is served.
         log: The server's log, or a case's name.
         command: The script or manifest that starts it.
@@ -65,7 +67,7 @@ def probe(
     """
     session.check_texts(url=url, key_env=key_env, model=model, log=log, command=command, memory=memory)
     load = Load(load_seconds, at_once, prompt_tokens, answer_tokens) if load_seconds else None
-    target = _probe.target_of(url.strip(), key=_key(key_env), is_verified=is_verified)
+    target, withheld = _with_key(_probe.target_of(url.strip(), is_verified=is_verified), key_env)
     # What cannot be read is said before the server is asked.
     text = _command(command) if command.strip() else None
     seen, arguments, release = _log(log, text) if log.strip() else (None, {}, None)
@@ -82,12 +84,16 @@ def probe(
             arguments=arguments,
             command=None if text is None else lint.hidden(text, session.knowledge(), lint.Asked(vllm=found.vllm)),
             cards=cards,
+            notes=(*found.notes, *([withheld] if withheld and _lacks_key(found) else [])),
         )
     )
 
 
-def _key(name: str) -> str | None:
-    """The key in a variable; from now on it is replaced wherever it would be shown.
+def _with_key(target: Target, name: str) -> tuple[Target, str]:
+    """The target with the key in a variable, which from now on is replaced wherever it would be shown.
+
+    Beside it, where a key that nobody named is not sent, how to send it: whoever answers at another address, or reads
+    along on the way there, would have it.
 
     Raises:
         InputError: the variable's name is none, or it is not set.
@@ -97,12 +103,22 @@ def _key(name: str) -> str | None:
         raise InputError(
             "--key-env takes the name of an environment variable that holds the key; what was given is none"
         )
-    if name and not os.environ.get(name, "").strip():
+    key = os.environ.get(name or KEY, "").strip()
+    if name and not key:
         raise InputError(f"{name}: is not set in the environment; put the key there, or leave --key-env out")
-    key = next((value for one in ((name,) if name else KEYS) if (value := os.environ.get(one, "").strip())), None)
-    if key is not None:
-        redact_value(key)
-    return key
+    if not key:
+        return target, ""
+    redact_value(key)
+    if name or target.is_verified or _probe.is_local(target):
+        return replace(target, key=key), ""
+    return target, (
+        f"{KEY} is set and was not sent, as {target.place} is neither this host nor known by its certificate; "
+        f"--key-env {KEY} sends it"
+    )
+
+
+def _lacks_key(found: Observation) -> bool:
+    return any(rung.reason == "key-missing" for rung in found.rungs)
 
 
 def _command(name: str) -> str:
@@ -143,9 +159,16 @@ def _as_started(target: Target, command: str | None) -> Target:
     """The target, with what its command says that it offers."""
     if command is None:
         return target
-    words = {word.value for start in starts_of(read_starts(command)) for word in start.words}
+    flags = [_flags(start) for start in starts_of(read_starts(command))]
     return replace(
         target,
-        has_tools="--enable-auto-tool-choice" in words,
-        has_template="--chat-template" in words,
+        has_tools=any(each.get("enable_auto_tool_choice") for each in flags),
+        has_template=any(each.get("chat_template") for each in flags),
     )
+
+
+def _flags(start: Found) -> Mapping[str, Any]:
+    """What a start sets, by argparse destination, as its release reads it, else the newest that is known."""
+    release = options.load(start.release or options.known_releases()[-1])
+    words = [word.value for word in start.words]
+    return arguments.parse(words, release, deployment.parser_entry(start.entry, words, release)).flags

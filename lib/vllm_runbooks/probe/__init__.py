@@ -14,7 +14,7 @@ from vllm_runbooks.probe.address import is_address, is_local, target_of
 from vllm_runbooks.probe.asking import Asking, Target, Unanswered, is_open
 from vllm_runbooks.probe.ladder import MAX_METRICS, NAMES, Ladder, answered, climb
 from vllm_runbooks.probe.load import Load, Loading
-from vllm_runbooks.probe_records import RUNGS, LoadMeasured, Observation, Point, Sample, Serving
+from vllm_runbooks.probe_records import FEWEST, RUNGS, LoadMeasured, Observation, Point, Sample, Serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +33,6 @@ __all__ = [
     "target_of",
 ]
 
-_FEWEST = 3
-"""Samples that are taken at least: what holds in two may be chance."""
 _MOST = 121
 _METRICS_S = 5.0
 """Time for one reading of /metrics, which a busy server answers late; less where the patience is less."""
@@ -148,7 +146,7 @@ class _Sampling:
 
     def quiet(self) -> None:
         """Read the metrics some times while nothing is sent."""
-        count = min(max(_FEWEST, int(self._request.seconds) + 1), _MOST)
+        count = min(max(FEWEST, int(self._request.seconds) + 1), _MOST)
         for number in range(count):
             if number:
                 time.sleep(self._request.seconds / (count - 1))
@@ -158,7 +156,7 @@ class _Sampling:
     def under(self, loading: Loading) -> LoadMeasured:
         """Read the metrics once a second while a load is on; an interrupt ends the load, and the rest is told."""
         every = max(1.0, loading.load.seconds / (_MOST - 1))
-        every = min(every, loading.load.seconds / (_FEWEST + 1))
+        every = min(every, loading.load.seconds / (FEWEST + 1))
         try:
             with loading:
                 # The first reading is made when the workers are at work, and the last before they stop: in between the

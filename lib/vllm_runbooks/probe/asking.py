@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.client
 import io
 import json
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from queue import Empty, SimpleQueue
 from typing import Any
+from urllib.parse import quote
 
 from vllm_runbooks.redact import redact_text
 
@@ -22,6 +27,8 @@ _MAX_READ = 4096
 _MAX_LINE = 1 << 20
 """Bytes of one event of a stream."""
 _HIDDEN = "[key]"
+_Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
+"""As `socket.getaddrinfo` gives it."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,7 @@ def harmless(text: str, key: str | None = None, most: int = _MAX_SAID) -> str:
     """A text from outside in one line, without the key and other secrets, and not too long."""
     if key:
         # First of all, and in the whole: what is cut or joined later could let a part of it stand.
-        for form in dict.fromkeys((key, json.dumps(key)[1:-1])):
+        for form in _forms(key):
             text = text.replace(form, _HIDDEN)
     line = " ".join("".join(c if c.isprintable() else " " for c in text[:_MAX_READ]).split())
     if key:
@@ -105,10 +112,18 @@ def harmless(text: str, key: str | None = None, most: int = _MAX_SAID) -> str:
     return line if len(line) <= most else f"{line[:most]}…"
 
 
+@lru_cache(maxsize=8)
+def _forms(key: str) -> tuple[str, ...]:
+    """A key as a server may repeat it: as it is, in JSON, in an address, in base64 without its filling."""
+    raw = key.encode("utf-8", "surrogateescape")
+    coded = (encode(raw).decode().rstrip("=") for encode in (base64.b64encode, base64.urlsafe_b64encode))
+    return tuple(dict.fromkeys((key, json.dumps(key)[1:-1], quote(raw), quote(raw, safe=""), *coded)))
+
+
 def is_open(target: Target, *, patience_s: float = 1.0) -> bool:
     """Whether something accepts connections there."""
     try:
-        connected(target, patience_s).close()
+        connected(target, time.monotonic() + patience_s).close()
     except (OSError, UnicodeError, OverflowError):
         return False
     return True
@@ -197,7 +212,7 @@ class Asking:
         connection = http.client.HTTPConnection(host, self.target.port, timeout=self.patience_s)
         plain = None
         try:
-            plain = connected(self.target, _left(ends))
+            plain = connected(self.target, ends)
             self._open.add(plain)
             if self._is_over:
                 raise Unanswered(f"{path}: abandoned", "no-answer")
@@ -264,22 +279,20 @@ class _Reading(io.RawIOBase):
         return self._timed.plain.recv_into(buffer)
 
 
-def connected(target: Target, patience_s: float) -> socket.socket:
+def connected(target: Target, until: float) -> socket.socket:
     """A connection to the server, encrypted where it is to be.
+
+    Args:
+        target: Where it answers.
+        until: By the monotonic clock when it is given up, the name's lookup, all addresses and the handshake together.
 
     Raises:
         OSError: there is none.
     """
     if target.uds is not None:
         plain = socket.socket(socket.AF_UNIX)
-        plain.settimeout(patience_s)
-        try:
-            plain.connect(target.uds)
-        except OSError:
-            plain.close()
-            raise
-        return plain
-    plain = socket.create_connection((target.host, target.port), patience_s)
+        return _joined(plain, target.uds, until)
+    plain = _first(_addresses(target, until), until)
     if not target.is_tls:
         return plain
     context = ssl.create_default_context()
@@ -287,6 +300,7 @@ def connected(target: Target, patience_s: float) -> socket.socket:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     try:
+        plain.settimeout(_left(until))
         return context.wrap_socket(plain, server_hostname=target.host)
     except TimeoutError:
         plain.close()
@@ -294,6 +308,56 @@ def connected(target: Target, patience_s: float) -> socket.socket:
     except (OSError, ValueError):
         plain.close()
         raise
+
+
+def _joined(plain: socket.socket, address: Any, until: float) -> socket.socket:
+    try:
+        plain.settimeout(_left(until))
+        plain.connect(address)
+    except OSError:
+        plain.close()
+        raise
+    return plain
+
+
+def _first(addresses: Sequence[_Address], until: float) -> socket.socket:
+    """A connection to the first of some addresses that takes one; each has its share of what is left of the time."""
+    failure: OSError = OSError("the name has no address")
+    for number, (family, kind, protocol, _, address) in enumerate(addresses):
+        try:
+            share = _left(until) / (len(addresses) - number)
+            return _joined(socket.socket(family, kind, protocol), address, time.monotonic() + share)
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def _addresses(target: Target, until: float) -> Sequence[_Address]:
+    """The addresses of the server's name.
+
+    The lookup is the system's and cannot be ended: it is left to a thread that nobody waits for when the time is up.
+    """
+    found: SimpleQueue[Sequence[_Address] | OSError | UnicodeError] = SimpleQueue()
+
+    def look_up() -> None:
+        try:
+            found.put(socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            found.put(error)
+
+    with contextlib.suppress(OSError):
+        # Digits are looked up nowhere.
+        return socket.getaddrinfo(
+            target.host, target.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        )
+    threading.Thread(target=look_up, daemon=True).start()
+    try:
+        told = found.get(timeout=_left(until))
+    except Empty:
+        raise TimeoutError from None
+    if isinstance(told, Exception):
+        raise told
+    return told
 
 
 def why(error: BaseException) -> str:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -13,13 +12,16 @@ from dataclasses import replace
 from typing import Any
 
 from vllm_runbooks.live_records import Result, Rung
+from vllm_runbooks.probe import metrics
 from vllm_runbooks.probe.asking import Asking, Said, Target, Unanswered, connected, reason_of, why
-from vllm_runbooks.probe_records import ServedModel
+from vllm_runbooks.probe_records import ServedModel, Serving
 
 NAMES = ("port", "health", "models", "token", "stream", "chat", "tools")
 """The rungs that a server which we start must climb, from the lowest."""
 MAX_METRICS = 16 << 20
 """Bytes of /metrics that are read."""
+_FINISHED = "finished"
+"""Series of serving.yaml that counts requests which ended."""
 _PROMPT = "Hello"
 _MAX_MODELS = 1000
 _TOOL = {
@@ -47,16 +49,15 @@ def climb(target: Target, *, patience_s: float = 60.0) -> Iterator[Rung]:
     yield from Ladder(target, patience_s).climb(NAMES)
 
 
-def answered(target: Target, *, patience_s: float = 5.0) -> int | None:
-    """Requests that a server has answered, by its own metrics; None: it does not tell."""
+def answered(target: Target, serving: Serving, *, patience_s: float = 5.0) -> int | None:
+    """Requests that a server has answered, by its own metrics under the names of `serving`; None: it does not tell."""
     try:
         said = Ladder(target, patience_s).metrics()
     except Unanswered:
         return None
-    counts = re.findall(r"^vllm:request_success_total\{[^}\n]{0,500}\} ([\d.e+]{1,30})$", said, re.MULTILINE | re.ASCII)
-    with contextlib.suppress(ValueError):
-        return round(sum(map(float, counts))) if counts else None
-    return None
+    names = {name.name for name in serving.series[_FINISHED].names}
+    counts = [point.value for point in metrics.points(said, serving, str)[0] if point.name in names]
+    return round(sum(counts)) if counts else None
 
 
 class Ladder:
@@ -126,7 +127,7 @@ class Ladder:
 
     def _port(self) -> Rung:
         try:
-            connected(self.target, self._asking.patience_s).close()
+            connected(self.target, time.monotonic() + self._asking.patience_s).close()
         except (OSError, UnicodeError, OverflowError) as error:
             reason = "unreachable" if isinstance(error, TimeoutError) else reason_of(error)
             return Rung("port", Result.FAILED, f"{self.target.place}: {why(error)}", reason=reason)

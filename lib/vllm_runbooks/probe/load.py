@@ -57,7 +57,6 @@ class _Seen:
     whole: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    unfinished: list[float] = field(default_factory=list)
 
 
 class Loading:
@@ -111,8 +110,6 @@ class Loading:
             if error and time.monotonic() < self._until and not self._stop.is_set():
                 seen.errors.append(error)
                 self._stop.wait(_PAUSE_S)
-            elif error:
-                seen.unfinished.append(began)
 
     def _request(self, prompt: str, began: float) -> str:
         """Send one request and note its times; the kind of its error, empty where there was none."""

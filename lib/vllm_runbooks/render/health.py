@@ -192,30 +192,6 @@ def _load_words(measured: LoadMeasured) -> str:
     return f"{'; '.join(said)}.{' It was interrupted.' if measured.is_cut_short else ''}"
 
 
-def compared(first: Health, second: Health, names: tuple[str, str] = ("before", "after")) -> Shown:
-    """Two loads side by side, as before a change and after it."""
-    both = (first.observation.load, second.observation.load)
-    rows = [
-        [what, *("not sent" if each is None else _of(each, name) for each in both)]
-        for what, name in (
-            ("requests answered", "answered"),
-            ("tokens of answers per second", "answer_tokens_per_s"),
-            ("requests per second", "requests_per_s"),
-            ("time to first token, median", "first_token"),
-            ("time per further token, median", "each_token"),
-            ("whole answer, median", "whole"),
-        )
-    ]
-    return grid(["", *names], rows, is_numeric=True)
-
-
-def _of(measured: LoadMeasured, name: str) -> str:
-    value = getattr(measured, name)
-    if isinstance(value, Quantiles):
-        return _milliseconds(value, "p50_ms")
-    return "unknown" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
-
-
 def findings(found: Health) -> Shown:
     """What is wrong, with what proves it, and what to change."""
     if not found.findings:
