@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import multiprocessing
 import os
@@ -406,6 +407,31 @@ def test_what_is_not_ours_is_left_alone(place: Path, other: Callable[[Path], Non
     assert line.endswith("; this command goes on without it")
     assert place.stat().st_ino == before
     assert not list(place.parent.glob("*.damaged-*"))
+
+
+@pytest.mark.parametrize("content", [b"important notes\n", b"SQLite format 3\0" + bytes(84), b"\0" * 8192])
+def test_a_file_of_somebody_else_is_neither_moved_nor_removed(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A variable that names the wrong file costs nobody that file, by whatever command."""
+    notes = tmp_path / "notes.txt"
+    notes.write_bytes(content)
+    monkeypatch.setenv(history.PLACE, str(notes))
+    statuses = [command_line(words) for words in (["history"], ["history", "wipe", "--yes"])]
+    with history.opened(say=lambda _: None) as kept_:
+        kept_.begin("run", "a on b", inputs={})
+
+    assert statuses == [2, 2]
+    assert capsys.readouterr().err.count("is no history of this tool, and is left alone") == 2
+    assert [path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock")] == ["notes.txt"]
+    assert notes.read_bytes() == content
+
+
+def test_the_mark_of_a_history_stands_in_the_file_from_its_first_moment(tmp_path: Path) -> None:
+    """What dies before its log is written back has left a file that is known again."""
+    die_with(lambda: history.History(tmp_path / "mine", told).begin("run", "a on b", inputs={}))
+
+    assert database.is_ours(tmp_path / "mine")
 
 
 def test_a_file_of_an_earlier_form_is_brought_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -937,7 +963,7 @@ def test_documents_keep_to_their_schemas(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_the_history_is_listed_shown_and_followed(capsys: pytest.CaptureFixture[str]) -> None:
     """The newest first, parts under their check, numbers that moved over time."""
-    assert printed(capsys, "history") == "the history holds nothing of it\n"
+    assert printed(capsys, "history") == "the history holds nothing that was asked for\n"
     assert not history.place().exists()
     (check,) = keep(kind="check", subject="everything")
     keep(part_of=check)
@@ -980,6 +1006,47 @@ def test_the_history_is_exported_pruned_and_wiped(capsys: pytest.CaptureFixture[
 
 
 # Killed at any moment
+
+
+def test_wiping_removes_what_jobs_left_and_no_job_that_runs(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+    """The state of all parts of the tool lies in one folder."""
+    state = place.parent / "jobs"
+    for name in ("old", "busy"):
+        (state / name / "20260101T000000Z").mkdir(parents=True)
+        (state / name / "20260101T000000Z" / "output.log").write_text("x")
+    with (state / "busy.running").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        command_line(["history", "wipe", "--yes"])
+    out, err = capsys.readouterr()
+
+    assert "removed what runs of 1 job left" in out
+    assert "busy: runs now, and keeps" in err
+    assert sorted(path.name for path in state.iterdir()) == ["busy", "busy.running"]
+
+
+def test_keeping_nothing_is_not_pruning(capsys: pytest.CaptureFixture[str]) -> None:
+    """What removes all of it asks before."""
+    keep()
+
+    assert command_line(["history", "prune", "--keep", "0"]) == 2
+    assert "history wipe" in capsys.readouterr().err
+    assert len(all_of_it()) == 1
+
+
+def test_a_request_that_cannot_be_read_leaves_no_entry() -> None:
+    """`SUBJECT~1` is then what was really looked at before."""
+    status = command_line(["probe", "http://127.0.0.1:9", "--log", "there-is-none.log"])
+
+    assert status == 2
+    assert all_of_it() == []
+
+
+def test_a_relative_folder_for_state_is_left_out_of_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As the specification of these folders asks."""
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert history.place() == tmp_path / ".local" / "state" / "vllm-runbooks" / "history.sqlite"
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""This user's folders: what is kept, configured and made anew, where the XDG base directories say."""
+"""This user's folders: what is kept, configured and made anew, where the XDG base directories say.
+
+Source: XDG Base Directory Specification 0.8.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +40,10 @@ def every_config() -> Path:
 
 
 def _base(variable: str, usual: str) -> Path:
-    given = os.environ.get(variable)
+    given = Path(os.environ.get(variable) or "")
+    if given.is_absolute():  # the specification has any other left out of account
+        return given
     try:
-        return Path(given or usual).expanduser()
+        return Path(usual).expanduser()
     except RuntimeError:  # the user of a container may have no home
         raise InputError(f"this user has no home; name a folder in {variable}") from None

@@ -97,7 +97,7 @@ def list_(*, kind: str | None, subject: str | None, job: str | None, since: str 
     elif found:
         output.write(render.history.listed(found))
     else:
-        output.write("the history holds nothing of it")
+        output.write("the history holds nothing that was asked for")
 
 
 @history.command(
@@ -164,6 +164,10 @@ def prune(keep: tuple[float | None, int | None]) -> None:
     from vllm_runbooks import history as kept
 
     days, roots = keep
+    if 0 in keep:
+        raise click.UsageError(
+            "--keep 0 keeps nothing; `vllm-runbooks history wipe` removes all, and asks before."
+        )
     with kept.opened(say=output.say, is_needed=True) as opened:
         output.write(f"{_counted(opened.prune(days=days, roots=roots))} removed")
 
@@ -171,20 +175,22 @@ def prune(keep: tuple[float | None, int | None]) -> None:
 @history.command(epilog=given.examples("history wipe --yes"))
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask.")
 def wipe(*, is_sure: bool) -> None:
-    """Remove the whole history with those that were set aside, and the logs of guarded starts that have ended.
+    """Remove the whole history, those that were set aside, and the logs of starts and jobs that have ended.
 
     Nothing brings them back. `history export` writes the entries to a file before.
     """
     import shutil
 
     from vllm_runbooks import history as kept
+    from vllm_runbooks.schedule import jobs, wake
     from vllm_runbooks.serve import places
 
     place, starts = kept.place(), places.starts()
     if not is_sure:
         if sys.stdin is None or not sys.stdin.isatty():
             raise click.UsageError("nobody can be asked here; add --yes to remove the history for good.")
-        click.confirm(f"Remove {place} and the logs in {starts} for good?", abort=True, err=True)
+        asked = f"Remove {place} and the logs in {starts} and {jobs.state()} for good?"
+        click.confirm(asked, abort=True, err=True)
     removed = [str(path) for path in kept.remove(place)]
     logs = places.ended()
     for folder in logs:
@@ -193,7 +199,12 @@ def wipe(*, is_sure: bool) -> None:
         output.write(f"removed {path}")
     if logs:
         output.write(f"removed the logs of {len(logs)} guarded start{'s' * (len(logs) != 1)} in {starts}")
-    if not removed and not logs:
+    count, running = wake.forget()
+    if count:
+        output.write(f"removed what runs of {count} job{'s' * (count != 1)} left in {jobs.state()}")
+    for name in running:
+        output.say(f"{name}: runs now, and keeps what it has left")
+    if not removed and not logs and not count:
         output.write("there was nothing to remove")
 
 

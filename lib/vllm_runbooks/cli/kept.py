@@ -296,9 +296,13 @@ def look(kept: History, address: str, asked: Mapping[str, Any]) -> Iterator[Call
 
 @contextlib.contextmanager
 def _closed(kept: History, id_: str, began: float, is_told: Callable[[], bool], says: str) -> Iterator[None]:
-    """End an entry of which nothing is told because what it is about was broken off."""
+    """End an entry of which nothing is told: what it is about was refused, which leaves none, or broken off."""
     try:
         yield
+    except InputError:
+        if not is_told():
+            kept.withdraw(id_)
+        raise
     except RunbooksError as error:
         if not is_told():
             kept.end(id_, Verdict.ERROR, str(error), seconds=time.monotonic() - began, results={})

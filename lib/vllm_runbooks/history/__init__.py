@@ -196,6 +196,11 @@ class History:
                 lambda connection: connection.execute(f"UPDATE entries SET {names} WHERE id = :id", told | {"id": id_})  # noqa: S608 - our own names
             )
 
+    def withdraw(self, id_: str) -> None:
+        """Remove what was begun, and refused before anything was done."""
+        self._begun.pop(id_, None)
+        self._write(lambda connection: connection.execute("DELETE FROM entries WHERE id = ?", [id_]))
+
     def add(
         self,
         kind: str,
@@ -405,7 +410,7 @@ def remove(at: Path) -> list[Path]:
     try:
         return database.remove(at)
     except UnusableError as error:
-        raise InputError(f"{error}; end it, and try again") from None
+        raise InputError(f"{error}") from None
     except OSError as error:
         raise InputError(f"{at}: cannot be removed ({error.strerror}); check its permissions") from None
 

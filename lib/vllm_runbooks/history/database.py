@@ -22,11 +22,12 @@ from vllm_runbooks.errors import RunbooksError
 
 T = TypeVar("T")
 
-NAME = "history.sqlite"
+FOLDER, NAME = "vllm-runbooks", "history.sqlite"
 _BUSY_S = 30.0
 """Longest wait for other processes."""
-_APPLICATION = 0x766C7262
-"""Mark of our files in SQLite's header: "vlrb"."""
+_MAGIC, _APPLICATION_AT, _APPLICATION = b"SQLite format 3\0", 68, 0x766C7262
+"""How SQLite's files begin, and where in their header the mark of ours stands: "vlrb"
+(https://www.sqlite.org/fileformat2.html#the_database_header)."""
 _SMALL = 2 << 20
 """Bytes up to which a file is looked through each time that it is opened; a larger one once a day."""
 _DAY_S = 86400
@@ -206,10 +207,13 @@ def remove(place: Path) -> list[Path]:
     """Remove a history, and those that were set aside; returns what was removed.
 
     Raises:
+        UnusableError: it is somebody else's file.
         OSError: something cannot be removed.
     """
     if not place.parent.is_dir():
         return []
+    if place.is_file() and not is_ours(place):
+        raise UnusableError(f"{place}: is no history of this tool, and is left alone")
     with locked(place):
         found = [place.with_name(place.name + ending) for ending in _BESIDE]
         found += sorted(place.parent.glob(f"{_escaped(place.name)}.damaged-*"))
@@ -276,6 +280,20 @@ def _key(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def is_usual(place: Path) -> bool:
+    """Whether it lies where nobody else puts files: whatever is there was a history."""
+    return place.name == NAME and place.parent.name == FOLDER
+
+
+def is_ours(place: Path) -> bool:
+    """Whether it lies in the usual place, is empty, or begins as what we wrote: any other file is somebody else's."""
+    if is_usual(place):
+        return True
+    with place.open("rb") as file:
+        head = file.read(_APPLICATION_AT + 4)
+    return not head or (head.startswith(_MAGIC) and head[_APPLICATION_AT:] == _APPLICATION.to_bytes(4, "big"))
+
+
 def _make(place: Path) -> None:
     """Make the file, for its owner alone, where there is none.
 
@@ -283,7 +301,7 @@ def _make(place: Path) -> None:
         OSError: it cannot be made.
     """
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if place.parent.name == "vllm-runbooks" and stat.S_IMODE(place.parent.stat().st_mode) & 0o077:
+    if place.parent.name == FOLDER and stat.S_IMODE(place.parent.stat().st_mode) & 0o077:
         with contextlib.suppress(PermissionError):
             place.parent.chmod(0o700)
     with contextlib.suppress(FileExistsError):
@@ -299,10 +317,12 @@ def _examine(place: Path) -> None:
         OSError: it is gone.
     """
     mode = place.stat().st_mode
-    if stat.S_ISDIR(mode) and place.name == NAME:
+    if stat.S_ISDIR(mode) and is_usual(place):
         raise _DamagedError("a folder lies in its place")
     if not stat.S_ISREG(mode):
         raise UnusableError(f"{place}: is no plain file, so no history; name another one")
+    if os.access(place, os.R_OK) and not is_ours(place):
+        raise UnusableError(f"{place}: is no history of this tool, and is left alone; name another file")
     if not os.access(place, os.R_OK):
         # It may be another user's, and sound: where several share one, or it was made by root.
         raise UnusableError(f"{place}: the history may not be read by this user")
@@ -338,8 +358,9 @@ def _bring_up_to_date(connection: sqlite3.Connection, place: Path) -> None:
             raise UnusableError(f"{place}: is a database of another program; name another file")
         if tables:
             raise _DamagedError("its tables are gone")
-        connection.execute("PRAGMA journal_mode = WAL")
+        # First, so that the mark stands in the file itself, and not in the log beside it.
         connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        connection.execute("PRAGMA journal_mode = WAL")
         form = 0
     if form == len(MIGRATIONS):
         return  # another process was quicker

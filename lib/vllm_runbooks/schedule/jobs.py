@@ -69,7 +69,7 @@ def environment(name: str) -> Path:
 def names() -> list[str]:
     """The names of all jobs."""
     try:
-        return sorted(each.stem for each in config().glob("*.yaml") if _NAME.fullmatch(each.stem))
+        return sorted(each.stem for each in config().glob("*.yaml") if _NAME.fullmatch(each.stem) and each.is_file())
     except OSError:
         return []
 

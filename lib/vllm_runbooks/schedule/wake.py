@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -54,12 +55,12 @@ def turn(job: Job, kept: History, *, now: Clock = clock, pause: Callable[[float]
     """
     environment = {**os.environ, **variables.read(job.name)}
     with contextlib.ExitStack() as held:
-        with _lock(job, "deciding", wait_s=_DECIDING_S) as is_ours:
+        with _lock(job.name, "deciding", wait_s=_DECIDING_S) as is_ours:
             if not is_ours:
                 raise InputError(
                     f"{job.name}: another wake-up has been deciding for {_DECIDING_S:g} s; look at its process"
                 )
-            is_running = not held.enter_context(_lock(job, "running"))
+            is_running = not held.enter_context(_lock(job.name, "running"))
             # Of no other command: whoever began something tells its interruption.
             kept.interrupted(kind=WAKE, job=job.name)
             entries = kept.entries(kind=WAKE, job=job.name, limit=_ENTRIES)
@@ -230,7 +231,7 @@ def _tell(
     if not waiting:
         return (), ()
     sent: list[str] = []
-    with _lock(job, "telling") as is_ours:
+    with _lock(job.name, "telling") as is_ours:
         if not is_ours:
             return (), ()
         try:
@@ -272,15 +273,38 @@ def _is_young(told: Told, at: datetime) -> bool:
     return changed is not None and at - changed <= _PENDING
 
 
+def forget() -> tuple[int, list[str]]:
+    """Remove what runs of all jobs left in the usual place; of how many jobs, and the jobs that run and keep theirs.
+
+    Raises:
+        InputError: something cannot be removed.
+    """
+    folder = jobs.state()
+    found = list(folder.iterdir()) if folder.is_dir() else []
+    names = sorted({path.name.partition(".")[0] for path in found})
+    running = []
+    for name in names:
+        with _lock(name, "running") as is_ours:
+            if not is_ours:
+                running.append(name)
+                continue
+            try:
+                for path in folder.glob(f"{name}.*"):
+                    path.unlink(missing_ok=True)
+                if (folder / name).is_dir():
+                    shutil.rmtree(folder / name)
+            except OSError as error:
+                raise InputError(f"{error.filename or folder}: cannot be removed ({error.strerror})") from None
+    return len(names) - len(running), running
+
+
 @contextlib.contextmanager
-def _lock(job: Job, what: str, *, wait_s: float = 0.0) -> Iterator[bool]:
+def _lock(name: str, what: str, *, wait_s: float = 0.0) -> Iterator[bool]:
     """Hold a lock of a job, if nobody else does, or not any more within that time; yields whether it is held."""
     folder = jobs.state()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(
-            folder / f"{job.name}.{what}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
+        descriptor = os.open(folder / f"{name}.{what}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise InputError(f"{folder}: cannot be used: {error.strerror}; check XDG_STATE_HOME") from None
     try:
