@@ -165,9 +165,7 @@ def prune(keep: tuple[float | None, int | None]) -> None:
 
     days, roots = keep
     if 0 in keep:
-        raise click.UsageError(
-            "--keep 0 keeps nothing; `vllm-runbooks history wipe` removes all, and asks before."
-        )
+        raise click.UsageError("--keep 0 keeps nothing; `vllm-runbooks history wipe` removes all, and asks before.")
     with kept.opened(say=output.say, is_needed=True) as opened:
         output.write(f"{_counted(opened.prune(days=days, roots=roots))} removed")
 

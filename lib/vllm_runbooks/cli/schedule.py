@@ -15,7 +15,6 @@ from vllm_runbooks.files import store
 if TYPE_CHECKING:
     from vllm_runbooks.schedule_records import Job
 
-_TIME = given.Span()
 _OUT = click.option("-o", "--output", "target", metavar="FILE", type=given.FILE, help="Write it there.")
 _EXIT_PARTLY = 1
 
@@ -45,7 +44,12 @@ def schedule() -> None:
     help="After planned times that nobody was awake for: run once, or leave them out.",
 )
 @click.option(
-    "--grace", metavar="T", type=_TIME, default="1h", show_default=True, help="How late such a run may begin."
+    "--grace",
+    metavar="T",
+    type=given.Span(most="31d"),
+    default="1h",
+    show_default=True,
+    help="How late such a run may begin.",
 )
 @click.option(
     "--overlap",
@@ -55,7 +59,12 @@ def schedule() -> None:
     help="While the last run is still going on: leave the planned time out, or wait.",
 )
 @click.option(
-    "--timeout", metavar="T", type=_TIME, default="1h", show_default=True, help="Longest time that a run may take."
+    "--timeout",
+    metavar="T",
+    type=given.Span("1s", "31d"),
+    default="1h",
+    show_default=True,
+    help="Longest time that a run may take.",
 )
 @click.option("--webhook-env", metavar="VARIABLE", help="Variable that holds the address which is told of changes.")
 @click.option("--metrics", metavar="FILE", help="Text file for Prometheus' node exporter; its name ends in .prom.")

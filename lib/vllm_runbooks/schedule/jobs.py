@@ -178,9 +178,11 @@ def problems(job: Job) -> Iterator[tuple[tuple[str | int, ...], str]]:
         yield ("added",), f"{job.added!r} is no time; write it as in 2026-11-21T13:37:18Z"
     for field, value, least in (("grace_s", job.grace_s, 0.0), ("timeout_s", job.timeout_s, 1.0)):
         if not math.isfinite(value) or not least <= value <= _LONGEST_S:
-            yield (field,), f"{value:g} is out of range; give {least:g} to {_LONGEST_S:g} seconds"
+            yield (field,), f"{value:g} is out of range; give {least:g} to {_LONGEST_S:.0f} seconds"
     if job.webhook_env is not None and not VARIABLE.fullmatch(job.webhook_env):
         yield ("webhook_env",), "is no name of a variable; the address itself is a secret, which no file holds"
+    if job.out is not None and os.path.lexists(runs := Path(job.folder, job.out)) and not runs.is_dir():
+        yield ("out",), f"{job.out!r} is no folder; name one, or a new one"
     if job.metrics is not None and not job.metrics.endswith(".prom"):
         yield ("metrics",), f"{job.metrics!r} is not collected; the name must end in .prom"
     mine = _place(job.folder, job.metrics)
