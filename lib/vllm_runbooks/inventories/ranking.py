@@ -47,7 +47,7 @@ def recommend(uses: Sequence[GpuUse], *, seconds: float = 0.0, need_gib: float |
     if best is not None:
         reason = f"GPU {best.index}: {ranked[0].reason}"
     elif any(one.is_suitable is None for one in judged):
-        numbers = ", ".join(f"{one.index}" for one in judged if one.is_suitable is None)
+        numbers = ", ".join(f"{index}" for index in sorted(one.index for one in judged if one.is_suitable is None))
         reason = f"none is known to be suitable: of GPU {numbers} not enough is told, and no other is"
         if len(judged) == sum(one.is_suitable is None for one in judged):
             reason = f"none is known to be suitable: of GPU {numbers} not enough is told"
