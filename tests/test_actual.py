@@ -379,7 +379,7 @@ def test_a_model_that_is_not_known_leaves_the_plan_unknown() -> None:
 
     assert edited
     assert {remedy.checks.plan for remedy in edited} == {
-        "unknown: not known: the configuration of our/own-model: it is no model of the catalog"
+        "unknown: the configuration of our/own-model: it is no model of the catalog"
     }
 
 

@@ -53,6 +53,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("check -j x", "'x' is no whole number. See"),
         ("check --timeout x", "'x' is no number. See"),
         ("check --timeout nan", "nan is no number of seconds"),
+        ("inventory --need nan", "nan is no number of GiB; give one, such as 40"),
+        ("serve --within nan -- vllm serve m", "nan is no number of MiB; give one, such as 64"),
         ("record --out a --for nan -- true", "nan is no number of seconds"),
         ("releases add 0.99.0 --python python3 --timeout nan", "nan is no number of seconds"),
         ("convert run.sh", "Missing option '--to'. Give one of shell, docker, compose, systemd"),

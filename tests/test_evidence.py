@@ -302,7 +302,7 @@ def test_a_process_substitution_is_read() -> None:
 @pytest.mark.parametrize("name", ["/dev/zero", "/dev/null"])
 def test_a_device_is_refused(name: str) -> None:
     """One has no end, another no text."""
-    with pytest.raises(InputError, match=f"{name}: is a device, not a log"):
+    with pytest.raises(InputError, match=f"{name}: is a device, no plain file"):
         evidence.load(name, read_case=authoring.read_case)
 
 

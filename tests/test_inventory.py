@@ -9,6 +9,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -17,7 +19,7 @@ from typing import Any
 import pytest
 
 from command_line import run
-from vllm_runbooks import authoring, catalog, inventories, planner, plans, render, serve, session, suite
+from vllm_runbooks import authoring, catalog, evidence, inventories, live, planner, plans, render, serve, session, suite
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.host import gpu_memory, here, inventory, leftovers, memory_limit
 from vllm_runbooks.host_records import GpuFacts, GpuPair, GpuProcess, HostFacts, Inspected, Inventory, MigPart
@@ -223,7 +225,7 @@ def test_a_card_that_is_lost_leaves_the_others_readable(
     assert all(1 not in one["gpus"] for one in told["unknown"])
     assert [card.number for card in session.cards("local")] == [0, 2]
 
-    found = inventory.watched("", session.specs(), samples=2, every_s=0).recommendation
+    found = inventory.watched(session.specs(), samples=2, every_s=0).recommendation
     assert found is not None
     assert {one.index: one.is_suitable for one in found.ranked} == {0: True, 2: True, 1: False}
     assert found.ranked[-1].reason.startswith("cannot be reached through the driver (GPU is lost)")
@@ -264,7 +266,7 @@ def test_one_look_and_a_watch_read_the_same_memory(driver: Driver) -> None:
         assert (facts.total_mib, facts.reserved_mib, facts.used_mib) == (
             card.total_mib, card.reserved_mib, card.used_mib,
         )  # fmt: skip
-        watched = inventory.watched("", session.specs(), samples=2, every_s=0).recommendation
+        watched = inventory.watched(session.specs(), samples=2, every_s=0).recommendation
         looked = inventories.inspect(inventory.gpus_alone(), session.specs()).recommendation
         assert watched is not None
         assert looked is not None
@@ -278,14 +280,16 @@ def test_who_is_on_a_card_stays_unknown(driver: Driver, tmp_path: Path) -> None:
     driver(readings(nvmlDeviceGetComputeRunningProcesses=NVMLError(3), nvmlDeviceGetMigMode=NVMLError(4)))
     [card] = gpu_memory.Nvml().read().cards
     assert (card.holders, card.is_parted) == (None, None)
-    for source in ("", series(tmp_path, {0: (0.0, 0.0)})):
-        found = inventory.watched(source, session.specs(), samples=2, every_s=0)
+    path = series(tmp_path, {0: (0.0, 0.0)}, {0: (0.0, 0.0)})
+    for found in (
+        inventory.watched(session.specs(), samples=2, every_s=0), inventory.recorded(path, session.specs()),
+    ):  # fmt: skip
         assert found.recommendation is not None
         assert found.recommendation.reason.endswith("who else is on it is not told")
         assert {"processes", "division into instances (MIG)"} <= {one.what for one in found.unknown}
 
     driver(readings())
-    found = inventory.watched("", session.specs(), samples=2, every_s=0)
+    found = inventory.watched(session.specs(), samples=2, every_s=0)
     assert found.recommendation is not None
     assert found.recommendation.reason.endswith("nobody else on it")
     assert (found.gpus[0].is_parted, found.gpus[0].processes) == (False, ())
@@ -696,11 +700,11 @@ def test_a_broken_case_of_a_host_is_named(tmp_path: Path, old: str, new: str, sa
         authoring.read_case(tmp_path / "case.yaml")
 
 
-def series(folder: Path, *looks: Mapping[int, tuple[float | None, float | None]]) -> str:
+def series(folder: Path, *looks: Mapping[int, tuple[float | None, float | None]], step_s: float = 0.01) -> str:
     """A recorded series: by card what is in use in MiB and its use in percent."""
     lines = [
         {
-            "at_s": number * 0.01,
+            "at_s": number * step_s,
             "gpus": [
                 {"index": index, "name": A100, "total_mib": 81920, "used_mib": used, "busy_percent": busy}
                 for index, (used, busy) in look.items()
@@ -722,20 +726,165 @@ def test_on_the_figures_of_the_field_notes_gpu_4_is_recommended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With the reason for it and against each other; the JSON keeps to its schema."""
-    watched = ("inventory", "--watch", "--gpu-memory", series(tmp_path, DOCUMENT, DOCUMENT), "--samples", "3")
+    watched = ("inventory", "--watch", "--gpu-memory", series(tmp_path, DOCUMENT, DOCUMENT, DOCUMENT))
 
-    status, out, err = run(capsys, *watched, "--every", "0.01", "--format", "json")
+    status, out, err = run(capsys, *watched, "--format", "json")
 
     told = json.loads(out)["recommendation"]
-    assert (status, err, told["gpu"], told["looks"]) == (0, "", 4, 3)
+    assert (status, err, told["gpu"], told["looks"], told["seconds"]) == (0, "", 4, 3, 0.02)
     assert [one["index"] for one in told["ranked"]][:2] == [4, 1]
     assert all(one["reason"] for one in told["ranked"])
     assert {one["index"] for one in told["ranked"] if one["is_suitable"] is None} == {2, 5, 6, 7}
     schema = json.loads((catalog.catalog_dir() / "schema" / "inventory.json").read_text("utf-8"))
     assert [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))] == []
-    status, out, _ = run(capsys, *watched, "--every", "0.01")
+    status, out, _ = run(capsys, *watched)
     assert status == 0
     assert out.startswith("Recommended: GPU 4: ")
+
+
+def test_a_recorded_series_is_read_whole_at_once_by_its_own_times(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What climbs in its last line is seen; the looks are its lines; one line shows no trend; nothing is waited for."""
+    climbs = [{0: (0.0, 0.0), 1: (0.0, 3.0)}] * 4 + [{0: (80000.0, 0.0), 1: (0.0, 3.0)}]
+    began = time.monotonic()
+
+    found = live.watched(series(tmp_path, *climbs, step_s=5.0)).recommendation
+    status, out, _ = run(capsys, "inventory", "--watch", "--gpu-memory", series(tmp_path, *climbs, step_s=5.0))
+
+    assert time.monotonic() - began < 5
+    assert found is not None
+    assert (found.gpu, found.looks, found.seconds, found.ranked[-1].moved_mib) == (1, 5, 20.0, 80000.0)
+    assert "others took memory while it was watched" in found.ranked[-1].reason
+    assert (status, "Judged over 5 looks in 20.0 s." in out) == (0, True)
+    one = live.watched(series(tmp_path, climbs[0])).recommendation
+    assert one is not None
+    assert (one.gpu, one.looks, one.seconds) == (0, 1, 0.0)
+    assert one.remark.startswith("one look shows no trend")
+    assert "rests" not in one.reason
+    with pytest.raises(InputError, match="a series has its own looks and times"):
+        live.watched(series(tmp_path, climbs[0]), looks=3)
+
+
+def test_a_card_whose_use_is_not_told_is_never_suitable(tmp_path: Path) -> None:
+    """What is told of it is said, and it stands below one that is known to idle, above one of which less is told."""
+    look = {0: (None, None), 1: (0.0, None), 2: (5000.0, 10.0), 3: (70000.0, None)}
+    path = series(tmp_path, look, look)
+
+    found = inventory.recorded(path, session.specs()).recommendation
+    untold = inventory.recorded(series(tmp_path, {3: (2765.0, None)}), session.specs()).recommendation
+
+    assert found is not None
+    assert (found.gpu, [(one.index, one.is_suitable) for one in found.ranked]) == (
+        2, [(2, True), (1, None), (0, None), (3, False)],
+    )  # fmt: skip
+    assert found.ranked[1].reason.startswith("as far as told: 80.0 GiB free of 80.0 GiB; its memory rests")
+    assert "its use is not told" in found.ranked[1].reason
+    assert untold is not None
+    assert (untold.gpu, untold.ranked[0].is_suitable) == (None, None)
+
+
+CARD = {"index": 3, "name": A100, "total_mib": 81153, "used_mib": 100}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"at_s": 1, "gpus": [{**CARD, "used_mib": 999999999}]}, "GPU 3: used_mib is 999999999, and total_mib 81153"),
+        ({"at_s": 1, "gpus": [{**CARD, "reserved_mib": 81100}]}, "GPU 3: used_mib and reserved_mib are 81200"),
+        ({"at_s": 1, "gpus": [{**CARD, "busy_percent": 140}]}, "GPU 3: busy_percent is 140, and 100 at most"),
+        ({"at_s": 1, "gpus": [{**CARD, "total_mib": 0}]}, "GPU 3: total_mib is 0"),
+        ({"at_s": 1, "gpus": [{**CARD, "utilization": 5}]}, "gpus[0].utilization: is no field that is known"),
+        ({"at_s": 1, "gpus": [{**CARD, "processes": [{"pid": 1, "gib": 5}]}]}, "gpus[0].processes[0].gib: is no field"),
+        ({"at_s": 1, "gpus": [CARD], "busy": 1}, "busy: is no field that is known"),
+        ({"at_s": 1, "gpus": [CARD, CARD]}, "gpus: lists GPU 3 twice"),
+        ({"at_s": 1, "gpus": [{"name": A100}]}, "gpus[0].index: is missing"),
+        ({"gpus": [CARD]}, "at_s: is missing"),
+        ({"at_s": 10**400, "gpus": [CARD]}, "at_s: must be a number"),
+        ({"at_s": "1", "gpus": [CARD]}, "at_s: must be a number"),
+        ({"at_s": 1, "gpus": [{**CARD, "used_mib": True}]}, "gpus[0].used_mib: must be a number"),
+        ({"at_s": 1}, "is no reading of GPU memory; a line is {at_s, gpus: [{index, …}]}"),
+        ({"at_s": -1, "gpus": [CARD]}, "at_s: must be a number"),
+        ([], "is no reading of GPU memory"),
+    ],
+)
+def test_a_line_of_a_series_that_cannot_be_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: Any, said: str
+) -> None:
+    """With file and line, by the watch and by the guard."""
+    first = json.dumps({"at_s": 0, "gpus": [CARD]})
+    path = write(tmp_path, f"{first}\n\n{json.dumps(line)}\n", "series.jsonl")
+
+    for command in (
+        ("inventory", "--watch", "--gpu-memory", path),
+        ("serve", "--check", "--gpu-memory", path, "--", "vllm", "serve", "foo"),
+    ):
+        status, out, err = run(capsys, *command)
+
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith(f"vllm-runbooks: {path}:3: {said}")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+def test_a_series_that_is_no_plain_file_is_told_and_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A pipe that nobody writes into, a folder, a device."""
+    monkeypatch.setattr(evidence, "_WRITER_SECONDS", 0.1)
+    pipe = tmp_path / "ff"
+    os.mkfifo(pipe)
+    path, said = {
+        "pipe": (f"{pipe}", "is a pipe that nobody writes into"),
+        "folder": (f"{tmp_path}", "is a folder, no plain file"),
+        "device": ("/dev/zero", "is a device, no plain file"),
+    }[kind]
+
+    for command in (
+        ("inventory", "--watch", "--gpu-memory", path),
+        ("serve", "--check", "--gpu-memory", path, "--", "vllm", "serve", "foo"),
+    ):
+        status, out, err = run(capsys, *command)
+
+        assert (status, out) == (2, "")
+        assert err == f"vllm-runbooks: {path}: {said}; give a file with a series of GPU memory\n"
+
+
+def test_a_series_comes_through_a_pipe_that_is_written_into(tmp_path: Path) -> None:
+    """As of a shell's process substitution."""
+    pipe = tmp_path / "ff"
+    os.mkfifo(pipe)
+    text = Path(series(tmp_path, DOCUMENT, DOCUMENT)).read_text("utf-8")
+    writer = threading.Thread(target=pipe.write_text, args=(text,))
+    writer.start()
+
+    found = inventory.recorded(str(pipe), session.specs()).recommendation
+
+    writer.join()
+    assert found is not None
+    assert (found.gpu, found.looks) == (4, 2)
+
+
+def test_findings_that_differ_in_figures_alone_are_one() -> None:
+    """With all figures, in the order of the GPUs; one that all share stands there once."""
+    found = session.inventory(SHARED)
+
+    [taken] = [one for one in found.findings if one.id == "gpu.memory_taken"]
+
+    assert taken.gpus == (0, 1, 3)
+    assert taken.text.startswith("36.0, 2.8, 2.7 GiB of 79.2 GiB are in use by others: ")
+    assert render.inventories.text(found).count("watch it before a start") == 1
+
+
+def test_a_snapshots_case_names_its_cards(capsys: pytest.CaptureFixture[str]) -> None:
+    """By its id, also of a named host; what is no case stays a GPU that is not known, and a GPU's name is a GPU."""
+    assert [card.number for card in session.cards("host-8xa100-shared")] == [*range(8)]
+    assert {card.node for card in session.cards("host-8xa100-shared@n1,A100-80GB@n2")} == {"n1", "n2"}
+    status, _, err = run(capsys, "plan", "Qwen/Qwen3-8B", "--gpus", "host-8xa100-shared")
+    assert (status in (0, 1), err) == (True, "")
+    for name in ("tiny-cpu-served", "host-8xa100", ".."):
+        status, out, err = run(capsys, "plan", "Qwen/Qwen3-8B", "--gpus", name)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert f"{name}: is no GPU that is known" in err
 
 
 @pytest.mark.parametrize(
@@ -749,7 +898,7 @@ def test_on_the_figures_of_the_field_notes_gpu_4_is_recommended(
         ([{0: (None, 0.0), 1: (70000.0, 0.0)}] * 2, None, None, "how much of its memory is in use is not told"),
         ([{0: (None, None), 1: (6000.0, 40.0)}] * 2, None, 1, "how much of its memory is in use is not told"),
         ([{0: (0.0, 0.0)}, {0: (None, None)}], None, None, "how much of its memory is in use is not told"),
-        ([{0: (0.0, None), 1: (0.0, 10.0)}] * 2, None, 1, "as suitable as GPU 1"),
+        ([{0: (0.0, None), 1: (0.0, 10.0)}] * 2, None, 1, "its use is not told"),
     ],
 )
 def test_a_gpu_is_chosen_by_its_trend_and_its_neighbours(
@@ -774,7 +923,7 @@ def test_a_watch_without_a_suitable_gpu_ends_with_1(tmp_path: Path, capsys: pyte
     """It says so, and of what too little is told."""
     path = series(tmp_path, {0: (70000.0, 100.0), 1: (None, None)})
 
-    status, out, _ = run(capsys, "inventory", "--watch", "--gpu-memory", path, "--samples", "2", "--every", "0")
+    status, out, _ = run(capsys, "inventory", "--watch", "--gpu-memory", path)
 
     assert status == 1
     assert "No GPU is recommended: none is known to be suitable: of GPU 1 not enough is told" in " ".join(out.split())
@@ -1012,7 +1161,7 @@ def test_files_of_a_plan_name_the_cards_that_were_chosen() -> None:
         (snapshot({"capability": "new"}), "capability is new, no compute capability"),
         (snapshot({"is_parted": "no"}), "gpus[0].is_parted: must be true or false"),
         (snapshot({"xids": [1.5]}), "gpus[0].xids[0]: must be a whole number"),
-        (snapshot({"memory": 5}), "gpus[0].memory: is no field of a snapshot"),
+        (snapshot({"memory": 5}), "gpus[0].memory: is no field that is known"),
         (snapshot({"name": "A100-80GB"}, pairs=[{"one": 0, "other": 3}]), "joins GPU 0 and GPU 3"),
         (snapshot({"name": "A100-80GB"}, packages={"torch": 2}), "packages: must be an object of texts"),
         (snapshot({"is_parted": True, "name": "A100-80GB"}), "divided into instances"),
@@ -1093,7 +1242,9 @@ def test_secrets_of_somebody_else_s_snapshot_are_hidden(tmp_path: Path, capsys: 
         ("--samples 3", "--samples is for --watch"),
         ("--every 3", "--every is for --watch"),
         ("--gpu-memory x", "--gpu-memory is for --watch"),
-        ("--watch x.json", "leave the file out"),
+        ("--watch x.json", "to rank the GPUs of x.json, leave --watch out"),
+        ("--watch --gpu-memory x --samples 3", "--samples is for looks at this host"),
+        ("--watch --gpu-memory x --every 3", "--every is for looks at this host"),
         ("--watch -o x.json", "-o is for a snapshot"),
         ("--watch --python x", "--python is for a snapshot"),
         ("x.json --python x", "a file has its own packages"),

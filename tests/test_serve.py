@@ -742,7 +742,7 @@ def test_a_context_that_vllm_reckoned_is_tried_where_no_plan_can_know() -> None:
     assert {remedy.checks.plan for remedy in tried.answer.remedies if remedy.edits}.isdisjoint({"passed"})
     assert [edit.name for edit in change.edits] == ["max_model_len"]
     assert none is None
-    assert "is known to fit (not known: " in retries.why_none(tried)
+    assert "is known to fit (the configuration of " in retries.why_none(tried)
 
 
 def test_a_way_out_is_planned_with_the_models_own_folder(tmp_path: Path) -> None:
@@ -753,7 +753,7 @@ def test_a_way_out_is_planned_with_the_models_own_folder(tmp_path: Path) -> None
     plain = session.diagnose(evidence, gpus="A100-80GB")
     own = session.diagnose(evidence, gpus="A100-80GB", model=lambda: planner.model(str(model)))
 
-    assert next(each.checks.plan for each in plain.remedies if each.edits).startswith("unknown: not known: the config")
+    assert next(each.checks.plan for each in plain.remedies if each.edits).startswith("unknown: the config")
     assert next(each.checks.plan for each in own.remedies if each.edits) == "passed"
 
 

@@ -275,13 +275,17 @@ def _begun_anew(descriptor: int, path: Path) -> bytes:
     return b""
 
 
-def _document(path: Path) -> Document:
-    """The document of a file, whose head is read to see that it is text."""
+def document(path: Path) -> Document:
+    """The document of a file, or of a pipe that is written into; its head is read to see that it is text.
+
+    Raises:
+        InputError: it cannot be read, is a folder, a device or a pipe that nobody writes into, or is no text.
+    """
     with _told(path):
         mode = path.stat().st_mode
         if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
             what = next((what for is_kind, what in _KINDS if is_kind(mode)), "no file")
-            raise WrongFileError(f"{path}: is {what}, not a log", "give a log file, or - for standard input")
+            raise WrongFileError(f"{path}: is {what}, no plain file", "give a log file, or - for standard input")
         if stat.S_ISFIFO(mode):
             return _once(path.name, _texts(_piped(path), str(path)))
         _first(_texts(path.open("rb"), str(path)))
@@ -375,7 +379,7 @@ def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, 
         )
     path = _path(name)
     if path.exists() and not path.is_dir():
-        return Evidence((_document(path),), vllm=vllm)
+        return Evidence((document(path),), vllm=vllm)
     if not path.is_dir() and cases is not None and path.name == str(name) and (cases / path.name).is_dir():
         path = cases / path.name
     if path.is_dir():
@@ -402,8 +406,8 @@ def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -
             raise InputError(
                 f"{folder / 'case.yaml'}: names {name}, which lies outside of its folder; name its own files"
             )
-    command = _document(folder / case.command).text if case.command else None
-    return Evidence(tuple(_document(folder / name) for name in case.files), case, vllm or case.vllm, command)
+    command = document(folder / case.command).text if case.command else None
+    return Evidence(tuple(document(folder / name) for name in case.files), case, vllm or case.vllm, command)
 
 
 def load_files(

@@ -18,7 +18,18 @@ from vllm_runbooks import catalog as _catalog
 from vllm_runbooks import evidence as _evidence
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.errors import InputError, WrongFileError
-from vllm_runbooks.records import Answer, Case, CaseKind, Document, Evidence, JudgedClaim, Judgement, PlanAsked, Start
+from vllm_runbooks.records import (
+    SNAPSHOT,
+    Answer,
+    Case,
+    CaseKind,
+    Document,
+    Evidence,
+    JudgedClaim,
+    Judgement,
+    PlanAsked,
+    Start,
+)
 
 if TYPE_CHECKING:
     from vllm_runbooks.host_records import Inspected, Inventory
@@ -276,12 +287,17 @@ def specs() -> Specs:
 
 
 def cards(spec: str) -> tuple[Card, ...]:
-    """The cards that a request names, those of a snapshot's file, or for `local` those of this host.
+    """The cards that a request names, those of a snapshot's file or case, or for `local` those of this host.
 
     Raises:
         InputError: a card is not known, a file is no snapshot, or no driver answers on this host.
     """
-    return specs().gpus(spec, _read_cards)
+    return specs().gpus(spec, _read_cards, _is_snapshot)
+
+
+def _is_snapshot(name: str) -> bool:
+    """Whether a name is that of a recorded case with a snapshot."""
+    return bool(name) and (_cases(None) / name / SNAPSHOT).is_file()
 
 
 def _read_cards(name: str, node: str | None) -> tuple[Card, ...]:

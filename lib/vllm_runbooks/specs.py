@@ -567,10 +567,13 @@ class Specs:
         sizes = _listed(str(size) for size in sorted({int(gpu.memory_gib) for gpu in family}))
         raise InputError(f"{asked}: no such card: {name.strip()} comes with {sizes} GB")
 
-    def gpus(self, spec: str, read: Read | None = None) -> tuple[Card, ...]:
+    def gpus(
+        self, spec: str, read: Read | None = None, is_case: Callable[[str], bool] = lambda _: False
+    ) -> tuple[Card, ...]:
         """The cards that a request names: `8xRTX3090`, `A100-80GB`, `RTX3090@node1,H800@node2`.
 
-        With `read` also those of snapshots, `host.json` or `host.json@node1`, and `local`, those of this host.
+        With `read` also those of snapshots, `host.json` or `host.json@node1`, and `local`, those of this host; of a
+        name that is no card's those of the snapshot's case, where `is_case` says that it is one.
 
         Raises:
             InputError: a name is unknown or fits several cards, a file cannot be read, or the request has another form.
@@ -587,7 +590,12 @@ class Specs:
                     raise InputError(f"{name}: this host's own cards and snapshots are not read here; name the cards")
                 found = read(name, node or None)
             else:
-                found = self._named(name, node or None)
+                try:
+                    found = self._named(name, node or None)
+                except InputError:
+                    if read is None or not is_case(name):
+                        raise
+                    found = read(name, node or None)
             if len(cards) + len(found) > MAX_GPUS:
                 raise InputError(f"{name}: a request names 1 to {MAX_GPUS} cards; correct the number")
             cards += found

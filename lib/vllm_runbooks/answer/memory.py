@@ -214,7 +214,7 @@ class Memory:
         if not any(edit.name in _OF_MEMORY for edit in remedy.edits):
             return None, "the change is none that a plan reckons with"
         if isinstance(self.planned, str):
-            return None, f"not known: {self.planned}"
+            return None, self.planned
         if not self.arguments:
             return None, "the log does not show the arguments; give the command with --command"
         model, before = self.planned
@@ -238,7 +238,7 @@ class Memory:
         from vllm_runbooks.planning import actual, inverse  # noqa: PLC0415
 
         if made.settings.missing:
-            return None, f"not known: {made.settings.missing[0]}"
+            return None, made.settings.missing[0]
         count, there = len(made.ranks), len(self.cards)
         if there and count > there:
             return False, f"it takes {count} cards, and the start has {there}"
@@ -247,7 +247,8 @@ class Memory:
         if free is not None and requested is not None and actual.in_gib(requested.low) > free:
             return False, f"it asks for {actual.in_gib(requested.low):.2f} GiB of which {free:g} were free"
         if made.fits is not True:
-            return made.fits, made.limits[0].rstrip(".")
+            # Whoever shows it says that it is not known.
+            return made.fits, made.limits[0].rstrip(".").removeprefix("not known: ")
         if not there and count > len(before.ranks):
             return None, f"it would fit on {count} cards alike; name those that are there with --gpus"
         margin = inverse.margin(made)

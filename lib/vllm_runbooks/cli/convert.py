@@ -21,7 +21,7 @@ from vllm_runbooks.files import store
     help="The form to write.",
 )
 @click.option("--vllm", metavar="VERSION", help="Release to write for (default: the image's tag, else the newest).")
-@click.option("--gpus", metavar="SPEC", help="The GPUs there are: 8xRTX3090, a snapshot's file, or local.")
+@click.option("--gpus", metavar="SPEC", help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.")
 @click.option(
     "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the first)."
 )

@@ -37,7 +37,7 @@ from vllm_runbooks.redact import redact_text
 )
 @click.option("--vllm", metavar="VERSION", help="Release that wrote the log, where the log does not say.")
 @click.option(
-    "--gpus", metavar="SPEC", help="The cards of the start, for ways out: 8xRTX3090, a snapshot's file, local."
+    "--gpus", metavar="SPEC", help="The cards of the start, for ways out: 8xRTX3090, a snapshot's file or case, local."
 )
 @click.option(
     "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the last)."

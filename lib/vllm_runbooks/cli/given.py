@@ -96,10 +96,18 @@ FORMAT = click.option(
 )
 
 
-def number(_context: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
+_NUMBERS = {
+    "S": "number of seconds; give one, such as 600",
+    "GIB": "number of GiB; give one, such as 40",
+    "MIB": "number of MiB; give one, such as 64",
+}
+"""By what an option's help calls its value, what it must be."""
+
+
+def number(_context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     """See that a number is one: no bound refuses `nan`."""
     if value is not None and math.isnan(value):
-        raise click.BadParameter("nan is no number of seconds; give one, such as 600.")
+        raise click.BadParameter(f"nan is no {_NUMBERS[parameter.metavar or 'S']}.")
     return value
 
 

@@ -17,6 +17,7 @@ _MAX_SAMPLES = 100_000
         "inventory -o node1.json",
         "inventory node1.json",
         "inventory --watch --samples 30 --every 2 --need 40",
+        "inventory --watch --gpu-memory series.jsonl",
     )
 )
 @click.argument("file", metavar="[FILE|-]", required=False)
@@ -35,7 +36,7 @@ _MAX_SAMPLES = 100_000
     callback=given.number,
     help="With --watch: seconds between two looks (default: 1).",
 )
-@click.option("--gpu-memory", "series", metavar="SERIES", help="With --watch: a recorded series instead of the driver.")
+@click.option("--gpu-memory", "series", metavar="SERIES", help="With --watch: a recorded series, read whole.")
 @click.option(
     "--need",
     metavar="GIB",
@@ -70,13 +71,18 @@ def inventory(
         if alone is not None:
             raise click.UsageError(f"{alone} is for --watch; give it as well.")
     elif file is not None:
-        raise click.UsageError("--watch looks at this host, or at --gpu-memory SERIES; leave the file out.")
+        raise click.UsageError(
+            f"--watch looks at this host, or at --gpu-memory SERIES; to rank the GPUs of {file}, leave --watch out."
+        )
     elif out is not None or python is not None:
         raise click.UsageError(f"{'-o' if out is not None else '--python'} is for a snapshot; leave --watch out.")
+    elif series is not None and (samples is not None or every is not None):
+        given_too = "--samples" if samples is not None else "--every"
+        raise click.UsageError(f"{given_too} is for looks at this host; a series is read whole, by its own times.")
     if file is not None and (python is not None):
         raise click.UsageError("--python is asked on this host; a file has its own packages.")
     if watch:
-        return _watched(series or "", samples or 10, 1.0 if every is None else every, need, form)
+        return _watched(series, samples or 10, 1.0 if every is None else every, need, form)
     from vllm_runbooks import inventories, render, session  # noqa: PLC0415 - `--help` needs none of it
     from vllm_runbooks.files import store  # noqa: PLC0415
     from vllm_runbooks.records import Severity  # noqa: PLC0415
@@ -99,12 +105,15 @@ def inventory(
     return int(any(each.severity is not Severity.HINT for each in found.findings))
 
 
-def _watched(series: str, samples: int, every_s: float, need: float | None, form: str) -> int:
-    """The card for the next start, after so many looks."""
+def _watched(series: str | None, samples: int, every_s: float, need: float | None, form: str) -> int:
+    """The card for the next start, after so many looks at this host, or by a recorded series."""
     from vllm_runbooks import render, session  # noqa: PLC0415 - `--help` needs none of it
     from vllm_runbooks.host import inventory as here  # noqa: PLC0415
 
-    found = here.watched(series, session.specs(), samples=samples, every_s=every_s, need_gib=need)
+    if series is None:
+        found = here.watched(session.specs(), samples=samples, every_s=every_s, need_gib=need)
+    else:
+        found = here.recorded(series, session.specs(), need_gib=need)
     if form == "json":
         output.write_json(render.inventories.to_json(found))
     else:

@@ -45,7 +45,7 @@ class _WithCommand(click.Command):
 )
 @click.argument("files", nargs=-1, metavar="[FILE…|-] [-- COMMAND…]")
 @click.option("--vllm", metavar="VERSION", help="Release to judge by (default: the image's tag, else the newest).")
-@click.option("--gpus", metavar="SPEC", help="The GPUs there are: 8xRTX3090, a snapshot's file, or local.")
+@click.option("--gpus", metavar="SPEC", help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.")
 @click.option("--fix", is_flag=True, help="Print the corrected text; FILE itself is not changed.")
 @click.option(
     "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the corrected text there."
@@ -168,7 +168,7 @@ def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], o
 @click.argument("file", metavar="FILE|-")
 @click.option("--from", "from_", required=True, metavar="VERSION", help="Release that the script was written for.")
 @click.option("--to", required=True, metavar="VERSION", help="Release that it is to run on.")
-@click.option("--gpus", metavar="SPEC", help="The GPUs there are: 8xRTX3090, a snapshot's file, or local.")
+@click.option("--gpus", metavar="SPEC", help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.")
 @click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write the rewritten script there.")
 @given.FORMAT
 def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | None, form: str) -> int:

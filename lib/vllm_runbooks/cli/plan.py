@@ -27,7 +27,9 @@ from vllm_runbooks.plan_records import Find, Layouts, Plan
 @click.argument("model", metavar="[MODEL]", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ENGINE OPTIONS…]")
 @click.option(
-    "--gpus", metavar="SPEC", help="The cards: 8xRTX3090, A100-80GB@node1,A100-80GB@node2, a snapshot's file, or local."
+    "--gpus",
+    metavar="SPEC",
+    help="The cards: 8xRTX3090, A100-80GB@node1,A100-80GB@node2, a snapshot's file or case, or local.",
 )
 @click.option("--vllm", metavar="VERSION", help="Release to plan for (default: the newest that is known).")
 @click.option(

@@ -4,8 +4,9 @@ A series is a text of JSON lines, each a reading: seconds from its beginning, an
 
     {"at_s": 0.0, "gpus": [{"index": 4, "name": "NVIDIA A100-SXM4-80GB", "total_mib": 81920, "used_mib": 38900}]}
 
-What a line leaves out, such as `processes`, is not told; an empty list says that there is none. A series is
-played by the clock from the first reading on; the last one stays.
+What a line leaves out, such as `processes`, is not told; an empty list says that there is none. A field that is not
+known is refused, as is a figure that cannot be. A guard plays a series by the clock from the first reading on, and the
+last one stays; a watch reads it whole.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from vllm_runbooks.errors import InputError
+from vllm_runbooks import evidence
+from vllm_runbooks.errors import InputError, WrongFileError
 from vllm_runbooks.host.here import here
-from vllm_runbooks.host_records import GpuProcess
+from vllm_runbooks.host_records import GpuFacts, GpuProcess
+from vllm_runbooks.records import record
 
 _MIB = 1 << 20
 _MAX_SERIES = 64 << 20
@@ -54,6 +57,22 @@ class CardMemory:
     def free_mib(self) -> float | None:
         """What is free of that."""
         return None if self.usable_mib is None or self.used_mib is None else self.usable_mib - self.used_mib
+
+    @property
+    def facts(self) -> GpuFacts:
+        """As a snapshot tells of it."""
+        return GpuFacts(
+            self.index,
+            self.name,
+            self.uuid,
+            self.total_mib,
+            self.reserved_mib,
+            self.used_mib,
+            busy_percent=self.busy_percent,
+            is_parted=self.is_parted,
+            processes=self.holders,
+            error=self.error,
+        )
 
     @property
     def key(self) -> str:
@@ -96,7 +115,7 @@ class Recorded:
             InputError: the file cannot be read, or is no such series.
         """
         self.says = f"recorded in {path.name}"
-        self._readings = _series(path)
+        self._readings = series(path)
         self._clock = clock
         self._began: float | None = None
 
@@ -109,70 +128,96 @@ class Recorded:
         return next((each for each in reversed(self._readings) if each.at_s <= since), self._readings[0])
 
 
-def _series(path: Path) -> list[Reading]:
+@dataclass(frozen=True)
+class _Process:
+    """A process as a line names it."""
+
+    pid: int
+    name: str | None = None
+    used_mib: float | None = None
+
+
+@dataclass(frozen=True)
+class _Card:
+    """A card as a line tells of it."""
+
+    index: int
+    name: str | None = None
+    uuid: str | None = None
+    total_mib: float | None = None
+    reserved_mib: float | None = None
+    used_mib: float | None = None
+    busy_percent: float | None = None
+    processes: tuple[_Process, ...] | None = None
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of a series."""
+
+    at_s: float
+    gpus: tuple[_Card, ...] = ()
+
+
+def series(path: Path) -> tuple[Reading, ...]:
+    """The readings of a recorded series, in order.
+
+    Raises:
+        InputError: the file cannot be read, is no such series, or tells what cannot be.
+    """
     try:
-        if path.stat().st_size > _MAX_SERIES:
-            raise InputError(f"{path}: is larger than {_MAX_SERIES >> 20} MiB; give the part that matters")
-        lines = path.read_text("utf-8").splitlines()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; give a file with a series of GPU memory") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: is no text; give a file with a series of GPU memory") from None
+        pieces, size = [], 0
+        for piece in evidence.document(path).pieces():
+            pieces.append(piece)
+            size += len(piece)
+            if size > _MAX_SERIES:
+                raise InputError(f"{path}: is larger than {_MAX_SERIES >> 20} MiB; give the part that matters")
+    except WrongFileError as error:
+        raise InputError(f"{error.wrong}; give a file with a series of GPU memory") from None
     found: list[Reading] = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate("".join(pieces).splitlines(), 1):
         if not line.strip():
             continue
-        try:
-            found.append(_reading(json.loads(line)))
-        except (ArithmeticError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            what = f"has no {error}" if isinstance(error, KeyError) else "is no reading of GPU memory"
-            raise InputError(f"{path}:{number}: {what}; a line is {{at_s, gpus: [{{index, …}}]}}") from None
+        found.append(_reading(line, f"{path}:{number}"))
         if len(found) > 1 and found[-1].at_s < found[-2].at_s:
             raise InputError(f"{path}:{number}: at_s is smaller than in the line before; sort the series by time")
-    if not found:
-        raise InputError(f"{path}: is empty; give a file with a series of GPU memory")
-    return found
+    return tuple(found)
 
 
-def _reading(data: Any) -> Reading:
-    cards = tuple(
-        CardMemory(
-            index=int(card["index"]),
-            name=_text(card.get("name")),
-            uuid=_text(card.get("uuid")),
-            total_mib=_number(card.get("total_mib")),
-            used_mib=_number(card.get("used_mib")),
-            busy_percent=_number(card.get("busy_percent")),
-            reserved_mib=_number(card.get("reserved_mib")),
-            holders=_holders(card.get("processes")),
-        )
-        for card in data["gpus"]
+def _reading(line: str, where: str) -> Reading:
+    from vllm_runbooks import inventories  # noqa: PLC0415 - only where a series is read
+
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict) or "gpus" not in data:
+        raise InputError(f"{where}: is no reading of GPU memory; a line is {{at_s, gpus: [{{index, …}}]}}")
+    inventories.check(_Line, data, where)
+    told = record(_Line, data)
+    cards = tuple(map(_card, told.gpus))
+    for card in cards:
+        inventories.check_card(card.facts, where)
+    numbers = [card.index for card in cards]
+    twice = next((number for number in numbers if numbers.count(number) > 1), None)
+    if twice is not None:
+        raise InputError(f"{where}: gpus: lists GPU {twice} twice; number each card once")
+    return Reading(told.at_s, cards)
+
+
+def _card(told: _Card) -> CardMemory:
+    return CardMemory(
+        index=told.index,
+        name=told.name,
+        uuid=told.uuid,
+        total_mib=told.total_mib,
+        reserved_mib=told.reserved_mib,
+        used_mib=told.used_mib,
+        busy_percent=told.busy_percent,
+        holders=None
+        if told.processes is None
+        else tuple(GpuProcess(each.pid, command=each.name, used_mib=each.used_mib) for each in told.processes),
     )
-    return Reading(float(data["at_s"]), cards)
-
-
-def _holders(told: Any) -> tuple[GpuProcess, ...] | None:
-    if told is None:
-        return None
-    return tuple(
-        GpuProcess(int(each["pid"]), command=_text(each.get("name")), used_mib=_number(each.get("used_mib")))
-        for each in told
-    )
-
-
-def _text(value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError(value)
-    return value
-
-
-def _number(value: Any) -> float | None:
-    if value is None:
-        return None
-    found = float(value)
-    if not 0 <= found < float("inf"):
-        raise ValueError(value)
-    return found
 
 
 class Memory(NamedTuple):

@@ -20,7 +20,7 @@ from typing import Any
 from vllm_runbooks import inventories, moments
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host import leftovers, memory_limit
-from vllm_runbooks.host.gpu_memory import CardMemory, Nvml, Reading, source_of
+from vllm_runbooks.host.gpu_memory import CardMemory, Nvml, Reading, series
 from vllm_runbooks.host_records import (
     GpuFacts,
     GpuPair,
@@ -114,7 +114,6 @@ def gpus_alone() -> Inventory:
 
 
 def watched(
-    series: str,
     specs: Specs,
     *,
     samples: int,
@@ -122,39 +121,34 @@ def watched(
     need_gib: float | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Inspected:
-    """The cards of a recorded series, or for an empty name of this host, looked at so many times.
-
-    Raises:
-        InputError: there is no such series.
-    """
-    source, why_none = source_of(series)
-    if source is None:
-        return Inspected(why_none=why_none)
-    began = time.monotonic()
+    """The cards of this host, looked at so many times."""
+    try:
+        driver = Nvml()
+    except InputError as error:
+        return Inspected(why_none=str(error))
     readings = []
     for number in range(samples):
         if number:
             sleep(every_s)
-        readings.append(source.read())
-    seconds = time.monotonic() - began
-    found = redact_record(Inventory(source=source.says, gpus=tuple(map(_as_facts, readings[-1].cards))))
+        readings.append(driver.read())
+    return _seen(readings, driver.says, specs, need_gib)
+
+
+def recorded(name: str, specs: Specs, *, need_gib: float | None = None) -> Inspected:
+    """The cards of a recorded series, each line of it a look.
+
+    Raises:
+        InputError: there is no such series.
+    """
+    return _seen(series(Path(name)), f"recorded in {Path(name).name}", specs, need_gib)
+
+
+def _seen(readings: Sequence[Reading], source: str, specs: Specs, need_gib: float | None) -> Inspected:
+    """The cards of the last look, with the one for the next start after all of them."""
+    seconds = readings[-1].at_s - readings[0].at_s
+    found = redact_record(Inventory(source=source, gpus=tuple(card.facts for card in readings[-1].cards)))
     totals = {gpu.index: inventories.usable_mib(gpu, specs) for gpu in found.gpus}
     return inventories.inspect(found, specs, uses=uses(readings, totals), seconds=seconds, need_gib=need_gib)
-
-
-def _as_facts(card: CardMemory) -> GpuFacts:
-    return GpuFacts(
-        card.index,
-        card.name,
-        card.uuid,
-        card.total_mib,
-        card.reserved_mib,
-        card.used_mib,
-        busy_percent=card.busy_percent,
-        is_parted=card.is_parted,
-        processes=card.holders,
-        error=card.error,
-    )
 
 
 def uses(readings: Sequence[Reading], totals: Mapping[int, float | None]) -> tuple[GpuUse, ...]:
@@ -176,7 +170,7 @@ def _use(number: int, looks: Sequence[tuple[CardMemory, ...]], totals: Mapping[i
         tuple(None if card is None else card.used_mib for card in seen),
         tuple(None if card is None else card.busy_percent for card in seen),
         others if others or None not in told else None,
-        inventories.unfit(_as_facts(last)),
+        inventories.unfit(last.facts),
     )
 
 

@@ -8,10 +8,22 @@ from vllm_runbooks.host_records import GpuUse, Inspected, Inventory
 from vllm_runbooks.inventories.cards import cards, unfit, usable_mib
 from vllm_runbooks.inventories.meanings import IDS, findings
 from vllm_runbooks.inventories.ranking import recommend, uses_of
-from vllm_runbooks.inventories.snapshots import read
+from vllm_runbooks.inventories.snapshots import check, check_card, read
 from vllm_runbooks.specs import Specs
 
-__all__ = ["IDS", "cards", "findings", "inspect", "read", "recommend", "unfit", "usable_mib", "uses_of"]
+__all__ = [
+    "IDS",
+    "cards",
+    "check",
+    "check_card",
+    "findings",
+    "inspect",
+    "read",
+    "recommend",
+    "unfit",
+    "usable_mib",
+    "uses_of",
+]
 
 
 def inspect(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ _XID = "https://docs.nvidia.com/deploy/xid-errors/"
 _ALLREDUCE = "vllm 0.32.0 distributed/device_communicators/custom_all_reduce.py:273 and :288"
 _FREE = "vllm 0.32.0 v1/worker/utils.py:766"
 _TROUBLE = "https://docs.vllm.ai/en/latest/usage/troubleshooting/"
+_FIGURE = re.compile(r"\d{1,12}(?:\.\d{1,4})?(?= (?:GiB|%|W|is the most))", re.ASCII)
+"""A figure of which several cards may have their own in one sentence."""
 _NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"
 
 
@@ -425,7 +428,7 @@ IDS = frozenset({*(rule.id for rule in _CARD_RULES), *(rule.id for rule in _HOST
 def findings(found: Inventory, specs: Specs) -> tuple[tuple[HostFinding, ...], tuple[UnknownFact, ...]]:
     """What a snapshot's facts mean for vLLM, the most serious first, and what would mean something and is not known."""
     view = _View(found, specs)
-    said: dict[tuple[str, str], tuple[_OfCard, list[int]]] = {}
+    said: dict[tuple[str, str], tuple[_OfCard, dict[int, str]]] = {}
     open_: dict[str, dict[int, None]] = {}
     for rule in _CARD_RULES:
         # Of a card without access nothing else is told, and nothing else matters.
@@ -433,10 +436,10 @@ def findings(found: Inventory, specs: Specs) -> tuple[tuple[HostFinding, ...], t
             if not _is_told(rule, gpu, view):
                 open_.setdefault(rule.what, {})[gpu.index] = None
             elif (text := rule.says(gpu, view)) is not None:
-                said.setdefault((rule.id, text), (rule, []))[1].append(gpu.index)
+                said.setdefault((rule.id, _FIGURE.sub("", text)), (rule, {}))[1][gpu.index] = text
     made = [
-        HostFinding(rule.id, rule.severity, tuple(numbers), text, rule.do, rule.source)
-        for (_, text), (rule, numbers) in said.items()
+        HostFinding(rule.id, rule.severity, tuple(texts), _joined(list(texts.values())), rule.do, rule.source)
+        for rule, texts in said.values()
     ]
     for each in _HOST_RULES:
         if not each.is_told(view):
@@ -448,6 +451,13 @@ def findings(found: Inventory, specs: Specs) -> tuple[tuple[HostFinding, ...], t
         ]
     made.sort(key=lambda one: _LEVELS.index(one.severity))
     return tuple(made), tuple(UnknownFact(what, tuple(numbers)) for what, numbers in open_.items())
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """Texts that differ in figures alone as one: one that is not the same stands there for each card, in order."""
+    figures = zip(*map(_FIGURE.findall, texts), strict=True)
+    listed = iter([each[0] if len({*each}) == 1 else ", ".join(each) for each in figures])
+    return _FIGURE.sub(lambda _: next(listed), texts[0])
 
 
 def _is_told(rule: _OfCard, gpu: GpuFacts, view: _View) -> bool:

@@ -12,6 +12,7 @@ from vllm_runbooks.specs import Specs
 
 STEADY_MIB = 64.0
 """By how much the memory in use of a card at rest may move."""
+_UNTOLD = "its use is not told"
 _ONE_LOOK = "one look shows no trend; --watch looks several times"
 
 
@@ -36,7 +37,8 @@ def recommend(uses: Sequence[GpuUse], *, seconds: float = 0.0, need_gib: float |
 
     Suitable is a card whose use is known, whose memory rests over the looks, and that has free what is needed: so much,
     or else the share that a server takes by default. Of these the one with nobody else on it and the least use comes
-    first, then the one with the most free memory. A card of which something is not told is never recommended.
+    first, then the one with the most free memory. A card whose memory or use is not told at every look is never
+    recommended: what is told of it is said, and no more.
     """
     judged = sorted((_judged(use, need_gib) for use in uses), key=_order)
     best = judged[0] if judged and judged[0].is_suitable else None
@@ -45,7 +47,7 @@ def recommend(uses: Sequence[GpuUse], *, seconds: float = 0.0, need_gib: float |
     if best is not None:
         reason = f"GPU {best.index}: {ranked[0].reason}"
     elif any(one.is_suitable is None for one in judged):
-        numbers = ", ".join(f"{one.index}" for one in judged if one.is_suitable is None)
+        numbers = ", ".join(f"{index}" for index in sorted(one.index for one in judged if one.is_suitable is None))
         reason = f"none is known to be suitable: of GPU {numbers} not enough is told, and no other is"
         if len(judged) == sum(one.is_suitable is None for one in judged):
             reason = f"none is known to be suitable: of GPU {numbers} not enough is told"
@@ -66,6 +68,7 @@ def _order(one: RankedGpu) -> tuple[float, ...]:
     suitable = {True: 0, None: 1, False: 2}[one.is_suitable]
     return (
         suitable,
+        one.free_mib is None,
         (one.busy_percent or 0) >= AT_WORK,
         one.moved_mib or 0,
         one.busy_percent if one.busy_percent is not None else 100,
@@ -82,7 +85,7 @@ def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
     moved = max(used) - min(used) if len(used) == len(use.used_mib) > 1 else None
     made = RankedGpu(use.index, use.name, free, moved, busy, None, "")
     against = [use.unfit] if use.unfit else []
-    unknown = []
+    unknown: list[str] = []
     if used and use.total_mib is not None:
         room = _room(use.total_mib, max(used), need_gib)
         if room is None:
@@ -102,14 +105,15 @@ def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
     if busy is not None and busy >= AT_WORK:
         others = f", by {', '.join(use.processes[:3])}" if use.processes else ""
         against.append(f"computes at {busy:.0f} % for others{others}")
-    elif busy is None and moved is None:
-        unknown.append("its use is not told")
+    is_use_told = None not in use.busy_percent
+    if not is_use_told and (unknown or busy is None):
+        unknown.append(_UNTOLD)
     if against:
         return replace(made, is_suitable=False, reason="; ".join([*against, *unknown]))
-    if unknown:
+    if unknown and unknown != [_UNTOLD]:
         return replace(made, reason="; ".join(unknown))
     said = [f"{gib(free or 0)} free of {gib(use.total_mib or 0)}"]
-    said.append("its use is not told" if busy is None else f"use {busy:.0f} %")
+    said.append(f"use {busy:.0f} %" if is_use_told else _UNTOLD)
     if moved is not None:
         said.insert(1, f"its memory rests, it moved by {moved:,.0f} MiB")
     if use.processes:
@@ -118,6 +122,8 @@ def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
         said.append("nobody else on it")
     else:
         said.append("who else is on it is not told")
+    if not is_use_told:
+        return replace(made, reason=f"as far as told: {'; '.join(said)}")
     return replace(made, is_suitable=True, reason="; ".join(said))
 
 

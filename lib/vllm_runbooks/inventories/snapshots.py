@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -56,6 +55,11 @@ _UNITS = ("MiB", "%", "W", "MHz")
 _UNTOLD = ("", "n/a", "[n/a]", "not supported", "[not supported]", "[unknown error]", "[gpu requires reset]")
 _LIMITS = ("memlock_mib", "open_files", "open_files_max", "memory_limit_mib")
 """Fields in which -1 is no limit."""
+_NEEDED = ("index", "pid", "one", "other", "at_s")
+_WHOLE = 100
+"""Percent."""
+_ROUNDED_MIB = 2
+"""By how much parts that are rounded may exceed the whole."""
 _CAPABILITY = re.compile(r"\d{1,2}\.\d{1,2}", re.ASCII)
 _WRITE = "write it with vllm-runbooks inventory -o FILE"
 
@@ -70,7 +74,7 @@ def read(text: str, where: str) -> Inventory:
         raise InputError(f"{where}: is larger than {_MAX_TEXT >> 20} MiB, so no snapshot of a host; {_WRITE}")
     found = _of_json(text, where) if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")) else _of_csv(text, where)
     for gpu in found.gpus:
-        _check_card(gpu, where)
+        check_card(gpu, where)
     numbers = [gpu.index for gpu in found.gpus]
     twice = next((number for number in numbers if numbers.count(number) > 1), None)
     if twice is not None:
@@ -84,7 +88,7 @@ def read(text: str, where: str) -> Inventory:
     return redact_record(found)
 
 
-def _check_card(gpu: GpuFacts, where: str) -> None:
+def check_card(gpu: GpuFacts, where: str) -> None:
     """See that what is said of a card can be.
 
     Raises:
@@ -97,8 +101,16 @@ def _check_card(gpu: GpuFacts, where: str) -> None:
         part = getattr(gpu, name)
         if total is not None and part is not None and part > total:
             raise InputError(
-                f"{where}: GPU {gpu.index}: {name} is {part:g}, and total_mib {total:g}; correct one of them"
+                f"{where}: GPU {gpu.index}: {name} is {part:.12g}, and total_mib {total:.12g}; correct one of them"
             )
+    held = (gpu.used_mib or 0) + (gpu.reserved_mib or 0)
+    if total is not None and held > total + _ROUNDED_MIB:
+        raise InputError(
+            f"{where}: GPU {gpu.index}: used_mib and reserved_mib are {held:.12g}, and total_mib {total:.12g}; "
+            "correct one of them"
+        )
+    if gpu.busy_percent is not None and gpu.busy_percent > _WHOLE:
+        raise InputError(f"{where}: GPU {gpu.index}: busy_percent is {gpu.busy_percent:g}, and 100 at most; correct it")
     if gpu.capability is not None and not _CAPABILITY.fullmatch(gpu.capability):
         said = visible(gpu.capability[:20])
         raise InputError(f"{where}: GPU {gpu.index}: capability is {said}, no compute capability; write it as 8.6")
@@ -120,7 +132,7 @@ def _of_json(text: str, where: str) -> Inventory:
     told = {name: value for name, value in data.items() if name != "schema" and name not in _DERIVED}
     if "gpus" not in told:
         raise InputError(f"{where}: gpus: is missing; a host without cards has an empty list")
-    _check(Inventory, told, where, "")
+    check(Inventory, told, where, "")
     return record(Inventory, told)
 
 
@@ -129,7 +141,7 @@ def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-def _check(hint: Any, value: Any, where: str, at: str) -> None:
+def check(hint: Any, value: Any, where: str, at: str = "") -> None:
     """See that a value has the form of a record's field.
 
     Raises:
@@ -138,7 +150,7 @@ def _check(hint: Any, value: Any, where: str, at: str) -> None:
     choices = get_args(hint)
     if NoneType in choices:
         if value is not None:
-            _check(next(each for each in choices if each is not NoneType), value, where, at)
+            check(next(each for each in choices if each is not NoneType), value, where, at)
     elif is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, dict):
             raise _wrong(where, at, "must be an object", value)
@@ -146,20 +158,20 @@ def _check(hint: Any, value: Any, where: str, at: str) -> None:
         unknown = next((name for name in value if name not in hints), None)
         if unknown is not None:
             raise InputError(
-                f"{where}: {at}{'.' * bool(at)}{visible(unknown[:60])}: is no field of a snapshot; take it out"
+                f"{where}: {at}{'.' * bool(at)}{visible(unknown[:60])}: is no field that is known; take it out"
             )
         for each in fields(hint):
             place = f"{at}{'.' * bool(at)}{each.name}"
             if each.name in value:
-                _check(hints[each.name], value[each.name], where, place)
-            elif each.name in ("index", "pid", "one", "other"):
+                check(hints[each.name], value[each.name], where, place)
+            elif each.name in _NEEDED:
                 raise InputError(f"{where}: {place}: is missing; give the number")
     elif get_origin(hint) is tuple:
         most = _MAX_CARDS if at == "gpus" else _MAX_ITEMS
         if not isinstance(value, list) or len(value) > most:
             raise _wrong(where, at, f"must be a list of at most {most:,}", value)
         for number, item in enumerate(value):
-            _check(choices[0], item, where, f"{at}[{number}]")
+            check(choices[0], item, where, f"{at}[{number}]")
     elif choices:
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
             raise _wrong(where, at, "must be an object of texts", value)
@@ -182,7 +194,7 @@ def _is(kind: type, value: Any, least: int) -> bool:
         return kind is bool and isinstance(value, bool)
     if not isinstance(value, int if kind is int else (int, float)):
         return False
-    return math.isfinite(value) and least <= value <= _MOST
+    return bool(least <= value <= _MOST)
 
 
 def _wrong(where: str, at: str, what: str, value: Any) -> InputError:
@@ -228,5 +240,5 @@ def _cell(hint: Any, name: str, cell: str, where: str) -> Any:
             value = kind(cell.removesuffix(unit))
         except ValueError:
             value = cell
-    _check(kind, value, where, name)
+    check(kind, value, where, name)
     return value
