@@ -569,6 +569,30 @@ def test_a_load_is_closed_and_ends_on_time() -> None:
     assert took < 3
 
 
+def test_no_two_prompts_of_two_loads_begin_alike() -> None:
+    """Else the second load would measure what the first one left in the prefix cache."""
+    server = Vllm()
+    for _ in range(2):
+        with serving(server) as port:
+            seen(port, load=loads.Load(0.2, at_once=3, prompt_tokens=40, answer_tokens=3))
+    sent = [json.loads(raw.partition(b"\r\n\r\n")[2]) for raw in server.requests if b'"ignore_eos"' in raw]
+    begun = [" ".join(each["prompt"].split()[:8]) for each in sent]
+
+    assert len(begun) > 20
+    assert len(set(begun)) == len(begun)
+    assert {len(each["prompt"].split()) for each in sent} == {40}
+
+
+def test_a_load_beside_which_the_prefix_cache_was_hit_says_so() -> None:
+    """Its times are then not those of computing prompts; by a few hits nothing is changed."""
+    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    for hits, is_told in ((60, True), (40, False)):
+        values = two(**{ASKED: (0, 1000), HIT: (0, hits)})
+        said = rb.render.health.load(session.health(observed(*values, load=load))).plain
+
+        assert ("of the tokens were found in the prefix cache" in said) is is_told
+
+
 def test_a_load_on_a_hostile_server_ends_on_time() -> None:
     """A stream without end, an answer that does not come, an error each time: told by kind, and the time holds."""
     for answer in (hostile.endless_body, hostile.silent, hostile.no_http):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import secrets
 import threading
 import time
 from collections import Counter
@@ -16,7 +17,11 @@ from vllm_runbooks.probe.asking import Asking, Target, Unanswered
 from vllm_runbooks.probe_records import LoadMeasured, Quantiles
 
 MAX_AT_ONCE = 1024
-_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_WORDS = (
+    "one two three four five six seven eight nine ten red blue green black white old new big small long short day night "
+    "sun moon rain wind fire water earth tree house road ship king war peace love"
+).split()
+"""Words that most tokenizers have as one token each."""
 _PAUSE_S = 0.2
 """After a request that failed: a server that refuses everything is not asked thousands of times a second."""
 _ENDING_S = 5.0
@@ -70,6 +75,9 @@ class Loading:
         self._has_token = threading.Event()
         self._began = self._ended = 0.0
         self._cut_short = False
+        # Fresh for each load: what an earlier one left in the server's prefix cache is of no use to this one, else the
+        # second would measure the cache.
+        self._seed = secrets.randbits(128)
 
     def __enter__(self) -> Self:
         self._began = time.monotonic()
@@ -100,7 +108,7 @@ class Loading:
         self._has_token.wait(max(0.0, self.left_s - self.load.seconds / 2))
 
     def _work(self, number: int) -> None:
-        draw = random.Random(number)  # noqa: S311 - prompts that differ, the same in every run
+        draw = random.Random(f"{self._seed}/{number}")  # noqa: S311 - prompts that differ are no secrets
         seen = self._seen
         while not self._stop.is_set() and time.monotonic() < self._until and len(seen.sent) < _MAX_KEPT:
             prompt = " ".join(draw.choice(_WORDS) for _ in range(self.load.prompt_tokens))

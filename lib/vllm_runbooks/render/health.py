@@ -164,7 +164,22 @@ def load(found: Health) -> Shown:
         said = "No load was put on the server."
         return Shown(said, prose(said))
     rows = list(_load_rows(measured))
-    return grid(["", "p50", "p95", "p99"], rows, _load_words(measured), is_numeric=True)
+    return grid(["", "p50", "p95", "p99"], rows, _load_words(measured) + _of_the_cache(found), is_numeric=True)
+
+
+_MUCH_FOUND = 0.05
+"""Share of tokens that the prefix cache spared, from which on times are not those of computing prompts."""
+
+
+def _of_the_cache(found: Health) -> str:
+    """What it means where tokens were found in the prefix cache, though no two prompts of a load begin alike."""
+    share = found.facts.get("prefix_hit_share")
+    if share is None or share <= _MUCH_FOUND:
+        return ""
+    return (
+        f" Meanwhile {shown(share, 'share')} of the tokens were found in the prefix cache. The load's own prompts do not "
+        "repeat, so other clients' do, and the times are comparable only with those of a load with the same share."
+    )
 
 
 def _load_rows(measured: LoadMeasured) -> Iterator[tuple[str, str, str, str]]:
