@@ -842,6 +842,45 @@ def test_a_condition_holds_by_its_figures_and_not_by_less(
         assert all(proof.fact for proof in finding.proofs)
 
 
+@pytest.mark.parametrize(
+    ("running", "waiting", "names"),
+    [
+        ((1, 0, 1, 1), (5, 5, 5, 5), ["serving.queue_overload"]),
+        ((0, 1, 1, 1), (5, 5, 5, 5), ["serving.queue_overload"]),
+        ((4, 4, 4, 4), (0, 9, 9, 9), ["serving.queue_overload"]),
+        ((4, 4, 4, 4), (9, 4, 4, 0), ["serving.queue"]),
+        ((4, 4, 4, 4), (0, 9, 9, 0), []),
+        ((1, 1, 2, 0), (0, 1, 0, 0), []),
+    ],
+)
+def test_a_queue_is_one_by_most_of_the_samples(running: Any, waiting: Any, names: list[str]) -> None:
+    """As a server with room for one request tells it: its gauges are set when a step ends, with which one may end."""
+    samples = [{RUN: ran, WAIT: waited} for ran, waited in zip(running, waiting, strict=True)]
+
+    assert [finding.id for finding in session.health(observed(*samples)).findings] == names
+
+
+class _Between(Vllm):
+    """Its metrics are now and then those of a moment between two requests."""
+
+    told = 0
+
+    def _answer(self, path: str, raw: bytes) -> tuple[int, bytes]:
+        if path.endswith("/metrics"):
+            self.told += 1
+            self.metrics = f'{RUN}{{engine="0"}} {int(self.told % 4 != 3)}\n{WAIT}{{engine="0"}} 5\n'
+        return super()._answer(path, raw)
+
+
+def test_a_server_that_computes_one_request_at_a_time_is_overloaded() -> None:
+    """Though one of its samples shows that none runs."""
+    with serving(_Between()) as port:
+        found = session.health(seen(port, load=loads.Load(0.6, at_once=2, prompt_tokens=5, answer_tokens=3)))
+
+    assert found.cause is not None
+    assert found.cause.id == "serving.queue_overload"
+
+
 def test_every_condition_of_figures_is_tried_here() -> None:
     """A new one needs its row, and its near miss."""
     tried = {name for _, names in _rows() for name in names}

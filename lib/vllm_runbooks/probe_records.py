@@ -86,7 +86,8 @@ class ServingTest:
 
     fact: str | None = None
     over: str = "window"
-    """"every": a gauge in every sample; "any": in one of them; "window": a rate, share or quantile over all of them."""
+    """"every": a gauge in every sample; "most": in `MOST` of them; "any": in one of them; "window": a rate, share or
+    quantile over all of them."""
     op: str = ">"
     """">", ">=", "<" or "<="."""
     limit: float | None = None
@@ -187,11 +188,13 @@ RUNGS = ("port", "health", "server", "models", "model", "token", "stream", "chat
 """The ladder of a diagnosis, from the lowest."""
 FEWEST = 3
 """Samples that a probe takes at least, and that a condition on every sample needs: what holds in two may be chance."""
+MOST = 0.75
+"""Share of the samples that a condition on most of them needs: of the four that a load of 5 s gives one may be chance."""
 TYPES = ("gauge", "counter", "histogram")
 KINDS: Mapping[str, str] = {"gauge": "gauge", "rate": "counter", "share": "counter", "quantile": "histogram"}
 """Kinds of facts, and the type of series that each is made of."""
 OVER: Mapping[str, tuple[str, ...]] = {
-    "gauge": ("every", "any"),
+    "gauge": ("every", "most", "any"),
     "rate": ("window",),
     "share": ("window",),
     "quantile": ("window",),

@@ -167,6 +167,8 @@ class _Sampling:
                     took = time.monotonic()
                     if not self._read():
                         time.sleep(loading.left_s)
+                    elif not loading.left_s and len(self._samples) > FEWEST:
+                        self._samples.pop()  # answered when the load was over, which it may show already
                     time.sleep(min(max(0.0, every - (time.monotonic() - took)), loading.left_s))
         except KeyboardInterrupt:
             self.notes.append("the load was interrupted; what it had shown by then is told")
