@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import json
+import os
 import random
 import re
 import socket
@@ -153,6 +155,35 @@ def test_what_is_no_address_is_a_file_or_a_case(capsys: pytest.CaptureFixture[st
     assert (status, "--load is about a server that runs" in err) == (2, True)
 
 
+def test_cards_that_are_none_are_refused_before_the_server_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    """A load whose figures were then lost would be the worse for it."""
+    server = Vllm()
+    with serving(server) as port:
+        status, out, err = run(capsys, "probe", f"http://127.0.0.1:{port}", "--load", "5s", "--gpus", "8xFOO")
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "FOO" in err
+    assert server.requests == []
+
+
+def test_the_verdict_is_said_where_its_case_cannot_be_stored(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As on a full disk: with the name that was given, and with the status of what was found."""
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "fsync", full)
+    status, out, err = run(capsys, "probe", "probe-healthy", "--record", "mine")
+
+    assert status == 0
+    assert out.startswith("PASS  ")
+    assert "no case was made: could not store mine/probe.json (No space left on device" in err
+    assert list(tmp_path.iterdir()) == []
+
+
 # Servers
 
 
@@ -174,10 +205,10 @@ def test_nothing_there_is_told_by_the_port(capsys: pytest.CaptureFixture[str]) -
     ("answer", "cause"),
     [
         (hostile.endless_body, "serving.not_vllm"),
-        (hostile.slow_head, "serving.engine_silent"),
-        (hostile.slow_body, "serving.engine_silent"),
-        (hostile.going_on, "serving.engine_silent"),
-        (hostile.silent, "serving.engine_silent"),
+        (hostile.slow_head, "serving.silent"),
+        (hostile.slow_body, "serving.silent"),
+        (hostile.going_on, "serving.silent"),
+        (hostile.silent, "serving.silent"),
         (hostile.bad_chunks, "serving.not_vllm"),
         (hostile.no_http, "serving.not_vllm"),
         (hostile.elsewhere, "serving.not_vllm"),
@@ -235,6 +266,43 @@ def test_a_rung_that_fails_tells_what_is_wrong(
     assert found.verdict is (Verdict.FAIL if cause else Verdict.PASS)
 
 
+class _Streaming(Vllm):
+    """A stream that goes on and on, or stops, without its end."""
+
+    def __init__(self, pieces: int, pause_s: float) -> None:
+        super().__init__()
+        self._pieces, self._pause_s = pieces, pause_s
+
+    def __call__(self, connection: socket.socket, asked: str, raw: bytes) -> None:
+        if b'"stream": true' not in raw:
+            super().__call__(connection, asked, raw)
+            return
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        for _ in range(self._pieces):
+            connection.sendall(b'data: {"choices": [{"text": "x"}]}\n\n')
+            time.sleep(self._pause_s)
+        time.sleep(2)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "pause_s", "cause", "said"),
+    [
+        (100_000, 0.0, "serving.stream_endless", "does not end"),
+        (100, 0.01, "serving.stream_endless", "does not end"),
+        (2, 0.0, "serving.engine_silent", "after 2 events"),
+        (0, 0.0, "serving.engine_silent", "no answer within"),
+    ],
+)
+def test_a_stream_without_end_is_told_from_one_that_stops(pieces: int, pause_s: float, cause: str, said: str) -> None:
+    """Of the first there are answers enough; of the other one is missing."""
+    with serving(_Streaming(pieces, pause_s)) as port:
+        found = session.health(seen(port, patience_s=0.5))
+
+    assert found.cause is not None
+    assert found.cause.id == cause
+    assert said in found.cause.proofs[0].says
+
+
 class _Chatless(Vllm):
     def __init__(self, status: int, text: str, *, is_tool: bool) -> None:
         super().__init__()
@@ -265,7 +333,8 @@ _WAYS = {
     "server": ("no-answer", "no-http", "not-vllm"),
     "models": (*_ANY, "no-models"),
     "model": (*_ANY, "wrong-model"),
-    **dict.fromkeys(("token", "stream", "tools"), _ANY),
+    **dict.fromkeys(("token", "tools"), _ANY),
+    "stream": (*_ANY, "endless"),
     "chat": (*_ANY, "no-template"),
 }
 """Words that each rung can fail with, beside those that all of them can."""

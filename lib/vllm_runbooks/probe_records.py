@@ -178,6 +178,7 @@ REASONS: Mapping[str, str] = {
     "wrong-model": "it does not serve the name that was asked for",
     "engine-dead": "the API server lives, its engine does not",
     "no-template": "no chat template",
+    "endless": "a stream goes on beyond what was asked for",
     "tools-off": "tool calls are not switched on",
     "refused": "a request is refused for another reason",
     "failed": "a request fails within the server",

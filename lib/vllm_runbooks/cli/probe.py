@@ -98,6 +98,8 @@ def probe(
                 "is judged as it is."
             )
         return _tell(session.health(_recorded(server), gpus=gpus or ""), form, record)
+    if gpus:
+        session.cards(gpus)  # what is none is refused before the server is asked, or a load is lost
     asked = {**live, "gpus": gpus, "patience": patience}
     with kept.opened(no_history=no_history) as history, kept.look(history, target_of(server).place, asked) as told:
         found = session.health(_observed(server, patience, live), gpus=gpus or "")
@@ -107,13 +109,18 @@ def probe(
 
 def _tell(found: Health, form: str, record: Path | None) -> int:
     from vllm_runbooks import recording, render, session  # noqa: PLC0415
+    from vllm_runbooks.errors import RunbooksError  # noqa: PLC0415
 
     if form == "json":
         output.write_json(render.health.to_json(found))
     else:
         output.write(render.health.text(found, session.serving()))
     if record is not None:
-        case = recording.record_health(record, found)
+        try:
+            case = recording.record_health(record, found)
+        except RunbooksError as error:
+            output.say(f"no case was made: {error}")
+            return int(found.cause is not None)
         output.say(f"{record}: written ({', '.join([*case.files, 'case.yaml'])}); run it: vllm-runbooks check --cases "
              f"{shlex.quote(str(record))}")  # fmt: skip
     return int(found.cause is not None)
