@@ -140,6 +140,48 @@ def test_a_malformed_request_is_refused_in_one_line(arguments: list[str], capsys
     assert KEY not in err
 
 
+@pytest.mark.parametrize("option", ["--key-env", "--model", "--log", "--command", "--gpus", "--gpu-memory"])
+def test_an_option_that_names_nothing_is_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As of a variable that is not set: taken as not given, another server or model would be asked than was meant."""
+    status, out, err = run(capsys, "probe", "http://127.0.0.1:9", option, "")
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"{option} is empty" in err
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [(f"{KEY}\nX-More: 1", "one line"), (f"{KEY}\u20ac", "one line"), ("", "is set and empty")]
+)
+def test_a_key_that_cannot_be_sent_is_refused_before_anything_is_sent(
+    key: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No server has refused it; and it is not shown."""
+    monkeypatch.setenv("A_KEY", key)
+    server = Vllm()
+    with serving(server) as port:
+        status, out, err = run(capsys, "probe", f"http://127.0.0.1:{port}", "--key-env", "A_KEY")
+
+    assert (status, out, err.count("\n"), server.requests) == (2, "", 1, [])
+    assert said in err
+    assert KEY not in err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seconds", -5), ("seconds", float("nan")), ("seconds", float("inf")), ("seconds", 0), ("patience_s", -1),
+        ("load_seconds", -1), ("load_seconds", float("inf")), ("at_once", 0), ("at_once", 1 << 20), ("seconds", "2"),
+    ],
+)  # fmt: skip
+def test_numbers_out_of_range_are_refused_in_notebooks_as_well(name: str, value: Any) -> None:
+    """With the bounds of the command, before the server is asked."""
+    server = Vllm()
+    with serving(server) as port, pytest.raises(InputError, match="give"):
+        rb.live.probe(f"http://127.0.0.1:{port}", **{"seconds": 0.1, name: value})
+
+    assert server.requests == []
+
+
 def test_what_is_no_address_is_a_file_or_a_case(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """An unknown name is refused with both in mind; what belongs to a live server is refused with a recorded one."""
     status, _, err = run(capsys, "probe", "localhost:8000")
@@ -1196,6 +1238,27 @@ def test_a_probe_is_in_the_history_and_two_are_compared(capsys: pytest.CaptureFi
     for out in (said, by_file[1]):
         assert "finding lost: serving.queue_overload" in out
         assert "facts.waiting: 12.0 -> 0.0" in out
+
+
+def test_two_recorded_probes_are_compared_with_what_their_servers_were_started_with(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As folders or as their files; where a start is not known, that is said in place of a guess."""
+    for name, words in (("b1", "--max-num-seqs 1"), ("b2", "--max-num-seqs 8"), ("b3", None)):
+        command = None if words is None else f"vllm serve tiny {words}\n"
+        recording.record_health(tmp_path / name, session.health(observed(*OVERLOADED, command=command)))
+    folders = [str(tmp_path / name) for name in ("b1", "b2", "b3")]
+    files = [f"{folder}/probe.json" for folder in folders]
+
+    for a, b, _ in (folders, files):
+        status, out, err = run(capsys, "diff", a, b)
+        assert (status, err) == (0, "")
+        assert "options.max_num_seqs: 1 -> 8" in out
+        assert "not known" not in out
+    for a, b, said in ((files[0], files[2], "the second server was"), (files[2], files[2], "both servers were")):
+        out = run(capsys, "diff", a, b)[1]
+        assert f"what {said} started with is not known" in out
+        assert "options." not in out
 
 
 def test_a_probe_that_is_not_wanted_in_the_history_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:

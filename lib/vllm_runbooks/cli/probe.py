@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _LIVE = ("key_env", "model", "log", "command", "seconds", "load", "at_once", "prompt_tokens", "answer_tokens")
 _F = TypeVar("_F", bound=Callable[..., Any])
 _TIME = given.Span("0.1s", "1h")
+_TEXTS = ("key_env", "model", "log", "command", "gpu_memory")
 _LOADED = ("at_once", "prompt_tokens", "answer_tokens")
 
 
@@ -88,6 +89,9 @@ def probe(
 
     if live["load"] is None and (needless := [name for name in _LOADED if live[name] is not None]):
         raise click.UsageError(f"--{needless[0].replace('_', '-')} is about a load; give --load TIME as well.")
+    for name, text in {"gpus": gpus, **{each: live[each] for each in _TEXTS}}.items():
+        if text is not None and not text.strip():
+            raise click.UsageError(f"--{name.replace('_', '-')} is empty; give what it names, or leave it out.")
     if record is not None:
         recording.check_folder(record)
     if not is_address(server):
