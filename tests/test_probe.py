@@ -449,6 +449,11 @@ def test_a_key_is_hidden_in_whatever_form_it_comes_back(key: str) -> None:
         assert form.strip('"=') not in shown
 
 
+def test_a_key_that_is_hidden_leaves_no_bracket_behind() -> None:
+    """It is replaced once, also where its name stands before it."""
+    assert asking.harmless(f"bad Authorization: Bearer {KEY}", KEY) == "bad Authorization: Bearer [secret-key]"
+
+
 def test_a_key_that_nobody_named_is_sent_to_no_stranger(monkeypatch: pytest.MonkeyPatch) -> None:
     """To this host and to whoever has a good certificate alone; of another service's key nothing is known here."""
     monkeypatch.setenv("VLLM_API_KEY", KEY)
@@ -745,11 +750,34 @@ def test_what_is_no_load_is_refused(values: dict[str, Any]) -> None:
 
 
 def test_percentiles_lie_between_the_nearest_ranks() -> None:
-    """By hand: of 1 to 5 s the median is 3, the 95th percentile 4.8, the 99th 4.96."""
-    found = loads.quantiles([5.0, 1.0, 4.0, 2.0, 3.0])
+    """By hand: of 1 to 101 s the median is 51, the 95th percentile 96, the 99th 100; of few there is none."""
+    found = loads.quantiles([float(number) for number in range(101, 0, -1)])
+    few = loads.quantiles([5.0, 1.0, 4.0, 2.0, 3.0])
+    more = loads.quantiles([1.0] * 20)
 
-    assert [found.p50_ms, found.p95_ms, found.p99_ms] == pytest.approx([3000.0, 4800.0, 4960.0])
+    assert [found.p50_ms, found.p95_ms, found.p99_ms] == pytest.approx([51_000.0, 96_000.0, 100_000.0])
+    assert (few.p50_ms, few.p95_ms, few.p99_ms) == (3000.0, None, None)
+    assert (more.p95_ms, more.p99_ms) == (1000.0, None)
     assert loads.quantiles([]).p50_ms is None
+
+
+def test_percentiles_of_few_answers_are_said_to_be_of_too_few() -> None:
+    """Also where they were recorded as if they were known."""
+    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    times = loads.quantiles([1.0] * 100)
+    for answered, said in ((0, 0), (19, 6), (20, 3), (100, 0)):
+        measured = replace(load, answered=answered, first_token=times, each_token=times, whole=times)
+        shown = rb.render.health.load(session.health(observed(load=measured))).plain
+
+        assert shown.count("too few") == said, answered
+
+
+def test_times_of_histograms_are_said_to_be_interpolated() -> None:
+    """What a server tells are counts by bounds."""
+    for values, is_said in ((waited("0.5", "1.0"), True), ({RUN: (1, 1)}, False)):
+        found = session.health(observed(*two(**values)))
+
+        assert ("interpolated" in rb.render.health.figures(found, session.serving()).plain) is is_said
 
 
 # Metrics
@@ -778,6 +806,17 @@ def test_metrics_are_read_line_by_line(conditions: Serving) -> None:
         ("http_requests_total", {"status": "2xx"}, 1005.0),
     ]
     assert settings == {"block_size": "16"}
+
+
+def test_a_value_that_its_series_cannot_have_is_left_out() -> None:
+    """Beside those that are as they should be, and said once."""
+    lines = f'{USE}{{engine="0"}} -5\n{USE}{{engine="1"}} 1.5\n{RUN}{{engine="0"}} 2\n{MADE}{{engine="0"}} -1\n'
+    with serving(Vllm(f'{lines}{WAIT}{{engine="0"}} +Inf\n')) as port:
+        found = session.health(seen(port))
+
+    assert found.facts["running"] == 2
+    assert [found.facts[name] for name in ("kv_use", "waiting", "generation_tokens_per_s")] == [None] * 3
+    assert sorted(note.partition(": a value")[0] for note in found.notes) == sorted([USE, WAIT, MADE])
 
 
 def test_no_metrics_make_the_reader_fail_or_slow(conditions: Serving) -> None:

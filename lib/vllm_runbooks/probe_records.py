@@ -189,6 +189,8 @@ RUNGS = ("port", "health", "server", "models", "model", "token", "stream", "chat
 """The ladder of a diagnosis, from the lowest."""
 FEWEST = 3
 """Samples that a probe takes at least, and that a condition on every sample needs: what holds in two may be chance."""
+FEWEST_P95, FEWEST_P99 = 20, 100
+"""Answers of which the slowest twentieth, or hundredth, is at least one."""
 MOST = 0.75
 """Share of the samples that a condition on most of them needs: of the four that a load of 5 s gives one may be chance."""
 TYPES = ("gauge", "counter", "histogram")
@@ -247,7 +249,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Times of requests, in milliseconds; None where none was measured."""
+    """Times of requests, in milliseconds; None where none was measured, or too few for a percentile."""
 
     p50_ms: float | None = None
     p95_ms: float | None = None

@@ -27,7 +27,8 @@ _MAX_READ = 4096
 _MAX_LINE = 1 << 20
 """Bytes of one event of a stream."""
 _DONE = b"data: [DONE]"
-_HIDDEN = "[key]"
+_HIDDEN = "[secret-key]"
+"""Written as other secrets are, which is then left alone."""
 _Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 """As `socket.getaddrinfo` gives it."""
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.probe.asking import Asking, Target, Unanswered
-from vllm_runbooks.probe_records import LoadMeasured, Quantiles
+from vllm_runbooks.probe_records import FEWEST_P95, FEWEST_P99, LoadMeasured, Quantiles
 
 MAX_AT_ONCE = 1024
 _WORDS = (
@@ -199,9 +199,10 @@ def _counted(said: dict[str, Any], told: int | None) -> int | None:
 
 
 def quantiles(seconds: Sequence[float]) -> Quantiles:
-    """Median, 95th and 99th percentile in milliseconds, between the nearest ranks."""
+    """Median, 95th and 99th percentile in milliseconds, between the nearest ranks; None of too few."""
     ordered = sorted(seconds)
-    return Quantiles(*(_at(ordered, share) for share in (0.5, 0.95, 0.99)))
+    shares = ((0.5, 1), (0.95, FEWEST_P95), (0.99, FEWEST_P99))
+    return Quantiles(*(_at(ordered, share) if len(ordered) >= fewest else None for share, fewest in shares))
 
 
 def _at(ordered: Sequence[float], share: float) -> float | None:

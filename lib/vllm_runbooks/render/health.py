@@ -8,7 +8,7 @@ from html import escape
 from itertools import pairwise
 
 from vllm_runbooks.display import SCHEMA, Shown, visible
-from vllm_runbooks.probe_records import Health, LoadMeasured, Quantiles, Serving, ServingFinding
+from vllm_runbooks.probe_records import FEWEST_P95, FEWEST_P99, Health, LoadMeasured, Serving, ServingFinding
 from vllm_runbooks.records import Remedy, Severity, Verdict, document
 from vllm_runbooks.render.drawing import HAIR, LINES, WIDTH, caption, picture, rule, swatches, tick_step
 from vllm_runbooks.render.elements import (
@@ -108,6 +108,8 @@ def figures(found: Health, serving: Serving) -> Shown:
     below = (
         f"{len(seen.samples)} samples over {window:.1f} s; rates and times over all of it, the others as of the last."
     )
+    if any(serving.facts[name].kind == "quantile" for name in known):
+        below += " Medians and p95 are interpolated within the buckets of the server's histograms."
     table = grid(head, rows, below, is_numeric=True)
     return Shown(table.plain, table.html + _drawn(found, serving))
 
@@ -188,11 +190,17 @@ def _load_rows(measured: LoadMeasured) -> Iterator[tuple[str, str, str, str]]:
         ("time per further token", measured.each_token),
         ("whole answer", measured.whole),
     ):
-        yield what, _milliseconds(times, "p50_ms"), _milliseconds(times, "p95_ms"), _milliseconds(times, "p99_ms")
+        yield (
+            what,
+            _milliseconds(times.p50_ms, measured, 1),
+            _milliseconds(times.p95_ms, measured, FEWEST_P95),
+            _milliseconds(times.p99_ms, measured, FEWEST_P99),
+        )
 
 
-def _milliseconds(times: Quantiles, name: str) -> str:
-    value = getattr(times, name)
+def _milliseconds(value: float | None, measured: LoadMeasured, fewest: int) -> str:
+    if 0 < measured.answered < fewest:
+        return "too few"
     return "unknown" if value is None else shown(value / 1000, "s")
 
 
