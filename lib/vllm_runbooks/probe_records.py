@@ -192,7 +192,7 @@ FEWEST = 3
 FEWEST_P95, FEWEST_P99 = 20, 100
 """Answers of which the slowest twentieth, or hundredth, is at least one."""
 MOST = 0.75
-"""Share of the samples that a condition on most of them needs: of the four that a load of 5 s gives one may be chance."""
+"""Share of the samples that a condition on most of them needs: of four, as of a load of 5 s, one may be chance."""
 TYPES = ("gauge", "counter", "histogram")
 KINDS: Mapping[str, str] = {"gauge": "gauge", "rate": "counter", "share": "counter", "quantile": "histogram"}
 """Kinds of facts, and the type of series that each is made of."""

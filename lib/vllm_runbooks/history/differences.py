@@ -45,7 +45,7 @@ def compared(a: Entry, b: Entry) -> Compared:
 
 
 def read(data: Mapping[str, Any], name: str) -> Entry:
-    """The entry that a document is: one that was exported, or what `diagnose`, `serve`, `probe` or `check` printed or stored.
+    """The entry that a document is: one that was exported, or what another command printed or stored.
 
     Raises:
         InputError: it is none of these.

@@ -67,9 +67,12 @@ def probe(
         InputError: something that was given cannot be read.
     """
     session.check_texts(url=url, key_env=key_env, model=model, log=log, command=command, memory=memory)
-    for name, number in (("seconds", seconds), ("patience_s", patience_s)):
+    times: dict[str, Any] = {"seconds": seconds, "patience_s": patience_s}
+    for name, number in times.items():
         if isinstance(number, bool) or not isinstance(number, (int, float)) or not _LEAST_S <= number <= _MOST_S:
-            raise InputError(f"{name}: {number!r} is no time for a probe; give from {_LEAST_S:g} to {_MOST_S:g} seconds")
+            raise InputError(
+                f"{name}: {number!r} is no time for a probe; give from {_LEAST_S:g} to {_MOST_S:g} seconds"
+            )
     # Its counts are read where there is no load as well: who gives one that is none meant something by it.
     load = Load(Load.seconds if load_seconds == 0 else load_seconds, at_once, prompt_tokens, answer_tokens)
     target, withheld = _with_key(_probe.target_of(url.strip(), is_verified=is_verified), key_env)
@@ -79,7 +82,9 @@ def probe(
     cards = _cards(memory, target)
     target = _as_started(target, text)
     found = _probe.observe(
-        Request(target, model.strip() or None, seconds, load if load_seconds else None, patience_s), session.serving(), say=say
+        Request(target, model.strip() or None, seconds, load if load_seconds else None, patience_s),
+        session.serving(),
+        say=say,
     )
     return redact_record(
         replace(
@@ -118,8 +123,8 @@ def _with_key(target: Target, name: str) -> tuple[Target, str]:
         return target, ""
     if not _is_sendable(key):
         raise InputError(
-            f"the variable {name or KEY} holds a line end or another character that no header can hold, so it is no key that could "
-            "be sent; put the key there in one line"
+            f"the variable {name or KEY} holds a line end or another character that no header can hold, so it "
+            "cannot be sent; put the key there in one line"
         )
     redact_value(key)
     if name or target.is_verified or _probe.is_local(target):

@@ -179,8 +179,8 @@ def _of_the_cache(found: Health) -> str:
     if share is None or share <= _MUCH_FOUND:
         return ""
     return (
-        f" Meanwhile {shown(share, 'share')} of the tokens were found in the prefix cache. The load's own prompts do not "
-        "repeat, so other clients' do, and the times are comparable only with those of a load with the same share."
+        f" Meanwhile {shown(share, 'share')} of the tokens were found in the prefix cache. The load's own prompts do "
+        "not repeat, so other clients' do, and the times are comparable only with those of a load with the same share."
     )
 
 
