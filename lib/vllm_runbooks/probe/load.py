@@ -18,8 +18,8 @@ from vllm_runbooks.probe_records import FEWEST_P95, FEWEST_P99, LoadMeasured, Qu
 
 MAX_AT_ONCE = 1024
 _WORDS = (
-    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "red", "blue", "green",
-    "black", "white", "old", "new", "big", "long", "day", "sun", "moon", "rain", "wind", "fire", "tree", "road", "ship", "king",
+    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "red", "blue", "green", "black",
+    "white", "old", "new", "big", "long", "day", "sun", "moon", "rain", "wind", "fire", "tree", "road", "ship", "king",
 )  # fmt: skip
 """Words that most tokenizers have as one token each."""
 _PAUSE_S = 0.2
