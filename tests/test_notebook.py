@@ -384,7 +384,8 @@ def test_what_counts_with_live_alone_is_refused_without(given: dict[str, object]
         bind(WITH_LIVE, given)
 
     assert str(caught.value) == (
-        f"a-runbook: {named} given and live is not, so nothing would be started; add -p live true"
+        f"a-runbook: {named} given and live is not, so nothing would be started or looked at on this host; "
+        "add -p live true"
     )
 
 

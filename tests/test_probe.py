@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import json
+import os
 import random
 import re
 import socket
@@ -138,6 +140,48 @@ def test_a_malformed_request_is_refused_in_one_line(arguments: list[str], capsys
     assert KEY not in err
 
 
+@pytest.mark.parametrize("option", ["--key-env", "--model", "--log", "--command", "--gpus", "--gpu-memory"])
+def test_an_option_that_names_nothing_is_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As of a variable that is not set: taken as not given, another server or model would be asked than was meant."""
+    status, out, err = run(capsys, "probe", "http://127.0.0.1:9", option, "")
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"{option} is empty" in err
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [(f"{KEY}\nX-More: 1", "one line"), (f"{KEY}\u20ac", "one line"), ("", "is set and empty")]
+)
+def test_a_key_that_cannot_be_sent_is_refused_before_anything_is_sent(
+    key: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No server has refused it; and it is not shown."""
+    monkeypatch.setenv("A_KEY", key)
+    server = Vllm()
+    with serving(server) as port:
+        status, out, err = run(capsys, "probe", f"http://127.0.0.1:{port}", "--key-env", "A_KEY")
+
+    assert (status, out, err.count("\n"), server.requests) == (2, "", 1, [])
+    assert said in err
+    assert KEY not in err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seconds", -5), ("seconds", float("nan")), ("seconds", float("inf")), ("seconds", 0), ("patience_s", -1),
+        ("load_seconds", -1), ("load_seconds", float("inf")), ("at_once", 0), ("at_once", 1 << 20), ("seconds", "2"),
+    ],
+)  # fmt: skip
+def test_numbers_out_of_range_are_refused_in_notebooks_as_well(name: str, value: Any) -> None:
+    """With the bounds of the command, before the server is asked."""
+    server = Vllm()
+    with serving(server) as port, pytest.raises(InputError, match="give"):
+        rb.live.probe(f"http://127.0.0.1:{port}", **{"seconds": 0.1, name: value})
+
+    assert server.requests == []
+
+
 def test_what_is_no_address_is_a_file_or_a_case(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """An unknown name is refused with both in mind; what belongs to a live server is refused with a recorded one."""
     status, _, err = run(capsys, "probe", "localhost:8000")
@@ -151,6 +195,35 @@ def test_what_is_no_address_is_a_file_or_a_case(capsys: pytest.CaptureFixture[st
     assert status == 2
     status, _, err = run(capsys, "probe", "probe-healthy", "--load", "3s")
     assert (status, "--load is about a server that runs" in err) == (2, True)
+
+
+def test_cards_that_are_none_are_refused_before_the_server_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    """A load whose figures were then lost would be the worse for it."""
+    server = Vllm()
+    with serving(server) as port:
+        status, out, err = run(capsys, "probe", f"http://127.0.0.1:{port}", "--load", "5s", "--gpus", "8xFOO")
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "FOO" in err
+    assert server.requests == []
+
+
+def test_the_verdict_is_said_where_its_case_cannot_be_stored(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As on a full disk: with the name that was given, and with the status of what was found."""
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "fsync", full)
+    status, out, err = run(capsys, "probe", "probe-healthy", "--record", "mine")
+
+    assert status == 0
+    assert out.startswith("PASS  ")
+    assert "no case was made: could not store mine/probe.json (No space left on device" in err
+    assert list(tmp_path.iterdir()) == []
 
 
 # Servers
@@ -174,10 +247,10 @@ def test_nothing_there_is_told_by_the_port(capsys: pytest.CaptureFixture[str]) -
     ("answer", "cause"),
     [
         (hostile.endless_body, "serving.not_vllm"),
-        (hostile.slow_head, "serving.engine_silent"),
-        (hostile.slow_body, "serving.engine_silent"),
-        (hostile.going_on, "serving.engine_silent"),
-        (hostile.silent, "serving.engine_silent"),
+        (hostile.slow_head, "serving.silent"),
+        (hostile.slow_body, "serving.silent"),
+        (hostile.going_on, "serving.silent"),
+        (hostile.silent, "serving.silent"),
         (hostile.bad_chunks, "serving.not_vllm"),
         (hostile.no_http, "serving.not_vllm"),
         (hostile.elsewhere, "serving.not_vllm"),
@@ -235,6 +308,43 @@ def test_a_rung_that_fails_tells_what_is_wrong(
     assert found.verdict is (Verdict.FAIL if cause else Verdict.PASS)
 
 
+class _Streaming(Vllm):
+    """A stream that goes on and on, or stops, without its end."""
+
+    def __init__(self, pieces: int, pause_s: float) -> None:
+        super().__init__()
+        self._pieces, self._pause_s = pieces, pause_s
+
+    def __call__(self, connection: socket.socket, asked: str, raw: bytes) -> None:
+        if b'"stream": true' not in raw:
+            super().__call__(connection, asked, raw)
+            return
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        for _ in range(self._pieces):
+            connection.sendall(b'data: {"choices": [{"text": "x"}]}\n\n')
+            time.sleep(self._pause_s)
+        time.sleep(2)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "pause_s", "cause", "said"),
+    [
+        (100_000, 0.0, "serving.stream_endless", "does not end"),
+        (100, 0.01, "serving.stream_endless", "does not end"),
+        (2, 0.0, "serving.engine_silent", "after 2 events"),
+        (0, 0.0, "serving.engine_silent", "no answer within"),
+    ],
+)
+def test_a_stream_without_end_is_told_from_one_that_stops(pieces: int, pause_s: float, cause: str, said: str) -> None:
+    """Of the first there are answers enough; of the other one is missing."""
+    with serving(_Streaming(pieces, pause_s)) as port:
+        found = session.health(seen(port, patience_s=0.5))
+
+    assert found.cause is not None
+    assert found.cause.id == cause
+    assert said in found.cause.proofs[0].says
+
+
 class _Chatless(Vllm):
     def __init__(self, status: int, text: str, *, is_tool: bool) -> None:
         super().__init__()
@@ -265,7 +375,8 @@ _WAYS = {
     "server": ("no-answer", "no-http", "not-vllm"),
     "models": (*_ANY, "no-models"),
     "model": (*_ANY, "wrong-model"),
-    **dict.fromkeys(("token", "stream", "tools"), _ANY),
+    **dict.fromkeys(("token", "tools"), _ANY),
+    "stream": (*_ANY, "endless"),
     "chat": (*_ANY, "no-template"),
 }
 """Words that each rung can fail with, beside those that all of them can."""
@@ -336,6 +447,11 @@ def test_a_key_is_hidden_in_whatever_form_it_comes_back(key: str) -> None:
 
         assert shown.startswith("bad [")
         assert form.strip('"=') not in shown
+
+
+def test_a_key_that_is_hidden_leaves_no_bracket_behind() -> None:
+    """It is replaced once, also where its name stands before it."""
+    assert asking.harmless(f"bad Authorization: Bearer {KEY}", KEY) == "bad Authorization: Bearer [secret-key]"
 
 
 def test_a_key_that_nobody_named_is_sent_to_no_stranger(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -569,6 +685,30 @@ def test_a_load_is_closed_and_ends_on_time() -> None:
     assert took < 3
 
 
+def test_no_two_prompts_of_two_loads_begin_alike() -> None:
+    """Else the second load would measure what the first one left in the prefix cache."""
+    server = Vllm()
+    for _ in range(2):
+        with serving(server) as port:
+            seen(port, load=loads.Load(0.2, at_once=3, prompt_tokens=40, answer_tokens=3))
+    sent = [json.loads(raw.partition(b"\r\n\r\n")[2]) for raw in server.requests if b'"ignore_eos"' in raw]
+    begun = [" ".join(each["prompt"].split()[:8]) for each in sent]
+
+    assert len(begun) > 20
+    assert len(set(begun)) == len(begun)
+    assert {len(each["prompt"].split()) for each in sent} == {40}
+
+
+def test_a_load_beside_which_the_prefix_cache_was_hit_says_so() -> None:
+    """Its times are then not those of computing prompts; by a few hits nothing is changed."""
+    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    for hits, is_told in ((60, True), (40, False)):
+        values = two(**{ASKED: (0, 1000), HIT: (0, hits)})
+        said = rb.render.health.load(session.health(observed(*values, load=load))).plain
+
+        assert ("of the tokens were found in the prefix cache" in said) is is_told
+
+
 def test_a_load_on_a_hostile_server_ends_on_time() -> None:
     """A stream without end, an answer that does not come, an error each time: told by kind, and the time holds."""
     for answer in (hostile.endless_body, hostile.silent, hostile.no_http):
@@ -610,11 +750,34 @@ def test_what_is_no_load_is_refused(values: dict[str, Any]) -> None:
 
 
 def test_percentiles_lie_between_the_nearest_ranks() -> None:
-    """By hand: of 1 to 5 s the median is 3, the 95th percentile 4.8, the 99th 4.96."""
-    found = loads.quantiles([5.0, 1.0, 4.0, 2.0, 3.0])
+    """By hand: of 1 to 101 s the median is 51, the 95th percentile 96, the 99th 100; of few there is none."""
+    found = loads.quantiles([float(number) for number in range(101, 0, -1)])
+    few = loads.quantiles([5.0, 1.0, 4.0, 2.0, 3.0])
+    more = loads.quantiles([1.0] * 20)
 
-    assert [found.p50_ms, found.p95_ms, found.p99_ms] == pytest.approx([3000.0, 4800.0, 4960.0])
+    assert [found.p50_ms, found.p95_ms, found.p99_ms] == pytest.approx([51_000.0, 96_000.0, 100_000.0])
+    assert (few.p50_ms, few.p95_ms, few.p99_ms) == (3000.0, None, None)
+    assert (more.p95_ms, more.p99_ms) == (1000.0, None)
     assert loads.quantiles([]).p50_ms is None
+
+
+def test_percentiles_of_few_answers_are_said_to_be_of_too_few() -> None:
+    """Also where they were recorded as if they were known."""
+    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    times = loads.quantiles([1.0] * 100)
+    for answered, said in ((0, 0), (19, 6), (20, 3), (100, 0)):
+        measured = replace(load, answered=answered, first_token=times, each_token=times, whole=times)
+        shown = rb.render.health.load(session.health(observed(load=measured))).plain
+
+        assert shown.count("too few") == said, answered
+
+
+def test_times_of_histograms_are_said_to_be_interpolated() -> None:
+    """What a server tells are counts by bounds."""
+    for values, is_said in ((waited("0.5", "1.0"), True), ({RUN: (1, 1)}, False)):
+        found = session.health(observed(*two(**values)))
+
+        assert ("interpolated" in rb.render.health.figures(found, session.serving()).plain) is is_said
 
 
 # Metrics
@@ -643,6 +806,17 @@ def test_metrics_are_read_line_by_line(conditions: Serving) -> None:
         ("http_requests_total", {"status": "2xx"}, 1005.0),
     ]
     assert settings == {"block_size": "16"}
+
+
+def test_a_value_that_its_series_cannot_have_is_left_out() -> None:
+    """Beside those that are as they should be, and said once."""
+    lines = f'{USE}{{engine="0"}} -5\n{USE}{{engine="1"}} 1.5\n{RUN}{{engine="0"}} 2\n{MADE}{{engine="0"}} -1\n'
+    with serving(Vllm(f'{lines}{WAIT}{{engine="0"}} +Inf\n')) as port:
+        found = session.health(seen(port))
+
+    assert found.facts["running"] == 2
+    assert [found.facts[name] for name in ("kv_use", "waiting", "generation_tokens_per_s")] == [None] * 3
+    assert sorted(note.partition(": a value")[0] for note in found.notes) == sorted([USE, WAIT, MADE])
 
 
 def test_no_metrics_make_the_reader_fail_or_slow(conditions: Serving) -> None:
@@ -816,6 +990,45 @@ def test_a_condition_holds_by_its_figures_and_not_by_less(
     assert [finding.id for finding in found.findings] == names
     for finding in found.findings:
         assert all(proof.fact for proof in finding.proofs)
+
+
+@pytest.mark.parametrize(
+    ("running", "waiting", "names"),
+    [
+        ((1, 0, 1, 1), (5, 5, 5, 5), ["serving.queue_overload"]),
+        ((0, 1, 1, 1), (5, 5, 5, 5), ["serving.queue_overload"]),
+        ((4, 4, 4, 4), (0, 9, 9, 9), ["serving.queue_overload"]),
+        ((4, 4, 4, 4), (9, 4, 4, 0), ["serving.queue"]),
+        ((4, 4, 4, 4), (0, 9, 9, 0), []),
+        ((1, 1, 2, 0), (0, 1, 0, 0), []),
+    ],
+)
+def test_a_queue_is_one_by_most_of_the_samples(running: Any, waiting: Any, names: list[str]) -> None:
+    """As a server with room for one request tells it: its gauges are set when a step ends, with which one may end."""
+    samples = [{RUN: ran, WAIT: waited} for ran, waited in zip(running, waiting, strict=True)]
+
+    assert [finding.id for finding in session.health(observed(*samples)).findings] == names
+
+
+class _Between(Vllm):
+    """Its metrics are now and then those of a moment between two requests."""
+
+    told = 0
+
+    def _answer(self, path: str, raw: bytes) -> tuple[int, bytes]:
+        if path.endswith("/metrics"):
+            self.told += 1
+            self.metrics = f'{RUN}{{engine="0"}} {int(self.told % 4 != 3)}\n{WAIT}{{engine="0"}} 5\n'
+        return super()._answer(path, raw)
+
+
+def test_a_server_that_computes_one_request_at_a_time_is_overloaded() -> None:
+    """Though one of its samples shows that none runs."""
+    with serving(_Between()) as port:
+        found = session.health(seen(port, load=loads.Load(0.6, at_once=2, prompt_tokens=5, answer_tokens=3)))
+
+    assert found.cause is not None
+    assert found.cause.id == "serving.queue_overload"
 
 
 def test_every_condition_of_figures_is_tried_here() -> None:
@@ -1064,6 +1277,27 @@ def test_a_probe_is_in_the_history_and_two_are_compared(capsys: pytest.CaptureFi
     for out in (said, by_file[1]):
         assert "finding lost: serving.queue_overload" in out
         assert "facts.waiting: 12.0 -> 0.0" in out
+
+
+def test_two_recorded_probes_are_compared_with_what_their_servers_were_started_with(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As folders or as their files; where a start is not known, that is said in place of a guess."""
+    for name, words in (("b1", "--max-num-seqs 1"), ("b2", "--max-num-seqs 8"), ("b3", None)):
+        command = None if words is None else f"vllm serve tiny {words}\n"
+        recording.record_health(tmp_path / name, session.health(observed(*OVERLOADED, command=command)))
+    folders = [str(tmp_path / name) for name in ("b1", "b2", "b3")]
+    files = [f"{folder}/probe.json" for folder in folders]
+
+    for a, b, _ in (folders, files):
+        status, out, err = run(capsys, "diff", a, b)
+        assert (status, err) == (0, "")
+        assert "options.max_num_seqs: 1 -> 8" in out
+        assert "not known" not in out
+    for a, b, said in ((files[0], files[2], "the second server was"), (files[2], files[2], "both servers were")):
+        out = run(capsys, "diff", a, b)[1]
+        assert f"what {said} started with is not known" in out
+        assert "options." not in out
 
 
 def test_a_probe_that_is_not_wanted_in_the_history_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:

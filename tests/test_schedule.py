@@ -1549,7 +1549,7 @@ def test_alerts_come_when_they_must(tmp_path: Path) -> None:
         'vllm_runbooks_job_timeout_seconds{instance="h",name="n"}': "600x150",
         'vllm_runbooks_job_missed_total{instance="h",name="n"}': "0x150",
         f"vllm:num_requests_waiting{server}": "0x30 9x120",
-        f"vllm:num_requests_running{server}": "1x30 4x120",
+        f"vllm:num_requests_running{server}": "1x30 4x14 0 4x105",
         f"vllm:num_preemptions_total{server}": "0x30 1+1x120",
         f"vllm:kv_cache_usage_perc{server}": "0.5x30 0.99x120",
         f"vllm:generation_tokens_total{server}": "0+100x150",
@@ -1558,7 +1558,7 @@ def test_alerts_come_when_they_must(tmp_path: Path) -> None:
     }
     asked = {
         "RunbooksJobFailing": ("32m", True), "RunbooksJobOverdue": ("90m", True), "RunbooksJobMissed": ("90m", False),
-        "VllmKvPressure": ("50m", True), "VllmQueueOverload": ("50m", True), "VllmQueue": ("50m", False),
+        "VllmKvPressure": ("50m", True), "VllmQueueOverload": ("46m", True), "VllmQueue": ("50m", False),
         "VllmKvNearlyFull": ("50m", False), "VllmErrors": ("50m", False), "VllmStuck": ("50m", False),
     }  # fmt: skip
     early = dict.fromkeys(asked, ("25m", False))

@@ -1011,7 +1011,7 @@ def test_a_server_that_would_not_be_started_is_refused(tmp_path: Path, capfd: py
     """Of the shipped runbooks too: one line, status 2."""
     arguments = ["run", "single-gpu-oom", "-p", "serve", "vllm serve m", "--out", str(tmp_path / "out")]
 
-    said = "serve is given and live is not, so nothing would be started"
+    said = "serve is given and live is not, so nothing would be started or looked at on this host"
     assert command_line(arguments) == 2
     assert capfd.readouterr() == (
         "",

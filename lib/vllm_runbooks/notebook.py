@@ -101,7 +101,8 @@ def bind(runbook: Runbook, given: Mapping[str, object]) -> dict[str, Value]:
         if idle:
             named = f"{' and '.join(idle)} {'is' if len(idle) == 1 else 'are'}"
             raise InputError(
-                f"{runbook.id}: {named} given and live is not, so nothing would be started; add -p live true"
+                f"{runbook.id}: {named} given and live is not, so nothing would be started or looked at on this host; "
+                "add -p live true"
             )
     return bound
 

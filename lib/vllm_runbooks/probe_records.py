@@ -86,7 +86,8 @@ class ServingTest:
 
     fact: str | None = None
     over: str = "window"
-    """"every": a gauge in every sample; "any": in one of them; "window": a rate, share or quantile over all of them."""
+    """"every": a gauge in every sample; "most": in `MOST` of them; "any": in one of them; "window": a rate, share or
+    quantile over all of them."""
     op: str = ">"
     """">", ">=", "<" or "<="."""
     limit: float | None = None
@@ -177,6 +178,7 @@ REASONS: Mapping[str, str] = {
     "wrong-model": "it does not serve the name that was asked for",
     "engine-dead": "the API server lives, its engine does not",
     "no-template": "no chat template",
+    "endless": "a stream goes on beyond what was asked for",
     "tools-off": "tool calls are not switched on",
     "refused": "a request is refused for another reason",
     "failed": "a request fails within the server",
@@ -187,11 +189,15 @@ RUNGS = ("port", "health", "server", "models", "model", "token", "stream", "chat
 """The ladder of a diagnosis, from the lowest."""
 FEWEST = 3
 """Samples that a probe takes at least, and that a condition on every sample needs: what holds in two may be chance."""
+FEWEST_P95, FEWEST_P99 = 20, 100
+"""Answers of which the slowest twentieth, or hundredth, is at least one."""
+MOST = 0.75
+"""Share of the samples that a condition on most of them needs: of four, as of a load of 5 s, one may be chance."""
 TYPES = ("gauge", "counter", "histogram")
 KINDS: Mapping[str, str] = {"gauge": "gauge", "rate": "counter", "share": "counter", "quantile": "histogram"}
 """Kinds of facts, and the type of series that each is made of."""
 OVER: Mapping[str, tuple[str, ...]] = {
-    "gauge": ("every", "any"),
+    "gauge": ("every", "most", "any"),
     "rate": ("window",),
     "share": ("window",),
     "quantile": ("window",),
@@ -243,7 +249,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Times of requests, in milliseconds; None where none was measured."""
+    """Times of requests, in milliseconds; None where none was measured, or too few for a percentile."""
 
     p50_ms: float | None = None
     p95_ms: float | None = None

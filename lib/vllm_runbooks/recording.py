@@ -23,7 +23,7 @@ from vllm_runbooks import catalog, session
 from vllm_runbooks.display import SCHEMA
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.evidence import decode
-from vllm_runbooks.files import store
+from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.records import OBSERVATION, Answer, Case, Document, Evidence, Expectation, Judgement, document
 from vllm_runbooks.redact import Redactor, redact_name, redact_record, redact_text
 from vllm_runbooks.running import Held, Live, Running, Show, holding
@@ -161,6 +161,8 @@ def record_health(folder: Path, found: Health) -> Case:
         part.rename(path)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
+    except NotStoredError as error:
+        raise NotStoredError(str(error).replace(str(part), str(folder))) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return case

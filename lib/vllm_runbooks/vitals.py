@@ -15,6 +15,7 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.live_records import Result
 from vllm_runbooks.probe_records import (
     FEWEST,
+    MOST,
     EngineFacts,
     Health,
     Observation,
@@ -290,7 +291,8 @@ def _measured(test: ServingTest, figures: Figures) -> Proof | None:
         other = figures.serving.facts[test.than]
         limits = [_times(figures.gauge(other, number), test.times) for number in range(len(values))]
     holds = [v is not None and limit is not None and compare(v, limit) for v, limit in zip(values, limits, strict=True)]
-    if not (len(holds) >= FEWEST and all(holds) if test.over == "every" else any(holds)):
+    least = {"every": len(holds), "most": MOST * len(holds)}.get(test.over, 1)
+    if sum(holds) < least or (test.over != "any" and len(holds) < FEWEST):
         return None
     known = [value for value in values if value is not None]
     span = " to ".join(dict.fromkeys(shown(value, fact.unit) for value in (min(known), max(known))))

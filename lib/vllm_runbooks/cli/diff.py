@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _BACK = re.compile(r"(.{1,2000})~(\d{1,6})", re.DOTALL)
 _LARGEST = 64 << 20
+_OBSERVATION = "probe.json"
+"""The file of a case that a probe recorded."""
 
 
 @click.command(
@@ -33,8 +35,8 @@ def diff(a: str, b: str, form: str) -> int:
     """Compare two runs, hosts or releases: what was asked for first, defaults included, then what came of it.
 
     A and B are each an entry of the history (the beginning of its id, or SUBJECT for its last one and SUBJECT~1 for the
-    one before), or a file: an exported entry, what `diagnose`, `probe` or `serve` printed as JSON, or a results.json of
-    `check`.
+    one before), or a file: an exported entry, what `diagnose`, `probe` or `serve` printed as JSON, a results.json of
+    `check`, or a case that `probe --record` made.
 
     Exit status: 0 the results are the same, but for times; 1 they differ; 2 one of them cannot be read.
     """
@@ -56,8 +58,11 @@ def _read(name: str, opened: History) -> Entry:
     """
     from vllm_runbooks.history import differences
 
-    if name.endswith((".json", ".jsonl")) or Path(name).is_file():
-        return differences.read(_document(Path(name)), Path(name).name)
+    path = Path(name)
+    if (observed := path / _OBSERVATION).is_file():
+        return differences.read(_document(observed), path.name)
+    if name.endswith((".json", ".jsonl")) or path.is_file():
+        return differences.read(_document(path), path.name)
     found = _entry(name, opened)
     return differences.with_parts(found, opened.entries(part_of=found.id))
 

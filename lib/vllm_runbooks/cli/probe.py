@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _LIVE = ("key_env", "model", "log", "command", "seconds", "load", "at_once", "prompt_tokens", "answer_tokens")
 _F = TypeVar("_F", bound=Callable[..., Any])
 _TIME = given.Span("0.1s", "1h")
+_TEXTS = ("key_env", "model", "log", "command", "gpu_memory")
 _LOADED = ("at_once", "prompt_tokens", "answer_tokens")
 
 
@@ -88,6 +89,9 @@ def probe(
 
     if live["load"] is None and (needless := [name for name in _LOADED if live[name] is not None]):
         raise click.UsageError(f"--{needless[0].replace('_', '-')} is about a load; give --load TIME as well.")
+    for name, text in {"gpus": gpus, **{each: live[each] for each in _TEXTS}}.items():
+        if text is not None and not text.strip():
+            raise click.UsageError(f"--{name.replace('_', '-')} is empty; give what it names, or leave it out.")
     if record is not None:
         recording.check_folder(record)
     if not is_address(server):
@@ -98,6 +102,8 @@ def probe(
                 "is judged as it is."
             )
         return _tell(session.health(_recorded(server), gpus=gpus or ""), form, record)
+    if gpus:
+        session.cards(gpus)  # what is none is refused before the server is asked, or a load is lost
     asked = {**live, "gpus": gpus, "patience": patience}
     with kept.opened(no_history=no_history) as history, kept.look(history, target_of(server).place, asked) as told:
         found = session.health(_observed(server, patience, live), gpus=gpus or "")
@@ -107,13 +113,18 @@ def probe(
 
 def _tell(found: Health, form: str, record: Path | None) -> int:
     from vllm_runbooks import recording, render, session  # noqa: PLC0415
+    from vllm_runbooks.errors import RunbooksError  # noqa: PLC0415
 
     if form == "json":
         output.write_json(render.health.to_json(found))
     else:
         output.write(render.health.text(found, session.serving()))
     if record is not None:
-        case = recording.record_health(record, found)
+        try:
+            case = recording.record_health(record, found)
+        except RunbooksError as error:
+            output.say(f"no case was made: {error}")
+            return int(found.cause is not None)
         output.say(f"{record}: written ({', '.join([*case.files, 'case.yaml'])}); run it: vllm-runbooks check --cases "
              f"{shlex.quote(str(record))}")  # fmt: skip
     return int(found.cause is not None)

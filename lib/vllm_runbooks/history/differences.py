@@ -14,7 +14,7 @@ from vllm_runbooks.history import guarded, probed
 from vllm_runbooks.history_records import CHECK, PROBE, RUN, SERVE, Compared, Differing, Entry
 from vllm_runbooks.lint import moves
 from vllm_runbooks.live_records import Guarded
-from vllm_runbooks.probe_records import Health
+from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.records import Verdict, record
 from vllm_runbooks.specs import DefaultReviews
 
@@ -45,7 +45,7 @@ def compared(a: Entry, b: Entry) -> Compared:
 
 
 def read(data: Mapping[str, Any], name: str) -> Entry:
-    """The entry that a document is: one that was exported, or what `diagnose`, `serve` or `check` printed or stored.
+    """The entry that a document is: one that was exported, or what another command printed or stored.
 
     Raises:
         InputError: it is none of these.
@@ -57,7 +57,8 @@ def read(data: Mapping[str, Any], name: str) -> Entry:
         if {"attempts", "checks", "status"} <= told.keys():
             return _of_start(record(Guarded, told), name)
         if told.get("kind") == PROBE:
-            return _of_probe(record(Health, told))
+            is_judged = "observation" in told
+            return _of_probe(record(Health, told) if is_judged else session.health(record(Observation, told)))
         if "runs" in told:
             runs = {_subject(run): run for run in told["runs"]}
             return Entry("", CHECK, name, str(told.get("began") or ""), results={"runs": _parts(runs)})
@@ -183,6 +184,8 @@ def _inputs(a: Entry, b: Entry, reviews: DefaultReviews) -> Iterator[Differing]:
     known = {**reviews.options, **reviews.environment}
     given = [set(_texts(each.inputs.get("given"))) for each in (a, b)]
     first, second = ({k: v for k, v in each.inputs.items() if k not in _OF_THE_COMMAND} for each in (a, b))
+    if _unknown_starts(a, b):
+        first, second = ({k: v for k, v in each.items() if k != "options"} for each in (first, second))
     told = set()
     for each in _of(_flat(first), _flat(second)):
         place, _, name = each.name.partition(".")
@@ -242,7 +245,21 @@ def _is_of_a_server(name: str) -> bool:
     return match is not None and (match[1].startswith(verdicts.OF_A_LOAD) or match[1] in session.serving().facts)
 
 
+def _unknown_starts(a: Entry, b: Entry) -> list[str]:
+    """Of two probes those of which it is not known what the server was started with."""
+    if not a.kind == b.kind == PROBE:
+        return []
+    return [
+        name
+        for name, each in (("first", a), ("second", b))
+        if not each.inputs.get("command") and not each.inputs.get("arguments")
+    ]
+
+
 def _notes(a: Entry, b: Entry) -> Iterator[str]:
+    if unknown := _unknown_starts(a, b):
+        of = "both servers were" if len(unknown) > 1 else f"the {unknown[0]} server was"
+        yield f"what {of} started with is not known, as a server does not tell it: probe with --command or --log"
     if a.kind != b.kind:
         yield f"the first is {a.says}, the second {b.says}: they may have little in common"
     for name, each in (("first", a), ("second", b)):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm_runbooks import verdicts
-from vllm_runbooks.probe_records import Health
+from vllm_runbooks import arguments, deployment, documents, options, verdicts
+from vllm_runbooks.commands import starts_of
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.records import document
 
 
@@ -18,7 +20,22 @@ def inputs(found: Health) -> dict[str, Any]:
         "settings": dict(seen.settings),
         "arguments": dict(seen.arguments),
         "command": seen.command,
+        **_options(seen),
     }
+
+
+def _options(seen: Observation) -> dict[str, Any]:
+    """The options that the command gives, as its release reads them; nothing where it starts none, or several."""
+    starts = starts_of(documents.read(seen.command)) if seen.command else ()
+    if len(starts) != 1:
+        return {}
+    words = [word.value for word in starts[0].words]
+    try:
+        release = options.load(starts[0].release or seen.vllm or options.known_releases()[-1])
+    except InputError:
+        return {}
+    flags = arguments.parse(words, release, deployment.parser_entry(starts[0].entry, words, release)).flags
+    return {"given": sorted(flags), "options": dict(document(flags))}
 
 
 def results(found: Health) -> dict[str, Any]:

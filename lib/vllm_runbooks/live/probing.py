@@ -23,6 +23,7 @@ from vllm_runbooks.redact import redact_record, redact_value
 KEY = "VLLM_API_KEY"
 """Variable that a key is taken from where none is named, for servers that nobody else can pass themselves off as."""
 NVML = "nvml"
+_LEAST_S, _MOST_S = 0.1, 3600.0
 _VARIABLE = re.compile(r"[A-Za-z_]\w{0,100}", re.ASCII)
 
 
@@ -66,7 +67,14 @@ def probe(
         InputError: something that was given cannot be read.
     """
     session.check_texts(url=url, key_env=key_env, model=model, log=log, command=command, memory=memory)
-    load = Load(load_seconds, at_once, prompt_tokens, answer_tokens) if load_seconds else None
+    times: dict[str, Any] = {"seconds": seconds, "patience_s": patience_s}
+    for name, number in times.items():
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or not _LEAST_S <= number <= _MOST_S:
+            raise InputError(
+                f"{name}: {number!r} is no time for a probe; give from {_LEAST_S:g} to {_MOST_S:g} seconds"
+            )
+    # Its counts are read where there is no load as well: who gives one that is none meant something by it.
+    load = Load(Load.seconds if load_seconds == 0 else load_seconds, at_once, prompt_tokens, answer_tokens)
     target, withheld = _with_key(_probe.target_of(url.strip(), is_verified=is_verified), key_env)
     # What cannot be read is said before the server is asked.
     text = _command(command) if command.strip() else None
@@ -74,7 +82,9 @@ def probe(
     cards = _cards(memory, target)
     target = _as_started(target, text)
     found = _probe.observe(
-        Request(target, model.strip() or None, seconds, load, patience_s), session.serving(), say=say
+        Request(target, model.strip() or None, seconds, load if load_seconds else None, patience_s),
+        session.serving(),
+        say=say,
     )
     return redact_record(
         replace(
@@ -101,13 +111,21 @@ def _with_key(target: Target, name: str) -> tuple[Target, str]:
     if name and not _VARIABLE.fullmatch(name):
         # It may be the key itself.
         raise InputError(
-            "--key-env takes the name of an environment variable that holds the key; what was given is none"
+            "key_env (--key-env) takes the name of an environment variable that holds the key; what was given is none"
         )
-    key = os.environ.get(name or KEY, "").strip()
+    told = os.environ.get(name or KEY)
+    key = (told or "").strip()
     if name and not key:
-        raise InputError(f"{name}: is not set in the environment; put the key there, or leave --key-env out")
+        how = "is not set in the environment" if told is None else "is set and empty"
+        # Without a colon behind the name, which would make a secret of what follows.
+        raise InputError(f"the variable {name} {how}; put the key there, or name no variable")
     if not key:
         return target, ""
+    if not _is_sendable(key):
+        raise InputError(
+            f"the variable {name or KEY} holds a line end or another character that no header can hold, so it "
+            "cannot be sent; put the key there in one line"
+        )
     redact_value(key)
     if name or target.is_verified or _probe.is_local(target):
         return replace(target, key=key), ""
@@ -115,6 +133,11 @@ def _with_key(target: Target, name: str) -> tuple[Target, str]:
         f"{KEY} is set and was not sent, as {target.place} is neither this host nor known by its certificate; "
         f"--key-env {KEY} sends it"
     )
+
+
+def _is_sendable(key: str) -> bool:
+    """Whether a header of HTTP can hold a key: one line, of the letters of Latin-1."""
+    return all(letter.isprintable() and ord(letter) < 256 for letter in key)
 
 
 def _lacks_key(found: Observation) -> bool:

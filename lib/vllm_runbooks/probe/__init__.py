@@ -136,13 +136,19 @@ class _Sampling:
             self.notes.append(f"/metrics: {said.status}: no figures of the server are known")
             return False
         at = time.monotonic() - self._began
-        found, settings = metrics.points(said.body.decode("utf-8", "replace"), self._serving, self.clean)
+        text = said.body.decode("utf-8", "replace")
+        found, settings = metrics.points(text, self._serving, self.clean, drop=self._drop)
         self.settings = self.settings or dict(settings)
         if not found:
             self.notes.append("/metrics holds no metrics of vLLM: no figures of the server are known")
             return False
         self._samples.append(Sample(at, found))
         return True
+
+    def _drop(self, name: str) -> None:
+        note = f"{name}: a value that it cannot have was left out"
+        if note not in self.notes:
+            self.notes.append(note)
 
     def quiet(self) -> None:
         """Read the metrics some times while nothing is sent."""
@@ -167,6 +173,8 @@ class _Sampling:
                     took = time.monotonic()
                     if not self._read():
                         time.sleep(loading.left_s)
+                    elif not loading.left_s and len(self._samples) > FEWEST:
+                        self._samples.pop()  # answered when the load was over, which it may show already
                     time.sleep(min(max(0.0, every - (time.monotonic() - took)), loading.left_s))
         except KeyboardInterrupt:
             self.notes.append("the load was interrupted; what it had shown by then is told")

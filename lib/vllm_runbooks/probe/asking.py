@@ -26,7 +26,9 @@ _MAX_SAID = 200
 _MAX_READ = 4096
 _MAX_LINE = 1 << 20
 """Bytes of one event of a stream."""
-_HIDDEN = "[key]"
+_DONE = b"data: [DONE]"
+_HIDDEN = "[secret-key]"
+"""Written as other secrets are, which is then left alone."""
 _Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 """As `socket.getaddrinfo` gives it."""
 
@@ -75,6 +77,8 @@ class Said:
     body: bytes
     key: str | None = None
     """That it must not show."""
+    is_cut: bool = False
+    """Whether more came than was read, or it was still coming when the time was up."""
 
     @property
     def data(self) -> Any:
@@ -161,6 +165,28 @@ class Asking:
             Unanswered: nothing came back.
         """
         return self._ask("POST", path, json.dumps(data).encode(), MAX_BODY)
+
+    def stream(self, path: str, data: Mapping[str, Any], *, most: int) -> Said:
+        """Send JSON and read so many lines of the stream that comes back, or what has come when the time is up.
+
+        Raises:
+            Unanswered: nothing came back.
+        """
+        with self._answer("POST", path, json.dumps(data).encode()) as answer:
+            lines, size, is_cut = [], 0, False
+            try:
+                while line := answer.readline(MAX_BODY):
+                    lines.append(line)
+                    size += len(line)
+                    if is_cut := len(lines) >= most or size >= MAX_BODY:
+                        break
+                    if line.strip() == _DONE:
+                        break
+            except TimeoutError:
+                if not lines:
+                    raise
+                is_cut = True
+            return Said(answer.status, b"".join(lines), self.target.key, is_cut)
 
     def harmless(self, text: str) -> str:
         """A text of the server's, to be shown."""

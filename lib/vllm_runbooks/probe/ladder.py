@@ -24,6 +24,8 @@ _FINISHED = "finished"
 """Series of serving.yaml that counts requests which ended."""
 _PROMPT = "Hello"
 _MAX_MODELS = 1000
+_MOST_LINES, _MOST_PIECES = 400, 8
+"""Lines of a stream that are read, and events of one with two tokens: each has its own, and further ones usage."""
 _TOOL = {
     "type": "function",
     "function": {
@@ -207,7 +209,7 @@ class Ladder:
 
     def _stream(self) -> Rung:
         asked = {"model": self.model, "prompt": _PROMPT, "max_tokens": 2, "temperature": 0, "stream": True}
-        said = self._post("/v1/completions", asked)
+        said = self._kept(self._asking.stream("/v1/completions", asked, most=_MOST_LINES))
         if said.status != 200:
             return self._failed("stream", "a streamed /v1/completions", said)
         events = [line[5:].strip() for line in said.body.splitlines() if line.startswith(b"data:")]
@@ -216,6 +218,12 @@ class Ladder:
         if broken is not None:
             reason = "engine-dead" if broken.holds(*_DEAD) else "failed"
             return Rung("stream", Result.FAILED, f"the stream broke off: {broken.words}", reason=reason)
+        if said.is_cut and len(pieces) > _MOST_PIECES:
+            what = f"the stream does not end: {len(pieces)} events so far, where two tokens were asked for"
+            return Rung("stream", Result.FAILED, what, reason="endless")
+        if said.is_cut and (not events or events[-1] != b"[DONE]"):
+            what = f"no end of the stream within {self._asking.patience_s:g} s, after {len(pieces)} events"
+            return Rung("stream", Result.FAILED, what, reason="no-answer")
         if not pieces or events[-1] != b"[DONE]":
             what = f"the stream ended after {len(pieces)} events without [DONE]"
             return Rung("stream", Result.FAILED, what, reason="failed")

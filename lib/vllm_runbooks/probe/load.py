@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import secrets
 import threading
 import time
 from collections import Counter
@@ -13,10 +14,14 @@ from typing import Any, Self
 
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.probe.asking import Asking, Target, Unanswered
-from vllm_runbooks.probe_records import LoadMeasured, Quantiles
+from vllm_runbooks.probe_records import FEWEST_P95, FEWEST_P99, LoadMeasured, Quantiles
 
 MAX_AT_ONCE = 1024
-_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_WORDS = (
+    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "red", "blue", "green", "black",
+    "white", "old", "new", "big", "long", "day", "sun", "moon", "rain", "wind", "fire", "tree", "road", "ship", "king",
+)  # fmt: skip
+"""Words that most tokenizers have as one token each."""
 _PAUSE_S = 0.2
 """After a request that failed: a server that refuses everything is not asked thousands of times a second."""
 _ENDING_S = 5.0
@@ -70,6 +75,9 @@ class Loading:
         self._has_token = threading.Event()
         self._began = self._ended = 0.0
         self._cut_short = False
+        # Fresh for each load: what an earlier one left in the server's prefix cache is of no use to this one, else the
+        # second would measure the cache.
+        self._seed = secrets.randbits(128)
 
     def __enter__(self) -> Self:
         self._began = time.monotonic()
@@ -100,7 +108,7 @@ class Loading:
         self._has_token.wait(max(0.0, self.left_s - self.load.seconds / 2))
 
     def _work(self, number: int) -> None:
-        draw = random.Random(number)  # noqa: S311 - prompts that differ, the same in every run
+        draw = random.Random(f"{self._seed}/{number}")  # noqa: S311 - prompts that differ are no secrets
         seen = self._seen
         while not self._stop.is_set() and time.monotonic() < self._until and len(seen.sent) < _MAX_KEPT:
             prompt = " ".join(draw.choice(_WORDS) for _ in range(self.load.prompt_tokens))
@@ -191,9 +199,10 @@ def _counted(said: dict[str, Any], told: int | None) -> int | None:
 
 
 def quantiles(seconds: Sequence[float]) -> Quantiles:
-    """Median, 95th and 99th percentile in milliseconds, between the nearest ranks."""
+    """Median, 95th and 99th percentile in milliseconds, between the nearest ranks; None of too few."""
     ordered = sorted(seconds)
-    return Quantiles(*(_at(ordered, share) for share in (0.5, 0.95, 0.99)))
+    shares = ((0.5, 1), (0.95, FEWEST_P95), (0.99, FEWEST_P99))
+    return Quantiles(*(_at(ordered, share) if len(ordered) >= fewest else None for share, fewest in shares))
 
 
 def _at(ordered: Sequence[float], share: float) -> float | None:

@@ -28,19 +28,24 @@ _KEPT = ("engine", "model_name", "le")
 Clean = Callable[[str], str]
 
 
-def points(text: str, serving: Serving, clean: Clean) -> tuple[tuple[Point, ...], Mapping[str, str]]:
+def points(
+    text: str, serving: Serving, clean: Clean, *, drop: Callable[[str], None] = lambda _: None
+) -> tuple[tuple[Point, ...], Mapping[str, str]]:
     """The points of the series that are known, and the settings that the first engine tells.
 
-    Points that differ in other labels alone are added up.
+    Points that differ in other labels alone are added up. Counts and shares are not negative, and no share exceeds 1.
 
     Args:
         text: As /metrics answers.
         serving: The series.
         clean: Makes a label's value harmless.
+        drop: Told the name of a series whose value is none that it can have, and is left out.
     """
     exported = {name.name: series for series in serving.series.values() for name in series.names}
     wanted = {f"{name}_bucket" if series.type == "histogram" else name for name, series in exported.items()}
     kept = {*_KEPT, *(label for fact in serving.facts.values() for label in fact.labels)}
+    shares = {fact.series for fact in serving.facts.values() if fact.kind == "gauge" and fact.unit == "share"}
+    most = {each.name: 1.0 for series in shares for each in serving.series[series].names}
     known: dict[str, str] = {}
 
     def cleaned(value: str) -> str:
@@ -57,7 +62,10 @@ def points(text: str, serving: Serving, clean: Clean) -> tuple[tuple[Point, ...]
             continue
         match = _SAMPLE.match(line)
         value = None if match is None else _number(match[3])
-        if match is None or value is None:
+        if match is None:
+            continue
+        if value is None or not 0 <= value <= most.get(name, math.inf):
+            drop(name)
             continue
         read += 1
         if read > _MAX_POINTS:

@@ -8,7 +8,7 @@ from html import escape
 from itertools import pairwise
 
 from vllm_runbooks.display import SCHEMA, Shown, visible
-from vllm_runbooks.probe_records import Health, LoadMeasured, Quantiles, Serving, ServingFinding
+from vllm_runbooks.probe_records import FEWEST_P95, FEWEST_P99, Health, LoadMeasured, Serving, ServingFinding
 from vllm_runbooks.records import Remedy, Severity, Verdict, document
 from vllm_runbooks.render.drawing import HAIR, LINES, WIDTH, caption, picture, rule, swatches, tick_step
 from vllm_runbooks.render.elements import (
@@ -108,6 +108,8 @@ def figures(found: Health, serving: Serving) -> Shown:
     below = (
         f"{len(seen.samples)} samples over {window:.1f} s; rates and times over all of it, the others as of the last."
     )
+    if any(serving.facts[name].kind == "quantile" for name in known):
+        below += " Medians and p95 are interpolated within the buckets of the server's histograms."
     table = grid(head, rows, below, is_numeric=True)
     return Shown(table.plain, table.html + _drawn(found, serving))
 
@@ -164,7 +166,22 @@ def load(found: Health) -> Shown:
         said = "No load was put on the server."
         return Shown(said, prose(said))
     rows = list(_load_rows(measured))
-    return grid(["", "p50", "p95", "p99"], rows, _load_words(measured), is_numeric=True)
+    return grid(["", "p50", "p95", "p99"], rows, _load_words(measured) + _of_the_cache(found), is_numeric=True)
+
+
+_MUCH_FOUND = 0.05
+"""Share of tokens that the prefix cache spared, from which on times are not those of computing prompts."""
+
+
+def _of_the_cache(found: Health) -> str:
+    """What it means where tokens were found in the prefix cache, though no two prompts of a load begin alike."""
+    share = found.facts.get("prefix_hit_share")
+    if share is None or share <= _MUCH_FOUND:
+        return ""
+    return (
+        f" Meanwhile {shown(share, 'share')} of the tokens were found in the prefix cache. The load's own prompts do "
+        "not repeat, so other clients' do, and the times are comparable only with those of a load with the same share."
+    )
 
 
 def _load_rows(measured: LoadMeasured) -> Iterator[tuple[str, str, str, str]]:
@@ -173,11 +190,17 @@ def _load_rows(measured: LoadMeasured) -> Iterator[tuple[str, str, str, str]]:
         ("time per further token", measured.each_token),
         ("whole answer", measured.whole),
     ):
-        yield what, _milliseconds(times, "p50_ms"), _milliseconds(times, "p95_ms"), _milliseconds(times, "p99_ms")
+        yield (
+            what,
+            _milliseconds(times.p50_ms, measured, 1),
+            _milliseconds(times.p95_ms, measured, FEWEST_P95),
+            _milliseconds(times.p99_ms, measured, FEWEST_P99),
+        )
 
 
-def _milliseconds(times: Quantiles, name: str) -> str:
-    value = getattr(times, name)
+def _milliseconds(value: float | None, measured: LoadMeasured, fewest: int) -> str:
+    if 0 < measured.answered < fewest:
+        return "too few"
     return "unknown" if value is None else shown(value / 1000, "s")
 
 

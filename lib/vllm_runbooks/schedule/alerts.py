@@ -12,12 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vllm_runbooks.probe_records import Serving, ServingCondition, ServingFact, ServingTest, is_measured
+from vllm_runbooks.probe_records import MOST, Serving, ServingCondition, ServingFact, ServingTest, is_measured
 from vllm_runbooks.records import Severity, Verdict
 from vllm_runbooks.schedule.reports import METRICS
 
 WINDOW = "5m"
 """Over which rates are taken; scrapes every minute give five samples."""
+_STEP = "1m"
+"""How far apart the samples are, in most of which something has to hold."""
 _SERVER = "instance"
 """The label by which Prometheus tells one server from another."""
 _LATE_S = 900
@@ -118,8 +120,12 @@ def _test(serving: Serving, test: ServingTest) -> str:
     fact = serving.facts[test.fact or ""]
     found = expression(serving, fact, is_any=test.over == "any")
     if test.than is None:
-        return f"{found} {test.op} {test.limit:g}"
-    return f"{found} {test.op} {test.times:g} * {expression(serving, serving.facts[test.than])}"
+        limit = f"{test.limit:g}"
+    else:
+        limit = f"{test.times:g} * {expression(serving, serving.facts[test.than])}"
+    if test.over == "most":
+        return f"avg_over_time(({found} {test.op} bool {limit})[{WINDOW}:{_STEP}]) >= {MOST:g}"
+    return f"{found} {test.op} {limit}"
 
 
 def expression(serving: Serving, fact: ServingFact, *, is_any: bool = False) -> str:
