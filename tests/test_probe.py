@@ -32,7 +32,7 @@ from vllm_runbooks.live import probing
 from vllm_runbooks.live_records import Result, Rung
 from vllm_runbooks.probe import asking, metrics
 from vllm_runbooks.probe import load as loads
-from vllm_runbooks.probe_records import FEWEST, RUNGS, Health, Observation, Point, Sample, Serving, is_measured
+from vllm_runbooks.probe_records import FEWEST, LOAD, RUNGS, Health, Observation, Point, Sample, Serving, is_measured
 from vllm_runbooks.records import Verdict, document
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -356,7 +356,7 @@ class _Chatless(Vllm):
         return super()._answer(path, raw)
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung != LOAD])
 def test_no_way_in_which_a_rung_can_fail_passes(rung: str) -> None:
     """Whatever the reason, a needed rung that failed is a finding that fails the server."""
     reasons = {"unreachable", "tls", *_WAYS[rung]} | ({"key-refused", "engine-dead"} if rung != "port" else set())
@@ -722,6 +722,26 @@ def test_a_load_on_a_hostile_server_ends_on_time() -> None:
         assert found.answered == 0
         assert found.answer_tokens_per_s is None
         assert found.requests <= 10
+
+
+class _Short(Vllm):
+    """Answers what fits into a very short context, and refuses the rest in good order."""
+
+    def _answer(self, path: str, raw: bytes) -> tuple[int, bytes]:
+        if b'"max_tokens": 64' in raw:
+            return 400, b'{"error": {"message": "the prompt is longer than the model takes"}}'
+        return super()._answer(path, raw)
+
+
+def test_a_load_that_is_refused_is_no_health(capsys: pytest.CaptureFixture[str]) -> None:
+    """Single tokens come back, and no request of the load: that is told by the rung above them."""
+    with serving(_Short()) as port:
+        status, out, _ = run(capsys, "probe", f"http://127.0.0.1:{port}", "--load", "0.5s", "--no-history")
+
+    assert status == 1
+    assert "Most requests of the load are not answered" in out
+    assert "0 of" in out
+    assert "400" in out
 
 
 def test_an_interrupted_load_ends_at_once() -> None:

@@ -222,6 +222,7 @@ def pages(folder: Path) -> Iterator[tuple[str, Elements]]:
             yield str(path.relative_to(folder)), Elements(path.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_nothing_hostile_is_left_in_a_page(built: Path) -> None:
     """Texts of logs, outputs and symptoms appear as text: no element, attribute or address of theirs gets through."""
     forbidden = {
@@ -250,6 +251,7 @@ def test_nothing_hostile_is_left_in_a_page(built: Path) -> None:
         assert not [attributes for _, attributes in inside if re.search(r"url|\\", attributes.get("style", ""))], name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["symptoms/evil.markup.html", "rules/shell.evil-markup.html"])
 def test_hostile_texts_are_shown_whole(built: Path, name: str) -> None:
     """What a symptom or a rule says is all there to read, markup included."""
@@ -266,6 +268,7 @@ def test_hostile_texts_are_shown_whole(built: Path, name: str) -> None:
         assert page.count(said) >= 8
 
 
+@pytest.mark.slow
 def test_a_page_has_one_article_and_one_heading(built: Path) -> None:
     """No text closes the page's own elements or opens a second of them."""
     for name, page in pages(built):
@@ -275,6 +278,7 @@ def test_a_page_has_one_article_and_one_heading(built: Path) -> None:
             assert (tags.count("article"), tags.count("h1")) == (1, 1), name
 
 
+@pytest.mark.slow
 def test_the_site_loads_nothing_from_elsewhere(built: Path) -> None:
     """Every script, style, picture and font is a file of the site."""
     loading = {
@@ -306,6 +310,7 @@ def test_the_site_loads_nothing_from_elsewhere(built: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_every_symptom_has_a_page(built: Path) -> None:
     """The page of a symptom is called by its id, carries it as an anchor, and the index leads there."""
     found = dict(pages(built))
@@ -324,6 +329,7 @@ def test_every_symptom_has_a_page(built: Path) -> None:
             assert remedy.cost.split("{")[0].replace("`", "")[1:] in text
 
 
+@pytest.mark.slow
 def test_every_rule_has_a_page(built: Path) -> None:
     """The page of a rule shows its examples, wrong and corrected, and the index and the sidebar lead there."""
     found = dict(pages(built))
@@ -344,6 +350,7 @@ def test_every_rule_has_a_page(built: Path) -> None:
             assert " ".join("".join(c if c.isprintable() else " " for c in shown).split()) in text
 
 
+@pytest.mark.slow
 def test_the_place_that_is_wrong_is_marked(built: Path) -> None:
     """The words that an example names are marked in its script, what `lint` says of them stands below it."""
     text = (built / "rules" / "option.removed.html").read_text(encoding="utf-8")
@@ -367,6 +374,7 @@ def test_every_option_of_every_release_has_an_entry(built: Path, kind: str) -> N
     assert max(path.stat().st_size for path in (built / folder).glob("*.html")) < 400_000
 
 
+@pytest.mark.slow
 def test_symptoms_and_runbooks_lead_to_each_other(built: Path) -> None:
     """A symptom's page names its runbook, the runbook's page its symptoms; unknown names are left out."""
     found = dict(pages(built))
@@ -375,6 +383,7 @@ def test_symptoms_and_runbooks_lead_to_each_other(built: Path) -> None:
     assert "unknown.symptom" not in "".join(found["runbooks/hostile.html"].text)
 
 
+@pytest.mark.slow
 def test_the_sidebar_leads_to_every_symptom(built: Path) -> None:
     """From any symptom the reader can go to any other."""
     page = dict(pages(built))["symptoms/port.in_use.html"]
@@ -383,6 +392,7 @@ def test_the_sidebar_leads_to_every_symptom(built: Path) -> None:
     assert not missing
 
 
+@pytest.mark.slow
 def test_a_runbook_says_how_it_was_run(built: Path) -> None:
     """The page names the case and the verdict, and shows pictures; what was no picture is left out."""
     page = dict(pages(built))["runbooks/hostile.html"]

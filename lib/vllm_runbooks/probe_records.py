@@ -185,7 +185,8 @@ REASONS: Mapping[str, str] = {
 }
 """Why a rung failed, in one word each."""
 
-RUNGS = ("port", "health", "server", "models", "model", "token", "stream", "chat", "tools")
+LOAD = "load"
+RUNGS = ("port", "health", "server", "models", "model", "token", "stream", "chat", "tools", LOAD)
 """The ladder of a diagnosis, from the lowest."""
 FEWEST = 3
 """Samples that a probe takes at least, and that a condition on every sample needs: what holds in two may be chance."""

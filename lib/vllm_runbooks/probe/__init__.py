@@ -14,7 +14,7 @@ from vllm_runbooks.probe.address import is_address, is_local, target_of
 from vllm_runbooks.probe.asking import Asking, Target, Unanswered, is_open
 from vllm_runbooks.probe.ladder import MAX_METRICS, NAMES, Ladder, answered, climb
 from vllm_runbooks.probe.load import Load, Loading
-from vllm_runbooks.probe_records import FEWEST, RUNGS, LoadMeasured, Observation, Point, Sample, Serving
+from vllm_runbooks.probe_records import FEWEST, LOAD, RUNGS, LoadMeasured, Observation, Point, Sample, Serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +73,7 @@ def observe(request: Request, serving: Serving, *, say: Callable[[str], None] = 
     if request.load is not None and failed is None and not ladder.other:
         say(f"a load of {request.load.at_once} at once for {request.load.seconds:g} s")
         measured = sampling.under(Loading(request.target, ladder.model, request.load, patience_s=request.patience_s))
+        rungs = (*rungs, _borne(measured))
     else:
         if request.load is not None:
             notes.append("no load was put on: " + (f"{failed.name} failed" if failed else "the model makes no text"))
@@ -96,10 +97,19 @@ def observe(request: Request, serving: Serving, *, say: Callable[[str], None] = 
 
 def _climbed(ladder: Ladder) -> Iterator[Rung]:
     """The rungs of a diagnosis; a server that does not chat is not asked for tool calls."""
-    for rung in ladder.climb(RUNGS):
+    for rung in ladder.climb(RUNGS[: RUNGS.index(LOAD)]):
         yield rung
         if rung.name == "chat" and rung.result is not Result.PASSED:
             return
+
+
+def _borne(load: LoadMeasured) -> Rung:
+    """Whether a load was answered, as the rung above the requests that are made alone."""
+    failed = sum(load.errors.values())
+    if failed <= load.answered:
+        return Rung(LOAD, Result.PASSED, f"{load.answered} of {load.requests} requests answered")
+    said = "; ".join(f"{count} x {kind}" for kind, count in load.errors.items())
+    return Rung(LOAD, Result.FAILED, f"{load.answered} of {load.requests} requests answered: {said}", reason="refused")
 
 
 class _Sampling:
