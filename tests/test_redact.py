@@ -531,6 +531,7 @@ def test_base64_is_decoded_with_or_without_its_end(value: str, decoded: bytes) -
     assert secret_places._decoded(value) == decoded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [60_000, 500])
 @pytest.mark.parametrize(
     "unit", ["eyJ-", "eyJ_", "-eyJ", "sk-", "hf_", "hf_-", "AIza-", "gsk_", "npm_", "eyJaaaaaaaa."]
@@ -543,6 +544,7 @@ def test_repeated_heads_are_quickly_read(unit: str, length: int) -> None:
     assert seconds(lambda text: Redactor().text(text), line * (240_000 // length)) < 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [
@@ -563,6 +565,7 @@ def test_redacting_is_linear(unit: str) -> None:
     assert growth(redact_text, f"api_key=x {unit * (16_000 // len(unit))}") <= LIMIT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit", ["x\n", "-----BEGIN PRIVATE KEY-----\n", "QUJDREVGR0hJSktMTU5PUFFS\n", "--api-key a\n"]
 )

@@ -13,6 +13,7 @@ from vllm_runbooks import authoring, catalog, render, session
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = catalog.catalog_dir()
+SCHEMAS = authoring.schemas()
 CASES = sorted(path.parent.name for path in (ROOT / "cases").glob("*/*.log"))
 FINDING = [
     "symptom", "class", "title", "severity", "level", "evidence", "captures", "conditions", "explanation", "do_first",
@@ -30,12 +31,12 @@ def validator(name: str) -> Any:
     return jsonschema.Draft202012Validator(json.loads((ROOT / "schema" / name).read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("name", list(authoring.schemas()))
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_schemas_are_fresh(name: str) -> None:
     """`vllm-runbooks catalog schemas` writes them anew."""
-    jsonschema.Draft202012Validator.check_schema(authoring.schemas()[name])
+    jsonschema.Draft202012Validator.check_schema(SCHEMAS[name])
 
-    assert json.loads((ROOT / "schema" / name).read_text(encoding="utf-8")) == authoring.schemas()[name]
+    assert json.loads((ROOT / "schema" / name).read_text(encoding="utf-8")) == SCHEMAS[name]
 
 
 @pytest.mark.parametrize("case", CASES)
