@@ -661,7 +661,10 @@ def test_the_commands_of_the_front_page_work(tmp_path: Path) -> None:
     shutil.copyfile(ROOT / "catalog" / "cases" / "copied-launch-script" / "launch.sh", tmp_path / "launch.sh")
     statuses = [run(command, tmp_path).returncode for command, _ in commands("index.md")]
     # The plan of the page leaves video open, which one card does not bear and pairs do.
-    assert statuses == [1, 1, 0, 1, 1, 0]
+    assert statuses[:6] == [1, 1, 0, 1, 1, 0]
+    # What is found on this host is its own, and is read in any case.
+    assert len(statuses) == 8
+    assert {*statuses[6:]} <= {0, 1}
     named = re.findall(r"`(vllm-runbooks diagnose \S+)`", (DOCS / "index.md").read_text(encoding="utf-8"))
     assert [run(command, tmp_path).returncode for command in named] == [1]
 
