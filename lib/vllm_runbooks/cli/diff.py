@@ -12,6 +12,7 @@ import click
 
 from vllm_runbooks.cli import given, output
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.records import OBSERVATION
 
 if TYPE_CHECKING:
     from vllm_runbooks.history import History
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 _BACK = re.compile(r"(.{1,2000})~(\d{1,6})", re.DOTALL)
 _LARGEST = 64 << 20
-_OBSERVATION = "probe.json"
-"""The file of a case that a probe recorded."""
 
 
 @click.command(
@@ -59,7 +58,7 @@ def _read(name: str, opened: History) -> Entry:
     from vllm_runbooks.history import differences
 
     path = Path(name)
-    if (observed := path / _OBSERVATION).is_file():
+    if (observed := path / OBSERVATION).is_file():
         return differences.read(_document(observed), path.name)
     if name.endswith((".json", ".jsonl")) or path.is_file():
         return differences.read(_document(path), path.name)

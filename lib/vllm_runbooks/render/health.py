@@ -9,13 +9,12 @@ from itertools import pairwise
 
 from vllm_runbooks.display import SCHEMA, Shown, visible
 from vllm_runbooks.probe_records import FEWEST_P95, FEWEST_P99, Health, LoadMeasured, Serving, ServingFinding
-from vllm_runbooks.records import Remedy, Severity, Verdict, document
+from vllm_runbooks.records import Remedy, Verdict, document
 from vllm_runbooks.render.drawing import HAIR, LINES, WIDTH, caption, picture, rule, swatches, tick_step
 from vllm_runbooks.render.elements import (
-    AMBER,
     GREEN,
-    GREY,
     RED,
+    SEVERITIES,
     badge,
     grid,
     heading,
@@ -29,7 +28,6 @@ from vllm_runbooks.render.elements import (
 )
 from vllm_runbooks.vitals import Figures, shown
 
-_TONES = {Severity.FATAL: RED, Severity.DEGRADED: AMBER, Severity.HINT: GREY}
 _DRAWN = ("running", "waiting", "kv_use")
 _HIGH, _LEFT, _TOP = 150.0, 44.0, 34.0
 
@@ -254,7 +252,11 @@ def _edited(change: Remedy) -> str:
 
 
 def _finding_html(each: ServingFinding) -> str:
-    parts = [heading(""), badge(each.severity.value, _TONES[each.severity]), f" <b>{escape(visible(each.title))}</b> "]
+    parts = [
+        heading(""),
+        badge(each.severity.value, SEVERITIES[each.severity]),
+        f" <b>{escape(visible(each.title))}</b> ",
+    ]
     parts.append(tag("code", escape(each.id)))
     parts.append(_listed([f"proof: {proof.says}" for proof in each.proofs]))
     parts += [tag("p", prose(visible(said))) for said in (each.explanation, f"First: {each.do_first}") if said]

@@ -8,12 +8,11 @@ from html import escape
 
 from vllm_runbooks.display import SCHEMA, Shown, visible
 from vllm_runbooks.host_records import SHARED, GpuFacts, HostFinding, Inspected, Inventory, Recommendation
-from vllm_runbooks.records import Severity, document
+from vllm_runbooks.records import document
 from vllm_runbooks.render.elements import (
     AMBER,
     GREEN,
-    GREY,
-    RED,
+    SEVERITIES,
     badge,
     cells,
     cut,
@@ -29,7 +28,6 @@ from vllm_runbooks.render.elements import (
 )
 
 _MIB_PER_GIB = 1024
-_TONES = {Severity.FATAL: RED, Severity.DEGRADED: AMBER, Severity.HINT: GREY}
 _HEAD = ("GPU", "name", "memory", "in use", "use", "PCIe", "others on it")
 _MAX_OTHERS = 2
 
@@ -170,7 +168,7 @@ def findings(found: Inspected) -> Shown:
         said = "Nothing of what was told stands in the way of vLLM."
         return Shown(said, prose(said))
     rows = [
-        [badge(each.severity.value, _TONES[each.severity]), escape(f"{each.id}"), escape(_listed(each.gpus)),
+        [badge(each.severity.value, SEVERITIES[each.severity]), escape(f"{each.id}"), escape(_listed(each.gpus)),
          escape(each.text), escape(each.do)]
         for each in found.findings
     ]  # fmt: skip
