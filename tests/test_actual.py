@@ -212,7 +212,7 @@ def test_no_memory_printed_no_comparison() -> None:
     found = asked(session.load("tiny-cpu-port-in-use"))
 
     assert found.plan is None
-    assert json.loads(render.answers.to_json(found))["plan"] is None
+    assert json.loads(render.to_json(found))["plan"] is None
 
 
 def test_residuals_are_of_the_plan_that_is_not_corrected() -> None:
@@ -292,7 +292,7 @@ def test_no_argument_costs_a_diagnosis(arguments: dict[str, Any], release: str) 
     found = asked(replace(session.paste(text), vllm=release), gpus=A100)
 
     assert found.plan is not None
-    assert json.loads(render.answers.to_json(found))["plan"] is not None
+    assert json.loads(render.to_json(found))["plan"] is not None
 
 
 @pytest.mark.parametrize("release", ["0.8.5", "0.19.0", "0.33.0"])

@@ -1129,7 +1129,7 @@ def test_eight_suites_at_once_share_a_history(three: Path) -> None:
 def test_listed_is_whole() -> None:
     """A list of entries is one document."""
     keep()
-    document = json.loads(render.history.to_json(Listed(tuple(all_of_it()))))
+    document = json.loads(render.to_json(Listed(tuple(all_of_it()))))
 
     assert list(document) == ["schema", "entries"]
     assert differences.read(document["entries"][0], "x").subject == "a on b"

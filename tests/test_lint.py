@@ -114,7 +114,7 @@ def test_the_document_keeps_to_its_schema(case: str, *, fix: bool) -> None:
     """With and without the corrected text."""
     evidence = session.load(case)
     found = checking.lint_text(evidence.documents[0].text, vllm="0.19.0", gpus="8xRTX3090", fix=fix)
-    document = json.loads(render.issues.to_json(found))
+    document = json.loads(render.to_json(found))
     schema = json.loads((ROOT / "schema" / "lint.json").read_text("utf-8"))
 
     assert [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(document)] == []
@@ -371,10 +371,8 @@ def test_a_secret_is_hidden_however_it_is_given(name: str, text: str, secret: st
     found = checking.lint_text(text, name=name, vllm="0.19.0", fix=True)
     moved, _ = checking.migrate_text(text, name=name, from_="0.11.0", to="0.19.0")
 
-    assert secret not in render.issues.to_json(found) + render.issues.text(found, name) + render.issues.github(
-        found, name
-    )
-    assert secret not in render.issues.to_json(moved) + render.issues.changes(moved)
+    assert secret not in render.to_json(found) + render.issues.text(found, name) + render.issues.github(found, name)
+    assert secret not in render.to_json(moved) + render.issues.changes(moved)
 
 
 SERVE = "vllm serve m --host 127.0.0.1"
@@ -561,7 +559,7 @@ def test_the_options_in_a_configuration_file_are_judged(tmp_path: Path) -> None:
     ]
     assert found.deployments[0].flags["port"] == 8001
     assert found.deployments[0].flags["enforce_eager"] is True
-    assert "shorty" not in render.issues.to_json(found)
+    assert "shorty" not in render.to_json(found)
     assert "safety.secret-in-arguments" not in rules(found)
     assert "option.config-unknown" in rules(checking.lint_text(text, vllm="0.19.0"))
 
@@ -617,8 +615,8 @@ def test_a_short_secret_is_hidden_everywhere(text: str, secret: str) -> None:
     found = checking.lint_text(text, vllm="0.33.0", fix=True)
     moved, _ = checking.migrate_text(text, from_="0.17.1", to="0.33.0")
 
-    assert secret not in render.issues.to_json(found)
-    assert secret not in render.issues.to_json(moved)
+    assert secret not in render.to_json(found)
+    assert secret not in render.to_json(moved)
     assert (
         secret
         not in render.issues.github(found, "a.sh") + render.issues.table(found).html + render.issues.starts(found).html
@@ -1024,7 +1022,7 @@ def test_documents_are_indented_by_two_and_keep_their_letters() -> None:
     found = replace(FOUND, issues=(replace(FAULT, rule=min(session.knowledge().rules), message="ü"),))
 
     for said in (
-        render.issues.to_json(found),
+        render.to_json(found),
         render.issues.sarif({"a.sh": found}, session.knowledge().rules, "1"),
     ):
         assert re.match(r'\{\n  "', said)

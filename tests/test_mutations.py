@@ -146,7 +146,7 @@ def test_damaged_logs_are_read(count: int, capsys: pytest.CaptureFixture[str]) -
             told["refused"] += 1
             continue
         answer = session.diagnose(Evidence((Document("damaged.log", text),)), catalog=shelf)
-        json.loads(render.answers.to_json(answer))
+        json.loads(render.to_json(answer))
         assert render.answers.text(answer).replace("\n", "").isprintable()
         spent = time.process_time() - begun
         slowest = max(slowest, spent)

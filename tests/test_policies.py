@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from vllm_runbooks import authoring, catalog, cli, session
+from vllm_runbooks.display import to_json
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.records import Answer
 from vllm_runbooks.render import answers
@@ -61,7 +62,7 @@ def test_the_ladder_is_not_offered_for_the_race() -> None:
     assert "start again unchanged" in note
     for shown in (answers.text(asked), answers.remedies(asked).plain, answers.remedies(asked).html):
         assert "is not offered for mem.profiling_assertion." in " ".join(shown.split())
-    assert json.loads(answers.to_json(asked))["notes"] == [note]
+    assert json.loads(to_json(asked))["notes"] == [note]
 
 
 @pytest.mark.parametrize("text", [FREE % "60.0", CAPTURE], ids=["free memory", "CUDA graphs"])

@@ -1340,7 +1340,7 @@ def test_of_two_probes_of_a_busy_server_the_figures_make_no_difference(
         one = replace(load, requests=number, answered=number, answer_tokens_per_s=2.0 * number)
         found = session.health(observed(sample, sample, sample, load=one, rungs=rungs))
         names.append(tmp_path / f"{len(names)}.json")
-        names[-1].write_text(rb.render.health.to_json(found))
+        names[-1].write_text(rb.render.to_json(found))
     status, out, _ = run(capsys, "diff", str(names[0]), str(names[1]))
 
     assert status == 0

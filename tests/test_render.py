@@ -189,7 +189,7 @@ def test_the_time_line_escapes_too() -> None:
 
 def test_json_is_one_document_with_rounded_figures() -> None:
     """Beginning with its schema, in UTF-8."""
-    text = answers.to_json(made(facts=Facts(weights_gib=1 / 3), files=("ä.log",)))
+    text = render.to_json(made(facts=Facts(weights_gib=1 / 3), files=("ä.log",)))
 
     assert text.startswith('{\n  "schema": 1,')
     assert json.loads(text)["facts"]["weights_gib"] == 0.3333
@@ -803,7 +803,7 @@ def test_tables_and_lines_keep_to_their_form() -> None:
 
 def test_the_document_is_indented_by_two_and_keeps_its_letters() -> None:
     """A reader's eyes are enough."""
-    said = answers.to_json(made(files=("ü.log",)))
+    said = render.to_json(made(files=("ü.log",)))
 
     assert re.match(r'\{\n  "', said)
     assert '\n    "ü.log"\n' in said

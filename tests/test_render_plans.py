@@ -464,12 +464,12 @@ KEYS = [
 
 def test_json_has_the_contracts_keys(fits: Plan, pair: Layouts) -> None:
     """Every plan has every key; what a question has no use for is null."""
-    plain = json.loads(plans.to_json(replace(fits, options={}, deployment=None)))
-    every = json.loads(plans.to_json(pair))
+    plain = json.loads(render.to_json(replace(fits, options={}, deployment=None)))
+    every = json.loads(render.to_json(pair))
 
     assert list(plain) == ["schema", *KEYS]
     assert (plain["deployment"], plain["layout"], plain["found"]) == (None, None, None)
-    assert json.loads(plans.to_json(replace(fits, found=FOUND)))["found"]["what"] == "context"
+    assert json.loads(render.to_json(replace(fits, found=FOUND)))["found"]["what"] == "context"
     assert list(every) == ["schema", "model", "vllm", "gpus", "fits", "layouts"]
     assert list(every["layouts"][0]) == KEYS
     assert [plan["legal"] for plan in every["layouts"]] == [True, True, True, True, False]
@@ -479,12 +479,12 @@ def test_json_is_rounded_in_one_place(fits: Plan, compared: Compared) -> None:
     """Four decimals, whatever the planner reckoned with."""
     third = replace(fits, kv_cache=replace(CACHE, gib=110 / 3))
 
-    assert json.loads(plans.to_json(third))["kv_cache"]["gib"] == 36.6667
-    assert json.loads(plans.to_json(compared))["terms"][2] == {
+    assert json.loads(render.to_json(third))["kv_cache"]["gib"] == 36.6667
+    assert json.loads(render.to_json(compared))["terms"][2] == {
         "name": "communication", "planned_gib": 0.0, "low_gib": None, "high_gib": None, "actual_gib": None,
         "explained": "",
     }  # fmt: skip
-    assert json.loads(plans.to_json(FOUND))["value"] == 131_072
+    assert json.loads(render.to_json(FOUND))["value"] == 131_072
 
 
 class Tags(HTMLParser):
@@ -549,7 +549,7 @@ def test_no_name_becomes_markup(views: list[plans.Viewed], compared: Compared, p
         assert "alert(1)" in read(shown.html).text
         assert "\x1b" not in shown.html + shown.plain + plans.html(view)
         assert "\u202e" not in shown.html + shown.plain + plans.text_found(FOUND)
-        assert json.loads(plans.to_json(view))["schema"] == 1
+        assert json.loads(render.to_json(view))["schema"] == 1
 
 
 def test_the_page_shows_what_the_text_says(fits: Plan, pair: Layouts, compared: Compared) -> None:
@@ -822,7 +822,7 @@ def test_answers_have_a_band_where_both_ends_are_known(low: int | None, high: in
 
 def test_the_document_is_indented_by_two_and_keeps_its_letters(fits: Plan) -> None:
     """A reader's eyes are enough."""
-    said = plans.to_json(replace(fits, model="ü"))
+    said = render.to_json(replace(fits, model="ü"))
 
     assert re.match(r'\{\n  "', said)
     assert '\n  "model": "ü"' in said

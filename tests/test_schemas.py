@@ -45,7 +45,7 @@ def test_every_answer_keeps_to_the_schema(case: str) -> None:
     check = validator("diagnose.json")
     answer = session.diagnose(session.load(case))
     for number in range(len(answer.starts) + 1):
-        text = render.answers.to_json(session.diagnose(session.load(case), start=number))
+        text = render.to_json(session.diagnose(session.load(case), start=number))
         document = json.loads(text)
 
         assert [error.message for error in check.iter_errors(document)] == []
@@ -54,7 +54,7 @@ def test_every_answer_keeps_to_the_schema(case: str) -> None:
 
 def test_the_document_has_exactly_the_fields_of_the_contract() -> None:
     """The design's keys, and the named extras."""
-    document = json.loads(render.answers.to_json(session.diagnose(session.load("autoglm-3090-video-oom"))))
+    document = json.loads(render.to_json(session.diagnose(session.load("autoglm-3090-video-oom"))))
 
     assert list(document) == [
         "schema", "files", "outcome", "vllm", "root_cause", "findings", "starts", "remedies", "plan", "hidden", "facts",
@@ -86,7 +86,7 @@ def test_the_document_has_exactly_the_fields_of_the_contract() -> None:
 )
 def test_the_schema_notices_another_document(change: Any) -> None:
     """A field too many, one too few, another word or type."""
-    document = json.loads(render.answers.to_json(session.diagnose(session.load("autoglm-3090-video-oom"))))
+    document = json.loads(render.to_json(session.diagnose(session.load("autoglm-3090-video-oom"))))
     change(document)
 
     assert list(validator("diagnose.json").iter_errors(document))

@@ -362,7 +362,7 @@ def test_a_key_is_shown_nowhere(stage: Stage) -> None:
 
     files = [*case.iterdir(), *Path(found.folder or "").iterdir()]
     texts = [path.read_text() for path in files if not path.name.startswith("server")]
-    texts += [*stage.said, stage.shown.decode(), render.guarded.to_json(found), render.guarded.text(found)]
+    texts += [*stage.said, stage.shown.decode(), render.to_json(found), render.guarded.text(found)]
     assert not [text for text in texts if key in text]
     assert "--api-key" in (case / "command.sh").read_text()
 
@@ -374,7 +374,7 @@ def test_a_bare_key_in_the_log_is_hidden_as_well(stage: Stage) -> None:
 
     assert b"calling with" in stage.shown
     assert b"hunter2xyzQ9" not in stage.shown
-    assert "hunter2xyzQ9" not in render.guarded.to_json(found)
+    assert "hunter2xyzQ9" not in render.to_json(found)
     assert "hunter2xyzQ9" in (Path(found.folder or "") / "server.log").read_text()
 
 
@@ -433,7 +433,7 @@ def test_a_key_that_the_server_echoes_is_hidden(stage: Stage) -> None:
     serve.record(found, case, say=stage.said.append)
 
     texts = [path.read_text() for path in (*case.iterdir(), stage.folder / "mine" / "report.json")]
-    texts += [render.guarded.to_json(found), render.guarded.text(found), str(found)]
+    texts += [render.to_json(found), render.guarded.text(found), str(found)]
     assert not [text for text in texts if late in text]
     texts += [*stage.said, stage.shown.decode()]
     assert not [text for text in texts if key in text]

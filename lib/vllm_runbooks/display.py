@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
+
+from vllm_runbooks.records import document
 
 SCHEMA = 1
 """Version of the JSON documents."""
@@ -27,6 +30,11 @@ class Shown:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": self.plain, "text/html": self.html}
+
+
+def to_json(record: Any, *, indent: int | None = 2) -> str:
+    """A record as one JSON document; without an indent it is one line."""
+    return json.dumps({"schema": SCHEMA, **document(record)}, ensure_ascii=False, indent=indent)
 
 
 _PLAIN = re.compile("[ -~\\n]+")

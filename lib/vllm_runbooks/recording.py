@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import math
 import re
 import shlex
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vllm_runbooks import catalog, session
-from vllm_runbooks.display import SCHEMA
+from vllm_runbooks.display import to_json
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.evidence import decode
 from vllm_runbooks.files import NotStoredError, store
@@ -154,7 +153,7 @@ def record_health(folder: Path, found: Health) -> Case:
     part = _part(path)
     try:
         part.mkdir(parents=True)
-        text = json.dumps({"schema": SCHEMA, **document(seen)}, ensure_ascii=False, separators=(",", ":"))
+        text = to_json(seen, indent=None)
         store(part / OBSERVATION, f"{text}\n")
         store(part / "case.yaml", _case_yaml(case, head=_SEEN))
         session.load_case(part)

@@ -90,7 +90,7 @@ def diagnose(
             evidence = replace(evidence, command=_command(command))
         answer = session.diagnose(evidence, start=start, catalog=catalog, policy=policy or "", gpus=gpus)
     if form == "json":
-        output.write_json(render.answers.to_json(answer))
+        output.write_json(render.to_json(answer))
     else:
         output.write(render.answers.text(answer))
         if answer.plan is not None and answer.plan.terms:

@@ -45,7 +45,7 @@ def diff(a: str, b: str, form: str) -> int:
 
     with kept.opened(say=output.say, is_needed=True) as opened:
         found = differences.compared(_read(a, opened), _read(b, opened))
-    output.write_json(render.history.to_json(found)) if form == "json" else output.write(render.history.compared(found))
+    output.write_json(render.to_json(found)) if form == "json" else output.write(render.history.compared(found))
     return int(any(each.counts for each in found.results))
 
 

@@ -93,7 +93,7 @@ def list_(*, kind: str | None, subject: str | None, job: str | None, since: str 
             kind=kind, subject=subject, job=job, since=since, limit=limit, is_whole=subject is None and kind is None
         )
     if form == "json":
-        output.write_json(render.history.to_json(Listed(tuple(found))))
+        output.write_json(render.to_json(Listed(tuple(found))))
     elif found:
         output.write(render.history.listed(found))
     else:
@@ -124,7 +124,7 @@ def trend(subject: str, facts: tuple[str, ...], since: str | None, limit: int, f
         raise InputError(f"{subject}: the history holds nothing of it; `history` lists what it holds")
     told = trends.trend(subject, found)
     if form == "json":
-        output.write_json(render.history.to_json(told))
+        output.write_json(render.to_json(told))
     else:
         output.write(render.history.trend(told, facts or trends.moving(told)))
 
@@ -140,7 +140,7 @@ def export(target: str, since: str | None) -> None:
     path = None if target == _STDOUT else given.FILE.convert(target, None, None)
     with kept.opened(say=output.say, is_needed=True) as opened:
         found = opened.entries(since=since)
-    text = "".join(f"{render.history.to_line(each)}\n" for each in reversed(found))
+    text = "".join(f"{render.to_json(each, indent=None)}\n" for each in reversed(found))
     if path is not None:
         store(Path(path), text)
         output.write(f"{_counted(len(found))} written to {path}")

@@ -99,7 +99,7 @@ def inventory(
         store(out, render.inventories.snapshot_json(snapshot))
         output.say(f"wrote {out}")
     if form == "json":
-        output.write_json(render.inventories.to_json(found))
+        output.write_json(render.to_json(found))
     else:
         output.write(render.inventories.text(found))
     return int(any(each.severity is not Severity.HINT for each in found.findings))
@@ -115,7 +115,7 @@ def _watched(series: str | None, samples: int, every_s: float, need: float | Non
     else:
         found = here.recorded(series, session.specs(), need_gib=need)
     if form == "json":
-        output.write_json(render.inventories.to_json(found))
+        output.write_json(render.to_json(found))
     else:
         output.write(render.inventories.chosen(found).plain)
     return int(found.recommendation is None or found.recommendation.gpu is None)

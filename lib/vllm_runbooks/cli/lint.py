@@ -111,7 +111,7 @@ def lint(
             name, text, checked[name], asked={"vllm": vllm, "gpus": gpus, "folder": folder_of(name)}, out=out, form=form
         )
     elif form == "json":
-        output.write_json(render.issues.to_json(next(iter(checked.values()))))
+        output.write_json(render.to_json(next(iter(checked.values()))))
     elif form == "sarif":
         from importlib import metadata  # noqa: PLC0415 - slow, and rarely asked for
 
@@ -157,7 +157,7 @@ def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], o
         store(out, mended)
         output.say(f"wrote {out}")
     if form == "json":
-        output.write_json(render.issues.to_json(found))
+        output.write_json(render.to_json(found))
     elif out is None:
         output.write_script(found.fixed or "")
     for line in render.issues.left(checking.lint_text(mended, name=name, **asked).issues):
@@ -183,7 +183,7 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
         store(out, rewritten)
         output.say(f"wrote {out}")
     if form == "json":
-        output.write_json(render.issues.to_json(found))
+        output.write_json(render.to_json(found))
     else:
         output.write("\n".join(filter(None, (render.issues.text(found, name), render.issues.changes(found)))))
     return int(bool(render.issues.wrong(found.issues)))

@@ -137,7 +137,7 @@ def plan(
         for path in planner.deploy(asked, found, deploy, first_port=first, retries_posts=retry_posts):
             output.say(f"wrote {path}")
     if form == "json":
-        output.write_json(render.plans.to_json(found))
+        output.write_json(render.to_json(found))
     else:
         output.write(render.plans.text(found) if isinstance(found, Plan) else render.plans.text_layouts(found))
     return int(found.fits is not True)
@@ -169,7 +169,7 @@ def _from_log(log: str, *, gpus: str | None, vllm: str | None, start: int | None
         rows = planner.keep(found, out)
         output.say(f"wrote {out}: {rows} rows")
     if form == "json":
-        output.write_json(render.plans.to_json(found))
+        output.write_json(render.to_json(found))
     else:
         output.write(render.plans.text_compared(found))
     return int(found.off is not None or not found.terms)

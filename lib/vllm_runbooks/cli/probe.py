@@ -116,7 +116,7 @@ def _tell(found: Health, form: str, record: Path | None) -> int:
     from vllm_runbooks.errors import RunbooksError  # noqa: PLC0415
 
     if form == "json":
-        output.write_json(render.health.to_json(found))
+        output.write_json(render.to_json(found))
     else:
         output.write(render.health.text(found, session.serving()))
     if record is not None:

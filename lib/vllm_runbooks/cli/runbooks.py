@@ -118,9 +118,7 @@ def _show_entry(id_: str, form: str) -> bool:
             return False
         found = kept_there.entry(id_)
         parts = kept_there.entries(part_of=found.id)
-    output.write_json(render.history.to_json(found)) if form == "json" else output.write(
-        render.history.entry(found, parts)
-    )
+    output.write_json(render.to_json(found)) if form == "json" else output.write(render.history.entry(found, parts))
     return True
 
 

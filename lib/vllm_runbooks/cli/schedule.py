@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from vllm_runbooks.cli import given, output
+from vllm_runbooks.display import to_json
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.files import store
 
@@ -173,7 +174,7 @@ def list_(form: str) -> int:
         except InputError as error:
             is_whole = False
             output.say(str(error))
-    output.write_json(shown.to_json(Jobs(tuple(found)))) if form == "json" else output.write(shown.jobs(found))
+    output.write_json(to_json(Jobs(tuple(found)))) if form == "json" else output.write(shown.jobs(found))
     return 0 if is_whole else _EXIT_PARTLY
 
 
@@ -187,7 +188,7 @@ def show(name: str, form: str) -> None:
 
     job = jobs.load(name)
     following = policy.stamp(cron.after(cron.parse(job.at), cron.zone(job.zone), wake.clock()))
-    output.write_json(shown.to_json(job)) if form == "json" else output.write(shown.job(job, following))
+    output.write_json(to_json(job)) if form == "json" else output.write(shown.job(job, following))
 
 
 @schedule.command(epilog=given.examples("schedule remove nightly"))
@@ -332,7 +333,7 @@ def wake(name: str | None, *, quiet: bool, form: str) -> int:
                 status = 2
     status = max([status, *(waking.status(turn) for turn in found)])
     if form == "json":
-        output.write_json(shown.to_json(Turns(tuple(found))))
+        output.write_json(to_json(Turns(tuple(found))))
         return status
     told = [turn for turn in found if not quiet or turn.did != "nothing" or waking.status(turn)]
     if told:

@@ -202,7 +202,7 @@ def _tell(found: Guarded, form: str) -> None:
     from vllm_runbooks import render  # noqa: PLC0415
 
     if form == "json":
-        output.write_json(render.guarded.to_json(found))
+        output.write_json(render.to_json(found))
     else:
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from vllm_runbooks.display import to_json
+
 if TYPE_CHECKING:
     from vllm_runbooks.render import (
         answers,
@@ -32,6 +34,7 @@ __all__ = [
     "plans",
     "schedule",
     "starts",
+    "to_json",
 ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from vllm_runbooks.display import SCHEMA, Shown, visible
+from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.records import (
     Answer,
     Checks,
@@ -20,7 +20,6 @@ from vllm_runbooks.records import (
     RankFacts,
     Remedy,
     Severity,
-    document,
 )
 from vllm_runbooks.render import start_pictures
 from vllm_runbooks.render.drawing import COLOURS, bars
@@ -51,11 +50,6 @@ _MEANINGS = {
     "slots": "slots of one layer group, not tokens of full-length requests: not comparable across models or releases",
     "full-length": "tokens of full-length requests (concurrency x context)",
 }
-
-
-def to_json(answer: Answer) -> str:
-    """The diagnosis as one JSON document."""
-    return json.dumps({"schema": SCHEMA, **document(answer)}, ensure_ascii=False, indent=2)
 
 
 def text(answer: Answer) -> str:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from vllm_runbooks.display import SCHEMA, Shown, visible
+from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.live_records import Attempt, Fleet, Guarded, Measured, Printed, Result
-from vllm_runbooks.records import document
 from vllm_runbooks.render import answers
 from vllm_runbooks.render.elements import cells, grid, html_table, joined, prose, remark, tag
-
-
-def to_json(found: Guarded) -> str:
-    """The start as one JSON document."""
-    return json.dumps({"schema": SCHEMA, **document(found)}, ensure_ascii=False, indent=2)
 
 
 def text(found: Guarded) -> str:

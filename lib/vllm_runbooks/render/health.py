@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import pairwise
 
-from vllm_runbooks.display import SCHEMA, Shown, visible
+from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.probe_records import FEWEST_P95, FEWEST_P99, Health, LoadMeasured, Serving, ServingFinding
-from vllm_runbooks.records import Remedy, Verdict, document
+from vllm_runbooks.records import Remedy, Verdict
 from vllm_runbooks.render.drawing import HAIR, LINES, WIDTH, caption, picture, rule, swatches, tick_step
 from vllm_runbooks.render.elements import (
     GREEN,
@@ -30,11 +29,6 @@ from vllm_runbooks.vitals import Figures, shown
 
 _DRAWN = ("running", "waiting", "kv_use")
 _HIGH, _LEFT, _TOP = 150.0, 44.0, 34.0
-
-
-def to_json(found: Health) -> str:
-    """The answer as one JSON document; `probe` reads it again."""
-    return json.dumps({"schema": SCHEMA, **document(found)}, ensure_ascii=False, indent=2)
 
 
 def text(found: Health, serving: Serving) -> str:

@@ -6,23 +6,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vllm_runbooks.display import SCHEMA, visible
-from vllm_runbooks.history_records import Compared, Differing, Entry, Listed, Trend
-from vllm_runbooks.records import Verdict, document
+from vllm_runbooks.display import visible
+from vllm_runbooks.history_records import Compared, Differing, Entry, Trend
+from vllm_runbooks.records import Verdict
 from vllm_runbooks.render.elements import cut, grid
 
 _UNKNOWN = "unknown"
 _DEEPEST = 8
-
-
-def to_json(found: Entry | Listed | Trend | Compared) -> str:
-    """One JSON document."""
-    return json.dumps({"schema": SCHEMA, **document(found)}, indent=2)
-
-
-def to_line(entry: Entry) -> str:
-    """An entry as one line of JSON, as it is exported."""
-    return json.dumps({"schema": SCHEMA, **document(entry)})
 
 
 def listed(found: Sequence[Entry]) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from vllm_runbooks.display import SCHEMA, Shown, visible
+from vllm_runbooks.display import Shown, to_json, visible
 from vllm_runbooks.host_records import SHARED, GpuFacts, HostFinding, Inspected, Inventory, Recommendation
 from vllm_runbooks.records import document
 from vllm_runbooks.render.elements import (
@@ -32,15 +31,10 @@ _HEAD = ("GPU", "name", "memory", "in use", "use", "PCIe", "others on it")
 _MAX_OTHERS = 2
 
 
-def to_json(found: Inspected) -> str:
-    """The host with its meanings as one JSON document, which every command reads as a snapshot."""
-    return json.dumps({"schema": SCHEMA, **document(found)}, ensure_ascii=False, indent=2)
-
-
 def snapshot_json(found: Inventory) -> str:
     """The snapshot alone."""
     base = {name: value for name, value in document(found).items() if name in Inventory.__dataclass_fields__}
-    return json.dumps({"schema": SCHEMA, **base}, ensure_ascii=False, indent=2) + "\n"
+    return to_json(base) + "\n"
 
 
 def text(found: Inspected) -> str:

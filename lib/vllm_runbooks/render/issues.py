@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from vllm_runbooks.display import SCHEMA, Shown, visible
-from vllm_runbooks.records import Issue, IssueSeverity, Linted, Migrated, Rule, document
+from vllm_runbooks.display import Shown, visible
+from vllm_runbooks.records import Issue, IssueSeverity, Linted, Migrated, Rule
 from vllm_runbooks.render.elements import AMBER, BLUE, GREEN, GREY, RED
 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
@@ -25,11 +25,6 @@ _SOURCES = {
     "newest": "the newest known; name yours with --vllm",
 }
 _SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-
-
-def to_json(found: Linted | Migrated) -> str:
-    """The contract's JSON document."""
-    return json.dumps({"schema": SCHEMA, **document(found)}, indent=2, ensure_ascii=False)
 
 
 def headline(found: Linted | Migrated) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from vllm_runbooks.display import SCHEMA, Shown, visible
+from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.plan_records import Find, Found, Layouts, Plan, PlannedCache, PlannedRank, PlannedTerm, Speed
-from vllm_runbooks.records import CommandRelease, Compared, ComparedTerm, document
+from vllm_runbooks.records import CommandRelease, Compared, ComparedTerm
 from vllm_runbooks.render import plan_pictures
 from vllm_runbooks.render.elements import (
     AMBER,
@@ -42,11 +42,6 @@ _FOUND = {
     Find.GPUS: "cards needed",
     Find.UTILIZATION: "lowest utilisation",
 }
-
-
-def to_json(record: Viewed) -> str:
-    """The contract's JSON document; what a question has no use for is null."""
-    return json.dumps({"schema": SCHEMA, **document(record)}, ensure_ascii=False, indent=2)
 
 
 def headline(plan: Plan) -> str:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator, Sequence
 
-from vllm_runbooks.display import SCHEMA, visible
-from vllm_runbooks.records import document
-from vllm_runbooks.schedule_records import Job, Jobs, Turn, Turns
-
-
-def to_json(found: Jobs | Turns | Job) -> str:
-    """One JSON document."""
-    return json.dumps({"schema": SCHEMA, **document(found)}, ensure_ascii=False, indent=2)
+from vllm_runbooks.display import visible
+from vllm_runbooks.schedule_records import Job, Turn
 
 
 def jobs(found: Sequence[Job]) -> str:
