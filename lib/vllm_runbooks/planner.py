@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from vllm_runbooks import options as releases
 from vllm_runbooks import plans, session
-from vllm_runbooks.arguments import parse
-from vllm_runbooks.arguments.conditions import UNKNOWN
-from vllm_runbooks.arguments.spelling import alike
-from vllm_runbooks.arguments.typed import expected_type, option_words
 from vllm_runbooks.checkpoints import tensor_bytes, tensor_names
-from vllm_runbooks.deployment import fleet, is_secret
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.plan_records import Find, Layouts, Plan
-from vllm_runbooks.planning import actual, settings
-from vllm_runbooks.planning.budget import Subject, drafted, subject, subject_in_catalog
+from vllm_runbooks.planning.budget import Subject
 from vllm_runbooks.planning.drafts import Draft, draft, draft_in_catalog
 from vllm_runbooks.records import Compared
-
-if TYPE_CHECKING:
-    from vllm_runbooks.specs import Specs
-
-_DTYPES = frozenset({"bfloat16", "float16", "float32", "half", "float", "auto"})
-_MAX_CONFIG = 8_000_000
-"""Bytes of a config.json; the largest that are published have some 200,000."""
 
 
 def model(name: str) -> Subject:
@@ -41,11 +25,7 @@ def model(name: str) -> Subject:
     folder = _folder(name)
     if folder is not None:
         return _local(folder)
-    specs = session.specs()
-    found = subject_in_catalog(name, specs)
-    if found is None:
-        raise InputError(f"{name}: is no model of the catalog{_near(name, specs)}; give a folder with its config.json")
-    return found
+    return plans.model_in_catalog(name, session.specs())
 
 
 def _folder(name: str) -> Path | None:
@@ -72,37 +52,16 @@ def _draft(name: str) -> Draft | None:
     return draft_in_catalog(name, session.specs())
 
 
-def _near(name: str, specs: Specs) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - only where a name is unknown
-
-    lasts = {each.rpartition("/")[2].casefold(): each for each in specs.texts}
-    near = get_close_matches(name.rpartition("/")[2].casefold(), list(lasts), n=3, cutoff=0.6)
-    return f" (near: {', '.join(lasts[each] for each in near)})" if near else ""
-
-
 def _local(folder: Path) -> Subject:
     path = folder / "config.json"
     try:
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: is no plain file; give a folder with the model's config.json")
         with path.open("rb") as stream:
-            text = stream.read(_MAX_CONFIG + 1)
+            text = stream.read(plans.MAX_CONFIG + 1)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; give a folder with the model's config.json") from None
-    if len(text) > _MAX_CONFIG:
-        raise InputError(f"{path}: is larger than {_MAX_CONFIG} bytes, so no model's configuration")
-    try:
-        config = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        said = error if isinstance(error, json.JSONDecodeError) else "not readable as text"
-        raise InputError(f"{path}: is no JSON: {said}") from None
-    if not isinstance(config, Mapping):
-        raise InputError(f"{path}: holds no JSON object, so no model's configuration")
-    for key in ("torch_dtype", "dtype"):
-        told = config.get(key)
-        if told is not None and not (isinstance(told, str) and told.removeprefix("torch.") in _DTYPES):
-            raise InputError(f"{path}: {key} is {str(told)[:40]}, no type of weights that vLLM runs; correct it")
-    return subject(str(folder), config, source=str(path), checkpoint_bytes=tensor_bytes(folder))
+    return plans.told_model(str(folder), text, source=str(path), checkpoint_bytes=tensor_bytes(folder))
 
 
 def request(
@@ -137,117 +96,17 @@ def request(
     Raises:
         InputError: Something of it is not known, or the release refuses an option.
     """
-    release = plans.release_of(vllm)
-    asked = model(name)
-    sizes = {plans.SIZES[key]: size for key, size in (("tp", tp), ("pp", pp), ("dp", dp)) if size is not None}
-    wrong = next((f"{key} {size}" for key, size in sizes.items() if size < 1), None)
-    if wrong is not None:
-        raise InputError(f"{wrong}: parallel sizes are 1 at least")
-    cards = plans.freest_first(session.cards(gpus))
-    for node in dict.fromkeys(card.node for card in cards):
-        fleet.check_host(node)
-    parsed = _parsed(name, arguments, release.version)
-    twice = next((dest for dest, size in sizes.items() if parsed.get(dest, size) != size), None)
-    if twice is not None:
-        raise InputError(f"{twice} is given twice: {parsed[twice]} and {sizes[twice]}; give it once")
-    given = {**parsed, **_typed(name, options or {}, release.version), **sizes}
-    _check_numbers(given)
-    _check_environment(environment or {})
-    overrides = given.get("hf_overrides")
-    return plans.Request(
-        drafted(actual.overridden(asked, given) if overrides else asked, given, _draft),
-        cards,
-        release,
-        given,
-        {each: None if is_secret(each, value) else value for each, value in (environment or {}).items()},
-        _calibrate(calibration) if is_calibrated else None,
+    return plans.read(
+        plans.Sources(model, _draft, session.cards, session.knowledge),
+        name,
+        gpus,
+        vllm=vllm,
+        sizes={"tp": tp, "pp": pp, "dp": dp},
+        arguments=arguments,
+        options=options,
+        environment=environment,
+        calibrate=_calibrate(calibration) if is_calibrated else None,
     )
-
-
-_AT_LEAST = {
-    "tensor_parallel_size": 1, "pipeline_parallel_size": 1, "data_parallel_size": 1, "max_num_batched_tokens": 1,
-    "max_num_seqs": 1, "block_size": 1, "num_gpu_blocks_override": 1, "kv_cache_memory_bytes": 1, "cpu_offload_gb": 0,
-}  # fmt: skip
-_MOST = 2**48
-"""No size that a start takes is larger: a typing error, or an attempt to use up time."""
-
-
-def _check_numbers(given: Mapping[str, Any]) -> None:
-    """Refuse numbers that no release starts with.
-
-    Raises:
-        InputError: One of them is out of range, or no number.
-    """
-    for dest, least in _AT_LEAST.items():
-        value = given.get(dest)
-        if value is not None and not (_is_number(value) and least <= value <= _MOST):
-            raise InputError(f"{dest} {str(value)[:40]}: must be a number of {least} at least")
-    length = given.get("max_model_len")
-    if length is not None and length != "auto" and not (_is_number(length) and (length == -1 or 1 <= length <= _MOST)):
-        raise InputError(f"max_model_len {str(length)[:40]}: must be a number of 1 at least, or auto")
-    share = given.get("gpu_memory_utilization")
-    if share is not None and not (_is_number(share) and 0 < share <= 1):
-        raise InputError(f"gpu_memory_utilization {str(share)[:40]}: must be a number above 0, at most 1")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value  # noqa: PLR0124 - NaN
-
-
-def _check_environment(given: Mapping[str, str]) -> None:
-    """Refuse variables that no release starts with, and those that follow from the layout.
-
-    Raises:
-        InputError: There is one.
-    """
-    of_cards = next((each for each in fleet.OF_CARDS if each in given), None)
-    if of_cards is not None:
-        raise InputError(f"{of_cards}: follows from the cards and the layout; leave it out")
-    partition = given.get(settings.PARTITION)
-    if partition is not None and settings.partition(partition) is None:
-        raise InputError(settings.damaged(partition))
-
-
-def _typed(name: str, given: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Options that come as values, not as words: each of the type that the release converts a word to.
-
-    Raises:
-        InputError: The release has no such option, takes another type, or refuses the value.
-    """
-    data = releases.load(version)
-    words: list[str] = []
-    there = {dest: value for dest, value in given.items() if value is not None}
-    for dest, value in there.items():
-        option = data.by_dest.get(dest)
-        if option is None:
-            near = alike(dest, sorted(data.by_dest), 1)
-            said = f"; did you mean {near[0]}?" if near else ""
-            raise InputError(f"{dest[:80]}: is no option of vLLM {version}{said}")
-        kind = expected_type(option, value)
-        if kind is not None:
-            raise InputError(f"{dest}: must be {kind}; {type(value).__name__} is given")
-        words += option_words(option, value)
-    read = _parsed(name, words, version)
-    return {**there, **{dest: value for dest, value in read.items() if value is not UNKNOWN}}
-
-
-def _parsed(name: str, words: Sequence[str], version: str) -> Mapping[str, Any]:
-    """Engine options by argparse destination.
-
-    Raises:
-        InputError: The release refuses them.
-    """
-    if not words:
-        return {}
-    found = parse([name, *words], releases.load(version))
-    if found.is_refused or any(problem.kind == "out-of-bounds" for problem in found.problems):
-        from vllm_runbooks import checking  # noqa: PLC0415 - only for the words of a refusal
-
-        command = shlex.join(["vllm", "serve", name, *words])
-        issues = checking.lint_text(command, vllm=version).issues
-        said = [issue.message for issue in issues if issue.severity == "error"]
-        raise InputError(said[0] if said else f"vLLM {version} refuses {shlex.join(words)}")
-    return {dest: value for dest, value in found.flags.items() if dest not in ("model", "model_tag")}
 
 
 def _calibrate(own: str | Path | None) -> Any:
@@ -258,7 +117,7 @@ def _calibrate(own: str | Path | None) -> Any:
 
 def has_sizes(asked: plans.Request) -> bool:
     """Whether the layout is given."""
-    return not set(plans.SIZES.values()).isdisjoint(asked.options)
+    return plans.has_sizes(asked)
 
 
 def plan_model(name: str, gpus: str, **more: Any) -> Plan:
@@ -312,9 +171,7 @@ def find(asked: plans.Request, what: Find | str) -> Plan:
     Raises:
         InputError: There is no such question, or nothing can be planned.
     """
-    smaller = [gpu for gpu in session.specs().table.gpus if gpu.total is not None and gpu.version is not None]
-    smaller.sort(key=lambda gpu: (gpu.memory_gib, gpu.name))
-    return plans.find(asked, Find(what), session.knowledge(), smaller)
+    return plans.asked_otherwise(asked, Find(what), session.knowledge(), session.specs())
 
 
 def chosen(found: Plan | Layouts) -> Plan:

@@ -5,11 +5,25 @@ from __future__ import annotations
 from vllm_runbooks.plans.files import confirmations, deployed
 from vllm_runbooks.plans.planned import checked, faults, layouts, plan
 from vllm_runbooks.plans.questions import find
+from vllm_runbooks.plans.reading import (
+    MAX_CONFIG,
+    Sources,
+    answered,
+    asked_otherwise,
+    has_sizes,
+    model_in_catalog,
+    read,
+    told_model,
+)
 from vllm_runbooks.plans.requests import SIZES, Request, budget_of, freest_first, release_of, settings
 
 __all__ = [
+    "MAX_CONFIG",
     "SIZES",
     "Request",
+    "Sources",
+    "answered",
+    "asked_otherwise",
     "budget_of",
     "checked",
     "confirmations",
@@ -17,8 +31,12 @@ __all__ = [
     "faults",
     "find",
     "freest_first",
+    "has_sizes",
     "layouts",
+    "model_in_catalog",
     "plan",
+    "read",
     "release_of",
     "settings",
+    "told_model",
 ]
