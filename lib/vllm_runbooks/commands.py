@@ -225,6 +225,16 @@ def _shown_start(text: str | None) -> Page | None:
     return page if page is not None and len(starts_of(page)) == 1 else None
 
 
+def check_starts(text: str, name: str) -> None:
+    """See that a text that is given as the command of a log holds one.
+
+    Raises:
+        InputError: it starts no server.
+    """
+    if not starts_of(documents.read(text, name)):
+        raise InputError(f"{name}: holds no start of vLLM; give the script or manifest that the log belongs to")
+
+
 def starts_of(page: Page) -> list[Found]:
     """The starts of a text that a log can be of."""
     return [start for start in page.starts if not start.keywords]

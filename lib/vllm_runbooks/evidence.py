@@ -27,6 +27,9 @@ CaseReader = Callable[[Path], Case]
 
 MAX_UNPACKED = 8 << 30
 """Bytes that a compressed log may unpack to: a few kilobytes can be made to unpack without end."""
+MAX_SCRIPT = 8_000_000
+"""Characters of a file that is checked for commands."""
+NAME_A_SCRIPT = "give a script, manifest or page that starts vLLM, or - for standard input"
 _SUBSTITUTED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Where a shell's process substitution hands over a pipe."""
 _WRITER_SECONDS = 2.0
@@ -437,6 +440,57 @@ def load_files(
                 )
             documents += load(name, read_case=read_case, vllm=vllm).documents
     return Evidence(tuple(documents), vllm=vllm)
+
+
+def handed(name: str, raw: bytes) -> Document:
+    """The document of bytes that were handed over under a file's name.
+
+    Raises:
+        InputError: they are empty or no text.
+    """
+
+    def pieces() -> Iterator[str]:
+        yield from _texts(io.BytesIO(raw), name)
+
+    _first(pieces())
+    return Document(name, pieces)
+
+
+@contextmanager
+def wanted_script() -> Iterator[None]:
+    """Say of what is read as a log, and cannot be, that a script was wanted."""
+    try:
+        yield
+    except WrongFileError as error:
+        raise InputError(f"{error.wrong}; {NAME_A_SCRIPT}") from None
+
+
+def script(found: Document, where: str) -> str:
+    """The text of a script as it is, its line ends included.
+
+    Raises:
+        InputError: it is too large, or no text.
+    """
+    text: list[str] = []
+    size = 0
+    for piece in found.pieces():
+        text.append(piece)
+        size += len(piece)
+        if size > MAX_SCRIPT:
+            raise InputError(f"{where}: is larger than {MAX_SCRIPT} characters; give the part that starts vLLM")
+    return "".join(text)
+
+
+def check_rewritable(raw: bytes, where: str) -> None:
+    """See that nothing is lost of a text that is written anew.
+
+    Raises:
+        InputError: it is not in UTF-8.
+    """
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{where}: is not in UTF-8; convert it first, as in iconv -f LATIN1 -t UTF-8") from None
 
 
 def pasted(text: str, *, vllm: str | None = None) -> Evidence:

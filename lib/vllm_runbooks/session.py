@@ -41,12 +41,11 @@ if TYPE_CHECKING:
     from vllm_runbooks.specs import Card, Specs
 
 
-MAX_SCRIPT = 8_000_000
+MAX_SCRIPT = _evidence.MAX_SCRIPT
 """Characters of a file that is checked for commands."""
 _MAX_BESIDE = 1_000_000
 """Bytes of a configuration file that is read; no such file is written by hand."""
 _WRITE_A_SNAPSHOT = "give a snapshot, as vllm-runbooks inventory -o FILE writes it"
-_NAME_A_SCRIPT = "give a script, manifest or page that starts vLLM, or - for standard input"
 
 
 def _compile(root: Path) -> tuple[dict[str, Any], list[str]]:
@@ -144,20 +143,11 @@ def read_text(name: str) -> str:
     """
     if name != "-" and Path(name).is_file() and not Path(name).stat().st_size:
         return ""  # a script that starts nothing, as an empty __init__.py among the files of a commit
-    try:
+    with _evidence.wanted_script():
         documents = load_files([name]).documents
-    except WrongFileError as error:
-        raise InputError(f"{error.wrong}; {_NAME_A_SCRIPT}") from None
     if len(documents) != 1:
         raise InputError(f"{name}: holds {len(documents)} files; name one of them")
-    text: list[str] = []
-    size = 0
-    for piece in documents[0].pieces():
-        text.append(piece)
-        size += len(piece)
-        if size > MAX_SCRIPT:
-            raise InputError(f"{name}: is larger than {MAX_SCRIPT} characters; give the part that starts vLLM")
-    return "".join(text)
+    return _evidence.script(documents[0], name)
 
 
 def read_rewritable(name: str) -> str:
@@ -168,14 +158,11 @@ def read_rewritable(name: str) -> str:
     """
     where = "standard input" if name == "-" else name
     raw = _evidence.standard_input().read(4 * MAX_SCRIPT) if name == "-" else b""
-    try:
-        (Path(name).read_bytes() if Path(name).is_file() else raw).decode("utf-8")
-    except UnicodeDecodeError:
-        raise InputError(f"{where}: is not in UTF-8; convert it first, as in iconv -f LATIN1 -t UTF-8") from None
+    _evidence.check_rewritable(Path(name).read_bytes() if Path(name).is_file() else raw, where)
     if name != "-":
         return read_text(name)
     if not raw.strip():
-        raise InputError(f"{where}: is empty; {_NAME_A_SCRIPT}")
+        raise InputError(f"{where}: is empty; {_evidence.NAME_A_SCRIPT}")
     text = _evidence.decode(raw, where)
     if len(text) > MAX_SCRIPT:
         raise InputError(f"{where}: is larger than {MAX_SCRIPT} characters; give the part that starts vLLM")

@@ -10,7 +10,6 @@ import click
 from vllm_runbooks import collect, render, session
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.cli import given, output
-from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import Answer, Evidence
 from vllm_runbooks.redact import redact_text
 
@@ -104,11 +103,10 @@ def _command(name: str) -> str:
     Raises:
         InputError: it cannot be read, or starts no server.
     """
-    from vllm_runbooks import commands, documents  # noqa: PLC0415 - of no use where no command is given
+    from vllm_runbooks import commands  # noqa: PLC0415 - of no use where no command is given
 
     text = session.read_text(name)
-    if not commands.starts_of(documents.read(text, name)):
-        raise InputError(f"{name}: holds no start of vLLM; give the script or manifest that the log belongs to")
+    commands.check_starts(text, name)
     return text
 
 

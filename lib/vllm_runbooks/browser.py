@@ -1,0 +1,343 @@
+"""The front door in a browser: texts and settings to the documents that the commands print, and what is shown of them.
+
+A page hands over one request as JSON, with the bytes of its files, and is given one JSON document back. Nothing of a host
+is asked here: cards, models and cases are those of the catalog, whose indexes are compiled beforehand.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vllm_runbooks import answer as _answer
+from vllm_runbooks import catalog as _catalog
+from vllm_runbooks import commands, options, plans, redact, render
+from vllm_runbooks import evidence as _evidence
+from vllm_runbooks import lint as _lint
+from vllm_runbooks import specs as _specs
+from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.display import Shown, visible
+from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.lint import Knowledge
+from vllm_runbooks.plan_records import Find
+from vllm_runbooks.planning import calibration
+from vllm_runbooks.planning.budget import Subject
+from vllm_runbooks.planning.drafts import draft_in_catalog
+from vllm_runbooks.records import Answer, Case, CaseKind, Evidence, record
+from vllm_runbooks.specs import Specs
+
+CASE = "case.json"
+"""A recorded case's `case.yaml` as a record, which whoever ships the data for a browser lays beside it."""
+_ENGINE = (
+    ("utilization", "--gpu-memory-utilization"),
+    ("context", "--max-model-len"),
+    ("sequences", "--max-num-seqs"),
+)
+"""Fields of the page for plans, and the engine's options that they are."""
+_TOO_DEEP = "the text is nested more deeply than this browser's memory holds; give the part that matters"
+
+
+class File(NamedTuple):
+    """A text that was handed over: a dropped file, or what was pasted, which has no name."""
+
+    name: str
+    raw: bytes
+
+
+@dataclass(frozen=True)
+class Told:
+    """An answer as a page takes it."""
+
+    document: str
+    """The very text that the command prints with `--format json`."""
+    status: int
+    """The command's exit status."""
+    sections: tuple[tuple[str, str], ...]
+    """Heading and HTML of each part; what is empty is left out."""
+    text: str | None = None
+    """For a script that is mended: the whole of it, its secrets as they are, for the user's own file."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a page offers to choose from."""
+
+    releases: tuple[str, ...]
+    cards: tuple[str, ...]
+    models: tuple[str, ...]
+    logs: tuple[tuple[str, str], ...]
+    """Id and title of each recorded case that is a log; so are the next two."""
+    scripts: tuple[tuple[str, str], ...] = ()
+    plans: tuple[tuple[str, str], ...] = ()
+    questions: tuple[str, ...] = field(default_factory=lambda: tuple(each.value for each in Find))
+
+
+@cache
+def _shelf() -> Catalog:
+    return _catalog.load()
+
+
+@cache
+def _known() -> Specs:
+    return _specs.load()
+
+
+@cache
+def _knowledge() -> Knowledge:
+    return Knowledge(_catalog.load_rules().by_id, _known())
+
+
+def ask(request: str, files: Sequence[tuple[str, bytes]] = ()) -> str:
+    """Answer one request of a page.
+
+    Args:
+        request: JSON object: `do` is "diagnose", "lint", "plan", "case" or "choices"; the rest are the arguments of
+            the function of that name.
+        files: Names and bytes that were handed over; an empty name is a pasted text's.
+
+    Returns:
+        JSON object: the fields of what the function returns; or `refused`, the line that the command would print.
+    """
+    redact.forget()
+    try:
+        told = json.loads(request)
+        made = _DO[told.pop("do")]([File(name, bytes(raw)) for name, raw in files], **told)
+    except RunbooksError as error:
+        return json.dumps({"refused": visible(redact.redact_text(str(error)))})
+    except (RecursionError, MemoryError):
+        return json.dumps({"refused": _TOO_DEEP})
+    return json.dumps(made if isinstance(made, dict) else asdict(made), ensure_ascii=False)
+
+
+def warm() -> None:
+    """Load what the first answer needs, so that it is there when a page is told that all is ready."""
+    _ = _shelf().patterns
+    options.load(options.known_releases()[-1])
+    _knowledge()
+
+
+def choices(_: Sequence[File] = ()) -> Choices:
+    """What a page offers to choose from."""
+    by_kind: dict[CaseKind, list[tuple[str, str]]] = {}
+    for path in sorted(_catalog.cases_dir().glob(f"*/{CASE}")):
+        one = _read_case(path)
+        by_kind.setdefault(one.kind, []).append((one.id, one.title))
+    return Choices(
+        options.known_releases(),
+        tuple(gpu.name for gpu in _known().table.gpus),
+        tuple(sorted(_known().texts)),
+        *(tuple(by_kind.get(kind, ())) for kind in (CaseKind.LOG, CaseKind.SCRIPT, CaseKind.QUESTION)),
+    )
+
+
+def _read_case(path: Path) -> Case:
+    return record(Case, json.loads(path.with_name(CASE).read_text(encoding="utf-8")))
+
+
+def _recorded(name: str, vllm: str | None) -> Evidence:
+    """A recorded case.
+
+    Raises:
+        InputError: there is none of this name.
+    """
+    return _evidence.load(name, read_case=_read_case, cases=_catalog.cases_dir(), vllm=vllm)
+
+
+def case(_: Sequence[File], *, name: str) -> dict[str, Any]:
+    """The texts of a recorded case by file name, and the settings that a page fills in for it.
+
+    Raises:
+        InputError: there is none of this name.
+    """
+    found = _recorded(name, None)
+    told = found.case
+    if told is not None and told.plan is not None:
+        asked = told.plan
+        rest = [f"--{name.replace('_', '-')}={value}" for name, value in asked.options.items()]
+        return {
+            "kind": told.kind.value,
+            "settings": {
+                "model": asked.model, "gpus": asked.gpus, "vllm": asked.vllm, "tp": asked.tp, "pp": asked.pp,
+                "dp": asked.dp, "more": shlex.join(rest),
+            },
+        }  # fmt: skip
+    return {
+        "kind": told.kind.value if told is not None else "",
+        "files": {one.name: one.text for one in found.documents},
+        "command": found.command,
+        "settings": {"vllm": found.vllm},
+    }
+
+
+def diagnose(
+    files: Sequence[File],
+    *,
+    case: str = "",
+    command: str = "",
+    vllm: str | None = None,
+    gpus: str | None = None,
+    start: int | None = None,
+    policy: str = "",
+) -> Told:
+    """What `vllm-runbooks diagnose` says of the files, or of a recorded case; `command` is the text they belong to.
+
+    Raises:
+        InputError: as the command.
+    """
+    asked = _shelf().policy(policy) if policy.strip() else None
+    if vllm:
+        options.nearest(vllm)
+    if case:
+        found = _recorded(case, vllm or None)
+    else:
+        if not files:
+            raise InputError("no log is given; paste one, or choose a file or a recorded case")
+        texts = tuple(
+            _evidence.handed(one.name, one.raw)
+            if one.name
+            else _evidence.pasted(one.raw.decode("utf-8", "replace")).documents[0]
+            for one in files
+        )
+        found = Evidence(texts, vllm=vllm or None)
+    if command.strip():
+        commands.check_starts(command, "the command")
+        found = replace(found, command=command)
+    cards = _known().gpus(gpus) if gpus else ()
+    said = _answer.answer(found, _shelf(), _knowledge, start=start, policy=asked, cards=cards, specs=_known)
+    wrong = said.root_cause is not None or not said.outcome.is_healthy
+    return Told(render.to_json(said), int(wrong), tuple(_of_log(said, found)))
+
+
+def _of_log(said: Answer, found: Evidence) -> list[tuple[str, str]]:
+    """The parts of a diagnosis; those that would only say that there is nothing are left out."""
+    parts: list[tuple[str, Shown]] = [("Cause", render.answers.cause(said))]
+    if said.root_cause is not None:
+        parts.append(("For and against", render.answers.checks(said)))
+    parts.append(("Ways out", render.answers.remedies(said)))
+    if said.root_cause is not None and "tried" in str(dict(said.root_cause.captures)):
+        parts.append(("Memory at the failure", render.answers.memory(said)))
+    if said.plan is not None and said.plan.terms:
+        parts.append(("Plan against actual", render.plans.shown(said.plan)))
+    parts += [
+        ("The start's own figures", render.answers.facts(said)),
+        ("Starts in the text", render.answers.starts(said)),
+        ("Other findings", render.answers.others(said)),
+    ]
+    _ = found
+    return [(title, shown.html) for title, shown in parts]
+
+
+def lint(
+    files: Sequence[File],
+    *,
+    vllm: str | None = None,
+    gpus: str | None = None,
+    case: str = "",
+    fix: bool = True,
+) -> Told:
+    """What `vllm-runbooks lint` says of the first file, with the others beside it as the files that it names.
+
+    Raises:
+        InputError: as the command.
+    """
+    if case:
+        with _evidence.wanted_script():
+            (document,) = _recorded(case, None).documents
+        name, raw = case, document.text.encode()
+    elif files:
+        name, raw = files[0]
+    else:
+        raise InputError("no script is given; paste one, or choose a file")
+    where = name or "the pasted text"
+    if fix:
+        _evidence.check_rewritable(raw, where)
+    text = ""
+    if raw or not name:
+        with _evidence.wanted_script():
+            text = _evidence.script(_evidence.handed(where, raw), where)
+    beside = {one.name: one.raw.decode("utf-8", "replace") for one in files[1:]}
+    named = {each: beside[each] for each in _lint.config_names(text, name) if each in beside} if beside else {}
+    asked = _lint.Asked(name, vllm or None, _known().gpus(gpus) if gpus else None, named)
+    said = _lint.lint(text, _knowledge(), asked, fix=fix)
+    parts = [("Findings", render.issues.table(said))]
+    if said.fixed is not None:
+        parts += [
+            ("Corrected text", render.issues.script(said.fixed)),
+            ("Difference", render.issues.difference(_lint.hidden(text, _knowledge(), asked), said)),
+        ]
+    parts.append(("What is started", render.issues.starts(said)))
+    mended = _lint.mended(text, _knowledge(), asked) if fix else None
+    status = int(bool(render.issues.wrong(said.issues)))
+    return Told(render.to_json(said), status, tuple((title, shown.html) for title, shown in parts), mended)
+
+
+def plan(
+    files: Sequence[File],
+    *,
+    model: str = "",
+    gpus: str = "",
+    vllm: str | None = None,
+    tp: int | None = None,
+    pp: int | None = None,
+    dp: int | None = None,
+    utilization: str = "",
+    context: str = "",
+    sequences: str = "",
+    more: str = "",
+    find: str = "",
+    is_calibrated: bool = True,
+) -> Told:
+    """What `vllm-runbooks plan` says; a file is the model's config.json, and `more` further options as for vllm serve.
+
+    Raises:
+        InputError: as the command.
+    """
+    if not model.strip() and not files:
+        raise InputError("no model is given; choose one, or give its config.json")
+    if not gpus.strip():
+        raise InputError("no cards are given; write some, as in 8xRTX3090")
+    given = {"utilization": utilization, "context": context, "sequences": sequences}
+    words = [word for name, option in _ENGINE if given[name].strip() for word in (option, given[name].strip())]
+    asked = plans.read(
+        plans.Sources(_model(files), lambda name: draft_in_catalog(name, _known()), _known().gpus, _knowledge),
+        model.strip() or files[0].name,
+        gpus,
+        vllm=vllm or None,
+        sizes={"tp": tp, "pp": pp, "dp": dp},
+        arguments=[*words, *_words(more)],
+        calibrate=calibration.load() if is_calibrated else None,
+    )
+    said = plans.answered(asked, _knowledge(), _known(), what=find or None)
+    return Told(render.to_json(said), int(said.fits is not True), (("Plan", render.plans.html(said)),))
+
+
+def _model(files: Sequence[File]) -> Callable[[str], Subject]:
+    if not files:
+        return lambda name: plans.model_in_catalog(name, _known())
+    return lambda name: plans.told_model(name, files[0].raw, source=files[0].name)
+
+
+def _words(more: str) -> list[str]:
+    """Words of further options.
+
+    Raises:
+        InputError: a quotation is not closed.
+    """
+    try:
+        return shlex.split(more)
+    except ValueError as error:
+        raise InputError(f"further options: {error}; write them as for vllm serve") from None
+
+
+_DO: Mapping[str, Callable[..., Any]] = {
+    "case": case,
+    "choices": choices,
+    "diagnose": diagnose,
+    "lint": lint,
+    "plan": plan,
+}
