@@ -86,6 +86,8 @@ class Truth(StrEnum):
     UNKNOWN = "unknown"
 
 
+UNPRINTED: Mapping[str, Any] = {"unprinted": True}
+"""Metadata of a field that views need and no document prints."""
 SNAPSHOT, OBSERVATION = "inventory.json", "probe.json"
 """Files of a case that is a host's snapshot, or a running server as observed: nothing else is beside them."""
 PIECE = 1 << 18
@@ -878,6 +880,16 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """A line that was recognised, and is neither the cause nor a finding beside it."""
+
+    file: int
+    """Index into the files given."""
+    line: int
+    role: Role
+
+
+@dataclass(frozen=True)
 class StartSummary:
     """One start among those of the files."""
 
@@ -969,6 +981,8 @@ class Answer:
     """The first exception that no symptom explains, where it stands before the cause or there is none."""
     notes: tuple[str, ...] = ()
     """What is to be said of what was asked for: why a policy, or a step of it, is not offered."""
+    left_out: tuple[LeftOut, ...] = field(default=(), metadata=UNPRINTED)
+    """Where the lines stand that `hidden` counts, for whoever shows the log with its lines marked."""
 
 
 @dataclass(frozen=True)
@@ -1177,7 +1191,8 @@ def document(record: Any) -> Any:
     if isinstance(record, float):
         return round(record, 4)
     if is_dataclass(record):
-        return {f.name.rstrip("_"): document(getattr(record, f.name)) for f in fields(record)}
+        shown = (f for f in fields(record) if not f.metadata.get("unprinted"))
+        return {f.name.rstrip("_"): document(getattr(record, f.name)) for f in shown}
     if isinstance(record, Mapping):
         return {str(key): document(value) for key, value in record.items()}
     if isinstance(record, (list, tuple)):

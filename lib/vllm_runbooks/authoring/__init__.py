@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,12 @@ _PRINTED: dict[str, type] = {
     "inventory": Inspected,
 }
 """Records that commands print as JSON."""
+_UNPRINTED = {
+    kind.__name__: {f.name for f in fields(kind) if f.metadata.get("unprinted")}
+    for kind in _PRINTED.values()
+    if is_dataclass(kind)
+}
+"""Fields of them that no document has, by the record's name."""
 _OBSERVATION: TypeAdapter[Any] = TypeAdapter(Observation)
 _SIGNATURES = ("signatures", "companions")
 _TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first")
@@ -821,7 +827,9 @@ def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str,
             return {name.rstrip("_"): _or_pieces(name, adapted(value, name)) for name, value in node.items()}
         found = {name: adapted(value, name) for name, value in node.items()}
         if is_printed and isinstance(node.get("properties"), dict):
-            found.update(additionalProperties=False, required=[name.rstrip("_") for name in node["properties"]])
+            for name in _UNPRINTED.get(node.get("title", ""), ()):
+                del found["properties"][name]
+            found.update(additionalProperties=False, required=list(found["properties"]))
         return found
 
     def _or_pieces(name: str, node: Any) -> Any:
@@ -834,4 +842,6 @@ def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str,
         return {**node, "items": {"anyOf": [node["items"], pieces]}}
 
     result: dict[str, Any] = adapted(adapter.json_schema(mode="serialization" if is_printed else "validation"))
+    while unused := {name for name in result.get("$defs", ()) if f'"#/$defs/{name}"' not in json.dumps(result)}:
+        result["$defs"] = {name: node for name, node in result["$defs"].items() if name not in unused}
     return result
