@@ -587,6 +587,34 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Entrance:
+    """What somebody sees who needs help, in their words, and where it is found."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    id: str
+    """Words with dashes, in small letters."""
+    sees: str
+    """What is seen, as somebody who knows nothing of the cause would say it."""
+    says: str
+    """What may be behind it, and what the project does about it; one or two sentences."""
+    lines: tuple[str, ...] = ()
+    """Printed lines that people search for, or their beginnings; each stands in an example of one of `symptoms`."""
+    symptoms: tuple[str, ...] = ()
+    """Ids of symptoms, or of groups of them (`oom`, `dist.peer_lost`), that look like this."""
+    runbook: str | None = None
+    """Runbook that goes through it step by step."""
+    commands: tuple[str, ...] = ()
+    """Commands of ours that answer it, the first one first."""
+    page: str | None = None
+    """Page of the documentation that explains the answer, without its ending."""
+
+    def leads_to(self, symptom: str) -> bool:
+        """Whether a symptom is one of those that look like this."""
+        return any(symptom == name or symptom.startswith(f"{name}.") for name in self.symptoms)
+
+
+@dataclass(frozen=True)
 class LineFormat:
     """A line that vLLM prints while starting or serving: the figures it carries and what it proves."""
 

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from vllm_runbooks import catalog, evidence, host_commands, inventories, scan, specs, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.authored import Location, Problem, named, plain, read_yaml, todos
-from vllm_runbooks.authoring import rule_files, serving_file, spec_files
+from vllm_runbooks.authoring import entrances_file, rule_files, serving_file, spec_files
 from vllm_runbooks.authoring.rule_files import compile_rules, read_rule
 from vllm_runbooks.authoring.yaml_files import date_problems, parsed, read_record, unknown_commands
 from vllm_runbooks.catalog import Catalog
@@ -90,6 +90,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "policy": TypeAdapter(Policy),
     "job": TypeAdapter(Job),
     "serving": serving_file.ADAPTER,
+    "entrances": entrances_file.ADAPTER,
 }
 _PRINTED: dict[str, type] = {
     "diagnose": Answer,
@@ -684,6 +685,7 @@ _TABLES: dict[str, Callable[[Path, str], object]] = {
     "classes.yaml": read_words,
     "captures.yaml": read_words,
     "serving.yaml": serving_file.read_serving,
+    "entrances.yaml": entrances_file.read_entrances,
 }
 """Tables of a catalog folder, and what reads each."""
 
@@ -762,7 +764,8 @@ def cross_check(root: Path) -> list[str]:
         if symptom.runbook and runbooks.is_dir() and not (runbooks / f"{symptom.runbook}.ipynb").is_file():
             found.append((("runbook",), f"{symptom.runbook!r} is not in runbooks/; write it or leave the field out"))
         problems += named(read_yaml(path, where), where, dict.fromkeys(found)) if found else []
-    return problems
+    entrances = catalog.entrances_source(root)
+    return problems + (entrances_file.line_problems(entrances, good.values()) if entrances.is_file() else [])
 
 
 def check_folder(root: Path) -> tuple[int, list[str]]:
