@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from vllm_runbooks import catalog, evidence, host_commands, inventories, scan, specs, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.authored import Location, Problem, named, plain, read_yaml, todos
-from vllm_runbooks.authoring import rule_files, serving_file, spec_files
+from vllm_runbooks.authoring import entrances_file, rule_files, serving_file, spec_files
 from vllm_runbooks.authoring.rule_files import compile_rules, read_rule
 from vllm_runbooks.authoring.yaml_files import date_problems, parsed, read_record, unknown_commands
 from vllm_runbooks.catalog import Catalog
@@ -90,6 +90,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "policy": TypeAdapter(Policy),
     "job": TypeAdapter(Job),
     "serving": serving_file.ADAPTER,
+    "entrances": entrances_file.ADAPTER,
 }
 _PRINTED: dict[str, type] = {
     "diagnose": Answer,
@@ -111,6 +112,12 @@ _PRINTED: dict[str, type] = {
     "inventory": Inspected,
 }
 """Records that commands print as JSON."""
+_UNPRINTED = {
+    kind.__name__: {f.name for f in fields(kind) if f.metadata.get("unprinted")}
+    for kind in _PRINTED.values()
+    if is_dataclass(kind)
+}
+"""Fields of them that no document has, by the record's name."""
 _OBSERVATION: TypeAdapter[Any] = TypeAdapter(Observation)
 _SIGNATURES = ("signatures", "companions")
 _TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first")
@@ -678,6 +685,7 @@ _TABLES: dict[str, Callable[[Path, str], object]] = {
     "classes.yaml": read_words,
     "captures.yaml": read_words,
     "serving.yaml": serving_file.read_serving,
+    "entrances.yaml": entrances_file.read_entrances,
 }
 """Tables of a catalog folder, and what reads each."""
 
@@ -756,7 +764,8 @@ def cross_check(root: Path) -> list[str]:
         if symptom.runbook and runbooks.is_dir() and not (runbooks / f"{symptom.runbook}.ipynb").is_file():
             found.append((("runbook",), f"{symptom.runbook!r} is not in runbooks/; write it or leave the field out"))
         problems += named(read_yaml(path, where), where, dict.fromkeys(found)) if found else []
-    return problems
+    entrances = catalog.entrances_source(root)
+    return problems + (entrances_file.line_problems(entrances, good.values()) if entrances.is_file() else [])
 
 
 def check_folder(root: Path) -> tuple[int, list[str]]:
@@ -821,7 +830,9 @@ def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str,
             return {name.rstrip("_"): _or_pieces(name, adapted(value, name)) for name, value in node.items()}
         found = {name: adapted(value, name) for name, value in node.items()}
         if is_printed and isinstance(node.get("properties"), dict):
-            found.update(additionalProperties=False, required=[name.rstrip("_") for name in node["properties"]])
+            for name in _UNPRINTED.get(node.get("title", ""), ()):
+                del found["properties"][name]
+            found.update(additionalProperties=False, required=list(found["properties"]))
         return found
 
     def _or_pieces(name: str, node: Any) -> Any:
@@ -834,4 +845,6 @@ def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str,
         return {**node, "items": {"anyOf": [node["items"], pieces]}}
 
     result: dict[str, Any] = adapted(adapter.json_schema(mode="serialization" if is_printed else "validation"))
+    while unused := {name for name in result.get("$defs", ()) if f'"#/$defs/{name}"' not in json.dumps(result)}:
+        result["$defs"] = {name: node for name, node in result["$defs"].items() if name not in unused}
     return result
