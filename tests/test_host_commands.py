@@ -42,6 +42,7 @@ GOOD = {
     "folder": ".", "repository": "Qwen/Qwen3-8B", "address": "10.0.0.1", "url": "https://huggingface.co",
     "size": "100M", "span": "1h", "cards": "0,1", "gpus": '"device=0,1"', "url_host": "node1",
     "remote_path": "/etc/vllm.service",
+    "npm_package": "pyodide@314.0.7",
     "module": "vllm._C", "word": "vllm", "setting": "net.ipv4.ip_forward",
 }  # fmt: skip
 

@@ -1,7 +1,7 @@
 """The front door in a browser: texts and settings to the documents that the commands print, and what is shown of them.
 
-A page hands over one request as JSON, with the bytes of its files, and is given one JSON document back. Nothing of a host
-is asked here: cards, models and cases are those of the catalog, whose indexes are compiled beforehand.
+A page hands over one request as JSON, with the bytes of its files, and is given one JSON document back. Nothing of a
+host is asked here: cards, models and cases are those of the catalog, whose indexes are compiled beforehand.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,15 +20,15 @@ from vllm_runbooks import commands, options, plans, redact, render
 from vllm_runbooks import evidence as _evidence
 from vllm_runbooks import lint as _lint
 from vllm_runbooks import specs as _specs
+from vllm_runbooks.arguments.typed import option_words
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.lint import Knowledge
-from vllm_runbooks.plan_records import Find
 from vllm_runbooks.planning import calibration
 from vllm_runbooks.planning.budget import Subject
 from vllm_runbooks.planning.drafts import draft_in_catalog
-from vllm_runbooks.records import Answer, Case, CaseKind, Evidence, record
+from vllm_runbooks.records import Answer, Case, CaseKind, Evidence, PlanAsked, record
 from vllm_runbooks.specs import Specs
 
 CASE = "case.json"
@@ -63,6 +63,10 @@ class Told:
     """For a script that is mended: the whole of it, its secrets as they are, for the user's own file."""
 
 
+Named = tuple[str, str]
+"""An id and a title."""
+
+
 @dataclass(frozen=True)
 class Choices:
     """What a page offers to choose from."""
@@ -70,11 +74,9 @@ class Choices:
     releases: tuple[str, ...]
     cards: tuple[str, ...]
     models: tuple[str, ...]
-    logs: tuple[tuple[str, str], ...]
-    """Id and title of each recorded case that is a log; so are the next two."""
-    scripts: tuple[tuple[str, str], ...] = ()
-    plans: tuple[tuple[str, str], ...] = ()
-    questions: tuple[str, ...] = field(default_factory=lambda: tuple(each.value for each in Find))
+    cases: Mapping[str, tuple[Named, ...]]
+    """Recorded cases by what a page does with them; so are the examples, which are a symptom's or a rule's first."""
+    examples: Mapping[str, tuple[Named, ...]]
 
 
 @cache
@@ -96,8 +98,8 @@ def ask(request: str, files: Sequence[tuple[str, bytes]] = ()) -> str:
     """Answer one request of a page.
 
     Args:
-        request: JSON object: `do` is "diagnose", "lint", "plan", "case" or "choices"; the rest are the arguments of
-            the function of that name.
+        request: JSON object: `do` is "diagnose", "lint", "plan", "case", "example" or "choices"; the rest are the
+            arguments of the function of that name.
         files: Names and bytes that were handed over; an empty name is a pasted text's.
 
     Returns:
@@ -123,16 +125,37 @@ def warm() -> None:
 
 def choices(_: Sequence[File] = ()) -> Choices:
     """What a page offers to choose from."""
-    by_kind: dict[CaseKind, list[tuple[str, str]]] = {}
+    cases: dict[str, list[Named]] = {does: [] for does in _KINDS.values()}
     for path in sorted(_catalog.cases_dir().glob(f"*/{CASE}")):
         one = _read_case(path)
-        by_kind.setdefault(one.kind, []).append((one.id, one.title))
+        if one.kind in _KINDS:
+            cases[_KINDS[one.kind]].append((one.id, one.title))
     return Choices(
         options.known_releases(),
         tuple(gpu.name for gpu in _known().table.gpus),
         tuple(sorted(_known().texts)),
-        *(tuple(by_kind.get(kind, ())) for kind in (CaseKind.LOG, CaseKind.SCRIPT, CaseKind.QUESTION)),
+        {does: tuple(rows) for does, rows in cases.items()},
+        {
+            "diagnose": tuple((each.id, each.title) for each in _shelf().symptoms.values() if each.examples),
+            "lint": tuple((each.id, each.title) for each in _knowledge().rules.values() if each.examples),
+        },
     )
+
+
+def example(_: Sequence[File], *, name: str) -> dict[str, Any]:
+    """The first example of a symptom or a rule, or the one whose number from 1 follows its id behind a colon.
+
+    Raises:
+        InputError: there is none.
+    """
+    named, number = name.partition(":")[::2]
+    found = _shelf().symptoms.get(named) or _knowledge().rules.get(named)
+    place = int(number) if number.isdecimal() else 1
+    if found is None or not 0 < place <= len(found.examples):
+        raise InputError(f"{name}: is no example of the catalog; choose one of the list")
+    one = found.examples[place - 1]
+    settings = {"vllm": one.vllm, "gpus": getattr(one, "gpus", None)}
+    return {"text": one.text, "name": getattr(one, "file", ""), "settings": settings}
 
 
 def _read_case(path: Path) -> Case:
@@ -149,29 +172,26 @@ def _recorded(name: str, vllm: str | None) -> Evidence:
 
 
 def case(_: Sequence[File], *, name: str) -> dict[str, Any]:
-    """The texts of a recorded case by file name, and the settings that a page fills in for it.
+    """The text of a recorded case, and what a page fills in for it.
 
     Raises:
         InputError: there is none of this name.
     """
     found = _recorded(name, None)
-    told = found.case
-    if told is not None and told.plan is not None:
-        asked = told.plan
-        rest = [f"--{name.replace('_', '-')}={value}" for name, value in asked.options.items()]
-        return {
-            "kind": told.kind.value,
-            "settings": {
-                "model": asked.model, "gpus": asked.gpus, "vllm": asked.vllm, "tp": asked.tp, "pp": asked.pp,
-                "dp": asked.dp, "more": shlex.join(rest),
-            },
-        }  # fmt: skip
-    return {
-        "kind": told.kind.value if told is not None else "",
-        "files": {one.name: one.text for one in found.documents},
-        "command": found.command,
-        "settings": {"vllm": found.vllm},
-    }
+    if found.case is not None and found.case.plan is not None:
+        asked = found.case.plan
+        sizes = {"tp": asked.tp, "pp": asked.pp, "dp": asked.dp}
+        fields = {"model": asked.model, "gpus": asked.gpus, "vllm": asked.vllm, "more": _written(asked)}
+        return {"settings": {**fields, **sizes}}
+    text = "\n".join(one.text for one in found.documents)
+    return {"text": text, "command": found.command, "settings": {"vllm": found.vllm}}
+
+
+def _written(asked: PlanAsked) -> str:
+    """The further options of a recorded question as words of a command."""
+    by_dest = options.load(asked.vllm).by_dest
+    words = [word for dest, value in asked.options.items() for word in option_words(by_dest[dest], value)]
+    return shlex.join(words)
 
 
 def diagnose(
@@ -215,20 +235,20 @@ def diagnose(
 
 def _of_log(said: Answer, found: Evidence) -> list[tuple[str, str]]:
     """The parts of a diagnosis; those that would only say that there is nothing are left out."""
-    parts: list[tuple[str, Shown]] = [("Cause", render.answers.cause(said))]
+    parts: list[tuple[str, Shown]] = [("Answer", render.answers.cause(said))]
     if said.root_cause is not None:
         parts.append(("For and against", render.answers.checks(said)))
     parts.append(("Ways out", render.answers.remedies(said)))
-    if said.root_cause is not None and "tried" in str(dict(said.root_cause.captures)):
+    if said.root_cause is not None and any(name.startswith("tried") for name in said.root_cause.captures):
         parts.append(("Memory at the failure", render.answers.memory(said)))
     if said.plan is not None and said.plan.terms:
         parts.append(("Plan against actual", render.plans.shown(said.plan)))
     parts += [
+        ("The log", render.annotated.log(said, found.documents)),
         ("The start's own figures", render.answers.facts(said)),
         ("Starts in the text", render.answers.starts(said)),
         ("Other findings", render.answers.others(said)),
     ]
-    _ = found
     return [(title, shown.html) for title, shown in parts]
 
 
@@ -334,10 +354,13 @@ def _words(more: str) -> list[str]:
         raise InputError(f"further options: {error}; write them as for vllm serve") from None
 
 
+_KINDS = {CaseKind.LOG: "diagnose", CaseKind.SCRIPT: "lint", CaseKind.QUESTION: "plan"}
+"""What a page does with a recorded case."""
 _DO: Mapping[str, Callable[..., Any]] = {
     "case": case,
     "choices": choices,
     "diagnose": diagnose,
+    "example": example,
     "lint": lint,
     "plan": plan,
 }

@@ -35,6 +35,7 @@ VALUES: Mapping[str, str] = {
     "package": r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,80}[A-Za-z0-9])?",
     "requirement": r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,80}[A-Za-z0-9])?(?:\[[a-z,]{1,40}\])?"
     r"(?:[<>=!~]=?[0-9][0-9A-Za-z.]{0,20})?",
+    "npm_package": r"[a-z][a-z0-9-]{0,80}@\d{1,6}\.\d{1,6}\.\d{1,6}",
     "path": r"(?:/|\./|[A-Za-z0-9_])[^\x00-\x1f\x7f]{0,1000}",
     "folder": r"(?:/|\./|\.|[A-Za-z0-9_])[^\x00-\x1f\x7f]{0,1000}",
     "repository": r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}",
@@ -232,6 +233,7 @@ TABLE: Mapping[str, HostCommand] = {
     "install-beside": _row(
         "pip install --no-deps --target {folder} {requirement}", "puts a package into a folder of its own", _FOLDER
     ),
+    "npm-package": _row("npm pack --silent --pack-destination={path} {npm_package}", "downloads an archive", _FOLDER),
     "package-download": _row(
         f"python -m pip download --quiet {' '.join(_WHEELS)} --dest={{path}} {{requirement}}",
         "fetches a released package into a temporary folder; nothing of it is run",

@@ -259,6 +259,8 @@ def forget() -> None:
     """Begin anew, as a new process does: what was read for one answer has no part in the next."""
     global _shared  # noqa: PLW0603 - what every module shares
     _shared = Redactor()
+
+
 """Of all single texts of this process."""
 
 

@@ -31,5 +31,5 @@ def site(out: Path, executed: Path | None) -> int:
     """
     from vllm_runbooks.site import build  # noqa: PLC0415 - `--help` needs none of it
 
-    output.write(str(build(out, executed=executed)))
+    output.write(str(build(out, executed=executed, say=output.say)))
     return 0

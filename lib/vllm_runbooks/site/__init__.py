@@ -30,7 +30,7 @@ from vllm_runbooks.markup import clean_html
 from vllm_runbooks.notebook import load_runbook, read_judgement
 from vllm_runbooks.records import Edit, Role, Rule, Runbook, Symptom, Verdict
 from vllm_runbooks.redact import redact_text
-from vllm_runbooks.site import option_pages, rule_pages
+from vllm_runbooks.site import browser_pages, option_pages, rule_pages
 from vllm_runbooks.site.myst import (
     assembled,
     badge,
@@ -49,7 +49,7 @@ from vllm_runbooks.site.myst import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 MARKER = ".vllm-runbooks-site"
 """File in a built site: only a folder that holds it is replaced by the next build."""
@@ -95,11 +95,11 @@ class Page:
     """Recorded case that it was executed on."""
 
 
-def build(out: Path, *, executed: Path | None = None) -> Path:
+def build(out: Path, *, executed: Path | None = None, say: Callable[[str], None] = print) -> Path:
     """Build the site into the folder `out` and return its `index.html`.
 
     `executed` is a folder that `check --out` wrote; without one, every runbook is executed on its default case. The
-    user's own catalog folders (`VLLM_RUNBOOKS_CATALOG`) are part of the site.
+    user's own catalog folders (`VLLM_RUNBOOKS_CATALOG`) are part of the site. `say` is told in a line what is left out.
 
     Raises:
         InputError: the `site` extra is missing, or a folder cannot be used; nothing was built.
@@ -121,6 +121,9 @@ def build(out: Path, *, executed: Path | None = None) -> Path:
         # One level below: MyST-NB leaves a folder of its own beside what it builds.
         built = work / "site" / "html"
         _run_sphinx(work / "source", built, work / "doctrees")
+        missing = browser_pages.write(docs, built)
+        if missing is not None:
+            say(missing)
         (built / MARKER).touch()
         _publish(built, out)
     return out / "index.html"

@@ -1,0 +1,305 @@
+// The three pages: what is typed, dropped or chosen becomes a request; what comes back is shown.
+
+import {Reader} from "./reader.mjs";
+
+const $ = (selector) => document.querySelector(selector);
+const form = $("#asked");
+const fields = form.elements;
+const doing = form.dataset.do;
+const TONES = {"#cf222e": "red", "#9a6700": "amber", "#1a7f37": "green", "#6e7781": "grey", "#0969da": "blue"};
+const SIZE = Number(document.body.dataset.bytes);
+
+let files = [];
+let shown = null;
+
+const reader = new Reader({quietS: Number(document.body.dataset.quietS), on: {state: told, progress, ready, failed}});
+
+// ---- loading
+
+function told(state) {
+  form.dataset.state = state;
+  $("#run").disabled = state !== "ready";
+  $("#cancel").hidden = state !== "busy";
+  $("#again").hidden = state !== "failed";
+  $("#bar").hidden = state !== "loading" && state !== "busy";
+  if (state === "busy") $("#bar").removeAttribute("value");
+}
+
+function say(line, tone = "") {
+  const status = $("#status");
+  status.textContent = line;
+  status.dataset.tone = tone;
+}
+
+const mb = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
+
+function progress({stage, received}) {
+  $("#bar").value = Math.min(received / SIZE, 1);
+  say(`Loading ${stage}: ${mb(Math.min(received, SIZE))} of ${mb(SIZE)}. Your texts stay in this page.`);
+}
+
+function ready({choices, seconds, received}) {
+  told("ready");
+  say(`Ready: ${mb(received)} in ${seconds.toFixed(1)} s. Everything is here; the network may be cut now.`, "good");
+  offer(choices);
+  if (!shown) follow();
+}
+
+function failed(line) {
+  told("failed");
+  say(line, "bad");
+}
+
+// ---- what can be chosen
+
+function option(value, label, lang) {
+  const made = new Option(label, value);
+  if (lang) made.lang = lang;
+  return made;
+}
+
+function offer(choices) {
+  fill($("#releases"), choices.releases.toReversed());
+  fill($("#cards"), choices.cards);
+  fill($("#models"), choices.models);
+  const select = fields.recorded;
+  if (!select || select.dataset.filled) return;
+  select.dataset.filled = "1";
+  for (const [label, kind, rows] of [["Recorded cases", "case", choices.cases[doing]],
+    ["Examples of the catalog", "example", choices.examples[doing]]]) {
+    if (!rows?.length) continue;
+    const group = document.createElement("optgroup");
+    group.label = label;
+    group.append(...rows.map(([id, title]) => option(`${kind}=${id}`, title)));
+    select.append(group);
+  }
+}
+
+function fill(list, values) {
+  if (list && !list.childElementCount) list.append(...values.map((value) => option(value, "")));
+}
+
+/** `#case=ID` or `#example=ID` chooses one and answers it; `#run` answers what the fields hold. */
+async function follow() {
+  const asked = decodeURIComponent(location.hash.slice(1));
+  if (!/^(case|example)=/.test(asked)) return;
+  if (await choose(asked)) form.requestSubmit();
+}
+
+async function choose(chosen) {
+  const [kind, name] = [chosen.slice(0, chosen.indexOf("=")), chosen.slice(chosen.indexOf("=") + 1)];
+  const found = await answered({do: kind, name}).catch((error) => ({refused: error.message}));
+  if (found.refused) {
+    say(found.refused, "bad");
+    return false;
+  }
+  forget();
+  for (const [field, value] of Object.entries(found.settings)) {
+    if (fields[field]) fields[field].value = value ?? "";
+  }
+  if (fields.text) fields.text.value = found.text ?? "";
+  if (fields.command) fields.command.value = found.command ?? "";
+  if (fields.name) fields.name.value = found.name ?? "";
+  fields.recorded.value = chosen;
+  form.dataset.case = kind === "case" && doing !== "plan" ? name : "";
+  list();
+  return true;
+}
+
+function forget() {
+  files = [];
+  form.dataset.case = "";
+  if (fields.recorded) fields.recorded.value = "";
+}
+
+// ---- files
+
+function list() {
+  const items = files.map((file, number) => {
+    const item = document.createElement("li");
+    const remove = document.createElement("button");
+    remove.type = "button";
+    remove.textContent = "Remove";
+    remove.setAttribute("aria-label", `Remove ${file.name}`);
+    remove.onclick = () => { files.splice(number, 1); list(); $("#file").focus(); };
+    item.append(`${file.name} (${file.size < 1e5 ? `${file.size} bytes` : mb(file.size)}) `, remove);
+    return item;
+  });
+  $("#files").replaceChildren(...items);
+}
+
+function take(more) {
+  if (form.dataset.case) {
+    forget();
+    if (fields.text) fields.text.value = "";
+  }
+  files.push(...more);
+  list();
+}
+
+async function handed() {
+  const read = files.map(async (file) => ({name: file.name, bytes: await file.arrayBuffer()}));
+  const found = await Promise.all(read);
+  const text = fields.text?.value ?? "";
+  if (text && !form.dataset.case) {
+    found.unshift({name: fields.name?.value ?? "", bytes: new TextEncoder().encode(text).buffer});
+  }
+  return found;
+}
+
+// ---- asking
+
+/** The fields as the request that the core takes: an empty number is none. */
+function request() {
+  const made = {do: doing};
+  for (const field of fields) {
+    if (!field.name || ["text", "recorded", "name"].includes(field.name) || field.type === "file") continue;
+    if (field.type === "checkbox") made[field.name] = field.checked;
+    else if (field.type === "number") made[field.name] = field.value === "" ? null : Number(field.value);
+    else if (field.value.trim()) made[field.name] = field.value;
+  }
+  if (form.dataset.case) made.case = form.dataset.case;
+  return made;
+}
+
+const answered = (asked, given = []) => reader.ask(asked, given);
+
+async function run(event) {
+  event.preventDefault();
+  if (reader.state !== "ready" || form.dataset.state === "busy") return;
+  told("busy");
+  say("Reading. The page stays usable; Cancel ends it.");
+  const since = performance.now();
+  try {
+    const given = await handed();
+    const found = await answered(request(), given);
+    told("ready");
+    if (found.refused) {
+      clear();
+      say(found.refused, "bad");
+    } else {
+      show(found);
+      const seconds = ((performance.now() - since) / 1000).toFixed(1);
+      say(`Answered in ${seconds} s: ${found.status ? "something is wrong, or could not be established" : "nothing is wrong"}`
+        + ` (exit status ${found.status} of the command). Nothing has left this page.`, found.status ? "" : "good");
+      $("#result").focus({preventScroll: true});
+    }
+  } catch (error) {
+    if (error.message === "cancelled") return;
+    clear();
+    reader.start();
+    say(`The reader broke off (${error.message}); it is loaded again. Give the part of the text that matters.`, "bad");
+  }
+}
+
+function cancel() {
+  reader.stop();
+  clear();
+  reader.start();
+  say("Cancelled. The reader is loaded again.");
+}
+
+// ---- showing
+
+function clear() {
+  shown = null;
+  $("#parts").replaceChildren();
+  $("#json").textContent = "";
+  $("#result").hidden = true;
+}
+
+/**
+ * HTML of the library as elements. Its styles stand in attributes, which the page's policy would refuse; every quotation
+ * mark of a text is escaped in it, so that these words can only be markup.
+ */
+function elements(html) {
+  const marked = html.replaceAll(' style="', ' data-style="').replaceAll(" style='", " data-style='");
+  const parsed = new DOMParser().parseFromString(marked, "text/html").body;
+  for (const element of parsed.querySelectorAll("[data-style]")) {
+    const style = element.dataset.style.replace(/(^|;)\s*color:\s*(#[0-9a-f]{6})/g,
+      (whole, before, colour) => (TONES[colour] ? `${before}color:var(--rb-${TONES[colour]})` : whole));
+    element.removeAttribute("data-style");
+    element.style.cssText = style;
+  }
+  return [...parsed.childNodes];
+}
+
+function show(found) {
+  shown = found;
+  const parts = found.sections.map(([title, html]) => {
+    const part = document.createElement("section");
+    const head = document.createElement("h2");
+    const body = document.createElement("div");
+    head.textContent = title;
+    body.className = "part";
+    body.append(...elements(html));
+    for (const block of body.querySelectorAll("pre")) block.before(copier(() => block.textContent));
+    for (const wide of body.querySelectorAll("table, svg")) {
+      const room = document.createElement("div");
+      room.className = "wide";
+      room.tabIndex = 0;
+      room.role = "group";
+      room.ariaLabel = wide.matches("svg") ? `Picture: ${title}` : `Table: ${title}`;
+      wide.replaceWith(room);
+      room.append(wide);
+    }
+    part.append(head, body);
+    return part;
+  });
+  $("#parts").replaceChildren(...parts);
+  $("#json").textContent = found.document;
+  $("#mended").hidden = found.text == null;
+  $("#result").hidden = false;
+}
+
+function copier(text) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "copy";
+  button.textContent = "Copy";
+  button.onclick = async () => {
+    try {
+      await navigator.clipboard.writeText(text());
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Select it and copy";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  };
+  return button;
+}
+
+function download(text, name, type) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], {type}));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+// ---- events
+
+form.addEventListener("submit", run);
+form.addEventListener("reset", () => { forget(); list(); clear(); });
+$("#cancel").addEventListener("click", cancel);
+$("#again").addEventListener("click", () => reader.start());
+$("#file")?.addEventListener("change", (event) => { take([...event.target.files]); event.target.value = ""; });
+fields.recorded?.addEventListener("change", () => {
+  if (fields.recorded.value) choose(fields.recorded.value);
+  else form.dataset.case = "";
+});
+// What was chosen and then changed is no longer what was recorded.
+fields.text?.addEventListener("input", () => { if (form.dataset.case) { form.dataset.case = ""; fields.recorded.value = ""; } });
+for (const kind of ["dragenter", "dragover"]) {
+  addEventListener(kind, (event) => { event.preventDefault(); form.classList.add("over"); });
+}
+for (const kind of ["dragleave", "drop"]) addEventListener(kind, () => form.classList.remove("over"));
+addEventListener("drop", (event) => { event.preventDefault(); take([...event.dataTransfer.files]); });
+addEventListener("hashchange", () => { if (reader.state === "ready") follow(); });
+$("#save-json").addEventListener("click", () => download(`${shown.document}\n`, `${doing}.json`, "application/json"));
+$("#mended").addEventListener("click", () => {
+  const name = files[0]?.name || fields.name?.value || "commands.sh";
+  download(shown.text, `mended-${name}`, "text/plain");
+});
+$("#copy-json").replaceWith(copier(() => shown.document));
+reader.start();

@@ -1,0 +1,256 @@
+"""The pages that read logs, check commands and plan in the browser: the core, its data and Pyodide, ready to be served.
+
+Pyodide comes from npm. It is looked for among what this user has kept, else fetched once, and each of its files is held
+against the digest in `docs/package.json`. Nothing of it is fetched by a page from elsewhere.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import html
+import json
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from string import Template
+from typing import Any, NamedTuple
+
+from vllm_runbooks import browser, catalog, host_commands, session, specs, user_folders
+from vllm_runbooks.authoring import rule_files, spec_files
+from vllm_runbooks.errors import RunbooksError
+from vllm_runbooks.records import document
+
+FOLDER = "_browser"
+"""Of the scripts, beside the pages that use them; authored in `docs/`."""
+_POLICY = (
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src blob:; connect-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'"
+)
+_FETCH_S = 180.0
+"""Longest time that npm may take."""
+_MOST = 64 << 20
+"""Bytes of one file of a package; Pyodide's largest has 10 million."""
+_WHEN = (1980, 1, 1, 0, 0, 0)
+"""Of every file in the archive, so that the same files make the same archive."""
+
+
+class _Page(NamedTuple):
+    """One of the pages."""
+
+    file: str
+    title: str
+    does: str
+    verb: str
+    summary: str
+
+
+PAGES = (
+    _Page(
+        "diagnose.html", "Diagnose a log", "diagnose", "Diagnose",
+        "Why a vLLM start failed, from its log. The log is read in this browser and is not uploaded.",
+    ),
+    _Page(
+        "check.html", "Check a command", "lint", "Check",
+        "What is wrong with a vLLM command on a release, and the corrected text. Nothing is uploaded.",
+    ),
+    _Page(
+        "plan.html", "Plan a deployment", "plan", "Plan",
+        "What a model needs on which GPUs, before anything is launched. Nothing is uploaded.",
+    ),
+)  # fmt: skip
+_LINKS = {"runbooks/index.html": "Runbooks", "symptoms/index.html": "Symptoms", "rules/index.html": "Rules"}
+
+
+def write(docs: Path, built: Path) -> str | None:
+    """Write the three pages, with all that they load, into a built site.
+
+    Without Pyodide each page says in a line why it does nothing here; that line is returned as well.
+    """
+    target = built / FOLDER
+    target.mkdir()
+    try:
+        pyodide = fetched(docs / "package.json", "pyodide")
+    except RunbooksError as error:
+        missing = f"the pages that read in the browser are left out: {error}"
+        for page in PAGES:
+            said = f"This page is not part of this build of the site: {error}."
+            _write_page(docs, built, page, f'<p class="state">{html.escape(said)}</p>', 0)
+        shutil.copyfile(docs / FOLDER / "page.css", target / "page.css")
+        shutil.copyfile(docs / FOLDER / "theme.js", target / "theme.js")
+        return missing
+    shutil.copytree(pyodide, target / "pyodide")
+    for path in (docs / FOLDER).iterdir():
+        if path.suffix != ".html":
+            shutil.copyfile(path, target / path.name)
+    write_library(target / "library.zip")
+    loaded = [target / "library.zip", *(target / "pyodide").iterdir()]
+    size = sum(path.stat().st_size for path in loaded if path.suffix != ".mjs")
+    frame = Template((docs / FOLDER / "reader.html").read_text(encoding="utf-8"))
+    for page in PAGES:
+        fields = (docs / FOLDER / page.file).read_text(encoding="utf-8")
+        _write_page(docs, built, page, frame.substitute(do=page.does, verb=page.verb, fields=fields), size)
+    return None
+
+
+def _write_page(docs: Path, built: Path, page: _Page, body: str, size: int) -> None:
+    frame = Template((docs / FOLDER / "page.html").read_text(encoding="utf-8"))
+    links = {**{each.file: each.title for each in PAGES}, **_LINKS}
+    said = "".join(
+        f'<a href="{to}"{" aria-current=page" if to == page.file else ""}>{title}</a>' for to, title in links.items()
+    )
+    values = {"policy": _POLICY, "title": page.title, "summary": page.summary, "links": said, "body": body}
+    (built / page.file).write_text(frame.substitute(values, bytes=size), encoding="utf-8")
+
+
+# ---- the library as an archive
+
+
+def write_library(target: Path) -> None:
+    """Write the core with its compiled data, and the YAML reader that it uses, as one archive."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, raw in sorted({**_code(), **_yaml(), **_data()}.items()):
+            archive.writestr(zipfile.ZipInfo(name, _WHEN), raw, zipfile.ZIP_DEFLATED, 9)
+
+
+def modules(first: str = "vllm_runbooks.browser") -> set[str]:
+    """The modules of ours that one imports, directly or through others, wherever in them that stands."""
+    found: set[str] = set()
+    waiting = [first]
+    while waiting:
+        name = waiting.pop()
+        # The package's own names are imported when they are asked for: no module of the core asks.
+        if name in found or name == "vllm_runbooks":
+            continue
+        found.add(name)
+        tree = ast.parse(_file(name).read_bytes())
+        waiting += [each for each in _imported(tree) if _file(each).is_file()]
+    return found
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "vllm_runbooks":
+                yield from (".".join(parts[:end]) for end in range(2, len(parts) + 1))
+
+
+def _file(name: str) -> Path:
+    """Where a module of ours lies; the package itself where it is one of its names."""
+    base = Path(browser.__file__).parent.joinpath(*name.split(".")[1:])
+    return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+
+
+def _code() -> dict[str, bytes]:
+    package = Path(browser.__file__).parent
+    files = [package / "__init__.py", *map(_file, modules())]
+    return {path.relative_to(package.parent).as_posix(): path.read_bytes() for path in files}
+
+
+def _yaml() -> dict[str, bytes]:
+    """ruamel.yaml as it is installed; it is pure Python."""
+    spec = find_spec("ruamel.yaml")
+    if spec is None or spec.origin is None:
+        raise RunbooksError("ruamel.yaml is not installed; install the package anew")
+    folder = Path(spec.origin).parent
+    return {f"ruamel/yaml/{path.name}": path.read_bytes() for path in sorted(folder.glob("*.py"))}
+
+
+def _data() -> dict[str, bytes]:
+    """The catalog as the core loads it: compiled indexes, the data of releases, recorded cases with their records."""
+    root = catalog.catalog_dir()
+    shelf = session.load_catalog(session.own_catalogs())
+    symptoms = {
+        "symptoms": [document(each) for each in shelf.symptoms.values()],
+        "lines": [document(each) for each in shelf.lines],
+        "policies": [document(each) for each in shelf.policies.values()],
+    }
+    indexes: dict[str, Any] = {
+        "index": symptoms,
+        "rules": catalog.indexed("rules", root, catalog.rules_key, rule_files.compile_rules, lambda index: index),
+        "specs": catalog.indexed("specs", root, specs.key, spec_files.compile_specs, lambda index: index),
+    }
+    files = {f"{name}.json": json.dumps(index, ensure_ascii=False).encode() for name, index in indexes.items()}
+    files["calibration.json"] = (root / "calibration.json").read_bytes()
+    for path in sorted((root / "releases").rglob("*")):
+        if path.is_file():
+            files[path.relative_to(root).as_posix()] = path.read_bytes()
+    for path in sorted((root / "cases").glob("*/case.yaml")):
+        case = session.load_case(path.parent)
+        for name in ("case.yaml", *case.files, *([case.command] if case.command else ())):
+            files[f"cases/{path.parent.name}/{name}"] = (path.parent / name).read_bytes()
+        files[f"cases/{path.parent.name}/{browser.CASE}"] = json.dumps(document(case), ensure_ascii=False).encode()
+    return {f"vllm_runbooks/_data/catalog/{name}": raw for name, raw in files.items()}
+
+
+# ---- what comes from npm
+
+
+def fetched(listed: Path, package: str) -> Path:
+    """The folder with a package's files, each as its digest says: kept from before, or fetched by npm.
+
+    Raises:
+        RunbooksError: it is not kept, and npm is missing, does not answer, or gave other files.
+    """
+    told = json.loads(listed.read_text(encoding="utf-8"))
+    version, digests = told["dependencies"][package], told["sha256"][package]
+    kept = user_folders.cache() / f"{package}-{version}"
+    if not _is_as_listed(kept, digests):
+        with tempfile.TemporaryDirectory(prefix="vllm-runbooks-npm-") as folder:
+            new = _unpacked(_packed(Path(folder), f"{package}@{version}"), digests, Path(folder) / "files")
+            if not _is_as_listed(new, digests):
+                raise RunbooksError(
+                    f"npm gave other files than those of {package} {version}; ask who runs the registry"
+                )
+            shutil.rmtree(kept, ignore_errors=True)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(new, kept)
+    return kept
+
+
+def _is_as_listed(folder: Path, digests: Mapping[str, str]) -> bool:
+    """Whether a folder holds exactly these files."""
+    if not folder.is_dir() or {path.name for path in folder.iterdir()} != set(digests):
+        return False
+    return all(hashlib.sha256((folder / name).read_bytes()).hexdigest() == wanted for name, wanted in digests.items())
+
+
+def _packed(folder: Path, package: str) -> Path:
+    """The archive of a package, as npm fetches it."""
+    if shutil.which("npm") is None:
+        raise RunbooksError(f"npm is not installed, which fetches {package}; install Node.js, and build again")
+    argv = host_commands.argv("npm-package", path=str(folder), npm_package=package)
+    try:
+        done = subprocess.run(  # noqa: S603 - a row of the table
+            argv, check=False, capture_output=True, text=True, timeout=_FETCH_S, cwd=folder, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise RunbooksError(f"npm did not fetch {package} within {_FETCH_S:.0f} s; build again") from None
+    archive = next(iter(folder.glob("*.tgz")), None)
+    if done.returncode or archive is None:
+        said = next((line for line in done.stderr.splitlines() if "code" in line), "it says nothing")
+        raise RunbooksError(f"npm could not fetch {package} ({said[:80]}); check its registry, and build again")
+    return archive
+
+
+def _unpacked(archive: Path, names: Mapping[str, str], target: Path) -> Path:
+    """A folder with these files of the archive alone."""
+    target.mkdir()
+    with tarfile.open(archive) as packed:
+        for name in names:
+            member = packed.extractfile(f"package/{name}") if f"package/{name}" in packed.getnames() else None
+            if member is not None:
+                (target / name).write_bytes(member.read(_MOST))
+    return target
