@@ -23,7 +23,9 @@ export class Reader {
     this.since = performance.now();
     this.#watch();
     // By way of a blob the worker takes over the page's own content security policy; of its own it would have none.
-    const source = URL.createObjectURL(new Blob([`import ${JSON.stringify(WORKER.href)};`], {type: "text/javascript"}));
+    const begin = `import(${JSON.stringify(WORKER.href)}).catch(() => postMessage(`
+      + `{kind: "failed", line: "worker.mjs did not arrive"}));`;
+    const source = URL.createObjectURL(new Blob([begin], {type: "text/javascript"}));
     try {
       this.#worker = new Worker(source, {type: "module"});
     } catch (error) {
