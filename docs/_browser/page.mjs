@@ -7,6 +7,7 @@ const form = $("#asked");
 const fields = form.elements;
 const doing = form.dataset.do;
 const TONES = {"#cf222e": "red", "#9a6700": "amber", "#1a7f37": "green", "#6e7781": "grey", "#0969da": "blue"};
+const LONG = 200_000;
 const SIZE = Number(document.body.dataset.bytes);
 
 let files = [];
@@ -183,6 +184,7 @@ async function run(event) {
       say(`Answered in ${seconds} s: ${found.status ? "something is wrong, or could not be established" : "nothing is wrong"}`
         + ` (exit status ${found.status} of the command). Nothing has left this page.`, found.status ? "" : "good");
       $("#result").focus({preventScroll: true});
+      $("#result").scrollIntoView({block: "start"});
     }
   } catch (error) {
     if (error.message === "cancelled") return;
@@ -287,6 +289,13 @@ $("#file")?.addEventListener("change", (event) => { take([...event.target.files]
 fields.recorded?.addEventListener("change", () => {
   if (fields.recorded.value) choose(fields.recorded.value);
   else form.dataset.case = "";
+});
+// A long text would hold up the page while a field lays it out: it is taken as a file.
+fields.text?.addEventListener("paste", (event) => {
+  const text = event.clipboardData.getData("text/plain");
+  if (text.length < LONG) return;
+  event.preventDefault();
+  take([new File([text], "pasted text")]);
 });
 // What was chosen and then changed is no longer what was recorded.
 fields.text?.addEventListener("input", () => { if (form.dataset.case) { form.dataset.case = ""; fields.recorded.value = ""; } });

@@ -6,6 +6,7 @@ const OUT = ["fetch", "XMLHttpRequest", "WebSocket", "WebSocketStream", "WebTran
   "SharedWorker", "BroadcastChannel", "importScripts", "caches", "indexedDB"];
 
 let received = 0;
+let missing = "";
 
 /** What is asked for by Pyodide as well: counts what arrives, and refuses an answer that is none. */
 function counted(ask) {
@@ -15,9 +16,13 @@ function counted(ask) {
     try {
       answer = await ask(what, how);
     } catch {
-      throw new Error(`${name} did not arrive`);
+      missing ||= `${name} did not arrive`;
+      throw new Error(missing);
     }
-    if (!answer.ok) throw new Error(`${name} is not there (status ${answer.status})`);
+    if (!answer.ok) {
+      missing ||= `${name} is not there (status ${answer.status})`;
+      throw new Error(missing);
+    }
     const body = answer.body.pipeThrough(new TransformStream({
       transform(piece, on) {
         received += piece.byteLength;
@@ -75,4 +80,5 @@ function last(error) {
   return String(error?.message ?? error).trim().split("\n").pop().slice(0, 300);
 }
 
-load().catch((error) => postMessage({kind: "failed", line: last(error)}));
+// Pyodide tells of a file that did not arrive only that it ended.
+load().catch((error) => postMessage({kind: "failed", line: missing || last(error)}));

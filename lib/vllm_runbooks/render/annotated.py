@@ -117,7 +117,8 @@ def _every_mark(answer: Answer) -> Iterator[tuple[tuple[int, int], _Mark]]:
             ended = f"{number} of {len(answer.starts)}: {start.outcome.value}"
             yield (start.file, start.first_line), _Mark(_START, said=ended)
     for line in answer.left_out:
-        yield (line.file, line.line), _Mark(_ROLES[line.role])
+        if line.role in _ROLES:  # a cause that is left out, since the start went on, is no noise either
+            yield (line.file, line.line), _Mark(_ROLES[line.role])
 
 
 def _of_finding(finding: Finding, first: _Tone, rest: _Tone) -> Iterator[tuple[tuple[int, int], _Mark]]:

@@ -114,8 +114,13 @@ def _write_page(docs: Path, built: Path, page: _Page, body: str, size: int) -> N
 def write_library(target: Path) -> None:
     """Write the core with its compiled data, and the YAML reader that it uses, as one archive."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, raw in sorted({**_code(), **_yaml(), **_data()}.items()):
+        for name, raw in sorted(library().items()):
             archive.writestr(zipfile.ZipInfo(name, _WHEN), raw, zipfile.ZIP_DEFLATED, 9)
+
+
+def library() -> dict[str, bytes]:
+    """The files of that archive by name."""
+    return {**_code(), **_yaml(), **_data()}
 
 
 def modules(first: str = "vllm_runbooks.browser") -> set[str]:

@@ -1,0 +1,592 @@
+"""The pages that read in the browser: the same answers as the command line, nothing sent, nothing executed.
+
+The pages are built once for all of these tests, and opened in a real Chromium; what needs none of it runs the same core on
+this Python, with all that a browser lacks blocked from import.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import browser as chrome
+from vllm_runbooks import catalog, cli, redact, session
+from vllm_runbooks.arguments.typed import option_words
+from vllm_runbooks.options import load as release_data
+from vllm_runbooks.records import CaseKind
+from vllm_runbooks.site import browser_pages, docs_dir
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+SEED = 20261121
+LACKING = (
+    "pydantic", "subprocess", "socket", "sqlite3", "re2", "_ssl", "ssl", "multiprocessing", "psutil", "pynvml", "rich",
+    "click", "nbformat", "IPython", "nh3", "fcntl",
+)  # fmt: skip
+"""What no browser has, or the core may not ask for."""
+PAYLOADS = (
+    "<script>window.PWN_1=1</script>",
+    "<img src=x onerror='window.PWN_2=1'>",
+    "<a href='javascript:window.PWN_3=1'>press</a>",
+    "<iframe srcdoc='<script>parent.PWN_4=1</script>'></iframe>",
+    "<svg onload='window.PWN_5=1'><rect width='1' height='1'/></svg>",
+    "<div style='background:url(https://evil.example/a.png)'>a</div>",
+    '"><script>window.PWN_6=1</script>',
+    "' onmouseover='window.PWN_7=1' style='position:fixed;inset:0",
+    '" style="background:url(https://evil.example/b.png)" onfocus="window.PWN_8=1" autofocus x="',
+    "<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=window.PWN_9=1&gt;'>",
+    "<link rel=stylesheet href=https://evil.example/d.css><meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<base href=https://evil.example/><form><button onclick='window.PWN_10=1'>b</button></form>",
+    "</div></section></main><script>window.PWN_11=1</script>",
+    "<object data='data:text/html,<script>top.PWN_12=1</script>'></object><video src=https://evil.example/e>",
+    "<details open ontoggle='window.PWN_13=1'>x</details>",
+    "${window.PWN_14=1}{{window.PWN_14=1}}`window.PWN_14=1`",
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """The same question to the command line and to a page."""
+
+    id: str
+    command: tuple[str, ...]
+    request: dict[str, Any]
+    files: dict[str, str] = field(default_factory=dict)
+    """Texts by name, which the command finds in its folder."""
+
+    def by_command(self, folder: Path) -> str:
+        """What the command prints, or its refusal."""
+        for name, text in self.files.items():
+            (folder / name).write_bytes(text.encode())
+        redact.forget()
+        out, err = StringIO(), StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.chdir(folder)
+            status = cli.run([*self.command, "--format", "json"])
+        if status == 2:
+            return err.getvalue().strip().removeprefix("vllm-runbooks: ")
+        return f"{status}\n{out.getvalue().strip()}"
+
+    @property
+    def given(self) -> list[tuple[str, str]]:
+        """The files as a page hands them over."""
+        return list(self.files.items())
+
+
+def said(told: dict[str, Any]) -> str:
+    """What a page was told, in the form of `Question.by_command`."""
+    return str(told["refused"]) if "refused" in told else f"{told['status']}\n{told['document'].strip()}"
+
+
+def recorded() -> list[Question]:
+    """A question for every recorded case that one of the three pages reads."""
+    found = []
+    for path in sorted(catalog.cases_dir().glob("*/case.yaml")):
+        case = session.load_case(path.parent)
+        if case.kind is CaseKind.LOG:
+            found.append(Question(case.id, ("diagnose", case.id), {"do": "diagnose", "case": case.id}))
+        elif case.kind is CaseKind.SCRIPT:
+            found.append(Question(case.id, ("lint", case.id), {"do": "lint", "case": case.id, "fix": False}))
+        elif case.plan is not None:
+            asked = case.plan
+            sizes = {name: size for name in ("tp", "pp", "dp") if (size := getattr(asked, name)) is not None}
+            by_dest = release_data(asked.vllm).by_dest
+            words = [word for dest, value in asked.options.items() for word in option_words(by_dest[dest], value)]
+            command = ("plan", asked.model, "--gpus", asked.gpus, "--vllm", asked.vllm)
+            split = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
+            told = {"do": "plan", "model": asked.model, "gpus": asked.gpus, "vllm": asked.vllm, **sizes}
+            found.append(Question(case.id, (*command, *split, *words), {**told, "more": shlex.join(words)}))
+    return found
+
+
+def log_question(name: str, text: str, vllm: str | None = None) -> Question:
+    more = () if vllm is None else ("--vllm", vllm)
+    request = {"do": "diagnose", **({} if vllm is None else {"vllm": vllm})}
+    return Question(name, ("diagnose", "example.log", *more), request, {"example.log": text})
+
+
+def script_question(name: str, text: str, file: str, vllm: str | None, gpus: str | None) -> Question:
+    given = {"vllm": vllm, "gpus": gpus}
+    more = [word for key, value in given.items() if value is not None for word in (f"--{key}", value)]
+    request = {"do": "lint", **{key: value for key, value in given.items() if value is not None}}
+    return Question(name, ("lint", "--fix", file or "script", *more), request, {file or "script": text})
+
+
+def examples() -> list[Question]:
+    """A question for every example and near miss of the catalog."""
+    shelf = session.load_catalog()
+    found = []
+    for symptom in shelf.symptoms.values():
+        found += [log_question(f"{symptom.id}:{n}", e.text, e.vllm) for n, e in enumerate(symptom.examples, 1)]
+        found += [log_question(f"{symptom.id}:not-{n}", e.text) for n, e in enumerate(symptom.near_misses, 1)]
+    for line in shelf.lines:
+        found += [log_question(f"{line.id}:{n}", e.text, e.vllm) for n, e in enumerate(line.examples, 1)]
+    for rule in session.knowledge().rules.values():
+        for kind, samples in (("", rule.examples), ("not-", rule.near_misses)):
+            found += [
+                script_question(f"{rule.id}:{kind}{n}", e.text, e.file, e.vllm, e.gpus)
+                for n, e in enumerate(samples, 1)
+            ]
+    return found
+
+
+REFUSED = [
+    log_question("empty", ""),
+    log_question("blank", " \n"),
+    log_question("picture", "\x89PNG\r\n"),
+    log_question("no-release", "x", "abc"),
+    Question("no-case", ("diagnose", "tiny-cpu-port-in-us"), {"do": "diagnose", "case": "tiny-cpu-port-in-us"}),
+    Question(
+        "no-card",
+        ("plan", "Qwen/Qwen3-8B", "--gpus", "RTX3091"),
+        {"do": "plan", "model": "Qwen/Qwen3-8B", "gpus": "RTX3091"},
+    ),
+    Question("no-model", ("plan", "Qwen/Qwen9", "--gpus", "A40"), {"do": "plan", "model": "Qwen/Qwen9", "gpus": "A40"}),
+    Question(
+        "no-size",
+        ("plan", "Qwen/Qwen3-8B", "--gpus", "A40", "--tp", "0"),
+        {"do": "plan", "model": "Qwen/Qwen3-8B", "gpus": "A40", "tp": 0},
+    ),
+    Question(
+        "no-number",
+        ("plan", "Qwen/Qwen3-8B", "--gpus", "A40", "--max-model-len", "8x"),
+        {"do": "plan", "model": "Qwen/Qwen3-8B", "gpus": "A40", "context": "8x"},
+    ),
+    Question(
+        "no-option",
+        ("plan", "Qwen/Qwen3-8B", "--gpus", "A40", "--swap-spac", "1"),
+        {"do": "plan", "model": "Qwen/Qwen3-8B", "gpus": "A40", "more": "--swap-spac 1"},
+    ),
+]
+"""What cannot be read, and is refused in the same line."""
+PLANS = [
+    Question(f"plan-{n}", ("plan", model, "--gpus", gpus, *words), {"do": "plan", "model": model, "gpus": gpus, **more})
+    for n, (model, gpus, words, more) in enumerate(
+        (
+            ("Qwen/Qwen3-8B", "2xRTX3090", (), {}),
+            ("Qwen/Qwen3-8B", "RTX3090", ("--find", "context"), {"find": "context"}),
+            ("Qwen/Qwen3-32B", "4xA100-80GB", ("--tp", "4", "--vllm", "0.11.0"), {"tp": 4, "vllm": "0.11.0"}),
+            (
+                "Qwen/Qwen3-8B",
+                "RTX4090@a,RTX4090@b",
+                ("--pp", "2", "--gpu-memory-utilization", "0.8", "--max-model-len", "16k", "--max-num-seqs", "32"),
+                {"pp": 2, "utilization": "0.8", "context": "16k", "sequences": "32"},
+            ),
+        )
+    )
+]
+
+
+# ---- on this Python
+
+
+_ALONE = """
+import json, sys
+for name in %(lacking)r:
+    sys.modules[name] = None
+sys.path.insert(0, %(library)r)
+from vllm_runbooks import browser
+assert browser.__file__.startswith(%(library)r)
+browser.warm()
+asked = json.load(sys.stdin)
+json.dump([json.loads(browser.ask(json.dumps(r), [(n, t.encode()) for n, t in f])) for r, f in asked], sys.stdout)
+"""
+
+
+def alone(library: Path, questions: list[Question]) -> list[dict[str, Any]]:
+    """What the core says in a process that has the archive's files and the standard library alone."""
+    program = _ALONE % {"lacking": LACKING, "library": str(library)}
+    asked = json.dumps([(each.request, each.given) for each in questions])
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program],
+        input=asked, capture_output=True, check=False, text=True, timeout=60,
+    )  # fmt: skip
+    assert not done.returncode, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def test_the_core_answers_alone_as_the_commands_do(tmp_path: Path) -> None:
+    """With the files of the archive, the standard library, and nothing that a browser lacks: the same documents."""
+    for name, raw in browser_pages.library().items():
+        path = tmp_path / "library" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(raw)
+    folder = tmp_path / "here"
+    folder.mkdir()
+    cases = {each.id: each for each in recorded()}
+    samples = session.load_catalog().symptoms["install.abi_mismatch.kernels_not_loaded"].examples
+    names = ("qwen-a100-shared-gpu-race", "copied-launch-script")
+    compose = "services:\n  vllm:\n    image: vllm/vllm-openai:v0.19.0\n    command: --model m --swap-space 4\n"
+    questions = [
+        *(cases[name] for name in names),
+        *REFUSED,
+        PLANS[2],
+        script_question("compose", compose, "compose.yaml", None, None),
+        log_question("left-out", samples[0].text),
+    ]
+
+    found = alone(tmp_path / "library", questions)
+
+    assert [said(each) for each in found] == [each.by_command(folder) for each in questions]
+    assert all(each.get("sections") or "refused" in each for each in found)
+
+
+# ---- in a real browser
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The three pages with all that they load."""
+    built = tmp_path_factory.mktemp("pages")
+    missing = browser_pages.write(docs_dir(), built)
+    if missing is not None:
+        pytest.skip(missing)
+    return built
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One browser for all of these tests."""
+    with chrome.chromium() as one:
+        yield one
+
+
+@contextmanager
+def opened(browser: Browser, folder: Path, page: str, **more: Any) -> Iterator[chrome.Visit]:
+    """A page that is served, once it has loaded all that it needs."""
+    with chrome.served(folder) as origin, chrome.opened(browser, f"{origin}/{page}", **more) as visit:
+        wait(visit.page, "Ready")
+        yield visit
+
+
+def status(page: Page) -> str:
+    return page.locator("#status").inner_text()
+
+
+def wait(page: Page, *begun: str, seconds: float = 60) -> str:
+    """What the page says as soon as it begins with one of these; no expression is evaluated, which its policy refuses."""
+    until = time.monotonic() + seconds
+    while not status(page).startswith(begun):
+        assert time.monotonic() < until, status(page)
+        time.sleep(0.1)
+    return status(page)
+
+
+_LOAD = """async () => {
+  const {Reader} = await import(new URL('_browser/reader.mjs', location.href));
+  await new Promise((ready, failed) => {
+    window.reader = new Reader({quietS: 60, on: {state() {}, progress() {}, ready, failed}});
+    window.reader.start();
+  });
+}"""
+_ASK = """async ([request, files]) => {
+  const encoded = files.map(([name, text]) => ({name, bytes: new TextEncoder().encode(text).buffer}));
+  return window.reader.ask(request, encoded);
+}"""
+
+
+def differences(page: Page, questions: list[Question], folder: Path) -> list[str]:
+    """Where the page's worker says something else than the command, with the first line that differs."""
+    page.evaluate(_LOAD)
+    wrong = []
+    for each in questions:
+        told = said(page.evaluate(_ASK, [each.request, each.given]))
+        wanted = each.by_command(folder)
+        if told != wanted:
+            pairs = zip(told.splitlines(), wanted.splitlines(), strict=False)
+            first = next(((a, b) for a, b in pairs if a != b), (told[-80:], wanted[-80:]))
+            wrong.append(f"{each.id}: browser {first[0][:300]!r}, command {first[1][:300]!r}")
+    return wrong
+
+
+@pytest.mark.slow
+def test_the_browser_answers_as_the_command_line_does(pages: Path, chromium: Browser, tmp_path: Path) -> None:
+    """Every recorded case, a part of the catalog's examples, what is refused: the same JSON, byte for byte."""
+    some = random.Random(SEED).sample(examples(), 60)  # noqa: S311 - a part that is the same each time
+    with opened(chromium, pages, "diagnose.html") as visit:
+        wrong = differences(visit.page, [*recorded(), *PLANS, *REFUSED, *some], tmp_path)
+
+        assert wrong == []
+        assert visit.troubles() == []
+
+
+@pytest.mark.slow
+@pytest.mark.full
+def test_the_browser_answers_every_example_as_the_command_line_does(
+    pages: Path, chromium: Browser, tmp_path: Path
+) -> None:
+    """Every example and near miss of symptoms, lines and rules."""
+    with opened(chromium, pages, "diagnose.html") as visit:
+        assert differences(visit.page, examples(), tmp_path) == []
+
+
+@pytest.fixture(scope="module")
+def long_log() -> str:
+    """Two megabytes: what a server prints for hours, and then the end of a recorded start."""
+    case = catalog.cases_dir() / "tiny-cpu-port-in-use" / "startup.log"
+    line = (
+        "(APIServer pid=71) INFO 11-20 08:{:02}:{:02} [loggers.py:271] Engine 000: Avg prompt throughput: 812.4 tokens/s, "
+        "Avg generation throughput: {}.2 tokens/s, Running: 12 reqs, Waiting: 3 reqs, GPU KV cache usage: 41.2%"
+    )
+    lines = [line.format(n // 60 % 60, n % 60, n) for n in range(10_500)]
+    text = "\n".join([*lines, case.read_text(encoding="utf-8")])
+    assert len(text) > 2_000_000
+    return text
+
+
+_TICK = """() => {
+  window.gaps = [];
+  let before = performance.now();
+  window.ticking = setInterval(() => { const now = performance.now(); window.gaps.push(now - before); before = now; }, 50);
+}"""
+
+
+_PASTE = """text => {
+  const clipboardData = new DataTransfer();
+  clipboardData.setData('text/plain', text);
+  const event = new ClipboardEvent('paste', {clipboardData, bubbles: true, cancelable: true});
+  document.querySelector('#text').dispatchEvent(event);
+}"""
+
+
+def upload(page: Page, name: str, text: str) -> None:
+    """Choose a file of this name."""
+    page.set_input_files("#file", files=[{"name": name, "mimeType": "text/plain", "buffer": text.encode()}])
+
+
+def answer(page: Page, **fields: str) -> str:
+    """Fill in fields by id, press the button, and wait for the answer; what the page then says."""
+    for name, value in fields.items():
+        page.fill(f"#{name}", value)
+    page.click("#run")
+    until = time.monotonic() + 60
+    while page.locator("#asked").get_attribute("data-state") == "busy":
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    return status(page)
+
+
+def shown_document(page: Page) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(page.locator("#json").text_content() or "{}")
+    return found
+
+
+@pytest.mark.slow
+def test_a_log_of_two_megabytes_leaves_the_page_usable(
+    pages: Path, chromium: Browser, long_log: str, tmp_path: Path
+) -> None:
+    """Pasted or dropped: the answer is the command's, and the page's own timer is never held up for half a second."""
+    wanted = log_question("long", long_log).by_command(tmp_path)
+    with opened(chromium, pages, "diagnose.html") as visit:
+        page = visit.page
+        upload(page, "example.log", long_log)
+        page.evaluate(_TICK)
+        since = time.monotonic()
+        answer(page)
+        took = time.monotonic() - since
+        gaps = page.evaluate("window.gaps")
+
+        assert f"1\n{(page.locator('#json').text_content() or '').strip()}" == wanted
+        assert len(gaps) > took * 10
+        assert max(gaps) < 500
+
+        page.click("button[type=reset]")
+        page.evaluate(_PASTE, long_log)
+        assert "pasted text (2." in page.locator("#files").inner_text()
+        answer(page)
+        assert shown_document(page)["files"] == ["pasted text"]
+        assert shown_document(page)["root_cause"]["symptom"] == "port.in_use"
+        assert visit.troubles() == []
+
+
+@pytest.mark.slow
+def test_the_pages_work_when_the_network_is_cut(pages: Path, chromium: Browser) -> None:
+    """Once a page says that it is ready, nothing more is asked for: log, script, manifest and plan are answered."""
+    script = "vllm serve Qwen/Qwen3-8B --max-model-length 4096 --swap-space 4\n"
+    compose = "services:\n  a:\n    image: vllm/vllm-openai:v0.11.0\n    command: [--model, m, --swap-spac, '4']\n"
+    asked: dict[str, list[tuple[dict[str, str], str]]] = {
+        "diagnose.html": [({"text": "OSError: [Errno 98] Address already in use\n"}, "root_cause")],
+        "check.html": [({"text": script, "vllm": "0.19.0"}, "issues"), ({"text": compose, "vllm": ""}, "issues")],
+        "plan.html": [({"model": "Qwen/Qwen3-8B", "gpus": "2xRTX3090"}, "layouts")],
+    }
+    for name, questions in asked.items():
+        with opened(chromium, pages, name) as visit:
+            visit.page.context.set_offline(True)
+            before = len(visit.requests)
+            for fields, key in questions:
+                assert answer(visit.page, **fields).startswith("Answered")
+                assert shown_document(visit.page)[key]
+
+            assert visit.requests[before:] == []
+            assert visit.troubles() == []
+
+
+@pytest.mark.slow
+def test_cancel_ends_what_is_under_way(pages: Path, chromium: Browser, long_log: str) -> None:
+    """The worker is gone, a new one is loaded, and answers the next question."""
+    with opened(chromium, pages, "diagnose.html") as visit:
+        page = visit.page
+        upload(page, "long.log", long_log * 2)
+        page.click("#run")
+        page.click("#cancel")
+
+        assert status(page).startswith(("Cancelled", "Loading"))
+        wait(page, "Ready")
+        page.click("button[type=reset]")
+        assert answer(page, text="OSError: [Errno 98] Address already in use\n").startswith("Answered")
+        assert visit.troubles() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("pyodide/pyodide.asm.wasm", None, "pyodide.asm.wasm is not there (status 404)"),
+        ("pyodide/pyodide.asm.wasm", b"\x00asm\x01\x00\x00\x00\xff", "The reader could not be loaded: "),
+        ("library.zip", None, "library.zip is not there (status 404)"),
+        ("worker.mjs", None, "worker.mjs did not arrive"),
+    ],
+)
+def test_a_load_that_fails_is_told_in_one_line(
+    pages: Path, chromium: Browser, tmp_path: Path, file: str, content: bytes | None, says: str
+) -> None:
+    """Whatever is missing or damaged: within the time-out one line, with what to do, and a button to load again."""
+    broken = tmp_path / "broken"
+    shutil.copytree(pages, broken)
+    path = broken / "_browser" / file
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    page_file = broken / "diagnose.html"
+    page_file.write_text(page_file.read_text("utf-8").replace('data-quiet-s="30"', 'data-quiet-s="12"'), "utf-8")
+    with chrome.served(broken) as origin, chrome.opened(chromium, f"{origin}/diagnose.html") as visit:
+        line = wait(visit.page, "The reader could not be loaded", seconds=30)
+
+        assert says in line
+        assert "\n" not in line
+        assert line.endswith("reload the page.")
+        assert visit.page.locator("#again").is_visible()
+        assert visit.page.locator("#run").is_disabled()
+        assert visit.external() == []
+
+        path.write_bytes((pages / "_browser" / file).read_bytes())
+        visit.page.click("#again")
+        wait(visit.page, "Ready")
+
+
+@pytest.mark.slow
+def test_a_load_that_hangs_is_given_up(pages: Path, chromium: Browser, tmp_path: Path) -> None:
+    """A server that accepts and never answers is told as that."""
+    quick = tmp_path / "quick"
+    shutil.copytree(pages, quick)
+    page_file = quick / "check.html"
+    page_file.write_text(page_file.read_text("utf-8").replace('data-quiet-s="30"', 'data-quiet-s="3"'), "utf-8")
+    with chrome.served(quick) as origin, chrome.opened(chromium, "about:blank") as visit:
+        visit.page.context.route("**/*.wasm", lambda route: None)
+        visit.page.goto(f"{origin}/check.html")
+
+        line = wait(visit.page, "The reader could not be loaded", seconds=30)
+        assert "nothing has arrived for 3 s; check the connection" in line
+
+
+@pytest.mark.slow
+def test_no_payload_runs_wherever_it_stands(pages: Path, chromium: Browser) -> None:
+    """In a log, a file's name, a script, a model's name, a field or the address: it is shown as text, or refused."""
+    told = "\n".join(
+        line
+        for n, payload in enumerate(PAYLOADS)
+        for line in (
+            f"(EngineCore pid=7) ERROR 11-20 08:00:{n:02} [core.py:88] ValueError: {payload}",
+            f"OSError: [Errno 98] Address already in use {payload}",
+            f"FileNotFoundError: [Errno 2] No such file or directory: '/m/{payload}'",
+        )
+    )
+    script = "\n".join(
+        f"vllm serve {shlex.quote(f'org/{payload}')} --served-model-name {shlex.quote(payload)} --no-{n} {shlex.quote(payload)}"
+        for n, payload in enumerate(PAYLOADS)
+    )
+    hostile = "#parts :is(script, img, iframe, object, embed, link, meta, base, form, video, a, math, [srcdoc])"
+    begin = "() => [...document.querySelectorAll('#parts *')].flatMap(e => [...e.attributes].map(a => a.name))"
+
+    def harmless(visit: chrome.Visit) -> None:
+        page = visit.page
+        page.mouse.move(200, 400)
+        assert page.locator(hostile).count() == 0
+        assert not [name for name in page.evaluate(begin) if name.startswith("on")]
+        assert visit.troubles() == []
+
+    with opened(chromium, pages, "diagnose.html") as visit:
+        for payload in PAYLOADS:
+            upload(visit.page, f"{payload.replace('/', '|')[:80]}.log", told)
+        visit.page.click("summary")
+        assert answer(visit.page, command=script).startswith("Answered")
+        assert "PWN_1" in (visit.page.locator("#parts").text_content() or "")
+        harmless(visit)
+        for payload in PAYLOADS:
+            assert not answer(visit.page, gpus=payload, vllm="").startswith("Answered")
+            assert not answer(visit.page, vllm=payload, gpus="").startswith("Answered")
+        visit.page.evaluate("said => { location.hash = 'case=' + said; }", PAYLOADS[0])
+        wait(visit.page, PAYLOADS[0][:8])
+        harmless(visit)
+    with opened(chromium, pages, "check.html") as visit:
+        assert answer(visit.page, text=script).startswith("Answered")
+        assert "PWN_1" in (visit.page.locator("#parts").text_content() or "")
+        harmless(visit)
+    with opened(chromium, pages, "plan.html") as visit:
+        for payload in PAYLOADS:
+            assert not answer(visit.page, model=payload, gpus="A40", more="").startswith("Answered")
+            assert "org" in answer(visit.page, model=f"org/{payload}", gpus="A40")
+            answer(visit.page, model="Qwen/Qwen3-8B", more=f"--served-model-name {shlex.quote(payload)}")
+        harmless(visit)
+
+
+_INLINE = """() => {
+  const script = document.createElement('script');
+  script.textContent = 'window.PWN_30 = 1';
+  document.body.append(script);
+  const text = document.createElement('div');
+  text.innerHTML = '<img src="data:," onerror="window.PWN_31 = 1"><p style="color:red">x</p>';
+  document.body.append(text);
+  setTimeout(() => { try { eval('window.PWN_32 = 1'); } catch (error) { window.caught = error.name; } });
+  setTimeout(() => { fetch('https://evil.example/').catch(() => { window.unsent = true; }); });
+}"""
+_IN_WORKER = """() => new Promise(resolve => setTimeout(() => {
+  let caught = null;
+  try { (0, eval)('1'); } catch (error) { caught = error.name; }
+  resolve([caught, ['fetch', 'XMLHttpRequest', 'WebSocket', 'importScripts', 'indexedDB'].filter(n => self[n])]);
+}))"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [page.file for page in browser_pages.PAGES])
+def test_the_policy_refuses_what_the_pages_do_not_need(pages: Path, chromium: Browser, name: str) -> None:
+    """Inline scripts and styles, handlers, eval, requests elsewhere: on the page, and in its worker as well."""
+    with opened(chromium, pages, name) as visit:
+        assert visit.troubles() == []
+        visit.page.evaluate(_INLINE)
+        time.sleep(0.5)
+        refused = " ".join(visit.refused())
+
+        assert all(each in refused for each in ("script-src-elem", "script-src-attr", "style-src-attr", "connect-src"))
+        assert visit.executed() == []
+        assert visit.page.evaluate("[window.caught, window.unsent]") == ["EvalError", True]
+        (worker,) = visit.page.workers
+        assert worker.evaluate(_IN_WORKER) == ["EvalError", []]
+        policy = visit.page.locator("meta[http-equiv]").get_attribute("content") or ""
+        assert "unsafe-inline" not in policy
+        assert "'unsafe-eval'" not in policy
