@@ -590,3 +590,33 @@ def test_the_policy_refuses_what_the_pages_do_not_need(pages: Path, chromium: Br
         policy = visit.page.locator("meta[http-equiv]").get_attribute("content") or ""
         assert "unsafe-inline" not in policy
         assert "'unsafe-eval'" not in policy
+
+
+_LONGEST = "case=autoglm-3090-video-oom"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", chrome.THEMES)
+@pytest.mark.parametrize("width", chrome.WIDTHS)
+def test_the_pages_can_be_read_by_everybody(
+    pages: Path, chromium: Browser, tmp_path: Path, width: int, theme: chrome.Theme
+) -> None:
+    """On a desk and a phone, in light and dark: no serious finding of axe, nothing cut off, with an answer shown."""
+    script = "#!/bin/bash\nvllm serve Qwen/Qwen3-8B \\\n  --max-model-length 8k \\  \n  --swap-space 4 --tensor-parallel-size 3\n"
+    for name, fragment, fields in (
+        ("diagnose.html", f"#{_LONGEST}", None),
+        ("check.html", "", {"text": script, "vllm": "0.19.0", "gpus": "4xRTX3090"}),
+        ("plan.html", "", {"model": "Qwen/Qwen3-8B", "gpus": "2xRTX3090", "context": "16k"}),
+    ):
+        with (
+            chrome.served(pages) as origin,
+            chrome.opened(chromium, f"{origin}/{name}{fragment}", width=width, theme=theme) as visit,
+        ):
+            wait(visit.page, "Answered" if fields is None else "Ready")
+            if fields is not None:
+                assert answer(visit.page, **fields).startswith("Answered")
+            chrome.shot(visit.page, f"browser-{name.partition('.')[0]}-{theme}-{width}", tmp_path, whole=True)
+
+            assert chrome.axe(visit.page) == []
+            assert chrome.misfits(visit.page) == []
+            assert visit.troubles() == []

@@ -6,7 +6,12 @@ const OUT = ["fetch", "XMLHttpRequest", "WebSocket", "WebSocketStream", "WebTran
   "SharedWorker", "BroadcastChannel", "importScripts", "caches", "indexedDB"];
 
 let received = 0;
-let missing = "";
+
+/** Tell the page why nothing comes of it: where a file is missing, Pyodide itself may say nothing, and wait for ever. */
+function told(line) {
+  postMessage({kind: "failed", line});
+  return new Error(line);
+}
 
 /** What is asked for by Pyodide as well: counts what arrives, and refuses an answer that is none. */
 function counted(ask) {
@@ -16,13 +21,9 @@ function counted(ask) {
     try {
       answer = await ask(what, how);
     } catch {
-      missing ||= `${name} did not arrive`;
-      throw new Error(missing);
+      throw told(`${name} did not arrive`);
     }
-    if (!answer.ok) {
-      missing ||= `${name} is not there (status ${answer.status})`;
-      throw new Error(missing);
-    }
+    if (!answer.ok) throw told(`${name} is not there (status ${answer.status})`);
     const body = answer.body.pipeThrough(new TransformStream({
       transform(piece, on) {
         received += piece.byteLength;
@@ -80,5 +81,4 @@ function last(error) {
   return String(error?.message ?? error).trim().split("\n").pop().slice(0, 300);
 }
 
-// Pyodide tells of a file that did not arrive only that it ended.
-load().catch((error) => postMessage({kind: "failed", line: missing || last(error)}));
+load().catch((error) => told(last(error)));
