@@ -11,6 +11,7 @@ import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
 from vllm_runbooks.arguments.json_keys import judged
+from vllm_runbooks.errors import same_words
 
 _VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 1.0, 1.5, 0.0, -0.5, 1e300, 10**30, 1.2345678901234568e29),
@@ -93,3 +94,19 @@ def test_each_simple_value_is_right_where_pydantic_takes_it(kind: Any) -> None:
         adapter = TypeAdapter(_of(Annotated, (_SIMPLE[base], Field(**limits))))
     for value in (*_VALUES, *_BOUNDARY):
         assert (kind, value, judged(value, kind, {}) == []) == (kind, value, _is_taken(adapter, value))
+
+
+@pytest.mark.parametrize(
+    ("text", "at"), [('{"a": 1, }', 9), ('{"a": 1,\n}', 9), ("[1, ]", 4), ("[1,\t]", 4), ('{"a": [1,], "b": 2}', 9)]
+)
+def test_a_comma_too_many_is_told_alike_by_every_python(text: str, at: int) -> None:
+    """Python 3.13 and later tell of the comma, and older ones of the bracket behind it: an answer says the latter."""
+    newer = json.JSONDecodeError(
+        f"Illegal trailing comma before end of {'array' if text[at] == ']' else 'object'}", text, text[:at].rindex(",")
+    )
+    with pytest.raises(json.JSONDecodeError) as older:
+        json.loads(text)
+    wanted = same_words(older.value)
+
+    assert (same_words(newer).msg, same_words(newer).pos) == (wanted.msg, wanted.pos)
+    assert wanted.pos == at

@@ -12,6 +12,8 @@ const SIZE = Number(document.body.dataset.bytes);
 
 let files = [];
 let shown = null;
+let note = "";
+let begun = false;
 
 const reader = new Reader({quietS: Number(document.body.dataset.quietS), on: {state: told, progress, ready, failed}});
 
@@ -24,6 +26,7 @@ function told(state) {
   $("#again").hidden = state !== "failed";
   $("#bar").hidden = state !== "loading" && state !== "busy";
   if (state === "busy") $("#bar").removeAttribute("value");
+  if (state === "loading") say(`${note} Loading.`.trim());
 }
 
 function say(line, tone = "") {
@@ -36,14 +39,17 @@ const mb = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 
 function progress({stage, received}) {
   $("#bar").value = Math.min(received / SIZE, 1);
-  say(`Loading ${stage}: ${mb(Math.min(received, SIZE))} of ${mb(SIZE)}. Your texts stay in this page.`);
+  say(`${note} Loading ${stage}: ${mb(Math.min(received, SIZE))} of ${mb(SIZE)}. Your texts stay in this page.`.trim());
 }
 
 function ready({choices, seconds, received}) {
   told("ready");
-  say(`Ready: ${mb(received)} in ${seconds.toFixed(1)} s. Everything is here; the network may be cut now.`, "good");
+  say(`Ready: ${mb(received)} in ${seconds.toFixed(1)} s. Everything is here; the network may be cut now. ${note}`.trim(),
+    note ? "" : "good");
+  note = "";
   offer(choices);
-  if (!shown) follow();
+  if (!begun) follow();
+  begun = true;
 }
 
 function failed(line) {
@@ -189,16 +195,15 @@ async function run(event) {
   } catch (error) {
     if (error.message === "cancelled") return;
     clear();
+    note = `The reader broke off: ${error.message}; give the part that matters.`;
     reader.start();
-    say(`The reader broke off (${error.message}); it is loaded again. Give the part of the text that matters.`, "bad");
   }
 }
 
 function cancel() {
-  reader.stop();
   clear();
+  note = "Cancelled.";
   reader.start();
-  say("Cancelled. The reader is loaded again.");
 }
 
 // ---- showing
@@ -236,7 +241,7 @@ function show(found) {
     body.className = "part";
     body.append(...elements(html));
     for (const block of body.querySelectorAll("pre")) block.before(copier(() => block.textContent));
-    for (const wide of body.querySelectorAll("table, svg")) {
+    for (const wide of body.querySelectorAll("table, svg[role=img]")) {
       const room = document.createElement("div");
       room.className = "wide";
       room.tabIndex = 0;

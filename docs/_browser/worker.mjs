@@ -63,12 +63,16 @@ async function load() {
   browser.warm();
   const choices = JSON.parse(browser.ask(JSON.stringify({do: "choices"})));
   OUT.forEach(remove);
+  // When a text breaks it, the page says so in a line and loads anew: that is no error of the page.
+  console.error = console.info;
   onmessage = ({data}) => {
     const files = python.toPy(data.files.map(({name, bytes}) => [name, new Uint8Array(bytes)]));
     try {
       postMessage({kind: "answer", id: data.id, told: JSON.parse(browser.ask(JSON.stringify(data.request), files))});
     } catch (error) {
-      postMessage({kind: "broken", id: data.id, line: last(error)});
+      // The stack of WebAssembly is a part of the browser's, and smaller than that of other programs.
+      const isDeep = /call stack|recursion/i.test(String(error));
+      postMessage({kind: "broken", id: data.id, line: isDeep ? "the text is nested too deeply" : last(error)});
     } finally {
       files.destroy();
     }

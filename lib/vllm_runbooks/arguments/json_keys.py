@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds, names
+from vllm_runbooks.errors import same_words
 from vllm_runbooks.options import LIMITS
 
 _MAX_DEPTH = 60
@@ -392,7 +393,8 @@ def read(text: str) -> tuple[Any, Fault | None]:
     try:
         return json.loads(text), None
     except json.JSONDecodeError as error:
-        return None, Fault("bad-json", (), {"reason": error.msg, "at": str(error.pos), **_why(text, error.pos)})
+        told = same_words(error)
+        return None, Fault("bad-json", (), {"reason": told.msg, "at": str(told.pos), **_why(text, told.pos)})
     except RecursionError:
         return None, Fault("bad-json", (), {"reason": "too deeply nested", "at": "0"})
     except ValueError:

@@ -27,6 +27,7 @@ from vllm_runbooks.documents import (
     unit_files,
 )
 from vllm_runbooks.documents.starts import Around, Found, Loose, Reading, Setting
+from vllm_runbooks.errors import same_words
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.shell import Trouble, Word
 
@@ -435,8 +436,9 @@ def _check_json(source: Excerpt, reading: Reading) -> None:
     try:
         json.loads(source.text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
-        at = source.at[min(error.pos + source.text.startswith("\ufeff"), len(source.text))]
-        reading.troubles.append(Trouble("file.not-json", at, at, {"says": error.msg}, ()))
+        told = same_words(error)
+        at = source.at[min(told.pos + source.text.startswith("\ufeff"), len(source.text))]
+        reading.troubles.append(Trouble("file.not-json", at, at, {"says": told.msg}, ()))
     except (ValueError, RecursionError):  # numbers with too many digits, lists in lists
         reading.troubles.append(Trouble("file.not-json", source.at[0], source.at[0], {"says": "no JSON"}, ()))
 

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from vllm_runbooks import host_commands
 from vllm_runbooks.display import SCHEMA, visible
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.errors import InputError, same_words
 from vllm_runbooks.host_records import KIND, GpuFacts, Inspected, Inventory
 from vllm_runbooks.records import record
 from vllm_runbooks.redact import redact_record
@@ -120,9 +120,10 @@ def _of_json(text: str, where: str) -> Inventory:
     try:
         data = json.loads(text.lstrip("\ufeff"))
     except (ValueError, RecursionError) as error:
-        said = (
-            f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "too deep or too long"
-        )
+        said = "too deep or too long"
+        if isinstance(error, json.JSONDecodeError):
+            error = same_words(error)
+            said = f"line {error.lineno}: {error.msg}"
         raise InputError(f"{where}: is no JSON ({said}); give a snapshot as it was written") from None
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise InputError(f'{where}: is no snapshot of a host: "kind" is not "{KIND}"; {_WRITE}')

@@ -14,7 +14,7 @@ from vllm_runbooks.arguments.conditions import UNKNOWN
 from vllm_runbooks.arguments.spelling import alike
 from vllm_runbooks.arguments.typed import expected_type, option_words
 from vllm_runbooks.deployment import fleet, is_secret
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.errors import InputError, same_words
 from vllm_runbooks.plan_records import Find, Layouts, Plan
 from vllm_runbooks.planning import actual, settings
 from vllm_runbooks.planning.budget import Calibrate, Subject, drafted, subject, subject_in_catalog
@@ -74,7 +74,7 @@ def told_model(name: str, text: str | bytes, *, source: str, checkpoint_bytes: i
     try:
         config = json.loads(text)
     except (ValueError, RecursionError) as error:
-        said = error if isinstance(error, json.JSONDecodeError) else "not readable as text"
+        said = same_words(error) if isinstance(error, json.JSONDecodeError) else "not readable as text"
         raise InputError(f"{source}: is no JSON: {said}") from None
     if not isinstance(config, Mapping):
         raise InputError(f"{source}: holds no JSON object, so no model's configuration")

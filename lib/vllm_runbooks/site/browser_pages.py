@@ -46,21 +46,24 @@ class _Page(NamedTuple):
     file: str
     title: str
     does: str
+    """What `browser.ask` is asked to do."""
+    command: str
+    """The command that prints the same document."""
     verb: str
     summary: str
 
 
 PAGES = (
     _Page(
-        "diagnose.html", "Diagnose a log", "diagnose", "Diagnose",
+        "diagnose.html", "Diagnose a log", "diagnose", "diagnose", "Diagnose",
         "Why a vLLM start failed, from its log. The log is read in this browser and is not uploaded.",
     ),
     _Page(
-        "check.html", "Check a command", "lint", "Check",
+        "check.html", "Check a command", "lint", "lint --fix", "Check",
         "What is wrong with a vLLM command on a release, and the corrected text. Nothing is uploaded.",
     ),
     _Page(
-        "plan.html", "Plan a deployment", "plan", "Plan",
+        "plan.html", "Plan a deployment", "plan", "plan", "Plan",
         "What a model needs on which GPUs, before anything is launched. Nothing is uploaded.",
     ),
 )  # fmt: skip
@@ -94,7 +97,9 @@ def write(docs: Path, built: Path) -> str | None:
     frame = Template((docs / FOLDER / "reader.html").read_text(encoding="utf-8"))
     for page in PAGES:
         fields = (docs / FOLDER / page.file).read_text(encoding="utf-8")
-        _write_page(docs, built, page, frame.substitute(do=page.does, verb=page.verb, fields=fields), size)
+        _write_page(
+            docs, built, page, frame.substitute(do=page.does, command=page.command, verb=page.verb, fields=fields), size
+        )
     return None
 
 
