@@ -240,9 +240,10 @@ def test_the_core_answers_alone_as_the_commands_do(tmp_path: Path) -> None:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The three pages with all that they load."""
     built = tmp_path_factory.mktemp("pages")
-    missing = browser_pages.write(docs_dir(), built)
-    if missing is not None:
-        pytest.skip(missing)
+    pyodide, lacking = browser_pages.found(docs_dir())
+    if pyodide is None:
+        pytest.skip(lacking)
+    browser_pages.write(docs_dir(), built, pyodide)
     return built
 
 

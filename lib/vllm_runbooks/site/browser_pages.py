@@ -70,23 +70,25 @@ PAGES = (
 _LINKS = {"runbooks/index.html": "Runbooks", "symptoms/index.html": "Symptoms", "rules/index.html": "Rules"}
 
 
-def write(docs: Path, built: Path) -> str | None:
-    """Write the three pages, with all that they load, into a built site.
+def found(docs: Path) -> tuple[Path | None, str]:
+    """The folder with Pyodide's files, and in a line why there is none."""
+    try:
+        return fetched(docs / "package.json", "pyodide"), ""
+    except RunbooksError as error:
+        return None, str(error)
 
-    Without Pyodide each page says in a line why it does nothing here; that line is returned as well.
-    """
+
+def write(docs: Path, built: Path, pyodide: Path | None, lacking: str = "") -> None:
+    """Write the three pages, with all that they load, into a built site; without Pyodide each says what is lacking."""
     target = built / FOLDER
     target.mkdir()
-    try:
-        pyodide = fetched(docs / "package.json", "pyodide")
-    except RunbooksError as error:
-        missing = f"the pages that read in the browser are left out: {error}"
+    if pyodide is None:
+        said = html.escape(f"This page is not part of this build of the site: {lacking}.")
         for page in PAGES:
-            said = f"This page is not part of this build of the site: {error}."
-            _write_page(docs, built, page, f'<p class="state">{html.escape(said)}</p>', 0)
-        shutil.copyfile(docs / FOLDER / "page.css", target / "page.css")
-        shutil.copyfile(docs / FOLDER / "theme.js", target / "theme.js")
-        return missing
+            _write_page(docs, built, page, f'<p class="state">{said}</p>', 0)
+        for name in ("page.css", "theme.js"):
+            shutil.copyfile(docs / FOLDER / name, target / name)
+        return
     shutil.copytree(pyodide, target / "pyodide")
     for path in (docs / FOLDER).iterdir():
         if path.suffix != ".html":
@@ -97,10 +99,8 @@ def write(docs: Path, built: Path) -> str | None:
     frame = Template((docs / FOLDER / "reader.html").read_text(encoding="utf-8"))
     for page in PAGES:
         fields = (docs / FOLDER / page.file).read_text(encoding="utf-8")
-        _write_page(
-            docs, built, page, frame.substitute(do=page.does, command=page.command, verb=page.verb, fields=fields), size
-        )
-    return None
+        body = frame.substitute(do=page.does, command=page.command, verb=page.verb, fields=fields)
+        _write_page(docs, built, page, body, size)
 
 
 def _write_page(docs: Path, built: Path, page: _Page, body: str, size: int) -> None:
