@@ -233,6 +233,48 @@ def test_the_core_answers_alone_as_the_commands_do(tmp_path: Path) -> None:
     assert all(each.get("sections") or "refused" in each for each in found)
 
 
+def test_without_npm_the_pages_say_what_is_lacking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing kept and no npm: one line with what to do, in each page, and none of them loads a reader."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    pyodide, lacking = browser_pages.found(docs_dir())
+    browser_pages.write(docs_dir(), tmp_path, pyodide, lacking)
+
+    assert pyodide is None
+    assert "npm is not installed" in lacking
+    assert "install Node.js" in lacking
+    for page in browser_pages.PAGES:
+        text = (tmp_path / page.file).read_text(encoding="utf-8")
+        assert lacking in text
+        assert "<form" not in text
+    assert not (tmp_path / "_browser" / "library.zip").exists()
+
+
+def test_other_files_than_those_listed_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept is held against its digests each time; a npm that gives something else is refused."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    kept = tmp_path / "cache" / "vllm-runbooks" / "pyodide-314.0.7"
+    kept.mkdir(parents=True)
+    for name in ("pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide.mjs", "python_stdlib.zip"):
+        (kept / name).write_bytes(b"something else")
+    npm = tmp_path / "npm"
+    npm.write_text(
+        f"#!{sys.executable}\nimport io, tarfile\n"
+        "with tarfile.open('pyodide-314.0.7.tgz', 'w:gz') as made:\n"
+        "    entry = tarfile.TarInfo('package/pyodide.mjs')\n"
+        "    entry.size = 4\n"
+        "    made.addfile(entry, io.BytesIO(b'evil'))\n",
+        encoding="utf-8",
+    )
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert browser_pages.found(docs_dir()) == (
+        None,
+        "npm gave other files than those of pyodide 314.0.7; ask who runs the registry",
+    )
+
+
 # ---- in a real browser
 
 
