@@ -209,7 +209,8 @@ def entry(**told: object) -> Entry:
     whole = {
         "id": "0123456789ab", "kind": "run", "subject": f"single-gpu-oom on {own}", "began": "2026-11-21T13:37:18Z",
         "seconds": 3.25, "verdict": Verdict.FAIL, "reason": own, "job": None, "host": "alice-laptop", "vllm": own,
-        "inputs": {"parameters": {"evidence": own}}, "results": {"root_cause": {"symptom": own}, "facts": {"model": own}},
+        "inputs": {"parameters": {"evidence": own}},
+        "results": {"root_cause": {"symptom": own}, "facts": {"model": own}},
         "environment": {"host": "alice-laptop"},
     }  # fmt: skip
     return Entry(**{**whole, **told})  # type: ignore[arg-type] # each is what the record asks for
