@@ -74,7 +74,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_every_page_opens_without_trouble_on_a_phone(site: Path, origin: str, browser: Browser) -> None:
-    """No error of the console, no refusal of the page's policy, no request elsewhere, none without an answer, no overflow."""
+    """No error of the console, no refusal of its policy, no request elsewhere, none without an answer, no overflow."""
     found = names(site)
     assert len(found) > 400
     with opened(browser, f"{origin}/index.html", width=390) as visit:
@@ -106,7 +106,7 @@ def test_every_link_within_the_site_leads_somewhere(site: Path) -> None:
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_page_of_each_kind_can_be_read(
+def test_a_page_of_each_kind_can_be_read(  # noqa: PLR0917 - a fixture each
     kind: str, width: int, theme: Theme, origin: str, browser: Browser, tmp_path: Path
 ) -> None:
     """Axe has nothing serious to say, no text is cut off, nothing scrolls sideways; a picture is kept."""
@@ -127,7 +127,7 @@ def test_a_whole_page_is_kept_in_grey(kind: str, origin: str, browser: Browser, 
 
 
 def test_a_printed_line_finds_its_symptom(origin: str, browser: Browser) -> None:
-    """Typed into the box, a line of each entrance brings one of its symptoms among the first; nothing is asked for elsewhere."""
+    """Typed into the box, a line of each entrance brings one of its symptoms among the first."""
     with opened(browser, f"{origin}/index.html") as visit:
         for entrance in session.entrances():
             for line in entrance.lines:
@@ -268,7 +268,7 @@ def resources() -> float:
 
 
 def test_one_file_in_a_checkout_is_a_page_a_test_and_an_answer(tmp_path: Path) -> None:
-    """Exactly as docs/authoring.md says: the file that it shows, its test, its diagnosis without further ado, its page."""
+    """Exactly as docs/authoring.md says: the file that it shows, its test, its diagnosis, its page."""
     checkout = tmp_path / "checkout"
     ignore = shutil.ignore_patterns("__pycache__", "*.pyc", "node_modules")
     for folder in ("lib", "catalog", "runbooks", "docs", "tests"):

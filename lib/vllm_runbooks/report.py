@@ -304,7 +304,7 @@ def _page(title: str, body: str) -> str:
 
 _STYLE = """
 :root{color-scheme:light dark;--page:#fafaf8;--card:#fff;--ink:#1c2024;--quiet:#5c6670;--line:#e4e5e1;--link:#0b5cad;
---pass:#1a7f37;--fail:#c62a2f;--error:#9a5b00;--skipped:#5c6670;--interrupted:#6e4bb8;--tint:12%}
+--pass:#14682c;--fail:#b0242a;--error:#835000;--skipped:#525b65;--interrupted:#6240ab;--tint:12%}
 @media(prefers-color-scheme:dark){:root{--page:#14171a;--card:#1b1f23;--ink:#e6e8ea;--quiet:#98a2ac;--line:#2c3238;
 --link:#79b8ff;--pass:#57c271;--fail:#ff7b7f;--error:#e0a84c;--skipped:#98a2ac;--interrupted:#b79bf2;--tint:18%}}
 *{box-sizing:border-box}

@@ -147,7 +147,7 @@ def write_sources(
         **option_pages.sources({rule.id: rule.values for rule in rules}),
         **_rule_files(rules),
         **_symptom_files(symptoms, pages),
-        **_runbook_files(symptoms, pages),
+        **_runbook_files(symptoms, pages, *([] if runs is None else [f"/{run_pages.NAME}"])),
         **_run_files(symptoms, pages, runs),
         **spec_pages.sources(session.specs()),
         **reference_pages.api_sources(),
@@ -174,13 +174,13 @@ def _symptom_files(symptoms: Sequence[Symptom], pages: Sequence[Page]) -> dict[s
     return {"symptoms/index.md": symptom_pages.symptom_index(symptoms), **found}
 
 
-def _runbook_files(symptoms: Sequence[Symptom], pages: Sequence[Page]) -> dict[str, str]:
+def _runbook_files(symptoms: Sequence[Symptom], pages: Sequence[Page], *more: str) -> dict[str, str]:
     known = {symptom.id: symptom for symptom in symptoms}
     found = {
         f"runbooks/{p.runbook.id}.ipynb": json.dumps(runbook_pages.runbook_page(p, known), indent=1) for p in pages
     }
     table = runbook_pages.runbook_table(pages, "runbooks/")
-    return {"runbooks/index.md": runbook_pages.runbook_index(pages), "_generated/runbooks.md": table, **found}
+    return {"runbooks/index.md": runbook_pages.runbook_index(pages, *more), "_generated/runbooks.md": table, **found}
 
 
 def _run_files(symptoms: Sequence[Symptom], pages: Sequence[Page], runs: Sequence[Entry] | None) -> dict[str, str]:

@@ -58,11 +58,12 @@ def runbook_table(pages: Sequence[Page], prefix: str = "") -> str:
     return (table(["Runbook", "What it is for", "Last run"], rows, "32 56 12") if rows else "There is none yet.") + "\n"
 
 
-def runbook_index(pages: Sequence[Page]) -> str:
-    """The list of runbooks, with the table of contents that fills the sidebar."""
-    toctree = contents(p.runbook.id for p in pages)
+def runbook_index(pages: Sequence[Page], *more: str) -> str:
+    """The list of runbooks, with the table of contents that fills the sidebar; `more` pages stand at its end."""
+    names = [*(page.runbook.id for page in pages), *more]
+    toctree = contents(names) if names else ""
     said = "Each page is the runbook as it was executed, with everything it printed."
-    return f"# Runbooks\n\n{said}\n\n{runbook_table(pages)}\n{toctree if pages else ''}\n"
+    return f"# Runbooks\n\n{said}\n\n{runbook_table(pages)}\n{toctree}\n"
 
 
 def runbook_page(page: Page, symptoms: Mapping[str, Symptom]) -> dict[str, Any]:

@@ -171,6 +171,7 @@ def _model_index(families: Mapping[str, Sequence[str]], specs: Specs, cards: Seq
 def model_section(told: ModelFile, model: Model, cards: Sequence[str] = CARDS) -> str:
     """What is known of one model, with its source, and where it fits by itself."""
     modalities = None if model.modalities is None else ", ".join(("text", *model.modalities))
+    why = next((said for card in cards if (said := _unplanned(told.id, card))), None)
     rows = [
         ("Architecture", model.architecture),
         ("Layers", _said(model.layers)),
@@ -186,7 +187,7 @@ def model_section(told: ModelFile, model: Model, cards: Sequence[str] = CARDS) -
         ("Needs code of its repository", _yes(model.needs_remote_code)),
         ("Weights on one card", _weights(told.id, cards)),
         *((f"On one {card}, at its whole context", _FITS[fits(told.id, card)]) for card in cards),
-        *([("Why that is unknown", why)] if cards and (why := _unplanned(told.id, cards[0])) else []),
+        *([("Why that is unknown", why)] if why else []),
     ]
     is_part = " The source shows a part of `config.json`; what is missing there is unknown, not absent."
     parts = [
