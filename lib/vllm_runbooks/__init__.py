@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.planner import find_plan, plan_layouts, plan_model
     from vllm_runbooks.session import (
         diagnose,
+        entrances,
         health,
         inventory,
         judge,
@@ -39,6 +40,7 @@ __all__ = [
     "VerdictFailed",
     "conclude",
     "diagnose",
+    "entrances",
     "find_plan",
     "health",
     "inventory",
@@ -63,7 +65,8 @@ __all__ = [
 
 _HOME = {
     "InputError": "errors", "RunbooksError": "errors", "VerdictFailed": "errors", "conclude": "notebook",
-    "diagnose": "session", "find_plan": "planner", "health": "session", "inventory": "session", "judge": "session",
+    "diagnose": "session", "entrances": "session", "find_plan": "planner",
+    "health": "session", "inventory": "session", "judge": "session",
     "judge_claims": "session", "judge_commands": "checking", "judge_health": "session", "lint_commands": "checking",
     "load": "session",
     "migrate_commands": "checking", "paste": "session",

@@ -116,6 +116,8 @@ def trend(found: Trend, facts: Sequence[str]) -> str:
 
 _MEMORY = "_gib"
 _MAX_POINTS, _MAX_CURVES = 400, len(LINES)
+_NAMES = 112
+"""Room for the names behind the curves."""
 
 
 def curves(found: Trend) -> Shown:
@@ -139,7 +141,7 @@ def _curves(tracks: Mapping[str, Sequence[float | None]], began: Sequence[str], 
         return ""
     top_value = max(value for values in told.values() for value in values if value is not None) or 1.0
     legend, top = swatches(dict(zip(told, LINES, strict=False)), 12)
-    left, right, height, top = 52.0, float(WIDTH - 12), 150.0, top + 26
+    left, right, height, top = 52.0, float(WIDTH - _NAMES), 150.0, top + 26
     bottom, count = top + height, len(began)
     parts = [legend, caption(0, top - 10, f"{title}, {unit}", size=11, faint=True)]
     step = tick_step(top_value, 4)
@@ -158,10 +160,21 @@ def _curves(tracks: Mapping[str, Sequence[float | None]], began: Sequence[str], 
             said = f"{name} {began[place]}: {value:,.4g} {unit}"
             shape = f'<path d="M{x - 3.5:.1f} {y:.1f}a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0" fill="{colour}">'
             parts.append(f"{shape}<title>{escape(said)}</title></path>")
+    parts += _names_at_ends(told, right, bottom, height / top_value)
     parts.append(caption(left, bottom + 18, began[0], size=11, faint=True))
     if count > 1:
         parts.append(caption(right, bottom + 18, began[-1], size=11, anchor="end", faint=True))
     return picture(parts, bottom + 26, f"{title}, in {unit}")
+
+
+def _names_at_ends(tracks: Mapping[str, Sequence[float | None]], x: float, bottom: float, scale: float) -> list[str]:
+    """Each track's name beside its last point, none over another: who sees no colours reads them by place."""
+    ends = {name: next(v for v in reversed(values) if v is not None) for name, values in tracks.items()}
+    said, free = [], bottom + 99.0
+    for name, value in sorted(ends.items(), key=lambda end: end[1]):
+        free = min(bottom - value * scale + 4, free - 13)
+        said.append(caption(x + 4, free, cut(name, 16), size=11))
+    return said
 
 
 def difference(found: Compared) -> Shown:

@@ -17,23 +17,25 @@ from vllm_runbooks.errors import InputError
 __all__ = ["commands", "diagnose", "gpus", "is_attended", "offered", "plan", "runs"]
 
 PANELS = {
-    "diagnose": "log_panel", "plan": "plan_panel", "commands": "command_panel", "gpus": "gpu_panel", "runs": "run_panel",
+    "diagnose": "log_panel", "plan": "plan_panel", "commands": "command_panel", "gpus": "gpu_panel",
+    "runs": "run_panel",
 }  # fmt: skip
 _NEEDED = ("ipywidgets", "anywidget")
 
 
-def diagnose(evidence: str = "", *, vllm: str = "", gpus: str = "") -> Any:
+def diagnose(evidence: str = "", *, pasted: str = "", vllm: str = "", gpus: str = "") -> Any:
     """The panel that diagnoses a log: pasted, uploaded, a file of this host or a recorded case.
 
     Args:
         evidence: What it shows at first.
+        pasted: A log that it shows at first in place of that.
         vllm: Release that wrote the log, where the log does not say.
         gpus: The cards of the start, for the plan.
 
     Raises:
         InputError: ipywidgets is not installed.
     """
-    return _panel("diagnose", evidence=evidence, vllm=vllm, gpus=gpus)
+    return _panel("diagnose", evidence=evidence, pasted=pasted, vllm=vllm, gpus=gpus)
 
 
 def plan(model: str = "Qwen/Qwen3-8B", gpus: str = "2xRTX3090", *, vllm: str = "") -> Any:

@@ -27,14 +27,15 @@ class Panel(ipywidgets.VBox):
         )
         self._need = ipywidgets.BoundedFloatText(value=need_gib, min=0, max=100_000, step=1)
         self._live = ipywidgets.ToggleButton(value=False, description="Watch live", tooltip="look again and again")
-        self._again = ipywidgets.Button(description="Look again")
+        self._live.layout = ipywidgets.Layout(width="auto", margin="0 16px 6px 0")
+        self._again = parts.button("Look again", "read the cards once more")
         self._error, self._cards, self._chosen, self._findings = (parts.View() for _ in range(4))
         super().__init__(
             [
                 parts.title("GPUs", "what is free on each card, and which one to take for the next start"),
                 parts.row(
-                    parts.field("this host, a snapshot's file or a recorded host", self._source, "320px"),
-                    parts.field("GiB that the start needs (0: as usual)", self._need, "260px"),
+                    parts.field("this host, a snapshot's file or a recorded host", self._source, "300px"),
+                    parts.field("GiB that the start needs (0: as usual)", self._need, "240px"),
                     self._live,
                     self._again,
                 ),

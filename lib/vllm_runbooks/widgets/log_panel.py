@@ -12,8 +12,10 @@ from vllm_runbooks.widgets import logs, parts
 class Panel(ipywidgets.VBox):
     """Paste, upload or name a log; the cause, its evidence in the log, and the ways out."""
 
-    def __init__(self, evidence: str = "", vllm: str = "", gpus: str = "") -> None:
-        self._pasted = ipywidgets.Textarea(placeholder="Paste the log here, from its first line to its last")
+    def __init__(self, evidence: str = "", pasted: str = "", vllm: str = "", gpus: str = "") -> None:
+        self._pasted = ipywidgets.Textarea(
+            value=pasted, placeholder="Paste the log here, from its first line to its last"
+        )
         self._pasted.layout = ipywidgets.Layout(height="120px")
         self._named = ipywidgets.Combobox(value=evidence, options=logs.recorded(), placeholder="path, or recorded case")
         self._vllm = ipywidgets.Text(value=vllm, placeholder="as the log says", continuous_update=False)
@@ -21,20 +23,21 @@ class Panel(ipywidgets.VBox):
         self._files = ipywidgets.FileUpload(multiple=True, description="Upload logs", tooltip="logs of one start")
         self._start = ipywidgets.BoundedIntText(value=0, min=0, max=0)
         self._start_field = parts.field("which start (0: the last)", self._start, "170px")
-        self._clear = ipywidgets.Button(description="Clear", tooltip="forget the texts and the files")
+        self._clear = parts.button("Clear", "forget the texts and the files")
         self._error, self._cause, self._log, self._time = parts.View(), parts.View(), parts.View(), parts.View()
         self._advice, self._checks, self._others = parts.View(), parts.View(), parts.View()
         self._facts = parts.View()
         self._ways = parts.column(())
+        self._made: list[_Way] = []
         self._folds = parts.folds(
-            ("The log, with its lines marked", self._log),
             ("The start, step by step", self._time),
             ("What would confirm it", self._checks),
             ("The start's own figures", self._facts),
             ("What else was found", self._others),
-            is_open=True,
         )
-        self._answer = parts.column([self._cause, self._advice, self._ways, self._folds])
+        self._answer = parts.column(
+            [self._cause, parts.scrolled(self._log, "420px"), self._advice, self._ways, self._folds]
+        )
         super().__init__(
             [
                 parts.title("Diagnose", "a log of vLLM: its cause, the lines that prove it, and checked ways out"),
@@ -78,20 +81,24 @@ class Panel(ipywidgets.VBox):
         shown = (told.cause, told.log, told.timeline, told.advice, told.checks, told.others, told.facts)
         for view, each in zip(views, shown, strict=True):
             view.show(each)
-        ways = [self._way(way) for way in told.ways]
-        for gone in self._ways.children:
-            _close(gone)
-        self._ways.children = ways
-
-    def _way(self, way: logs.Way) -> ipywidgets.VBox:
-        shown = [parts.View(way.shown)]
-        if way.command:
-            shown += [parts.View(parts.command(way.command)), parts.Copy(text=way.command)]
-        return parts.column(shown)
+        # Views are used again: closed ones would leave their layouts in the kernel, answer after answer.
+        while len(self._made) < len(told.ways):
+            self._made.append(_Way())
+        for view, way in zip(self._made, told.ways, strict=False):
+            view.show(way)
+        self._ways.children = self._made[: len(told.ways)]
 
 
-def _close(widget: Any) -> None:
-    """Close a view and its parts, so that a kernel holds what is shown and no more."""
-    for child in getattr(widget, "children", ()):
-        _close(child)
-    widget.close()
+class _Way(ipywidgets.VBox):
+    """A way out with its command and the button that copies it."""
+
+    def __init__(self) -> None:
+        self._shown, self._command, self._copy = parts.View(), parts.View(), parts.Copy()
+        super().__init__([self._shown, self._command, self._copy], layout=ipywidgets.Layout(width="100%", margin="0"))
+
+    def show(self, way: logs.Way) -> None:
+        """Show this one."""
+        self._shown.show(way.shown)
+        self._command.show(parts.command(way.command) if way.command else None)
+        self._copy.text = way.command
+        self._copy.layout.display = None if way.command else "none"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vllm_runbooks import catalog, evidence, session
+from vllm_runbooks import catalog, evidence, options, session
 from vllm_runbooks.display import Shown
-from vllm_runbooks.errors import RunbooksError
+from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.records import Document, Evidence
 from vllm_runbooks.render import annotated, answers, starts
 
@@ -92,7 +92,11 @@ def told(asked: Asked) -> Told:
 
 def _evidence(asked: Asked) -> Evidence:
     vllm = asked.vllm.strip() or None
+    if vllm:
+        options.nearest(vllm)  # refuses what is no release before a log is read
     if asked.uploads:
+        if sum(len(upload.content) for upload in asked.uploads) > MAX_UPLOAD:
+            raise InputError(f"the files: are larger than {MAX_UPLOAD >> 20} MiB; name them by their paths instead")
         return Evidence(tuple(map(_document, asked.uploads)), vllm=vllm)
     if asked.pasted.strip():
         return session.paste(asked.pasted, vllm=vllm)

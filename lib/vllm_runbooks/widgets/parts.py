@@ -16,7 +16,7 @@ from vllm_runbooks.render.elements import RED, tag
 
 _WAIT_S = 0.02
 """What happens within this time is answered once: a drag sends more than anybody can read."""
-_FULL = {"width": "100%"}
+_FULL = {"width": "100%", "margin": "0"}
 _COPY = """
 function render({ model, el }) {
   const button = document.createElement("button");
@@ -57,10 +57,11 @@ _COPY_STYLE = """
 _EDIT = """
 function render({ model, el }) {
   const box = document.createElement("div");
-  const back = document.createElement("pre");
+  const back = document.createElement("div");
   const area = document.createElement("textarea");
   const said = document.createElement("div");
   box.className = "vr-editor";
+  back.className = "vr-back";
   area.spellcheck = false;
   area.setAttribute("aria-label", model.get("label"));
   area.placeholder = model.get("placeholder");
@@ -114,10 +115,11 @@ export default { render };
 """
 _EDIT_STYLE = """
 .vr-editor { position: relative; height: 220px; border: 1px solid #8889; border-radius: 4px; overflow: hidden; }
-.vr-editor pre, .vr-editor textarea { position: absolute; inset: 0; margin: 0; padding: 8px 10px; border: 0;
+.vr-editor .vr-back, .vr-editor textarea { position: absolute; inset: 0; margin: 0; padding: 8px 10px; border: 0;
   box-sizing: border-box; width: 100%; height: 100%; overflow: auto; white-space: pre; background: transparent;
-  font: 13px/1.55 var(--jp-code-font-family, ui-monospace, monospace); tab-size: 4; letter-spacing: 0; }
-.vr-editor pre { color: transparent; pointer-events: none; }
+  font-family: var(--jp-code-font-family, ui-monospace, monospace); font-size: 13px; line-height: 20px; tab-size: 4;
+  letter-spacing: 0; word-spacing: 0; text-indent: 0; }
+.vr-editor .vr-back { color: transparent; pointer-events: none; }
 .vr-editor textarea { resize: none; color: var(--jp-content-font-color1, inherit); caret-color: currentColor; }
 .vr-editor textarea:focus-visible { outline: 2px solid #3f7fc1; outline-offset: -2px; }
 .vr-mark { border-radius: 2px; text-decoration: underline wavy; text-underline-offset: 3px; }
@@ -177,12 +179,12 @@ class View(ipywidgets.HTML):
     """A view of `render`; whatever it shows of a text was escaped there."""
 
     def __init__(self, shown: Shown | None = None) -> None:
-        super().__init__(layout=ipywidgets.Layout(width="100%", height="auto"))
+        super().__init__(layout=ipywidgets.Layout(width="100%", height="auto", margin="0"))
         self.show(shown)
 
     def show(self, shown: Shown | None) -> None:
         """Show this; None: nothing."""
-        html = tag("div", shown.html, "line-height:1.45;overflow-x:auto;overflow-wrap:anywhere") if shown else ""
+        html = tag("div", shown.html, "line-height:1.45;overflow-x:auto;overflow-wrap:break-word") if shown else ""
         self.value = html
 
 
@@ -203,10 +205,24 @@ def title(name: str, words: str) -> ipywidgets.HTML:
 def command(text: str) -> Shown:
     """A command as it is copied."""
     style = (
-        "white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid #8886;border-radius:4px;padding:8px 10px;"
-        "margin:4px 0;font-size:13px;line-height:1.5;background:transparent;color:inherit"
+        "white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;border:1px solid #8886;border-radius:4px;"
+        "padding:8px 10px;margin:4px 0;font-size:13px;line-height:1.5;background:transparent;color:inherit"
     )
     return Shown(text, tag("pre", tag("code", escape(text), "background:transparent;color:inherit"), style))
+
+
+def button(words: str, tip: str) -> ipywidgets.Button:
+    """A button no wider than its words, in line with the controls beside it."""
+    return ipywidgets.Button(
+        description=words, tooltip=tip, layout=ipywidgets.Layout(width="auto", margin="0 16px 6px 0")
+    )
+
+
+def scrolled(view: View, height: str) -> ipywidgets.Box:
+    """A view that is longer than its place, framed."""
+    frame = ipywidgets.Layout(max_height=height, overflow="auto", border="1px solid #8886", padding="6px 8px")
+    frame.margin, frame.display = "6px 2px 6px 0", "block"
+    return ipywidgets.Box([view], layout=frame)
 
 
 def row(*children: Any) -> ipywidgets.Box:
@@ -222,7 +238,7 @@ def column(children: Sequence[Any]) -> ipywidgets.VBox:
 def field(name: str, widget: Any, width: str = "260px") -> ipywidgets.VBox:
     """A control with its name above it, where there is room for the whole of it."""
     label = ipywidgets.Label(name)
-    widget.layout.width = "100%"
+    widget.layout.width = "auto"
     widget.tooltip = name
     layout = ipywidgets.Layout(width=width, max_width="100%", margin="0 16px 4px 0")
     return ipywidgets.VBox([label, widget], layout=layout)
@@ -230,7 +246,9 @@ def field(name: str, widget: Any, width: str = "260px") -> ipywidgets.VBox:
 
 def folds(*parts: tuple[str, Any], is_open: bool = False) -> ipywidgets.Accordion:
     """Parts that are folded away under their names."""
-    made = ipywidgets.Accordion([each for _, each in parts], layout=ipywidgets.Layout(**_FULL))
+    made = ipywidgets.Accordion(
+        [each for _, each in parts], layout=ipywidgets.Layout(width="auto", margin="8px 2px 0 0")
+    )
     for index, (name, _) in enumerate(parts):
         made.set_title(index, name)
     made.selected_index = 0 if is_open else None

@@ -22,9 +22,9 @@ class Panel(ipywidgets.VBox):
         newest = settings.releases()
         self._vllm = ipywidgets.Dropdown(options=newest, value=vllm if vllm in newest else newest[0])
         self._share = ipywidgets.FloatSlider(min=_LEAST, max=1.0, step=_STEP, value=0.9, readout_format=".2f")
-        self._context = ipywidgets.SelectionSlider(options=[4096])
+        self._context = ipywidgets.SelectionSlider(options=[0])
         self._sequences = ipywidgets.SelectionSlider(options=[_AS_SETTLED])
-        self._tp, self._pp, self._dp = (ipywidgets.SelectionSlider(options=[1]) for _ in range(3))
+        self._tp, self._pp, self._dp = (ipywidgets.SelectionSlider(options=[0]) for _ in range(3))
         self._error, self._overview, self._terms = parts.View(), parts.View(), parts.View()
         self._command, self._copy = parts.View(), parts.Copy()
         super().__init__(
@@ -36,9 +36,9 @@ class Panel(ipywidgets.VBox):
                     parts.field("vLLM", self._vllm, "120px"),
                 ),
                 parts.row(
-                    parts.field("share of each GPU's memory", self._share, "330px"),
-                    parts.field("context, tokens", self._context, "330px"),
-                    parts.field("requests at once, at most", self._sequences, "330px"),
+                    parts.field("share of each GPU's memory", self._share, "290px"),
+                    parts.field("context, tokens", self._context, "250px"),
+                    parts.field("requests at once, at most", self._sequences, "220px"),
                 ),
                 parts.row(
                     parts.field("tensor parallel", self._tp, "220px"),
@@ -70,7 +70,8 @@ class Panel(ipywidgets.VBox):
         self._share.value = round(max(found.utilization, _LEAST), 2)
         _offer(self._context, found.contexts, found.contexts[-1])
         _offer(self._sequences, (_AS_SETTLED, *found.sequences), _AS_SETTLED)
-        for slider in (self._tp, self._pp, self._dp):
+        _offer(self._tp, found.sizes, found.whole)
+        for slider in (self._pp, self._dp):
             _offer(slider, found.sizes, 1)
 
     def _asked(self) -> settings.Asked:
@@ -102,6 +103,5 @@ def _offer(slider: ipywidgets.SelectionSlider, offered: tuple[Any, ...], usual: 
     if tuple(slider.options) == offered:
         return
     value = slider.value if slider.value in offered else usual
-    with slider.hold_trait_notifications():
-        slider.options = offered
-        slider.value = value
+    slider.options = offered
+    slider.value = value

@@ -17,7 +17,7 @@ class Panel(ipywidgets.VBox):
     def __init__(self, subject: str = "") -> None:
         self._subject = ipywidgets.Combobox(value=subject, placeholder="everything", continuous_update=False)
         self._a, self._b = (ipywidgets.Dropdown(options=[_NONE]) for _ in range(2))
-        self._again = ipywidgets.Button(description="Read again")
+        self._again = parts.button("Read again", "read the history once more")
         self._error, self._entries, self._trend, self._difference = (parts.View() for _ in range(4))
         super().__init__(
             [
@@ -25,8 +25,8 @@ class Panel(ipywidgets.VBox):
                 parts.row(parts.field("subject, for its trend", self._subject, "420px"), self._again),
                 self._error,
                 self._trend,
-                self._entries,
-                parts.row(parts.field("compare", self._a, "460px"), parts.field("with", self._b, "460px")),
+                parts.scrolled(self._entries, "420px"),
+                parts.row(parts.field("compare", self._a, "400px"), parts.field("with", self._b, "400px")),
                 self._difference,
             ]
         )
@@ -52,6 +52,5 @@ def _offer(chosen: ipywidgets.Dropdown, offered: tuple[tuple[str, str], ...]) ->
     if tuple(chosen.options) == offered:
         return
     value: Any = chosen.value if chosen.value in {id_ for _, id_ in offered} else ""
-    with chosen.hold_trait_notifications():
-        chosen.options = offered
-        chosen.value = value
+    chosen.options = offered
+    chosen.value = value

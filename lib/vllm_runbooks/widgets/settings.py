@@ -55,6 +55,8 @@ class Bounds:
     contexts: tuple[int, ...] = (4096,)
     sequences: tuple[int, ...] = _SEQUENCES
     sizes: tuple[int, ...] = (1,)
+    whole: int = 1
+    """The largest of the sizes that is a power of two: a split that models take."""
     utilization: float = 0.9
     """What the release settles by itself."""
 
@@ -122,7 +124,13 @@ def bounds(asked: Asked) -> Bounds:
     contexts = [size for power in range(9, 24) if (size := 2**power) < most]
     sizes = [size for size in range(1, cards + 1) if cards % size == 0 or size & (size - 1) == 0]
     share = plans.utilization(found)
-    return Bounds((*contexts, most), _SEQUENCES, tuple(sizes), share if share is not None else 0.9)
+    return Bounds(
+        (*contexts, most),
+        _SEQUENCES,
+        tuple(sizes),
+        max(s for s in sizes if s & (s - 1) == 0),
+        share if share is not None else 0.9,
+    )
 
 
 def models() -> Sequence[str]:
