@@ -115,18 +115,16 @@ def shown(
         page = visit.page
         page.get_by_text("(ipykernel) | Idle").first.wait_for(timeout=_IDLE_MS, state="attached")
         if width < 700:
-            page.get_by_role("menuitem", name="View", exact=True).click()
-            page.get_by_text("Simple Interface", exact=True).first.click()
+            page.evaluate("window.jupyterapp.shell.collapseLeft(); window.jupyterapp.shell.mode = 'single-document'")
         if theme == "dark":
-            page.evaluate("window.jupyterapp?.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+            page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
         run_all(page)
         yield visit
 
 
 def run_all(page: Page) -> None:
-    """Run every cell; without a kernel that is idle the menu would do nothing."""
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_text("Run All Cells", exact=True).click()
+    """Run every cell by the menu's own command, which does nothing before the kernel is idle."""
+    page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
 
 
 def settled(page: Page, *, timeout_ms: int = _IDLE_MS) -> None:

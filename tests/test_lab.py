@@ -91,9 +91,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with history.opened(made.parent / "history.sqlite", say=print) as kept:
         for number in range(12):
             verdict = Verdict.FAIL if number == 7 else Verdict.PASS
-            facts = {"weights_gib": 17.2, "kv_cache_gib": 2.0 + number % 5 / 10}
-            said = {"inputs": {"vllm": "0.19.0"}, "results": {"facts": facts}, "seconds": 6 + number % 4}
-            kept.add("run", "a-runbook on a-case", verdict, "another cause" if number == 7 else "as expected", **said)
+            results = {"facts": {"weights_gib": 17.2, "kv_cache_gib": 2.0 + number % 5 / 10}}
+            reason = "another cause" if number == 7 else "as expected"
+            kept.add(
+                "run", "a-runbook on a-case", verdict, reason, inputs={}, results=results, seconds=6.0 + number % 4
+            )
         kept.add("run", f"hostile {hostile}", Verdict.FAIL, hostile, inputs={hostile: hostile}, results={}, seconds=1)
     return made
 
@@ -136,10 +138,13 @@ def test_a_log_is_uploaded(browser: Browser, origin: str, tmp_path: Path) -> Non
     with jupyter_lab.shown(browser, origin, "diagnose.ipynb") as visit:
         page = visit.page
         page.get_by_text("Out of memory in the vision").first.wait_for()
-        files = page.locator("input[type=file]").first
-        files.set_input_files([tmp_path / "head.log", tmp_path / "worker.log"])
+        with page.expect_file_chooser() as chosen:
+            page.get_by_role("button", name="Upload logs").click()
+        chosen.value.set_files([tmp_path / "head.log", tmp_path / "worker.log"])
         page.get_by_text("mem.free_below_utilization").first.wait_for()
-        files.set_input_files([tmp_path / "picture.log"])
+        with page.expect_file_chooser() as chosen:
+            page.get_by_role("button", name="Upload logs").click()
+        chosen.value.set_files([tmp_path / "picture.log"])
         page.get_by_text("picture.log: is a picture, not text; give the log itself").wait_for()
         _clean(visit)
 

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import click
 
@@ -34,13 +35,17 @@ def lab(runbook: str, *, port: int | None, no_browser: bool, folder: Path | None
     missing = next((name for name in _NEEDED if importlib.util.find_spec(name) is None), None)
     if missing is not None:
         raise InputError(f"{missing}: is not installed; run: pip install 'vllm-runbooks[lab]'")
+    if runbook.startswith("-"):  # what stands behind `--` where no runbook is named
+        runbook, more = _FIRST, (runbook, *more)
     placed = workspace(folder)
     path = placed.folder / f"{runbook.removesuffix('.ipynb')}.ipynb"
     if not path.is_file():
         raise InputError(f"{runbook}: is no runbook in {placed.folder}; `vllm-runbooks list` shows those there are")
     if placed.said:
         output.say(placed.said)
-    words = [sys.executable, "-m", "jupyterlab", str(path), "--ServerApp.answer_yes=True"]
+    words = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={placed.folder}"]
+    # The address that is printed, or opened, leads to the runbook; Ctrl-C asks nothing.
+    words += [f"--LabApp.default_url=/lab/tree/{quote(path.name)}", "--ServerApp.answer_yes=True"]
     words += [f"--ServerApp.port={port}"] if port is not None else []
     words += ["--no-browser"] if no_browser else []
     sys.stdout.flush()

@@ -16,6 +16,12 @@ from vllm_runbooks.render.elements import RED, tag
 
 _WAIT_S = 0.02
 """What happens within this time is answered once: a drag sends more than anybody can read."""
+_NAMES = (
+    ".jupyter-widgets.vr-folds .jupyter-widget-Collapse-header {"
+    " color: var(--jp-ui-font-color0, inherit); background: transparent; border-color: #8886; }"
+    ".jupyter-widgets.vr-folds .jupyter-widget-Collapse-contents { background: transparent; border-color: #8886; }"
+)
+"""The names of what is folded away in the colour of text: the usual grey is hard to read."""
 _FULL = {"width": "100%", "margin": "0"}
 _COPY = """
 function render({ model, el }) {
@@ -199,7 +205,8 @@ def said(line: str, tone: str = RED) -> Shown | None:
 def title(name: str, words: str) -> ipywidgets.HTML:
     """What a panel is, in a line."""
     head = tag("b", escape(name), "font-size:16px")
-    return ipywidgets.HTML(tag("div", f"{head} {tag('span', escape(words), 'opacity:.8')}", "line-height:1.45"))
+    line = tag("div", f"{head} {tag('span', escape(words), 'opacity:.8')}", "line-height:1.45")
+    return ipywidgets.HTML(f"<style>{_NAMES}</style>{line}", layout=ipywidgets.Layout(margin="0", width="100%"))
 
 
 def command(text: str) -> Shown:
@@ -252,6 +259,7 @@ def folds(*parts: tuple[str, Any], is_open: bool = False) -> ipywidgets.Accordio
     for index, (name, _) in enumerate(parts):
         made.set_title(index, name)
     made.selected_index = 0 if is_open else None
+    made.add_class("vr-folds")
     return made
 
 
