@@ -116,8 +116,9 @@ def shown(
         page.get_by_text("(ipykernel) | Idle").first.wait_for(timeout=_IDLE_MS, state="attached")
         if width < 700:
             page.evaluate("window.jupyterapp.shell.collapseLeft(); window.jupyterapp.shell.mode = 'single-document'")
-        if theme == "dark":
-            page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+        # Both ways: the choice is kept for the pages that follow.
+        chosen = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}[theme]
+        page.evaluate(f"window.jupyterapp.commands.execute('apputils:change-theme', {{theme: '{chosen}'}})")
         run_all(page)
         yield visit
 

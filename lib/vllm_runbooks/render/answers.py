@@ -298,7 +298,7 @@ def cause(answer: Answer) -> Shown:
     head = tag(
         "div", f"{badge(finding.level.value, tone)} <b>{prose(finding.title)}</b>", "font-size:16px;margin-bottom:6px"
     )
-    name = tag("div", escape(finding.symptom), "opacity:.65;font-size:13px;margin-bottom:6px")
+    name = tag("div", escape(finding.symptom), "opacity:.75;font-size:13px;margin-bottom:6px")
     quotes = "".join(quoted(place, said) for place, said in _quotes(finding, answer.files)) + _unexplained(answer)
     why = tag("p", prose(finding.explanation), "max-width:80ch")
     look = ""

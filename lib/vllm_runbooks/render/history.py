@@ -10,7 +10,7 @@ from typing import Any
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.history_records import Compared, Differing, Entry, Trend
 from vllm_runbooks.records import Verdict
-from vllm_runbooks.render.drawing import LINES, WIDTH, caption, picture, rule, swatches, tick_step
+from vllm_runbooks.render.drawing import LINES, caption, rule, tick_step
 from vllm_runbooks.render.elements import (
     AMBER,
     BLUE,
@@ -25,6 +25,7 @@ from vllm_runbooks.render.elements import (
     remark,
     tag,
 )
+from vllm_runbooks.render.plan_pictures import NARROW, narrow
 
 _UNKNOWN = "unknown"
 _DEEPEST = 8
@@ -116,7 +117,7 @@ def trend(found: Trend, facts: Sequence[str]) -> str:
 
 _MEMORY = "_gib"
 _MAX_POINTS, _MAX_CURVES = 400, len(LINES)
-_NAMES = 112
+_NAMES = 96
 """Room for the names behind the curves."""
 
 
@@ -140,10 +141,9 @@ def _curves(tracks: Mapping[str, Sequence[float | None]], began: Sequence[str], 
     if not told:
         return ""
     top_value = max(value for values in told.values() for value in values if value is not None) or 1.0
-    legend, top = swatches(dict(zip(told, LINES, strict=False)), 12)
-    left, right, height, top = 52.0, float(WIDTH - _NAMES), 150.0, top + 26
+    left, right, height, top = 44.0, float(NARROW - _NAMES), 130.0, 34.0
     bottom, count = top + height, len(began)
-    parts = [legend, caption(0, top - 10, f"{title}, {unit}", size=11, faint=True)]
+    parts = [caption(0, 14, f"{title}, {unit}", size=12)]
     step = tick_step(top_value, 4)
     for number in range(int(top_value / step + 1e-9) + 1):
         y = bottom - height * number * step / top_value
@@ -161,10 +161,15 @@ def _curves(tracks: Mapping[str, Sequence[float | None]], began: Sequence[str], 
             shape = f'<path d="M{x - 3.5:.1f} {y:.1f}a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0" fill="{colour}">'
             parts.append(f"{shape}<title>{escape(said)}</title></path>")
     parts += _names_at_ends(told, right, bottom, height / top_value)
-    parts.append(caption(left, bottom + 18, began[0], size=11, faint=True))
+    parts.append(caption(left, bottom + 18, _day(began[0]), size=11, faint=True))
     if count > 1:
-        parts.append(caption(right, bottom + 18, began[-1], size=11, anchor="end", faint=True))
-    return picture(parts, bottom + 26, f"{title}, in {unit}")
+        parts.append(caption(right, bottom + 18, _day(began[-1]), size=11, anchor="end", faint=True))
+    return narrow(parts, bottom + 26, f"{title}, in {unit}")
+
+
+def _day(began: str) -> str:
+    """A moment to the minute, in few letters."""
+    return began[:16].replace("T", " ")
 
 
 def _names_at_ends(tracks: Mapping[str, Sequence[float | None]], x: float, bottom: float, scale: float) -> list[str]:
@@ -173,7 +178,7 @@ def _names_at_ends(tracks: Mapping[str, Sequence[float | None]], x: float, botto
     said, free = [], bottom + 99.0
     for name, value in sorted(ends.items(), key=lambda end: end[1]):
         free = min(bottom - value * scale + 4, free - 13)
-        said.append(caption(x + 4, free, cut(name, 16), size=11))
+        said.append(caption(x + 4, free, cut(name, 14), size=11))
     return said
 
 

@@ -34,15 +34,18 @@ class Panel(ipywidgets.VBox):
             [
                 parts.title("GPUs", "what is free on each card, and which one to take for the next start"),
                 parts.row(
-                    parts.field("this host, a snapshot's file or a recorded host", self._source, "300px"),
-                    parts.field("GiB that the start needs (0: as usual)", self._need, "240px"),
+                    parts.field("this host, a file or a recorded host", self._source, "300px"),
+                    parts.field("GiB needed (0: as usual)", self._need, "240px"),
                     self._live,
                     self._again,
                 ),
                 self._error,
                 self._chosen,
-                self._cards,
-                parts.folds(("What stands in the way of vLLM", self._findings), is_open=True),
+                parts.folds(
+                    ("What stands in the way of vLLM", self._findings),
+                    ("As the driver tells it", self._cards),
+                    is_open=True,
+                ),
             ]
         )
         self._again.on_click(lambda _: self._update())
