@@ -204,6 +204,9 @@ def _recommendation(found: Recommendation) -> Shown:
     ]
     head = ("GPU", "name", "free", "moved", "use", "suitable", "why")
     plain = "\n".join([wrap(said, "", ""), grid(head, rows).plain.rstrip("\n"), below])
-    table = html_table(head[:-1], cells([row[:-1] for row in rows]), below=[row[-1] for row in rows], widest="none")
+    # Four columns, and the rest below each: a telephone shows no seven.
+    short = [(number, name, free, suitable) for number, name, free, _, _, suitable, _ in rows]
+    rest = [f"{why} · use {use} · moved {moved}" for _, _, _, moved, use, _, why in rows]
+    table = html_table(("GPU", "name", "free", "suitable"), cells(short), below=rest)
     html = verdict(said, GREEN if is_one else AMBER) + heading("Every card") + table
     return Shown(plain, html + remark(below))
