@@ -194,6 +194,6 @@ def model_section(told: ModelFile, model: Model, cards: Sequence[str] = CARDS) -
         facts(rows),
         f"Source: {_place(told.source)}{is_part if told.is_partial else ''}",
         *([prose(told.note)] if told.note else []),
-        f"What else fits, and with which options: {code(f'vllm-runbooks plan {told.id} --gpus 8x{cards[0]}')}",
+        f"What else fits, and with which options: {code(f'vllm-runbooks plan {told.id} --gpus 8x{CARDS[0]}')}",
     ]
     return "\n\n".join(parts)

@@ -8,7 +8,7 @@ from html import escape
 
 from vllm_runbooks.records import Entrance, Rule, Symptom
 from vllm_runbooks.site import run_pages
-from vllm_runbooks.site.myst import code, literal, printable, prose, sentence
+from vllm_runbooks.site.myst import code, literal, plain, printable, prose, sentence
 from vllm_runbooks.site.symptom_pages import GROUPS
 
 DOORS = {
@@ -80,7 +80,7 @@ def _card(entrance: Entrance, symptoms: Sequence[Symptom]) -> str:
     ]
     parts = [
         f":::{{container}} entrance\n:name: see-{entrance.id}",
-        f"```{{rubric}} {prose(entrance.sees)}\n:heading-level: 3\n```",
+        f"```{{rubric}} {plain(entrance.sees)}\n:heading-level: 3\n```",
         prose(entrance.says),
         *([literal(entrance.lines[0])] if entrance.lines else []),
         *([f"{code(entrance.commands[0])}"] if entrance.commands else []),
