@@ -20,7 +20,9 @@ _NEEDED = ("jupyterlab", "ipywidgets", "anywidget")
 
 @click.command(epilog=given.examples("lab", "lab --no-browser --port 8899", "lab single-gpu-oom"))
 @click.argument("runbook", default=_FIRST)
-@click.option("--port", type=click.IntRange(1, 65535), help="Port to listen to (default: as JupyterLab chooses).")
+@click.option(
+    "--port", metavar="PORT", type=click.IntRange(1, 65535), help="Port to listen to (default: as JupyterLab chooses)."
+)
 @click.option("--no-browser", is_flag=True, help="Open no browser; the address is printed.")
 @click.option("--folder", metavar="DIR", type=given.FOLDER, help="Folder for a working copy of the runbooks.")
 @click.argument("more", metavar="[-- JUPYTER OPTIONS]", nargs=-1, type=click.UNPROCESSED)
