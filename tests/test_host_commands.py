@@ -404,6 +404,7 @@ def test_a_written_container_is_started_as_the_table_says(gpus: tuple[str, ...] 
 
 
 STARTS = {
+    "cli/lab.py:lab": "JupyterLab, which takes our place",
     "collect.py:_run": "a row",
     "host/inventory.py:_software": "the user's Python, and a program of ours",
     "releases/__init__.py:_download": "a row",

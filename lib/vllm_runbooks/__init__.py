@@ -15,13 +15,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vllm_runbooks import live, plan_evidence, render
+    from vllm_runbooks import live, plan_evidence, render, widgets
     from vllm_runbooks.checking import judge_commands, lint_commands, migrate_commands, shown
     from vllm_runbooks.errors import InputError, RunbooksError, VerdictFailed
     from vllm_runbooks.notebook import conclude
     from vllm_runbooks.planner import find_plan, plan_layouts, plan_model
     from vllm_runbooks.session import (
         diagnose,
+        entrances,
         health,
         inventory,
         judge,
@@ -39,6 +40,7 @@ __all__ = [
     "VerdictFailed",
     "conclude",
     "diagnose",
+    "entrances",
     "find_plan",
     "health",
     "inventory",
@@ -58,11 +60,13 @@ __all__ = [
     "render",
     "serving",
     "shown",
+    "widgets",
 ]
 
 _HOME = {
     "InputError": "errors", "RunbooksError": "errors", "VerdictFailed": "errors", "conclude": "notebook",
-    "diagnose": "session", "find_plan": "planner", "health": "session", "inventory": "session", "judge": "session",
+    "diagnose": "session", "entrances": "session", "find_plan": "planner",
+    "health": "session", "inventory": "session", "judge": "session",
     "judge_claims": "session", "judge_commands": "checking", "judge_health": "session", "lint_commands": "checking",
     "load": "session",
     "migrate_commands": "checking", "paste": "session",
@@ -73,7 +77,7 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name's module when it is first used: starting up stays a matter of milliseconds."""
-    if name in ("live", "plan_evidence", "render"):
+    if name in ("live", "plan_evidence", "render", "widgets"):
         return importlib.import_module(f"vllm_runbooks.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(f"vllm_runbooks.{_HOME[name]}"), name)

@@ -31,6 +31,13 @@ _ALIKE = 0.05
 # ---- a question
 
 
+def words(asked: Request) -> dict[str, str]:
+    """Model, cards and release of a question as they are named, for whoever asks a like one."""
+    cards = [f"{card.gpu.name}@{card.node}" if card.node else card.gpu.name for card in asked.cards]
+    gpus = ",".join(f"{cards.count(name)}x{name}" for name in dict.fromkeys(cards))
+    return {"model": asked.model.name, "gpus": gpus, "vllm": asked.release.version}
+
+
 def question(
     evidence: Evidence,
     *,

@@ -28,6 +28,7 @@ _COMMANDS = {
     "diff": ("diff", "diff", "Compare two runs, hosts or releases: inputs first, then results."),
     "history": ("history", "history", "List what was checked, run, started and probed here."),
     "inventory": ("inventory", "inventory", "Read this host's GPUs and limits, and what they mean for vLLM."),
+    "lab": ("lab", "lab", "Open JupyterLab on a runbook, with panels to diagnose and plan in."),
     "leftovers": ("leftovers", "leftovers", "List what earlier vLLM starts left on this host; remove it on request."),
     "lint": ("lint", "lint", "Find what is wrong with vLLM commands, on any release; correct them."),
     "list": ("runbooks", "list_", "List the runbooks."),

@@ -22,6 +22,7 @@ from vllm_runbooks.render.elements import (
     joined,
     prose,
     remark,
+    tag,
     verdict,
     wrap,
 )
@@ -162,11 +163,14 @@ def findings(found: Inspected) -> Shown:
         said = "Nothing of what was told stands in the way of vLLM."
         return Shown(said, prose(said))
     rows = [
-        [badge(each.severity.value, SEVERITIES[each.severity]), escape(f"{each.id}"), escape(_listed(each.gpus)),
-         escape(each.text), escape(each.do)]
+        [
+            badge(each.severity.value, SEVERITIES[each.severity]),
+            tag("code", escape(each.id)) + escape(f" · GPU {_listed(each.gpus)}" if each.gpus else "")
+            + f"<br>{escape(each.text)}<br><b>do</b> {escape(each.do)}",
+        ]
         for each in found.findings
     ]  # fmt: skip
-    table = html_table(("", "finding", "GPU", "what it means", "what to do"), rows, widest="none")
+    table = html_table(("", "what it means, and what to do"), rows)
     return Shown("\n".join(_finding(each) for each in found.findings), table)
 
 
@@ -200,7 +204,9 @@ def _recommendation(found: Recommendation) -> Shown:
     ]
     head = ("GPU", "name", "free", "moved", "use", "suitable", "why")
     plain = "\n".join([wrap(said, "", ""), grid(head, rows).plain.rstrip("\n"), below])
-    html = (
-        verdict(said, GREEN if is_one else AMBER) + heading("Every card") + html_table(head, cells(rows), widest="none")
-    )
+    # Four columns, and the rest below each: a telephone shows no seven.
+    short = [(number, name, free, suitable) for number, name, free, _, _, suitable, _ in rows]
+    rest = [f"{why} · use {use} · moved {moved}" for _, _, _, moved, use, _, why in rows]
+    table = html_table(("GPU", "name", "free", "suitable"), cells(short), below=rest)
+    html = verdict(said, GREEN if is_one else AMBER) + heading("Every card") + table
     return Shown(plain, html + remark(below))

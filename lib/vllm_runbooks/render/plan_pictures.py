@@ -44,8 +44,8 @@ _HIGHLIGHT = "#3f7fc1"
 _MAX_LAYOUTS = 12
 
 
-def _narrow(parts: Iterable[str], height: float, title: str) -> str:
-    # No height of its own: it follows the width where that is cut to a narrow page.
+def narrow(parts: Iterable[str], height: float, title: str) -> str:
+    """A picture that a telephone shows whole; it has no height of its own, and follows the width that there is."""
     box = f'width="{NARROW}" viewBox="0 0 {NARROW} {height:.0f}"'
     return f'<svg {box} role="img" style="max-width:100%"><title>{escape(title)}</title>{"".join(parts)}</svg>'
 
@@ -156,7 +156,7 @@ def budgets(ranks: Sequence[PlannedRank], utilization: float | None) -> str:
         said.append(sentence)
     parts.append(_scale_below(reach, scale, top + 14))
     said = ["Planned memory in GiB", *said]
-    return _narrow(parts, top + 36, ". ".join(said))
+    return narrow(parts, top + 36, ". ".join(said))
 
 
 def _reach(rank: PlannedRank, utilization: float | None) -> float:
@@ -325,7 +325,7 @@ def layouts(plans: Sequence[Plan]) -> str:
             parts.append(f'<rect {place} fill="{_HIGHLIGHT}"{strength}><title>{escape(told[-1])}</title></rect>')
             parts.append(caption(x + wide + (5 if wide else 0), y + 20, shown, size=_SMALL))
         said.append(f"{layout_name(plan)}: {', '.join(told)}")
-    return _narrow(parts, first + len(rows) * 46 - 14, ". ".join(["Layouts side by side", *said]))
+    return narrow(parts, first + len(rows) * 46 - 14, ". ".join(["Layouts side by side", *said]))
 
 
 def _number(value: int | None) -> float | None:
@@ -368,7 +368,7 @@ def differences(terms: Sequence[ComparedTerm]) -> str:
         parts.append(f'<path {mark} fill="{fill if is_within else "none"}" stroke="{fill}" stroke-width="2" />')
         parts.append(caption(0, y + 13.5, term_name(name)))
         parts.append(caption(NARROW - 1, y + 13.5, f"{off:+.2f}", size=_SMALL, anchor="end"))
-    return _narrow(parts, bottom, ". ".join(["Printed less planned, in GiB", *said]))
+    return narrow(parts, bottom, ". ".join(["Printed less planned, in GiB", *said]))
 
 
 def _around(term: ComparedTerm, planned: float) -> tuple[float, float]:

@@ -1,0 +1,49 @@
+"""How much of the processor a panel takes for one step of a slider, and for one look at a command that is written."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from figures import Figures
+from vllm_runbooks.widgets import scripts, settings
+
+pytestmark = pytest.mark.benchmark
+
+STEPS = 60
+LIMIT_MS = 100.0
+MODELS = (
+    ("Qwen/Qwen3-8B", "2xRTX3090"),
+    ("deepseek-ai/DeepSeek-V3", "8xH200"),
+    ("google/gemma-4-31B-it", "8xA100-80GB"),
+)
+
+
+@pytest.mark.parametrize(("model", "cards"), MODELS, ids=lambda value: value)
+def test_a_slider_is_answered_within_a_tenth_of_a_second(figures: Figures, model: str, cards: str) -> None:
+    """Plan, lint and pictures of the slowest of sixty steps that all differ, in processor time."""
+    planner = settings.Planner()
+    bounds = settings.bounds(settings.Asked(model, cards))
+    planner.told(settings.Asked(model, cards, tp=bounds.whole))
+    slowest = 0.0
+    for step in range(STEPS):
+        share, context = 0.5 + step / 150, bounds.contexts[step % len(bounds.contexts)]
+        begun = time.process_time()
+        planner.told(settings.Asked(model, cards, utilization=share, context=context, tp=bounds.whole))
+        slowest = max(slowest, time.process_time() - begun)
+    figures.note(
+        f"panel Plan, {model} on {cards}: slowest of {STEPS} steps, ms of CPU", slowest * 1e3, at_most=LIMIT_MS
+    )
+
+
+def test_a_command_is_judged_while_it_is_written(figures: Figures) -> None:
+    """A script of two servers, judged anew after each letter."""
+    text = "vllm serve zai-org/AutoGLM-Phone-9B \\\n  --max-model-length 4096 --tensor-parallel-size 3 --api-key x\n"
+    scripts.told(scripts.Asked(text, gpus="2xRTX3090"))
+    slowest = 0.0
+    for step in range(30):
+        begun = time.process_time()
+        scripts.told(scripts.Asked(f"{text}# {'x' * step}\n", gpus="2xRTX3090"))
+        slowest = max(slowest, time.process_time() - begun)
+    figures.note("panel Commands: slowest of 30 texts, ms of CPU", slowest * 1e3, at_most=LIMIT_MS)
