@@ -14,6 +14,7 @@ from vllm_runbooks.answer.several_logs import Told
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.diagnosis import Diagnosis, diagnose, fill
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.languages import joined
 from vllm_runbooks.records import (
     Answer,
     Compared,
@@ -177,6 +178,7 @@ def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
         ranks=tuple(rank for s in chosen for rank in s.ranks),
         first_error=told.diagnosis.first_error,
         notes=ways.notes,
+        lang=asked.catalog.lang,
     )
 
 
@@ -253,7 +255,7 @@ def _differing(differences: Sequence[Difference], catalog: Catalog) -> tuple[Fin
             evidence=(),
             captures=captures,
             conditions=Conditions(),
-            explanation=" ".join(filter(None, (fill(said, captures, Facts()) for said in symptom.explanation))),
+            explanation=joined(filter(None, (fill(said, captures, Facts()) for said in symptom.explanation))),
             do_first=symptom.do_first,
             confirm=symptom.confirm,
             refute=symptom.refute,

@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from vllm_runbooks import catalog, evidence, host_commands, inventories, scan, specs, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.authored import Location, Problem, named, plain, read_yaml, todos
-from vllm_runbooks.authoring import rule_files, serving_file, spec_files
+from vllm_runbooks.authoring import rule_files, serving_file, spec_files, translations
 from vllm_runbooks.authoring.rule_files import compile_rules, read_rule
 from vllm_runbooks.authoring.yaml_files import date_problems, parsed, read_record, unknown_commands
 from vllm_runbooks.catalog import Catalog
@@ -56,6 +56,7 @@ from vllm_runbooks.records import (
     Policy,
     RemedyText,
     Role,
+    Rule,
     Severity,
     Signature,
     Symptom,
@@ -111,6 +112,12 @@ _PRINTED: dict[str, type] = {
     "inventory": Inspected,
 }
 """Records that commands print as JSON."""
+_WHERE_TOLD = {
+    kind.__name__: {f.name for f in fields(kind) if f.metadata.get("where_told")}
+    for kind in _PRINTED.values()
+    if is_dataclass(kind)
+}
+"""Fields that a document has only where there is something to tell, by the record's name."""
 _OBSERVATION: TypeAdapter[Any] = TypeAdapter(Observation)
 _SIGNATURES = ("signatures", "companions")
 _TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first")
@@ -236,6 +243,8 @@ def read_symptom(path: Path, where: str | None = None) -> Symptom:
         if not unknown:
             symptom = replace(symptom, **{name: _expanded(getattr(symptom, name), shared) for name in _SIGNATURES})
             problems += _symptom_problems(symptom, path.stem, root)
+        symptom = translations.unfolded(symptom)
+        problems += translations.problems(symptom)
     if problems or symptom is None:
         raise CatalogError("\n".join(named(data, where, problems)))
     result: Symptom = symptom
@@ -692,7 +701,9 @@ def check_file(path: Path) -> None:
     if reader is None and (kind := spec_files.kind_of(path)):
         spec_files.read_spec(path, str(path), kind)
     else:
-        (reader or check_symptom)(path, str(path))
+        found = (reader or check_symptom)(path, str(path))
+        if isinstance(found, (Symptom, Rule)) and (old := list(translations.stale(found))):
+            raise CatalogError("\n".join(named(read_yaml(path, str(path)), str(path), old)))
 
 
 def compile_index(root: Path) -> tuple[dict[str, Any], list[str]]:
@@ -778,10 +789,26 @@ def check_folder(root: Path) -> tuple[int, list[str]]:
             problems += str(error).splitlines()
     if not problems:
         problems = [*compile_index(root)[1], *compile_rules(root)[1], *cross_check(root)]
+    for path, found in translatable(root):
+        if old := list(translations.stale(found)):
+            where = str(path.relative_to(root))
+            problems += named(read_yaml(path, where), where, old)
     problems += spec_files.compile_specs(root)[1]
     for case in cases:
         problems += _case_folder_problems(case)
     return checked, list(dict.fromkeys(problems))
+
+
+def translatable(root: Path) -> Iterator[tuple[Path, Symptom | Rule]]:
+    """Yield the symptoms and rules of a catalog folder that are good, with their files."""
+    kinds: tuple[tuple[str, Callable[[Path, str], Symptom | Rule]], ...] = (
+        ("symptoms", read_symptom),
+        ("rules", read_rule),
+    )
+    for kind, read in kinds:
+        for path in sorted((root / kind).glob("*.yaml")):
+            with suppress(CatalogError):
+                yield path, read(path, str(path.relative_to(root)))
 
 
 def _case_folder_problems(folder: Path) -> list[str]:
@@ -821,7 +848,10 @@ def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str,
             return {name.rstrip("_"): _or_pieces(name, adapted(value, name)) for name, value in node.items()}
         found = {name: adapted(value, name) for name, value in node.items()}
         if is_printed and isinstance(node.get("properties"), dict):
-            found.update(additionalProperties=False, required=[name.rstrip("_") for name in node["properties"]])
+            always = node["properties"].keys() - _WHERE_TOLD.get(node.get("title", ""), ())
+            found.update(
+                additionalProperties=False, required=[n.rstrip("_") for n in node["properties"] if n in always]
+            )
         return found
 
     def _or_pieces(name: str, node: Any) -> Any:

@@ -49,6 +49,7 @@ from vllm_runbooks.redact import redact_text
     metavar="DIR",
     help="Your own catalog folder (with symptoms/), on top; repeatable.",
 )
+@given.LANG
 @given.FORMAT
 def diagnose(
     *,

@@ -60,6 +60,7 @@ class _WithCommand(click.Command):
     show_default=True,
     help="Form of the output.",
 )
+@given.LANG
 @click.pass_context
 def lint(
     context: click.Context,
@@ -170,6 +171,7 @@ def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], o
 @click.option("--to", required=True, metavar="VERSION", help="Release that it is to run on.")
 @click.option("--gpus", metavar="SPEC", help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.")
 @click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write the rewritten script there.")
+@given.LANG
 @given.FORMAT
 def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | None, form: str) -> int:
     """Move a script from one release to another: what breaks, what is renamed, which defaults changed.

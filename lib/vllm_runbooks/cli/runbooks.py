@@ -186,6 +186,7 @@ def _apart(word: str) -> list[str]:
     help="Longest time in seconds for one try of a step (default: the step's own).",
 )
 @given.CATALOG
+@given.LANG
 @_OUT
 @_TIMEOUT
 @kept.NO_HISTORY
@@ -260,6 +261,7 @@ def run(
     help="How many runs at a time.",
 )
 @given.CATALOG
+@given.LANG
 @_OUT
 @_TIMEOUT
 @kept.NO_HISTORY

@@ -55,6 +55,8 @@ class Knowledge:
 
     rules: Mapping[str, Rule]
     specs: Specs
+    lang: str | None = None
+    """Language of the messages; None: English."""
 
     @cached_property
     def tables(self) -> dict[str, Mapping[str, Any]]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from vllm_runbooks import languages
 from vllm_runbooks.arguments.conditions import UNKNOWN
 from vllm_runbooks.excerpt import Places, Replacement, applied
 from vllm_runbooks.lint import calls
@@ -29,6 +30,8 @@ def issues(judged: Judged, secrets: Secrets) -> Iterator[Issue]:
     places = Places(judged.text)
     for hit in _most_serious(judged):
         rule = judged.knowledge.rules[hit.rule]
+        if judged.knowledge.lang is not None:
+            rule = languages.told_in(rule, judged.knowledge.lang)
         line, column = places(hit.start)
         yield Issue(
             rule=rule.id,
@@ -61,7 +64,7 @@ def _most_serious(judged: Judged) -> list[Hit]:
 
 def message(rule: Rule, says: Mapping[str, str]) -> str:
     """The rule's sentences with what was found; one that needs what is not known is left out."""
-    return " ".join(
+    return languages.joined(
         _HOLE.sub(lambda hole: says[hole[1]], sentence)
         for sentence in rule.message
         if all(says.get(name) for name in _HOLE.findall(sentence))
