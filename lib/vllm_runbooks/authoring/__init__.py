@@ -6,16 +6,16 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from vllm_runbooks import catalog, evidence, host_commands, inventories, scan, specs, startup_log
+from vllm_runbooks import catalog, evidence, host_commands, inventories, languages, scan, specs, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.authored import Location, Problem, named, plain, read_yaml, todos
 from vllm_runbooks.authoring import rule_files, serving_file, spec_files, translations
@@ -797,6 +797,66 @@ def check_folder(root: Path) -> tuple[int, list[str]]:
     for case in cases:
         problems += _case_folder_problems(case)
     return checked, list(dict.fromkeys(problems))
+
+
+def _read_translatable(path: Path) -> Symptom | Rule:
+    """The symptom or the rule of a file.
+
+    Raises:
+        InputError: it is neither, or broken.
+    """
+    reader: Callable[[Path, str], Symptom | Rule] = read_rule if path.absolute().parent.name == "rules" else read_symptom
+    try:
+        return reader(path, str(path))
+    except CatalogError as error:
+        raise InputError("; ".join(str(error).splitlines())) from None
+
+
+def stamped(path: Path) -> str:
+    """The text of a symptom's or rule's file that says: its translations fit its English texts of now.
+
+    Raises:
+        InputError: it is neither, or broken, or has no translation.
+    """
+    record = _read_translatable(path)
+    if not record.translations:
+        raise InputError(f"{path}: has no translation; write one under translations, as docs/languages.md says")
+    return translations.stamped(path, record)
+
+
+class Translated(NamedTuple):
+    """How far a catalog is translated."""
+
+    lines: tuple[str, ...]
+    """What is out of date, or missing where that was asked for: file, language, fields."""
+    counts: tuple[str, ...]
+    """A line for each language."""
+    is_stale: bool
+
+
+def translated(files: Sequence[Path], root: Path, *, is_missing: bool = False) -> Translated:
+    """How far files, or those of a catalog folder, are translated; `is_missing` names what is not.
+
+    Raises:
+        InputError: a file is no symptom and no rule, or is broken.
+    """
+    records = [(path, _read_translatable(path)) for path in files] or [
+        (path.relative_to(root), record) for path, record in translatable(root)
+    ]
+    lines, counts, is_stale = [], [], False
+    for lang, language in languages.LANGUAGES.items():
+        done = 0
+        for path, record in records:
+            old, lacking = languages.stale(record, lang), languages.missing(record, lang)
+            done += lang in record.translations
+            is_stale |= bool(old)
+            if old:
+                lines.append(f"{path}: {lang}: the English text has changed: {', '.join(old)}")
+            if is_missing and lacking:
+                is_all = lang not in record.translations
+                lines.append(f"{path}: {lang}: not translated: {'all' if is_all else ', '.join(lacking)}")
+        counts.append(f"{lang} ({language.name}): {done} of {len(records)} symptoms and rules")
+    return Translated(tuple(lines), tuple(counts), is_stale)
 
 
 def translatable(root: Path) -> Iterator[tuple[Path, Symptom | Rule]]:

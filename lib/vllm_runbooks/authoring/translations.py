@@ -69,12 +69,13 @@ def problems(record: Symptom | Rule) -> Iterator[Problem]:
         for name in found.of.keys() - there.keys():
             yield (*here, "of", name), "is the digest of a text that is not there; take it out"
         for name, said in there.items():
-            if name in old:
-                continue  # told as stale: what it is held against may be another text
-            if len(said) != len(english[name]):
-                yield (*here, name), f"has {len(said)} entries where the English text has {len(english[name])}"
+            if name in old and name in found.of:
+                continue  # told as stale: the English text that it was made from is not at hand
+            pieces = english.get(name, ())
+            if len(said) != len(pieces):
+                yield (*here, name), f"has {len(said)} entries where the English text has {len(pieces)}"
                 continue
-            for number, (ours, theirs) in enumerate(zip(said, english[name], strict=True)):
+            for number, (ours, theirs) in enumerate(zip(said, pieces, strict=True)):
                 for wrong in _differences(ours, theirs):
                     yield _place(here, name, number), wrong
         first = there.get("do_first", ("",))[0]
@@ -106,9 +107,10 @@ def _differences(ours: str, theirs: str) -> Iterator[str]:
 def stale(record: Symptom | Rule) -> Iterator[Problem]:
     """Fields of translations whose English text has changed, or that nobody has said to fit it."""
     for lang in record.translations:
-        for name in languages.stale(record, lang) if lang in LANGUAGES else ():
-            said = "the English text has changed since, or nobody has said that it fits: see that it does, then"
-            yield ("translations", lang, name), f"{said} run `{STAMP} FILE`"
+        old = languages.stale(record, lang) if lang in LANGUAGES else []
+        if old:
+            said = "the English text has changed since, or nobody has said that they fit"
+            yield ("translations", lang), f"{', '.join(old)}: {said}; compare them, then run `{STAMP} FILE`"
 
 
 def stamped(path: Path, record: Symptom | Rule) -> str:
