@@ -24,13 +24,14 @@ class IndexBuildHook(BuildHookInterface):  # type: ignore[misc] # hatchling publ
         root = Path(self.root)
         sys.path.insert(0, str(root / "lib"))
         from vllm_runbooks import authoring  # noqa: PLC0415 - only importable now
-        from vllm_runbooks.authoring import rule_files, serving_file, spec_files  # noqa: PLC0415
+        from vllm_runbooks.authoring import entrances_file, rule_files, serving_file, spec_files  # noqa: PLC0415
 
         compilers = {
             "index": authoring.compile_index,
             "rules": rule_files.compile_rules,
             "specs": spec_files.compile_specs,
             "serving": serving_file.compile_serving,
+            "entrances": entrances_file.compile_entrances,
         }
 
         self._folder = tempfile.mkdtemp(prefix="vllm-runbooks-index-")

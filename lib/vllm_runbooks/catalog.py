@@ -22,7 +22,7 @@ from vllm_runbooks import languages, user_folders
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.probe_records import Serving
-from vllm_runbooks.records import LineFormat, Policy, Rule, Symptom, form, record
+from vllm_runbooks.records import Entrance, LineFormat, Policy, Rule, Symptom, form, record
 from vllm_runbooks.scan import PatternSet
 
 DATA = "VLLM_RUNBOOKS_DATA"
@@ -327,6 +327,32 @@ def load_serving(compiler: Compiler | None = None) -> Serving:
         return record(Serving, index["serving"])
 
     return indexed("serving", root, serving_key, compiler, decoded)
+
+
+def entrances_source(root: Path) -> Path:
+    """The authored file of what people see, and where it leads."""
+    return root / "entrances.yaml"
+
+
+def entrances_key(root: Path) -> str:
+    """Key of the index of entrances."""
+    return digest((entrances_source(root),), Entrance)
+
+
+def load_entrances(compiler: Compiler | None = None) -> tuple[Entrance, ...]:
+    """Load `catalog/entrances.yaml`: what people see, in their words, and where it leads, in the order of the file.
+
+    Raises:
+        InputError: it is not compiled and there is no compiler, or it is broken.
+    """
+    root = catalog_dir()
+
+    def decoded(index: Any) -> tuple[Entrance, ...]:
+        if index.get("entrances") is None:
+            raise InputError(f"{root}: entrances.yaml is broken: {'; '.join(index.get('problems', ())) or 'missing'}")
+        return tuple(record(Entrance, data) for data in index["entrances"])
+
+    return indexed("entrances", root, entrances_key, compiler, decoded)
 
 
 def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) -> Catalog:

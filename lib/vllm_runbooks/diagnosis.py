@@ -16,6 +16,7 @@ from vllm_runbooks.records import (
     Facts,
     Finding,
     Hit,
+    LeftOut,
     Level,
     Outcome,
     Quote,
@@ -44,10 +45,15 @@ class Diagnosis:
     root_cause: Finding | None
     findings: tuple[Finding, ...]
     """Fatal first, then degraded, then hints; within each the first cause first."""
-    hidden: Mapping[str, int]
-    """Lines that were recognised and left out, by kind: wrapper, consequence, benign."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Lines that were recognised and left out."""
     first_error: Quote | None = None
     """The first exception that no symptom explains, where it stands before the cause or there is none."""
+
+    @property
+    def hidden(self) -> Mapping[str, int]:
+        """How many lines were left out, by kind: wrapper, consequence, benign."""
+        return dict(sorted(Counter(line.role.value for line in self.left_out).items()))
 
 
 @dataclass(frozen=True)
@@ -104,13 +110,13 @@ def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
     if not fatal and stand_ins and not start.outcome.is_healthy:
         # What follows from another failure tells more than a notice of an end.
         shown.insert(0, min(stand_ins, key=lambda c: c.symptom.role is Role.WRAPPER))
-    hidden = Counter(c.symptom.role.value for c in candidates if c not in shown for _ in c.hits)
+    left_out = tuple(LeftOut(*_line(hit), c.symptom.role) for c in candidates if c not in shown for hit in c.hits)
     unexplained = None if start.outcome.is_healthy else _first_unexplained(start, fatal)
     findings = sorted(
         (_finding(start, candidate, _level(start, candidate, fatal, unexplained)) for candidate in shown),
         key=lambda f: _SEVERITIES.index(f.severity),
     )
-    return Diagnosis(_root_cause(start.outcome, findings), tuple(findings), dict(sorted(hidden.items())), unexplained)
+    return Diagnosis(_root_cause(start.outcome, findings), tuple(findings), left_out, unexplained)
 
 
 def _first_unexplained(start: Start, fatal: Sequence[_Candidate]) -> Quote | None:

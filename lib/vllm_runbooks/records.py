@@ -88,6 +88,8 @@ class Truth(StrEnum):
     UNKNOWN = "unknown"
 
 
+UNPRINTED: Mapping[str, Any] = {"unprinted": True}
+"""Metadata of a field that views need and no document prints."""
 SNAPSHOT, OBSERVATION = "inventory.json", "probe.json"
 """Files of a case that is a host's snapshot, or a running server as observed: nothing else is beside them."""
 PIECE = 1 << 18
@@ -638,6 +640,34 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Entrance:
+    """What somebody sees who needs help, in their words, and where it is found."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    id: str
+    """Words with dashes, in small letters."""
+    sees: str
+    """What is seen, as somebody who knows nothing of the cause would say it."""
+    says: str
+    """What may be behind it, and what the project does about it; one or two sentences."""
+    lines: tuple[str, ...] = ()
+    """Printed lines that people search for, or their beginnings; each stands in an example of one of `symptoms`."""
+    symptoms: tuple[str, ...] = ()
+    """Ids of symptoms, or of groups of them (`oom`, `dist.peer_lost`), that look like this."""
+    runbook: str | None = None
+    """Runbook that goes through it step by step."""
+    commands: tuple[str, ...] = ()
+    """Commands of ours that answer it, the first one first."""
+    page: str | None = None
+    """Page of the documentation that explains the answer, without its ending."""
+
+    def leads_to(self, symptom: str) -> bool:
+        """Whether a symptom is one of those that look like this."""
+        return any(symptom == name or symptom.startswith(f"{name}.") for name in self.symptoms)
+
+
+@dataclass(frozen=True)
 class LineFormat:
     """A line that vLLM prints while starting or serving: the figures it carries and what it proves."""
 
@@ -931,6 +961,16 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """A line that was recognised, and is neither the cause nor a finding beside it."""
+
+    file: int
+    """Index into the files given."""
+    line: int
+    role: Role
+
+
+@dataclass(frozen=True)
 class StartSummary:
     """One start among those of the files."""
 
@@ -1022,6 +1062,8 @@ class Answer:
     """The first exception that no symptom explains, where it stands before the cause or there is none."""
     notes: tuple[str, ...] = ()
     """What is to be said of what was asked for: why a policy, or a step of it, is not offered."""
+    left_out: tuple[LeftOut, ...] = field(default=(), metadata=UNPRINTED)
+    """Where the lines stand that `hidden` counts, for whoever shows the log with its lines marked."""
     lang: str | None = field(default=None, metadata=WHERE_TOLD)
     """Language of the texts where it is not English."""
 
@@ -1236,8 +1278,8 @@ def document(record: Any) -> Any:
     if isinstance(record, float):
         return round(record, 4)
     if is_dataclass(record):
-        told = ((f, getattr(record, f.name)) for f in fields(record))
-        return {f.name.rstrip("_"): document(v) for f, v in told if v is not None or not f.metadata.get("where_told")}
+        shown = ((f, getattr(record, f.name)) for f in fields(record) if not f.metadata.get("unprinted"))
+        return {f.name.rstrip("_"): document(v) for f, v in shown if v is not None or not f.metadata.get("where_told")}
     if isinstance(record, Mapping):
         return {str(key): document(value) for key, value in record.items()}
     if isinstance(record, (list, tuple)):

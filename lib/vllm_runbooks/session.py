@@ -25,6 +25,7 @@ from vllm_runbooks.records import (
     Case,
     CaseKind,
     Document,
+    Entrance,
     Evidence,
     JudgedClaim,
     Judgement,
@@ -307,6 +308,12 @@ def serving() -> Serving:
 
 
 @cache
+def entrances() -> tuple[Entrance, ...]:
+    """What people see, in their words, and where it leads: to runbooks, symptoms and commands."""
+    return _catalog.load_entrances(_compile_entrances)
+
+
+@cache
 def specs() -> Specs:
     """The GPUs and models alone."""
     from vllm_runbooks import specs as _specs
@@ -406,6 +413,12 @@ def _compile_serving(root: Path) -> tuple[dict[str, Any], list[str]]:
     from vllm_runbooks.authoring import serving_file
 
     return serving_file.compile_serving(root)
+
+
+def _compile_entrances(root: Path) -> tuple[dict[str, Any], list[str]]:
+    from vllm_runbooks.authoring import entrances_file
+
+    return entrances_file.compile_entrances(root)
 
 
 def _compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:

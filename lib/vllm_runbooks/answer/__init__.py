@@ -106,7 +106,7 @@ def offered(
     from vllm_runbooks.commands import Base  # noqa: PLC0415 - of no use where there is no way out
 
     base = Base(command, arguments, vllm, knowledge)
-    told = Told((), Outcome.RUNNING, Diagnosis(None, (), {}), Facts(), arguments, Release(base.vllm, "given"))
+    told = Told((), Outcome.RUNNING, Diagnosis(None, ()), Facts(), arguments, Release(base.vllm, "given"))
     ways = remedies.made(texts, captures, told.facts, {**settings, **base.flags, **arguments})
     lacking = [_lacking(way, base) for way in ways]
     notes = [said for said in lacking if said]
@@ -178,6 +178,7 @@ def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
         ranks=tuple(rank for s in chosen for rank in s.ranks),
         first_error=told.diagnosis.first_error,
         notes=ways.notes,
+        left_out=told.diagnosis.left_out,
         lang=asked.catalog.lang,
     )
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.diagnosis import SERVED_FAULTS, Diagnosis
-from vllm_runbooks.records import Facts, Finding, Level, Outcome, Release, Role, Severity, Start
+from vllm_runbooks.records import Facts, Finding, LeftOut, Level, Outcome, Release, Role, Severity, Start
 
 _SETTINGS = (
     "gpu_memory_utilization", "max_model_len", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
@@ -133,20 +133,19 @@ def _merged(outcome: Outcome, logs: list[tuple[Outcome, Diagnosis]]) -> Diagnosi
     causes = [c for c in causes if c.severity is causes[0].severity]
     own = [c for c in causes if c.look_in is None]
     root = next(iter(own or causes), None)
-    hidden: dict[str, int] = {}
+    left_out: list[LeftOut] = []
     findings: list[Finding] = [root] if root else []
     for found in diagnoses:
-        for kind, count in found.hidden.items():
-            hidden[kind] = hidden.get(kind, 0) + count
+        left_out += found.left_out
         for finding in found.findings:
             if own and finding.look_in is not None:
-                hidden["consequence"] = hidden.get("consequence", 0) + 1
+                left_out += [LeftOut(quote.file, quote.line, Role.CONSEQUENCE) for quote in finding.evidence[:1]]
             elif finding is not root and finding.symptom not in {f.symptom for f in findings}:
                 findings.append(finding)
     rest = sorted(findings[1:] if root else findings, key=lambda f: order.index(f.severity))
     is_explained = outcome.is_healthy or any(c.severity is Severity.FATAL for c in own)
     unexplained = None if is_explained else next((d.first_error for d in diagnoses if d.first_error), None)
-    return Diagnosis(root, tuple([root, *rest] if root else rest), hidden, unexplained)
+    return Diagnosis(root, tuple([root, *rest] if root else rest), tuple(left_out), unexplained)
 
 
 _LARGEST = frozenset({"weights_gib", "activation_gib", "non_torch_gib", "cuda_graph_gib", "load_seconds"})

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from vllm_runbooks import catalog, evidence, host_commands, inventories, languages, scan, specs, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.authored import Location, Problem, named, plain, read_yaml, todos
-from vllm_runbooks.authoring import rule_files, serving_file, spec_files, translations
+from vllm_runbooks.authoring import entrances_file, rule_files, serving_file, spec_files, translations
 from vllm_runbooks.authoring.rule_files import compile_rules, read_rule
 from vllm_runbooks.authoring.yaml_files import date_problems, parsed, read_record, unknown_commands
 from vllm_runbooks.catalog import Catalog
@@ -91,6 +91,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "policy": TypeAdapter(Policy),
     "job": TypeAdapter(Job),
     "serving": serving_file.ADAPTER,
+    "entrances": entrances_file.ADAPTER,
 }
 _PRINTED: dict[str, type] = {
     "diagnose": Answer,
@@ -112,12 +113,16 @@ _PRINTED: dict[str, type] = {
     "inventory": Inspected,
 }
 """Records that commands print as JSON."""
-_WHERE_TOLD = {
-    kind.__name__: {f.name for f in fields(kind) if f.metadata.get("where_told")}
-    for kind in _PRINTED.values()
-    if is_dataclass(kind)
-}
-"""Fields that a document has only where there is something to tell, by the record's name."""
+def _fields_with(mark: str) -> dict[str, set[str]]:
+    """The fields of printed records that have a mark, by the record's name."""
+    kinds = (kind for kind in _PRINTED.values() if is_dataclass(kind))
+    return {kind.__name__: {f.name for f in fields(kind) if f.metadata.get(mark)} for kind in kinds}
+
+
+_UNPRINTED = _fields_with("unprinted")
+"""Fields that no document has."""
+_WHERE_TOLD = _fields_with("where_told")
+"""Fields that a document has only where there is something to tell."""
 _OBSERVATION: TypeAdapter[Any] = TypeAdapter(Observation)
 _SIGNATURES = ("signatures", "companions")
 _TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first")
@@ -687,6 +692,7 @@ _TABLES: dict[str, Callable[[Path, str], object]] = {
     "classes.yaml": read_words,
     "captures.yaml": read_words,
     "serving.yaml": serving_file.read_serving,
+    "entrances.yaml": entrances_file.read_entrances,
 }
 """Tables of a catalog folder, and what reads each."""
 
@@ -767,7 +773,8 @@ def cross_check(root: Path) -> list[str]:
         if symptom.runbook and runbooks.is_dir() and not (runbooks / f"{symptom.runbook}.ipynb").is_file():
             found.append((("runbook",), f"{symptom.runbook!r} is not in runbooks/; write it or leave the field out"))
         problems += named(read_yaml(path, where), where, dict.fromkeys(found)) if found else []
-    return problems
+    entrances = catalog.entrances_source(root)
+    return problems + (entrances_file.line_problems(entrances, good.values()) if entrances.is_file() else [])
 
 
 def check_folder(root: Path) -> tuple[int, list[str]]:
@@ -908,10 +915,11 @@ def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str,
             return {name.rstrip("_"): _or_pieces(name, adapted(value, name)) for name, value in node.items()}
         found = {name: adapted(value, name) for name, value in node.items()}
         if is_printed and isinstance(node.get("properties"), dict):
-            always = node["properties"].keys() - _WHERE_TOLD.get(node.get("title", ""), ())
-            found.update(
-                additionalProperties=False, required=[n.rstrip("_") for n in node["properties"] if n in always]
-            )
+            title = node.get("title", "")
+            for name in _UNPRINTED.get(title, ()):
+                del found["properties"][name]
+            always = [name for name in found["properties"] if name not in _WHERE_TOLD.get(title, ())]
+            found.update(additionalProperties=False, required=always)
         return found
 
     def _or_pieces(name: str, node: Any) -> Any:
@@ -924,4 +932,6 @@ def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str,
         return {**node, "items": {"anyOf": [node["items"], pieces]}}
 
     result: dict[str, Any] = adapted(adapter.json_schema(mode="serialization" if is_printed else "validation"))
+    while unused := {name for name in result.get("$defs", ()) if f'"#/$defs/{name}"' not in json.dumps(result)}:
+        result["$defs"] = {name: node for name, node in result["$defs"].items() if name not in unused}
     return result

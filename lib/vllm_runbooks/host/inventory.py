@@ -131,7 +131,7 @@ def watched(
         if number:
             sleep(every_s)
         readings.append(driver.read())
-    return _seen(readings, driver.says, specs, need_gib)
+    return seen(readings, driver.says, specs, need_gib)
 
 
 def recorded(name: str, specs: Specs, *, need_gib: float | None = None) -> Inspected:
@@ -140,10 +140,10 @@ def recorded(name: str, specs: Specs, *, need_gib: float | None = None) -> Inspe
     Raises:
         InputError: there is no such series.
     """
-    return _seen(series(Path(name)), f"recorded in {Path(name).name}", specs, need_gib)
+    return seen(series(Path(name)), f"recorded in {Path(name).name}", specs, need_gib)
 
 
-def _seen(readings: Sequence[Reading], source: str, specs: Specs, need_gib: float | None) -> Inspected:
+def seen(readings: Sequence[Reading], source: str, specs: Specs, need_gib: float | None) -> Inspected:
     """The cards of the last look, with the one for the next start after all of them."""
     seconds = readings[-1].at_s - readings[0].at_s
     found = redact_record(Inventory(source=source, gpus=tuple(card.facts for card in readings[-1].cards)))

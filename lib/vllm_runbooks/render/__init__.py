@@ -9,6 +9,7 @@ from vllm_runbooks.display import to_json
 
 if TYPE_CHECKING:
     from vllm_runbooks.render import (
+        annotated,
         answers,
         claims,
         guarded,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "annotated",
     "answers",
     "claims",
     "guarded",

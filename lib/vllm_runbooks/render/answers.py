@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -350,6 +351,18 @@ def remedies(answer: Answer) -> Shown:
     html = first + "".join([*ways, *judged]) + noted
     head = f"Do first. {finding.do_first}\n\n" if finding else ""
     return Shown(head + _remedies_text(answer.remedies) + below, html)
+
+
+def advice(answer: Answer) -> Shown:
+    """What to do first, and what is to be said of the ways out; the ways themselves are `way_out`."""
+    return remedies(replace(answer, remedies=()))
+
+
+def way_out(number: int, remedy: Remedy) -> Shown:
+    """One way out without its command, which whoever shows it puts below, and what has checked it."""
+    checked = _judges(remedy.checks)
+    html = _way_out(number, replace(remedy, command=None)) + remark(checked)
+    return Shown(f"{_remedies_text((remedy,))}\n{checked}", html)
 
 
 def _way_out(number: int, remedy: Remedy) -> str:

@@ -4,24 +4,56 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from typing import Any
 
-from vllm_runbooks.display import visible
+from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.history_records import Compared, Differing, Entry, Trend
 from vllm_runbooks.records import Verdict
-from vllm_runbooks.render.elements import cut, grid
+from vllm_runbooks.render.drawing import LINES, WIDTH, caption, picture, rule, swatches, tick_step
+from vllm_runbooks.render.elements import (
+    AMBER,
+    BLUE,
+    GREEN,
+    GREY,
+    RED,
+    badge,
+    cut,
+    grid,
+    heading,
+    html_table,
+    remark,
+    tag,
+)
 
 _UNKNOWN = "unknown"
 _DEEPEST = 8
 
 
+_LISTED = ("id", "begun (UTC)", "kind", "verdict", "took", "subject")
+_TONES = {Verdict.PASS: GREEN, Verdict.FAIL: RED, Verdict.ERROR: RED, Verdict.INTERRUPTED: AMBER}
+
+
 def listed(found: Sequence[Entry]) -> str:
     """A line for each entry, with the reason of those that are not well."""
-    rows = [
-        (each.id, each.began, each.kind, _verdict(each.verdict), _seconds(each.seconds), cut(_about(each), 100))
-        for each in found
-    ]
-    return grid(("id", "begun (UTC)", "kind", "verdict", "took", "subject"), rows).plain
+    return grid(_LISTED, [_cells(each) for each in found]).plain
+
+
+def table(found: Sequence[Entry]) -> Shown:
+    """As `listed`, for a notebook."""
+    if not found:
+        said = "The history holds nothing that was asked for."
+        return Shown(said, tag("p", escape(said)))
+    rows = []
+    for each in found:
+        id_, began, kind, verdict, took, about = map(escape, _cells(each))
+        word = badge(verdict, _TONES.get(each.verdict, GREY) if each.verdict else BLUE)
+        rows.append([word, f"<b>{about}</b><br>{began} · {kind}{f' · {took}' if took else ''} · {tag('code', id_)}"])
+    return Shown(listed(found), html_table(("verdict", "what was done (UTC)"), rows))
+
+
+def _cells(each: Entry) -> tuple[str, ...]:
+    return each.id, each.began, each.kind, _verdict(each.verdict), _seconds(each.seconds), cut(_about(each), 100)
 
 
 def _about(entry: Entry) -> str:
@@ -82,6 +114,77 @@ def trend(found: Trend, facts: Sequence[str]) -> str:
     return grid(("id", "begun (UTC)", "verdict", "took", *facts), rows).plain
 
 
+_MEMORY = "_gib"
+_MAX_POINTS, _MAX_CURVES = 400, len(LINES)
+
+
+def curves(found: Trend) -> Shown:
+    """How long it took and what memory it had, entry by entry, as pictures with the figures below."""
+    points = found.points[-_MAX_POINTS:]
+    names = [name for name in dict.fromkeys(n for p in points for n in p.facts) if name.endswith(_MEMORY)]
+    took = {"took": [point.seconds for point in points]}
+    if any(point.facts.get("ready_s") is not None for point in points):
+        took["ready after"] = [point.facts.get("ready_s") for point in points]
+    held = {name.removesuffix(_MEMORY): [p.facts.get(name) for p in points] for name in names[:_MAX_CURVES]}
+    began = [point.began for point in points]
+    pictures = [_curves(took, began, "s", "How long each took"), _curves(held, began, "GiB", "Memory of each")]
+    moved = list(dict.fromkeys(n for p in points for n in p.facts))[:4]
+    return Shown(trend(found, moved), "".join(pictures) or tag("p", "Nothing of it is a number."))
+
+
+def _curves(tracks: Mapping[str, Sequence[float | None]], began: Sequence[str], unit: str, title: str) -> str:
+    """A line with points for each track, over the entries in their order; empty where there is no number."""
+    told = {name: values for name, values in tracks.items() if any(value is not None for value in values)}
+    if not told:
+        return ""
+    top_value = max(value for values in told.values() for value in values if value is not None) or 1.0
+    legend, top = swatches(dict(zip(told, LINES, strict=False)), 12)
+    left, right, height, top = 52.0, float(WIDTH - 12), 150.0, top + 26
+    bottom, count = top + height, len(began)
+    parts = [legend, caption(0, top - 10, f"{title}, {unit}", size=11, faint=True)]
+    step = tick_step(top_value, 4)
+    for number in range(int(top_value / step + 1e-9) + 1):
+        y = bottom - height * number * step / top_value
+        parts += [rule(left, y, right, y), caption(left - 7, y + 4, f"{number * step:g}", size=11, anchor="end")]
+    for number, (colour, (name, values)) in enumerate(zip(LINES, told.items(), strict=False)):
+        at = [
+            (left + (right - left) * (place + 0.5) / count, bottom - height * value / top_value, place, value)
+            for place, value in enumerate(values)
+            if value is not None
+        ]
+        track = " ".join(f"{'L' if index else 'M'}{x:.1f} {y:.1f}" for index, (x, y, _, _) in enumerate(at))
+        parts.append(f'<path d="{track}" fill="none" stroke="{colour}" stroke-width="{2 + number % 2}" />')
+        for x, y, place, value in at:
+            said = f"{name} {began[place]}: {value:,.4g} {unit}"
+            shape = f'<path d="M{x - 3.5:.1f} {y:.1f}a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0" fill="{colour}">'
+            parts.append(f"{shape}<title>{escape(said)}</title></path>")
+    parts.append(caption(left, bottom + 18, began[0], size=11, faint=True))
+    if count > 1:
+        parts.append(caption(right, bottom + 18, began[-1], size=11, anchor="end", faint=True))
+    return picture(parts, bottom + 26, f"{title}, in {unit}")
+
+
+def difference(found: Compared) -> Shown:
+    """As `compared`, for a notebook."""
+    parts = [tag("p", f"<b>a</b> {escape(found.a)}<br><b>b</b> {escape(found.b)}")]
+    for title, some, none in (
+        ("Inputs", found.inputs, "the same"),
+        ("Environment", found.environment, "the same"),
+        ("Results", found.results, "no difference"),
+    ):
+        rows = [[tag("code", escape(d.name)), escape(_value(d.a)), escape(_value(d.b)), escape(_by(d))] for d in some]
+        body = html_table(("", "a", "b", "by"), rows, below=[d.note for d in some]) if rows else remark(none)
+        parts += [heading(title), body]
+    parts += [remark(f"note: {note}") for note in found.notes]
+    return Shown(compared(found), "".join(parts))
+
+
+def _by(each: Differing) -> str:
+    if each.by is None:
+        return ""
+    return f"{each.by:+,.4g}" + ("" if each.percent is None else f", {each.percent:+.1f} %")
+
+
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:,.4f}".rstrip("0").rstrip(".")
 
@@ -106,10 +209,7 @@ def _told(each: Differing) -> Iterator[str]:
     if separator:
         yield f"  {place}finding {'gained' if each.a is None else 'lost'}: {finding}"
         return
-    by = ""
-    if each.by is not None:
-        share = "" if each.percent is None else f", {each.percent:+.1f} %"
-        by = f" ({each.by:+,.4g}{share})"
+    by = f" ({_by(each)})" if each.by is not None else ""
     yield f"  {each.name}: {_value(each.a)} -> {_value(each.b)}{by}"
     if each.note:
         yield f"    {each.note}"

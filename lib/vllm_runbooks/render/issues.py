@@ -11,7 +11,7 @@ from typing import Any
 
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.records import Issue, IssueSeverity, Linted, Migrated, Rule
-from vllm_runbooks.render.elements import AMBER, BLUE, GREEN, GREY, RED
+from vllm_runbooks.render.elements import AMBER, BLUE, GREEN, GREY, RED, badge, prose
 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
 _GITHUB_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "notice"}
@@ -173,6 +173,43 @@ def _table_of(issues: Sequence[Issue]) -> str:
     names = ("what is wrong", "rule", "mended")
     head = "<th>place</th><th></th>" + "".join(f'<th style="text-align:left">{name}</th>' for name in names)
     return f"<table><tr>{head}</tr>{rows}</table>" if rows else ""
+
+
+_MAX_PLACED = 400
+"""Lines of a text that are shown with what is wrong in them."""
+
+
+def in_place(text: str, found: Linted | Migrated) -> Shown:
+    """For a notebook: a text as it may be shown, each issue below the line that it is in, as a compiler says it."""
+    by_line: dict[int, list[Issue]] = {}
+    for issue in found.issues:
+        by_line.setdefault(issue.line, []).append(issue)
+    lines = text.split("\n")
+    plain, html = [headline(found)], [f'<p style="font-weight:600">{escape(headline(found))}</p>']
+    for number, line in enumerate(lines[:_MAX_PLACED], 1):
+        plain.append(f"{number:>5}  {line}")
+        wide = "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent;color:inherit;font-size:13px"
+        count = f'<span style="opacity:.75;margin-right:10px;font-size:13px">{number}</span>'
+        html.append(
+            f'<div style="padding:0 0 0 8px;line-height:1.5">{count}<code style="{wide}">{escape(line)}</code></div>'
+        )
+        for issue in by_line.get(number, ()):
+            plain.append(f"       ^ column {issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]")
+            html.append(_below(issue))
+    if len(lines) > _MAX_PLACED:
+        left_out = f"{len(lines) - _MAX_PLACED:,} more lines"
+        plain.append(f"       ⋯ {left_out}")
+        html.append(f'<div style="opacity:.8">⋯ {left_out}</div>')
+    return Shown("\n".join(plain), "".join(html))
+
+
+def _below(issue: Issue) -> str:
+    tone = _TONES[issue.severity]
+    style = f"border-left:4px solid {tone};background:{tone}1c;padding:3px 0 3px 8px;margin:2px 0 6px 0;font-size:13px"
+    mended = " · the corrected text mends it" if issue.fix else ""
+    said = f"{badge(issue.severity.value, tone)} <b>column {issue.column}</b> {prose(issue.message)}"
+    rest = f'<span style="opacity:.8">{escape(issue.rule)}{mended}</span>'
+    return f'<div style="{style};line-height:1.5">{said}<br>{rest}</div>'
 
 
 def starts(found: Linted) -> Shown:

@@ -469,6 +469,29 @@ def memory_html(plan: Plan) -> str:
     return "".join(parts)
 
 
+def overview(plan: Plan) -> Shown:
+    """The verdict, each card's budget as a picture, and what the KV cache gives; without tables and command."""
+    tone = TONES[False] if plan.legal is False else TONES[plan.fits]
+    rows = [[escape(name), escape(value)] for name, value in _cache_rows(plan)]
+    limits = [tag("p", escape(said), "max-width:80ch;margin:4px 0") for said in plan.limits]
+    parts = [
+        verdict(headline(plan), tone),
+        plan_pictures.budgets(plan.per_gpu, utilization(plan)),
+        html_table(["KV cache", ""], rows),
+        *([heading("Limits"), *limits] if limits else []),
+    ]
+    lines = [headline(plan), *(f"{name}: {value}" for name, value in _cache_rows(plan)), *plan.limits]
+    return Shown("\n".join(lines), "".join(parts))
+
+
+def terms(plan: Plan) -> Shown:
+    """Each part of a card's memory with where the amount comes from, and what the release settled by itself."""
+    groups = plan_pictures.cards(plan.per_gpu)
+    settled = [f"Not given, so settled by this release: {_settled(plan.options)}."] if plan.options else []
+    html = "".join([*map(_card_html, groups), *map(remark, settled)])
+    return Shown("\n\n".join([*map(_card, groups), *settled]), html)
+
+
 def _card_html(group: Sequence[PlannedRank]) -> str:
     rows = []
     for term in group[0].terms:

@@ -1,0 +1,121 @@
+"""Panels for JupyterLab: diagnose a log, plan a start, check a command, watch the cards, look at what was run.
+
+Each panel is a model, which is a function from what was asked to what is shown, and a thin view of it. A panel needs
+ipywidgets, which the extra `lab` installs; `offered` shows it where somebody is there to use it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from typing import Any
+
+from vllm_runbooks.display import Shown
+from vllm_runbooks.errors import InputError
+
+__all__ = ["commands", "diagnose", "gpus", "is_attended", "offered", "plan", "runs"]
+
+PANELS = {
+    "diagnose": "log_panel", "plan": "plan_panel", "commands": "command_panel", "gpus": "gpu_panel", "runs": "run_panel",
+}  # fmt: skip
+_NEEDED = ("ipywidgets", "anywidget")
+
+
+def diagnose(evidence: str = "", *, vllm: str = "", gpus: str = "") -> Any:
+    """The panel that diagnoses a log: pasted, uploaded, a file of this host or a recorded case.
+
+    Args:
+        evidence: What it shows at first.
+        vllm: Release that wrote the log, where the log does not say.
+        gpus: The cards of the start, for the plan.
+
+    Raises:
+        InputError: ipywidgets is not installed.
+    """
+    return _panel("diagnose", evidence=evidence, vllm=vllm, gpus=gpus)
+
+
+def plan(model: str = "Qwen/Qwen3-8B", gpus: str = "2xRTX3090", *, vllm: str = "") -> Any:
+    """The panel that plans a start while its settings are dragged.
+
+    Args:
+        model: Of the catalog, or a folder with its config.json.
+        gpus: The cards, as in 8xRTX3090.
+        vllm: The release; empty is the newest that is known.
+
+    Raises:
+        InputError: ipywidgets is not installed.
+    """
+    return _panel("plan", model=model, gpus=gpus, vllm=vllm)
+
+
+def commands(text: str = "", *, vllm: str = "", gpus: str = "") -> Any:
+    """The panel that checks a command while it is written.
+
+    Args:
+        text: What it shows at first: a command, script, manifest, program or page.
+        vllm: The release; empty is the image's tag, else the newest that is known.
+        gpus: The cards, where they are known.
+
+    Raises:
+        InputError: ipywidgets is not installed.
+    """
+    return _panel("commands", text=text, vllm=vllm, gpus=gpus)
+
+
+def gpus(snapshot: str = "", *, need_gib: float = 0.0, every_s: float = 2.0) -> Any:
+    """The panel that shows a host's cards, live or from a snapshot, with the card for the next start.
+
+    Args:
+        snapshot: A snapshot's file or a recorded host; empty is this host, looked at again and again.
+        need_gib: Memory that the start needs; 0: the share that a server takes by default.
+        every_s: Seconds between two looks.
+
+    Raises:
+        InputError: ipywidgets is not installed.
+    """
+    return _panel("gpus", snapshot=snapshot, need_gib=need_gib, every_s=every_s)
+
+
+def runs(subject: str = "") -> Any:
+    """The panel that shows what was checked, run, started and probed on this host.
+
+    Args:
+        subject: What is shown first; empty is everything.
+
+    Raises:
+        InputError: ipywidgets is not installed.
+    """
+    return _panel("runs", subject=subject)
+
+
+def offered(panel: str, otherwise: Shown, **given: Any) -> Any:
+    """A panel where somebody is there to use it, else what stands in its place: headless runs store no widgets.
+
+    Args:
+        panel: One of `PANELS`.
+        otherwise: The same content as a plain view.
+        given: What the panel takes.
+    """
+    return _panel(panel, **given) if is_attended() and not _missing() else otherwise
+
+
+def is_attended() -> bool:
+    """Whether a person runs this cell: their front end lets a cell ask for input, which no headless executor does."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return bool(getattr(getattr(shell, "kernel", None), "_allow_stdin", False))
+
+
+def _missing() -> str:
+    return next((name for name in _NEEDED if importlib.util.find_spec(name) is None), "")
+
+
+def _panel(name: str, **given: Any) -> Any:
+    missing = _missing()
+    if missing:
+        raise InputError(
+            f"{missing}: is not installed, and the panels need it; "
+            "run: pip install 'vllm-runbooks[lab]', and restart the kernel"
+        )
+    return importlib.import_module(f"vllm_runbooks.widgets.{PANELS[name]}").Panel(**given)

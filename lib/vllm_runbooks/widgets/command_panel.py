@@ -1,0 +1,57 @@
+"""The panel Commands."""
+
+from __future__ import annotations
+
+import ipywidgets
+
+from vllm_runbooks.widgets import parts, scripts, settings
+
+_ANY = "as the text says, else the newest"
+
+
+class Panel(ipywidgets.VBox):
+    """An editor with what is wrong marked in place, the corrected text beside it, and the difference."""
+
+    def __init__(self, text: str = "", vllm: str = "", gpus: str = "") -> None:
+        self._text = parts.Editor(value=text, placeholder="Paste a command, a script, a compose file or a page here")
+        releases = [(_ANY, ""), *((each, each) for each in settings.releases())]
+        self._vllm = ipywidgets.Dropdown(options=releases, value=vllm if vllm in dict(releases).values() else "")
+        self._gpus = ipywidgets.Combobox(value=gpus, options=settings.cards(), placeholder="unknown")
+        self._error, self._placed = parts.View(), parts.View()
+        self._fixed, self._difference, self._starts = parts.View(), parts.View(), parts.View()
+        self._copy = parts.Copy(label="Copy the corrected text")
+        half = ipywidgets.Layout(width="480px", max_width="100%", margin="0 20px 8px 0", flex="1 1 320px")
+        super().__init__(
+            [
+                parts.title("Commands", "what is wrong with a command, before it runs; nothing of it is run"),
+                parts.row(
+                    parts.field("vLLM", self._vllm, "260px"),
+                    parts.field("GPUs", self._gpus, "200px"),
+                ),
+                self._text,
+                self._error,
+                ipywidgets.Box(
+                    [
+                        ipywidgets.VBox([self._placed], layout=half),
+                        ipywidgets.VBox([self._fixed, self._copy], layout=half),
+                    ],
+                    layout=ipywidgets.Layout(flex_flow="row wrap", align_items="flex-start"),
+                ),
+                parts.folds(("The difference", self._difference), ("What the text starts", self._starts)),
+            ]
+        )
+        later = parts.Later(self._update)
+        for each in (self._text, self._vllm, self._gpus):
+            each.observe(later, "value")
+        self._update()
+
+    def _update(self) -> None:
+        told = scripts.told(scripts.Asked(self._text.value, self._vllm.value or "", self._gpus.value))
+        self._error.show(parts.said(told.error))
+        self._text.marks = [mark._asdict() for mark in told.marks]
+        self._placed.show(told.placed)
+        self._fixed.show(parts.corrected(told.fixed) if told.placed else None)
+        self._copy.text = told.fixed
+        self._copy.layout.display = None if told.fixed else "none"
+        self._difference.show(told.difference)
+        self._starts.show(told.starts)

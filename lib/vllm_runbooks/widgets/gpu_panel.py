@@ -1,0 +1,109 @@
+"""The panel GPUs."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from typing import Any
+
+import ipywidgets
+
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.widgets import cards, parts
+
+_MOST_S = 900.0
+"""Seconds after which a live view stops by itself: a page that was closed does not say so."""
+_LEAST_S = 0.5
+
+
+class Panel(ipywidgets.VBox):
+    """The cards of this host, looked at again and again, or those of a snapshot; and the one for the next start."""
+
+    def __init__(self, snapshot: str = "", need_gib: float = 0.0, every_s: float = 2.0) -> None:
+        self._every_s = max(every_s, _LEAST_S)
+        self._task: asyncio.Task[None] | None = None
+        self._source = ipywidgets.Combobox(
+            value=snapshot, options=cards.recorded(), placeholder="this host", continuous_update=False
+        )
+        self._need = ipywidgets.BoundedFloatText(value=need_gib, min=0, max=100_000, step=1)
+        self._live = ipywidgets.ToggleButton(value=False, description="Watch live", tooltip="look again and again")
+        self._again = ipywidgets.Button(description="Look again")
+        self._error, self._cards, self._chosen, self._findings = (parts.View() for _ in range(4))
+        super().__init__(
+            [
+                parts.title("GPUs", "what is free on each card, and which one to take for the next start"),
+                parts.row(
+                    parts.field("this host, a snapshot's file or a recorded host", self._source, "320px"),
+                    parts.field("GiB that the start needs (0: as usual)", self._need, "260px"),
+                    self._live,
+                    self._again,
+                ),
+                self._error,
+                self._chosen,
+                self._cards,
+                parts.folds(("What stands in the way of vLLM", self._findings), is_open=True),
+            ]
+        )
+        self._again.on_click(lambda _: self._update())
+        for each in (self._source, self._need):
+            each.observe(self._look_anew, "value")
+        self._live.observe(self._switch, "value")
+        self._update()
+
+    def close(self) -> None:
+        """Close the panel, and stop looking."""
+        self.stop()
+        super().close()
+
+    def stop(self) -> None:
+        """Stop looking."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self._live.value = False
+
+    def _look_anew(self, _: Any) -> None:
+        self.stop()
+        self._update()
+
+    def _need_gib(self) -> float | None:
+        return self._need.value or None
+
+    def _update(self) -> None:
+        self._show(cards.told(self._source.value, need_gib=self._need_gib()))
+
+    def _switch(self, change: Any) -> None:
+        if not change["new"]:
+            self.stop()
+            return
+        if self._source.value.strip():
+            self._live.value = False
+            self._error.show(parts.said("A snapshot does not change: empty its field to watch this host."))
+            return
+        try:
+            watch = cards.Watch(need_gib=self._need_gib())
+            loop = asyncio.get_running_loop()
+        except (InputError, RuntimeError) as error:
+            self._live.value = False
+            self._error.show(parts.said(f"{error}; nothing can be watched here"))
+            return
+        self._task = loop.create_task(_look(weakref.ref(self), watch, self._every_s))
+
+    def _show(self, told: cards.Told) -> None:
+        self._error.show(parts.said(told.error))
+        self._cards.show(told.cards)
+        self._chosen.show(told.chosen)
+        self._findings.show(told.findings)
+
+
+async def _look(panel: weakref.ref[Panel], watch: cards.Watch, every_s: float) -> None:
+    """Look until the panel is closed or gone, for a while at most; nothing else is held by it."""
+    for _ in range(int(_MOST_S / every_s)):
+        shown = panel()
+        if shown is None or shown.comm is None:
+            return
+        shown._show(watch.look())  # noqa: SLF001 - the panel's own task
+        del shown
+        await asyncio.sleep(every_s)
+    if (shown := panel()) is not None:
+        shown.stop()

@@ -1,0 +1,108 @@
+"""What the panel Diagnose shows for what was asked of it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from vllm_runbooks import catalog, evidence, session
+from vllm_runbooks.display import Shown
+from vllm_runbooks.errors import RunbooksError
+from vllm_runbooks.records import Document, Evidence
+from vllm_runbooks.render import annotated, answers, starts
+
+MAX_UPLOAD = 64 << 20
+"""Bytes of the files that are handed over at once; a larger log is named by its path."""
+
+
+class Upload(NamedTuple):
+    """A file that was handed over."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be diagnosed: files, else the pasted text, else what is named."""
+
+    uploads: tuple[Upload, ...] = ()
+    pasted: str = ""
+    name: str = ""
+    """A file of this host, or a recorded case."""
+    vllm: str = ""
+    gpus: str = ""
+    start: int = 0
+    """From 1; 0: the last."""
+
+
+class Way(NamedTuple):
+    """A way out, and its command as it is copied."""
+
+    shown: Shown
+    command: str
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the panel shows."""
+
+    error: str = ""
+    """Why nothing is shown, in one line."""
+    cause: Shown | None = None
+    log: Shown | None = None
+    timeline: Shown | None = None
+    advice: Shown | None = None
+    ways: tuple[Way, ...] = ()
+    checks: Shown | None = None
+    others: Shown | None = None
+    facts: Shown | None = None
+    starts: int = 0
+    """How many the text holds."""
+
+
+NOTHING = Told()
+
+
+def told(asked: Asked) -> Told:
+    """The diagnosis of what was asked; nothing where nothing was given yet."""
+    if not (asked.uploads or asked.pasted.strip() or asked.name.strip()):
+        return NOTHING
+    try:
+        given = _evidence(asked)
+        answer = session.diagnose(given, start=asked.start or None, gpus=asked.gpus.strip() or None)
+        read = session.read(given)
+    except RunbooksError as error:
+        return Told(error=str(error))
+    ways = [Way(answers.way_out(n, way), way.command or "") for n, way in enumerate(answer.remedies, 1)]
+    return Told(
+        cause=answers.cause(answer),
+        log=annotated.log(answer, given.documents),
+        timeline=starts.timeline(read, start=asked.start),
+        advice=answers.advice(answer) if answer.root_cause or not ways else None,
+        ways=tuple(ways),
+        checks=answers.checks(answer),
+        others=answers.others(answer),
+        facts=answers.facts(answer),
+        starts=len(answer.starts),
+    )
+
+
+def _evidence(asked: Asked) -> Evidence:
+    vllm = asked.vllm.strip() or None
+    if asked.uploads:
+        return Evidence(tuple(map(_document, asked.uploads)), vllm=vllm)
+    if asked.pasted.strip():
+        return session.paste(asked.pasted, vllm=vllm)
+    return session.load(asked.name.strip(), vllm=vllm)
+
+
+def _document(upload: Upload) -> Document:
+    return evidence.held(io.BytesIO(upload.content), upload.name, lambda: None)
+
+
+def recorded() -> Sequence[str]:
+    """Ids of the recorded cases that hold a log."""
+    return sorted(path.parent.name for path in catalog.cases_dir().glob("*/*.log"))

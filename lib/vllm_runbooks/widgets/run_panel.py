@@ -1,0 +1,57 @@
+"""The panel Runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ipywidgets
+
+from vllm_runbooks.widgets import entries, parts
+
+_NONE = ("choose an entry", "")
+
+
+class Panel(ipywidgets.VBox):
+    """What was done on this host, how a subject went over time, and how two entries differ."""
+
+    def __init__(self, subject: str = "") -> None:
+        self._subject = ipywidgets.Combobox(value=subject, placeholder="everything", continuous_update=False)
+        self._a, self._b = (ipywidgets.Dropdown(options=[_NONE]) for _ in range(2))
+        self._again = ipywidgets.Button(description="Read again")
+        self._error, self._entries, self._trend, self._difference = (parts.View() for _ in range(4))
+        super().__init__(
+            [
+                parts.title("Runs", "what was checked, run, started and probed on this host"),
+                parts.row(parts.field("subject, for its trend", self._subject, "420px"), self._again),
+                self._error,
+                self._trend,
+                self._entries,
+                parts.row(parts.field("compare", self._a, "460px"), parts.field("with", self._b, "460px")),
+                self._difference,
+            ]
+        )
+        later = parts.Later(self._update)
+        for each in (self._subject, self._a, self._b):
+            each.observe(later, "value")
+        self._again.on_click(later)
+        self._update()
+
+    def _update(self) -> None:
+        told = entries.told(entries.Asked(self._subject.value, self._a.value or "", self._b.value or ""))
+        self._error.show(parts.said(told.error))
+        self._subject.options = told.subjects
+        for chosen in (self._a, self._b):
+            _offer(chosen, (_NONE, *told.choices))
+        self._entries.show(told.entries)
+        self._trend.show(told.trend)
+        self._difference.show(told.difference)
+
+
+def _offer(chosen: ipywidgets.Dropdown, offered: tuple[tuple[str, str], ...]) -> None:
+    """Offer other entries; the one that is chosen stays so, if it is still there."""
+    if tuple(chosen.options) == offered:
+        return
+    value: Any = chosen.value if chosen.value in {id_ for _, id_ in offered} else ""
+    with chosen.hold_trait_notifications():
+        chosen.options = offered
+        chosen.value = value

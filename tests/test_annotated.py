@@ -1,0 +1,141 @@
+"""The log with its lines marked: what decides is there and told from noise, and the rest is folded away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from vllm_runbooks import markup, render, session
+from vllm_runbooks.authoring import schemas
+from vllm_runbooks.display import Shown, to_json
+from vllm_runbooks.records import Document, Evidence, Role
+from vllm_runbooks.render import annotated
+
+BUSY = (
+    "ValueError: Free memory on device cuda:0 (1.0/79.25 GiB) on startup is less than desired GPU memory utilization "
+    "(0.9, 71.33 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."
+)
+PEER = "[rank1]: torch.distributed.DistBackendError: NCCL error"
+
+
+def _view(evidence: Evidence) -> Shown:
+    return annotated.log(session.diagnose(evidence), evidence.documents)
+
+
+def _long(lines: int) -> str:
+    noise = "Triton is installed, but doesn't include CPU backend. Disabling Triton."
+    return "\n".join(
+        [
+            "INFO 11-20 08:03:55 [api_server.py:1] vLLM API server version 0.11.0",
+            *(f"INFO 11-20 08:03:55 [core.py:1] step {n} " + "x" * 400 for n in range(lines)),
+            *[noise] * 300,
+            "Traceback (most recent call last):",
+            '  File "/v/vllm/v1/worker/gpu_worker.py", line 1, in init_device',
+            BUSY,
+            *(f"INFO 11-20 08:03:56 [core.py:1] after {n}" for n in range(9)),
+        ]
+    )
+
+
+def test_the_cause_and_the_noise_are_marked_by_words() -> None:
+    """Each line is told from the others without its colour: by a word, in the page as in the terminal."""
+    evidence = session.load("tiny-cpu-worker-killed-loading")
+    answer = session.diagnose(evidence)
+    shown = annotated.log(answer, evidence.documents)
+    assert answer.root_cause
+    first = answer.root_cause.evidence[0]
+    assert f"> {first.line:>6}  " in shown.plain
+    assert "▼ notice: The engine died" in shown.plain  # the cause stands in another log
+    assert "[harmless] (EngineCore pid=8329) WARNING" in shown.plain
+    assert ">notice</span>" in shown.html
+    assert ">harmless</span>" in shown.html
+
+
+def test_a_long_log_gives_a_small_view() -> None:
+    """Two megabytes become some kilobytes, with the cause, its number in the file, and what was left out counted."""
+    text = _long(4_800)
+    assert len(text) > 2_000_000
+    shown = _view(session.paste(text))
+    line = text.split("\n").index(BUSY) + 1
+    assert f"> {line:>6}  {BUSY}" in shown.plain
+    assert "⋯ 5,093 lines, 292 harmless" in shown.plain
+    assert len(shown.html) < 40_000
+
+
+def test_what_is_counted_as_left_out_is_placed() -> None:
+    """The places behind the counts are there for views, and in no document: neither printed nor in its schema."""
+    answer = session.diagnose(session.load("tiny-cpu-worker-killed-loading"))
+    places = [line for line in answer.left_out if line.role is Role.BENIGN]
+    assert len(places) == answer.hidden["benign"] == 20
+    assert '"left_out"' not in to_json(answer)
+    assert "left_out" not in schemas()["diagnose.json"]["properties"]
+    assert "LeftOut" not in schemas()["diagnose.json"]["$defs"]
+
+
+def test_each_start_and_each_file_is_named() -> None:
+    """Where a log holds several starts, or several logs are one start, the view says which is which."""
+    shown = _view(session.load("gpt-oss-gemma-a100-four-starts"))
+    assert "▼ start: 2 of 4: running\n>     70  " in shown.plain
+    two = Evidence((Document("head.log", BUSY), Document("worker.log", BUSY)))
+    assert [name for name in ("head.log", "worker.log") if name in _view(two).plain] == ["head.log", "worker.log"]
+
+
+def test_nothing_to_mark_says_so() -> None:
+    """A log without a symptom is not shown as an empty box."""
+    assert "Nothing in this log is marked" in _view(session.paste("INFO 11-20 08:03:55 [a.py:1] hello")).plain
+
+
+def test_a_log_that_can_be_read_once_shows_its_quotations() -> None:
+    """Of a pipe the lines that were quoted are shown, since the rest is gone."""
+    evidence = session.paste(BUSY)
+    answer = session.diagnose(evidence)
+    assert BUSY in annotated.log(answer, (Document("pipe", lambda: iter(())),)).plain
+
+
+@pytest.mark.parametrize(
+    ("secret", "context"),
+    [
+        ("hf_AbCdEfGhIjKlMnOpQrStUvWxYz01234567", "INFO 11-20 08:03:55 [a.py:1] HF_TOKEN={}"),
+        ("c2VjcmV0LWtleS1ib2R5LW9mLWEtcHJpdmF0ZS1rZXktMTIzNDU2Nzg5MA", "-----BEGIN PRIVATE KEY-----\n{}\n" * 1),
+    ],
+)
+def test_no_secret_of_the_log_is_shown(secret: str, context: str) -> None:
+    """A line beside the cause may hold a secret, on its own or as part of a key over several lines."""
+    text = f"{context.format(secret)}\n{BUSY}\nINFO 11-20 08:03:56 [a.py:2] again {secret}"
+    shown = _view(session.paste(text))
+    assert BUSY in shown.plain
+    assert secret not in shown.plain + shown.html
+
+
+def test_hostile_lines_are_text() -> None:
+    """What a log says is never markup, and no control character of it reaches a terminal."""
+    hostile = "<img src=x onerror=alert(1)> <script>alert(1)</script> \x1b]0;title\x07 \u202e\"'>"
+    shown = _view(session.paste(f"{hostile}\n{BUSY} {hostile}\n{hostile}"))
+    assert BUSY in shown.plain
+    assert "<img" not in shown.html
+    assert "<script" not in shown.html
+    assert "\x1b" not in shown.plain + shown.html
+    assert "\u202e" not in shown.plain + shown.html
+
+
+def test_the_site_lets_the_view_through() -> None:
+    """Nothing of the view is taken out of a page: tones, words and folds stay."""
+    shown = _view(session.load("qwen-a100-shared-gpu-race"))
+    cleaned = markup.clean_html(shown.html)
+    assert cleaned.count("border-left:4px solid #cf222e;background:#cf222e1c") == shown.html.count("4px solid #cf222e;")
+
+
+def test_a_long_line_shows_what_was_quoted_of_it() -> None:
+    """Of a line of a hundred kilobytes the words that decide are shown, wherever in it they stand."""
+    evidence = session.paste("INFO 11-20 08:03:55 [a.py:1] " + "x" * 5000 + f" {BUSY}")
+    answer = session.diagnose(evidence)
+    assert answer.root_cause
+    assert answer.root_cause.evidence[0].text[:60] in annotated.log(answer, evidence.documents).plain
+
+
+def test_render_offers_it() -> None:
+    """The view is one of `render`'s."""
+    evidence = session.paste(PEER)
+    answer = replace(session.diagnose(evidence), findings=(), root_cause=None, first_error=None, left_out=())
+    assert render.annotated.log(answer, evidence.documents).plain.startswith("Nothing")
