@@ -7,21 +7,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vllm_runbooks.display import visible
-from vllm_runbooks.history_records import Compared, Differing, Entry, Trend
+from vllm_runbooks.history_records import Compared, Differing, Entry, Point, Trend
 from vllm_runbooks.records import Verdict
-from vllm_runbooks.render.elements import cut, grid
+from vllm_runbooks.render.elements import cut
+from vllm_runbooks.render.styled import VERDICTS, Block, Styled, Table, Tone, Words, plain, styled
 
 _UNKNOWN = "unknown"
 _DEEPEST = 8
 
 
 def listed(found: Sequence[Entry]) -> str:
+    """As `listed_view`, without colours."""
+    return plain(listed_view(found))
+
+
+def listed_view(found: Sequence[Entry]) -> list[Block]:
     """A line for each entry, with the reason of those that are not well."""
     rows = [
-        (each.id, each.began, each.kind, _verdict(each.verdict), _seconds(each.seconds), cut(_about(each), 100))
+        (each.id, each.began, each.kind, _styled_verdict(each), _seconds(each.seconds), cut(_about(each), 100))
         for each in found
     ]
-    return grid(("id", "begun (UTC)", "kind", "verdict", "took", "subject"), rows).plain
+    return [Table(_head("id", "begun (UTC)", "kind", "verdict", "took", "subject"), rows)]
+
+
+def _head(*names: str) -> list[Styled]:
+    return [styled(name, Tone.FAINT) for name in names]
+
+
+def _styled_verdict(each: Entry | Point) -> Styled:
+    return styled(_verdict(each.verdict), None if each.verdict is None else VERDICTS[each.verdict])
 
 
 def _about(entry: Entry) -> str:
@@ -68,18 +82,23 @@ def _nested(values: Mapping[str, Any], depth: int = 1) -> Iterator[str]:
 
 
 def trend(found: Trend, facts: Sequence[str]) -> str:
+    """As `trend_view`, without colours."""
+    return plain(trend_view(found, facts))
+
+
+def trend_view(found: Trend, facts: Sequence[str]) -> list[Block]:
     """A line for each entry with the facts that were asked for."""
-    rows = [
+    rows: list[tuple[Words, ...]] = [
         (
             each.id,
             each.began,
-            _verdict(each.verdict),
+            _styled_verdict(each),
             _seconds(each.seconds),
             *(_number(each.facts.get(name)) for name in facts),
         )
         for each in found.points
     ]
-    return grid(("id", "begun (UTC)", "verdict", "took", *facts), rows).plain
+    return [Table(_head("id", "begun (UTC)", "verdict", "took", *facts), rows)]
 
 
 def _number(value: float | None) -> str:
