@@ -113,6 +113,8 @@ _PRINTED: dict[str, type] = {
     "inventory": Inspected,
 }
 """Records that commands print as JSON."""
+
+
 def _fields_with(mark: str) -> dict[str, set[str]]:
     """The fields of printed records that have a mark, by the record's name."""
     kinds = (kind for kind in _PRINTED.values() if is_dataclass(kind))
@@ -812,9 +814,9 @@ def _read_translatable(path: Path) -> Symptom | Rule:
     Raises:
         InputError: it is neither, or broken.
     """
-    reader: Callable[[Path, str], Symptom | Rule] = read_rule if path.absolute().parent.name == "rules" else read_symptom
+    is_rule = path.absolute().parent.name == "rules"
     try:
-        return reader(path, str(path))
+        return read_rule(path, str(path)) if is_rule else read_symptom(path, str(path))
     except CatalogError as error:
         raise InputError("; ".join(str(error).splitlines())) from None
 

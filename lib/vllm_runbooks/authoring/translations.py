@@ -21,7 +21,9 @@ STAMP = "vllm-runbooks catalog translations --stamp"
 
 _COLUMNS = 118
 _CODE = re.compile(r"`([^`]+)`")
-_NAME = re.compile(r"--[a-z][\w-]*|[A-Za-z0-9{<./-]*\w*[_=]\w+(?:[./=-]\w+)*|\w+\.(?:json|yaml|py|jinja2?|safetensors)\b", re.ASCII)
+_NAME = re.compile(
+    r"--[a-z][\w-]*|[A-Za-z0-9{<./-]*\w*[_=]\w+(?:[./=-]\w+)*|\w+\.(?:json|yaml|py|jinja2?|safetensors)\b", re.ASCII
+)
 """Options, variables, functions and files, which prose names without backticks."""
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*", re.ASCII)
 _KEPT = (
@@ -35,26 +37,35 @@ _KEPT = (
 
 def unfolded(record: T) -> T:
     """A symptom or a rule, its translations without the blanks that only folded lines of YAML put into them."""
-    if not record.translations:
-        return record
-    tidy = {lang: _unfolded(found) for lang, found in record.translations.items()}
-    return replace(record, translations=tidy)
+    if isinstance(record, Rule):
+        return replace(record, translations={lang: _of_rule(found) for lang, found in record.translations.items()})
+    return replace(record, translations={lang: _of_symptom(found) for lang, found in record.translations.items()})
 
 
-def _unfolded(found: SymptomTexts | RuleTexts) -> SymptomTexts | RuleTexts:
-    plain = languages.unfolded
-    said = {name: tuple(map(plain, pieces)) for name, pieces in languages.translated(found).items()}
-    single = {n: said[n][0] for n in ("title", "cause", "why", "mends", "do_first", "confirm", "refute") if n in said}
-    lists = {n: said[n] for n in ("explanation", "conditions", "message") if n in said}
-    if isinstance(found, RuleTexts):
-        return replace(found, **single, **lists)  # type: ignore[arg-type]
-    ways = said.get("remedies", ())
+def _of_rule(found: RuleTexts) -> RuleTexts:
+    tidy = languages.unfolded
     return replace(
         found,
-        **single,  # type: ignore[arg-type]
-        **lists,  # type: ignore[arg-type]
-        look_in=LookIn(*said["look_in"]) if found.look_in else None,
-        remedies=tuple(RemedyWords(*pair) for pair in zip(ways[::2], ways[1::2], strict=True)),
+        title=tidy(found.title),
+        message=tuple(map(tidy, found.message)),
+        why=tidy(found.why),
+        mends=tidy(found.mends),
+    )
+
+
+def _of_symptom(found: SymptomTexts) -> SymptomTexts:
+    tidy = languages.unfolded
+    return replace(
+        found,
+        title=tidy(found.title),
+        cause=tidy(found.cause),
+        explanation=tuple(map(tidy, found.explanation)),
+        conditions=tuple(map(tidy, found.conditions)),
+        do_first=tidy(found.do_first),
+        confirm=tidy(found.confirm),
+        refute=tidy(found.refute),
+        look_in=LookIn(tidy(found.look_in.what), tidy(found.look_in.where)) if found.look_in else None,
+        remedies=tuple(RemedyWords(tidy(way.title), tidy(way.cost)) for way in found.remedies),
     )
 
 

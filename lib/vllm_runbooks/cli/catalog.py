@@ -166,7 +166,9 @@ def _list_policies(form: str, policies: Collection[Policy]) -> int:
 
 @catalog.command(
     epilog=given.examples(
-        "catalog translations", "catalog translations --missing", "catalog translations --stamp symptoms/oom.weights.yaml"
+        "catalog translations",
+        "catalog translations --missing",
+        "catalog translations --stamp symptoms/oom.weights.yaml",
     )
 )
 @click.argument("files", nargs=-1, metavar="[FILE…]", type=click.Path(path_type=Path))

@@ -9,10 +9,11 @@ import click
 
 from vllm_runbooks import collect, render, session
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.cli import given, output
+from vllm_runbooks.cli import given, output, terminal
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import Answer, Evidence
 from vllm_runbooks.redact import redact_text
+from vllm_runbooks.render.styled import BLANK
 
 
 @click.command(
@@ -93,9 +94,9 @@ def diagnose(
     if form == "json":
         output.write_json(render.to_json(answer))
     else:
-        output.write(render.answers.text(answer))
+        terminal.show(render.answers.view(answer))
         if answer.plan is not None and answer.plan.terms:
-            output.write(f"\n{render.plans.text_compared(answer.plan)}")
+            terminal.show([BLANK, *render.plans.view(answer.plan)])
     return int(answer.root_cause is not None or not answer.outcome.is_healthy)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from vllm_runbooks import checking, render, session
-from vllm_runbooks.cli import given, output
+from vllm_runbooks.cli import given, output, terminal
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.records import Linted
@@ -121,7 +121,7 @@ def lint(
         said = "\n".join(filter(None, (render.issues.github(found, name) for name, found in checked.items())))
         output.write(said) if said else None
     else:
-        output.write("\n".join(render.issues.text(found, name) for name, found in checked.items()))
+        terminal.show(block for name, found in checked.items() for block in render.issues.view(found, name))
     return int(any(render.issues.wrong(found.issues) for found in checked.values()))
 
 
@@ -187,5 +187,5 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
     if form == "json":
         output.write_json(render.to_json(found))
     else:
-        output.write("\n".join(filter(None, (render.issues.text(found, name), render.issues.changes(found)))))
+        terminal.show([*render.issues.view(found, name), *render.issues.changes_view(found)])
     return int(bool(render.issues.wrong(found.issues)))

@@ -75,12 +75,12 @@ class Words(NamedTuple):
         said = text
         if self.lang is not None:
             language = LANGUAGES[self.lang]
-            said = language.words[text] if text in language.words else f"{language.mark}{text}"
+            said = language.words.get(text, f"{language.mark}{text}")
         return said.format(**values) if values else said
 
     @property
     def mark(self) -> str:
-        """What stands before a text that is in English for want of a translation; nothing where English is asked for."""
+        """What stands before a text that has no translation; nothing where English is asked for."""
         return "" if self.lang is None else LANGUAGES[self.lang].mark
 
 
@@ -166,11 +166,17 @@ def told_in(record: T, lang: str) -> T:
     there = {n: said for n, said in translated(found).items() if n not in old} if found is not None else {}
     said = {name: there.get(name) or _marked(name, english, mark) for name, english in texts(record).items()}
     if isinstance(record, Rule):
-        mends = said["mends"][0] if record.mends else record.mends
-        return replace(record, title=said["title"][0], message=said["message"], why=said["why"][0], mends=mends)
+        mends = _first(said, "mends") if record.mends else record.mends
+        return replace(
+            record, title=_first(said, "title"), message=said["message"], why=_first(said, "why"), mends=mends
+        )
     return replace(
         record,
-        **{name: said[name][0] for name in ("title", "cause", "do_first", "confirm", "refute") if name in said},
+        title=_first(said, "title"),
+        cause=_first(said, "cause"),
+        do_first=_first(said, "do_first"),
+        confirm=_first(said, "confirm"),
+        refute=_first(said, "refute"),
         explanation=said.get("explanation", ()),
         conditions=tuple(
             replace(c, says=text) for c, text in zip(record.conditions, said.get("conditions", ()), strict=True)
@@ -181,6 +187,10 @@ def told_in(record: T, lang: str) -> T:
             for n, remedy in enumerate(record.remedies)
         ),
     )
+
+
+def _first(said: Texts, name: str) -> str:
+    return said.get(name, ("",))[0]
 
 
 def _marked(name: str, said: tuple[str, ...], mark: str) -> tuple[str, ...]:

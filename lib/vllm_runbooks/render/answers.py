@@ -38,14 +38,33 @@ from vllm_runbooks.render.elements import (
     quoted,
     remark,
     tag,
-    wrap,
 )
 from vllm_runbooks.render.figures import FACT_NAMES, figure, printed_gib
+from vllm_runbooks.render.styled import (
+    BLANK,
+    Block,
+    Line,
+    Loose,
+    Prose,
+    Styled,
+    Table,
+    Tone,
+    headed,
+    parted,
+    plain,
+    styled,
+)
 
 _TONES = {
     Outcome.READY: GREEN, Outcome.RUNNING: GREEN, Outcome.FAILED: RED, Outcome.HUNG: AMBER,
     Outcome.UNKNOWN: GREY,
 }  # fmt: skip
+_OUTCOMES = {
+    Outcome.READY: Tone.GOOD, Outcome.RUNNING: Tone.GOOD, Outcome.FAILED: Tone.BAD, Outcome.HUNG: Tone.BAD,
+    Outcome.UNKNOWN: Tone.WARN,
+}  # fmt: skip
+_LEVELS = {Level.CONFIRMED: Tone.BAD, Level.PROBABLE: Tone.WARN, Level.POSSIBLE: Tone.HINT}
+_SEVERITIES = {Severity.FATAL: Tone.BAD, Severity.DEGRADED: Tone.WARN, Severity.HINT: Tone.HINT}
 _SEVERITY_TONES = {Severity.FATAL: RED, Severity.DEGRADED: AMBER, Severity.HINT: BLUE}
 _MEANINGS = {
     "slots": "slots of one layer group, not tokens of full-length requests: not comparable across models or releases",
@@ -54,34 +73,42 @@ _MEANINGS = {
 
 
 def text(answer: Answer) -> str:
+    """The diagnosis without colours, for a pipe."""
+    return plain(view(answer))
+
+
+def view(answer: Answer) -> list[Block]:
     """The diagnosis for a terminal."""
-    parts = [_headline(answer)]
+    parts: list[list[Block]] = [[Line(_styled_headline(answer))]]
     if len(answer.starts) > 1:
-        parts.append(_starts_text(answer))
+        parts.append(_starts_view(answer))
     cause = answer.root_cause
-    parts += _first_error_text(answer)
+    parts += _first_error_view(answer)
     if cause:
-        parts.append(_finding_text(answer, cause))
+        parts.append(_finding_view(answer, cause))
         if answer.remedies:
-            parts.append(_remedies_text(answer.remedies))
+            parts.append(_remedies_view(answer.remedies))
     elif not answer.outcome.is_healthy:
-        parts.append(wrap("No cause was found in this text. " + _no_cause(answer), ""))
+        parts.append([Prose("No cause was found in this text. " + _no_cause(answer), "")])
     if answer.notes:
-        parts.append(_notes_text(answer.notes))
+        parts.append(_notes_view(answer.notes))
     others = [f for f in answer.findings if f != cause]
     if others:
-        parts.append("\n".join(["ALSO FOUND", *(_brief(f, answer.files) for f in others)]))
+        parts.append(headed("ALSO FOUND", [block for f in others for block in _brief_view(f, answer.files)]))
     facts = _fact_rows(answer.facts)
     if facts:
         width = max(len(name) for name, _ in facts)
-        parts.append("\n".join(["FACTS", *(f"  {name:<{width}}  {value}" for name, value in facts)]))
+        names = [styled(f"  {name:<{width}}  ", Tone.FAINT) for name, _ in facts]
+        rows = [Loose(value, " " * (width + 4), name) for name, (_, value) in zip(names, facts, strict=True)]
+        parts.append(headed("FACTS", rows))
     if ranks := _rank_rows(answer.ranks):
-        widths = [max(len(row[i]) for row in ranks) for i in range(len(ranks[0]))]
-        lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in ranks]
-        parts.append("\n".join(["RANKS, in GiB", *(f"  {line}" for line in lines)]))
+        head, *figures = ranks
+        numeric = frozenset(range(len(head)))
+        table = Table([styled(name, Tone.FAINT) for name in head], figures, numeric=numeric, indent="  ")
+        parts.append(headed("RANKS, in GiB", [table]))
     if answer.hidden:
-        parts.append(f"Recognised and left out: {_noise(answer.hidden)}.")
-    return visible("\n\n".join(parts) + "\n")
+        parts.append([Line(styled(f"Recognised and left out: {_noise(answer.hidden)}.", Tone.FAINT))])
+    return [*parted(parts), BLANK]
 
 
 def interim(answer: Answer) -> str:
@@ -124,32 +151,45 @@ def _lead(answer: Answer) -> str:
     return _no_cause(answer)
 
 
-def _headline(answer: Answer) -> str:
+def _styled_headline(answer: Answer) -> Styled:
     release = f"vLLM {answer.vllm.version} ({answer.vllm.source})" if answer.vllm.version else "vLLM release unknown"
-    return f"{', '.join(answer.files)}  ·  {release}  ·  {answer.outcome.value.upper()}"
+    return styled(f"{', '.join(answer.files)}  ·  {release}  ·  ") + _outcome(
+        answer.outcome, answer.outcome.value.upper()
+    )
 
 
-def _first_error_text(answer: Answer) -> list[str]:
+def _headline(answer: Answer) -> str:
+    return str(_styled_headline(answer))
+
+
+def _outcome(outcome: Outcome, word: str) -> Styled:
+    return styled(word, _OUTCOMES[outcome])
+
+
+def _first_error_view(answer: Answer) -> list[list[Block]]:
     if answer.first_error is None:
         return []
-    place = _place(answer.first_error, answer.files)
+    place = styled(f"{_place(answer.first_error, answer.files)}: ", Tone.FAINT)
     # Whole, where other quotations are cut: these words are all there is to go by.
-    return [f"FIRST ERROR that no symptom explains: read this first\n{wrap(f'{place}: {answer.first_error.text}')}"]
+    quote = Prose(place + styled(answer.first_error.text, Tone.QUOTE))
+    return [headed("FIRST ERROR that no symptom explains: read this first", [quote])]
 
 
-def _starts_text(answer: Answer) -> str:
+def _starts_view(answer: Answer) -> list[Block]:
     files = {start.file for start in answer.starts}
     is_one = len(files) == len(answer.starts)
     which = "the last" if len(files) == 1 else "the last of each file"
-    rows = [f"{len(answer.starts)} STARTS ({which} is described; --start N chooses another)"]
+    head = f"{len(answer.starts)} STARTS ({which} is described; --start N chooses another)"
     if is_one:
-        rows = [f"{len(files)} LOGS OF ONE START"]
+        head = f"{len(files)} LOGS OF ONE START"
+    rows = []
     for number, start in enumerate(answer.starts, 1):
         cause = f"  {start.root_cause.title}" if start.root_cause else ""
         name = f"  {answer.files[start.file]}" if len(answer.files) > 1 else ""
         mark = "" if is_one else f"  {number}"
-        rows.append(f"{mark}{name}  lines {start.first_line}-{start.last_line}  {start.outcome.value}{cause}")
-    return "\n".join(rows)
+        lines = f"{mark}{name}  lines {start.first_line}-{start.last_line}  "
+        rows.append(Line(lines + _outcome(start.outcome, start.outcome.value) + cause))
+    return headed(head, rows)
 
 
 def _place(quote: Quote, files: Sequence[str]) -> str:
@@ -157,20 +197,29 @@ def _place(quote: Quote, files: Sequence[str]) -> str:
     return f"{name}{quote.line}"
 
 
-def _finding_text(answer: Answer, finding: Finding) -> str:
+def _finding_view(answer: Answer, finding: Finding) -> list[Block]:
     files = answer.files
     is_nearest = finding.look_in is not None and answer.first_error is None
     head = "ROOT CAUSE" if not finding.look_in else "CLOSEST TO THE CAUSE" if is_nearest else "NOTICE OF THE FAILURE"
-    rows = [f"{head}  {finding.title}", f"  {finding.symptom} · {finding.level.value}"]
-    rows += [f"  {place}: {cut(said)}" for place, said in _quotes(finding, files)]
+    level = styled(finding.level.value, _LEVELS[finding.level])
+    blocks: list[Block] = [
+        Line(styled(f"{head}  ", Tone.HEADING) + styled(finding.title, _LEVELS[finding.level])),
+        Line(styled(f"  {finding.symptom} · ", Tone.FAINT) + level),
+    ]
+    blocks += [
+        Line(styled(f"  {place}: ", Tone.FAINT) + styled(cut(said), Tone.QUOTE))
+        for place, said in _quotes(finding, files)
+    ]
     sections = [("Why", finding.explanation), ("Do first", finding.do_first)]
     if finding.look_in and is_nearest:
         sections.append(("Look for", f"{finding.look_in.what} in {finding.look_in.where}"))
     sections += [("Confirm", finding.confirm), ("Refute", finding.refute)]
-    rows += [f"\n  {name}\n{wrap(body, '    ')}" for name, body in sections if body]
-    if marks := _condition_lines(finding.conditions):
-        rows.append("\n  Conditions\n" + "\n".join(wrap(mark, "    ") for mark in marks))
-    return "\n".join(rows)
+    for name, body in sections:
+        if body:
+            blocks += [BLANK, Line(styled(f"  {name}", Tone.HEADING)), Prose(body, "    ")]
+    if marks := _conditions(finding.conditions):
+        blocks += [BLANK, Line(styled("  Conditions", Tone.HEADING)), *(Prose(mark, "    ") for mark in marks)]
+    return blocks
 
 
 def _quotes(finding: Finding, files: Sequence[str]) -> list[tuple[str, str]]:
@@ -181,34 +230,42 @@ def _quotes(finding: Finding, files: Sequence[str]) -> list[tuple[str, str]]:
     return [(" and ".join(found), said) for said, found in places.items()]
 
 
-def _condition_lines(conditions: Conditions) -> list[str]:
+def _conditions(conditions: Conditions) -> list[Styled]:
     kinds = (
-        ("fits", conditions.matched),
-        ("speaks against it", conditions.mismatched),
-        ("not in this log", conditions.unknown),
+        ("fits", Tone.GOOD, conditions.matched),
+        ("speaks against it", Tone.WARN, conditions.mismatched),
+        ("not in this log", Tone.FAINT, conditions.unknown),
     )
-    return [f"{kind}: {says}" for kind, group in kinds for says in group]
+    return [styled(kind, tone) + f": {says}" for kind, tone, group in kinds for says in group]
+
+
+def _brief_view(finding: Finding, files: Sequence[str]) -> list[Block]:
+    place = f" ({_place(finding.evidence[0], files)})" if finding.evidence else ""
+    severity = styled(f"  {finding.severity.value}", _SEVERITIES[finding.severity])
+    return [
+        Line(severity + f": {finding.title}" + styled(place, Tone.FAINT)),
+        Prose(finding.explanation, "    "),
+    ]
 
 
 def _brief(finding: Finding, files: Sequence[str]) -> str:
-    place = f" ({_place(finding.evidence[0], files)})" if finding.evidence else ""
-    return f"  {finding.severity.value}: {finding.title}{place}\n{wrap(finding.explanation, '    ')}"
+    return plain(_brief_view(finding, files))
 
 
-def _remedies_text(remedies: Sequence[Remedy]) -> str:
-    rows = ["WAYS OUT, cheapest first"]
+def _remedies_view(remedies: Sequence[Remedy]) -> list[Block]:
+    blocks: list[Block] = []
     for number, remedy in enumerate(remedies, 1):
-        rows.append(f"  {number}. {remedy.title}")
-        rows += [f"       {_edit(e.op, e.name, e.value)}" for e in remedy.edits]
-        rows.append(wrap(f"Costs: {remedy.cost}", "     "))
+        blocks.append(Line(f"  {number}. " + styled(remedy.title, Tone.HEADING)))
+        blocks += [Line("       " + styled(_edit(e.op, e.name, e.value), Tone.COMMAND)) for e in remedy.edits]
+        blocks.append(Prose(styled("Costs:", Tone.COST) + f" {remedy.cost}", "     "))
         if remedy.command is not None:
-            rows += ["", *(f"       {line}" for line in remedy.command.splitlines()), ""]
-    rows += [wrap(said) for said in _checked(remedies)]
-    return "\n".join(rows)
+            lines = [Line("       " + styled(line, Tone.COMMAND)) for line in remedy.command.splitlines()]
+            blocks += [BLANK, *lines, BLANK]
+    return headed("WAYS OUT, cheapest first", [*blocks, *(Prose(said) for said in _checked(remedies))])
 
 
-def _notes_text(notes: Sequence[str]) -> str:
-    return "\n".join(["NOTE" if len(notes) == 1 else "NOTES", *(wrap(note) for note in notes)])
+def _notes_view(notes: Sequence[str]) -> list[Block]:
+    return headed("NOTE" if len(notes) == 1 else "NOTES", [Prose(note) for note in notes])
 
 
 def _checked(remedies: Sequence[Remedy]) -> list[str]:
@@ -282,7 +339,8 @@ def starts(answer: Answer) -> Shown:
     html = html_table(["start", "file", "lines", "outcome", "root cause"], rows, numeric=[0]) + tag(
         "p", f"vLLM release: {escape(release)}", "font-size:14px"
     )
-    return Shown(f"{_headline(answer)}\n{_starts_text(answer) if len(answer.starts) > 1 else ''}".strip(), html)
+    rows_of_text = plain(_starts_view(answer)) if len(answer.starts) > 1 else ""
+    return Shown(f"{_headline(answer)}\n{rows_of_text}".strip(), html)
 
 
 def cause(answer: Answer) -> Shown:
@@ -293,7 +351,8 @@ def cause(answer: Answer) -> Shown:
             said = f"The start is healthy ({answer.outcome.value}): there is no root cause."
         else:
             said = "No cause was found in this text. " + _no_cause(answer)
-        return Shown("\n\n".join([*_first_error_text(answer), said]), tag("p", escape(said)) + _unexplained(answer))
+        told = plain(parted([*_first_error_view(answer), [Line(said)]]))
+        return Shown(told, tag("p", escape(said)) + _unexplained(answer))
     tone = {Level.CONFIRMED: RED, Level.PROBABLE: AMBER, Level.POSSIBLE: GREY}[finding.level]
     head = tag(
         "div", f"{badge(finding.level.value, tone)} <b>{prose(finding.title)}</b>", "font-size:16px;margin-bottom:6px"
@@ -304,9 +363,8 @@ def cause(answer: Answer) -> Shown:
     look = ""
     if finding.look_in and answer.first_error is None:
         look = tag("p", f"<b>Look for</b> {prose(finding.look_in.what)} in {prose(finding.look_in.where)}")
-    return Shown(
-        "\n\n".join([*_first_error_text(answer), _finding_text(answer, finding)]), head + name + quotes + why + look
-    )
+    told = plain(parted([*_first_error_view(answer), _finding_view(answer, finding)]))
+    return Shown(told, head + name + quotes + why + look)
 
 
 def _unexplained(answer: Answer) -> str:
@@ -332,7 +390,11 @@ def checks(answer: Answer) -> Shown:
     )
     rows = [[escape(mark), prose(says)] for mark, group in marks for says in group]
     rows += [["to confirm", prose(finding.confirm)], ["to refute", prose(finding.refute)]]
-    lines = [*_condition_lines(finding.conditions), f"to confirm: {finding.confirm}", f"to refute: {finding.refute}"]
+    lines = [
+        *map(str, _conditions(finding.conditions)),
+        f"to confirm: {finding.confirm}",
+        f"to refute: {finding.refute}",
+    ]
     return Shown("\n".join(lines), html_table(["", ""], rows))
 
 
@@ -341,7 +403,7 @@ def remedies(answer: Answer) -> Shown:
     finding = answer.root_cause
     first = tag("p", f"<b>Do first.</b> {prose(finding.do_first)}", "max-width:80ch") if finding else ""
     noted = "".join(tag("p", f"<b>Note.</b> {prose(note)}", "max-width:80ch") for note in answer.notes)
-    below = f"\n\n{_notes_text(answer.notes)}" if answer.notes else ""
+    below = f"\n\n{plain(_notes_view(answer.notes))}" if answer.notes else ""
     if not answer.remedies:
         said = "No change is needed." if answer.outcome.is_healthy else f"No way out is known. {_lead(answer)}"
         said = f"Do first. {finding.do_first}" if finding else said
@@ -350,7 +412,7 @@ def remedies(answer: Answer) -> Shown:
     judged = [remark(said) for said in _checked(answer.remedies)]
     html = first + "".join([*ways, *judged]) + noted
     head = f"Do first. {finding.do_first}\n\n" if finding else ""
-    return Shown(head + _remedies_text(answer.remedies) + below, html)
+    return Shown(head + plain(_remedies_view(answer.remedies)) + below, html)
 
 
 def advice(answer: Answer) -> Shown:
@@ -362,7 +424,7 @@ def way_out(number: int, remedy: Remedy) -> Shown:
     """One way out without its command, which whoever shows it puts below, and what has checked it."""
     checked = _judges(remedy.checks)
     html = _way_out(number, replace(remedy, command=None)) + remark(checked)
-    return Shown(f"{_remedies_text((remedy,))}\n{checked}", html)
+    return Shown(plain(_remedies_view((remedy,))), html)
 
 
 def _way_out(number: int, remedy: Remedy) -> str:

@@ -12,10 +12,13 @@ from typing import Any
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.records import Issue, IssueSeverity, Linted, Migrated, Rule
 from vllm_runbooks.render.elements import AMBER, BLUE, GREEN, GREY, RED, badge, prose
+from vllm_runbooks.render.styled import Block, Line, Loose, Tone, plain, styled
 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
 _GITHUB_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "notice"}
 _TONES = {IssueSeverity.ERROR: RED, IssueSeverity.WARNING: AMBER, IssueSeverity.INFO: BLUE}
+_MEANT = {IssueSeverity.ERROR: Tone.BAD, IssueSeverity.WARNING: Tone.WARN, IssueSeverity.INFO: Tone.HINT}
+_SIGNS = {"-": Tone.BAD, "+": Tone.GOOD, "@": Tone.FAINT}
 _DIFFERENCE = {"-": RED, "+": GREEN, "@": GREY}
 """Colours of a difference's lines, by their sign."""
 _SOURCES = {
@@ -46,14 +49,26 @@ def release(found: Linted | Migrated) -> str:
 
 
 def text(found: Linted | Migrated, name: str) -> str:
+    """Without colours, for a pipe: an issue a paragraph, then the count."""
+    return plain(view(found, name))
+
+
+def view(found: Linted | Migrated, name: str) -> list[Block]:
     """For a terminal: an issue a paragraph, then the count."""
-    shown = []
+    blocks: list[Block] = []
     for issue in found.issues:
-        mends = "" if issue.fix is None else "\n    --fix mends it"
-        lead = f"{name}:{issue.line}:{issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]"
+        place = styled(f"{name}:{issue.line}:{issue.column}: ", Tone.FAINT)
+        severity = styled(issue.severity.value, _MEANT[issue.severity])
+        blocks.append(Loose(place + severity + f": {issue.message} " + styled(f"[{issue.rule}]", Tone.FAINT)))
         line = issue.text.split("\n", 1)[0]
-        shown.append(visible(f"{lead}\n    {line}{mends}" if line.strip() else f"{lead}{mends}"))
-    return "\n".join([*shown, headline(found)])
+        if line.strip():
+            blocks.append(Line("    " + styled(line, Tone.QUOTE)))
+        if issue.fix is not None:
+            blocks.append(Line(styled("    --fix mends it", Tone.GOOD)))
+    is_wrong, is_judged = bool(wrong(found.issues)), bool(found.deployments or found.issues)
+    said, _, rest = headline(found).partition(" (")
+    tone = Tone.BAD if is_wrong else Tone.GOOD if is_judged else Tone.WARN
+    return [*blocks, Loose(styled(said, tone) + styled(f" ({rest}", Tone.FAINT))]
 
 
 def wrong(issues: Sequence[Issue]) -> list[Issue]:
@@ -70,13 +85,20 @@ def left(issues: Sequence[Issue]) -> list[str]:
 
 
 def changes(found: Migrated) -> str:
+    """As `changes_view`, without colours."""
+    return plain(changes_view(found))
+
+
+def changes_view(found: Migrated) -> list[Block]:
     """For a terminal: the defaults that changed, and the difference between the scripts."""
-    lines = [
-        f"default of {change.option}: {_default(change.from_)} -> {_default(change.to)}"
-        f"{' (set in the rewritten script)' if change.explicit else ''}{f'. {change.note}' if change.note else ''}"
-        for change in found.changed_defaults
-    ]
-    return visible("\n".join([*lines, *([found.diff] if found.diff else [])]))
+    lines: list[Block] = []
+    for change in found.changed_defaults:
+        named = styled(f"default of {change.option}", Tone.HEADING)
+        kept = " (set in the rewritten script)" if change.explicit else ""
+        note = f". {change.note}" if change.note else ""
+        lines.append(Loose(named + f": {_default(change.from_)} -> {_default(change.to)}{kept}{note}"))
+    difference = found.diff.split("\n") if found.diff else []
+    return [*lines, *(Line(styled(line, _SIGNS.get(line[:1]))) for line in difference)]
 
 
 def _default(value: Any) -> str:
