@@ -14,7 +14,7 @@ from vllm_runbooks.answer.several_logs import Told
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.diagnosis import Diagnosis, diagnose, fill
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.languages import joined
+from vllm_runbooks.languages import Wording, joined
 from vllm_runbooks.records import (
     Answer,
     Compared,
@@ -208,13 +208,12 @@ def _ways(asked: _Asked, told: Told) -> _Ways:
     if command is not None:
         ways = _unchecked(asked, told, {**base.flags, **told.arguments})
     memory = _memory(asked, told, base)
-    steps = base.offered(ways.steps)
+    steps, say = base.offered(ways.steps), Wording(asked.catalog.lang)
     titles = {step.title for step in steps}
-    refused = (
-        f"Left out, since the release refuses its command: {s.title}." for s in ways.steps if s.title not in titles
-    )
+    left = "Left out, since the release refuses its command: {title}."
+    refused = (say(left, title=s.title) for s in ways.steps if s.title not in titles)
     differing = _differing(base.differences(), asked.catalog)
-    chosen = [base.choice] if base.choice is not None else []
+    chosen = [say(base.choice)] if base.choice is not None else []
     said = (*chosen, *ways.notes, *refused)
     fitting, left_out = memory.fitting(ways.remedies, is_completed=True)
     steps, steps_left_out = memory.fitting(steps)
@@ -226,14 +225,18 @@ def _unchecked(asked: _Asked, told: Told, arguments: Mapping[str, Any]) -> _Ways
     found = remedies.of_cause(told.cause, asked.catalog, told.facts, arguments)
     if asked.policy is None:
         return _Ways(found)
-    return _Ways(found, *remedies.of_policy(asked.policy, told.cause, told.facts, arguments))
+    steps, notes = remedies.of_policy(asked.policy, told.cause, told.facts, arguments)
+    say = Wording(asked.catalog.lang)
+    return _Ways(found, steps, tuple(say(note) for note in notes))
 
 
 def _memory(asked: _Asked, told: Told, base: Base | None = None) -> Memory:
     evidence = asked.evidence
     names = ", ".join(dict.fromkeys(redact_name(evidence.documents[start.file].name) for start in told.starts))
     source = f"case {evidence.case.id}" if evidence.case else names
-    return Memory(told, base, cards=asked.cards, specs=asked.specs, source=source, model=asked.model)
+    return Memory(
+        told, base, cards=asked.cards, specs=asked.specs, source=source, model=asked.model, lang=asked.catalog.lang
+    )
 
 
 _DIFFERS = "cli.command_differs"

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import click
 
-from vllm_runbooks import collect, render, session
+from vllm_runbooks import collect, languages, render, session
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.cli import given, output, terminal
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import Answer, Evidence
 from vllm_runbooks.redact import redact_text
-from vllm_runbooks.render.styled import BLANK
+from vllm_runbooks.render.styled import BLANK, Line
 
 
 @click.command(
@@ -96,7 +96,8 @@ def diagnose(
     else:
         terminal.show(render.answers.view(answer))
         if answer.plan is not None and answer.plan.terms:
-            terminal.show([BLANK, *render.plans.view(answer.plan)])
+            mark = languages.Wording(answer.lang).mark
+            terminal.show([BLANK, *([Line(mark)] if mark else []), *render.plans.view(answer.plan)])
     return int(answer.root_cause is not None or not answer.outcome.is_healthy)
 
 

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple, TypeVar
 
 from vllm_runbooks.errors import InputError
@@ -45,6 +46,7 @@ _FOLD = re.compile(
     rf"(?<=[{_WIDE}])[ \n]+(?=[{_WIDE}])|(?<=[，。；：！？、（）【】《》])[ \n]+|[ \n]+(?=[，。；：！？、（）【】《》])"
 )
 """A blank that only a folded line of YAML put there: Chinese has none between its signs."""
+_HOLE = re.compile(r"\{(\w+)\}")
 _ENDS = "。；！？】"
 _DIGITS = "abcdefghijklmnopqrstuvwxyz"
 _DIGEST = 7
@@ -65,18 +67,53 @@ def chosen(name: str | None, where: str = "lang") -> str | None:
     return asked
 
 
-class Words(NamedTuple):
+_LONGEST = 400
+"""Characters of what fills a hole."""
+
+
+_LEAST = 14
+"""Letters around its holes by which a text is known; one with fewer is like any other."""
+
+
+@cache
+def _templates(lang: str) -> list[tuple[re.Pattern[str], str]]:
+    """The texts of a language's table that have holes, as patterns."""
+    found = []
+    for text, said in LANGUAGES[lang].words.items():
+        if _HOLE.search(text) and len(re.findall("[a-z]", _HOLE.sub("", text))) >= _LEAST:
+            pieces = _HOLE.split(text)
+            body = "".join(
+                f"(?P<{piece}>.{{1,{_LONGEST}}})" if n % 2 else re.escape(piece) for n, piece in enumerate(pieces)
+            )
+            found.append((re.compile(body), said))
+    return found
+
+
+class Wording(NamedTuple):
     """The fixed words of what is printed, in a language; None is English."""
 
     lang: str | None = None
 
     def __call__(self, text: str, **values: object) -> str:
-        """The text in this language, its `{name}` filled; one that is not in the table is marked."""
-        said = text
-        if self.lang is not None:
-            language = LANGUAGES[self.lang]
-            said = language.words.get(text, f"{language.mark}{text}")
-        return said.format(**values) if values else said
+        """The text in this language, its `{name}` filled; one that is not in the table is marked.
+
+        A text that was filled already is found by the words around its holes.
+        """
+        if self.lang is None:
+            return text.format(**values) if values else text
+        language = LANGUAGES[self.lang]
+        said = language.words.get(text)
+        if said is not None:
+            return said.format(**values) if values else said
+        for pattern, template in _templates(self.lang):
+            match = pattern.fullmatch(text)
+            if match:
+                return template.format(**match.groupdict())
+        return f"{language.mark}{text.format(**values) if values else text}"
+
+    def joined(self, text: str, *others: str) -> str:
+        """The text in this language, with sentences behind it that are in it already."""
+        return joined((self(text), *others))
 
     @property
     def mark(self) -> str:

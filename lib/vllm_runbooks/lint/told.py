@@ -39,15 +39,15 @@ def issues(judged: Judged, secrets: Secrets) -> Iterator[Issue]:
             line=line,
             column=column,
             text=secrets.part(hit.start, min(hit.end, hit.start + _MAX_TEXT))[:_MAX_TEXT],
-            message=_told(rule, hit, secrets),
+            message=_told(rule, hit, secrets, judged.knowledge.lang),
             fix=_fix(judged.text, hit.edits, places, secrets) if hit.edits else None,
         )
 
 
-def _told(rule: Rule, hit: Hit, secrets: Secrets) -> str:
+def _told(rule: Rule, hit: Hit, secrets: Secrets, lang: str | None) -> str:
     """The message of a hit, in the words of where it stands."""
     said = message(rule, {name: secrets.hidden(said) for name, said in hit.says.items()})
-    return hit.where + (calls.spoken(said) if hit.is_call else said)
+    return hit.where + (calls.spoken(said, lang) if hit.is_call else said)
 
 
 def _most_serious(judged: Judged) -> list[Hit]:

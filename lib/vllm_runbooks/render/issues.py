@@ -10,6 +10,7 @@ from html import escape
 from typing import Any
 
 from vllm_runbooks.display import Shown, visible
+from vllm_runbooks.languages import LANGUAGES, Wording, told_in
 from vllm_runbooks.records import Issue, IssueSeverity, Linted, Migrated, Rule
 from vllm_runbooks.render.elements import AMBER, BLUE, GREEN, GREY, RED, badge, prose
 from vllm_runbooks.render.styled import Block, Line, Loose, Tone, plain, styled
@@ -32,20 +33,22 @@ _SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/sche
 
 def headline(found: Linted | Migrated) -> str:
     """One line: how many issues of which severity, for which release."""
-    counts = Counter(issue.severity for issue in found.issues)
-    said = ", ".join(f"{counts[s]} {s.value}{'s' * (counts[s] != 1)}" for s in IssueSeverity if counts[s])
+    counts, say = Counter(issue.severity for issue in found.issues), Wording(found.lang)
+    named = ((counts[s], f"{{count}} {s.value}{'s' * (counts[s] != 1)}") for s in IssueSeverity if counts[s])
+    said = say(", ").join(say(words, count=count) for count, words in named)
     starts = len(found.deployments)
     if not starts and not said:
-        return f"no start of vLLM found, so nothing was judged ({release(found)})"
-    read = f"{starts} start{'s' * (starts != 1)} of vLLM" if starts else "no start of vLLM"
-    return f"{said or 'nothing wrong'} ({read}; {release(found)})"
+        return f"{say('no start of vLLM found, so nothing was judged')} ({release(found)})"
+    one = "{count} start of vLLM" if starts == 1 else "{count} starts of vLLM"
+    read = say(one, count=starts) if starts else say("no start of vLLM")
+    return f"{said or say('nothing wrong')} ({read}{say('; ')}{release(found)})"
 
 
 def release(found: Linted | Migrated) -> str:
     """Which release it was judged by, and why that one."""
-    vllm = found.vllm
-    nearest = "" if vllm.data == vllm.version else f", judged by the data of {vllm.data}"
-    return f"vLLM {vllm.version}, {_SOURCES[vllm.source]}{nearest}"
+    vllm, say = found.vllm, Wording(found.lang)
+    nearest = "" if vllm.data == vllm.version else say(", judged by the data of {version}", version=vllm.data)
+    return say("vLLM {version}, {source}", version=vllm.version, source=say(_SOURCES[vllm.source])) + nearest
 
 
 def text(found: Linted | Migrated, name: str) -> str:
@@ -64,7 +67,7 @@ def view(found: Linted | Migrated, name: str) -> list[Block]:
         if line.strip():
             blocks.append(Line("    " + styled(line, Tone.QUOTE)))
         if issue.fix is not None:
-            blocks.append(Line(styled("    --fix mends it", Tone.GOOD)))
+            blocks.append(Line(styled(f"    {Wording(found.lang)('--fix mends it')}", Tone.GOOD)))
     is_wrong, is_judged = bool(wrong(found.issues)), bool(found.deployments or found.issues)
     said, _, rest = headline(found).partition(" (")
     tone = Tone.BAD if is_wrong else Tone.GOOD if is_judged else Tone.WARN
@@ -92,10 +95,11 @@ def changes(found: Migrated) -> str:
 def changes_view(found: Migrated) -> list[Block]:
     """For a terminal: the defaults that changed, and the difference between the scripts."""
     lines: list[Block] = []
+    say = Wording(found.lang)
     for change in found.changed_defaults:
-        named = styled(f"default of {change.option}", Tone.HEADING)
-        kept = " (set in the rewritten script)" if change.explicit else ""
-        note = f". {change.note}" if change.note else ""
+        named = styled(say("default of {option}", option=change.option), Tone.HEADING)
+        kept = say(" (set in the rewritten script)") if change.explicit else ""
+        note = f". {say.mark}{change.note}" if change.note else ""
         lines.append(Loose(named + f": {_default(change.from_)} -> {_default(change.to)}{kept}{note}"))
     difference = found.diff.split("\n") if found.diff else []
     return [*lines, *(Line(styled(line, _SIGNS.get(line[:1]))) for line in difference)]
@@ -124,6 +128,9 @@ def github(found: Linted, name: str) -> str:
 def sarif(checked: Mapping[str, Linted], rules: Mapping[str, Rule], version: str) -> str:
     """A SARIF 2.1.0 log: file name to what was found there."""
     used = sorted({issue.rule for found in checked.values() for issue in found.issues})
+    lang = next((found.lang for found in checked.values()), None)
+    if lang is not None:
+        rules = {name: told_in(rules[name], lang) for name in used}
     driver = {
         "name": "vllm-runbooks",
         "version": version,
@@ -138,7 +145,8 @@ def sarif(checked: Mapping[str, Linted], rules: Mapping[str, Rule], version: str
         ],
     }
     results = [_result(issue, file, used) for file, found in checked.items() for issue in found.issues]
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    tongue = {} if lang is None else {"language": LANGUAGES[lang].tag}
+    run = {"tool": {"driver": driver}, **tongue, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
 
 
