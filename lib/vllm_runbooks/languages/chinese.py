@@ -30,7 +30,7 @@ WORDS: dict[str, str] = {
     ": ": "：",
     "; ": "；",
     "{who} ({why})": "{who}（{why}）",
-    "{what} in {where}": "在{where}中查找：{what}",
+    "{what} in {where}": "{what}（位置：{where}）",
     # The answer to a log.
     "ROOT CAUSE": "根本原因",
     "CLOSEST TO THE CAUSE": "最接近原因的线索",
@@ -106,6 +106,9 @@ WORDS: dict[str, str] = {
     "no sign of vLLM yet": "还没有 vLLM 的迹象",
     "no cause is known yet": "还不知道原因",
     "nothing wrong so far": "目前没有问题",
+    "the last start is cut off before its error; the start before it, with the same arguments, failed of this": (
+        "最后一次启动的日志在出错之前就中断了；在它之前、参数相同的那次启动因此失败"
+    ),
     # What checked the ways out.
     "Checked by {who}.": "已检查：{who}。",
     "Not checked by {who}.": "未检查：{who}。",
