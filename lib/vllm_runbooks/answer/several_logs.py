@@ -63,9 +63,7 @@ def told(starts: Sequence[Start], chosen: Sequence[Start], diagnosed: Sequence[D
     )
 
 
-def _or_as_before(
-    start: Start, starts: Sequence[Start], diagnosed: Mapping[int, Diagnosis], say: Wording
-) -> Diagnosis:
+def _or_as_before(start: Start, starts: Sequence[Start], diagnosed: Mapping[int, Diagnosis], say: Wording) -> Diagnosis:
     """The start's diagnosis; of one that is cut off before its error, the cause of the same start tried before it.
 
     A supervisor that starts a failing server over and over leaves such logs.

@@ -30,7 +30,7 @@ from vllm_runbooks.markup import clean_html
 from vllm_runbooks.notebook import load_runbook, read_judgement
 from vllm_runbooks.records import Edit, Role, Rule, Runbook, Symptom, Verdict
 from vllm_runbooks.redact import redact_text
-from vllm_runbooks.site import option_pages, rule_pages
+from vllm_runbooks.site import bilingual, option_pages, rule_pages
 from vllm_runbooks.site.myst import (
     assembled,
     badge,
@@ -273,11 +273,7 @@ def _publish(built: Path, out: Path) -> None:
 
 def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: Collection[str] = ()) -> str:
     """The page of one symptom; `runbooks` have a page, and so do the symptoms whose ids are `linked`."""
-    others = {name for name in linked if name != symptom.id}
-
-    def say(text: str) -> str:
-        return prose(text, linked=others)
-
+    say = bilingual.sayer(symptom, {name for name in linked if name != symptom.id})
     examples = [part for e in symptom.examples for part in (literal(e.text), origin(e.source, e.vllm))]
     near = [part for n in symptom.near_misses for part in (literal(n.text), say(sentence(n.why)))]
     ways = [
@@ -304,7 +300,12 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
     role = "" if symptom.role is Role.CAUSE else f" {badge(symptom.role.value)}"
     badges = f"{badge(symptom.severity.value)}{role} {code(symptom.id)}"
     return assembled(
-        [f"({symptom.id})=\n# {prose(symptom.title)}", badges, _ROLE_MEANINGS.get(symptom.role, "")],
+        [
+            f"({symptom.id})=\n# {prose(symptom.title)}",
+            badges,
+            bilingual.switch(symptom),
+            _ROLE_MEANINGS.get(symptom.role, ""),
+        ],
         sections,
         [last_verified(symptom.verified.date, symptom.verified.vllm)],
     )
