@@ -1,4 +1,4 @@
-"""Sphinx settings of the site; `vllm-runbooks site` uses them on a copy of this folder, generated pages added."""
+"""Sphinx settings of the site; `vllm-runbooks site build` uses them on a copy of this folder, generated pages added."""
 
 from __future__ import annotations
 
@@ -31,37 +31,21 @@ html_show_sourcelink = False
 html_copy_source = False
 html_use_index = False
 html_domain_indices = False
-html_sidebars = {
-    "index": [],
-    "reading": [],
-    "authoring": [],
-    "recording": [],
-    "serving": [],
-    "scheduling": [],
-    "history": [],
-    "probing": [],
-    "claims": [],
-    "linting": [],
-    "redaction": [],
-    "releases": [],
-    "planning": [],
-    "peers": [],
-    "measurements": [],
-    "architecture": [],
-    "runbooks/*": ["sidebar-nav-bs"],
-    "symptoms/*": ["sidebar-nav-bs"],
-    "rules/*": ["sidebar-nav-bs"],
-    "options/*": ["sidebar-nav-bs"],
-    "variables/*": ["sidebar-nav-bs"],
-}
+html_favicon = "_static/favicon.svg"
+html_js_files = [("lookup.js", {"defer": "defer"})]
+html_sidebars = {"index": []}
+# Light or dark as the reader's system says, until they choose.
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": "vllm-runbooks"},
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
-    "header_links_before_dropdown": 5,
+    "header_links_before_dropdown": 7,
     # Of the patterns that match a page, the last decides.
-    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "runbooks/index": []},
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "runbooks/index": [], "search": []},
     "show_nav_level": 2,
+    # A page deeper than that would get a switch in the sidebar, which has no name for a screen reader.
+    "navigation_depth": 2,
     "show_toc_level": 1,
     "footer_start": [],
     "footer_center": [],

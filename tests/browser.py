@@ -139,7 +139,11 @@ def served(folder: Path, headers: Mapping[str, str] | None = None) -> Iterator[s
         def log_message(self, *_: object) -> None:
             """Keep the test's output to itself."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+    class Patient(ThreadingHTTPServer):
+        def handle_error(self, *_: object) -> None:
+            """A page that is left breaks off what it still loads."""
+
+    with Patient(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"

@@ -587,17 +587,18 @@ def test_a_stacked_bar_clips_its_parts_and_repeats_its_colours() -> None:
     svg = drawing.bars([("a", 0.25), ("b", 0.5), ("<c>", -1.0), ("d", 1.5), ("e", 0), ("f", 0), ("g", 0)])
     ends = [
         f"rect 910,0 0x26 {colour}: {name}"
-        for name, colour in zip("efg", ("#cf222e", "#6e7781", "#0969da"), strict=True)
+        for name, colour in zip("efg", ("#cf222e", "#8a939c", "#0969da"), strict=True)
     ]
 
     assert listed(svg) == [
-        "0 0 520 26: None", "rect 0,0 520x26 #8884", "rect 0,0 130x26 #0969da: a", "rect 130,0 260x26 #8250df: b",
-        "rect 390,0 0x26 #bf8700: <c>", "rect 390,0 520x26 #1a7f37: d", *ends,
+        "0 0 520 26: a 25%, b 50%, <c> 0%, d 100%, e 0%, f 0%, g 0%", "rect 0,0 520x26 #8884",
+        "rect 0,0 130x26 #0969da: a", "rect 130,0 260x26 #bf8700: b",
+        "rect 390,0 0x26 #8250df: <c>", "rect 390,0 520x26 #3f9e62: d", *ends,
     ]  # fmt: skip
     assert listed(drawing.bars([("a", 1.0)], width=10, height=4)) == [
-        "0 0 10 4: None", "rect 0,0 10x4 #8884", "rect 0,0 10x4 #0969da: a",
+        "0 0 10 4: a 100%", "rect 0,0 10x4 #8884", "rect 0,0 10x4 #0969da: a",
     ]  # fmt: skip
-    assert listed(drawing.bars([])) == ["0 0 520 26: None", "rect 0,0 520x26 #8884"]
+    assert listed(drawing.bars([])) == ["0 0 520 26: nothing", "rect 0,0 520x26 #8884"]
     assert svg.startswith('<svg width="520" height="26" viewBox="0 0 520 26" role="img">')
 
 

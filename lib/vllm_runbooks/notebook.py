@@ -253,7 +253,7 @@ def _card(judgement: Judgement, reason: str) -> str:
         ("Findings", "; ".join(finding.title for finding in judgement.findings)),
     ]
     details = "".join(
-        f'<div style="margin-top:4px"><span style="opacity:.65">{label}</span> {html.escape(str(value))}</div>'
+        f'<div style="margin-top:4px"><span style="opacity:.75">{label}</span> {html.escape(str(value))}</div>'
         for label, value in rows
         if value
     )

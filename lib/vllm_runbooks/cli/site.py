@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from vllm_runbooks.cli import given, output
 
+if TYPE_CHECKING:
+    from vllm_runbooks.history_records import Entry
 
-@click.command(epilog=given.examples("site --out site-out", "site --executed runbook-out"))
+_MOST_RUNS = 2000
+"""Entries of the history that are looked at for the page of last results."""
+
+
+@click.group()
+def site() -> None:
+    """Build the documentation site, which needs no network, neither to build nor to read."""
+
+
+@site.command(
+    epilog=given.examples("site build --out site-out", "site build --executed runbook-out", "site build --with-runs")
+)
 @click.option(
     "--out",
     metavar="DIR",
@@ -24,12 +38,28 @@ from vllm_runbooks.cli import given, output
     type=given.FOLDER,
     help="Folder that `check --out DIR` wrote (default: execute every runbook on its default case).",
 )
-def site(out: Path, executed: Path | None) -> int:
-    """Build the documentation site: the executed runbooks, a page for every symptom, how to read and how to add one.
+@click.option(
+    "--with-runs",
+    is_flag=True,
+    help="Publish the last results of this host's history: verdicts, times and symptoms, no hosts, paths or commands.",
+)
+@click.pass_context
+def build(context: click.Context, out: Path, executed: Path | None, *, with_runs: bool) -> int:
+    """Build the documentation site: the executed runbooks, the catalog, what releases accept, how to read and to add.
 
-    Prints the path of its index.html. It needs no network, neither to build nor to read.
+    Prints the path of its index.html.
     """
-    from vllm_runbooks.site import build  # noqa: PLC0415 - `--help` needs none of it
+    from vllm_runbooks import site as sites  # noqa: PLC0415 - `--help` needs none of it
 
-    output.write(str(build(out, executed=executed)))
+    root = context.find_root().command
+    commands = root if isinstance(root, click.Group) else None
+    runs = _runs() if with_runs else None
+    output.write(str(sites.build(out, executed=executed, commands=commands, runs=runs)))
     return 0
+
+
+def _runs() -> list[Entry]:
+    from vllm_runbooks import history  # noqa: PLC0415 - only where results are published
+
+    with history.opened(say=output.say, is_needed=True) as kept:
+        return kept.entries(limit=_MOST_RUNS)

@@ -393,7 +393,7 @@ def cause(answer: Answer) -> Shown:
         f"{badge(say(finding.level.value), tone)} <b>{prose(finding.title)}</b>",
         "font-size:16px;margin-bottom:6px",
     )
-    name = tag("div", escape(finding.symptom), "opacity:.65;font-size:13px;margin-bottom:6px")
+    name = tag("div", escape(finding.symptom), "opacity:.75;font-size:13px;margin-bottom:6px")
     quotes = "".join(quoted(place, said) for place, said in _quotes(finding, answer.files, say))
     quotes += _unexplained(answer)
     why = tag("p", prose(finding.explanation), "max-width:80ch")

@@ -79,8 +79,8 @@ def axis(longest: float, unit: str, *, left: float, right: float, top: float, bo
     return "".join(parts)
 
 
-COLOURS = ("#0969da", "#8250df", "#bf8700", "#1a7f37", "#cf222e", "#6e7781")
-"""Colours of the parts of a stacked bar, in their order."""
+COLOURS = ("#0969da", "#bf8700", "#8250df", "#3f9e62", "#cf222e", "#8a939c")
+"""Colours of the parts of a stacked bar, in their order: dark and light by turns, so that grey is enough."""
 
 
 def bars(parts: Sequence[tuple[str, float]], *, width: int = 520, height: int = 26) -> str:
@@ -93,4 +93,5 @@ def bars(parts: Sequence[tuple[str, float]], *, width: int = 520, height: int = 
         x += wide
     frame = f'<rect x="0" y="0" width="{width}" height="{height}" fill="#8884" />'
     box = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-    return f'<svg {box} role="img">{frame}{"".join(shapes)}</svg>'
+    said = escape(", ".join(f"{name} {max(0.0, min(share, 1.0)):.0%}" for name, share in parts)) or "nothing"
+    return f'<svg {box} role="img"><title>{said}</title>{frame}{"".join(shapes)}</svg>'

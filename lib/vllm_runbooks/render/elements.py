@@ -115,7 +115,7 @@ def preformatted(said: str) -> str:
 
 def quoted(place: str, said: str, tone: str = RED) -> str:
     """A line of a log with its place."""
-    place = tag("span", escape(visible(place)), "opacity:.65;margin-right:10px")
+    place = tag("span", escape(visible(place)), "opacity:.75;margin-right:10px")
     line = tag("code", escape(visible(said)), "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent")
     style = f"border-left:3px solid {tone};padding:2px 0 2px 10px;margin:4px 0;font-size:13px"
     return tag("div", place + line, style)

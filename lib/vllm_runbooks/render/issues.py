@@ -193,7 +193,7 @@ def _table_of(issues: Sequence[Issue]) -> str:
     rows = "".join(
         "<tr>"
         f'<td style="text-align:right">{issue.line}:{issue.column}</td>'
-        f'<td style="color:{_TONES[issue.severity]};font-weight:600">{issue.severity.value}</td>'
+        f"<td>{badge(issue.severity.value, _TONES[issue.severity])}</td>"
         f'<td style="text-align:left">{escape(issue.message)}'
         f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code></td>'
         f'<td style="text-align:left"><code>{escape(issue.rule)}</code></td>'
@@ -290,13 +290,14 @@ def migration(found: Migrated) -> Shown:
 
 
 def _compared(body: str | None) -> Shown:
-    """A difference, with what goes and what comes in colours beside their signs."""
+    """A difference, with what goes and what comes on coloured grounds beside their signs."""
     if body is None:
         return script(None)
     shown = []
     for line in body.split("\n"):
         tone = _DIFFERENCE.get(line[:1])
-        shown.append(f'<span style="color:{tone}">{escape(line)}</span>' if tone else escape(line))
+        # The ground is tinted, not the letters: on a light page and on a dark one they stay as legible as the rest.
+        shown.append(f'<span style="background:{tone}2e">{escape(line)}</span>' if tone else escape(line))
     return Shown(body, '<pre style="white-space:pre-wrap">' + "\n".join(shown) + "</pre>")
 
 

@@ -14,6 +14,8 @@ from vllm_runbooks.diagnosis import PLACEHOLDER
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+UNKNOWN = "unknown"
+"""What is shown in place of a fact that no source shows."""
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _FIGURE = r"⟨\1⟩"
@@ -49,6 +51,11 @@ def prose(text: str, *, linked: Collection[str] = ()) -> str:
     `{name}` is shown as `named` does. Ids among `linked` lead to the page of that name, beside this one.
     """
     return "\n\n".join(filter(None, (_paragraph(part, linked) for part in re.split(r"\n\s*\n", printable(text)))))
+
+
+def plain(text: str) -> str:
+    """Text as Markdown, every sign of it: names in it are not shown as code."""
+    return _PUNCTUATION.sub(r"\\\1", " ".join(printable(text).split()))
 
 
 def _paragraph(text: str, linked: Collection[str]) -> str:
@@ -125,16 +132,32 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], widths: str) -> st
     return "\n".join([*lines, ":::"])
 
 
+def facts(rows: Iterable[tuple[str, str | None]]) -> str:
+    """A table of named facts, each as plain text; one that is None is unknown, and shown so.
+
+    It is HTML at once: of thousands of cells each would be parsed as a document of its own.
+    """
+    cells = (
+        f'<tr><th scope="row">{escape(name)}</th>'
+        + (f"<td>{escape(printable(value))}</td>" if value is not None else f'<td class="unknown">{UNKNOWN}</td>')
+        for name, value in rows
+    )
+    # A backtick could end the fence.
+    body = "".join(f"{cell}</tr>" for cell in cells).replace("`", "&#96;")
+    return f'```{{raw}} html\n<table class="table facts"><tbody>{body}</tbody></table>\n```'
+
+
 def contents(names: Iterable[str], caption: str = "") -> str:
     """A table of contents that fills the sidebar and is not shown."""
     lines = [":::{toctree}", ":hidden:", *([f":caption: {caption}"] if caption else []), "", *names, ":::"]
     return "\n".join(lines)
 
 
-def grouped(entries: Mapping[str, str], headings: Mapping[str, str]) -> list[str]:
-    """Pages listed by the first word of their ids, each with its entry (Markdown), and the contents for the sidebar.
+def grouped(entries: Mapping[str, str], headings: Mapping[str, str], *, kind: str) -> list[str]:
+    """Pages listed by the first word of their ids, each with its entry (Markdown); contents for a sidebar.
 
-    The groups come in the order of their `headings`; one that has none comes last, as its word.
+    The groups come in the order of their `headings`; one that has none comes last, as its word. Each can be linked to
+    as `#<kind>-<word>`.
     """
     groups: dict[str, list[str]] = {group: [] for group in headings}
     for name in entries:
@@ -143,7 +166,11 @@ def grouped(entries: Mapping[str, str], headings: Mapping[str, str]) -> list[str
     for group, members in groups.items():
         if members:
             heading = headings.get(group, group)
-            parts += [f"## {prose(heading)}", listed(entries[name] for name in members), contents(members, heading)]
+            parts += [
+                f"({kind}-{group})=\n## {prose(heading)}",
+                listed(entries[name] for name in members),
+                contents(members, heading),
+            ]
     return parts
 
 

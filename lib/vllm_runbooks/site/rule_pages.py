@@ -88,7 +88,7 @@ def rule_index(rules: Sequence[Rule]) -> str:
         "[Checking a command](../linting.md) says how they are asked for."
     )
     entries = {r.id: f"{badge(r.severity.value)} [{prose(r.title)}]({r.id}.md) {aside(code(r.id))}" for r in rules}
-    return "\n\n".join(["# Rules", said, *grouped(entries, GROUPS)]) + "\n"
+    return "\n\n".join(["# Rules", said, *grouped(entries, GROUPS, kind="rules")]) + "\n"
 
 
 def tell_by_linting(rule: str, example: RuleExample) -> str:

@@ -1,0 +1,167 @@
+"""Executed runbooks as pages of the site: a runbook's own cells, the outputs of its executed copy, cleaned."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.markup import clean_html
+from vllm_runbooks.notebook import read_judgement
+from vllm_runbooks.records import Runbook, Symptom, Verdict
+from vllm_runbooks.redact import redact_text
+from vllm_runbooks.site.myst import badge, code, contents, listed, prose, table
+
+_IMAGES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff"}
+
+
+@dataclass(frozen=True)
+class Page:
+    """A runbook with its executed copy, ready for publication."""
+
+    runbook: Runbook
+    notebook: dict[str, Any]
+    verdict: Verdict
+    case: str | None
+    """Recorded case that it was executed on."""
+
+
+def paired(runbook: Runbook, executed: Path) -> Page:
+    """Pair a runbook with its executed copy, the one of its default case where there are several."""
+    default = next((p.default for p in runbook.parameters if p.name == "evidence"), "")
+    others = sorted(executed.glob(f"{runbook.id}--*.ipynb"))
+    candidates = [executed / f"{runbook.id}--{default}.ipynb", executed / f"{runbook.id}.ipynb", *others]
+    for path in candidates:
+        with suppress(OSError, ValueError):
+            found = json.loads(path.read_text(encoding="utf-8"))
+            judgement = read_judgement(found)
+            if judgement:
+                source = json.loads(Path(runbook.path).read_text(encoding="utf-8-sig"))
+                return Page(runbook, safe_notebook(source, found, path.name), judgement.verdict, judgement.case)
+    raise InputError(
+        f"{executed}: holds no run of {runbook.id} that reached a verdict; run `vllm-runbooks check --out {executed}`"
+    )
+
+
+def runbook_table(pages: Sequence[Page], prefix: str = "") -> str:
+    """The table of runbooks, for a page that lies where `prefix` leads to their folder."""
+    rows = []
+    for page in pages:
+        title = f"[{prose(page.runbook.title)}]({prefix}{page.runbook.id}.ipynb)"
+        name = code(page.runbook.id)
+        rows.append((f"{title}\n\n{name}", prose(page.runbook.summary), badge(page.verdict.value)))
+    return (table(["Runbook", "What it is for", "Last run"], rows, "32 56 12") if rows else "There is none yet.") + "\n"
+
+
+def runbook_index(pages: Sequence[Page]) -> str:
+    """The list of runbooks, with the table of contents that fills the sidebar."""
+    toctree = contents(p.runbook.id for p in pages)
+    said = "Each page is the runbook as it was executed, with everything it printed."
+    return f"# Runbooks\n\n{said}\n\n{runbook_table(pages)}\n{toctree if pages else ''}\n"
+
+
+def runbook_page(page: Page, symptoms: Mapping[str, Symptom]) -> dict[str, Any]:
+    """The notebook of a runbook's page: below its title how it was run, at its end the symptoms that it is for."""
+    cells = list(page.notebook["cells"])
+    first = next(index for index, cell in enumerate(cells) if cell["cell_type"] == "markdown")
+    on = f" on the recorded case {code(page.case)}" if page.case else ""
+    command = code(f"vllm-runbooks run {page.runbook.id}")
+    run = f"{badge(page.verdict.value)} This page was executed{on}. Run it yourself: {command}"
+    cells.insert(first + 1, _markdown("how-it-ran", run))
+    known = [symptoms[name] for name in page.runbook.symptoms if name in symptoms]
+    if known:
+        entries = listed(f"[{prose(s.title)}](../symptoms/{s.id}.md)" for s in known)
+        cells.append(_markdown("its-symptoms", f"## Symptoms in the catalog\n\n{entries}"))
+    return {**page.notebook, "cells": cells}
+
+
+def _markdown(name: str, text: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "id": f"site-{name}", "metadata": {}, "source": text}
+
+
+# Notebooks: the cells are those of the shipped runbook, the outputs those of the executed copy, cleaned.
+
+
+def safe_notebook(source: Mapping[str, Any], executed: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The runbook's own cells with the outputs of its executed copy, reduced to what cannot run or load anything.
+
+    Raises:
+        InputError: the copy was made from another version of the runbook.
+    """
+    ran = {cell.get("id"): cell for cell in executed["cells"] if cell["cell_type"] == "code"}
+    cells = []
+    for cell in source["cells"]:
+        text = "".join(cell["source"])
+        tags = [tag for tag in cell.get("metadata", {}).get("tags", []) if isinstance(tag, str)]
+        clean: dict[str, Any] = {"cell_type": cell["cell_type"], "metadata": {"tags": tags}, "source": text}
+        if "id" in cell:
+            clean["id"] = cell["id"]
+        if cell["cell_type"] == "code":
+            copy = ran.get(cell.get("id"))
+            if copy is None or redact_text(_joined(copy.get("source"))) != redact_text(text):
+                name = cell.get("id", "?")
+                raise InputError(f"{where}: cell {name} differs from the runbook's; execute it again with `check`")
+            outputs = (_safe_output(output) for output in copy.get("outputs") or [] if isinstance(output, dict))
+            clean |= {"execution_count": None, "outputs": [output for output in outputs if output is not None]}
+        cells.append(clean)
+    metadata = {
+        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+        "language_info": {"name": "python"},
+    }
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells}
+
+
+def _safe_output(output: Mapping[str, Any]) -> dict[str, Any] | None:
+    kind = output.get("output_type")
+    if kind == "stream":
+        name = "stderr" if output.get("name") == "stderr" else "stdout"
+        return {"output_type": "stream", "name": name, "text": _text(output.get("text"))}
+    if kind == "error":
+        traceback = output.get("traceback")
+        lines = [_text(line) for line in traceback] if isinstance(traceback, list) else []
+        texts = {"ename": _text(output.get("ename")), "evalue": _text(output.get("evalue"))}
+        return {"output_type": "error", **texts, "traceback": lines}
+    data = output.get("data")
+    safe = _safe_data(data) if isinstance(data, dict) else {}
+    return {"output_type": "display_data", "metadata": {}, "data": safe} if safe else None
+
+
+def _safe_data(data: Mapping[str, Any]) -> dict[str, str]:
+    safe: dict[str, str] = {}
+    if "text/html" in data and (html := clean_html(_text(data["text/html"]))).strip():
+        safe["text/html"] = html
+    for kind, magic in _IMAGES.items():
+        if kind in data and (image := _safe_image(_joined(data[kind]), magic)):
+            safe[kind] = image
+    plain = data.get("text/markdown", data.get("text/plain"))
+    if plain is not None:
+        # What a Markdown output says is kept, as text: rendered, it could hold any HTML.
+        safe["text/plain"] = _text(plain)
+    return safe
+
+
+def _safe_image(encoded: str, magic: bytes) -> str | None:
+    try:
+        raw = base64.b64decode("".join(encoded.split()), validate=True)
+    except ValueError:
+        return None
+    return base64.b64encode(raw).decode("ascii") if raw.startswith(magic) else None
+
+
+def _joined(value: Any) -> str:
+    if isinstance(value, list):
+        return "".join(part for part in value if isinstance(part, str))
+    return value if isinstance(value, str) else ""
+
+
+def _text(value: Any) -> str:
+    """A notebook's text without secrets and without characters that are no text; colours of a terminal stay."""
+    joined = redact_text(_joined(value))
+    return "".join(
+        c if c.isprintable() or c in "\n\t\x1b" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in joined
+    )

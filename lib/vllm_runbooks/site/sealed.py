@@ -1,0 +1,44 @@
+"""A content security policy for each page of a built site: the site's scripts, the theme's own inline ones, no others.
+
+The policy stands in the page, since a site that is opened from a folder, or lies on a plain server, has no headers. An
+inline script is allowed by its digest, where the page of the search has it too, which holds no text of anybody's.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+_REFERENCE = "search.html"
+_INLINE = re.compile(r"<script(?![^>]{0,400}\bsrc=)[^>]{0,400}>(.*?)</script>", re.DOTALL | re.IGNORECASE)
+_OWN_POLICY = re.compile(r"<meta[^>]{0,40}http-equiv=\"Content-Security-Policy\"", re.IGNORECASE)
+_NAMED = "DOCUMENTATION_OPTIONS.pagename = '{}';"
+"""The one script that differs from page to page."""
+
+
+def policy(scripts: Iterable[str]) -> str:
+    """The policy under which these inline scripts run: nothing from elsewhere, no plug-ins, no frames, no base."""
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(["'self'", *(f"'sha256-{digest}'" for digest in digests)])
+    # Pictures and tables of executed runbooks carry their styles with them.
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+        "font-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'"
+    )
+
+
+def seal(folder: Path) -> None:
+    """Write its policy into every page of a built site; a page that has one of its own keeps it."""
+    own = {_NAMED.format("search"), *_INLINE.findall((folder / _REFERENCE).read_text(encoding="utf-8"))}
+    for path in folder.rglob("*.html"):
+        page = path.read_text(encoding="utf-8")
+        name = path.relative_to(folder)
+        if name.parts[0] == "_static" or _OWN_POLICY.search(page):
+            continue
+        known = own | {_NAMED.format(name.with_suffix("").as_posix())}
+        scripts = dict.fromkeys(script for script in _INLINE.findall(page) if script in known)
+        meta = f'<meta http-equiv="Content-Security-Policy" content="{policy(scripts)}" />'
+        path.write_text(page.replace("<head>", f"<head>\n    {meta}", 1), encoding="utf-8")

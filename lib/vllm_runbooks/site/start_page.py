@@ -1,0 +1,131 @@
+"""The start page of the site: three doors, what people see and where it leads, and printed lines to look through."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from html import escape
+
+from vllm_runbooks.records import Entrance, Rule, Symptom
+from vllm_runbooks.site import run_pages
+from vllm_runbooks.site.myst import code, literal, printable, prose, sentence
+from vllm_runbooks.site.symptom_pages import GROUPS
+
+DOORS = {
+    "diagnose": (
+        "Diagnose a log",
+        "A start failed, or hangs. Paste its log: the first cause, and the lines that prove it.",
+        "reading",
+    ),
+    "check": (
+        "Check a command",
+        "Before it runs: what this release refuses, what fits, the corrected script.",
+        "linting",
+    ),
+    "plan": (
+        "Plan a deployment",
+        "A model and some cards: memory of every term, and the best way to use them.",
+        "planning",
+    ),
+}
+"""Pages that work in the browser: heading, what each is for, and the page that stands in where it is not built."""
+LOOKUP = "lookup-data.js"
+"""File among the static ones that holds what the box on the start page looks through."""
+_MAX_LINE = 240
+_MAX_LINES = 12
+_NO_MESSAGES = ("Traceback (most recent call last)", 'File "')
+
+
+def start(
+    entrances: Sequence[Entrance], symptoms: Sequence[Symptom], *, built: Collection[str] = (), has_runs: bool = False
+) -> str:
+    """The part of the start page that leads by what is seen; `built` are the doors that the site has as pages."""
+    runs = [f"What the last runs came to stands [on a page of its own]({run_pages.NAME}.md)."] if has_runs else []
+    return "\n\n".join([_doors(built), *runs, "## What do you see?", _BOX, _cards(entrances, symptoms)]) + "\n"
+
+
+def _raw(html: str) -> str:
+    return f"```{{raw}} html\n{html}\n```"
+
+
+def _doors(built: Collection[str]) -> str:
+    links = "".join(
+        f'<a class="door" href="{page if page in built else instead}.html">'
+        f"<strong>{escape(name)}</strong><span>{escape(said)}</span></a>"
+        for page, (name, said, instead) in DOORS.items()
+    )
+    return _raw(f'<nav class="doors" aria-label="What you can do here">{links}</nav>')
+
+
+_BOX = _raw(
+    '<div class="lookup" id="lookup" hidden>'
+    '<label for="lookup-text">A line that was printed, or some of its words</label>'
+    '<input id="lookup-text" type="search" autocomplete="off" spellcheck="false" aria-describedby="lookup-count" '
+    'placeholder="e.g. No available memory for the cache blocks">'
+    '<p id="lookup-count" role="status"></p><ol id="lookup-found"></ol></div>'
+)
+
+
+def _cards(entrances: Iterable[Entrance], symptoms: Sequence[Symptom]) -> str:
+    return "\n\n".join(["::::{container} entrances", *(_card(each, symptoms) for each in entrances), "::::"])
+
+
+def _card(entrance: Entrance, symptoms: Sequence[Symptom]) -> str:
+    """One entrance: what is seen, the first of its lines, what it leads to."""
+    groups = dict.fromkeys(s.id.partition(".")[0] for s in symptoms if entrance.leads_to(s.id))
+    links = [
+        *([f"[Runbook](runbooks/{entrance.runbook}.ipynb)"] if entrance.runbook else []),
+        *(f"[{prose(GROUPS.get(group, group))}](#symptoms-{group})" for group in groups),
+        *([f"[How it works]({entrance.page}.md)"] if entrance.page else []),
+    ]
+    parts = [
+        f":::{{container}} entrance\n:name: see-{entrance.id}",
+        f"```{{rubric}} {prose(entrance.sees)}\n:heading-level: 3\n```",
+        prose(entrance.says),
+        *([literal(entrance.lines[0])] if entrance.lines else []),
+        *([f"{code(entrance.commands[0])}"] if entrance.commands else []),
+        " · ".join(links),
+        ":::",
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def lookup_data(symptoms: Iterable[Symptom], rules: Mapping[str, Rule] | Iterable[Rule] = ()) -> str:
+    """The script that holds titles, ids and printed lines: data alone, for the box to look through.
+
+    A script, since a page that was opened from a folder may load one, and no JSON file.
+    """
+    told = [
+        {
+            "page": f"symptoms/{s.id}.html",
+            "id": s.id,
+            "title": _plain(s.title),
+            "kind": s.severity.value,
+            "lines": _lines(s),
+        }
+        for s in symptoms
+    ]
+    listed = rules.values() if isinstance(rules, Mapping) else rules
+    told += [
+        {"page": f"rules/{r.id}.html", "id": r.id, "title": _plain(r.title), "kind": r.severity.value, "lines": []}
+        for r in listed
+    ]
+    # Within a script file no text ends the script; the signs are written as escapes for whoever pastes it into a page.
+    data = json.dumps(told, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+    return f"globalThis.LOOKUP = {data};\n"
+
+
+def _plain(text: str) -> str:
+    return " ".join(printable(sentence(text)).replace("`", "").split())
+
+
+def _lines(symptom: Symptom) -> list[str]:
+    """Lines of the examples that say something, each once: no frames of tracebacks."""
+    return list(dict.fromkeys(_messages(symptom)))[:_MAX_LINES]
+
+
+def _messages(symptom: Symptom) -> Iterator[str]:
+    for example in symptom.examples:
+        said = [line.strip() for line in printable(example.text).splitlines() if line.strip()]
+        kept = [line for line in said if not any(mark in line for mark in _NO_MESSAGES)]
+        yield from (line[:_MAX_LINE] for line in kept[-2:])
