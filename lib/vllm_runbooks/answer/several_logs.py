@@ -108,7 +108,7 @@ def _pointed(found: Diagnosis, catalog: Catalog) -> Diagnosis:
     root = found.root_cause
     if root is None or found.first_error is None or catalog.symptoms[root.symptom].role is Role.CAUSE:
         return found
-    cause = replace(root, do_first=_FROM_THE_FIRST_ERROR)
+    cause = replace(root, do_first=Wording(catalog.lang)(_FROM_THE_FIRST_ERROR))
     return replace(found, root_cause=cause, findings=tuple(cause if f == root else f for f in found.findings))
 
 

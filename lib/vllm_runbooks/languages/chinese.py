@@ -109,6 +109,9 @@ WORDS: dict[str, str] = {
     "the last start is cut off before its error; the start before it, with the same arguments, failed of this": (
         "最后一次启动的日志在出错之前就中断了；在它之前、参数相同的那次启动因此失败"
     ),
+    "Start from the first error that no symptom explains, quoted with this notice: the notice only follows from it.": (
+        "从第一个没有症状能解释的错误入手（与这条通知一同引用）：这条通知只是它的后果。"
+    ),
     # What checked the ways out.
     "Checked by {who}.": "已检查：{who}。",
     "Not checked by {who}.": "未检查：{who}。",
@@ -133,7 +136,7 @@ WORDS: dict[str, str] = {
     ),
     "the start's options: one of them has a form that no plan takes": "启动选项中有一个的形式无法规划",
     "the command itself has errors ({rules})": "命令本身有错误（{rules}）",
-    "the command itself has more than 5 errors": "命令本身有超过 5 个错误",
+    "the command itself has more than {count} errors": "命令本身有超过 {count} 个错误",
     "it takes {count} cards, and the start has {there}": "它需要 {count} 张卡，而这次启动有 {there} 张",
     "it asks for {asked} GiB of which {free} were free": "它要求 {asked} GiB，而当时只有 {free} 空闲",
     "it would fit on {count} cards alike; name those that are there with --gpus": (

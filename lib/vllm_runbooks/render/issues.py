@@ -19,6 +19,11 @@ _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning",
 _GITHUB_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "notice"}
 _TONES = {IssueSeverity.ERROR: RED, IssueSeverity.WARNING: AMBER, IssueSeverity.INFO: BLUE}
 _MEANT = {IssueSeverity.ERROR: Tone.BAD, IssueSeverity.WARNING: Tone.WARN, IssueSeverity.INFO: Tone.HINT}
+_COUNTED = {
+    IssueSeverity.ERROR: ("{count} error", "{count} errors"),
+    IssueSeverity.WARNING: ("{count} warning", "{count} warnings"),
+    IssueSeverity.INFO: ("{count} info", "{count} infos"),
+}
 _SIGNS = {"-": Tone.BAD, "+": Tone.GOOD, "@": Tone.FAINT}
 _DIFFERENCE = {"-": RED, "+": GREEN, "@": GREY}
 """Colours of a difference's lines, by their sign."""
@@ -34,8 +39,7 @@ _SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/sche
 def headline(found: Linted | Migrated) -> str:
     """One line: how many issues of which severity, for which release."""
     counts, say = Counter(issue.severity for issue in found.issues), Wording(found.lang)
-    named = ((counts[s], f"{{count}} {s.value}{'s' * (counts[s] != 1)}") for s in IssueSeverity if counts[s])
-    said = say(", ").join(say(words, count=count) for count, words in named)
+    said = say(", ").join(say(_COUNTED[s][counts[s] != 1], count=counts[s]) for s in IssueSeverity if counts[s])
     starts = len(found.deployments)
     if not starts and not said:
         return f"{say('no start of vLLM found, so nothing was judged')} ({release(found)})"
