@@ -18,7 +18,7 @@ from vllm_runbooks import authoring, catalog, checking, languages, render, sessi
 from vllm_runbooks.display import to_json
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.languages import LANGUAGES, Wording
-from vllm_runbooks.records import Answer, Document, Evidence, Symptom
+from vllm_runbooks.records import Answer, Document, Evidence, Rule, Symptom
 from vllm_runbooks.render import columns
 
 LIB = Path(languages.__file__).parent.parent
@@ -80,7 +80,8 @@ def test_enough_is_translated() -> None:
     translated, rules = symptoms(), session.knowledge().rules
     assert len(translated) >= 30
     assert len(rule_ids()) >= 20
-    for record in (*translated, *(rules[name] for name in rule_ids())):
+    records: list[Symptom | Rule] = [*translated, *(rules[name] for name in rule_ids())]
+    for record in records:
         assert languages.missing(record, "zh") == []
         assert languages.stale(record, "zh") == []
 
