@@ -25,13 +25,14 @@ myst_ref_domains = ["std"]
 html_theme = "pydata_sphinx_theme"
 html_title = "vllm-runbooks"
 html_static_path = ["_static"]
-html_css_files = ["custom.css"]
+html_css_files = ["custom.css", "language.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_use_index = False
 html_domain_indices = False
 html_favicon = "_static/favicon.svg"
-html_js_files = [("lookup.js", {"defer": "defer"})]
+# The first says which language is shown, before anything is.
+html_js_files = ["language.js", ("lookup.js", {"defer": "defer"})]
 html_sidebars = {"index": []}
 # Light or dark as the reader's system says, until they choose.
 html_context = {"default_mode": "auto"}

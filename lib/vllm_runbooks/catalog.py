@@ -13,12 +13,12 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from vllm_runbooks import user_folders
+from vllm_runbooks import languages, user_folders
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.probe_records import Serving
@@ -167,6 +167,30 @@ class Catalog:
     problems: tuple[str, ...] = ()
     """Files that were left out, one line each: file, line, field, what is wrong."""
     policies: Mapping[str, Policy] = field(default_factory=dict)
+    lang: str | None = None
+    """Language of the symptoms' texts; None: English."""
+
+    def told_in(self, lang: str) -> Catalog:
+        """The catalog with its texts in a language; those that have no translation are in English, and marked."""
+        if lang not in self._told:
+            self._told[lang] = self._made_in(lang)
+        return self._told[lang]
+
+    @cached_property
+    def _told(self) -> dict[str, Catalog]:
+        return {}
+
+    def _made_in(self, lang: str) -> Catalog:
+        mark = languages.LANGUAGES[lang].mark
+        policies = {
+            name: replace(policy, steps=tuple(replace(step, title=f"{mark}{step.title}") for step in policy.steps))
+            for name, policy in self.policies.items()
+        }
+        symptoms = {name: languages.told_in(symptom, lang) for name, symptom in self.symptoms.items()}
+        made = replace(self, symptoms=symptoms, policies=policies, lang=lang)
+        # Patterns are the same in every language, and slow to make.
+        vars(made).update(patterns=self.patterns, _table=self._table)
+        return made
 
     def policy(self, name: str) -> Policy:
         """The policy of that name.

@@ -33,17 +33,19 @@ def lint_text(
     python: str | None = None,
     is_config_checked: bool = False,
     folder: Path | None = None,
+    lang: str | None = None,
 ) -> Linted:
     """Judge the vLLM commands of a script, manifest, program or page; see `lint.lint`.
 
     `python` names a Python with vLLM, whose own parser judges the commands as well (and, with `is_config_checked`, its
     configuration). `folder` is where the text lies: the configuration files that its commands name are read there.
+    `lang` is the language of the messages, as in `zh`; None is that of `VLLM_RUNBOOKS_LANG`, else English.
 
     Raises:
-        InputError: the release or a GPU is not known, or that Python does not answer.
+        InputError: the release, a GPU or the language is not known, or that Python does not answer.
     """
     ask = None if python is None else partial(_ask, python, is_config_checked=is_config_checked)
-    return _lint.lint(text, session.knowledge(), _asked(text, name, vllm, gpus, folder), fix=fix, ask=ask)
+    return _lint.lint(text, session.knowledge(lang), _asked(text, name, vllm, gpus, folder), fix=fix, ask=ask)
 
 
 def _asked(text: str, name: str, vllm: str | None, gpus: str | None, folder: Path | None) -> _lint.Asked:
@@ -148,15 +150,15 @@ def judge_recorded(evidence: Evidence) -> Judgement:
     return judged[kind]()
 
 
-def lint_commands(evidence: Evidence, *, gpus: str = "") -> Linted:
-    """Judge the script that was loaded or pasted, and correct it.
+def lint_commands(evidence: Evidence, *, gpus: str = "", lang: str | None = None) -> Linted:
+    """Judge the script that was loaded or pasted, and correct it; `lang` as for `lint_text`.
 
     Raises:
-        InputError: the release or a GPU is not known, or the evidence is more than one text.
+        InputError: the release, a GPU or the language is not known, or the evidence is more than one text.
     """
-    session.check_texts(gpus=gpus)
+    session.check_texts(gpus=gpus, lang=lang)
     script = _script(evidence)
-    return lint_text(script.text, name=script.name, vllm=evidence.vllm, gpus=gpus, fix=True)
+    return lint_text(script.text, name=script.name, vllm=evidence.vllm, gpus=gpus, fix=True, lang=lang)
 
 
 def migrate_commands(evidence: Evidence, *, to: str, gpus: str = "") -> Migrated:

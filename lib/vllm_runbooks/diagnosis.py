@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.languages import joined
 from vllm_runbooks.records import (
     Condition,
     Conditions,
@@ -416,7 +417,7 @@ def _finding(start: Start, candidate: _Candidate, level: Level) -> Finding:
         evidence=_evidence(candidate),
         captures=dict(captures),
         conditions=candidate.conditions,
-        explanation=" ".join(sentence for sentence in sentences if sentence),
+        explanation=joined(sentence for sentence in sentences if sentence),
         do_first=filled_or_plain(symptom.do_first, captures, start.facts),
         confirm=filled_or_plain(symptom.confirm, captures, start.facts),
         refute=filled_or_plain(symptom.refute, captures, start.facts),
@@ -432,6 +433,8 @@ def _evidence(candidate: _Candidate) -> tuple[Quote, ...]:
     return tuple(quotes.values())[:_QUOTES]
 
 
+_SENTENCE_END = re.compile(r"(?<=[.;:!?])\s+(?=[A-Z`\"])|(?<=[。；！？】])(?![”」』）])\s*")
+"""Where a sentence ends, in English and in Chinese."""
 PLACEHOLDER = re.compile(r"\{(\w{1,60})\}")
 """A capture or fact in a catalog's sentence: `{name}`."""
 
@@ -446,8 +449,8 @@ def fill(text: str, captures: Mapping[str, str], facts: Facts) -> str | None:
 
 def filled_or_plain(text: str, captures: Mapping[str, str], facts: Facts) -> str:
     """Sentence by sentence: one that needs an unknown value is left out."""
-    sentences = re.split(r"(?<=[.;:!?])\s+(?=[A-Z`\"])", text.strip())
-    return " ".join(s for s in (fill(sentence, captures, facts) for sentence in sentences) if s)
+    filled = (fill(sentence, captures, facts) for sentence in _SENTENCE_END.split(text.strip()))
+    return joined(sentence for sentence in filled if sentence)
 
 
 def value_of(name: str, captures: Mapping[str, str], facts: Facts) -> str | None:

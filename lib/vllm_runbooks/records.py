@@ -16,6 +16,8 @@ from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin,
 
 T = TypeVar("T")
 _AUTHORED: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True}
+WHERE_TOLD: Mapping[str, Any] = {"where_told": True}
+"""Metadata of a field that a document has only where it is not None."""
 
 
 class Outcome(StrEnum):
@@ -484,6 +486,53 @@ class Verified:
 
 
 @dataclass(frozen=True)
+class RemedyWords:
+    """A way out in another language."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    title: str
+    cost: str
+
+
+@dataclass(frozen=True)
+class SymptomTexts:
+    """A symptom's texts in another language; what is left out is shown in English, marked so.
+
+    A list has as many entries as the English one, in its order.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    of: dict[str, str] = field(default_factory=dict)
+    """Field to a digest of the English text that was translated; `catalog translations --stamp` writes it."""
+    title: str = ""
+    cause: str = ""
+    explanation: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+    """What the conditions say."""
+    do_first: str = ""
+    confirm: str = ""
+    refute: str = ""
+    look_in: LookIn | None = None
+    remedies: tuple[RemedyWords, ...] = ()
+
+
+@dataclass(frozen=True)
+class RuleTexts:
+    """A rule's texts in another language, as `SymptomTexts`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+
+    of: dict[str, str] = field(default_factory=dict)
+    """Field to a digest of the English text that was translated; `catalog translations --stamp` writes it."""
+    title: str = ""
+    message: tuple[str, ...] = ()
+    why: str = ""
+    mends: str = ""
+
+
+@dataclass(frozen=True)
 class Symptom:
     """A symptom: how it shows, what it means, what to do. One YAML file each."""
 
@@ -520,6 +569,8 @@ class Symptom:
     look_in: LookIn | None = None
     runbook: str | None = None
     references: tuple[str, ...] = ()
+    translations: dict[str, SymptomTexts] = field(default_factory=dict)
+    """Language to these texts in it; see docs/languages.md."""
 
     @property
     def class_(self) -> str:
@@ -584,6 +635,8 @@ class Rule:
     values: dict[str, Any] = field(default_factory=dict)
     """The table that the rule looks things up in."""
     references: tuple[str, ...] = ()
+    translations: dict[str, RuleTexts] = field(default_factory=dict)
+    """Language to these texts in it; see docs/languages.md."""
 
 
 @dataclass(frozen=True)
@@ -1011,6 +1064,8 @@ class Answer:
     """What is to be said of what was asked for: why a policy, or a step of it, is not offered."""
     left_out: tuple[LeftOut, ...] = field(default=(), metadata=UNPRINTED)
     """Where the lines stand that `hidden` counts, for whoever shows the log with its lines marked."""
+    lang: str | None = field(default=None, metadata=WHERE_TOLD)
+    """Language of the texts where it is not English."""
 
 
 @dataclass(frozen=True)
@@ -1069,6 +1124,8 @@ class Linted:
     deployments: tuple[Launch, ...]
     fixed: str | None
     """The whole text with every fix made, secrets replaced; None where nothing is to be fixed."""
+    lang: str | None = field(default=None, metadata=WHERE_TOLD)
+    """Language of the messages where it is not English."""
 
 
 @dataclass(frozen=True)
@@ -1094,6 +1151,8 @@ class Migrated:
     fixed: str | None
     changed_defaults: tuple[ChangedDefault, ...]
     diff: str
+    lang: str | None = field(default=None, metadata=WHERE_TOLD)
+    """Language of the messages where it is not English."""
 
 
 @dataclass(frozen=True)
@@ -1219,8 +1278,8 @@ def document(record: Any) -> Any:
     if isinstance(record, float):
         return round(record, 4)
     if is_dataclass(record):
-        shown = (f for f in fields(record) if not f.metadata.get("unprinted"))
-        return {f.name.rstrip("_"): document(getattr(record, f.name)) for f in shown}
+        shown = ((f, getattr(record, f.name)) for f in fields(record) if not f.metadata.get("unprinted"))
+        return {f.name.rstrip("_"): document(v) for f, v in shown if v is not None or not f.metadata.get("where_told")}
     if isinstance(record, Mapping):
         return {str(key): document(value) for key, value in record.items()}
     if isinstance(record, (list, tuple)):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks import catalog as _catalog
 from vllm_runbooks import evidence as _evidence
+from vllm_runbooks import languages
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.errors import InputError, WrongFileError
 from vllm_runbooks.records import (
@@ -70,6 +71,23 @@ def own_catalogs() -> tuple[str, ...]:
 def load_catalog(own: tuple[str, ...] | None = None) -> Catalog:
     """The catalog with the user's own folders on top (default: those that `VLLM_RUNBOOKS_CATALOG` lists)."""
     return _catalog.load(_compile, own=own_catalogs() if own is None else own)
+
+
+def language(lang: str | None = None) -> str | None:
+    """The language to tell in: the one given, else that of `VLLM_RUNBOOKS_LANG`; None: English.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if lang is None:
+        return languages.chosen(os.environ.get(languages.LANG), languages.LANG)
+    return languages.chosen(lang)
+
+
+def _told(shelf: Catalog, lang: str | None) -> Catalog:
+    """The catalog in the language that is asked for."""
+    found = language(lang)
+    return shelf if found is None or found == shelf.lang else shelf.told_in(found)
 
 
 def load(
@@ -220,24 +238,26 @@ def diagnose(
     policy: str = "",
     gpus: str | None = None,
     model: Callable[[], Subject | None] | None = None,
+    lang: str | None = None,
 ) -> Answer:
     """Read and diagnose the evidence; `start` chooses one of several starts by number, from 1 (None or 0: the last).
 
     `policy` names a policy of the catalog, whose steps are added to the remedies where they can help. `gpus` names the
     cards of the start, as in `8xRTX3090`, where they are known: plans need them. `model` tells its model where that is
     none of the catalog: whoever has started it may read its folder, which a log of somebody else must not decide.
+    `lang` is the language of the texts, as in `zh`; None is that of `VLLM_RUNBOOKS_LANG`, else English.
 
     Raises:
-        InputError: there is no such start, policy or card, or the evidence is a recorded question without a log.
+        InputError: there is no such start, policy, card or language, or the evidence is a question without a log.
     """
     from vllm_runbooks import answer as _answer
 
-    check_texts(policy=policy, gpus=gpus)
+    check_texts(policy=policy, gpus=gpus, lang=lang)
     if start is not None and (isinstance(start, bool) or not isinstance(start, int)):
         raise InputError(f"start: {start!r} is no whole number; give one from 1, or 0 for the last start")
     if evidence.case and evidence.case.kind in _WITHOUT_A_LOG:
         raise InputError(f"{evidence.case.id}: is {_WITHOUT_A_LOG[evidence.case.kind]}")
-    shelf = catalog or load_catalog()
+    shelf = _told(catalog or load_catalog(), lang)
     asked = shelf.policy(policy) if policy.strip() else None
     found = cards(gpus) if gpus else ()
     return _answer.answer(
@@ -252,12 +272,20 @@ _WITHOUT_A_LOG = {
 }
 
 
+def knowledge(lang: str | None = None) -> Knowledge:
+    """The rules, GPUs and models that commands are judged by; `lang` as for `diagnose`.
+
+    Raises:
+        InputError: there is no such language.
+    """
+    return _knowledge(language(lang))
+
+
 @cache
-def knowledge() -> Knowledge:
-    """The rules, GPUs and models that commands are judged by."""
+def _knowledge(lang: str | None) -> Knowledge:
     from vllm_runbooks import lint
 
-    return lint.Knowledge(_catalog.load_rules(_compile_rules).by_id, specs())
+    return lint.Knowledge(_catalog.load_rules(_compile_rules).by_id, specs(), lang)
 
 
 @cache
@@ -400,7 +428,8 @@ def follow(
 
     with _evidence.opened(name) as descriptor:
         document = _evidence.growing(descriptor, Path(name), interrupts)
-        yield from _answer.follow(Evidence((document,), vllm=vllm), catalog or load_catalog(), knowledge, specs=specs)
+        shelf = _told(catalog or load_catalog(), None)
+        yield from _answer.follow(Evidence((document,), vllm=vllm), shelf, knowledge, specs=specs)
 
 
 def read(evidence: Evidence) -> list[Start]:

@@ -14,6 +14,7 @@ from vllm_runbooks.answer.several_logs import Told
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.diagnosis import Diagnosis, diagnose, fill
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.languages import Wording, joined
 from vllm_runbooks.records import (
     Answer,
     Compared,
@@ -178,6 +179,7 @@ def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
         first_error=told.diagnosis.first_error,
         notes=ways.notes,
         left_out=told.diagnosis.left_out,
+        lang=asked.catalog.lang,
     )
 
 
@@ -206,13 +208,12 @@ def _ways(asked: _Asked, told: Told) -> _Ways:
     if command is not None:
         ways = _unchecked(asked, told, {**base.flags, **told.arguments})
     memory = _memory(asked, told, base)
-    steps = base.offered(ways.steps)
+    steps, say = base.offered(ways.steps), Wording(asked.catalog.lang)
     titles = {step.title for step in steps}
-    refused = (
-        f"Left out, since the release refuses its command: {s.title}." for s in ways.steps if s.title not in titles
-    )
+    left = "Left out, since the release refuses its command: {title}."
+    refused = (say(left, title=s.title) for s in ways.steps if s.title not in titles)
     differing = _differing(base.differences(), asked.catalog)
-    chosen = [base.choice] if base.choice is not None else []
+    chosen = [say(base.choice)] if base.choice is not None else []
     said = (*chosen, *ways.notes, *refused)
     fitting, left_out = memory.fitting(ways.remedies, is_completed=True)
     steps, steps_left_out = memory.fitting(steps)
@@ -224,14 +225,18 @@ def _unchecked(asked: _Asked, told: Told, arguments: Mapping[str, Any]) -> _Ways
     found = remedies.of_cause(told.cause, asked.catalog, told.facts, arguments)
     if asked.policy is None:
         return _Ways(found)
-    return _Ways(found, *remedies.of_policy(asked.policy, told.cause, told.facts, arguments))
+    steps, notes = remedies.of_policy(asked.policy, told.cause, told.facts, arguments)
+    say = Wording(asked.catalog.lang)
+    return _Ways(found, steps, tuple(say(note) for note in notes))
 
 
 def _memory(asked: _Asked, told: Told, base: Base | None = None) -> Memory:
     evidence = asked.evidence
     names = ", ".join(dict.fromkeys(redact_name(evidence.documents[start.file].name) for start in told.starts))
     source = f"case {evidence.case.id}" if evidence.case else names
-    return Memory(told, base, cards=asked.cards, specs=asked.specs, source=source, model=asked.model)
+    return Memory(
+        told, base, cards=asked.cards, specs=asked.specs, source=source, model=asked.model, lang=asked.catalog.lang
+    )
 
 
 _DIFFERS = "cli.command_differs"
@@ -254,7 +259,7 @@ def _differing(differences: Sequence[Difference], catalog: Catalog) -> tuple[Fin
             evidence=(),
             captures=captures,
             conditions=Conditions(),
-            explanation=" ".join(filter(None, (fill(said, captures, Facts()) for said in symptom.explanation))),
+            explanation=joined(filter(None, (fill(said, captures, Facts()) for said in symptom.explanation))),
             do_first=symptom.do_first,
             confirm=symptom.confirm,
             refute=symptom.refute,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks.answer.several_logs import Told
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.languages import Wording
 from vllm_runbooks.printed import number
 from vllm_runbooks.records import Compared, Edit, Remedy
 from vllm_runbooks.redact import redact_name
@@ -50,6 +51,7 @@ class Memory:
         specs: Callable[[], Specs],
         source: str,
         model: Callable[[], Subject | None] | None = None,
+        lang: str | None = None,
     ) -> None:
         """The memory of a start.
 
@@ -60,7 +62,9 @@ class Memory:
             specs: Asked for models and cards where something is planned.
             source: What its figures are named by.
             model: Tells its model where that is none of the catalog; asked where something is planned.
+            lang: Language of the ways out; None: English.
         """
+        self._say = Wording(lang)
         self.facts, self.starts, self.cards = told.facts, told.starts, cards
         self._specs, self._own = specs, model
         self._source = f"{source}, start in line {told.starts[0].first_line}" if told.starts else source
@@ -191,9 +195,10 @@ class Memory:
             if longer is not None:
                 found.append(longer)
             elif fits is False:
-                notes.append(f"Left out, since by the plan the start would fail all the same: {remedy.title}: {said}.")
+                left = "Left out, since by the plan the start would fail all the same: {title}: {why}."
+                notes.append(self._say(left, title=remedy.title, why=self._say(said)))
             elif fits:
-                found.append(_passed(remedy, said))
+                found.append(self._passed(remedy, said))
             else:
                 found.append(replace(remedy, checks=replace(remedy.checks, plan=f"unknown: {said}")))
         return tuple(found), tuple(notes)
@@ -252,7 +257,7 @@ class Memory:
         if not there and count > len(before.ranks):
             return None, f"it would fit on {count} cards alike; name those that are there with --gpus"
         margin = inverse.margin(made)
-        return True, "" if margin is None else _left(actual.in_gib(margin.expected), actual.in_gib(margin.low))
+        return True, "" if margin is None else self._left(actual.in_gib(margin.expected), actual.in_gib(margin.low))
 
     def _completed(self, remedy: Remedy) -> Remedy | None:
         """A remedy that does not suffice, with the smallest further change that it needs; None: there is none."""
@@ -277,28 +282,31 @@ class Memory:
                 return None  # where the further change helps without it, this one is of no use
         except _UNREADABLE:
             return None
-        told = " and ".join(f"{name} {json.dumps(value)}" for name, value in way.changes.items())
+        told = self._say(" and ").join(f"{name} {json.dumps(value)}" for name, value in way.changes.items())
+        more = self._say("; ").join(self._say(each) for each in way.cost.split("; "))
         longer = replace(
             remedy,
-            title=f"{remedy.title}, with {told}",
-            cost=f"{remedy.cost}; {way.cost}",
+            title=self._say("{title}, with {changes}", title=remedy.title, changes=told),
+            cost=self._say("; ").join((remedy.cost, more)),
             edits=(*remedy.edits, *(Edit("set", name, value) for name, value in way.changes.items())),
         )
         margin = way.margin
-        said = "" if margin is None else _left(actual.in_gib(margin.expected), actual.in_gib(margin.low))
-        return _passed(longer, said)
+        said = "" if margin is None else self._left(actual.in_gib(margin.expected), actual.in_gib(margin.low))
+        return self._passed(longer, said)
 
+    def _passed(self, remedy: Remedy, said: str) -> Remedy:
+        return replace(
+            remedy,
+            cost=self._say("; ").join((remedy.cost, said)) if said else remedy.cost,
+            checks=replace(remedy.checks, plan="passed"),
+        )
 
-def _passed(remedy: Remedy, said: str) -> Remedy:
-    return replace(
-        remedy,
-        cost=f"{remedy.cost}; {said}" if said else remedy.cost,
-        checks=replace(remedy.checks, plan="passed"),
-    )
-
-
-def _left(expected: float, low: float) -> str:
-    return f"by the plan it leaves {expected:.2f} GiB ({low:.2f} at least) beside one request of the whole context"
+    def _left(self, expected: float, low: float) -> str:
+        return self._say(
+            "by the plan it leaves {expected} GiB ({low} at least) beside one request of the whole context",
+            expected=f"{expected:.2f}",
+            low=f"{low:.2f}",
+        )
 
 
 _UNREADABLE = (ArithmeticError, AttributeError, InputError, LookupError, TypeError, ValueError)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.diagnosis import SERVED_FAULTS, Diagnosis
+from vllm_runbooks.languages import Wording
 from vllm_runbooks.records import Facts, Finding, LeftOut, Level, Outcome, Release, Role, Severity, Start
 
 _SETTINGS = (
@@ -51,7 +52,7 @@ def told(starts: Sequence[Start], chosen: Sequence[Start], diagnosed: Sequence[D
     """
     of = {id(start): diagnosis for start, diagnosis in zip(starts, diagnosed, strict=True)}
     ended = _outcome(chosen)
-    merged = _merged(ended, [(s.outcome, _or_as_before(s, starts, of)) for s in chosen])
+    merged = _merged(ended, [(s.outcome, _or_as_before(s, starts, of, Wording(catalog.lang))) for s in chosen])
     return Told(
         chosen,
         ended,
@@ -62,7 +63,7 @@ def told(starts: Sequence[Start], chosen: Sequence[Start], diagnosed: Sequence[D
     )
 
 
-def _or_as_before(start: Start, starts: Sequence[Start], diagnosed: Mapping[int, Diagnosis]) -> Diagnosis:
+def _or_as_before(start: Start, starts: Sequence[Start], diagnosed: Mapping[int, Diagnosis], say: Wording) -> Diagnosis:
     """The start's diagnosis; of one that is cut off before its error, the cause of the same start tried before it.
 
     A supervisor that starts a failing server over and over leaves such logs.
@@ -74,7 +75,9 @@ def _or_as_before(start: Start, starts: Sequence[Start], diagnosed: Mapping[int,
     earlier = diagnosed[id(before)].root_cause if before else None
     if earlier is None:
         return own
-    said = "the last start is cut off before its error; the start before it, with the same arguments, failed of this"
+    said = say(
+        "the last start is cut off before its error; the start before it, with the same arguments, failed of this"
+    )
     conditions = replace(earlier.conditions, unknown=(said, *earlier.conditions.unknown))
     level = Level.PROBABLE if earlier.level is Level.CONFIRMED else Level.POSSIBLE
     cause = replace(earlier, level=level, conditions=conditions)
@@ -105,7 +108,7 @@ def _pointed(found: Diagnosis, catalog: Catalog) -> Diagnosis:
     root = found.root_cause
     if root is None or found.first_error is None or catalog.symptoms[root.symptom].role is Role.CAUSE:
         return found
-    cause = replace(root, do_first=_FROM_THE_FIRST_ERROR)
+    cause = replace(root, do_first=Wording(catalog.lang)(_FROM_THE_FIRST_ERROR))
     return replace(found, root_cause=cause, findings=tuple(cause if f == root else f for f in found.findings))
 
 

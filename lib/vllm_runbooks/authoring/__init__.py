@@ -6,19 +6,19 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from vllm_runbooks import catalog, evidence, host_commands, inventories, scan, specs, startup_log
+from vllm_runbooks import catalog, evidence, host_commands, inventories, languages, scan, specs, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.authored import Location, Problem, named, plain, read_yaml, todos
-from vllm_runbooks.authoring import entrances_file, rule_files, serving_file, spec_files
+from vllm_runbooks.authoring import entrances_file, rule_files, serving_file, spec_files, translations
 from vllm_runbooks.authoring.rule_files import compile_rules, read_rule
 from vllm_runbooks.authoring.yaml_files import date_problems, parsed, read_record, unknown_commands
 from vllm_runbooks.catalog import Catalog
@@ -56,6 +56,7 @@ from vllm_runbooks.records import (
     Policy,
     RemedyText,
     Role,
+    Rule,
     Severity,
     Signature,
     Symptom,
@@ -112,12 +113,18 @@ _PRINTED: dict[str, type] = {
     "inventory": Inspected,
 }
 """Records that commands print as JSON."""
-_UNPRINTED = {
-    kind.__name__: {f.name for f in fields(kind) if f.metadata.get("unprinted")}
-    for kind in _PRINTED.values()
-    if is_dataclass(kind)
-}
-"""Fields of them that no document has, by the record's name."""
+
+
+def _fields_with(mark: str) -> dict[str, set[str]]:
+    """The fields of printed records that have a mark, by the record's name."""
+    kinds = (kind for kind in _PRINTED.values() if is_dataclass(kind))
+    return {kind.__name__: {f.name for f in fields(kind) if f.metadata.get(mark)} for kind in kinds}
+
+
+_UNPRINTED = _fields_with("unprinted")
+"""Fields that no document has."""
+_WHERE_TOLD = _fields_with("where_told")
+"""Fields that a document has only where there is something to tell."""
 _OBSERVATION: TypeAdapter[Any] = TypeAdapter(Observation)
 _SIGNATURES = ("signatures", "companions")
 _TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first")
@@ -243,6 +250,8 @@ def read_symptom(path: Path, where: str | None = None) -> Symptom:
         if not unknown:
             symptom = replace(symptom, **{name: _expanded(getattr(symptom, name), shared) for name in _SIGNATURES})
             problems += _symptom_problems(symptom, path.stem, root)
+        symptom = translations.unfolded(symptom)
+        problems += translations.problems(symptom)
     if problems or symptom is None:
         raise CatalogError("\n".join(named(data, where, problems)))
     result: Symptom = symptom
@@ -700,7 +709,9 @@ def check_file(path: Path) -> None:
     if reader is None and (kind := spec_files.kind_of(path)):
         spec_files.read_spec(path, str(path), kind)
     else:
-        (reader or check_symptom)(path, str(path))
+        found = (reader or check_symptom)(path, str(path))
+        if isinstance(found, (Symptom, Rule)) and (old := list(translations.stale(found))):
+            raise CatalogError("\n".join(named(read_yaml(path, str(path)), str(path), old)))
 
 
 def compile_index(root: Path) -> tuple[dict[str, Any], list[str]]:
@@ -787,10 +798,86 @@ def check_folder(root: Path) -> tuple[int, list[str]]:
             problems += str(error).splitlines()
     if not problems:
         problems = [*compile_index(root)[1], *compile_rules(root)[1], *cross_check(root)]
+    for path, found in translatable(root):
+        if old := list(translations.stale(found)):
+            where = str(path.relative_to(root))
+            problems += named(read_yaml(path, where), where, old)
     problems += spec_files.compile_specs(root)[1]
     for case in cases:
         problems += _case_folder_problems(case)
     return checked, list(dict.fromkeys(problems))
+
+
+def _read_translatable(path: Path) -> Symptom | Rule:
+    """The symptom or the rule of a file.
+
+    Raises:
+        InputError: it is neither, or broken.
+    """
+    is_rule = path.absolute().parent.name == "rules"
+    try:
+        return read_rule(path, str(path)) if is_rule else read_symptom(path, str(path))
+    except CatalogError as error:
+        raise InputError("; ".join(str(error).splitlines())) from None
+
+
+def stamped(path: Path) -> str:
+    """The text of a symptom's or rule's file that says: its translations fit its English texts of now.
+
+    Raises:
+        InputError: it is neither, or broken, or has no translation.
+    """
+    record = _read_translatable(path)
+    if not record.translations:
+        raise InputError(f"{path}: has no translation; write one under translations, as docs/languages.md says")
+    return translations.stamped(path, record)
+
+
+class Translated(NamedTuple):
+    """How far a catalog is translated."""
+
+    lines: tuple[str, ...]
+    """What is out of date, or missing where that was asked for: file, language, fields."""
+    counts: tuple[str, ...]
+    """A line for each language."""
+    is_stale: bool
+
+
+def translated(files: Sequence[Path], root: Path, *, is_missing: bool = False) -> Translated:
+    """How far files, or those of a catalog folder, are translated; `is_missing` names what is not.
+
+    Raises:
+        InputError: a file is no symptom and no rule, or is broken.
+    """
+    records = [(path, _read_translatable(path)) for path in files] or [
+        (path.relative_to(root), record) for path, record in translatable(root)
+    ]
+    lines, counts, is_stale = [], [], False
+    for lang, language in languages.LANGUAGES.items():
+        done = 0
+        for path, record in records:
+            old, lacking = languages.stale(record, lang), languages.missing(record, lang)
+            done += lang in record.translations
+            is_stale |= bool(old)
+            if old:
+                lines.append(f"{path}: {lang}: the English text has changed: {', '.join(old)}")
+            if is_missing and lacking:
+                is_all = lang not in record.translations
+                lines.append(f"{path}: {lang}: not translated: {'all' if is_all else ', '.join(lacking)}")
+        counts.append(f"{lang} ({language.name}): {done} of {len(records)} symptoms and rules")
+    return Translated(tuple(lines), tuple(counts), is_stale)
+
+
+def translatable(root: Path) -> Iterator[tuple[Path, Symptom | Rule]]:
+    """Yield the symptoms and rules of a catalog folder that are good, with their files."""
+    kinds: tuple[tuple[str, Callable[[Path, str], Symptom | Rule]], ...] = (
+        ("symptoms", read_symptom),
+        ("rules", read_rule),
+    )
+    for kind, read in kinds:
+        for path in sorted((root / kind).glob("*.yaml")):
+            with suppress(CatalogError):
+                yield path, read(path, str(path.relative_to(root)))
 
 
 def _case_folder_problems(folder: Path) -> list[str]:
@@ -830,9 +917,11 @@ def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str,
             return {name.rstrip("_"): _or_pieces(name, adapted(value, name)) for name, value in node.items()}
         found = {name: adapted(value, name) for name, value in node.items()}
         if is_printed and isinstance(node.get("properties"), dict):
-            for name in _UNPRINTED.get(node.get("title", ""), ()):
+            title = node.get("title", "")
+            for name in _UNPRINTED.get(title, ()):
                 del found["properties"][name]
-            found.update(additionalProperties=False, required=list(found["properties"]))
+            always = [name for name in found["properties"] if name not in _WHERE_TOLD.get(title, ())]
+            found.update(additionalProperties=False, required=always)
         return found
 
     def _or_pieces(name: str, node: Any) -> Any:

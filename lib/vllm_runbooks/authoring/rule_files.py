@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from vllm_runbooks import catalog
 from vllm_runbooks.authored import Problem
+from vllm_runbooks.authoring import translations
 from vllm_runbooks.authoring.yaml_files import date_problems, read_record, unknown_commands
 from vllm_runbooks.errors import CatalogError
 from vllm_runbooks.records import Rule, document
@@ -24,7 +25,7 @@ _ID = re.compile(rf"(?:{'|'.join(GROUPS)})\.[a-z][a-z0-9]*(?:-[a-z0-9]+){{0,8}}"
 def read_rule(path: Path, where: str | None = None) -> Rule:
     """Read one rule; raises CatalogError with every problem of the file, one a line."""
     rule: Rule = read_record(path, where or path.name, ADAPTER, lambda read: _problems(read, path.stem))
-    return rule
+    return translations.unfolded(rule)
 
 
 def _problems(rule: Rule, stem: str) -> Iterator[Problem]:
@@ -47,6 +48,7 @@ def _problems(rule: Rule, stem: str) -> Iterator[Problem]:
         for wrong in unknown_commands(said if isinstance(said, str) else " ".join(said)):
             yield (name,), wrong
     yield from date_problems(rule.verified.date)
+    yield from translations.problems(rule)
 
 
 def compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:

@@ -164,6 +164,40 @@ def _list_policies(form: str, policies: Collection[Policy]) -> int:
     return 0
 
 
+@catalog.command(
+    epilog=given.examples(
+        "catalog translations",
+        "catalog translations --missing",
+        "catalog translations --stamp symptoms/oom.weights.yaml",
+    )
+)
+@click.argument("files", nargs=-1, metavar="[FILE…]", type=click.Path(path_type=Path))
+@click.option(
+    "--dir", "folder", metavar="DIR", type=given.FOLDER, help="A catalog folder of your own (default: the shipped one)."
+)
+@click.option("--missing", is_flag=True, help="Name what has no translation, too.")
+@click.option("--stamp", is_flag=True, help="Say of FILEs that their translations fit the English texts of now.")
+def translations(files: tuple[Path, ...], folder: Path | None, *, missing: bool, stamp: bool) -> int:
+    """List the translations whose English text has changed, and how many there are.
+
+    Status 1 where one is out of date: nobody is shown it any more, but the English text.
+    """
+    from vllm_runbooks import authoring
+
+    if stamp and not files:
+        raise click.UsageError("--stamp needs the files that you have compared with their English texts.")
+    if files and (folder is not None or missing):
+        raise click.UsageError("give either files or a folder with what to list of it, not both.")
+    if stamp:
+        for path in files:
+            store(path, authoring.stamped(path))
+            output.write(f"{path}: its translations fit")
+        return 0
+    told = authoring.translated(files, folder or shelf.catalog_dir(), is_missing=missing)
+    output.write("\n".join((*told.lines, *told.counts)))
+    return int(told.is_stale)
+
+
 @catalog.command()
 @click.option(
     "--dir", "folder", metavar="DIR", type=given.FOLDER, help="Where to write them (default: the catalog's schema/)."

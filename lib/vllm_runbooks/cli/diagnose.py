@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import click
 
-from vllm_runbooks import collect, render, session
+from vllm_runbooks import collect, languages, render, session
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.cli import given, output
+from vllm_runbooks.cli import given, output, terminal
 from vllm_runbooks.records import Answer, Evidence
 from vllm_runbooks.redact import redact_text
+from vllm_runbooks.render.styled import BLANK, Line
 
 
 @click.command(
@@ -48,6 +49,7 @@ from vllm_runbooks.redact import redact_text
     metavar="DIR",
     help="Your own catalog folder (with symptoms/), on top; repeatable.",
 )
+@given.LANG
 @given.FORMAT
 def diagnose(
     *,
@@ -91,9 +93,10 @@ def diagnose(
     if form == "json":
         output.write_json(render.to_json(answer))
     else:
-        output.write(render.answers.text(answer))
+        terminal.show(render.answers.view(answer))
         if answer.plan is not None and answer.plan.terms:
-            output.write(f"\n{render.plans.text_compared(answer.plan)}")
+            mark = languages.Wording(answer.lang).mark
+            terminal.show([BLANK, *([Line(mark)] if mark else []), *render.plans.view(answer.plan)])
     return int(answer.root_cause is not None or not answer.outcome.is_healthy)
 
 

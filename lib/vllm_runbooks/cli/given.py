@@ -150,3 +150,30 @@ CATALOG = click.option(
     callback=_use,
     help="Your own catalog folder (with symptoms/), on top; repeatable.",
 )
+
+
+def _speak(context: click.Context, _parameter: click.Parameter, lang: str | None) -> None:
+    """Have this command, and the kernels that it starts, tell in a language, whatever the environment says."""
+    if lang is None:
+        return
+    from vllm_runbooks import languages  # noqa: PLC0415 - `--help` needs none of it
+
+    languages.chosen(lang, "--lang")
+    before = os.environ.get(languages.LANG)
+    os.environ[languages.LANG] = lang
+
+    def restore() -> None:
+        os.environ.pop(languages.LANG)
+        if before is not None:
+            os.environ[languages.LANG] = before
+
+    context.call_on_close(restore)
+
+
+LANG = click.option(
+    "--lang",
+    metavar="LANG",
+    expose_value=False,
+    callback=_speak,
+    help="Language of titles, causes and ways out: en or zh (default: VLLM_RUNBOOKS_LANG, else en).",
+)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from vllm_runbooks.cli import given, output
+from vllm_runbooks.cli import given, output, terminal
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.history_records import KINDS
@@ -95,7 +95,7 @@ def list_(*, kind: str | None, subject: str | None, job: str | None, since: str 
     if form == "json":
         output.write_json(render.to_json(Listed(tuple(found))))
     elif found:
-        output.write(render.history.listed(found))
+        terminal.show(render.history.listed_view(found))
     else:
         output.write("the history holds nothing that was asked for")
 
@@ -126,7 +126,7 @@ def trend(subject: str, facts: tuple[str, ...], since: str | None, limit: int, f
     if form == "json":
         output.write_json(render.to_json(told))
     else:
-        output.write(render.history.trend(told, facts or trends.moving(told)))
+        terminal.show(render.history.trend_view(told, facts or trends.moving(told)))
 
 
 @history.command(epilog=given.examples("history export history.jsonl --since 30d", "history export -"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from vllm_runbooks.cli import given, output
+from vllm_runbooks.cli import given, output, terminal
 
 _MAX_SAMPLES = 100_000
 
@@ -101,7 +101,7 @@ def inventory(
     if form == "json":
         output.write_json(render.to_json(found))
     else:
-        output.write(render.inventories.text(found))
+        terminal.show(render.inventories.view(found))
     return int(any(each.severity is not Severity.HINT for each in found.findings))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from vllm_runbooks import checking, render, session
-from vllm_runbooks.cli import given, output
+from vllm_runbooks.cli import given, output, terminal
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.records import Linted
@@ -60,6 +60,7 @@ class _WithCommand(click.Command):
     show_default=True,
     help="Form of the output.",
 )
+@given.LANG
 @click.pass_context
 def lint(
     context: click.Context,
@@ -120,7 +121,7 @@ def lint(
         said = "\n".join(filter(None, (render.issues.github(found, name) for name, found in checked.items())))
         output.write(said) if said else None
     else:
-        output.write("\n".join(render.issues.text(found, name) for name, found in checked.items()))
+        terminal.show(block for name, found in checked.items() for block in render.issues.view(found, name))
     return int(any(render.issues.wrong(found.issues) for found in checked.values()))
 
 
@@ -170,6 +171,7 @@ def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], o
 @click.option("--to", required=True, metavar="VERSION", help="Release that it is to run on.")
 @click.option("--gpus", metavar="SPEC", help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.")
 @click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write the rewritten script there.")
+@given.LANG
 @given.FORMAT
 def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | None, form: str) -> int:
     """Move a script from one release to another: what breaks, what is renamed, which defaults changed.
@@ -185,5 +187,5 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
     if form == "json":
         output.write_json(render.to_json(found))
     else:
-        output.write("\n".join(filter(None, (render.issues.text(found, name), render.issues.changes(found)))))
+        terminal.show([*render.issues.view(found, name), *render.issues.changes_view(found)])
     return int(bool(render.issues.wrong(found.issues)))

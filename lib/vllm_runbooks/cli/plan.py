@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from vllm_runbooks import planner, render
-from vllm_runbooks.cli import given, output
+from vllm_runbooks.cli import given, output, terminal
 from vllm_runbooks.deployment import fleet
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.plan_records import Find, Layouts, Plan
@@ -139,7 +139,7 @@ def plan(
     if form == "json":
         output.write_json(render.to_json(found))
     else:
-        output.write(render.plans.text(found) if isinstance(found, Plan) else render.plans.text_layouts(found))
+        terminal.show(render.plans.view(found))
     return int(found.fits is not True)
 
 
@@ -171,5 +171,5 @@ def _from_log(log: str, *, gpus: str | None, vllm: str | None, start: int | None
     if form == "json":
         output.write_json(render.to_json(found))
     else:
-        output.write(render.plans.text_compared(found))
+        terminal.show(render.plans.view(found))
     return int(found.off is not None or not found.terms)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from vllm_runbooks.cli import given, kept, output
+from vllm_runbooks.cli import given, kept, output, terminal
 
 if TYPE_CHECKING:
     from vllm_runbooks.probe_records import Health
@@ -118,7 +118,7 @@ def _tell(found: Health, form: str, record: Path | None) -> int:
     if form == "json":
         output.write_json(render.to_json(found))
     else:
-        output.write(render.health.text(found, session.serving()))
+        terminal.show(render.health.view(found, session.serving()))
     if record is not None:
         try:
             case = recording.record_health(record, found)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vllm_runbooks.cli import given, kept, output
+from vllm_runbooks.cli import given, kept, output, terminal
 from vllm_runbooks.errors import InputError, RunbooksError, meant
 from vllm_runbooks.records import Verdict, document
+from vllm_runbooks.render.styled import VERDICTS, Line, Loose, listed, styled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -186,6 +187,7 @@ def _apart(word: str) -> list[str]:
     help="Longest time in seconds for one try of a step (default: the step's own).",
 )
 @given.CATALOG
+@given.LANG
 @_OUT
 @_TIMEOUT
 @kept.NO_HISTORY
@@ -238,7 +240,7 @@ def run(
     if form == "json":
         _print_json(document(result))
     else:
-        output.write(_line(result))
+        terminal.show([_line(result)])
         if reused := kept_steps(request, out, before, result):
             output.write(f"Kept from earlier runs: {', '.join(reused)}")
         if result.notebook:
@@ -260,6 +262,7 @@ def run(
     help="How many runs at a time.",
 )
 @given.CATALOG
+@given.LANG
 @_OUT
 @_TIMEOUT
 @kept.NO_HISTORY
@@ -289,12 +292,10 @@ def check(
     if form == "json":
         _print_json({"runs": [document(result) for result in results]})
     else:
-        for result in results:
-            if result.verdict not in (Verdict.PASS, Verdict.SKIPPED):
-                output.write(_line(result))
         counts = [(verdict, sum(result.verdict is verdict for result in results)) for verdict in Verdict]
-        output.write(", ".join(f"{count} {verdict}" for verdict, count in counts if count))
-        output.write(f"Report: {out / 'index.html'}")
+        counted = [styled(f"{count} {verdict}", VERDICTS[verdict]) for verdict, count in counts if count]
+        bad = [_line(result) for result in results if result.verdict not in (Verdict.PASS, Verdict.SKIPPED)]
+        terminal.show([*bad, Line(listed(counted)), Line(f"Report: {out / 'index.html'}")])
     return _status(results)
 
 
@@ -480,8 +481,8 @@ def _subject(run: Request | RunResult) -> str:
     return f"{run.runbook} on {run.case}" if run.case else run.runbook
 
 
-def _line(result: RunResult) -> str:
-    return f"{result.verdict.upper()} {_subject(result)}: {result.reason}"
+def _line(result: RunResult) -> Loose:
+    return Loose(styled(result.verdict.upper(), VERDICTS[result.verdict]) + f" {_subject(result)}: {result.reason}")
 
 
 def _status(results: Sequence[RunResult]) -> int:

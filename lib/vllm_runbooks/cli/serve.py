@@ -120,6 +120,7 @@ _NVML = "nvml"
     help="Folder for the log as it is (default: among those of all starts).",
 )
 @given.CATALOG
+@given.LANG
 @kept.NO_HISTORY
 @given.FORMAT
 @click.argument("command", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)

@@ -31,7 +31,8 @@ def lint(text: str, knowledge: Knowledge, asked: Asked, *, fix: bool = False, as
     mended = mending.mended(judged) if fix else judged
     secrets = Secrets(*judged.readings, *(mended.readings if fix else ()))
     fixed = secrets.hidden(mended.text) if fix else None
-    return Linted(judged.release, tuple(issues(judged, secrets)), tuple(launches(judged, secrets)), fixed)
+    told = tuple(issues(judged, secrets))
+    return Linted(judged.release, told, tuple(launches(judged, secrets)), fixed, knowledge.lang)
 
 
 def mended(text: str, knowledge: Knowledge, asked: Asked) -> str:

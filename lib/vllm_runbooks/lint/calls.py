@@ -13,6 +13,7 @@ from vllm_runbooks.deployment import editing
 from vllm_runbooks.documents import Page
 from vllm_runbooks.documents.starts import Found, Keyword
 from vllm_runbooks.excerpt import Replacement, applied
+from vllm_runbooks.languages import Wording
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.option_rules import Tables
 from vllm_runbooks.options import ReleaseData
@@ -29,12 +30,13 @@ _LONGEST = 200_000
 """Characters of a program that is read again for a change."""
 
 
-def spoken(message: str) -> str:
-    """A message that speaks of options, in keyword arguments."""
+def spoken(message: str, lang: str | None = None) -> str:
+    """A message that speaks of options, in keyword arguments; in a language, None: English."""
+    say = Wording(lang)
 
     def keyword(option: re.Match[str]) -> str:
         name = option[1].replace("-", "_")
-        return f'the key "{option[2]}" of {name}' if option[2] else name
+        return say('the key "{key}" of {name}', key=option[2], name=name) if option[2] else name
 
     for words, instead in _SAID:
         message = message.replace(words, instead)

@@ -16,6 +16,7 @@ from vllm_runbooks.catalog import RulesById
 from vllm_runbooks.deployment import editing
 from vllm_runbooks.documents.starts import Found, Loose
 from vllm_runbooks.excerpt import Changed, Replacement
+from vllm_runbooks.languages import Wording
 from vllm_runbooks.lint import calls, config_files, environment_rules, meaning, option_rules
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.secrecy import Reading
@@ -55,6 +56,8 @@ class Knowledge:
 
     rules: Mapping[str, Rule]
     specs: Specs
+    lang: str | None = None
+    """Language of the messages; None: English."""
 
     @cached_property
     def tables(self) -> dict[str, Mapping[str, Any]]:
@@ -244,7 +247,8 @@ class Judged:
             texts = config_words({key: value}, data.features, known.__contains__)
             loose = Loose(tuple(Word(text, word.start, word.end, "") for text in texts), "bare", word.start, word.end)
             for hit in option_rules.of_loose(loose, data, self.knowledge.tables):
-                yield replace(hit, where=f"{name}, line {config.lines[key]}: ", edits=())
+                where = Wording(self.knowledge.lang)("{file}, line {number}: ", file=name, number=config.lines[key])
+                yield replace(hit, where=where, edits=())
 
     def _of_idle(self, start: Found, parsed: Parsed) -> Iterator[Hit]:
         """Options that the release takes and that control nothing there."""

@@ -72,6 +72,7 @@ def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tup
         shown,
         tuple(changes[name] for name in sorted(changes)),
         diff,
+        knowledge.lang,
     )
     return told, rewritten
 

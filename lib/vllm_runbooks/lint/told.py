@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from vllm_runbooks import languages
 from vllm_runbooks.arguments.conditions import UNKNOWN
 from vllm_runbooks.excerpt import Places, Replacement, applied
 from vllm_runbooks.lint import calls
@@ -29,6 +30,8 @@ def issues(judged: Judged, secrets: Secrets) -> Iterator[Issue]:
     places = Places(judged.text)
     for hit in _most_serious(judged):
         rule = judged.knowledge.rules[hit.rule]
+        if judged.knowledge.lang is not None:
+            rule = languages.told_in(rule, judged.knowledge.lang)
         line, column = places(hit.start)
         yield Issue(
             rule=rule.id,
@@ -36,15 +39,15 @@ def issues(judged: Judged, secrets: Secrets) -> Iterator[Issue]:
             line=line,
             column=column,
             text=secrets.part(hit.start, min(hit.end, hit.start + _MAX_TEXT))[:_MAX_TEXT],
-            message=_told(rule, hit, secrets),
+            message=_told(rule, hit, secrets, judged.knowledge.lang),
             fix=_fix(judged.text, hit.edits, places, secrets) if hit.edits else None,
         )
 
 
-def _told(rule: Rule, hit: Hit, secrets: Secrets) -> str:
+def _told(rule: Rule, hit: Hit, secrets: Secrets, lang: str | None) -> str:
     """The message of a hit, in the words of where it stands."""
     said = message(rule, {name: secrets.hidden(said) for name, said in hit.says.items()})
-    return hit.where + (calls.spoken(said) if hit.is_call else said)
+    return hit.where + (calls.spoken(said, lang) if hit.is_call else said)
 
 
 def _most_serious(judged: Judged) -> list[Hit]:
@@ -61,7 +64,7 @@ def _most_serious(judged: Judged) -> list[Hit]:
 
 def message(rule: Rule, says: Mapping[str, str]) -> str:
     """The rule's sentences with what was found; one that needs what is not known is left out."""
-    return " ".join(
+    return languages.joined(
         _HOLE.sub(lambda hole: says[hole[1]], sentence)
         for sentence in rule.message
         if all(says.get(name) for name in _HOLE.findall(sentence))

@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from vllm_runbooks.display import Shown, visible
+from vllm_runbooks.languages import LANGUAGES, Wording, joined
 from vllm_runbooks.records import (
     Answer,
     Checks,
@@ -16,13 +17,14 @@ from vllm_runbooks.records import (
     Facts,
     Finding,
     Level,
+    LookIn,
     Outcome,
     Quote,
     RankFacts,
     Remedy,
     Severity,
 )
-from vllm_runbooks.render import start_pictures
+from vllm_runbooks.render import columns, start_pictures
 from vllm_runbooks.render.drawing import COLOURS, bars
 from vllm_runbooks.render.elements import (
     AMBER,
@@ -38,14 +40,33 @@ from vllm_runbooks.render.elements import (
     quoted,
     remark,
     tag,
-    wrap,
 )
 from vllm_runbooks.render.figures import FACT_NAMES, figure, printed_gib
+from vllm_runbooks.render.styled import (
+    BLANK,
+    Block,
+    Line,
+    Loose,
+    Prose,
+    Styled,
+    Table,
+    Tone,
+    headed,
+    parted,
+    plain,
+    styled,
+)
 
 _TONES = {
     Outcome.READY: GREEN, Outcome.RUNNING: GREEN, Outcome.FAILED: RED, Outcome.HUNG: AMBER,
     Outcome.UNKNOWN: GREY,
 }  # fmt: skip
+_OUTCOMES = {
+    Outcome.READY: Tone.GOOD, Outcome.RUNNING: Tone.GOOD, Outcome.FAILED: Tone.BAD, Outcome.HUNG: Tone.BAD,
+    Outcome.UNKNOWN: Tone.WARN,
+}  # fmt: skip
+_LEVELS = {Level.CONFIRMED: Tone.BAD, Level.PROBABLE: Tone.WARN, Level.POSSIBLE: Tone.HINT}
+_SEVERITIES = {Severity.FATAL: Tone.BAD, Severity.DEGRADED: Tone.WARN, Severity.HINT: Tone.HINT}
 _SEVERITY_TONES = {Severity.FATAL: RED, Severity.DEGRADED: AMBER, Severity.HINT: BLUE}
 _MEANINGS = {
     "slots": "slots of one layer group, not tokens of full-length requests: not comparable across models or releases",
@@ -54,303 +75,381 @@ _MEANINGS = {
 
 
 def text(answer: Answer) -> str:
+    """The diagnosis without colours, for a pipe."""
+    return plain(view(answer))
+
+
+def view(answer: Answer) -> list[Block]:
     """The diagnosis for a terminal."""
-    parts = [_headline(answer)]
+    parts: list[list[Block]] = [[Line(_styled_headline(answer))]]
     if len(answer.starts) > 1:
-        parts.append(_starts_text(answer))
-    cause = answer.root_cause
-    parts += _first_error_text(answer)
+        parts.append(_starts_view(answer))
+    cause, say = answer.root_cause, Wording(answer.lang)
+    parts += _first_error_view(answer)
     if cause:
-        parts.append(_finding_text(answer, cause))
+        parts.append(_finding_view(answer, cause))
         if answer.remedies:
-            parts.append(_remedies_text(answer.remedies))
+            parts.append(_remedies_view(answer.remedies, say))
     elif not answer.outcome.is_healthy:
-        parts.append(wrap("No cause was found in this text. " + _no_cause(answer), ""))
+        parts.append([Prose(say.joined("No cause was found in this text.", _no_cause(answer)), "")])
     if answer.notes:
-        parts.append(_notes_text(answer.notes))
+        parts.append(_notes_view(answer.notes, say))
     others = [f for f in answer.findings if f != cause]
     if others:
-        parts.append("\n".join(["ALSO FOUND", *(_brief(f, answer.files) for f in others)]))
-    facts = _fact_rows(answer.facts)
+        found = [block for f in others for block in _brief_view(f, answer.files, say)]
+        parts.append(headed(say("ALSO FOUND"), found))
+    facts = _fact_rows(answer.facts, say)
     if facts:
-        width = max(len(name) for name, _ in facts)
-        parts.append("\n".join(["FACTS", *(f"  {name:<{width}}  {value}" for name, value in facts)]))
-    if ranks := _rank_rows(answer.ranks):
-        widths = [max(len(row[i]) for row in ranks) for i in range(len(ranks[0]))]
-        lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in ranks]
-        parts.append("\n".join(["RANKS, in GiB", *(f"  {line}" for line in lines)]))
+        width = max(columns.width(name) for name, _ in facts)
+        names = [styled(f"  {columns.padded(name, width)}  ", Tone.FAINT) for name, _ in facts]
+        rows = [Loose(value, " " * (width + 4), name) for name, (_, value) in zip(names, facts, strict=True)]
+        parts.append(headed(say("FACTS"), rows))
+    if ranks := _rank_rows(answer.ranks, say):
+        head, *figures = ranks
+        numeric = frozenset(range(len(head)))
+        table = Table([styled(name, Tone.FAINT) for name in head], figures, numeric=numeric, indent="  ")
+        parts.append(headed(say("RANKS, in GiB"), [table]))
     if answer.hidden:
-        parts.append(f"Recognised and left out: {_noise(answer.hidden)}.")
-    return visible("\n\n".join(parts) + "\n")
+        parts.append([Line(styled(_left_out(answer), Tone.FAINT))])
+    return [*parted(parts), BLANK]
 
 
 def interim(answer: Answer) -> str:
     """One line on a start that is still being written."""
     last = answer.starts[-1] if answer.starts else None
+    say = Wording(answer.lang)
     if last is None:
-        return "no sign of vLLM yet"
+        return say("no sign of vLLM yet")
     cause, phase = answer.root_cause, start_pictures.PHASE_NAMES.get(last.phase or "", "begun")
     word = phase if answer.outcome is Outcome.UNKNOWN else answer.outcome.value
     is_bad = answer.outcome in (Outcome.FAILED, Outcome.HUNG)
-    said = "no cause is known yet" if is_bad else "nothing wrong so far"
-    said = f"{cause.title} ({cause.symptom}, {cause.level.value})" if cause else said
-    return visible(f"line {last.last_line}: {word}; {said}")
+    said = say("no cause is known yet") if is_bad else say("nothing wrong so far")
+    said = f"{cause.title} ({cause.symptom}, {say(cause.level.value)})" if cause else said
+    return visible(f"{say('line {number}', number=last.last_line)}: {say(word)}; {said}")
 
 
-def _noise(hidden: Mapping[str, int]) -> str:
+def _left_out(answer: Answer) -> str:
+    say = Wording(answer.lang)
+    return say("Recognised and left out: {what}.", what=_noise(answer.hidden, say))
+
+
+def _noise(hidden: Mapping[str, int], say: Wording) -> str:
     names = {
         "benign": ("harmless line", "harmless lines"),
         "earlier_start": ("earlier start", "earlier starts"),
         "consequence": ("line of a rank that only lost its peer", "lines of ranks that only lost a peer"),
         "wrapper": ("notice of another process's end", "notices of another process's end"),
     }
-    return ", ".join(f"{count} {names.get(kind, (kind, kind))[count != 1]}" for kind, count in hidden.items())
+    said = (f"{count} {say(names.get(kind, (kind, kind))[count != 1])}" for kind, count in hidden.items())
+    return say(", ").join(said)
 
 
 def _no_cause(answer: Answer) -> str:
+    say = Wording(answer.lang)
     if not answer.starts:
-        return "It does not look like the log of a vLLM start."
+        return say("It does not look like the log of a vLLM start.")
     if answer.outcome is Outcome.UNKNOWN:
-        return "The text ends before the start does: give the log up to its end, of all processes."
+        return say("The text ends before the start does: give the log up to its end, of all processes.")
     if answer.first_error:
-        return "The first error is not in the catalog yet: its own words are the best lead."
-    return "Give the log of every process and node; if it is complete, the symptom is not in the catalog yet."
+        return say("The first error is not in the catalog yet: its own words are the best lead.")
+    return say("Give the log of every process and node; if it is complete, the symptom is not in the catalog yet.")
 
 
 def _lead(answer: Answer) -> str:
     """What to read where no cause is known."""
     if answer.first_error:
-        return f"Read the first error: {_place(answer.first_error, answer.files)}: {cut(answer.first_error.text)}"
+        say = Wording(answer.lang)
+        place = _place(answer.first_error, answer.files, say)
+        return say("Read the first error: {place}: {words}", place=place, words=cut(answer.first_error.text))
     return _no_cause(answer)
 
 
+def _styled_headline(answer: Answer) -> Styled:
+    say, vllm = Wording(answer.lang), answer.vllm
+    release = f"vLLM {vllm.version} ({say(vllm.source)})" if vllm.version else say("vLLM release unknown")
+    return styled(f"{', '.join(answer.files)}  ·  {release}  ·  ") + _outcome(
+        answer.outcome, say(answer.outcome.value).upper()
+    )
+
+
 def _headline(answer: Answer) -> str:
-    release = f"vLLM {answer.vllm.version} ({answer.vllm.source})" if answer.vllm.version else "vLLM release unknown"
-    return f"{', '.join(answer.files)}  ·  {release}  ·  {answer.outcome.value.upper()}"
+    return str(_styled_headline(answer))
 
 
-def _first_error_text(answer: Answer) -> list[str]:
+def _outcome(outcome: Outcome, word: str) -> Styled:
+    return styled(word, _OUTCOMES[outcome])
+
+
+def _first_error_view(answer: Answer) -> list[list[Block]]:
     if answer.first_error is None:
         return []
-    place = _place(answer.first_error, answer.files)
+    say = Wording(answer.lang)
+    place = styled(f"{_place(answer.first_error, answer.files, say)}: ", Tone.FAINT)
     # Whole, where other quotations are cut: these words are all there is to go by.
-    return [f"FIRST ERROR that no symptom explains: read this first\n{wrap(f'{place}: {answer.first_error.text}')}"]
+    quote = Prose(place + styled(answer.first_error.text, Tone.QUOTE))
+    return [headed(say("FIRST ERROR that no symptom explains: read this first"), [quote])]
 
 
-def _starts_text(answer: Answer) -> str:
+def _starts_view(answer: Answer) -> list[Block]:
     files = {start.file for start in answer.starts}
     is_one = len(files) == len(answer.starts)
-    which = "the last" if len(files) == 1 else "the last of each file"
-    rows = [f"{len(answer.starts)} STARTS ({which} is described; --start N chooses another)"]
+    say = Wording(answer.lang)
+    which = say("the last") if len(files) == 1 else say("the last of each file")
+    head = say(
+        "{count} STARTS ({which} is described; --start N chooses another)", count=len(answer.starts), which=which
+    )
     if is_one:
-        rows = [f"{len(files)} LOGS OF ONE START"]
+        head = say("{count} LOGS OF ONE START", count=len(files))
+    rows = []
     for number, start in enumerate(answer.starts, 1):
         cause = f"  {start.root_cause.title}" if start.root_cause else ""
         name = f"  {answer.files[start.file]}" if len(answer.files) > 1 else ""
         mark = "" if is_one else f"  {number}"
-        rows.append(f"{mark}{name}  lines {start.first_line}-{start.last_line}  {start.outcome.value}{cause}")
-    return "\n".join(rows)
+        lines = say("lines {first}-{last}", first=start.first_line, last=start.last_line)
+        rows.append(Line(f"{mark}{name}  {lines}  " + _outcome(start.outcome, say(start.outcome.value)) + cause))
+    return headed(head, rows)
 
 
-def _place(quote: Quote, files: Sequence[str]) -> str:
-    name = f"{files[quote.file]}:" if len(files) > 1 else "line "
-    return f"{name}{quote.line}"
+def _place(quote: Quote, files: Sequence[str], say: Wording) -> str:
+    return f"{files[quote.file]}:{quote.line}" if len(files) > 1 else say("line {number}", number=quote.line)
 
 
-def _finding_text(answer: Answer, finding: Finding) -> str:
-    files = answer.files
+def _finding_view(answer: Answer, finding: Finding) -> list[Block]:
+    say = Wording(answer.lang)
     is_nearest = finding.look_in is not None and answer.first_error is None
     head = "ROOT CAUSE" if not finding.look_in else "CLOSEST TO THE CAUSE" if is_nearest else "NOTICE OF THE FAILURE"
-    rows = [f"{head}  {finding.title}", f"  {finding.symptom} · {finding.level.value}"]
-    rows += [f"  {place}: {cut(said)}" for place, said in _quotes(finding, files)]
+    level = styled(say(finding.level.value), _LEVELS[finding.level])
+    blocks: list[Block] = [
+        Line(styled(f"{say(head)}  ", Tone.HEADING) + styled(finding.title, _LEVELS[finding.level])),
+        Line(styled(f"  {finding.symptom} · ", Tone.FAINT) + level),
+    ]
+    blocks += [
+        Line(styled(f"  {place}: ", Tone.FAINT) + styled(cut(said), Tone.QUOTE))
+        for place, said in _quotes(finding, answer.files, say)
+    ]
     sections = [("Why", finding.explanation), ("Do first", finding.do_first)]
     if finding.look_in and is_nearest:
-        sections.append(("Look for", f"{finding.look_in.what} in {finding.look_in.where}"))
+        sections.append(("Look for", _looked_for(finding.look_in, say)))
     sections += [("Confirm", finding.confirm), ("Refute", finding.refute)]
-    rows += [f"\n  {name}\n{wrap(body, '    ')}" for name, body in sections if body]
-    if marks := _condition_lines(finding.conditions):
-        rows.append("\n  Conditions\n" + "\n".join(wrap(mark, "    ") for mark in marks))
-    return "\n".join(rows)
+    for name, body in sections:
+        if body:
+            blocks += [BLANK, Line(styled(f"  {say(name)}", Tone.HEADING)), Prose(body, "    ")]
+    if marks := _conditions(finding.conditions, say):
+        head = f"  {say('Conditions')}"
+        blocks += [BLANK, Line(styled(head, Tone.HEADING)), *(Prose(mark, "    ") for mark in marks)]
+    return blocks
 
 
-def _quotes(finding: Finding, files: Sequence[str]) -> list[tuple[str, str]]:
+def _looked_for(look_in: LookIn, say: Wording) -> str:
+    return say("{what} in {where}", what=look_in.what, where=look_in.where)
+
+
+def _quotes(finding: Finding, files: Sequence[str], say: Wording) -> list[tuple[str, str]]:
     """Place and words of the evidence; words that stand in several places once."""
     places: dict[str, list[str]] = {}
     for quote in finding.evidence:
-        places.setdefault(quote.text, []).append(_place(quote, files))
-    return [(" and ".join(found), said) for said, found in places.items()]
+        places.setdefault(quote.text, []).append(_place(quote, files, say))
+    return [(say(" and ").join(found), said) for said, found in places.items()]
 
 
-def _condition_lines(conditions: Conditions) -> list[str]:
+def _conditions(conditions: Conditions, say: Wording) -> list[Styled]:
     kinds = (
-        ("fits", conditions.matched),
-        ("speaks against it", conditions.mismatched),
-        ("not in this log", conditions.unknown),
+        ("fits", Tone.GOOD, conditions.matched),
+        ("speaks against it", Tone.WARN, conditions.mismatched),
+        ("not in this log", Tone.FAINT, conditions.unknown),
     )
-    return [f"{kind}: {says}" for kind, group in kinds for says in group]
+    return [styled(say(kind), tone) + f"{say(': ')}{says}" for kind, tone, group in kinds for says in group]
 
 
-def _brief(finding: Finding, files: Sequence[str]) -> str:
-    place = f" ({_place(finding.evidence[0], files)})" if finding.evidence else ""
-    return f"  {finding.severity.value}: {finding.title}{place}\n{wrap(finding.explanation, '    ')}"
+def _brief_view(finding: Finding, files: Sequence[str], say: Wording) -> list[Block]:
+    place = f" ({_place(finding.evidence[0], files, say)})" if finding.evidence else ""
+    severity = styled(f"  {say(finding.severity.value)}", _SEVERITIES[finding.severity])
+    return [
+        Line(severity + f"{say(': ')}{finding.title}" + styled(place, Tone.FAINT)),
+        Prose(finding.explanation, "    "),
+    ]
 
 
-def _remedies_text(remedies: Sequence[Remedy]) -> str:
-    rows = ["WAYS OUT, cheapest first"]
+def _brief(finding: Finding, files: Sequence[str], say: Wording) -> str:
+    return plain(_brief_view(finding, files, say))
+
+
+def _remedies_view(remedies: Sequence[Remedy], say: Wording) -> list[Block]:
+    blocks: list[Block] = []
     for number, remedy in enumerate(remedies, 1):
-        rows.append(f"  {number}. {remedy.title}")
-        rows += [f"       {_edit(e.op, e.name, e.value)}" for e in remedy.edits]
-        rows.append(wrap(f"Costs: {remedy.cost}", "     "))
+        blocks.append(Line(f"  {number}. " + styled(remedy.title, Tone.HEADING)))
+        blocks += [Line("       " + styled(_edit(e.op, e.name, e.value, say), Tone.COMMAND)) for e in remedy.edits]
+        blocks.append(Prose(styled(say("Costs: "), Tone.COST) + remedy.cost, "     "))
         if remedy.command is not None:
-            rows += ["", *(f"       {line}" for line in remedy.command.splitlines()), ""]
-    rows += [wrap(said) for said in _checked(remedies)]
-    return "\n".join(rows)
+            lines = [Line("       " + styled(line, Tone.COMMAND)) for line in remedy.command.splitlines()]
+            blocks += [BLANK, *lines, BLANK]
+    return headed(say("WAYS OUT, cheapest first"), [*blocks, *(Prose(said) for said in _checked(remedies, say))])
 
 
-def _notes_text(notes: Sequence[str]) -> str:
-    return "\n".join(["NOTE" if len(notes) == 1 else "NOTES", *(wrap(note) for note in notes)])
+def _notes_view(notes: Sequence[str], say: Wording) -> list[Block]:
+    return headed(say("NOTE" if len(notes) == 1 else "NOTES"), [Prose(note) for note in notes])
 
 
-def _checked(remedies: Sequence[Remedy]) -> list[str]:
+def _checked(remedies: Sequence[Remedy], say: Wording) -> list[str]:
     """Who judged the remedies, and who could not; a sentence for those that were judged alike."""
     by_checks: dict[Checks, list[str]] = {}
     for number, remedy in enumerate(remedies, 1):
         by_checks.setdefault(remedy.checks, []).append(str(number))
     if len(by_checks) == 1:
-        return [_judges(remedies[0].checks)]
-    return [f"{', '.join(numbers)}: {_judges(checks)}" for checks, numbers in by_checks.items()]
+        return [_judges(remedies[0].checks, say)]
+    return [f"{', '.join(numbers)}: {_judges(checks, say)}" for checks, numbers in by_checks.items()]
 
 
-def _judges(checks: Checks) -> str:
+def _judges(checks: Checks, say: Wording) -> str:
     judges = (("the linter", checks.lint), ("the planner", checks.plan), ("vLLM's own parser", checks.parser))
-    passed = [name for name, said in judges if said == "passed"]
-    unknown = [f"{name} ({said.removeprefix('unknown: ')})" for name, said in judges if said != "passed"]
-    sentences = [f"Checked by {', '.join(passed)}."] if passed else []
-    return " ".join([*sentences, *([f"Not checked by {', '.join(unknown)}."] if unknown else [])])
+    passed = say(", ").join(say(name) for name, said in judges if said == "passed")
+    whys = [(name, said.removeprefix("unknown: ")) for name, said in judges if said != "passed"]
+    unknown = say(", ").join(say("{who} ({why})", who=say(name), why=say(why)) for name, why in whys)
+    sentences = [say("Checked by {who}.", who=passed)] if passed else []
+    return joined([*sentences, *([say("Not checked by {who}.", who=unknown)] if unknown else [])])
 
 
-def _edit(op: str, name: str, value: Any) -> str:
+def _edit(op: str, name: str, value: Any, say: Wording) -> str:
     shown = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value
     if op == "remove":
-        return f"remove option {name}"
+        return say("remove option {name}", name=name)
     if op == "env":
-        return f"environment variable {name} = {shown}"
-    return f"option {name} = {shown}"
+        return say("environment variable {name} = {value}", name=name, value=shown)
+    return say("option {name} = {value}", name=name, value=shown)
 
 
-def _fact_rows(facts: Facts) -> list[tuple[str, str]]:
+def _fact_rows(facts: Facts, say: Wording) -> list[tuple[str, str]]:
     rows = []
     for name, label in FACT_NAMES.items():
         shown = figure(name, facts)
         if shown is None:
             continue
         if name == "max_concurrency" and facts.max_concurrency_tokens:
-            shown += f" of {facts.max_concurrency_tokens:,} tokens each"
+            shown += say(" of {count} tokens each", count=f"{facts.max_concurrency_tokens:,}")
         if name == "kv_cache_tokens" and facts.kv_cache_tokens_meaning:
-            shown += f" ({_MEANINGS[facts.kv_cache_tokens_meaning]})"
-        rows.append((label, shown))
+            shown += f" ({say(_MEANINGS[facts.kv_cache_tokens_meaning])})"
+        rows.append((say(label), shown))
     return rows
 
 
-def _rank_rows(ranks: Sequence[RankFacts]) -> list[list[str]]:
+def _rank_rows(ranks: Sequence[RankFacts], say: Wording) -> list[list[str]]:
     """A head and a row for each rank, with the figures in GiB that any of them printed; empty for fewer than two."""
     if len(ranks) < 2:
         return []
     names = [n for n in FACT_NAMES if n.endswith("_gib") and any(getattr(r, n, None) is not None for r in ranks)]
     figures = [["" if (v := getattr(r, n)) is None else f"{v:.2f}" for n in names] for r in ranks]
-    shown = ["unknown" if r.rank is None else str(r.rank) for r in ranks]
-    return [["rank", *(FACT_NAMES[n] for n in names)], *([s, *row] for s, row in zip(shown, figures, strict=True))]
+    shown = [say("unknown") if r.rank is None else str(r.rank) for r in ranks]
+    return [
+        [say("rank"), *(say(FACT_NAMES[n]) for n in names)],
+        *([s, *row] for s, row in zip(shown, figures, strict=True)),
+    ]
+
+
+def _in_its_language(answer: Answer, plain: str, html: str) -> Shown:
+    """What is shown; in another language than that of the page it says so, for fonts and for what reads aloud."""
+    return Shown(plain, html if answer.lang is None else f'<div lang="{LANGUAGES[answer.lang].tag}">{html}</div>')
 
 
 def starts(answer: Answer) -> Shown:
     """What the text holds: every start, its lines, how it ended."""
+    say = Wording(answer.lang)
     rows = [
         [
             str(number),
             escape(answer.files[s.file]),
             f"{s.first_line}-{s.last_line}",
-            badge(s.outcome.value, _TONES[s.outcome]),
+            badge(say(s.outcome.value), _TONES[s.outcome]),
             escape(s.root_cause.title) if s.root_cause else "",
         ]
         for number, s in enumerate(answer.starts, 1)
     ]
     release = (
-        f"{answer.vllm.version} ({answer.vllm.source})"
+        f"{answer.vllm.version} ({say(answer.vllm.source)})"
         if answer.vllm.version
-        else "unknown: the text does not print it"
+        else say("unknown: the text does not print it")
     )
-    html = html_table(["start", "file", "lines", "outcome", "root cause"], rows, numeric=[0]) + tag(
-        "p", f"vLLM release: {escape(release)}", "font-size:14px"
+    head = [say(name) for name in ("start", "file", "lines", "outcome", "root cause")]
+    html = html_table(head, rows, numeric=[0]) + tag(
+        "p", escape(say("vLLM release: {release}", release=release)), "font-size:14px"
     )
-    return Shown(f"{_headline(answer)}\n{_starts_text(answer) if len(answer.starts) > 1 else ''}".strip(), html)
+    rows_of_text = plain(_starts_view(answer)) if len(answer.starts) > 1 else ""
+    return _in_its_language(answer, f"{_headline(answer)}\n{rows_of_text}".strip(), html)
 
 
 def cause(answer: Answer) -> Shown:
     """The root cause with its evidence, or what is known without one."""
-    finding = answer.root_cause
+    finding, say = answer.root_cause, Wording(answer.lang)
     if finding is None:
         if answer.outcome.is_healthy:
-            said = f"The start is healthy ({answer.outcome.value}): there is no root cause."
+            outcome = say(answer.outcome.value)
+            said = say("The start is healthy ({outcome}): there is no root cause.", outcome=outcome)
         else:
-            said = "No cause was found in this text. " + _no_cause(answer)
-        return Shown("\n\n".join([*_first_error_text(answer), said]), tag("p", escape(said)) + _unexplained(answer))
+            said = say.joined("No cause was found in this text.", _no_cause(answer))
+        told = plain(parted([*_first_error_view(answer), [Line(said)]]))
+        return _in_its_language(answer, told, tag("p", escape(said)) + _unexplained(answer))
     tone = {Level.CONFIRMED: RED, Level.PROBABLE: AMBER, Level.POSSIBLE: GREY}[finding.level]
     head = tag(
-        "div", f"{badge(finding.level.value, tone)} <b>{prose(finding.title)}</b>", "font-size:16px;margin-bottom:6px"
+        "div",
+        f"{badge(say(finding.level.value), tone)} <b>{prose(finding.title)}</b>",
+        "font-size:16px;margin-bottom:6px",
     )
     name = tag("div", escape(finding.symptom), "opacity:.75;font-size:13px;margin-bottom:6px")
-    quotes = "".join(quoted(place, said) for place, said in _quotes(finding, answer.files)) + _unexplained(answer)
+    quotes = "".join(quoted(place, said) for place, said in _quotes(finding, answer.files, say))
+    quotes += _unexplained(answer)
     why = tag("p", prose(finding.explanation), "max-width:80ch")
     look = ""
     if finding.look_in and answer.first_error is None:
-        look = tag("p", f"<b>Look for</b> {prose(finding.look_in.what)} in {prose(finding.look_in.where)}")
-    return Shown(
-        "\n\n".join([*_first_error_text(answer), _finding_text(answer, finding)]), head + name + quotes + why + look
-    )
+        look = tag("p", f"<b>{say('Look for')}</b> {prose(_looked_for(finding.look_in, say))}")
+    told = plain(parted([*_first_error_view(answer), _finding_view(answer, finding)]))
+    return _in_its_language(answer, told, head + name + quotes + why + look)
 
 
 def _unexplained(answer: Answer) -> str:
     if answer.first_error is None:
         return ""
-    return tag("p", "The first error that no symptom explains:") + quoted(
-        _place(answer.first_error, answer.files), answer.first_error.text
+    say = Wording(answer.lang)
+    return tag("p", say("The first error that no symptom explains:")) + quoted(
+        _place(answer.first_error, answer.files, say), answer.first_error.text
     )
 
 
 def checks(answer: Answer) -> Shown:
     """What speaks for the root cause, what against, what is not known, and how to find out."""
-    finding = answer.root_cause
+    finding, say = answer.root_cause, Wording(answer.lang)
     if finding is None:
-        said = "Nothing to confirm: the start is healthy, there is no root cause."
+        said = say("Nothing to confirm: the start is healthy, there is no root cause.")
         if not answer.outcome.is_healthy:
-            said = f"Nothing to confirm: no root cause is known. {_lead(answer)}"
-        return Shown(said, tag("p", escape(said)))
+            said = say.joined("Nothing to confirm: no root cause is known.", _lead(answer))
+        return _in_its_language(answer, said, tag("p", escape(said)))
     marks = (
-        ("✓ fits", finding.conditions.matched),
-        ("✗ speaks against it", finding.conditions.mismatched),
-        ("? not in this log", finding.conditions.unknown),
+        ("✓", "fits", finding.conditions.matched),
+        ("✗", "speaks against it", finding.conditions.mismatched),
+        ("?", "not in this log", finding.conditions.unknown),
     )
-    rows = [[escape(mark), prose(says)] for mark, group in marks for says in group]
-    rows += [["to confirm", prose(finding.confirm)], ["to refute", prose(finding.refute)]]
-    lines = [*_condition_lines(finding.conditions), f"to confirm: {finding.confirm}", f"to refute: {finding.refute}"]
-    return Shown("\n".join(lines), html_table(["", ""], rows))
+    rows = [[escape(f"{sign} {say(mark)}"), prose(says)] for sign, mark, group in marks for says in group]
+    named = ((say("to confirm"), finding.confirm), (say("to refute"), finding.refute))
+    rows += [[name, prose(said)] for name, said in named]
+    lines = [*map(str, _conditions(finding.conditions, say)), *(f"{name}{say(': ')}{said}" for name, said in named)]
+    return _in_its_language(answer, "\n".join(lines), html_table(["", ""], rows))
 
 
 def remedies(answer: Answer) -> Shown:
     """The ways out, cheapest first, with what each costs and what has checked it."""
-    finding = answer.root_cause
-    first = tag("p", f"<b>Do first.</b> {prose(finding.do_first)}", "max-width:80ch") if finding else ""
-    noted = "".join(tag("p", f"<b>Note.</b> {prose(note)}", "max-width:80ch") for note in answer.notes)
-    below = f"\n\n{_notes_text(answer.notes)}" if answer.notes else ""
+    finding, say = answer.root_cause, Wording(answer.lang)
+    begun = say("Do first.")
+    first = tag("p", f"<b>{begun}</b> {prose(finding.do_first)}", "max-width:80ch") if finding else ""
+    noted = "".join(tag("p", f"<b>{say('Note.')}</b> {prose(note)}", "max-width:80ch") for note in answer.notes)
+    below = f"\n\n{plain(_notes_view(answer.notes, say))}" if answer.notes else ""
     if not answer.remedies:
-        said = "No change is needed." if answer.outcome.is_healthy else f"No way out is known. {_lead(answer)}"
-        said = f"Do first. {finding.do_first}" if finding else said
-        return Shown(said + below, (first or tag("p", escape(said))) + noted)
-    ways = [_way_out(number, remedy) for number, remedy in enumerate(answer.remedies, 1)]
-    judged = [remark(said) for said in _checked(answer.remedies)]
+        unknown = say.joined("No way out is known.", _lead(answer))
+        said = say("No change is needed.") if answer.outcome.is_healthy else unknown
+        said = joined([begun, finding.do_first]) if finding else said
+        return _in_its_language(answer, said + below, (first or tag("p", escape(said))) + noted)
+    ways = [_way_out(number, remedy, say) for number, remedy in enumerate(answer.remedies, 1)]
+    judged = [remark(said) for said in _checked(answer.remedies, say)]
     html = first + "".join([*ways, *judged]) + noted
-    head = f"Do first. {finding.do_first}\n\n" if finding else ""
-    return Shown(head + _remedies_text(answer.remedies) + below, html)
+    head = f"{joined([begun, finding.do_first])}\n\n" if finding else ""
+    return _in_its_language(answer, head + plain(_remedies_view(answer.remedies, say)) + below, html)
 
 
 def advice(answer: Answer) -> Shown:
@@ -358,19 +457,20 @@ def advice(answer: Answer) -> Shown:
     return remedies(replace(answer, remedies=()))
 
 
-def way_out(number: int, remedy: Remedy) -> Shown:
+def way_out(number: int, remedy: Remedy, lang: str | None = None) -> Shown:
     """One way out without its command, which whoever shows it puts below, and what has checked it."""
-    checked = _judges(remedy.checks)
-    html = _way_out(number, replace(remedy, command=None)) + remark(checked)
-    return Shown(f"{_remedies_text((remedy,))}\n{checked}", html)
+    say = Wording(lang)
+    checked = _judges(remedy.checks, say)
+    html = _way_out(number, replace(remedy, command=None), say) + remark(checked)
+    return Shown(plain(_remedies_view((remedy,), say)), html)
 
 
-def _way_out(number: int, remedy: Remedy) -> str:
+def _way_out(number: int, remedy: Remedy, say: Wording) -> str:
     """A way out, its command as wide as the page: a column of a table would cut its words."""
-    changes = "".join(tag("code", escape(_edit(e.op, e.name, e.value))) + "<br>" for e in remedy.edits)
+    changes = "".join(tag("code", escape(_edit(e.op, e.name, e.value, say))) + "<br>" for e in remedy.edits)
     return (
         tag("div", f"{number}. <b>{prose(remedy.title)}</b>", "margin-top:14px;max-width:80ch")
-        + tag("div", f"Costs: {prose(remedy.cost)}", "margin:2px 0 4px 0;max-width:80ch")
+        + tag("div", f"{say('Costs: ')}{prose(remedy.cost)}", "margin:2px 0 4px 0;max-width:80ch")
         + (tag("div", changes, "font-size:13px") if changes else "")
         + (preformatted(remedy.command) if remedy.command else "")
     )
@@ -378,54 +478,63 @@ def _way_out(number: int, remedy: Remedy) -> str:
 
 def facts(answer: Answer) -> Shown:
     """Every figure that the start printed about itself."""
-    rows = _fact_rows(answer.facts)
+    say = Wording(answer.lang)
+    rows = _fact_rows(answer.facts, say)
     if not rows:
-        said = "The text holds none of vLLM's figures (weights, KV cache, concurrency)."
-        return Shown(said, tag("p", escape(said)))
+        said = say("The text holds none of vLLM's figures (weights, KV cache, concurrency).")
+        return _in_its_language(answer, said, tag("p", escape(said)))
     plain = "\n".join(f"{name}: {value}" for name, value in rows)
-    html = html_table(["figure", "printed"], [[escape(n), escape(v)] for n, v in rows])
-    if ranks := _rank_rows(answer.ranks):
+    html = html_table([say("figure"), say("printed")], [[escape(n), escape(v)] for n, v in rows])
+    if ranks := _rank_rows(answer.ranks, say):
         head, *body = ranks
-        html += tag("p", "By rank, in GiB:") + html_table(head, body, numeric=range(len(head)))
+        html += tag("p", say("By rank, in GiB:")) + html_table(head, body, numeric=range(len(head)))
         plain += "\n" + "\n".join("  ".join(row) for row in ranks)
-    return Shown(plain, html)
+    return _in_its_language(answer, plain, html)
 
 
 def others(answer: Answer) -> Shown:
     """The findings beside the root cause, and how many lines were recognised as noise."""
     rest = [f for f in answer.findings if f != answer.root_cause]
-    left_out = f"Recognised and left out: {_noise(answer.hidden)}." if answer.hidden else "Nothing was left out."
+    say = Wording(answer.lang)
+    left_out = _left_out(answer) if answer.hidden else say("Nothing was left out.")
     if not rest:
-        return Shown(f"Nothing else was found. {left_out}", tag("p", escape(f"Nothing else was found. {left_out}")))
+        said = say.joined("Nothing else was found.", left_out)
+        return _in_its_language(answer, said, tag("p", escape(said)))
     rows = [
-        [badge(f.severity.value, _SEVERITY_TONES[f.severity]), f"<b>{prose(f.title)}</b><br>{prose(f.explanation)}"]
+        [
+            badge(say(f.severity.value), _SEVERITY_TONES[f.severity]),
+            f"<b>{prose(f.title)}</b><br>{prose(f.explanation)}",
+        ]
         for f in rest
     ]
-    plain = "\n".join(_brief(f, answer.files) for f in rest)
-    return Shown(
+    plain = "\n".join(_brief(f, answer.files, say) for f in rest)
+    return _in_its_language(
+        answer,
         f"{plain}\n{left_out}",
-        html_table(["", "finding"], rows) + tag("p", escape(left_out), "opacity:.75;font-size:13px"),
+        html_table(["", say("finding")], rows) + tag("p", escape(left_out), "opacity:.75;font-size:13px"),
     )
 
 
 def memory(answer: Answer) -> Shown:
     """The GPU's memory when the allocation failed, as the message states it; empty for other causes."""
+    say = Wording(answer.lang)
     captures = dict(answer.root_cause.captures) if answer.root_cause else {}
     total, tried = (printed_gib(captures, name) for name in ("total", "tried"))
     if not total or tried is None:
-        said = "The text states no memory figures for the moment of the failure."
-        return Shown(said, tag("p", escape(said)))
-    parts = _memory_parts(captures, total)
-    chart = bars([(name, value / total) for name, value in parts if name != "free"])
-    colours = dict(zip((name for name, _ in parts if name != "free"), COLOURS, strict=False))
+        said = say("The text states no memory figures for the moment of the failure.")
+        return _in_its_language(answer, said, tag("p", escape(said)))
+    free = say("free")
+    parts = [(say(name), value) for name, value in _memory_parts(captures, total)]
+    chart = bars([(name, value / total) for name, value in parts if name != free])
+    colours = dict(zip((name for name, _ in parts if name != free), COLOURS, strict=False))
     rows = [
         [(tag("span", "■", f"color:{colours[name]}") + " " if name in colours else "") + escape(name), f"{value:.2f}"]
         for name, value in parts
     ]
-    rows += [[tag("b", "asked for"), tag("b", f"{tried:.2f}")], ["total", f"{total:.2f}"]]
-    lines = [*parts, ("asked for", tried), ("total", total)]
-    plain = "\n".join(f"  {name:<34} {value:6.2f} GiB" for name, value in lines)
-    return Shown(plain, chart + html_table(["", "GiB"], rows, numeric=[1]))
+    rows += [[tag("b", say("asked for")), tag("b", f"{tried:.2f}")], [say("total"), f"{total:.2f}"]]
+    lines = [*parts, (say("asked for"), tried), (say("total"), total)]
+    plain = "\n".join(f"  {columns.padded(name, 34)} {value:6.2f} GiB" for name, value in lines)
+    return _in_its_language(answer, plain, chart + html_table(["", "GiB"], rows, numeric=[1]))
 
 
 def _memory_parts(captures: dict[str, str], total: float) -> list[tuple[str, float]]:

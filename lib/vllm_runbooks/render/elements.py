@@ -6,12 +6,12 @@ Text from a log is escaped in every HTML that leaves here; nothing of it is ever
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterable, Sequence
 from html import escape
 
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.records import Severity, Truth
+from vllm_runbooks.render import columns
 
 COLUMNS = 80
 """Of a terminal."""
@@ -24,8 +24,7 @@ SEVERITIES = {Severity.FATAL: RED, Severity.DEGRADED: AMBER, Severity.HINT: GREY
 
 def cut(line: str, width: int = 160) -> str:
     """A text in one line, its end left out where it is longer than that."""
-    line = " ".join(line.split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return columns.cut(" ".join(line.split()), width)
 
 
 def joined(parts: Iterable[str]) -> str:
@@ -37,8 +36,7 @@ def wrap(body: str, indent: str = "  ", first: str | None = None) -> str:
     """A paragraph of a terminal, indented; `first` begins its first line instead."""
     lead = indent if first is None else first
     words = " ".join(body.split())
-    lines = textwrap.wrap(words, COLUMNS, initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False)
-    return "\n".join(lines)
+    return "\n".join(columns.wrap(words, COLUMNS, lead, indent))
 
 
 def item(said: str) -> str:
@@ -125,10 +123,10 @@ def quoted(place: str, said: str, tone: str = RED) -> str:
 
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", *, is_numeric: bool = False) -> Shown:
     """A table of plain cells, in columns as wide as they need in a terminal; numbers stand to the right."""
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    widths = [max(columns.width(row[i]) for row in (head, *rows)) for i in range(len(head))]
     numeric = range(1, len(head)) if is_numeric else range(0)
     lines = [
-        "  ".join(c.rjust(widths[i]) if i in numeric else c.ljust(widths[i]) for i, c in enumerate(row)).rstrip()
+        "  ".join(columns.padded(c, widths[i], is_right=i in numeric) for i, c in enumerate(row)).rstrip()
         for row in (head, *rows)
     ]
     html = html_table(head, cells(rows), numeric=numeric, widest="none")

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.probe_records import FEWEST_P95, FEWEST_P99, Health, LoadMeasured, Serving, ServingFinding
-from vllm_runbooks.records import Remedy, Verdict
+from vllm_runbooks.records import Remedy, Severity, Verdict
 from vllm_runbooks.render.drawing import HAIR, LINES, WIDTH, caption, picture, rule, swatches, tick_step
 from vllm_runbooks.render.elements import (
     GREEN,
@@ -17,34 +17,64 @@ from vllm_runbooks.render.elements import (
     badge,
     grid,
     heading,
-    item,
-    joined,
     prose,
     remark,
     tag,
     verdict,
-    wrap,
+)
+from vllm_runbooks.render.styled import (
+    BLANK,
+    VERDICTS,
+    Block,
+    Line,
+    Loose,
+    Prose,
+    Table,
+    Tone,
+    bulleted,
+    headed,
+    parted,
+    plain,
+    styled,
 )
 from vllm_runbooks.vitals import Figures, shown
 
+_RUNG = ("rung", "result", "took", "what was found")
+_TONES = {Severity.FATAL: Tone.BAD, Severity.DEGRADED: Tone.WARN, Severity.HINT: Tone.HINT}
+_RESULTS = {"passed": Tone.GOOD, "failed": Tone.BAD, "skipped": Tone.FAINT}
 _DRAWN = ("running", "waiting", "kv_use")
 _HIGH, _LEFT, _TOP = 150.0, 44.0, 34.0
 
 
 def text(found: Health, serving: Serving) -> str:
+    """The answer without colours, for a pipe."""
+    return plain(view(found, serving))
+
+
+def view(found: Health, serving: Serving) -> list[Block]:
     """The answer for a terminal."""
     seen = found.observation
     release = found.vllm.version or "unknown"
-    parts = [f"{found.verdict.value.upper()}  {found.reason}"]
-    parts.append(f"{seen.place}  model {seen.model or 'unknown'}  vLLM {release}  at {seen.at}")
-    parts.append("\n".join(["RUNGS", *(f"  {line}" for line in rungs(found).plain.splitlines())]))
+    answer = styled(found.verdict.value.upper(), VERDICTS[found.verdict])
+    parts: list[list[Block]] = [[Line(answer + f"  {found.reason}")]]
+    about = f"{seen.place}  model {seen.model or 'unknown'}  vLLM {release}  at {seen.at}"
+    parts.append([Line(styled(about, Tone.FAINT))])
+    parts.append(headed("RUNGS", _rungs_view(found)))
     if seen.samples:
-        parts.append("\n".join(["FIGURES", *(f"  {line}" for line in figures(found, serving).plain.splitlines())]))
+        parts.append(headed("FIGURES", [Line(f"  {line}") for line in figures(found, serving).plain.splitlines()]))
     if seen.load is not None:
-        parts.append("\n".join(["LOAD", *(f"  {line}" for line in load(found).plain.splitlines())]))
-    parts += [findings(found).plain.rstrip("\n")] if found.findings else []
-    parts += ["\n".join(f"note: {note}" for note in _notes(found))] if _notes(found) else []
-    return joined(parts)
+        parts.append(headed("LOAD", [Line(f"  {line}") for line in load(found).plain.splitlines()]))
+    parts += [_finding_view(each) for each in found.findings]
+    if notes := _notes(found):
+        parts.append([Loose(styled("note:", Tone.HEADING) + f" {note}") for note in notes])
+    return [*parted(parts), BLANK]
+
+
+def _rungs_view(found: Health) -> list[Block]:
+    if not found.observation.rungs:
+        return [Line("  No rung was tried.")]
+    rows = [(name, styled(result, _RESULTS.get(result)), took, said) for name, result, took, said in _rung_rows(found)]
+    return [Table([styled(name, Tone.FAINT) for name in _RUNG], rows, indent="  ")]
 
 
 def _notes(found: Health) -> list[str]:
@@ -71,11 +101,14 @@ def rungs(found: Health) -> Shown:
     """The ladder, rung by rung."""
     if not found.observation.rungs:
         return Shown("No rung was tried.", prose("No rung was tried."))
-    rows = [
+    return grid(_RUNG, _rung_rows(found))
+
+
+def _rung_rows(found: Health) -> list[tuple[str, str, str, str]]:
+    return [
         (rung.name, rung.result.value, "" if rung.seconds is None else shown(rung.seconds, "s"), visible(rung.says))
         for rung in found.observation.rungs
     ]
-    return grid(["rung", "result", "took", "what was found"], rows)
 
 
 def figures(found: Health, serving: Serving) -> Shown:
@@ -212,23 +245,27 @@ def findings(found: Health) -> Shown:
     if not found.findings:
         said = "Nothing wrong was found."
         return Shown(said, prose(said))
-    plain = "\n\n".join(_finding_text(each) for each in found.findings)
-    return Shown(f"{plain}\n", "".join(map(_finding_html, found.findings)))
+    told = plain(parted(_finding_view(each) for each in found.findings))
+    return Shown(f"{told}\n", "".join(map(_finding_html, found.findings)))
 
 
-def _finding_text(each: ServingFinding) -> str:
-    lines = [f"{each.severity.value.upper()}  {each.title}  ({each.id})"]
-    lines += [item(f"proof: {proof.says}") for proof in each.proofs]
-    lines += [wrap(each.explanation)] if each.explanation else []
-    lines.append(wrap(f"First: {each.do_first}"))
+def _finding_view(each: ServingFinding) -> list[Block]:
+    severity = styled(each.severity.value.upper(), _TONES[each.severity])
+    blocks: list[Block] = [
+        Line(severity + f"  {each.title}  " + styled(f"({each.id})", Tone.FAINT)),
+        *(bulleted(styled("proof:", Tone.HEADING) + f" {proof.says}") for proof in each.proofs),
+        *([Prose(each.explanation)] if each.explanation else []),
+        Prose(styled("First:", Tone.HEADING) + f" {each.do_first}"),
+    ]
     for change in each.changes:
-        lines.append(item(f"{change.title}; it costs: {change.cost}{_edited(change)}"))
+        cost = styled("it costs:", Tone.COST) + f" {change.cost}"
+        blocks.append(bulleted(f"{change.title}; " + cost + _edited(change)))
         if change.command:
-            lines += [f"      {line}" for line in change.command.rstrip("\n").splitlines()]
-    lines += [item(f"not offered: {why}") for why in each.left_out]
-    lines += [wrap(f"Limits: {each.why_limits}")] if each.why_limits else []
-    lines += [wrap(f"To confirm: {each.confirm}"), wrap(f"Against it: {each.refute}")]
-    return visible("\n".join(lines))
+            lines = change.command.rstrip("\n").splitlines()
+            blocks += [Line("      " + styled(line, Tone.COMMAND)) for line in lines]
+    blocks += [bulleted(f"not offered: {why}") for why in each.left_out]
+    blocks += [Prose(f"Limits: {each.why_limits}")] if each.why_limits else []
+    return [*blocks, Prose(f"To confirm: {each.confirm}"), Prose(f"Against it: {each.refute}")]
 
 
 def _edited(change: Remedy) -> str:

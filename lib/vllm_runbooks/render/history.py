@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from vllm_runbooks.display import Shown, visible
-from vllm_runbooks.history_records import Compared, Differing, Entry, Trend
+from vllm_runbooks.history_records import Compared, Differing, Entry, Point, Trend
 from vllm_runbooks.records import Verdict
 from vllm_runbooks.render.drawing import LINES, caption, rule, tick_step
 from vllm_runbooks.render.elements import (
@@ -19,13 +19,13 @@ from vllm_runbooks.render.elements import (
     RED,
     badge,
     cut,
-    grid,
     heading,
     html_table,
     remark,
     tag,
 )
 from vllm_runbooks.render.plan_pictures import NARROW, narrow
+from vllm_runbooks.render.styled import VERDICTS, Block, Styled, Table, Tone, Words, plain, styled
 
 _UNKNOWN = "unknown"
 _DEEPEST = 8
@@ -36,8 +36,17 @@ _TONES = {Verdict.PASS: GREEN, Verdict.FAIL: RED, Verdict.ERROR: RED, Verdict.IN
 
 
 def listed(found: Sequence[Entry]) -> str:
+    """As `listed_view`, without colours."""
+    return plain(listed_view(found))
+
+
+def listed_view(found: Sequence[Entry]) -> list[Block]:
     """A line for each entry, with the reason of those that are not well."""
-    return grid(_LISTED, [_cells(each) for each in found]).plain
+    rows = []
+    for each in found:
+        id_, began, kind, _, took, about = _cells(each)
+        rows.append((id_, began, kind, _styled_verdict(each), took, about))
+    return [Table(_head(*_LISTED), rows)]
 
 
 def table(found: Sequence[Entry]) -> Shown:
@@ -55,6 +64,14 @@ def table(found: Sequence[Entry]) -> Shown:
 
 def _cells(each: Entry) -> tuple[str, ...]:
     return each.id, each.began, each.kind, _verdict(each.verdict), _seconds(each.seconds), cut(_about(each), 100)
+
+
+def _head(*names: str) -> list[Styled]:
+    return [styled(name, Tone.FAINT) for name in names]
+
+
+def _styled_verdict(each: Entry | Point) -> Styled:
+    return styled(_verdict(each.verdict), None if each.verdict is None else VERDICTS[each.verdict])
 
 
 def _about(entry: Entry) -> str:
@@ -101,18 +118,23 @@ def _nested(values: Mapping[str, Any], depth: int = 1) -> Iterator[str]:
 
 
 def trend(found: Trend, facts: Sequence[str]) -> str:
+    """As `trend_view`, without colours."""
+    return plain(trend_view(found, facts))
+
+
+def trend_view(found: Trend, facts: Sequence[str]) -> list[Block]:
     """A line for each entry with the facts that were asked for."""
-    rows = [
+    rows: list[tuple[Words, ...]] = [
         (
             each.id,
             each.began,
-            _verdict(each.verdict),
+            _styled_verdict(each),
             _seconds(each.seconds),
             *(_number(each.facts.get(name)) for name in facts),
         )
         for each in found.points
     ]
-    return grid(("id", "begun (UTC)", "verdict", "took", *facts), rows).plain
+    return [Table(_head("id", "begun (UTC)", "verdict", "took", *facts), rows)]
 
 
 _MEMORY = "_gib"

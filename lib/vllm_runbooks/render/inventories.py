@@ -7,7 +7,7 @@ from html import escape
 
 from vllm_runbooks.display import Shown, to_json, visible
 from vllm_runbooks.host_records import SHARED, GpuFacts, HostFinding, Inspected, Inventory, Recommendation
-from vllm_runbooks.records import document
+from vllm_runbooks.records import Severity, document
 from vllm_runbooks.render.elements import (
     AMBER,
     GREEN,
@@ -18,18 +18,31 @@ from vllm_runbooks.render.elements import (
     grid,
     heading,
     html_table,
-    item,
-    joined,
     prose,
     remark,
     tag,
     verdict,
-    wrap,
+)
+from vllm_runbooks.render.styled import (
+    BLANK,
+    Block,
+    Line,
+    Loose,
+    Prose,
+    Table,
+    Tone,
+    Words,
+    bulleted,
+    headed,
+    parted,
+    plain,
+    styled,
 )
 
 _MIB_PER_GIB = 1024
 _HEAD = ("GPU", "name", "memory", "in use", "use", "PCIe", "others on it")
 _MAX_OTHERS = 2
+_TONES = {Severity.FATAL: Tone.BAD, Severity.DEGRADED: Tone.WARN, Severity.HINT: Tone.HINT}
 
 
 def snapshot_json(found: Inventory) -> str:
@@ -39,20 +52,30 @@ def snapshot_json(found: Inventory) -> str:
 
 
 def text(found: Inspected) -> str:
+    """The host without colours, for a pipe."""
+    return plain(view(found))
+
+
+def view(found: Inspected) -> list[Block]:
     """The host, for a terminal."""
-    parts = ["\n".join(_about(found))]
+    parts: list[list[Block]] = [[Loose(said) for said in _about(found)]]
     if found.gpus:
-        parts.append(grid(_HEAD, [_row(gpu) for gpu in found.gpus]).plain)
-    parts.append("\n".join(["HOST", *(item(said) for said in _of_host(found))]))
+        parts.append([_table(_HEAD, [_row(gpu) for gpu in found.gpus])])
+    parts.append(headed("HOST", [bulleted(said) for said in _of_host(found)]))
     if found.findings:
-        parts.append("\n".join(["WHAT IT MEANS FOR VLLM", *(_finding(each) for each in found.findings)]))
+        blocks = [block for each in found.findings for block in _finding_view(each)]
+        parts.append(headed("WHAT IT MEANS FOR VLLM", blocks))
     else:
-        parts.append("nothing of what was told stands in the way of vLLM")
+        parts.append([Line(styled("nothing of what was told stands in the way of vLLM", Tone.GOOD))])
     if found.recommendation is not None:
-        parts.append(_recommendation(found.recommendation).plain)
+        parts.append(_recommendation_view(found.recommendation))
     if found.unknown:
-        parts.append("\n".join(["NOT TOLD", *(item(said) for said in _unknown(found))]))
-    return joined(part.rstrip("\n") for part in parts)
+        parts.append(headed("NOT TOLD", [bulleted(said) for said in _unknown(found)]))
+    return [*parted(parts), BLANK]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[Words]]) -> Table:
+    return Table([styled(name, Tone.FAINT) for name in head], rows)
 
 
 def _about(found: Inventory) -> Iterator[str]:
@@ -118,14 +141,13 @@ def _matters(name: str) -> bool:
     )
 
 
-def _finding(found: HostFinding) -> str:
+def _finding_view(found: HostFinding) -> list[Block]:
     where = f"GPU {_listed(found.gpus)}: " if found.gpus else ""
-    return "\n".join(
-        [
-            wrap(f"{found.severity.value} {found.id}: {where}{found.text}", "    ", "  - "),
-            wrap(f"do: {found.do}", "    "),
-        ]
-    )
+    severity = styled(found.severity.value, _TONES[found.severity])
+    return [
+        bulleted(severity + styled(f" {found.id}", Tone.FAINT) + f": {where}{found.text}"),
+        Prose(styled("do:", Tone.HEADING) + f" {found.do}", "    "),
+    ]
 
 
 def _listed(numbers: Sequence[int]) -> str:
@@ -171,7 +193,7 @@ def findings(found: Inspected) -> Shown:
         for each in found.findings
     ]  # fmt: skip
     table = html_table(("", "what it means, and what to do"), rows)
-    return Shown("\n".join(_finding(each) for each in found.findings), table)
+    return Shown(plain([block for each in found.findings for block in _finding_view(each)]), table)
 
 
 def chosen(found: Inspected) -> Shown:
@@ -184,29 +206,48 @@ def chosen(found: Inspected) -> Shown:
     return Shown("\n".join([made.plain, *above]), made.html + "".join(map(remark, above)))
 
 
-def _recommendation(found: Recommendation) -> Shown:
-    is_one = found.gpu is not None
-    said = f"Recommended: {found.reason}" if is_one else f"No GPU is recommended: {found.reason}"
+def _reason(found: Recommendation) -> str:
+    return f"Recommended: {found.reason}" if found.gpu is not None else f"No GPU is recommended: {found.reason}"
+
+
+def _judged(found: Recommendation) -> str:
+    """How the cards were judged."""
     asked = f" for {found.need_gib:g} GiB" if found.need_gib is not None else ""
     looked = f"over {found.looks} looks in {found.seconds:.1f} s" if found.looks > 1 else "at one look"
-    below = f"Judged {looked}{asked}.{f' {found.remark[:1].upper()}{found.remark[1:]}.' if found.remark else ''}"
-    rows = [
+    return f"Judged {looked}{asked}.{f' {found.remark[:1].upper()}{found.remark[1:]}.' if found.remark else ''}"
+
+
+_RANKED = ("GPU", "name", "free", "moved", "use", "suitable", "why")
+_SUITABLE = {True: ("yes", Tone.GOOD), False: ("no", Tone.BAD), None: ("unknown", Tone.WARN)}
+
+
+def _ranked(found: Recommendation) -> list[tuple[Words, ...]]:
+    return [
         (
             f"{one.index}",
             visible(cut(one.name or "unknown", 40)),
             _gib(one.free_mib),
             "unknown" if one.moved_mib is None else f"{one.moved_mib:,.0f} MiB",
             "unknown" if one.busy_percent is None else f"{one.busy_percent:.0f} %",
-            "yes" if one.is_suitable else "unknown" if one.is_suitable is None else "no",
+            styled(*_SUITABLE[one.is_suitable]),
             one.reason,
         )
         for one in found.ranked
     ]
-    head = ("GPU", "name", "free", "moved", "use", "suitable", "why")
-    plain = "\n".join([wrap(said, "", ""), grid(head, rows).plain.rstrip("\n"), below])
+
+
+def _recommendation_view(found: Recommendation) -> list[Block]:
+    word, _, rest = _reason(found).partition(":")
+    said = styled(word, Tone.WARN if found.gpu is None else Tone.GOOD) + f":{rest}"
+    return [Prose(said, ""), _table(_RANKED, _ranked(found)), Loose(styled(_judged(found), Tone.FAINT), "")]
+
+
+def _recommendation(found: Recommendation) -> Shown:
     # Four columns, and the rest below each: a telephone shows no seven.
+    rows = [[str(cell) for cell in row] for row in _ranked(found)]
     short = [(number, name, free, suitable) for number, name, free, _, _, suitable, _ in rows]
     rest = [f"{why} · use {use} · moved {moved}" for _, _, _, moved, use, _, why in rows]
     table = html_table(("GPU", "name", "free", "suitable"), cells(short), below=rest)
-    html = verdict(said, GREEN if is_one else AMBER) + heading("Every card") + table
-    return Shown(plain, html + remark(below))
+    tone = AMBER if found.gpu is None else GREEN
+    html = verdict(_reason(found), tone) + heading("Every card") + table
+    return Shown(plain(_recommendation_view(found)), html + remark(_judged(found)))

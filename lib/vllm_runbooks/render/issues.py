@@ -10,12 +10,21 @@ from html import escape
 from typing import Any
 
 from vllm_runbooks.display import Shown, visible
+from vllm_runbooks.languages import LANGUAGES, Wording, told_in
 from vllm_runbooks.records import Issue, IssueSeverity, Linted, Migrated, Rule
 from vllm_runbooks.render.elements import AMBER, BLUE, GREEN, GREY, RED, badge, prose
+from vllm_runbooks.render.styled import Block, Line, Loose, Tone, plain, styled
 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
 _GITHUB_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "notice"}
 _TONES = {IssueSeverity.ERROR: RED, IssueSeverity.WARNING: AMBER, IssueSeverity.INFO: BLUE}
+_MEANT = {IssueSeverity.ERROR: Tone.BAD, IssueSeverity.WARNING: Tone.WARN, IssueSeverity.INFO: Tone.HINT}
+_COUNTED = {
+    IssueSeverity.ERROR: ("{count} error", "{count} errors"),
+    IssueSeverity.WARNING: ("{count} warning", "{count} warnings"),
+    IssueSeverity.INFO: ("{count} info", "{count} infos"),
+}
+_SIGNS = {"-": Tone.BAD, "+": Tone.GOOD, "@": Tone.FAINT}
 _DIFFERENCE = {"-": RED, "+": GREEN, "@": GREY}
 """Colours of a difference's lines, by their sign."""
 _SOURCES = {
@@ -29,31 +38,44 @@ _SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/sche
 
 def headline(found: Linted | Migrated) -> str:
     """One line: how many issues of which severity, for which release."""
-    counts = Counter(issue.severity for issue in found.issues)
-    said = ", ".join(f"{counts[s]} {s.value}{'s' * (counts[s] != 1)}" for s in IssueSeverity if counts[s])
+    counts, say = Counter(issue.severity for issue in found.issues), Wording(found.lang)
+    said = say(", ").join(say(_COUNTED[s][counts[s] != 1], count=counts[s]) for s in IssueSeverity if counts[s])
     starts = len(found.deployments)
     if not starts and not said:
-        return f"no start of vLLM found, so nothing was judged ({release(found)})"
-    read = f"{starts} start{'s' * (starts != 1)} of vLLM" if starts else "no start of vLLM"
-    return f"{said or 'nothing wrong'} ({read}; {release(found)})"
+        return f"{say('no start of vLLM found, so nothing was judged')} ({release(found)})"
+    one = "{count} start of vLLM" if starts == 1 else "{count} starts of vLLM"
+    read = say(one, count=starts) if starts else say("no start of vLLM")
+    return f"{said or say('nothing wrong')} ({read}{say('; ')}{release(found)})"
 
 
 def release(found: Linted | Migrated) -> str:
     """Which release it was judged by, and why that one."""
-    vllm = found.vllm
-    nearest = "" if vllm.data == vllm.version else f", judged by the data of {vllm.data}"
-    return f"vLLM {vllm.version}, {_SOURCES[vllm.source]}{nearest}"
+    vllm, say = found.vllm, Wording(found.lang)
+    nearest = "" if vllm.data == vllm.version else say(", judged by the data of {version}", version=vllm.data)
+    return say("vLLM {version}, {source}", version=vllm.version, source=say(_SOURCES[vllm.source])) + nearest
 
 
 def text(found: Linted | Migrated, name: str) -> str:
+    """Without colours, for a pipe: an issue a paragraph, then the count."""
+    return plain(view(found, name))
+
+
+def view(found: Linted | Migrated, name: str) -> list[Block]:
     """For a terminal: an issue a paragraph, then the count."""
-    shown = []
+    blocks: list[Block] = []
     for issue in found.issues:
-        mends = "" if issue.fix is None else "\n    --fix mends it"
-        lead = f"{name}:{issue.line}:{issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]"
+        place = styled(f"{name}:{issue.line}:{issue.column}: ", Tone.FAINT)
+        severity = styled(issue.severity.value, _MEANT[issue.severity])
+        blocks.append(Loose(place + severity + f": {issue.message} " + styled(f"[{issue.rule}]", Tone.FAINT)))
         line = issue.text.split("\n", 1)[0]
-        shown.append(visible(f"{lead}\n    {line}{mends}" if line.strip() else f"{lead}{mends}"))
-    return "\n".join([*shown, headline(found)])
+        if line.strip():
+            blocks.append(Line("    " + styled(line, Tone.QUOTE)))
+        if issue.fix is not None:
+            blocks.append(Line(styled(f"    {Wording(found.lang)('--fix mends it')}", Tone.GOOD)))
+    is_wrong, is_judged = bool(wrong(found.issues)), bool(found.deployments or found.issues)
+    said, _, rest = headline(found).partition(" (")
+    tone = Tone.BAD if is_wrong else Tone.GOOD if is_judged else Tone.WARN
+    return [*blocks, Loose(styled(said, tone) + styled(f" ({rest}", Tone.FAINT))]
 
 
 def wrong(issues: Sequence[Issue]) -> list[Issue]:
@@ -70,13 +92,21 @@ def left(issues: Sequence[Issue]) -> list[str]:
 
 
 def changes(found: Migrated) -> str:
+    """As `changes_view`, without colours."""
+    return plain(changes_view(found))
+
+
+def changes_view(found: Migrated) -> list[Block]:
     """For a terminal: the defaults that changed, and the difference between the scripts."""
-    lines = [
-        f"default of {change.option}: {_default(change.from_)} -> {_default(change.to)}"
-        f"{' (set in the rewritten script)' if change.explicit else ''}{f'. {change.note}' if change.note else ''}"
-        for change in found.changed_defaults
-    ]
-    return visible("\n".join([*lines, *([found.diff] if found.diff else [])]))
+    lines: list[Block] = []
+    say = Wording(found.lang)
+    for change in found.changed_defaults:
+        named = styled(say("default of {option}", option=change.option), Tone.HEADING)
+        kept = say(" (set in the rewritten script)") if change.explicit else ""
+        note = f". {say.mark}{change.note}" if change.note else ""
+        lines.append(Loose(named + f": {_default(change.from_)} -> {_default(change.to)}{kept}{note}"))
+    difference = found.diff.split("\n") if found.diff else []
+    return [*lines, *(Line(styled(line, _SIGNS.get(line[:1]))) for line in difference)]
 
 
 def _default(value: Any) -> str:
@@ -102,6 +132,9 @@ def github(found: Linted, name: str) -> str:
 def sarif(checked: Mapping[str, Linted], rules: Mapping[str, Rule], version: str) -> str:
     """A SARIF 2.1.0 log: file name to what was found there."""
     used = sorted({issue.rule for found in checked.values() for issue in found.issues})
+    lang = next((found.lang for found in checked.values()), None)
+    if lang is not None:
+        rules = {name: told_in(rules[name], lang) for name in used}
     driver = {
         "name": "vllm-runbooks",
         "version": version,
@@ -116,7 +149,8 @@ def sarif(checked: Mapping[str, Linted], rules: Mapping[str, Rule], version: str
         ],
     }
     results = [_result(issue, file, used) for file, found in checked.items() for issue in found.issues]
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    tongue = {} if lang is None else {"language": LANGUAGES[lang].tag}
+    run = {"tool": {"driver": driver}, **tongue, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
 
 

@@ -15,7 +15,7 @@ from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.planning.terms import GIB, NOTHING, tried
 from vllm_runbooks.printed import masked
 from vllm_runbooks.records import Start
-from vllm_runbooks.render import plans, start_pictures
+from vllm_runbooks.render import plans, start_pictures, styled
 from vllm_runbooks.render.elements import cells, heading, html_table, joined, preformatted, remark, tag, verdict, wrap
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ def memory(plan: Plan | str) -> Shown:
     """What each card is planned to hold: answer, picture and figures, without the command."""
     if isinstance(plan, str):
         return _unplanned(plan)
-    plain = [f"{wrap(plans.headline(plan), '')}\n{wrap(plans.subject(plan), '')}", *plans.memory_text(plan)]
+    lead = plans.answer_view(plans.headline(plan), plan)
     body = verdict(plans.headline(plan), plans.TONES[plan.fits]) + remark(plans.subject(plan)) + plans.memory_html(plan)
-    return Shown(joined(plain), body)
+    return Shown(styled.plain([*styled.parted([lead, *plans.memory_view(plan)]), styled.BLANK]), body)
 
 
 def ranking(found: Layouts | str) -> Shown:
@@ -65,14 +65,15 @@ def ranking(found: Layouts | str) -> Shown:
     if isinstance(found, str):
         return _unplanned(found)
     legal = [plan for plan in found.layouts if plan.legal is not False]
-    lead = f"{wrap(plans.layouts_headline(found), '')}\n{wrap(plans.subject(found), '')}"
-    plain = [lead, *([plans.ranking_text(legal)] if legal else []), *plans.illegal_text(found)]
+    lead = plans.answer_view(plans.layouts_headline(found), found)
+    told = [lead, *([plans.ranking_view(legal)] if legal else []), *plans.illegal_view(found)]
     parts = [
         verdict(plans.layouts_headline(found), plans.TONES[found.fits]),
         remark(plans.subject(found)),
         plans.ranking_html(legal),
     ]
-    return Shown(joined(plain), "".join([*parts, *plans.illegal_html(found)]))
+    plain = styled.plain([*styled.parted(told), styled.BLANK])
+    return Shown(plain, "".join([*parts, *plans.illegal_html(found)]))
 
 
 def files(made: Mapping[str, str], pattern: str) -> Shown:

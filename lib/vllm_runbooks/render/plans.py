@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -14,18 +14,29 @@ from vllm_runbooks.records import CommandRelease, Compared, ComparedTerm
 from vllm_runbooks.render import plan_pictures
 from vllm_runbooks.render.elements import (
     AMBER,
-    COLUMNS,
     GREEN,
     RED,
     heading,
     html_table,
-    item,
-    joined,
     preformatted,
     remark,
     tag,
     verdict,
-    wrap,
+)
+from vllm_runbooks.render.styled import (
+    BLANK,
+    Block,
+    Layout,
+    Line,
+    Prose,
+    Styled,
+    Tone,
+    bulleted,
+    headed,
+    parted,
+    plain,
+    styled,
+    wrapped,
 )
 
 Viewed = Plan | Layouts | Compared | Found
@@ -34,6 +45,12 @@ ANSWERS = {True: "yes", False: "no", None: "?"}
 _ROOM = {True: "enough for a request", False: "too little"}
 """What a card alone has; whether the start fits is said of the plan."""
 _VERDICTS = {True: "fits", False: "does not fit", None: "not certain"}
+_FITS = {True: Tone.GOOD, False: Tone.BAD, None: Tone.WARN}
+_WORDS = {
+    **{word: _FITS[fits] for fits, word in _VERDICTS.items()},
+    "not legal": Tone.BAD, "off": Tone.BAD, "not compared": Tone.WARN, "as planned": Tone.GOOD,
+}  # fmt: skip
+"""What the first words of an answer mean."""
 TONES = {True: GREEN, False: RED, None: AMBER}
 _MEANINGS = {"slots": "slots of one layer group", "full-length": "tokens of full-length requests"}
 _FOUND = {
@@ -124,49 +141,85 @@ def utilization(plan: Plan) -> float | None:
 
 
 def text(plan: Plan) -> str:
-    """The plan for a terminal."""
-    lead = [_found_lines(plan.found)] if plan.found else []
-    return joined([*lead, f"{wrap(headline(plan), '')}\n{wrap(subject(plan), '')}", *_details(plan)])
+    """The plan without colours, for a pipe."""
+    return plain(view(plan))
+
+
+def view(found: Viewed) -> list[Block]:
+    """What the planner says, for a terminal."""
+    match found:
+        case Plan():
+            lead = [_found_view(found.found)] if found.found else []
+            parts = [*lead, answer_view(headline(found), found), *_details(found)]
+        case Layouts():
+            parts = _layouts_view(found)
+        case Compared():
+            parts = _compared_view(found)
+        case _:
+            parts = [_found_view(found)]
+    return [*parted(parts), BLANK]
+
+
+def answer_view(answer: str, planned: Plan | Layouts) -> list[Block]:
+    """The answer in one sentence, and what it is about."""
+    return [Prose(_judged(answer), ""), Prose(styled(subject(planned), Tone.FAINT), "")]
+
+
+def _judged(answer: str) -> Styled:
+    """An answer whose first words, up to the colon, are the verdict."""
+    word, colon, rest = answer.partition(":")
+    return styled(word, _WORDS.get(word)) + f"{colon}{rest}"
 
 
 def text_layouts(found: Layouts) -> str:
-    """Every layout for a terminal: the ranking, the first in full, and what is not legal."""
+    """Every layout without colours: the ranking, the first in full, and what is not legal."""
+    return plain(view(found))
+
+
+def _layouts_view(found: Layouts) -> list[list[Block]]:
     legal = [plan for plan in found.layouts if plan.legal is not False]
-    parts = [f"{wrap(layouts_headline(found), '')}\n{wrap(subject(found), '')}"]
+    parts = [answer_view(layouts_headline(found), found)]
     if legal:
-        parts.append(ranking_text(legal))
-        parts += [f"THE FIRST: {plan_pictures.layout_name(legal[0])}\n{wrap(headline(legal[0]))}", *_details(legal[0])]
-    return joined([*parts, *illegal_text(found)])
+        first = headed(f"THE FIRST: {plan_pictures.layout_name(legal[0])}", [Prose(_judged(headline(legal[0])))])
+        parts += [ranking_view(legal), first, *_details(legal[0])]
+    return [*parts, *illegal_view(found)]
 
 
-def illegal_text(found: Layouts) -> list[str]:
+def illegal_view(found: Layouts) -> list[list[Block]]:
     """The layouts that the release refuses, and why; nothing where there is none."""
     illegal = [plan for plan in found.layouts if plan.legal is False]
-    return ["\n".join(["NOT LEGAL", *(item(_refusal(plan)) for plan in illegal)])] if illegal else []
+    return [headed("NOT LEGAL", [bulleted(_refusal(plan)) for plan in illegal])] if illegal else []
 
 
 def text_found(found: Found) -> str:
-    """The answer to a question asked the other way round, for a terminal."""
-    return joined([_found_lines(found)])
+    """The answer to a question asked the other way round, without colours."""
+    return plain(view(found))
 
 
 def text_compared(compared: Compared) -> str:
-    """Plan against actual for a terminal."""
-    parts = [wrap(compared_headline(compared), "")]
+    """Plan against actual, without colours."""
+    return plain(view(compared))
+
+
+def _compared_view(compared: Compared) -> list[list[Block]]:
+    parts: list[list[Block]] = [[Prose(_judged(compared_headline(compared)), "")]]
     if compared.terms:
-        rows = [f"  {'GiB':<16}{'planned':>9}  {'band':<18}{'printed':>9}{'off by':>14}"]
+        head = f"  {'GiB':<16}{'planned':>9}  {'band':<18}{'printed':>9}{'off by':>14}"
+        rows: list[Block] = [Line(styled(head, Tone.FAINT))]
         for term in compared.terms:
-            figures = _compared_cells(term)
-            name, planned, band, actual, off = figures
-            rows.append(f"  {name:<16}{planned:>9}  {band:<18}{actual:>9}{off:>14}".rstrip())
+            name, planned, band, actual, off = _compared_cells(term)
+            is_off = compared.off == term.name
+            figures = f"{planned:>9}  {band:<18}{actual:>9}{off:>14}".rstrip()
+            row = styled(f"  {name:<16}", Tone.BAD if is_off else None) + styled(figures, Tone.BAD if is_off else None)
+            rows.append(Line(row.part(0, len(str(row).rstrip()))))
             if term.explained:
-                rows.append(wrap(term.explained, "      "))
-        parts.append("\n".join(rows))
+                rows.append(Prose(styled(term.explained, Tone.FAINT), "      "))
+        parts.append(rows)
     if compared.missing:
-        parts.append("\n".join(["NOT COMPARED", *(item(f"unknown: {said}") for said in compared.missing)]))
+        parts.append(headed("NOT COMPARED", [bulleted(f"unknown: {said}") for said in compared.missing]))
     if compared.residuals:
-        parts.append("\n".join(["KEPT FOR CALIBRATION", *(item(said) for said in _residuals(compared))]))
-    return joined(parts)
+        parts.append(headed("KEPT FOR CALIBRATION", [bulleted(said) for said in _residuals(compared)]))
+    return parts
 
 
 def subject(planned: Plan | Layouts) -> str:
@@ -185,40 +238,59 @@ def release(vllm: CommandRelease) -> str:
     return f"vLLM {vllm.version}{newest}{'' if vllm.data == vllm.version else f', by the rules of {vllm.data}'}"
 
 
-def memory_text(plan: Plan) -> list[str]:
-    """What each card holds, the KV cache and the limits, a paragraph each."""
-    parts = [_card(group) for group in plan_pictures.cards(plan.per_gpu)]
+def memory_view(plan: Plan) -> list[list[Block]]:
+    """What each card holds, the KV cache and the limits, a part each."""
+    parts: list[list[Block]] = [[_Card(tuple(group))] for group in plan_pictures.cards(plan.per_gpu)]
     rows = _cache_rows(plan)
-    parts.append("\n".join(["KV CACHE", *(wrap(value, " " * 24, f"  {name:<22}") for name, value in rows)]))
+    names = [styled(f"  {name:<22}", Tone.FAINT) for name, _ in rows]
+    shown = [Prose(value, " " * 24, name) for name, (_, value) in zip(names, rows, strict=True)]
+    parts.append(headed("KV CACHE", shown))
     if plan.limits:
-        parts.append("\n".join(["LIMITS", *(item(said) for said in plan.limits)]))
+        parts.append(headed("LIMITS", [bulleted(said) for said in plan.limits]))
     return parts
 
 
-def _details(plan: Plan) -> list[str]:
-    parts = memory_text(plan)
+def _details(plan: Plan) -> list[list[Block]]:
+    parts = memory_view(plan)
     if plan.options:
-        parts.append(f"NOT GIVEN, SO SETTLED BY THIS RELEASE\n{wrap(_settled(plan.options))}")
+        parts.append(headed("NOT GIVEN, SO SETTLED BY THIS RELEASE", [Prose(_settled(plan.options))]))
     if plan.speed:
-        parts.append(f"SPEED, AN ESTIMATE\n{wrap(_speed(plan.speed))}")
+        parts.append(headed("SPEED, AN ESTIMATE", [Prose(_speed(plan.speed))]))
     if plan.deployment:
-        command = "\n".join(f"  {line}" for line in plan.deployment.command.splitlines())
-        parts.append(f"COMMAND, linted for vLLM {plan.vllm.version}\n{command}")
-    return [*parts, "\n".join(["CALIBRATION", *(item(said) for said in _calibrated(plan))])]
+        command = [Line("  " + styled(line, Tone.COMMAND)) for line in plan.deployment.command.splitlines()]
+        parts.append(headed(f"COMMAND, linted for vLLM {plan.vllm.version}", command or [BLANK]))
+    return [*parts, headed("CALIBRATION", [bulleted(said) for said in _calibrated(plan)])]
 
 
-def _card(group: Sequence[PlannedRank]) -> str:
-    """A card's terms as a table."""
-    rows = [wrap(_card_name(group), ""), f"  {'GiB':<16}{'low':>8}{'expected':>10}{'high':>8}  source"]
-    for term in group[0].terms:
-        name = plan_pictures.term_name(term.name)
-        if term.expected_gib is None:
-            rows.append(wrap(f"unknown: {term.source}", " " * 18, f"  {name:<16}"))
-            continue
-        figures = f"  {name:<16}{_cell(term.low_gib):>8}{_cell(term.expected_gib):>10}{_cell(term.high_gib):>8}"
-        source = textwrap.wrap(term.source, COLUMNS - 46, max_lines=2, placeholder=" …") or [""]
-        rows += [f"{figures}  {source[0]}".rstrip(), *(f"{'':46}{line}" for line in source[1:])]
-    return "\n".join(rows)
+@dataclass(frozen=True, slots=True)
+class _Card:
+    """A card's terms as a table, each with its source in what is left of the line."""
+
+    group: tuple[PlannedRank, ...]
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        """The card's name, a head, and a row for each term."""
+        width = layout.prose if layout.table is None else layout.table
+        rows = wrapped(styled(_card_name(self.group), Tone.HEADING), layout.prose, "")
+        rows.append(styled(f"  {'GiB':<16}{'low':>8}{'expected':>10}{'high':>8}  source", Tone.FAINT))
+        for term in self.group[0].terms:
+            name = plan_pictures.term_name(term.name)
+            if term.expected_gib is None:
+                unknown = styled("unknown", Tone.WARN) + f": {term.source}"
+                rows += wrapped(unknown, layout.prose, " " * 18, f"  {name:<16}")
+                continue
+            figures = styled(
+                f"  {name:<16}{_cell(term.low_gib):>8}{_cell(term.expected_gib):>10}{_cell(term.high_gib):>8}"
+            )
+            source = wrapped(styled(term.source, Tone.FAINT), max(width - _FIGURES, _LEAST), "", most=2)
+            whole = figures + "  " + source[0]
+            rows.append(whole.part(0, len(str(whole).rstrip())))
+            rows += [" " * _FIGURES + line for line in source[1:]]
+        return rows
+
+
+_FIGURES, _LEAST = 46, 20
+"""Columns in front of a term's source, and the fewest for it."""
 
 
 def _card_name(group: Sequence[PlannedRank]) -> str:
@@ -297,16 +369,18 @@ def layouts_headline(found: Layouts) -> str:
     return f"{_VERDICTS[found.fits]}: best as {plan_pictures.layout_name(first)}, {headline(first).partition(': ')[2]}"
 
 
-def ranking_text(plans: Sequence[Plan]) -> str:
+def ranking_view(plans: Sequence[Plan]) -> list[Block]:
     """The layouts, the best first, with why each stands where it stands."""
-    rows = [f"  {'LAYOUT':<22}{'FITS':<6}{'CONTEXT':>12}{'AT ONCE':>12}{'KV GiB A CARD':>16}"]
+    head = f"  {'LAYOUT':<22}{'FITS':<6}{'CONTEXT':>12}{'AT ONCE':>12}{'KV GiB A CARD':>16}"
+    rows: list[Block] = [Line(styled(head, Tone.HEADING))]
     shown, same = _folded(plans)
     for plan in shown:
         name, fits, context, at_once, gib = _layout_cells(plan)
-        rows.append(f"  {name:<22}{fits:<6}{context:>12}{at_once:>12}{gib:>16}")
+        word = styled(f"{fits:<6}", _FITS[plan.fits])
+        rows.append(Line(f"  {name:<22}" + word + f"{context:>12}{at_once:>12}{gib:>16}"))
         if plan.reasons:
-            rows.append(wrap("; ".join(plan.reasons), "      "))
-    return "\n".join([*rows, *([wrap(same)] if same else [])])
+            rows.append(Prose(styled("; ".join(plan.reasons), Tone.FAINT), "      "))
+    return [*rows, *([Prose(same)] if same else [])]
 
 
 def _folded(plans: Sequence[Plan]) -> tuple[list[Plan], str]:
@@ -372,9 +446,10 @@ def _value(found: Found, value: float | str) -> str:
     return shown.rstrip("0").rstrip(".")
 
 
-def _found_lines(found: Found) -> str:
+def _found_view(found: Found) -> list[Block]:
     reasons = found.reasons if found.value is not None else found.reasons[1:]
-    return "\n".join([wrap(found_headline(found), ""), *(item(said) for said in reasons)])
+    name, colon, rest = found_headline(found).partition(":")
+    return [Prose(styled(name, Tone.HEADING) + f"{colon}{rest}", ""), *(bulleted(said) for said in reasons)]
 
 
 def compared_headline(compared: Compared) -> str:
@@ -411,19 +486,7 @@ def _residuals(compared: Compared) -> list[str]:
 
 def shown(record: Viewed) -> Shown:
     """For a notebook: rich, and as plain as in a terminal."""
-    return Shown(_plain(record), html(record))
-
-
-def _plain(record: Viewed) -> str:
-    match record:
-        case Plan():
-            return text(record)
-        case Layouts():
-            return text_layouts(record)
-        case Compared():
-            return text_compared(record)
-        case _:
-            return text_found(record)
+    return Shown(plain(view(record)), html(record))
 
 
 def html(record: Viewed) -> str:
@@ -489,7 +552,7 @@ def terms(plan: Plan) -> Shown:
     groups = plan_pictures.cards(plan.per_gpu)
     settled = [f"Not given, so settled by this release: {_settled(plan.options)}."] if plan.options else []
     html = "".join([*map(_card_html, groups), *map(remark, settled)])
-    return Shown("\n\n".join([*map(_card, groups), *settled]), html)
+    return Shown("\n\n".join([*(plain([_Card(tuple(group))]) for group in groups), *settled]), html)
 
 
 def _card_html(group: Sequence[PlannedRank]) -> str:
@@ -526,7 +589,7 @@ def ranking_html(legal: Sequence[Plan]) -> str:
 
 
 def illegal_html(found: Layouts) -> list[str]:
-    """As `illegal_text`."""
+    """As `illegal_view`."""
     illegal = [plan for plan in found.layouts if plan.legal is False]
     return [heading("Not legal"), *(remark(_refusal(plan)) for plan in illegal)] if illegal else []
 

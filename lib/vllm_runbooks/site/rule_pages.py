@@ -9,6 +9,7 @@ from typing import Any
 from vllm_runbooks import checking
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import Rule, RuleExample, RuleNearMiss
+from vllm_runbooks.site import bilingual
 from vllm_runbooks.site.myst import (
     aside,
     assembled,
@@ -54,11 +55,7 @@ def rule_page(
     rule: Rule, *, linked: Collection[str] = (), links: Links | None = None, tell: Teller | None = None
 ) -> str:
     """The page of one rule; the rules whose ids are `linked` have one as well."""
-    others = {name for name in linked if name != rule.id}
-
-    def say(text: str) -> str:
-        return prose(text, linked=others)
-
+    say = bilingual.sayer(rule, {name for name in linked if name != rule.id})
     hole = (
         ["What stands in ⟨angle brackets⟩ is what was found; a sentence that needs what is not known is left out."]
         if any("{" in said for said in rule.message)
@@ -75,7 +72,11 @@ def rule_page(
         *((prose(sentence(name.replace("_", " "))), parts) for name, parts in _tables(rule.values, links or {})),
         ("References", [listed(reference(text) for text in rule.references)] if rule.references else []),
     ]
-    head = [f"({rule.id})=\n# {prose(rule.title)}", f"{badge(rule.severity.value)} {code(rule.id)}"]
+    head = [
+        f"({rule.id})=\n# {prose(rule.title)}",
+        f"{badge(rule.severity.value)} {code(rule.id)}",
+        bilingual.switch(rule),
+    ]
     return assembled(head, sections, [last_verified(rule.verified.date, rule.verified.vllm)])
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Sequence
 
 from vllm_runbooks.records import Edit, Role, Runbook, Symptom
+from vllm_runbooks.site import bilingual
 from vllm_runbooks.site.myst import (
     assembled,
     badge,
@@ -46,11 +47,7 @@ GROUPS = {
 
 def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: Collection[str] = ()) -> str:
     """The page of one symptom; `runbooks` have a page, and so do the symptoms whose ids are `linked`."""
-    others = {name for name in linked if name != symptom.id}
-
-    def say(text: str) -> str:
-        return prose(text, linked=others)
-
+    say = bilingual.sayer(symptom, {name for name in linked if name != symptom.id})
     examples = [part for e in symptom.examples for part in (literal(e.text), origin(e.source, e.vllm))]
     near = [part for n in symptom.near_misses for part in (literal(n.text), say(sentence(n.why)))]
     ways = [
@@ -77,7 +74,12 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
     role = "" if symptom.role is Role.CAUSE else f" {badge(symptom.role.value)}"
     badges = f"{badge(symptom.severity.value)}{role} {code(symptom.id)}"
     return assembled(
-        [f"({symptom.id})=\n# {prose(symptom.title)}", badges, _ROLE_MEANINGS.get(symptom.role, "")],
+        [
+            f"({symptom.id})=\n# {prose(symptom.title)}",
+            badges,
+            bilingual.switch(symptom),
+            _ROLE_MEANINGS.get(symptom.role, ""),
+        ],
         sections,
         [last_verified(symptom.verified.date, symptom.verified.vllm)],
     )

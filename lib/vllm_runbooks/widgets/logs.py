@@ -76,7 +76,7 @@ def told(asked: Asked) -> Told:
         read = session.read(given)
     except RunbooksError as error:
         return Told(error=str(error))
-    ways = [Way(answers.way_out(n, way), way.command or "") for n, way in enumerate(answer.remedies, 1)]
+    ways = [Way(answers.way_out(n, way, answer.lang), way.command or "") for n, way in enumerate(answer.remedies, 1)]
     return Told(
         cause=answers.cause(answer),
         log=annotated.log(answer, given.documents),

@@ -1,0 +1,238 @@
+"""The fixed words of what is printed, in Chinese."""
+
+from __future__ import annotations
+
+WORDS: dict[str, str] = {
+    # How a start stands, and how sure a finding is.
+    "ready": "就绪",
+    "running": "运行中",
+    "failed": "失败",
+    "hung": "卡住",
+    "unknown": "未知",
+    "confirmed": "已确认",
+    "probable": "很可能",
+    "possible": "可能",
+    "fatal": "致命",
+    "degraded": "降级",
+    "hint": "提示",
+    "printed": "日志中打印",
+    "call-sites": "由日志的调用位置得知",
+    "given": "由用户给出",
+    "vLLM release unknown": "vLLM 版本未知",
+    "vLLM release: {release}": "vLLM 版本：{release}",
+    "unknown: the text does not print it": "未知：文本中没有打印",
+    # Places.
+    "line {number}": "第 {number} 行",
+    "lines {first}-{last}": "第 {first}-{last} 行",
+    "{file}, line {number}: ": "{file} 第 {number} 行：",
+    " and ": "、",
+    ", ": "、",
+    ": ": "：",
+    "; ": "；",
+    "{who} ({why})": "{who}（{why}）",
+    "{what} in {where}": "{what}（位置：{where}）",
+    # The answer to a log.
+    "ROOT CAUSE": "根本原因",
+    "CLOSEST TO THE CAUSE": "最接近原因的线索",
+    "NOTICE OF THE FAILURE": "失败通知",
+    "Why": "为什么",
+    "Do first": "首先",
+    "Do first.": "首先：",
+    "Look for": "应查找",
+    "Confirm": "如何确认",
+    "Refute": "如何排除",
+    "to confirm": "如何确认",
+    "to refute": "如何排除",
+    "Conditions": "条件",
+    "fits": "符合",
+    "speaks against it": "不符合",
+    "not in this log": "日志中没有",
+    "WAYS OUT, cheapest first": "解决办法（代价小的在前）",
+    "Costs: ": "代价：",
+    "remove option {name}": "移除选项 {name}",
+    "environment variable {name} = {value}": "环境变量 {name} = {value}",
+    "option {name} = {value}": "选项 {name} = {value}",
+    "NOTE": "说明",
+    "NOTES": "说明",
+    "Note.": "说明：",
+    "ALSO FOUND": "另外发现",
+    "FACTS": "事实",
+    "RANKS, in GiB": "各 rank（GiB）",
+    "By rank, in GiB:": "各 rank（GiB）：",
+    "rank": "rank",
+    "figure": "数据",
+    "finding": "发现",
+    "start": "启动",
+    "file": "文件",
+    "lines": "行",
+    "outcome": "结果",
+    "root cause": "根本原因",
+    "FIRST ERROR that no symptom explains: read this first": "第一个没有症状能解释的错误：请先看它",
+    "The first error that no symptom explains:": "第一个没有症状能解释的错误：",
+    "{count} STARTS ({which} is described; --start N chooses another)": (
+        "{count} 次启动（以下描述{which}；用 --start N 选择另一次）"
+    ),
+    "the last": "最后一次",
+    "the last of each file": "每个文件的最后一次",
+    "{count} LOGS OF ONE START": "同一次启动的 {count} 份日志",
+    "No cause was found in this text.": "在这段文本中没有找到原因。",
+    "It does not look like the log of a vLLM start.": "它看起来不像 vLLM 启动的日志。",
+    "The text ends before the start does: give the log up to its end, of all processes.": (
+        "文本在启动结束之前就结束了：请提供所有进程直到末尾的日志。"
+    ),
+    "The first error is not in the catalog yet: its own words are the best lead.": (
+        "第一个错误尚未收录：它本身的文字就是最好的线索。"
+    ),
+    "Give the log of every process and node; if it is complete, the symptom is not in the catalog yet.": (
+        "请提供每个进程和节点的日志；如果日志已完整，说明该症状尚未收录。"
+    ),
+    "Read the first error: {place}: {words}": "请看第一个错误：{place}：{words}",
+    "Recognised and left out: {what}.": "已识别并略去：{what}。",
+    "harmless line": "行无害输出",
+    "harmless lines": "行无害输出",
+    "earlier start": "次更早的启动",
+    "earlier starts": "次更早的启动",
+    "line of a rank that only lost its peer": "行只是失去对端的 rank 的输出",
+    "lines of ranks that only lost a peer": "行只是失去对端的 rank 的输出",
+    "notice of another process's end": "条其他进程结束的通知",
+    "notices of another process's end": "条其他进程结束的通知",
+    "Nothing was left out.": "没有略去任何内容。",
+    "Nothing else was found.": "没有发现其他问题。",
+    "The start is healthy ({outcome}): there is no root cause.": "启动正常（{outcome}）：没有根本原因。",
+    "Nothing to confirm: the start is healthy, there is no root cause.": "无需确认：启动正常，没有根本原因。",
+    "Nothing to confirm: no root cause is known.": "无可确认：不知道根本原因。",
+    "No way out is known.": "不知道解决办法。",
+    "No change is needed.": "无需改动。",
+    "no sign of vLLM yet": "还没有 vLLM 的迹象",
+    "no cause is known yet": "还不知道原因",
+    "nothing wrong so far": "目前没有问题",
+    "the last start is cut off before its error; the start before it, with the same arguments, failed of this": (
+        "最后一次启动的日志在出错之前就中断了；在它之前、参数相同的那次启动因此失败"
+    ),
+    "Start from the first error that no symptom explains, quoted with this notice: the notice only follows from it.": (
+        "从第一个没有症状能解释的错误入手（与这条通知一同引用）：这条通知只是它的后果。"
+    ),
+    # What checked the ways out.
+    "Checked by {who}.": "已检查：{who}。",
+    "Not checked by {who}.": "未检查：{who}。",
+    "the linter": "命令检查器",
+    "the planner": "显存规划器",
+    "vLLM's own parser": "vLLM 自己的解析器",
+    "no command is changed": "没有改动命令",
+    "no vLLM was asked": "没有询问任何 vLLM",
+    "the log does not show the arguments; give the command with --command": (
+        "日志没有显示参数；请用 --command 给出命令"
+    ),
+    "the change is none that a plan reckons with": "规划不涉及这项改动",
+    "the change has a form that no plan takes": "这项改动的形式无法规划",
+    "the release: name it with --vllm": "版本未知；请用 --vllm 指明",
+    "the release is not known; name it with --vllm": "版本未知；请用 --vllm 指明",
+    "the model: the log does not name it; give the command with --command": (
+        "日志没有写出模型；请用 --command 给出命令"
+    ),
+    "the configuration of {name}: it is no model of the catalog": "{name} 的配置未知：它不在模型目录中",
+    "the plan says that this start fails before it gets as far as it got": (
+        "按规划，这次启动在到达实际位置之前就会失败"
+    ),
+    "the start's options: one of them has a form that no plan takes": "启动选项中有一个的形式无法规划",
+    "the command itself has errors ({rules})": "命令本身有错误（{rules}）",
+    "the command itself has more than {count} errors": "命令本身有超过 {count} 个错误",
+    "it takes {count} cards, and the start has {there}": "它需要 {count} 张卡，而这次启动有 {there} 张",
+    "it asks for {asked} GiB of which {free} were free": "它要求 {asked} GiB，而当时只有 {free} 空闲",
+    "it would fit on {count} cards alike; name those that are there with --gpus": (
+        "在 {count} 张相同的卡上放得下；请用 --gpus 指明现有的卡"
+    ),
+    "Left out, since by the plan the start would fail all the same: {title}: {why}.": (
+        "已略去，因为按规划启动仍会失败：{title}：{why}。"
+    ),
+    "Left out, since the release refuses its command: {title}.": "已略去，因为该版本会拒绝改动后的命令：{title}。",
+    "The command's text holds {starts} starts; that of line {line} is taken: {why}.": (
+        "命令文本中有 {starts} 个启动；采用第 {line} 行的那个（{why}）。"
+    ),
+    "{title}, with {changes}": "{title}，并设 {changes}",
+    "by the plan it leaves {expected} GiB ({low} at least) beside one request of the whole context": (
+        "按规划，除一个占满上下文的请求外还剩 {expected} GiB（至少 {low}）"
+    ),
+    "less memory for other programs on the card": "留给该卡上其他程序的显存减少",
+    "long prompts are read in more steps, a little slower": "长提示词分更多步读取，稍慢",
+    "keys and values of 8 bits, a little less exact": "键和值为 8 位，精度略低",
+    "at most {size} requests run at the same time": "同时最多运行 {size} 个请求",
+    "no request longer than {length} tokens": "请求不能超过 {length} 个 token",
+    "{need} cards instead of {had}, and their traffic in every layer": (
+        "用 {need} 张卡代替 {had} 张，且每一层都有卡间通信"
+    ),
+    # Figures of a start.
+    "model": "模型",
+    "architecture": "架构",
+    "quantisation": "量化",
+    "weights": "权重",
+    "activation peak": "激活峰值",
+    "outside PyTorch": "PyTorch 之外",
+    "CUDA graphs": "CUDA graph",
+    "CUDA graphs, estimated": "CUDA graph（估算）",
+    "KV cache": "KV 缓存",
+    "concurrency": "并发",
+    "GPU memory": "显存",
+    "utilisation": "利用率",
+    "context": "上下文",
+    "tensor parallel": "张量并行",
+    "pipeline parallel": "流水线并行",
+    "data parallel": "数据并行",
+    "executor": "执行器",
+    "load": "加载",
+    "start to ready": "启动到就绪",
+    "generation, best": "最高生成速度",
+    " of {count} tokens each": "，每个 {count} token",
+    "slots of one layer group, not tokens of full-length requests: not comparable across models or releases": (
+        "一个层组的槽位数，不是完整长度请求的 token 数：不能跨模型或版本比较"
+    ),
+    "tokens of full-length requests (concurrency x context)": "完整长度请求的 token 数（并发 x 上下文）",
+    "The text holds none of vLLM's figures (weights, KV cache, concurrency).": (
+        "文本中没有 vLLM 的数据（权重、KV 缓存、并发）。"
+    ),
+    "The text states no memory figures for the moment of the failure.": "文本没有写出失败时刻的显存数据。",
+    "allocated by PyTorch": "PyTorch 已分配",
+    "reserved by PyTorch, unallocated": "PyTorch 保留但未分配",
+    "this process, outside PyTorch": "本进程，PyTorch 之外",
+    "this process": "本进程",
+    "other processes": "其他进程",
+    "not stated": "未写明",
+    "free": "空闲",
+    "asked for": "所要",
+    "total": "总计",
+    # Phases of a start.
+    "begun": "已开始",
+    "configure": "配置",
+    "start the engine": "启动引擎",
+    "load the weights": "加载权重",
+    "profile the encoder": "探测编码器",
+    "compile": "编译",
+    "profile memory": "探测显存",
+    "size the KV cache": "确定 KV 缓存大小",
+    "capture CUDA graphs": "捕获 CUDA graph",
+    "warm up": "预热",
+    "open the server": "开放服务",
+    # The answer to a command.
+    "no start of vLLM found, so nothing was judged": "没有找到 vLLM 的启动，因此没有检查",
+    "{count} start of vLLM": "{count} 个 vLLM 启动",
+    "{count} starts of vLLM": "{count} 个 vLLM 启动",
+    "no start of vLLM": "没有 vLLM 的启动",
+    "nothing wrong": "没有问题",
+    "{count} error": "{count} 个 error",
+    "{count} errors": "{count} 个 error",
+    "{count} warning": "{count} 个 warning",
+    "{count} warnings": "{count} 个 warning",
+    "{count} info": "{count} 个 info",
+    "{count} infos": "{count} 个 info",
+    "vLLM {version}, {source}": "vLLM {version}，{source}",
+    ", judged by the data of {version}": "，按 {version} 的数据检查",
+    "as asked": "按要求",
+    "from the image's tag": "由镜像标签得知",
+    "from the log": "由日志得知",
+    "the newest known; name yours with --vllm": "已知的最新版本；请用 --vllm 指明你的版本",
+    "--fix mends it": "--fix 可修正",
+    "default of {option}": "{option} 的默认值",
+    " (set in the rewritten script)": "（已在改写后的脚本中设置）",
+    'the key "{key}" of {name}': '{name} 的键 "{key}"',
+}
+"""English, as the code says it, to Chinese; `{name}` is filled in both."""

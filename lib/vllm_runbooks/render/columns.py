@@ -1,0 +1,100 @@
+"""Text in the columns of a terminal: a Chinese sign takes two, and a line may end between any two of them.
+
+Widths are those of Unicode's East Asian Width (UAX 11): wide and fullwidth signs take two columns, marks that are set
+on the sign before take none. Text without wide signs is wrapped by its words alone.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import unicodedata
+from collections.abc import Iterator
+
+_CLOSING = "，。；：！？、）】》」』”’"
+"""Signs that begin no line."""
+_OPENING = "（【《「『“‘"
+"""Signs that end no line."""
+
+
+def _is_wide(sign: str) -> bool:
+    return unicodedata.east_asian_width(sign) in "WF"
+
+
+def width(text: str) -> int:
+    """How many columns a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.category(sign) in ("Mn", "Me", "Cf") else 1 + _is_wide(sign) for sign in text)
+
+
+def padded(text: str, columns: int, *, is_right: bool = False) -> str:
+    """A text with blanks behind it, or in front of it, up to so many columns."""
+    room = " " * (columns - width(text))
+    return room + text if is_right else text + room
+
+
+def cut(text: str, columns: int) -> str:
+    """A text with its end left out where it takes more columns than that."""
+    if width(text) <= columns:
+        return text
+    end = len(text)
+    while width(text[:end]) > columns - 1:
+        end -= 1
+    return text[:end] + "…"
+
+
+def wrap(
+    text: str, columns: int, first: str = "", indent: str = "", *, most: int | None = None, ellipsis: str = " …"
+) -> list[str]:
+    """The lines of a paragraph, at most `most`; the last one ends with the ellipsis where there were more.
+
+    Args:
+        text: The words, with one blank between them.
+        columns: How wide a line may be.
+        first: Begins the first line.
+        indent: Begins the others.
+        most: How many lines there may be; None: as many as it takes.
+        ellipsis: Stands for what is left out.
+    """
+    if not any(map(_is_wide, text)):
+        return textwrap.wrap(
+            text,
+            columns,
+            initial_indent=first,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+            max_lines=most,
+            placeholder=ellipsis,
+        )
+    lines, line, is_empty = [], first, True
+    for unit in _units(text, max(columns - max(width(first), width(indent)), 2)):
+        piece = unit.lstrip() if is_empty else unit
+        if not is_empty and width(line) + width(piece.rstrip()) > columns:
+            lines.append(line.rstrip())
+            line, piece = indent, unit.lstrip()
+        line, is_empty = line + piece, False
+    lines.append(line.rstrip())
+    if most is not None and len(lines) > most:
+        kept = lines[most - 1]
+        while width(kept) > columns - width(ellipsis):
+            kept = kept[:-1].rstrip()
+        lines = [*lines[: most - 1], kept + ellipsis]
+    return lines
+
+
+_UNIT = re.compile(rf" ?(?:[{_OPENING}]*(?:[^\s\u1100-\U0003ffff]+|[^\s])[{_CLOSING}]*)")
+"""What no line end may part: a word, or a sign of Chinese, with the signs that cling to it."""
+
+
+def _units(text: str, most: int) -> Iterator[str]:
+    """Yield the pieces between which a line may end; one that is wider than a line is broken."""
+    for match in _UNIT.finditer(text):
+        unit = match[0]
+        while width(unit) > most:
+            end = len(unit)
+            while width(unit[:end]) > most and end > 1:
+                end -= 1
+            yield unit[:end]
+            unit = unit[end:]
+        yield unit
