@@ -90,7 +90,7 @@ def load(
         InputError: no such thing, or it cannot be read.
     """
     check_texts(evidence=name, pasted_log=pasted, vllm=vllm, more_logs=more, command=command)
-    _check_release(vllm)
+    check_release(vllm)
     found = _loaded(name, pasted, vllm or None, cases, more)
     return replace(found, command=read_text(command)) if command.strip() else found
 
@@ -116,7 +116,7 @@ def check_texts(**given: object) -> None:
             raise InputError(f"{name}: {value!r} is no text; quote it, or hand it over as text (papermill -r {name} …)")
 
 
-def _check_release(vllm: str | None) -> None:
+def check_release(vllm: str | None) -> None:
     """Refuse, before a log is read, what is no release at all."""
     if vllm:
         from vllm_runbooks import options
@@ -211,7 +211,7 @@ def load_files(names: Sequence[str], *, vllm: str | None = None) -> Evidence:
     Raises:
         InputError: one of them cannot be read, or the release is no version.
     """
-    _check_release(vllm)
+    check_release(vllm)
     return _evidence.load_files(names, read_case=_read_case, cases=_cases(None), vllm=vllm)
 
 
@@ -251,10 +251,20 @@ def diagnose(
         raise InputError(f"{evidence.case.id}: is {_WITHOUT_A_LOG[evidence.case.kind]}")
     shelf = catalog or load_catalog()
     asked = shelf.policy(policy) if policy.strip() else None
-    found = cards(gpus) if gpus else ()
+    found = cards(gpus) if gpus else _own_cards(evidence)
     return _answer.answer(
         evidence, shelf, knowledge, start=start or None, policy=asked, cards=found, specs=specs, model=model
     )
+
+
+def _own_cards(evidence: Evidence) -> tuple[Card, ...]:
+    """The cards that the evidence itself names; one that names none of the catalog names none here."""
+    from vllm_runbooks import inventories
+
+    if evidence.snapshot is not None:
+        return inventories.cards(inventories.read(evidence.snapshot, "the pack's inventory"), specs(), "the pack", None)
+    # By name alone: what somebody else wrote down opens no file of this host.
+    return specs().gpus(evidence.gpus) if evidence.gpus else ()
 
 
 _WITHOUT_A_LOG = {
@@ -292,10 +302,10 @@ def cards(spec: str) -> tuple[Card, ...]:
     Raises:
         InputError: a card is not known, a file is no snapshot, or no driver answers on this host.
     """
-    return specs().gpus(spec, _read_cards, _is_snapshot)
+    return specs().gpus(spec, _read_cards, is_snapshot)
 
 
-def _is_snapshot(name: str) -> bool:
+def is_snapshot(name: str) -> bool:
     """Whether a name is that of a recorded case with a snapshot."""
     return bool(name) and (_cases(None) / name / SNAPSHOT).is_file()
 

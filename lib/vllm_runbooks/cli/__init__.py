@@ -32,6 +32,7 @@ _COMMANDS = {
     "lint": ("lint", "lint", "Find what is wrong with vLLM commands, on any release; correct them."),
     "list": ("runbooks", "list_", "List the runbooks."),
     "migrate": ("lint", "migrate", "Move a script from one release of vLLM to another."),
+    "pack": ("pack", "pack", "Pack log, command and answers for somebody else, without their secrets."),
     "plan": ("plan", "plan", "Reckon what fits on GPUs before a launch; rank the layouts; compare with a log."),
     "probe": ("probe", "probe", "Find out what is wrong with a running server."),
     "record": ("record", "record", "Record what a command prints, or a log, as a case that `check` runs."),
