@@ -23,12 +23,12 @@ from vllm_runbooks.pack_records import KIND, MANIFEST, MemberRole
 if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo
 
-MAX_KEPT = 64 << 20
+MAX_KEPT = 32 << 20
 """Bytes of logs that a pack holds."""
 MAX_MEMBERS = 300
-_MAX_UNPACKED = 96 << 20
+_MAX_UNPACKED = 64 << 20
 """Bytes of all members together. It bounds a bomb whatever its ratio: an honest log of equal lines packs 1000 to 1."""
-_MAX_PACKED = 96 << 20
+_MAX_PACKED = 64 << 20
 _MAX_MANIFEST = 4 << 20
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,119}(?:/[A-Za-z0-9_][A-Za-z0-9._-]{0,119})?", re.ASCII)
 """Path of a member: a file, or one in a folder."""
@@ -94,7 +94,7 @@ def read(path: Path) -> Archive:
             _bounded(file, where)
             with zipfile.ZipFile(file) as archive:
                 return _read(archive, where)
-    except zipfile.BadZipFile:
+    except (zipfile.BadZipFile, OSError):  # the second where a place lies outside of the file
         raise InputError(f"{where}: is a damaged or truncated archive; give the pack as it was made") from None
     except (zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OverflowError):
         raise InputError(f"{where}: is an archive that cannot be read; give the pack as it was made") from None

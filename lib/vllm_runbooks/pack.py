@@ -86,6 +86,7 @@ def pack(evidence: Evidence, cards: Cards, *, start: int | None = None, tool: st
     Raises:
         InputError: a log cannot be read, or there is no such start.
     """
+    session.check_log(evidence)
     return _Packing(evidence, cards, start, tool).packed()
 
 

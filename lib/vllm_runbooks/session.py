@@ -247,14 +247,23 @@ def diagnose(
     check_texts(policy=policy, gpus=gpus)
     if start is not None and (isinstance(start, bool) or not isinstance(start, int)):
         raise InputError(f"start: {start!r} is no whole number; give one from 1, or 0 for the last start")
-    if evidence.case and evidence.case.kind in _WITHOUT_A_LOG:
-        raise InputError(f"{evidence.case.id}: is {_WITHOUT_A_LOG[evidence.case.kind]}")
+    check_log(evidence)
     shelf = catalog or load_catalog()
     asked = shelf.policy(policy) if policy.strip() else None
     found = cards(gpus) if gpus else _own_cards(evidence)
     return _answer.answer(
         evidence, shelf, knowledge, start=start or None, policy=asked, cards=found, specs=specs, model=model
     )
+
+
+def check_log(evidence: Evidence) -> None:
+    """Refuse a recorded case that is of something else than a log.
+
+    Raises:
+        InputError: it is.
+    """
+    if evidence.case and evidence.case.kind in _WITHOUT_A_LOG:
+        raise InputError(f"{evidence.case.id}: is {_WITHOUT_A_LOG[evidence.case.kind]}")
 
 
 def _own_cards(evidence: Evidence) -> tuple[Card, ...]:
