@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vllm_runbooks.cli import given, output, terminal
+from vllm_runbooks.cli import complete, given, output, terminal
 from vllm_runbooks.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,14 +26,17 @@ if TYPE_CHECKING:
         "pack startup.log --issue",
     )
 )
-@click.argument("logs", nargs=-1, metavar="[LOG…|FOLDER|CASE|-]")
-@click.option("--command", metavar="FILE", help="The script or manifest that the log belongs to.")
+@click.argument("logs", nargs=-1, type=complete.LOG, metavar="[LOG…|FOLDER|CASE|-]")
+@click.option("--command", metavar="FILE", type=complete.SCRIPT, help="The script or manifest that the log belongs to.")
 @click.option(
     "--gpus",
     metavar="SPEC",
+    type=complete.CARDS,
     help="The cards of the start: 8xRTX3090, a snapshot's file or case, or local, this host's.",
 )
-@click.option("--vllm", metavar="VERSION", help="Release that wrote the log, where the log does not say.")
+@click.option(
+    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that wrote the log, where the log does not say."
+)
 @click.option(
     "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the last)."
 )
