@@ -17,7 +17,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from vllm_runbooks.cli import complete, output
+from vllm_runbooks.cli import complete, given, output
 from vllm_runbooks.errors import RunbooksError
 from vllm_runbooks.files import NotStoredError
 
@@ -47,6 +47,15 @@ _COMMANDS = {
     "site": ("site", "site", "Build the documentation site."),
 }
 """Command: module, attribute, and the line `--help` shows without importing it."""
+_GROUPS = {
+    "A start that failed": ("diagnose", "pack", "leftovers"),
+    "Before a start": ("lint", "migrate", "convert", "plan", "inventory"),
+    "Starting and running": ("serve", "probe"),
+    "Runbooks and checks": ("list", "show", "run", "check", "schedule", "history", "diff"),
+    "Cases and catalog": ("record", "case", "catalog", "releases"),
+    "This tool": ("site", "completion"),
+}
+"""How `--help` groups the commands: by what somebody has, or wants."""
 
 
 class _Commands(click.Group):
@@ -82,11 +91,18 @@ class _Commands(click.Group):
         ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, _, summary) in sorted(_COMMANDS.items())])
+        for title, names in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, _COMMANDS[name][2]) for name in names])
 
 
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    cls=_Commands,
+    epilog=given.examples(
+        "diagnose startup.log", "lint launch.sh --vllm 0.19.0", "plan Qwen/Qwen3-8B --gpus 2xRTX3090", "COMMAND --help"
+    ),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="vllm-runbooks")
 def commands() -> None:
     """Find out why a vLLM deployment fails, with runbooks that prove it."""

@@ -164,7 +164,7 @@ def _list_policies(form: str, policies: Collection[Policy]) -> int:
     return 0
 
 
-@catalog.command()
+@catalog.command(epilog=given.examples("catalog schemas --check"))
 @click.option(
     "--dir", "folder", metavar="DIR", type=given.FOLDER, help="Where to write them (default: the catalog's schema/)."
 )

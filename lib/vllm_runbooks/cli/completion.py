@@ -10,9 +10,9 @@ from vllm_runbooks.cli import complete, given, output
 @click.command(
     epilog=given.examples("completion bash", "completion zsh", "completion fish")
     + "\n\n\b\nInstall it, for good:"
-    + "\n  bash  echo 'eval \"$(vllm-runbooks completion bash)\"' >> ~/.bashrc"
-    + "\n  zsh   echo 'eval \"$(vllm-runbooks completion zsh)\"' >> ~/.zshrc, behind compinit"
-    + "\n  fish  vllm-runbooks completion fish > ~/.config/fish/completions/vllm-runbooks.fish"
+    + '\n  bash, in ~/.bashrc:                  eval "$(vllm-runbooks completion bash)"'
+    + '\n  zsh, in ~/.zshrc behind compinit:    eval "$(vllm-runbooks completion zsh)"'
+    + "\n  fish, in ~/.config/fish/config.fish:  vllm-runbooks completion fish | source"
 )
 @click.argument("shell", type=click.Choice(list(complete.SCRIPTS)))
 def completion(shell: str) -> None:

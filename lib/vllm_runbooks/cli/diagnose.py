@@ -20,9 +20,10 @@ from vllm_runbooks.render.styled import BLANK
     epilog=given.examples(
         "diagnose startup.log --command launch.sh --gpus 8xRTX3090",
         "diagnose --from docker:vllm --format json",
+        "diagnose startup-pack.zip",
     )
 )
-@click.argument("logs", nargs=-1, type=complete.LOG, metavar="[LOG…|FOLDER|-]")
+@click.argument("logs", nargs=-1, type=complete.LOG, metavar="[LOG…|FOLDER|PACK|-]")
 @click.option(
     "--from",
     "source",
@@ -77,7 +78,9 @@ def diagnose(
 ) -> int:
     """Find the root cause in the log of a vLLM start.
 
-    Give the log's file, several logs of one start (its nodes or ranks), a recorded case, or `-` for standard input.
+    Give the log's file, several logs of one start (its nodes or ranks) or their folder, a recorded case, an evidence
+    pack, or `-` for standard input.
+
     Exit status: 0 healthy, 1 a cause or no proof of health, 2 the input cannot be read.
     """
     if logs and source is not None:
