@@ -1,4 +1,4 @@
-"""An evidence pack: what is in it, what is not, that it is read back as the log was, and that a hostile one is refused."""
+"""An evidence pack: what is in it, what is not, that it is read back as the log was; a hostile one is refused."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def test_every_recorded_case_is_answered_from_its_pack_as_from_its_log(case: str
     assert members(tmp_path / "a.zip")["diagnosis.json"].decode() == answer + "\n"
 
 
-def test_a_log_its_command_and_its_cards_are_read_back(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("here")
+def test_a_log_its_command_and_its_cards_are_read_back(capsys: pytest.CaptureFixture[str]) -> None:
     """The pack stands for the log, `--command` and `--gpus` alike, for `diagnose` and for `plan --from-log`."""
     asked = ("startup.log", "--command", "launch.sh", "--gpus", "8xRTX3090", "--vllm", "0.16.0")
     status, out, err = run(capsys, "pack", *asked)
@@ -78,7 +79,7 @@ def test_a_log_its_command_and_its_cards_are_read_back(here: Path, capsys: pytes
 
 
 def test_the_members_and_the_manifest_agree(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every member is named with its size and digest; what was replaced is told by kind and file, and never the value."""
+    """Every member is named with its size and digest; what was replaced is told by kind and file, never the value."""
     with (here / "startup.log").open("a") as log:
         log.write(f"\nAuthorization: Bearer {TOKEN}\nthe same {TOKEN} again\n")
     run(capsys, "pack", "startup.log", "--command", "launch.sh", "--gpus", "host-8xa100-shared", "-o", "a.zip")
@@ -302,7 +303,9 @@ def archive(change: Callable[[zipfile.ZipFile, bytes], None], *, manifest: dict[
     log = LOG.read_bytes()
     told = {
         "schema": 1, "kind": "pack", "vllm": None, "gpus": None, "is_inventory_of_start": None,
-        "members": [{"name": "logs/a.log", "role": "log", "source": "a.log", "sha256": hashlib.sha256(log).hexdigest()}],
+        "members": [
+            {"name": "logs/a.log", "role": "log", "source": "a.log", "sha256": hashlib.sha256(log).hexdigest()},
+        ],
         **(manifest or {}),
     }  # fmt: skip
     whole = io.BytesIO()
@@ -378,7 +381,7 @@ HOSTILE: list[tuple[str, bytes, str]] = [
     ("lying", shorter(archive(good)), "is a damaged or truncated archive"),
     ("truncated", archive(good)[:-40], "is a damaged or truncated archive"),
     ("cut in half", archive(good)[:900], "is a damaged or truncated archive"),
-    ("other zip", archive(good).replace(b"manifest.json", b"manifest.jsox"), "holds no manifest.json; give the log itself"),
+    ("other zip", archive(good).replace(b"manifest.json", b"manifest.jsox"), "holds no manifest.json; give the log"),
     ("other manifest", archive(good, manifest={"kind": "wheel"}), "is of something else; give the log itself"),
     ("newer", archive(good, manifest={"schema": 2}), "is a pack of another form"),
     ("no members", archive(good, manifest={"members": [1]}), "its manifest.json cannot be read"),
@@ -425,7 +428,8 @@ def test_damaged_bytes_never_end_in_a_traceback(tmp_path: Path) -> None:
                 archives.read(path)
 
 
-def test_a_pack_stands_alone_on_a_command_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("here")
+def test_a_pack_stands_alone_on_a_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     """Beside other logs its command and its cards would be lost without a word."""
     run(capsys, "pack", "startup.log", "--no-inventory")
 
@@ -439,11 +443,11 @@ def test_a_pack_stands_alone_on_a_command_line(here: Path, capsys: pytest.Captur
 def test_a_log_of_200_megabytes_is_packed_in_bounded_memory(tmp_path: Path) -> None:
     """No more than 400 MB at any time, and no more than twice the time of its diagnosis."""
     lines = LOG.read_text().splitlines(keepends=True)
+    periodic = "(APIServer pid=7) INFO 02-28 17:42:17 [loggers.py:1] Engine 000: Avg prompt throughput:"
     with (tmp_path / "big.log").open("w") as file:
         file.writelines(lines[:40])
         for number in range(1_300_000):
-            file.write(f"(APIServer pid=7) INFO 02-28 17:42:17 [loggers.py:1] Engine 000: Avg prompt throughput: {number} tokens/s, "
-                       "Running: 3 reqs, Waiting: 0 reqs\n")  # fmt: skip
+            file.write(f"{periodic} {number} tokens/s, Running: 3 reqs, Waiting: 0 reqs\n")
         file.writelines(lines[40:])
     code = (
         "import resource, sys\nfrom vllm_runbooks import cli\nstatus = cli.run(sys.argv[1:])\n"

@@ -202,7 +202,7 @@ def _finding_view(answer: Answer, finding: Finding) -> list[Block]:
     head = "ROOT CAUSE" if not finding.look_in else "CLOSEST TO THE CAUSE" if is_nearest else "NOTICE OF THE FAILURE"
     level = styled(finding.level.value, _LEVELS[finding.level])
     blocks: list[Block] = [
-        Line(styled(f"{head}  ", Tone.HEADING) + styled(finding.title, _LEVELS[finding.level])),
+        Loose(styled(finding.title, _LEVELS[finding.level]), first=styled(f"{head}  ", Tone.HEADING)),
         Line(styled(f"  {finding.symptom} · ", Tone.FAINT) + level),
     ]
     blocks += [
@@ -242,7 +242,7 @@ def _brief_view(finding: Finding, files: Sequence[str]) -> list[Block]:
     place = f" ({_place(finding.evidence[0], files)})" if finding.evidence else ""
     severity = styled(f"  {finding.severity.value}", _SEVERITIES[finding.severity])
     return [
-        Line(severity + f": {finding.title}" + styled(place, Tone.FAINT)),
+        Loose(f"{finding.title}" + styled(place, Tone.FAINT), first=severity + ": "),
         Prose(finding.explanation, "    "),
     ]
 
