@@ -337,7 +337,7 @@ def many(made: zipfile.ZipFile, _: bytes) -> None:
 
 def bomb(made: zipfile.ZipFile, _: bytes) -> None:
     with made.open("logs/a.log", "w", force_zip64=True) as file:
-        for _ in range(80):
+        for _mib in range(80):
             file.write(bytes(1 << 20))
 
 

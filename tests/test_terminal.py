@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -16,6 +17,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
 
 from command_line import run
 from vllm_runbooks import catalog, cli, planner, render, session
@@ -41,10 +45,14 @@ QUIET = {"NO_COLOR": "", "FORCE_COLOR": "", "COLUMNS": ""}
 
 
 def seen(
-    monkeypatch: pytest.MonkeyPatch, *arguments: str, columns: int = 80, encoding: str = "utf-8", **environment: str
+    monkeypatch: pytest.MonkeyPatch,
+    *arguments: str,
+    columns: int = 80,
+    encoding: str = "utf-8",
+    environment: dict[str, str] | None = None,
 ) -> tuple[int, str]:
     """Exit status and what a terminal of so many columns is sent."""
-    for name, value in {**QUIET, "TERM": "xterm-256color", **environment}.items():
+    for name, value in {**QUIET, "TERM": "xterm-256color", **(environment or {})}.items():
         monkeypatch.setenv(name, value)
     master, slave = pty.openpty()
     ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -148,7 +156,7 @@ def test_colours_are_turned_off_and_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`NO_COLOR` is the strongest, then `FORCE_COLOR`, then what the terminal is."""
-    _, shown = seen(monkeypatch, "inventory", "host-8x3090", **environment)
+    _, shown = seen(monkeypatch, "inventory", "host-8x3090", environment=environment)
 
     assert ("\x1b[" in shown) is is_coloured
 
@@ -229,6 +237,45 @@ def test_rich_is_imported_for_a_terminal_alone() -> None:
         environment = {**os.environ, **QUIET}
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
         assert done.stderr == ""
+
+
+SCREENSHOTS = os.environ.get("VLLM_RUNBOOKS_SCREENSHOTS")
+"""Where pictures are kept; read before a test's own environment is made."""
+PICTURED = (
+    ("diagnose", SHOWN[0]),
+    ("plan", "Qwen/Qwen3-8B", "--gpus", "2xRTX3090"),
+    ("lint", "copied-launch-script"),
+    ("inventory", "host-8xa100-shared"),
+)
+GROUNDS = {"dark": ((30, 30, 30), (208, 207, 204)), "light": ((255, 255, 255), (23, 20, 33))}
+COLOURS = [(23, 20, 33), (192, 28, 40), (38, 162, 105), (162, 115, 76), (18, 72, 139), (163, 71, 186), (42, 161, 179),
+           (208, 207, 204)]  # fmt: skip
+"""Those of a common terminal."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ground", GROUNDS)
+@pytest.mark.parametrize("arguments", PICTURED)
+def test_pictures_are_kept(
+    arguments: tuple[str, ...], ground: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a terminal shows, as SVG on a dark and a light ground; every word of the answer is in the picture."""
+    _, shown = seen(monkeypatch, *arguments)
+    console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True)
+    console.print(Text.from_ansi(shown), soft_wrap=False)
+    back, front = GROUNDS[ground]
+    picture = console.export_svg(
+        title=" ".join(("vllm-runbooks", *arguments)), theme=TerminalTheme(back, front, COLOURS)
+    )
+
+    folder = Path(SCREENSHOTS or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"terminal-{arguments[0]}-{ground}.svg").write_text(picture, encoding="utf-8")
+
+    drawn = " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture))
+    assert {word for word in SEQUENCE.sub("", shown).split() if word.isalpha() and len(word) < 12} <= set(
+        re.split(r"[^A-Za-z]+", drawn.replace("&#160;", " "))
+    )
 
 
 # Blocks
