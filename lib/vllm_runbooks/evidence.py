@@ -19,7 +19,9 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
+from vllm_runbooks import archives
 from vllm_runbooks.errors import InputError, WrongFileError, meant
+from vllm_runbooks.pack_records import MemberRole
 from vllm_runbooks.records import PIECE, Case, Document, Evidence
 
 CaseReader = Callable[[Path], Case]
@@ -52,6 +54,9 @@ _MAGIC = {
 }  # fmt: skip
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _HEAD = 8192
+_LOG = re.compile(r"^[^.].{0,200}\.(?:log|out|err)(?:\.\d{1,3})?(?:\.(?:gz|bz2|xz))?\Z", re.IGNORECASE)
+"""How the logs in a folder are called."""
+_MAX_LOGS = 256
 _DOUBLE = re.compile(rb"(?:[\x00-\x7f]|[\x81-\xfe][\x80-\xfe])*\Z")
 """Bytes of which every one beyond ASCII has a neighbour beyond ASCII: the form of GBK's common characters."""
 
@@ -382,6 +387,8 @@ def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, 
         )
     path = _path(name)
     if path.exists() and not path.is_dir():
+        if is_pack(path):
+            return load_pack(path, vllm=vllm)
         return Evidence((document(path),), vllm=vllm)
     if not path.is_dir() and cases is not None and path.name == str(name) and (cases / path.name).is_dir():
         path = cases / path.name
@@ -398,9 +405,37 @@ def _hint(path: Path, known: Sequence[str]) -> str:
     )
 
 
+def is_pack(path: Path) -> bool:
+    """Whether a file is an archive, as an evidence pack is."""
+    with _told(path):
+        return stat.S_ISREG(path.stat().st_mode) and archives.is_archive(path)
+
+
+def load_pack(path: Path, *, vllm: str | None = None) -> Evidence:
+    """Load an evidence pack: its logs, its command, and the cards and the release that were given with them.
+
+    Raises:
+        InputError: it is no pack, is not as its manifest says, or holds no log.
+    """
+    with _told(path):
+        pack = archives.read(path)
+    logs, commands, snapshots = (pack.of(role) for role in (MemberRole.LOG, MemberRole.COMMAND, MemberRole.INVENTORY))
+    if not logs:
+        raise WrongFileError(f"{path}: is a pack without a log", "give a log, or a pack that was made of one")
+    return Evidence(
+        tuple(Document(Path(part.source or part.name).name or part.name, decode(part.raw, part.name)) for part in logs),
+        vllm=vllm or pack.vllm,
+        command=decode(commands[0].raw, commands[0].name) if commands else None,
+        gpus=pack.gpus,
+        snapshot=decode(snapshots[0].raw, snapshots[0].name) if snapshots and pack.is_inventory_of_start else None,
+    )
+
+
 def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -> Evidence:
-    """Load a folder that holds a `case.yaml` and the files it names."""
+    """Load a folder that holds a `case.yaml` and the files it names, or nothing but the logs of one start."""
     if not (folder / "case.yaml").is_file():
+        if logs := _logs_in(folder):
+            return Evidence(tuple(map(document, logs)), vllm=vllm)
         raise WrongFileError(f"{folder}: holds no case.yaml", "give a log file, or a folder that holds a recorded case")
     case = read_case(folder / "case.yaml")
     root = folder.resolve()
@@ -411,6 +446,19 @@ def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -
             )
     command = document(folder / case.command).text if case.command else None
     return Evidence(tuple(document(folder / name) for name in case.files), case, vllm or case.vllm, command)
+
+
+def _logs_in(folder: Path) -> list[Path]:
+    """The logs in a folder, by name, numbers in it by their size; a folder within it is not looked into.
+
+    Raises:
+        InputError: they are too many for one start.
+    """
+    with _told(folder):
+        found = [path for path in folder.iterdir() if path.is_file() and _LOG.search(path.name)]
+    if len(found) > _MAX_LOGS:
+        raise InputError(f"{folder}: holds more than {_MAX_LOGS} logs; name those of one start")
+    return sorted(found, key=lambda path: [(len(each), each) for each in re.split(r"(\d{1,18})", path.name)])
 
 
 def load_files(
@@ -437,6 +485,10 @@ def load_files(
             if cases is not None and not path.exists() and path.name == name and (cases / name).is_dir():
                 raise InputError(
                     f"{name}: is a recorded case; several inputs must be log files of one start, so name it alone"
+                )
+            if path.is_file() and is_pack(path):
+                raise InputError(
+                    f"{name}: is an archive; several inputs must be log files of one start, so name it alone"
                 )
             documents += load(name, read_case=read_case, vllm=vllm).documents
     return Evidence(tuple(documents), vllm=vllm)

@@ -16,7 +16,7 @@ class NotStoredError(RunbooksError):
     """A file could not be written; what was there before is intact."""
 
 
-def store(path: Path, text: str) -> None:
+def store(path: Path, content: str | bytes) -> None:
     """Write the file whole or not at all: a reader, or a crash at any moment, finds the old content or the new.
 
     A file that is replaced keeps its permissions, so that a script can still be run; a link goes on leading to it.
@@ -28,10 +28,10 @@ def store(path: Path, text: str) -> None:
             unnamed = _unnamed(path.parent)
             # Not mkstemp: its files are readable by their owner alone, and reports are there to be read.
             opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666) if unnamed is None else unnamed
-            with os.fdopen(opened, "w", encoding="utf-8") as file:
+            with os.fdopen(opened, "wb") as file:
                 if path.is_file():
                     os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
-                file.write(text)
+                file.write(content if isinstance(content, bytes) else content.encode())
                 file.flush()
                 os.fsync(file.fileno())
                 if unnamed is not None:

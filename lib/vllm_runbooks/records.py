@@ -706,6 +706,10 @@ class Evidence:
     """Release given by the caller or the case."""
     command: str | None = None
     """Text of the script or manifest that the logs belong to."""
+    gpus: str | None = None
+    """Cards of the start, as in `--gpus`, where the evidence itself names them."""
+    snapshot: str | None = None
+    """The same as the text of a host's snapshot."""
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def load(
         InputError: no such thing, or it cannot be read.
     """
     check_texts(evidence=name, pasted_log=pasted, vllm=vllm, more_logs=more, command=command)
-    _check_release(vllm)
+    check_release(vllm)
     found = _loaded(name, pasted, vllm or None, cases, more)
     return replace(found, command=read_text(command)) if command.strip() else found
 
@@ -134,7 +134,7 @@ def check_texts(**given: object) -> None:
             raise InputError(f"{name}: {value!r} is no text; quote it, or hand it over as text (papermill -r {name} …)")
 
 
-def _check_release(vllm: str | None) -> None:
+def check_release(vllm: str | None) -> None:
     """Refuse, before a log is read, what is no release at all."""
     if vllm:
         from vllm_runbooks import options
@@ -217,7 +217,7 @@ def load_files(names: Sequence[str], *, vllm: str | None = None) -> Evidence:
     Raises:
         InputError: one of them cannot be read, or the release is no version.
     """
-    _check_release(vllm)
+    check_release(vllm)
     return _evidence.load_files(names, read_case=_read_case, cases=_cases(None), vllm=vllm)
 
 
@@ -255,14 +255,33 @@ def diagnose(
     check_texts(policy=policy, gpus=gpus, lang=lang)
     if start is not None and (isinstance(start, bool) or not isinstance(start, int)):
         raise InputError(f"start: {start!r} is no whole number; give one from 1, or 0 for the last start")
-    if evidence.case and evidence.case.kind in _WITHOUT_A_LOG:
-        raise InputError(f"{evidence.case.id}: is {_WITHOUT_A_LOG[evidence.case.kind]}")
+    check_log(evidence)
     shelf = _told(catalog or load_catalog(), lang)
     asked = shelf.policy(policy) if policy.strip() else None
-    found = cards(gpus) if gpus else ()
+    found = cards(gpus) if gpus else _own_cards(evidence)
     return _answer.answer(
         evidence, shelf, knowledge, start=start or None, policy=asked, cards=found, specs=specs, model=model
     )
+
+
+def check_log(evidence: Evidence) -> None:
+    """Refuse a recorded case that is of something else than a log.
+
+    Raises:
+        InputError: it is.
+    """
+    if evidence.case and evidence.case.kind in _WITHOUT_A_LOG:
+        raise InputError(f"{evidence.case.id}: is {_WITHOUT_A_LOG[evidence.case.kind]}")
+
+
+def _own_cards(evidence: Evidence) -> tuple[Card, ...]:
+    """The cards that the evidence itself names; one that names none of the catalog names none here."""
+    from vllm_runbooks import inventories
+
+    if evidence.snapshot is not None:
+        return inventories.cards(inventories.read(evidence.snapshot, "the pack's inventory"), specs(), "the pack", None)
+    # By name alone: what somebody else wrote down opens no file of this host.
+    return specs().gpus(evidence.gpus) if evidence.gpus else ()
 
 
 _WITHOUT_A_LOG = {
@@ -314,10 +333,10 @@ def cards(spec: str) -> tuple[Card, ...]:
     Raises:
         InputError: a card is not known, a file is no snapshot, or no driver answers on this host.
     """
-    return specs().gpus(spec, _read_cards, _is_snapshot)
+    return specs().gpus(spec, _read_cards, is_snapshot)
 
 
-def _is_snapshot(name: str) -> bool:
+def is_snapshot(name: str) -> bool:
     """Whether a name is that of a recorded case with a snapshot."""
     return bool(name) and (_cases(None) / name / SNAPSHOT).is_file()
 

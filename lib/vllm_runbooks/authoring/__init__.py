@@ -30,6 +30,7 @@ from vllm_runbooks.history_records import Compared as Differences
 from vllm_runbooks.history_records import Entry, Listed, Trend
 from vllm_runbooks.host_records import Inspected
 from vllm_runbooks.live_records import Guarded
+from vllm_runbooks.pack_records import Manifest
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.records import (
@@ -95,6 +96,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
 }
 _PRINTED: dict[str, type] = {
     "diagnose": Answer,
+    "pack": Manifest,
     "lint": Linted,
     "migrate": Migrated,
     "plan": Plan,

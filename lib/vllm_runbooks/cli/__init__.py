@@ -6,6 +6,7 @@ could not be read (one line on standard error, nothing on standard output).
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import re
@@ -14,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from vllm_runbooks.cli import output
+from vllm_runbooks.cli import complete, given, output
 from vllm_runbooks.errors import RunbooksError
 from vllm_runbooks.files import NotStoredError
 
@@ -23,6 +25,7 @@ _COMMANDS = {
     "case": ("case", "case", "Add a recorded case: a log and the answer that you expect."),
     "catalog": ("catalog", "catalog", "Check the catalog's files, add a symptom, list what it knows."),
     "check": ("runbooks", "check", "Run every runbook on every recorded case and write a report."),
+    "completion": ("completion", "completion", "Print what makes bash, zsh or fish complete names on Tab."),
     "convert": ("convert", "convert", "Write a start of vLLM as shell, docker, compose or systemd."),
     "diagnose": ("diagnose", "diagnose", "Find the root cause in the log of a vLLM start."),
     "diff": ("diff", "diff", "Compare two runs, hosts or releases: inputs first, then results."),
@@ -33,6 +36,7 @@ _COMMANDS = {
     "lint": ("lint", "lint", "Find what is wrong with vLLM commands, on any release; correct them."),
     "list": ("runbooks", "list_", "List the runbooks."),
     "migrate": ("lint", "migrate", "Move a script from one release of vLLM to another."),
+    "pack": ("pack", "pack", "Pack log, command and answers for somebody else, without their secrets."),
     "plan": ("plan", "plan", "Reckon what fits on GPUs before a launch; rank the layouts; compare with a log."),
     "probe": ("probe", "probe", "Find out what is wrong with a running server."),
     "record": ("record", "record", "Record what a command prints, or a log, as a case that `check` runs."),
@@ -44,6 +48,15 @@ _COMMANDS = {
     "site": ("site", "site", "Build the documentation site."),
 }
 """Command: module, attribute, and the line `--help` shows without importing it."""
+_GROUPS = {
+    "A start that failed": ("diagnose", "pack", "leftovers"),
+    "Before a start": ("lint", "migrate", "convert", "plan", "inventory"),
+    "Starting and running": ("serve", "probe"),
+    "Runbooks and checks": ("list", "show", "run", "check", "schedule", "history", "diff"),
+    "Cases and catalog": ("record", "case", "catalog", "releases"),
+    "This tool": ("site", "completion"),
+}
+"""How `--help` groups the commands: by what somebody has, or wants."""
 
 
 class _Commands(click.Group):
@@ -68,12 +81,29 @@ class _Commands(click.Group):
             raise click.UsageError(f"No such command {name!r}.{f' Did you mean {near[0]!r}?' if near else ''}", ctx)
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands that begin so, without importing any; options, where one is begun."""
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return [
+            CompletionItem(name, help=summary)
+            for name, (_, _, summary) in sorted(_COMMANDS.items())
+            if name.startswith(incomplete)
+        ]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, _, summary) in sorted(_COMMANDS.items())])
+        for title, names in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, _COMMANDS[name][2]) for name in names])
 
 
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    cls=_Commands,
+    epilog=given.examples(
+        "diagnose startup.log", "lint launch.sh --vllm 0.19.0", "plan Qwen/Qwen3-8B --gpus 2xRTX3090", "COMMAND --help"
+    ),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="vllm-runbooks")
 def commands() -> None:
     """Find out why a vLLM deployment fails, with runbooks that prove it."""
@@ -102,6 +132,8 @@ def run(arguments: list[str]) -> int:
     """Run a command and return its exit status."""
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open as long as the process runs
+    if complete.is_asked():
+        return _completed(arguments)
     try:
         output.opened()  # nothing is done, or written anywhere, that could not be told
         status: Any = commands.main(arguments, prog_name="vllm-runbooks", standalone_mode=False)
@@ -127,6 +159,14 @@ def run(arguments: list[str]) -> int:
         output.say(f"interrupted{f'; {error}' if str(error) else ''}")
         return 130
     return status if isinstance(status, int) else 0
+
+
+def _completed(arguments: list[str]) -> int:
+    """Answer a shell; where that is not possible, with nothing."""
+    complete.install()
+    with contextlib.suppress(Exception, SystemExit):
+        commands.main(arguments, prog_name="vllm-runbooks", complete_var=complete.VARIABLE, standalone_mode=False)
+    return 0
 
 
 def _said(error: click.ClickException) -> str:

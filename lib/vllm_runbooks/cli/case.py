@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from vllm_runbooks.cli import given, output
+from vllm_runbooks.cli import complete, given, output
 from vllm_runbooks.errors import InputError, meant
 from vllm_runbooks.records import Expectation, Outcome
 
@@ -20,13 +20,20 @@ def case() -> None:
 
 
 @case.command(epilog=given.examples("case add startup.log --expect oom.kv_alloc --id my-start"))
-@click.argument("logs", nargs=-1, required=True, metavar="LOG…")
+@click.argument("logs", nargs=-1, type=complete.LOG, required=True, metavar="LOG…")
 @click.option(
-    "--expect", "class_", metavar="CLASS", required=True, help="Class of the root cause; ok if there is none."
+    "--expect",
+    "class_",
+    metavar="CLASS",
+    type=complete.CLASS,
+    required=True,
+    help="Class of the root cause; ok if there is none.",
 )
 @click.option("--outcome", type=click.Choice([str(outcome) for outcome in Outcome]), help="How the start ended.")
 @click.option("--symptom", metavar="ID", help="The very symptom, where the class has finer ones.")
-@click.option("--vllm", metavar="VERSION", help="Release that wrote the log, where the log does not say.")
+@click.option(
+    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that wrote the log, where the log does not say."
+)
 @click.option("--id", "id_", metavar="ID", help="The case's id; it is written to cases/ID.")
 @click.option("--out", metavar="DIR", type=given.NEW_FOLDER, help="The case's folder; its name is its id.")
 @given.CATALOG

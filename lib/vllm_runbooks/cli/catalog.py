@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from vllm_runbooks import catalog as shelf
-from vllm_runbooks.cli import given, output
+from vllm_runbooks.cli import complete, given, output
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.records import Policy
@@ -97,7 +97,7 @@ def check(files: tuple[Path, ...], folder: Path | None) -> int:
 
 
 @catalog.command(epilog=given.examples("catalog new port.in_use_by_us --dir mycatalog/symptoms"))
-@click.argument("symptom")
+@click.argument("symptom", type=complete.SYMPTOM)
 @click.option(
     "--dir",
     "folder",
@@ -198,7 +198,7 @@ def translations(files: tuple[Path, ...], folder: Path | None, *, missing: bool,
     return int(told.is_stale)
 
 
-@catalog.command()
+@catalog.command(epilog=given.examples("catalog schemas --check"))
 @click.option(
     "--dir", "folder", metavar="DIR", type=given.FOLDER, help="Where to write them (default: the catalog's schema/)."
 )

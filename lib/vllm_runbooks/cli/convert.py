@@ -1,27 +1,43 @@
 """`vllm-runbooks convert`."""
 
+# ruff: noqa: PLC0415 - `--help` and completion need none of it
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from vllm_runbooks import checking, render, session
-from vllm_runbooks.cli import given, output
-from vllm_runbooks.deployment import forms
+from vllm_runbooks.cli import complete, given, output
 from vllm_runbooks.files import store
+
+if TYPE_CHECKING:
+    from vllm_runbooks.checking import Converted
+
+FORMS = ("shell", "docker", "compose", "systemd")
+"""Those that `deployment.forms` writes."""
 
 
 @click.command(epilog=given.examples("convert launch.sh --to compose --vllm 0.19.0 -o compose.yaml"))
-@click.argument("file", metavar="[FILE|-]", default="-")
+@click.argument("file", metavar="[FILE|-]", default="-", type=complete.SCRIPT)
 @click.option(
     "--to",
     required=True,
-    type=click.Choice(list(forms.WRITERS)),
+    type=click.Choice(FORMS),
     help="The form to write.",
 )
-@click.option("--vllm", metavar="VERSION", help="Release to write for (default: the image's tag, else the newest).")
-@click.option("--gpus", metavar="SPEC", help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.")
+@click.option(
+    "--vllm",
+    metavar="VERSION",
+    type=complete.RELEASE,
+    help="Release to write for (default: the image's tag, else the newest).",
+)
+@click.option(
+    "--gpus",
+    metavar="SPEC",
+    type=complete.CARDS,
+    help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.",
+)
 @click.option(
     "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the first)."
 )
@@ -35,6 +51,8 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
     wrong with the start on the release, stands on standard error. Exit status: 0 nothing is wrong, 1 something is, 2
     the input cannot be read or written so.
     """
+    from vllm_runbooks import checking, render, session
+
     name = output.STDIN if file == "-" else file
     text = session.read_text(file)
     done = checking.convert_text(text, to=to, name=name, vllm=vllm, start=start, gpus=gpus)
@@ -51,7 +69,7 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
     return int(bool(render.issues.wrong(done.found.issues)))
 
 
-def _remarks(done: checking.Converted, to: str, start: int | None) -> list[str]:
+def _remarks(done: Converted, to: str, start: int | None) -> list[str]:
     """What whoever takes the text has to know."""
     said = []
     if done.starts > 1 and start is None:

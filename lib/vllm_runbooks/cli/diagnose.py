@@ -9,7 +9,7 @@ import click
 
 from vllm_runbooks import collect, languages, render, session
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.cli import given, output, terminal
+from vllm_runbooks.cli import complete, given, output, terminal
 from vllm_runbooks.records import Answer, Evidence
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.render.styled import BLANK, Line
@@ -19,9 +19,10 @@ from vllm_runbooks.render.styled import BLANK, Line
     epilog=given.examples(
         "diagnose startup.log --command launch.sh --gpus 8xRTX3090",
         "diagnose --from docker:vllm --format json",
+        "diagnose startup-pack.zip",
     )
 )
-@click.argument("logs", nargs=-1, metavar="[LOG…|FOLDER|-]")
+@click.argument("logs", nargs=-1, type=complete.LOG, metavar="[LOG…|FOLDER|PACK|-]")
 @click.option(
     "--from",
     "source",
@@ -29,15 +30,26 @@ from vllm_runbooks.render.styled import BLANK, Line
     help=f"Fetch the log with one command that only reads: {', '.join(collect.FORMS)}.",
 )
 @click.option("--follow", is_flag=True, help="Answer while the log grows: - until its end, a file until Ctrl-C.")
-@click.option("--command", metavar="FILE", help="The script or manifest that the log belongs to: remedies change it.")
+@click.option(
+    "--command",
+    metavar="FILE",
+    type=complete.SCRIPT,
+    help="The script or manifest that the log belongs to: remedies change it.",
+)
 @click.option(
     "--policy",
     metavar="NAME",
+    type=complete.POLICY,
     help="lower-utilization, or another of `catalog list --policies`: offer its steps as well.",
 )
-@click.option("--vllm", metavar="VERSION", help="Release that wrote the log, where the log does not say.")
 @click.option(
-    "--gpus", metavar="SPEC", help="The cards of the start, for ways out: 8xRTX3090, a snapshot's file or case, local."
+    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that wrote the log, where the log does not say."
+)
+@click.option(
+    "--gpus",
+    metavar="SPEC",
+    type=complete.CARDS,
+    help="The cards of the start, for ways out: 8xRTX3090, a snapshot's file or case, local.",
 )
 @click.option(
     "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the last)."
@@ -66,7 +78,9 @@ def diagnose(
 ) -> int:
     """Find the root cause in the log of a vLLM start.
 
-    Give the log's file, several logs of one start (its nodes or ranks), a recorded case, or `-` for standard input.
+    Give the log's file, several logs of one start (its nodes or ranks) or their folder, a recorded case, an evidence
+    pack, or `-` for standard input.
+
     Exit status: 0 healthy, 1 a cause or no proof of health, 2 the input cannot be read.
     """
     if logs and source is not None:

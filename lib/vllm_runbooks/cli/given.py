@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +114,21 @@ def number(_context: click.Context, parameter: click.Parameter, value: float | N
 
 def examples(*calls: str) -> str:
     """The end of a command's help: how it is called, line by line as written."""
-    lines = "".join(f"\n  vllm-runbooks {call}" for call in calls)
+    lines = "".join(f"\n  {line}" for call in calls for line in _broken(f"vllm-runbooks {call}"))
     return f"\b\nExample{'s' * (len(calls) > 1)}:{lines}"
+
+
+_MOST = 72
+"""Columns of an example's line, so that it stands whole in a terminal of 80."""
+
+
+def _broken(call: str) -> Iterator[str]:
+    """A command line in lines that a shell joins again; broken in front of an option or of a command behind `--`."""
+    while len(call) > _MOST:
+        at = max(call.rfind(f" {begin}", 0, _MOST - 1) for begin in ("-- ", "--", "-"))
+        yield f"{call[:at]} \\"
+        call = f"  {call[at + 1 :]}"
+    yield call
 
 
 def _use(context: click.Context, _parameter: click.Parameter, folders: tuple[str, ...]) -> None:

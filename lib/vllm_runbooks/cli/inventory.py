@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from vllm_runbooks.cli import given, output, terminal
+from vllm_runbooks.cli import complete, given, output, terminal
 
 _MAX_SAMPLES = 100_000
 
@@ -20,7 +20,7 @@ _MAX_SAMPLES = 100_000
         "inventory --watch --gpu-memory series.jsonl",
     )
 )
-@click.argument("file", metavar="[FILE|-]", required=False)
+@click.argument("file", metavar="[FILE|-]", required=False, type=complete.SNAPSHOT)
 @click.option(
     "-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write the snapshot there, for --gpus FILE."
 )

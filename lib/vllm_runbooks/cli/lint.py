@@ -1,5 +1,6 @@
 """`vllm-runbooks lint` and `vllm-runbooks migrate`."""
 
+# ruff: noqa: PLC0415 - `--help` and completion need none of it
 from __future__ import annotations
 
 import shlex
@@ -8,8 +9,7 @@ from typing import Any
 
 import click
 
-from vllm_runbooks import checking, render, session
-from vllm_runbooks.cli import given, output, terminal
+from vllm_runbooks.cli import complete, given, output, terminal
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.records import Linted
@@ -43,9 +43,19 @@ class _WithCommand(click.Command):
         "lint -- vllm serve Qwen/Qwen3-8B --max-model-len 8k",
     ),
 )
-@click.argument("files", nargs=-1, metavar="[FILE…|-] [-- COMMAND…]")
-@click.option("--vllm", metavar="VERSION", help="Release to judge by (default: the image's tag, else the newest).")
-@click.option("--gpus", metavar="SPEC", help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.")
+@click.argument("files", nargs=-1, metavar="[FILE…|-] [-- COMMAND…]", type=complete.SCRIPT)
+@click.option(
+    "--vllm",
+    metavar="VERSION",
+    type=complete.RELEASE,
+    help="Release to judge by (default: the image's tag, else the newest).",
+)
+@click.option(
+    "--gpus",
+    metavar="SPEC",
+    type=complete.CARDS,
+    help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.",
+)
 @click.option("--fix", is_flag=True, help="Print the corrected text; FILE itself is not changed.")
 @click.option(
     "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the corrected text there."
@@ -80,6 +90,8 @@ def lint(
     Give files, `-` for standard input, or `-- vllm serve …`, the command itself. Exit status: 0 nothing wrong, 1 an
     error or warning, 2 the input cannot be read.
     """
+    from vllm_runbooks import checking, render, session
+
     named, is_command = _given(files, is_rewritten=fix)
     if len(named) > 1 and (form == "json" or fix):
         raise click.UsageError("give one file for --format json and for --fix.")
@@ -114,7 +126,7 @@ def lint(
     elif form == "json":
         output.write_json(render.to_json(next(iter(checked.values()))))
     elif form == "sarif":
-        from importlib import metadata  # noqa: PLC0415 - slow, and rarely asked for
+        from importlib import metadata
 
         output.write_json(render.issues.sarif(checked, session.knowledge().rules, metadata.version("vllm-runbooks")))
     elif form == "github":
@@ -131,6 +143,8 @@ _COMMAND = "command"
 
 def _given(files: tuple[str, ...], *, is_rewritten: bool) -> tuple[dict[str, str], bool]:
     """What is to be checked, name to text, and whether it is a command: words of which the first is no file."""
+    from vllm_runbooks import session
+
     if not files:
         raise click.UsageError("give a file, - for standard input, or -- and a command.")
     if files.count("-") > 1:
@@ -152,6 +166,8 @@ def folder_of(name: str) -> Path | None:
 
 def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], out: Path | None, form: str) -> None:
     """The corrected text where it was asked for; what is left to do goes to standard error."""
+    from vllm_runbooks import checking, render
+
     mended = checking.mended(text, name=name, **asked)
     if out is not None:
         # The user's own file: a secret in it stays, or the script would no longer run.
@@ -166,10 +182,22 @@ def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], o
 
 
 @click.command(epilog=given.examples("migrate launch.sh --from 0.11.0 --to 0.19.0 -o launch-0.19.sh"))
-@click.argument("file", metavar="FILE|-")
-@click.option("--from", "from_", required=True, metavar="VERSION", help="Release that the script was written for.")
-@click.option("--to", required=True, metavar="VERSION", help="Release that it is to run on.")
-@click.option("--gpus", metavar="SPEC", help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.")
+@click.argument("file", metavar="FILE|-", type=complete.SCRIPT)
+@click.option(
+    "--from",
+    "from_",
+    required=True,
+    metavar="VERSION",
+    type=complete.RELEASE,
+    help="Release that the script was written for.",
+)
+@click.option("--to", required=True, metavar="VERSION", type=complete.RELEASE, help="Release that it is to run on.")
+@click.option(
+    "--gpus",
+    metavar="SPEC",
+    type=complete.CARDS,
+    help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.",
+)
 @click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write the rewritten script there.")
 @given.LANG
 @given.FORMAT
@@ -178,6 +206,8 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
 
     Exit status: 0 nothing is wrong on the new release, 1 something is, 2 it cannot be read.
     """
+    from vllm_runbooks import checking, render, session
+
     name = output.STDIN if file == "-" else file
     text = session.read_rewritable(file)
     found, rewritten = checking.migrate_text(text, name=name, from_=from_, to=to, gpus=gpus, folder=folder_of(name))

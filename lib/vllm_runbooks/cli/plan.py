@@ -1,5 +1,6 @@
 """`vllm-runbooks plan`."""
 
+# ruff: noqa: PLC0415 - `--help` and completion need none of it
 from __future__ import annotations
 
 import contextlib
@@ -9,9 +10,7 @@ from pathlib import Path
 
 import click
 
-from vllm_runbooks import planner, render
-from vllm_runbooks.cli import given, output, terminal
-from vllm_runbooks.deployment import fleet
+from vllm_runbooks.cli import complete, given, output, terminal
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.plan_records import Find, Layouts, Plan
 
@@ -24,14 +23,17 @@ from vllm_runbooks.plan_records import Find, Layouts, Plan
         "plan --from-log startup.log -o mine.json",
     ),
 )
-@click.argument("model", metavar="[MODEL]", required=False)
+@click.argument("model", metavar="[MODEL]", required=False, type=complete.MODEL)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ENGINE OPTIONS…]")
 @click.option(
     "--gpus",
     metavar="SPEC",
+    type=complete.CARDS,
     help="The cards: 8xRTX3090, A100-80GB@node1,A100-80GB@node2, a snapshot's file or case, or local.",
 )
-@click.option("--vllm", metavar="VERSION", help="Release to plan for (default: the newest that is known).")
+@click.option(
+    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release to plan for (default: the newest that is known)."
+)
 @click.option(
     "--tp", metavar="N", type=int, help="Tensor parallel size. Any of --tp, --pp, --dp given: the others are 1."
 )
@@ -39,7 +41,7 @@ from vllm_runbooks.plan_records import Find, Layouts, Plan
 @click.option("--dp", metavar="N", type=int, help="Data parallel size.")
 @click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable of the start; repeatable.")
 @click.option("--find", "what", type=click.Choice([each.value for each in Find]), help="Ask the other way round.")
-@click.option("--from-log", metavar="LOG", help="Compare the plan with what a start printed.")
+@click.option("--from-log", metavar="LOG", type=complete.LOG, help="Compare the plan with what a start printed.")
 @click.option(
     "--start",
     metavar="N",
@@ -92,6 +94,9 @@ def plan(
     --tp, --pp or --dp every layout is judged and ranked. Exit status: 0 it fits, 1 it does not or that is not sure,
     2 nothing can be planned.
     """
+    from vllm_runbooks import planner, render
+    from vllm_runbooks.deployment import fleet
+
     if deploy is None and (port is not None or retry_posts):
         raise click.UsageError(f"{'--port' if port is not None else '--retry-posts'} is for the files of --deploy DIR.")
     if from_log is not None:
@@ -164,6 +169,8 @@ def _variable(given: str) -> tuple[str, str]:
 
 def _from_log(log: str, *, gpus: str | None, vllm: str | None, start: int | None, out: Path | None, form: str) -> int:
     """What a start printed, beside what is planned for it."""
+    from vllm_runbooks import planner, render
+
     found = planner.from_log(log, gpus=gpus, vllm=vllm, start=start)
     if out is not None:
         rows = planner.keep(found, out)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from vllm_runbooks.cli import given, kept, output, terminal
+from vllm_runbooks.cli import complete, given, kept, output, terminal
 
 if TYPE_CHECKING:
     from vllm_runbooks.probe_records import Health
@@ -32,7 +32,7 @@ def _count(option: str, most: int, says: str) -> Callable[[_F], _F]:
         "probe http://127.0.0.1:8000 --command launch.sh --record cases/slow-evening",
     )
 )
-@click.argument("server", metavar="URL|FILE|CASE")
+@click.argument("server", metavar="URL|FILE|CASE", type=complete.SERVER)
 @click.option(
     "--key-env",
     metavar="NAME",
@@ -41,10 +41,23 @@ def _count(option: str, most: int, says: str) -> Callable[[_F], _F]:
 )
 @click.option("--model", metavar="NAME", help="Name that requests are sent to (default: the first that is served).")
 @click.option(
-    "--log", metavar="FILE", help="The server's log: its diagnosis is told as well, and ways out use its arguments."
+    "--log",
+    metavar="FILE",
+    type=complete.LOG,
+    help="The server's log: its diagnosis is told as well, and ways out use its arguments.",
 )
-@click.option("--command", metavar="FILE", help="The script or manifest that starts the server: ways out change it.")
-@click.option("--gpus", metavar="SPEC", help="The server's cards, for ways out: 2xA100-80GB, a snapshot's file, local.")
+@click.option(
+    "--command",
+    metavar="FILE",
+    type=complete.SCRIPT,
+    help="The script or manifest that starts the server: ways out change it.",
+)
+@click.option(
+    "--gpus",
+    metavar="SPEC",
+    type=complete.CARDS,
+    help="The server's cards, for ways out: 2xA100-80GB, a snapshot's file, local.",
+)
 @click.option("--seconds", metavar="TIME", type=_TIME, help="Read its metrics for so long (default: 2s).")
 @click.option(
     "--load", metavar="TIME", type=_TIME, help="Put a small load on it for so long, as in 30s, and measure it."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vllm_runbooks.cli import given, output
+from vllm_runbooks.cli import complete, given, output
 
 if TYPE_CHECKING:
     from vllm_runbooks.recording import Recording
@@ -31,8 +31,17 @@ if TYPE_CHECKING:
     required=True,
     help="The case's folder; its name is its id.",
 )
-@click.option("--log", "logs", metavar="FILE", multiple=True, help="Record this log instead; several are of one start.")
-@click.option("--vllm", metavar="VERSION", help="Release that writes the log, where the log does not say.")
+@click.option(
+    "--log",
+    "logs",
+    metavar="FILE",
+    type=complete.LOG,
+    multiple=True,
+    help="Record this log instead; several are of one start.",
+)
+@click.option(
+    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that writes the log, where the log does not say."
+)
 @click.option(
     "--for",
     "seconds",

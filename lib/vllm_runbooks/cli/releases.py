@@ -24,7 +24,7 @@ def releases() -> None:
     """List the releases of vLLM that are known, add the next one, tell what became of an option."""
 
 
-@releases.command("list")
+@releases.command("list", epilog=given.examples("releases list"))
 def list_() -> int:
     """List the releases that are known, with what each brought."""
     lines = [f"{'release':<10} {'options':>8} {'new':>5} {'gone':>5} {'variables':>10}  made from"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vllm_runbooks.cli import given, kept, output, terminal
+from vllm_runbooks.cli import complete, given, kept, output, terminal
 from vllm_runbooks.errors import InputError, RunbooksError, meant
 from vllm_runbooks.records import Verdict, document
 from vllm_runbooks.render.styled import VERDICTS, Line, Loose, listed, styled
@@ -69,7 +69,7 @@ def list_(runbooks: str | None, form: str) -> int:
 
 
 @click.command(epilog=given.examples("show single-gpu-oom", "show 4f1c9a02"))
-@click.argument("runbook_id", metavar="ID")
+@click.argument("runbook_id", metavar="ID", type=complete.RUNBOOK)
 @_RUNBOOKS
 @given.FORMAT
 def show(runbook_id: str, runbooks: str | None, form: str) -> None:
@@ -158,7 +158,7 @@ def _apart(word: str) -> list[str]:
         "run single-gpu-oom -p evidence startup.log", "run single-gpu-oom -p evidence=startup.log -p stop_on_fail=no"
     ),
 )
-@click.argument("runbook_id", metavar="ID")
+@click.argument("runbook_id", metavar="ID", type=complete.RUNBOOK)
 @click.option(
     "-p",
     "--parameter",
@@ -249,7 +249,13 @@ def run(
 
 
 @click.command(epilog=given.examples("check --only 'tiny-cpu-*' --out report", "check --cases cases"))
-@click.option("--only", multiple=True, metavar="ID", help="Only these runbooks or cases; ids or globs, repeatable.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="ID",
+    type=complete.RUNBOOK_OR_CASE,
+    help="Only these runbooks or cases; ids or globs, repeatable.",
+)
 @_RUNBOOKS
 @click.option("--cases", metavar="DIR", help="Folder of recorded cases, or one of them, instead of the shipped ones.")
 @click.option(

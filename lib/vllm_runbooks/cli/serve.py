@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vllm_runbooks.cli import given, kept, output
+from vllm_runbooks.cli import complete, given, kept, output
 
 if TYPE_CHECKING:
     from vllm_runbooks.live_records import Guarded
@@ -30,11 +30,15 @@ _NVML = "nvml"
 @click.option("--check", "is_check", is_flag=True, help="Make the checks alone, and start nothing.")
 @click.option("--until-ready", is_flag=True, help="End the server as soon as it is ready: 0 proves the command.")
 @click.option(
-    "--vllm", metavar="VERSION", help="Release that is started (default: the one that the command's Python has)."
+    "--vllm",
+    metavar="VERSION",
+    type=complete.RELEASE,
+    help="Release that is started (default: the one that the command's Python has).",
 )
 @click.option(
     "--gpus",
     metavar="SPEC",
+    type=complete.CARDS,
     help="The cards for the plan: 2xA100-80GB or a snapshot's file (default: those of this host).",
 )
 @click.option(

@@ -220,7 +220,7 @@ def _finding_view(answer: Answer, finding: Finding) -> list[Block]:
     head = "ROOT CAUSE" if not finding.look_in else "CLOSEST TO THE CAUSE" if is_nearest else "NOTICE OF THE FAILURE"
     level = styled(say(finding.level.value), _LEVELS[finding.level])
     blocks: list[Block] = [
-        Line(styled(f"{say(head)}  ", Tone.HEADING) + styled(finding.title, _LEVELS[finding.level])),
+        Loose(styled(finding.title, _LEVELS[finding.level]), first=styled(f"{say(head)}  ", Tone.HEADING)),
         Line(styled(f"  {finding.symptom} · ", Tone.FAINT) + level),
     ]
     blocks += [
@@ -265,7 +265,7 @@ def _brief_view(finding: Finding, files: Sequence[str], say: Wording) -> list[Bl
     place = f" ({_place(finding.evidence[0], files, say)})" if finding.evidence else ""
     severity = styled(f"  {say(finding.severity.value)}", _SEVERITIES[finding.severity])
     return [
-        Line(severity + f"{say(': ')}{finding.title}" + styled(place, Tone.FAINT)),
+        Loose(f"{finding.title}" + styled(place, Tone.FAINT), first=severity + say(": ")),
         Prose(finding.explanation, "    "),
     ]
 

@@ -56,14 +56,14 @@ def view(found: Health, serving: Serving) -> list[Block]:
     seen = found.observation
     release = found.vllm.version or "unknown"
     answer = styled(found.verdict.value.upper(), VERDICTS[found.verdict])
-    parts: list[list[Block]] = [[Line(answer + f"  {found.reason}")]]
+    parts: list[list[Block]] = [[Loose(found.reason, first=answer + "  ")]]
     about = f"{seen.place}  model {seen.model or 'unknown'}  vLLM {release}  at {seen.at}"
     parts.append([Line(styled(about, Tone.FAINT))])
     parts.append(headed("RUNGS", _rungs_view(found)))
     if seen.samples:
-        parts.append(headed("FIGURES", [Line(f"  {line}") for line in figures(found, serving).plain.splitlines()]))
+        parts.append(headed("FIGURES", _figures_view(_figures(found, serving))))
     if seen.load is not None:
-        parts.append(headed("LOAD", [Line(f"  {line}") for line in load(found).plain.splitlines()]))
+        parts.append(headed("LOAD", _figures_view(_loaded(found, seen.load))))
     parts += [_finding_view(each) for each in found.findings]
     if notes := _notes(found):
         parts.append([Loose(styled("note:", Tone.HEADING) + f" {note}") for note in notes])
@@ -111,13 +111,37 @@ def _rung_rows(found: Health) -> list[tuple[str, str, str, str]]:
     ]
 
 
+_NO_FIGURES = "The server told no figures of itself."
+_Grid = tuple[list[str], list[list[str]], str]
+"""A head, rows, and what stands below."""
+
+
+def _figures_view(grid_: _Grid | None) -> list[Block]:
+    """A table of figures; without any, why there is none."""
+    if grid_ is None:
+        return [Line(f"  {_NO_FIGURES}")]
+    head, rows, below = grid_
+    table = Table(
+        [styled(name, Tone.FAINT) for name in head], rows, numeric=frozenset(range(1, len(head))), indent="  "
+    )
+    return [table, Loose(styled(below, Tone.FAINT), "  ", "  ")]
+
+
 def figures(found: Health, serving: Serving) -> Shown:
     """What its metrics say: of all engines together, and of each where there are several; drawn over time."""
+    told = _figures(found, serving)
+    if told is None:
+        return Shown(_NO_FIGURES, prose(_NO_FIGURES))
+    head, rows, below = told
+    table = grid(head, rows, below, is_numeric=True)
+    return Shown(table.plain, table.html + _drawn(found, serving))
+
+
+def _figures(found: Health, serving: Serving) -> _Grid | None:
     seen = found.observation
     known = [name for name in serving.facts if found.facts.get(name) is not None]
     if not known:
-        said = "The server told no figures of itself."
-        return Shown(said, prose(said))
+        return None
     head = ["", "all" if found.engines else "value", *(f"engine {visible(each.engine)}" for each in found.engines)]
     rows = [
         [
@@ -135,8 +159,7 @@ def figures(found: Health, serving: Serving) -> Shown:
     )
     if any(serving.facts[name].kind == "quantile" for name in known):
         below += " Medians and p95 are interpolated within the buckets of the server's histograms."
-    table = grid(head, rows, below, is_numeric=True)
-    return Shown(table.plain, table.html + _drawn(found, serving))
+    return head, rows, below
 
 
 def _drawn(found: Health, serving: Serving) -> str:
@@ -190,8 +213,13 @@ def load(found: Health) -> Shown:
     if measured is None:
         said = "No load was put on the server."
         return Shown(said, prose(said))
-    rows = list(_load_rows(measured))
-    return grid(["", "p50", "p95", "p99"], rows, _load_words(measured) + _of_the_cache(found), is_numeric=True)
+    head, rows, below = _loaded(found, measured)
+    return grid(head, rows, below, is_numeric=True)
+
+
+def _loaded(found: Health, measured: LoadMeasured) -> _Grid:
+    rows = [list(row) for row in _load_rows(measured)]
+    return ["", "p50", "p95", "p99"], rows, _load_words(measured) + _of_the_cache(found)
 
 
 _MUCH_FOUND = 0.05
@@ -252,7 +280,7 @@ def findings(found: Health) -> Shown:
 def _finding_view(each: ServingFinding) -> list[Block]:
     severity = styled(each.severity.value.upper(), _TONES[each.severity])
     blocks: list[Block] = [
-        Line(severity + f"  {each.title}  " + styled(f"({each.id})", Tone.FAINT)),
+        Loose(f"{each.title}  " + styled(f"({each.id})", Tone.FAINT), first=severity + "  "),
         *(bulleted(styled("proof:", Tone.HEADING) + f" {proof.says}") for proof in each.proofs),
         *([Prose(each.explanation)] if each.explanation else []),
         Prose(styled("First:", Tone.HEADING) + f" {each.do_first}"),

@@ -1,0 +1,26 @@
+"""`vllm-runbooks completion`."""
+
+from __future__ import annotations
+
+import click
+
+from vllm_runbooks.cli import complete, given, output
+
+
+@click.command(
+    epilog=given.examples("completion bash", "completion zsh", "completion fish")
+    + "\n\n\b\nInstall it, for good:"
+    + '\n  bash, in ~/.bashrc:                  eval "$(vllm-runbooks completion bash)"'
+    + '\n  zsh, in ~/.zshrc behind compinit:    eval "$(vllm-runbooks completion zsh)"'
+    + "\n  fish, in ~/.config/fish/config.fish:  vllm-runbooks completion fish | source"
+)
+@click.argument("shell", type=click.Choice(list(complete.SCRIPTS)))
+def completion(shell: str) -> None:
+    """Print what makes a shell complete commands, options and names when Tab is pressed.
+
+    Names are those of recorded cases, runbooks, symptoms, models, GPUs and releases, where an option takes them; where
+    it takes a file, files are offered as well.
+    """
+    from vllm_runbooks.cli import commands  # noqa: PLC0415 - it imports this module
+
+    output.write(complete.script(shell, commands))

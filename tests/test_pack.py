@@ -1,0 +1,461 @@
+"""An evidence pack: what is in it, what is not, that it is read back as the log was; a hostile one is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from command_line import call, run
+from vllm_runbooks import archives, catalog, pack, render, session
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.host_records import GpuFacts, GpuProcess, Inventory
+from vllm_runbooks.pack_records import MANIFEST
+from vllm_runbooks.records import Document, Evidence
+
+CASES = catalog.cases_dir()
+LOGS = sorted(path.parent.name for path in CASES.glob("*/*.log"))
+TOKEN = "hf_" + "abcdefghijklmnopqrstuvwxyz01234567"  # in two pieces: this file holds no token
+LOG = CASES / "autoglm-3090-video-oom" / "startup.log"
+COMMAND = f"export HF_TOKEN={TOKEN}\nvllm serve zai-org/AutoGLM-Phone-9B --max-model-length 4096\n"
+QUICK = ("autoglm-3090-video-oom", "gpt-oss-gemma-a100-four-starts", "tiny-cpu-tp2-small-shm")
+NO_CARDS = pack.Cards()
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a log that failed, and its script."""
+    shutil.copy(LOG, tmp_path / "startup.log")
+    (tmp_path / "launch.sh").write_text(COMMAND)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def members(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=() if case in QUICK else pytest.mark.slow) for case in LOGS])
+def test_every_recorded_case_is_answered_from_its_pack_as_from_its_log(case: str, tmp_path: Path) -> None:
+    """`diagnose PACK` prints the document that `diagnose LOG` prints, to the letter."""
+    evidence = replace(session.load(case), case=None)  # what is learnt from a case names it
+    made = pack.pack(evidence, NO_CARDS, tool="0")
+    (tmp_path / "a.zip").write_bytes(made.raw)
+
+    again = session.load(str(tmp_path / "a.zip"))
+
+    answer = render.to_json(session.diagnose(again))
+    assert answer == render.to_json(session.diagnose(evidence))
+    assert members(tmp_path / "a.zip")["diagnosis.json"].decode() == answer + "\n"
+
+
+@pytest.mark.usefixtures("here")
+def test_a_log_its_command_and_its_cards_are_read_back(capsys: pytest.CaptureFixture[str]) -> None:
+    """The pack stands for the log, `--command` and `--gpus` alike, for `diagnose` and for `plan --from-log`."""
+    asked = ("startup.log", "--command", "launch.sh", "--gpus", "8xRTX3090", "--vllm", "0.16.0")
+    status, out, err = run(capsys, "pack", *asked)
+
+    assert (status, err) == (0, "vllm-runbooks: wrote startup-pack.zip\n")
+    assert "failed: oom.multimodal_encoder" in out
+    whole = run(capsys, "diagnose", *asked, "--format", "json")
+    packed = run(capsys, "diagnose", "startup-pack.zip", "--format", "json")
+    assert packed[0] == whole[0] == 1
+    # The script's token is one that the log never names.
+    assert json.loads(packed[1]) == json.loads(whole[1].replace(TOKEN, "[secret-1]"))
+    planned = [run(capsys, "plan", "--from-log", name)[0] for name in ("startup.log", "startup-pack.zip")]
+    assert planned[0] == planned[1]
+
+
+def test_the_members_and_the_manifest_agree(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every member is named with its size and digest; what was replaced is told by kind and file, never the value."""
+    with (here / "startup.log").open("a") as log:
+        log.write(f"\nAuthorization: Bearer {TOKEN}\nthe same {TOKEN} again\n")
+    run(capsys, "pack", "startup.log", "--command", "launch.sh", "--gpus", "host-8xa100-shared", "-o", "a.zip")
+
+    held = members(here / "a.zip")
+    manifest = json.loads(held.pop(MANIFEST))
+
+    assert {m["name"]: (m["bytes"], m["sha256"]) for m in manifest["members"]} == {
+        name: (len(raw), hashlib.sha256(raw).hexdigest()) for name, raw in held.items()
+    }
+    hidden = {m["name"]: sum(m["hidden"].values()) for m in manifest["members"] if m["hidden"]}
+    assert hidden["logs/startup.log"] == 2
+    assert hidden["command.txt"] == 1
+    assert sum(manifest["hidden"].values()) == sum(hidden.values())
+    assert TOKEN.encode() not in (here / "a.zip").read_bytes()
+    assert not any(TOKEN.encode() in raw for raw in held.values())
+    assert manifest["is_inventory_of_start"] is True
+    assert {"lint.json", "lint.txt", "inventory.json", "diagnosis.txt", "issue.md"} <= held.keys()
+
+
+def test_the_same_input_makes_the_same_bytes(here: Path) -> None:
+    """Two processes, a while apart, write archives that are equal to the bit; nothing in it says when or where."""
+    asked = ("pack", "startup.log", "--command", "launch.sh", "--no-inventory", "-o")
+    for name in ("a.zip", "b.zip"):
+        assert call(*asked, name, cwd=here).returncode == 0
+        os.utime(here / "startup.log", (1, 1))
+
+    assert (here / "a.zip").read_bytes() == (here / "b.zip").read_bytes()
+    assert str(here).encode() not in (here / "a.zip").read_bytes()
+    assert stat.S_IMODE((here / "a.zip").stat().st_mode) & 0o111 == 0
+
+
+def test_the_issue_keeps_to_the_order_of_the_form(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Environment, bug, checklist; the error and its traceback are quoted, and what is unknown says so."""
+    status, out, err = run(capsys, "pack", "startup.log", "--command", "launch.sh", "--issue", "--no-inventory")
+
+    assert (status, err) == (0, "")
+    assert [line for line in out.splitlines() if line.startswith("### ")] == [
+        "### Your current environment", "### 🐛 Describe the bug", "### Before submitting a new issue...",
+    ]  # fmt: skip
+    assert "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 698.00 MiB" in out
+    assert "Traceback (most recent call last):" in out
+    assert "HF_TOKEN=[secret-" in out
+    assert TOKEN not in out
+    assert "unknown: no inventory was packed" in out
+    assert "vLLM 0.16.0 has no option --max-model-length" in out
+    assert not list(here.glob("*.zip"))
+
+
+def test_a_log_cannot_leave_its_block_of_the_issue(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Backticks, comments and elements of a log stand inside a fence that is longer than any of its own."""
+    hostile = "ValueError: ```` </details> @somebody --> <script>alert(1)</script> ![x](http://evil/)\n"
+    (here / "startup.log").write_text(
+        "INFO 01-01 00:00:00 [api_server.py:1] vLLM API server version 0.16.0\nTraceback (most recent call last):\n"
+        + hostile
+    )
+    _, out, _ = run(capsys, "pack", "startup.log", "--issue", "--no-inventory")
+
+    before, fence, rest = out.partition("`````text\n")
+    assert fence
+    assert hostile.rstrip() in rest.partition("\n`````\n")[0]
+    assert "<script>" not in before
+    assert "@somebody" not in before.partition("-->")[2]
+
+
+def test_the_pack_of_standard_input_is_that_of_the_file(here: Path) -> None:
+    """What can be read once is laid aside: its secrets are replaced in front of their names, too."""
+    text = f"{TOKEN}\n{LOG.read_text()}\nHF_TOKEN={TOKEN}\n"
+
+    done = call("pack", "-", "--no-inventory", cwd=here, input=text.encode())
+
+    assert (done.returncode, done.stderr) == (0, b"vllm-runbooks: wrote startup-pack.zip\n")
+    log = members(here / "startup-pack.zip")["logs/standard-input.log"].decode()
+    assert log.startswith("[secret-1]\n")
+    assert TOKEN not in log
+    again = json.loads(call("diagnose", "startup-pack.zip", "--format", "json", cwd=here).stdout)
+    assert (again["files"], again["root_cause"]["symptom"]) == (["-"], "oom.multimodal_encoder")
+
+
+def test_a_folder_of_rank_logs_is_one_start(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The logs of a folder, rank 2 before rank 10, for `pack` and for `diagnose`; other files are left alone."""
+    folder = here / "ranks"
+    folder.mkdir()
+    for rank in (10, 2):
+        shutil.copy(LOG, folder / f"rank_{rank}.log")
+    (folder / "notes.md").write_text("not a log")
+    (folder / ".hidden.log").write_text("not a log")
+
+    assert json.loads(run(capsys, "diagnose", "ranks", "--format", "json")[1])["files"] == ["rank_2.log", "rank_10.log"]
+    assert run(capsys, "pack", "ranks", "--no-inventory")[0] == 0
+    assert json.loads(run(capsys, "diagnose", "ranks-pack.zip", "--format", "json")[1])["files"] == [
+        "rank_2.log", "rank_10.log",
+    ]  # fmt: skip
+
+
+def test_logs_of_one_name_are_told_apart(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two `startup.log` of two hosts are two members, and one whose name is no plain word gets one."""
+    names = ["a/startup.log", "b/startup.log", "c/Stärtup ../x.log", f"d/{TOKEN}.log"]
+    for name in names:
+        (here / name).parent.mkdir(parents=True)
+        shutil.copy(LOG, here / name)
+
+    assert run(capsys, "pack", *names, "--no-inventory", "-o", "a.zip")[0] == 0
+
+    held = [name for name in members(here / "a.zip") if name.startswith("logs/")]
+    assert held == ["logs/_secret-1_.log", "logs/startup-2.log", "logs/startup.log", "logs/x.log"]
+    assert run(capsys, "diagnose", "a.zip")[0] == 1
+
+
+def test_of_a_long_log_the_middle_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept is bounded and says what is not; a value that only the middle names is replaced everywhere."""
+    monkeypatch.setattr(archives, "MAX_KEPT", 1 << 20)
+    lines = LOG.read_text().splitlines()
+    filler = "".join(
+        f"INFO 01-01 00:00:00 [loggers.py:1] Engine 000: tick {n:07d} of a long day\n" for n in range(60_000)
+    )
+    text = "\n".join([*lines[:40], TOKEN, filler, f"HF_TOKEN={TOKEN}", filler, TOKEN, *lines[40:]])
+
+    made = pack.pack(Evidence((Document("long.log", text),)), NO_CARDS, tool="0")
+
+    (log,) = [member for member in made.manifest.members if member.role == "log"]
+    assert log.left_out is not None
+    assert log.bytes <= (1 << 20) + 200
+    (tmp_path / "a.zip").write_bytes(made.raw)
+    kept = members(tmp_path / "a.zip")["logs/long.log"].decode()
+    assert f"{log.left_out.lines} lines, {log.left_out.bytes} bytes left out here]" in kept
+    assert kept.split("\n")[log.left_out.after_line].startswith("[vllm-runbooks pack: ")
+    assert text.count("\n") == kept.count("\n") - 1 + log.left_out.lines
+    assert TOKEN not in kept
+    assert made.answer is not None
+    assert made.answer.root_cause is not None
+    assert made.answer.root_cause.symptom == "oom.multimodal_encoder"
+
+
+def test_who_else_is_on_the_host_is_not_packed() -> None:
+    """Numbers of cards, users, containers and arguments of other programs are left out and counted."""
+    process = GpuProcess(
+        7, user="ann", command="/home/ann/bin/python train.py --project secret-plan", container="c0ffee"
+    )
+    found = Inventory(gpus=(GpuFacts(0, name="A100", uuid="GPU-1", processes=(process,)),))
+
+    left, hidden = pack.impersonal(found)
+
+    assert left.gpus[0] == GpuFacts(0, name="A100", processes=(GpuProcess(7, command="python", container="hidden"),))
+    assert dict(hidden) == {"gpu_uuid": 1, "user": 1, "command_line": 1, "container": 1}
+
+
+def test_json_is_the_manifest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One document on standard output, which is the one in the archive."""
+    _, out, _ = run(capsys, "pack", "startup.log", "--no-inventory", "--format", "json")
+
+    assert out == members(here / "startup-pack.zip")[MANIFEST].decode()
+    assert out.startswith('{\n  "schema": 1,')
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((catalog.catalog_dir() / "schema" / "pack.json").read_text())
+    assert [e.message for e in jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))] == []
+
+
+def test_without_a_cause_there_is_a_pack_as_well(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is made for those above all whose failure nobody knows; a command alone can be packed, too."""
+    (here / "odd.log").write_text("ValueError: something that no catalog knows\n")
+
+    assert run(capsys, "pack", "odd.log", "--no-inventory")[0] == 0
+    assert run(capsys, "pack", "--command", "launch.sh", "--no-inventory")[0] == 0
+    assert "issue.md" in members(here / "launch-pack.zip")
+    refused = run(capsys, "diagnose", "launch-pack.zip")
+    assert (refused[0], refused[1]) == (2, "")
+    assert "is a pack without a log" in refused[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "give a log file"),
+        (("startup.log", "-o", "there.zip"), "there.zip: exists already; replace it with --force"),
+        (("startup.log", "-o", "nowhere/a.zip"), "nowhere is no folder"),
+        (("startup.log", "-o", "locked/a.zip"), "locked: cannot be written into"),
+        (("nothing.log",), "nothing.log: no such file"),
+        (("startup.log", "--gpus", "X9000"), "X9000"),
+        (("startup.log", "--start", "7"), "7"),
+        (("startup.log", "--issue", "--format", "json"), "give it without --format json"),
+        (("-", "--command", "-"), "standard input can be read once"),
+        (("host-8x3090",), "holds no log"),
+    ],
+)
+def test_what_cannot_be_packed_is_told_in_a_line(
+    arguments: tuple[str, ...],
+    said: str,
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Exit 2, one line, nothing on standard output, and nothing written or replaced."""
+    (here / "there.zip").write_text("mine")
+    (here / "locked").mkdir()
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: "locked" not in str(path) and may(path, mode))
+
+    status, out, err = run(capsys, "pack", *arguments)
+
+    assert (status, out) == (2, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert [path.name for path in here.glob("**/*.zip")] == ["there.zip"]
+    assert (here / "there.zip").read_text() == "mine"
+
+
+def test_a_file_that_is_there_is_replaced_when_asked(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--force` writes it anew, whole."""
+    (here / "startup-pack.zip").write_text("mine")
+
+    assert run(capsys, "pack", "startup.log", "--no-inventory", "--force")[0] == 0
+    assert zipfile.is_zipfile(here / "startup-pack.zip")
+
+
+# Archives from somebody else
+
+
+def archive(change: Callable[[zipfile.ZipFile, bytes], None], *, manifest: dict[str, object] | None = None) -> bytes:
+    """A pack's bytes with something added or wrong."""
+    log = LOG.read_bytes()
+    told = {
+        "schema": 1, "kind": "pack", "vllm": None, "gpus": None, "is_inventory_of_start": None,
+        "members": [
+            {"name": "logs/a.log", "role": "log", "source": "a.log", "sha256": hashlib.sha256(log).hexdigest()},
+        ],
+        **(manifest or {}),
+    }  # fmt: skip
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("manifest.json", json.dumps(told))
+        change(made, log)
+    return whole.getvalue()
+
+
+def good(made: zipfile.ZipFile, log: bytes) -> None:
+    made.writestr("logs/a.log", log)
+
+
+def linked(made: zipfile.ZipFile, _: bytes) -> None:
+    info = zipfile.ZipInfo("logs/a.log")
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    made.writestr(info, b"/etc/passwd")
+
+
+def twice(made: zipfile.ZipFile, log: bytes) -> None:
+    good(made, log)
+    made.writestr("logs/A.log", log)
+
+
+def many(made: zipfile.ZipFile, _: bytes) -> None:
+    for number in range(400):
+        made.writestr(f"logs/{number}.log", b"x")
+
+
+def bomb(made: zipfile.ZipFile, _: bytes) -> None:
+    with made.open("logs/a.log", "w", force_zip64=True) as file:
+        for _mib in range(80):
+            file.write(bytes(1 << 20))
+
+
+def named(name: str) -> Callable[[zipfile.ZipFile, bytes], None]:
+    def change(made: zipfile.ZipFile, log: bytes) -> None:
+        good(made, log)
+        made.writestr(name, b"x")
+
+    return change
+
+
+def encrypted(raw: bytes) -> bytes:
+    """The flag of encryption set in the list of members."""
+    at = raw.rindex(b"PK\x01\x02")
+    return raw[: at + 8] + bytes([raw[at + 8] | 1]) + raw[at + 9 :]
+
+
+def shorter(raw: bytes) -> bytes:
+    """The size of the last member told as 3 bytes."""
+    at = raw.rindex(b"PK\x01\x02")
+    return raw[: at + 24] + (3).to_bytes(4, "little") + raw[at + 28 :]
+
+
+NOT_PACKED = json.dumps({"members": []})
+HOSTILE: list[tuple[str, bytes, str]] = [
+    ("wrong hash", archive(lambda made, _: made.writestr("logs/a.log", b"other")), "is not what its manifest says"),
+    ("too much", archive(bomb), "unpacks to more than a pack may hold"),
+    ("too many", archive(many), "holds more than 300 files"),
+    ("traversal", archive(named("../../evil.log")), "has a name that no pack uses"),
+    ("absolute", archive(named("/etc/evil.log")), "has a name that no pack uses"),
+    ("backslash", archive(named("..\\evil.log")), "has a name that no pack uses"),
+    ("deep", archive(named("a/b/c.log")), "has a name that no pack uses"),
+    ("folder", archive(named("logs/")), "has a name that no pack uses"),
+    ("device", archive(named("a\x1b[31m.log")), "has a name that no pack uses"),
+    ("link", archive(linked), "is a link, or no plain file"),
+    ("twice", archive(twice), "holds logs/A.log twice"),
+    ("nested", archive(lambda made, _: made.writestr("logs/a.log", archive(good))), "is itself an archive"),
+    ("unnamed", archive(named("more.log")), "its manifest and its files differ, as in more.log"),
+    ("missing", archive(lambda *_: None), "its manifest and its files differ, as in logs/a.log"),
+    ("encrypted", encrypted(archive(good)), "is encrypted"),
+    ("lying", shorter(archive(good)), "is a damaged or truncated archive"),
+    ("truncated", archive(good)[:-40], "is a damaged or truncated archive"),
+    ("cut in half", archive(good)[:900], "is a damaged or truncated archive"),
+    ("other zip", archive(good).replace(b"manifest.json", b"manifest.jsox"), "holds no manifest.json; give the log"),
+    ("other manifest", archive(good, manifest={"kind": "wheel"}), "is of something else; give the log itself"),
+    ("newer", archive(good, manifest={"schema": 2}), "is a pack of another form"),
+    ("no members", archive(good, manifest={"members": [1]}), "its manifest.json cannot be read"),
+    ("gpus", archive(good, manifest={"gpus": 8}), "its manifest.json cannot be read"),
+    ("other file's cards", archive(good, manifest={"gpus": "/etc/host.json"}), "are not read here"),
+    ("this host's cards", archive(good, manifest={"gpus": "local"}), "are not read here"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("raw", "said"), [each[1:] for each in HOSTILE], ids=[each[0] for each in HOSTILE])
+def test_a_hostile_archive_is_refused_in_a_line(
+    raw: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 2, one line that steers no terminal, and nothing is left on the disk."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.zip").write_bytes(raw)
+
+    status, out, err = run(capsys, "diagnose", "a.zip")
+
+    assert (status, out) == (2, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert err.strip().isprintable()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
+
+
+def test_the_archive_of_these_tests_is_read_where_nothing_is_wrong_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The near miss of every refusal above."""
+    (tmp_path / "a.zip").write_bytes(archive(good))
+
+    assert run(capsys, "diagnose", str(tmp_path / "a.zip"))[0] == 1
+
+
+def test_damaged_bytes_never_end_in_a_traceback(tmp_path: Path) -> None:
+    """Each byte of the archive's structure changed, and each length that it may be cut to."""
+    raw = archives.written({"manifest.json": b"{}", "logs/a.log": b"x\n"})
+    path = tmp_path / "a.zip"
+    for at in range(len(raw)):
+        for damaged in (raw[:at], raw[:at] + bytes([raw[at] ^ 0xFF]) + raw[at + 1 :]):
+            path.write_bytes(damaged)
+            with pytest.raises(InputError):
+                archives.read(path)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_pack_stands_alone_on_a_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside other logs its command and its cards would be lost without a word."""
+    run(capsys, "pack", "startup.log", "--no-inventory")
+
+    status, out, err = run(capsys, "diagnose", "startup-pack.zip", "startup.log")
+
+    assert (status, out) == (2, "")
+    assert "startup-pack.zip: is an archive; several inputs must be log files of one start, so name it alone" in err
+
+
+@pytest.mark.slow
+def test_a_log_of_200_megabytes_is_packed_in_bounded_memory(tmp_path: Path) -> None:
+    """No more than 400 MB at any time, and no more than twice the time of its diagnosis."""
+    lines = LOG.read_text().splitlines(keepends=True)
+    periodic = "(APIServer pid=7) INFO 02-28 17:42:17 [loggers.py:1] Engine 000: Avg prompt throughput:"
+    with (tmp_path / "big.log").open("w") as file:
+        file.writelines(lines[:40])
+        for number in range(1_300_000):
+            file.write(f"{periodic} {number} tokens/s, Running: 3 reqs, Waiting: 0 reqs\n")
+        file.writelines(lines[40:])
+    code = (
+        "import resource, sys\nfrom vllm_runbooks import cli\nstatus = cli.run(sys.argv[1:])\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\nsys.exit(status)"
+    )
+    command = [sys.executable, "-c", code, "pack", "big.log", "--no-inventory"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert int(done.stderr.split()[-1]) < 400_000
+    assert (tmp_path / "big-pack.zip").stat().st_size < 64 << 20

@@ -1,0 +1,336 @@
+"""A terminal gets colours and its own width, anything else the same words without: and no log chooses either."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from contextlib import suppress
+from fcntl import ioctl
+from functools import cache
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+from command_line import run
+from vllm_runbooks import catalog, cli, planner, render, session
+from vllm_runbooks.cli import terminal
+from vllm_runbooks.render.styled import (
+    Block,
+    Layout,
+    Line,
+    Loose,
+    Prose,
+    Table,
+    Tone,
+    laid_out,
+    plain,
+    styled,
+    wrapped,
+)
+
+CASES = catalog.cases_dir()
+SHOWN = ("autoglm-3090-video-oom", "tiny-cpu-served", "gpt-oss-gemma-a100-four-starts")
+SEQUENCE = re.compile(r"\x1b\[[0-9;]*m")
+QUIET = {"NO_COLOR": "", "FORCE_COLOR": "", "COLUMNS": ""}
+
+
+def seen(
+    monkeypatch: pytest.MonkeyPatch,
+    *arguments: str,
+    columns: int = 80,
+    encoding: str = "utf-8",
+    environment: dict[str, str] | None = None,
+) -> tuple[int, str]:
+    """Exit status and what a terminal of so many columns is sent."""
+    for name, value in {**QUIET, "TERM": "xterm-256color", **(environment or {})}.items():
+        monkeypatch.setenv(name, value)
+    master, slave = pty.openpty()
+    ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    parts: list[bytes] = []
+
+    def read() -> None:
+        with suppress(OSError):  # the other end is closed
+            while part := os.read(master, 65536):
+                parts.append(part)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with os.fdopen(slave, "w", encoding=encoding) as stream, monkeypatch.context() as within:
+        within.setattr(sys, "stdout", stream)
+        status = cli.run(list(arguments))
+    reader.join(10)
+    os.close(master)
+    return status, b"".join(parts).decode(encoding).replace("\r\n", "\n")
+
+
+@cache
+def view(name: str) -> list[Block]:
+    """What a command shows of recorded evidence."""
+    if name in SHOWN:
+        return render.answers.view(session.diagnose(session.load(name)))
+    if name == "compared":
+        answer = session.diagnose(session.load(SHOWN[1]))
+        assert answer.plan is not None
+        return render.plans.view(answer.plan)
+    if name == "host":
+        return render.inventories.view(session.inventory("host-8xa100-shared"))
+    if name == "server":
+        return render.health.view(session.health(session.load("probe-kv-pressure")), session.serving())
+    layouts = planner.layouts(planner.request("Qwen/Qwen3-8B", "2xRTX3090"))
+    return render.plans.view(layouts if name == "layouts" else layouts.layouts[0])
+
+
+VIEWS = (*SHOWN, "compared", "layouts", "plan", "host", "server")
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("columns", [80, 120])
+def test_every_view_fits_its_terminal(name: str, columns: int) -> None:
+    """No line is wider, but those that are copied: a quotation, a command, the names of files."""
+    lines = laid_out(view(name), terminal.layout(columns))
+
+    wide = [line for line in lines if len(str(line)) > columns]
+    copied = {Tone.QUOTE, Tone.COMMAND}
+    assert [str(line) for line in wide if not copied & {tone for _, tone in line.spans} and "·" not in str(line)] == []
+
+
+@pytest.mark.parametrize("name", [name for name in VIEWS if name != "host"])
+def test_the_words_are_the_same_at_every_width(name: str) -> None:
+    """Nothing is said by a colour or a width alone. What is cut for want of room says so with a sign of its own."""
+    said = plain(view(name)).split()
+    wide = " ".join(map(str, laid_out(view(name), terminal.layout(200)))).split()
+
+    assert set(said) - {"…"} <= set(wide)
+
+
+def test_a_pipe_gets_plain_text(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No escape sequence, and 80 columns whatever the terminal's are."""
+    for name, each in {**QUIET, "TERM": "xterm-256color", "COLUMNS": "200"}.items():
+        monkeypatch.setenv(name, each)
+
+    _, piped, _ = run(capsys, "diagnose", SHOWN[0])
+
+    assert "\x1b" not in piped
+    assert piped == render.answers.text(session.diagnose(session.load(SHOWN[0])))
+
+
+def test_a_terminal_gets_colours_and_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cause in red, prose as wide as it is read with ease, evidence unbroken."""
+    status, shown = seen(monkeypatch, "diagnose", SHOWN[0], columns=100)
+
+    assert status == 1
+    assert "\x1b[1;31mFAILED\x1b[0m" in shown
+    assert "\x1b[1mROOT CAUSE  \x1b[0m" in shown
+    bare = SEQUENCE.sub("", shown)
+    assert "\x1b" not in bare
+    quoted = re.search(r"^  lines? \d+.*: .*CUDA out of memory.*$", bare, re.MULTILINE)
+    assert quoted is not None
+    assert len(quoted[0]) > 100
+    lines = [line for line in bare.splitlines() if line.startswith("    ")]
+    assert 80 < max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_coloured"),
+    [
+        ({"NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+        ({"NO_COLOR": ""}, True),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, True),
+    ],
+)
+def test_colours_are_turned_off_and_on(
+    environment: dict[str, str],
+    is_coloured: bool,  # noqa: FBT001 - a column of the table
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`NO_COLOR` is the strongest, then `FORCE_COLOR`, then what the terminal is."""
+    _, shown = seen(monkeypatch, "inventory", "host-8x3090", environment=environment)
+
+    assert ("\x1b[" in shown) is is_coloured
+
+
+@pytest.mark.parametrize(("value", "is_coloured"), [("1", True), ("0", False), ("", False)])
+def test_colours_can_be_forced_into_a_pipe(
+    value: str,
+    is_coloured: bool,  # noqa: FBT001 - a column of the table
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For a job whose log is shown with colours; a JSON document never has any."""
+    for name, each in {**QUIET, "FORCE_COLOR": value}.items():
+        monkeypatch.setenv(name, each)
+
+    assert ("\x1b[" in run(capsys, "inventory", "host-8x3090")[1]) is is_coloured
+    assert "\x1b[" not in run(capsys, "inventory", "host-8x3090", "--format", "json")[1]
+
+
+HOSTILE = (
+    "ValueError: \x1b[31mred\x1b[0m \x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\ \x07 \x9b31m "
+    "[bold red]markup[/] [link=http://evil]x[/link] :warning: \u202eevil\n"
+)
+
+
+def test_a_log_chooses_no_colour_and_steers_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sequences of a log are shown as signs or left out, and what rich would read as markup is text."""
+    log = tmp_path / "startup.log"
+    log.write_text(
+        "INFO 01-01 00:00:00 [api_server.py:1] vLLM API server version 0.16.0\nTraceback (most recent call last):\n"
+        + HOSTILE
+    )
+
+    _, shown = seen(monkeypatch, "diagnose", str(log))
+
+    bare = SEQUENCE.sub("", shown)
+    assert "[bold red]markup[/] [link=http://evil]x[/link] :warning:" in " ".join(bare.split())
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(bare)
+    assert "\x1b]8" not in shown
+    known = {"1", "2", "31", "32", "33", "35", "36", "0", "1;31"}
+    assert {each[2:-1] for each in SEQUENCE.findall(shown)} <= known
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_a_terminal_that_cannot_show_every_letter_is_no_reason_to_fail(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it cannot show is written as an escape."""
+    status, shown = seen(monkeypatch, "diagnose", SHOWN[0], encoding=encoding)
+
+    assert status == 1
+    assert "ROOT CAUSE" in shown
+    assert ("\\xb7" in shown) is (encoding == "ascii")
+
+
+def test_lint_and_check_are_shown_in_colours_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Severity and verdict; the script's own line stands unbroken, the sentence is wrapped."""
+    script = tmp_path / "launch.sh"
+    script.write_text("vllm serve m --max-model-length 4096 --host 127.0.0.1 " + "--seed 1 " * 20 + "\n")
+
+    status, shown = seen(monkeypatch, "lint", str(script), "--vllm", "0.16.0")
+
+    assert status == 1
+    assert "\x1b[1;31merror\x1b[0m" in shown
+    assert "\x1b[1;31m1 error" in shown
+    bare = SEQUENCE.sub("", shown).splitlines()
+    assert all(len(line) <= 80 for line in bare if "--seed" not in line and "tmp" not in line)
+
+
+def test_rich_is_imported_for_a_terminal_alone() -> None:
+    """A pipe does not wait for it, nor does `--help`."""
+    code = (
+        "import sys\nfrom vllm_runbooks import cli\ncli.run(sys.argv[1:])\n"
+        "assert not [name for name in sys.modules if name.partition('.')[0] == 'rich'], 'rich'"
+    )
+    for arguments in (("inventory", "host-8x3090"), ("plan", "--help")):
+        command = [sys.executable, "-c", code, *arguments]
+        environment = {**os.environ, **QUIET}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+        assert done.stderr == ""
+
+
+SCREENSHOTS = os.environ.get("VLLM_RUNBOOKS_SCREENSHOTS")
+"""Where pictures are kept; read before a test's own environment is made."""
+PICTURED = (
+    ("diagnose", SHOWN[0]),
+    ("plan", "Qwen/Qwen3-8B", "--gpus", "2xRTX3090"),
+    ("lint", "copied-launch-script"),
+    ("inventory", "host-8xa100-shared"),
+)
+GROUNDS = {"dark": ((30, 30, 30), (208, 207, 204)), "light": ((255, 255, 255), (23, 20, 33))}
+COLOURS = [(23, 20, 33), (192, 28, 40), (38, 162, 105), (162, 115, 76), (18, 72, 139), (163, 71, 186), (42, 161, 179),
+           (208, 207, 204)]  # fmt: skip
+"""Those of a common terminal."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ground", GROUNDS)
+@pytest.mark.parametrize("arguments", PICTURED)
+def test_pictures_are_kept(
+    arguments: tuple[str, ...], ground: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a terminal shows, as SVG on a dark and a light ground; every word of the answer is in the picture."""
+    _, shown = seen(monkeypatch, *arguments)
+    console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True)
+    console.print(Text.from_ansi(shown), soft_wrap=False)
+    back, front = GROUNDS[ground]
+    picture = console.export_svg(
+        title=" ".join(("vllm-runbooks", *arguments)), theme=TerminalTheme(back, front, COLOURS)
+    )
+
+    folder = Path(SCREENSHOTS or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"terminal-{arguments[0]}-{ground}.svg").write_text(picture, encoding="utf-8")
+
+    drawn = " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture))
+    assert {word for word in SEQUENCE.sub("", shown).split() if word.isalpha() and len(word) < 12} <= set(
+        re.split(r"[^A-Za-z]+", drawn.replace("&#160;", " "))
+    )
+
+
+# Blocks
+
+
+def test_wrapped_words_keep_their_meaning_and_their_places() -> None:
+    """The lines are those of plain wrapping, and each character keeps its tone."""
+    said = (
+        styled("a word ", Tone.BAD) + "and  then\n" + styled("some", Tone.GOOD) + styled("more", Tone.COST) + " words"
+    )
+
+    lines = wrapped(said, 12, "  ", "- ")
+
+    assert [str(line) for line in lines] == ["- a word and", "  then", "  somemore", "  words"]
+    assert lines[0].spans == (("- ", None), ("a word", Tone.BAD), (" ", None), ("and", None))
+    assert lines[2].spans == (("  ", None), ("some", Tone.GOOD), ("more", Tone.COST))
+
+
+def test_a_paragraph_that_is_too_long_ends_with_a_sign() -> None:
+    """So many lines at most, as plain wrapping does it."""
+    lines = wrapped(styled("one two three four five six", Tone.FAINT), 10, "", most=2)
+
+    assert [str(line) for line in lines] == ["one two", "three …"]
+
+
+def test_nothing_is_an_empty_line() -> None:
+    """A paragraph without words still is one."""
+    assert [str(line) for line in Prose("", "    ").lines(Layout())] == [""]
+
+
+def test_a_sentence_is_one_line_for_programs_and_wrapped_for_people() -> None:
+    """What is piped is read by line."""
+    block = Loose("word " * 30 + "end", first=styled("note: ", Tone.HEADING))
+
+    assert len(block.lines(Layout())) == 1
+    assert all(len(str(line)) <= 40 for line in block.lines(terminal.layout(40)))
+
+
+def test_a_table_takes_from_its_widest_column() -> None:
+    """Numbers stay whole and to the right; words are wrapped within their column."""
+    rows = [("one", "12,345", "some words that are too long for it"), ("two", "6", "few")]
+    table = Table(("name", "count", "about"), rows, numeric=frozenset({1}), indent="  ")
+
+    assert [str(line) for line in table.lines(Layout(table=32))] == [
+        "  name   count  about",
+        "  one   12,345  some words that",
+        "                are too long for",
+        "                it",
+        "  two        6  few",
+    ]
+    assert str(table.lines(Layout())[1]) == "  one   12,345  some words that are too long for it"
+
+
+def test_a_command_is_never_broken() -> None:
+    """However narrow the terminal is."""
+    command = "vllm serve " + "--option value " * 20
+
+    assert [str(line) for line in Line(command).lines(terminal.layout(40))] == [command]
