@@ -413,6 +413,7 @@ STARTS = {
     "second_opinion/__init__.py:ask": "the user's Python, and a program of ours",
     "serve/subject.py:_installed": "the user's Python, and a program of ours",
     "site/__init__.py:_run_sphinx": "a row",
+    "site/browser_pages.py:_packed": "a row",
     "suite.py:_ask_alone": "a module of ours",
     "suite.py:_guarded": "a module of ours",
     "suite.py:_start_worker": "a module of ours",
