@@ -17,9 +17,9 @@ def completion(shell: str) -> None:
 
     \b
     Install it, for good, with this line:
-      bash, in ~/.bashrc:                   eval "$(vllm-runbooks completion bash)"
-      zsh, in ~/.zshrc behind compinit:     eval "$(vllm-runbooks completion zsh)"
-      fish, in ~/.config/fish/config.fish:  vllm-runbooks completion fish | source
+      bash (~/.bashrc):                 eval "$(vllm-runbooks completion bash)"
+      zsh (~/.zshrc, behind compinit):  eval "$(vllm-runbooks completion zsh)"
+      fish (~/.config/fish/config.fish): vllm-runbooks completion fish | source
     """  # noqa: D301 - click takes the character for "as it stands"
     from vllm_runbooks.cli import commands  # noqa: PLC0415 - it imports this module
 
