@@ -66,7 +66,7 @@ def test_an_unknown_text_is_status_1(capsys: pytest.CaptureFixture[str], tmp_pat
     [
         (["diagnose"], "give a log file, a recorded case, or - for standard input."),
         (["diagnose", "nothing-there"], "nothing-there: no such file, folder or recorded case"),
-        (["diagnose", "{tmp}"], "holds no case.yaml; give a log file"),
+        (["diagnose", "{tmp}/folder"], "holds no case.yaml; give a log file"),
         (["diagnose", "{tmp}/binary"], "is a program, not text"),
         (["diagnose", "{tmp}/noise"], "is binary, not text"),
         (["diagnose", "{tmp}/empty"], "is empty; give the log of a vLLM start"),
@@ -93,6 +93,7 @@ def test_what_cannot_be_read_is_status_2_and_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     """It says why and what to do; stdout stays empty."""
+    (tmp_path / "folder").mkdir()
     (tmp_path / "a.log").write_text(PORT)
     (tmp_path / "binary").write_bytes(b"\x7fELF\x02\x01" + bytes(200))
     (tmp_path / "noise").write_bytes(bytes(range(32)) * 20)

@@ -634,7 +634,7 @@ def test_help_explains_every_option(name: str, command: click.Command) -> None:
     assert not any(word in shown for word in (" INTEGER", " FLOAT", " TEXT"))
     if options and name not in ("releases list", "catalog schemas"):
         assert command.epilog
-    for example in (command.epilog or "").splitlines()[2:]:
+    for example in (command.epilog or "").replace(" \\\n", " ").splitlines()[2:]:
         words = shlex.split(example)
         assert f"{' '.join(words[1:])} ".startswith(f"{name} ")
         command.make_context(name, words[1 + len(name.split()) :], resilient_parsing=True)
