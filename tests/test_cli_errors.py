@@ -131,7 +131,7 @@ def test_a_command_is_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_folder_that_is_a_file_is_told_first(capsys: pytest.CaptureFixture[str]) -> None:
     """By every command that writes into one, before it begins."""
-    for line in ("check --out", "site --out", "catalog new port.x --dir", "catalog schemas --dir"):
+    for line in ("check --out", "site build --out", "catalog new port.x --dir", "catalog schemas --dir"):
         status, out, err = run(capsys, *shlex.split(line), "a.log")
 
         assert (status, out, err.count("\n")) == (2, "", 1)

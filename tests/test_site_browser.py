@@ -164,7 +164,7 @@ def test_the_search_finds(origin: str, browser: Browser) -> None:
     """A word of a symptom, an option, a model and a command each lead to their pages."""
     for words, wanted in (
         ("profiling shared", "symptoms/mem.profiling_assertion.html"),
-        ("swap_space", "options/"),
+        ("swap space", "options/"),
         ("gpt-oss-20b", "models/openai.html"),
         ("leftovers", "commands/leftovers.html"),
     ):
