@@ -229,6 +229,23 @@ def test_the_document_says_its_language_and_is_the_same_otherwise(capsys: pytest
     assert run(capsys, *asked)[1] == run(capsys, *asked, "--lang", "en")[1]
 
 
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("diagnose", ("diagnose", "autoglm-3090-video-oom")), ("lint", ("lint", "copied-launch-script"))],
+)
+def test_the_document_keeps_to_its_schema(
+    name: str, asked: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The schema knows the field of the language, and does not ask for it."""
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((catalog.catalog_dir() / "schema" / f"{name}.json").read_text("utf-8"))
+    for more in ((), ("--lang", "zh")):
+        document = json.loads(run(capsys, *asked, "--format", "json", *more)[1])
+        jsonschema.Draft202012Validator(schema).validate(document)
+    assert "lang" in schema["properties"]
+    assert "lang" not in schema["required"]
+
+
 def test_commands_are_judged_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     """As for a log: the messages alone differ, and the document says in which language they are."""
     asked = ("lint", str(catalog.cases_dir() / "copied-launch-script" / "launch.sh"), "--format", "json")
