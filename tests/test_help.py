@@ -12,7 +12,7 @@ import pytest
 from vllm_runbooks import cli
 
 WITHOUT_EXAMPLES = {"vllm-runbooks catalog", "vllm-runbooks releases", "vllm-runbooks schedule", "vllm-runbooks case",
-                    "vllm-runbooks history"}  # fmt: skip
+                    "vllm-runbooks history", "vllm-runbooks site"}  # fmt: skip
 """Groups whose own commands have theirs."""
 
 

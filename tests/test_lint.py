@@ -938,7 +938,7 @@ def test_a_notebook_has_the_issues_as_a_table() -> None:
         "4:1|||warning|||A blank &lt;b&gt; \\x1b[31m||||||shell.blank|||yes",
         f"9:2|||info|||The newest||{'x' * 200}||||name.latest",
     ]
-    tones = [re.findall(r"color:([^;]*);", row) for row in rows]
+    tones = [re.findall(r"background:([^;]*);", row) for row in rows]
     assert tones == [[elements.RED], [elements.AMBER], [elements.BLUE]]
     assert re.findall("<th[^>]*>([^<]*)</th>", shown.html) == ["place", "", "what is wrong", "rule", "mended"]
     bare = render.issues.table(replace(FOUND, issues=()))
@@ -995,7 +995,7 @@ def test_a_notebook_has_the_migration() -> None:
         "named only", "",
     ]  # fmt: skip
     assert re.findall("<th style='[^']*'>([^<]*)</th>", shown.html) == ["option", "default was", "is", "", ""]
-    assert re.findall('<span style="color:([^"]*)">([^<]*)</span>', shown.html) == [
+    assert re.findall('<span style="background:([^"]*)2e">([^<]*)</span>', shown.html) == [
         (elements.RED, "--- given"), (elements.GREEN, "+++ moved"), (elements.GREY, "@@ -1 +1 @@"),
         (elements.RED, "-a"), (elements.GREEN, "+&lt;b&gt;"),
     ]  # fmt: skip

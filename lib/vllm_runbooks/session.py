@@ -163,7 +163,7 @@ def read_text(name: str) -> str:
     if name != "-" and Path(name).is_file() and not Path(name).stat().st_size:
         return ""  # a script that starts nothing, as an empty __init__.py among the files of a commit
     if name != "-" and Path(name).is_dir() and not (Path(name) / "case.yaml").is_file():
-        raise InputError(f"{name}: holds no case.yaml; {_NAME_A_SCRIPT}")  # and logs in it are no scripts
+        raise InputError(f"{name}: holds no case.yaml; {_evidence.NAME_A_SCRIPT}")  # and logs in it are no scripts
     with _evidence.wanted_script():
         documents = load_files([name]).documents
     if len(documents) != 1:

@@ -54,7 +54,7 @@ _GROUPS = {
     "Starting and running": ("serve", "probe"),
     "Runbooks and checks": ("list", "show", "run", "check", "schedule", "history", "diff"),
     "Cases and catalog": ("record", "case", "catalog", "releases"),
-    "This tool": ("site", "completion"),
+    "This tool": ("lab", "site", "completion"),
 }
 """How `--help` groups the commands: by what somebody has, or wants."""
 

@@ -18,7 +18,10 @@ _MOST_RUNS = 2000
 
 @click.group()
 def site() -> None:
-    """Build the documentation site, which needs no network, neither to build nor to read."""
+    """Build the documentation site, which loads nothing from elsewhere.
+
+    Only the pages that run in a browser need npm, once, when they are built for the first time.
+    """
 
 
 @site.command(
