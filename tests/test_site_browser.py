@@ -131,6 +131,8 @@ def test_a_printed_line_finds_its_symptom(origin: str, browser: Browser) -> None
     with opened(browser, f"{origin}/index.html") as visit:
         for entrance in session.entrances():
             for line in entrance.lines:
+                visit.page.fill("#lookup-text", "")
+                visit.page.wait_for_function("document.querySelector('#lookup-found a') === null")
                 visit.page.fill("#lookup-text", line)
                 visit.page.wait_for_function("document.querySelector('#lookup-found a') !== null", timeout=20_000)
                 visit.page.wait_for_timeout(200)
