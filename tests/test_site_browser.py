@@ -131,8 +131,10 @@ def test_a_printed_line_finds_its_symptom(origin: str, browser: Browser) -> None
     with opened(browser, f"{origin}/index.html") as visit:
         for entrance in session.entrances():
             for line in entrance.lines:
+                visit.page.fill("#lookup-text", "")
+                visit.page.wait_for_selector("#lookup-found a", state="detached")
                 visit.page.fill("#lookup-text", line)
-                visit.page.wait_for_function("document.querySelector('#lookup-found a') !== null", timeout=20_000)
+                visit.page.wait_for_selector("#lookup-found a", timeout=20_000)
                 visit.page.wait_for_timeout(200)
                 links = visit.page.eval_on_selector_all(
                     "#lookup-found a", "all => all.map(a => a.getAttribute('href'))"
@@ -142,7 +144,7 @@ def test_a_printed_line_finds_its_symptom(origin: str, browser: Browser) -> None
         visit.page.fill("#lookup-text", "<img src=x onerror=window.PWN_1=1> memory")
         visit.page.wait_for_timeout(300)
         visit.page.fill("#lookup-text", "qqqqzzzz")
-        visit.page.wait_for_function("document.querySelector('#lookup-count').textContent.startsWith('Nothing')")
+        visit.page.get_by_text("Nothing in the catalog says so").wait_for()
         assert visit.troubles() == []
 
 

@@ -21,6 +21,7 @@ from vllm_runbooks.history_records import KINDS, Entry
 from vllm_runbooks.records import Entrance, Symptom, Verdict
 from vllm_runbooks.site import myst, reference_pages, run_pages, sealed, spec_pages, start_page
 
+ROOT = Path(__file__).resolve().parent.parent
 SECRET = "hf_" + "abcdefghijKLMNOPQRST012345"
 
 
@@ -33,7 +34,8 @@ def symptoms() -> list[Symptom]:
 
 def test_the_start_page_has_a_card_for_each_entrance() -> None:
     """With its words, its first line, its runbook, and the groups of symptoms that it leads to."""
-    page = start_page.start(session.entrances(), symptoms())
+    runbooks = {path.stem for path in ROOT.glob("runbooks/*.ipynb")}
+    page = start_page.start(session.entrances(), symptoms(), runbooks=runbooks)
     cards = page.split(":::{container} entrance\n")[1:]
 
     assert len(cards) == len(session.entrances())
@@ -48,19 +50,19 @@ def test_the_start_page_has_a_card_for_each_entrance() -> None:
 @pytest.mark.parametrize("built", [(), ("diagnose",), ("diagnose", "check", "plan")])
 def test_a_door_leads_to_a_page_that_is_there(built: tuple[str, ...]) -> None:
     """To the page that works in the browser where it is built, else to the one that explains the command."""
-    page = start_page.start([], [], built=built)
+    page = start_page.start([], [], runbooks=(), built=built)
     wanted = [name if name in built else instead for name, (_, _, instead) in start_page.DOORS.items()]
 
     assert re.findall(r'class="door" href="([\w-]+)\.html"', page) == wanted
-    assert all((Path(__file__).parent.parent / "docs" / f"{d[2]}.md").is_file() for d in start_page.DOORS.values())
+    assert all((ROOT / "docs" / f"{d[2]}.md").is_file() for d in start_page.DOORS.values())
 
 
 def test_an_entrance_cannot_become_markup() -> None:
     """What an entrance says is text, whatever it says."""
     said = "</div>\n:::\n```{raw} html\n<script>x</script>\n```"
-    card = start_page.start([Entrance("a", said, said, (said,), commands=(said,))], []).split("\n## What do you see?")[
-        1
-    ]
+    card = start_page.start([Entrance("a", said, said, (said,), commands=(said,))], [], runbooks=()).split(
+        "\n## What do you see?"
+    )[1]
 
     assert [line for line in card.splitlines() if line.startswith("```{rubric}")] == [
         f"```{{rubric}} {myst.plain(said)}"

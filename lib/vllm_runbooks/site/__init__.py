@@ -143,7 +143,13 @@ def write_sources(
     shutil.copytree(docs / "_static", target / "_static")
     files = {
         f"_static/{start_page.LOOKUP}": start_page.lookup_data(symptoms, rules),
-        "_generated/start.md": start_page.start(session.entrances(), symptoms, built=doors, has_runs=runs is not None),
+        "_generated/start.md": start_page.start(
+            session.entrances(),
+            symptoms,
+            runbooks={page.runbook.id for page in pages},
+            built=doors,
+            has_runs=runs is not None,
+        ),
         **option_pages.sources({rule.id: rule.values for rule in rules}),
         **_rule_files(rules),
         **_symptom_files(symptoms, pages),

@@ -37,11 +37,18 @@ _NO_MESSAGES = ("Traceback (most recent call last)", 'File "')
 
 
 def start(
-    entrances: Sequence[Entrance], symptoms: Sequence[Symptom], *, built: Collection[str] = (), has_runs: bool = False
+    entrances: Sequence[Entrance],
+    symptoms: Sequence[Symptom],
+    *,
+    runbooks: Collection[str],
+    built: Collection[str] = (),
+    has_runs: bool = False,
 ) -> str:
-    """The part of the start page that leads by what is seen; `built` are the doors that the site has as pages."""
+    """The part of the start page that leads by what is seen; `runbooks` and doors that are `built` have a page."""
     runs = [f"What the last runs came to stands [on a page of its own]({run_pages.NAME}.md)."] if has_runs else []
-    return "\n\n".join([_doors(built), *runs, "## What do you see?", _BOX, _cards(entrances, symptoms)]) + "\n"
+    return (
+        "\n\n".join([_doors(built), *runs, "## What do you see?", _BOX, _cards(entrances, symptoms, runbooks)]) + "\n"
+    )
 
 
 def _raw(html: str) -> str:
@@ -66,15 +73,16 @@ _BOX = _raw(
 )
 
 
-def _cards(entrances: Iterable[Entrance], symptoms: Sequence[Symptom]) -> str:
-    return "\n\n".join(["::::{container} entrances", *(_card(each, symptoms) for each in entrances), "::::"])
+def _cards(entrances: Iterable[Entrance], symptoms: Sequence[Symptom], runbooks: Collection[str]) -> str:
+    cards = (_card(each, symptoms, runbooks) for each in entrances)
+    return "\n\n".join(["::::{container} entrances", *cards, "::::"])
 
 
-def _card(entrance: Entrance, symptoms: Sequence[Symptom]) -> str:
+def _card(entrance: Entrance, symptoms: Sequence[Symptom], runbooks: Collection[str]) -> str:
     """One entrance: what is seen, the first of its lines, what it leads to."""
     groups = dict.fromkeys(s.id.partition(".")[0] for s in symptoms if entrance.leads_to(s.id))
     links = [
-        *([f"[Runbook](runbooks/{entrance.runbook}.ipynb)"] if entrance.runbook else []),
+        *([f"[Runbook](runbooks/{entrance.runbook}.ipynb)"] if entrance.runbook in runbooks else []),
         *(f"[{prose(GROUPS.get(group, group))}](#symptoms-{group})" for group in groups),
         *([f"[How it works]({entrance.page}.md)"] if entrance.page else []),
     ]
