@@ -44,7 +44,9 @@ _PATIENCE = 5
 
 TESTS: Mapping[str, Sequence[str]] = {
     "answer": ("answer", "policies", "actual", "calibration", "golden"),
+    "archives": ("pack",),
     "arguments": ("arguments", "json_keys", "conditions", "option_rules", "benchmarks/test_against_parsers"),
+    "browser": ("in_browser",),
     "catalog": ("catalog", "answer", "authoring", "schemas"),
     "claims": ("claims", "traps"),
     "comparison": ("claims", "pictures"),
@@ -61,11 +63,13 @@ TESTS: Mapping[str, Sequence[str]] = {
     "host_records": ("inventory",),
     "host_commands": ("host_commands",),
     "inventories": ("inventory",),
+    "languages": ("languages",),
     "lint": ("lint", "rules", "meaning", "option_rules", "environment_rules", "traps"),
     "live_records": ("serve", "together"),
     "markup": ("pictures", "render_plans", "site"),
     "moments": ("history", "schedule"),
     "options": ("options", "releases", "site_options", "arguments"),
+    "pack_records": ("pack",),
     "plan_records": ("render_plans", "plan_evidence", "plan_command"),
     "planning": ("budget",),
     "planning/actual": ("actual", "overrides", "answer"),

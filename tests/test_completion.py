@@ -175,3 +175,11 @@ def test_the_script_is_one_of_its_shell(shell: str, capsys: pytest.CaptureFixtur
 def test_the_forms_to_convert_to_are_those_that_are_written() -> None:
     """The list that needs no import is the table's."""
     assert tuple(forms.WRITERS) == convert.FORMS
+
+
+def test_each_kind_of_case_is_offered_where_it_is_read() -> None:
+    """A snapshot to `inventory`, an observed server to `probe`, and neither as a log."""
+    kinds = {"host": complete.snapshots(), "probe": complete.servers()}
+
+    assert all(names and all(name.startswith(f"{kind}-") for name in names) for kind, names in kinds.items())
+    assert not {*complete.logs()} & {name for names in kinds.values() for name in names}

@@ -136,7 +136,7 @@ def test_a_symptom_that_prints_another_command_is_refused() -> None:
 
 OWN = frozenset({"vllm", "vllm-runbooks", *cli._COMMANDS})
 """What is checked by other means: by the linter and the planner, and by trying it."""
-OURS = ("python tests/", "python -m vllm", "{")
+OURS = ("python tests/", "python -m vllm", 'eval "$(vllm-runbooks completion ', "{")
 """How programs of this project begin, vLLM's older form, and what is put in from the table."""
 NO_COMMANDS = frozenset({"if", "import", "assert", "wait"})
 """First words of Python between backticks, and of what a shell does by itself."""

@@ -30,7 +30,7 @@ from ruamel.yaml import YAML
 
 from command_line import run as call
 from hostile_server import said, serving
-from vllm_runbooks import catalog, documents, history, session
+from vllm_runbooks import catalog, documents, history, languages, session
 from vllm_runbooks.cli import output
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.history_records import WAKE, Entry
@@ -747,8 +747,8 @@ def test_a_timer_finds_what_its_user_finds(monkeypatch: pytest.MonkeyPatch, tmp_
 
     assert found == {
         name: f"{tmp_path}/{name}{os.pathsep}/b c" if name == catalog.CATALOGS else f"{tmp_path}/{name}:x"
-        for name in named
-    }
+        for name in named - {languages.LANG}
+    } | {languages.LANG: f"{languages.LANG}:x"}
 
 
 def secrets(text: str | bytes, mode: int = 0o600) -> Path:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vllm_runbooks import markup, render, session, site
@@ -28,7 +28,19 @@ from vllm_runbooks.cli import commands as command_line
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.history_records import KINDS, Entry
 from vllm_runbooks.notebook import JUDGEMENT_MIME, load_runbook
-from vllm_runbooks.records import Answer, Facts, Level, Outcome, Role, Rule, Severity, Symptom, Verdict, record
+from vllm_runbooks.records import (
+    UNPRINTED,
+    Answer,
+    Facts,
+    Level,
+    Outcome,
+    Role,
+    Rule,
+    Severity,
+    Symptom,
+    Verdict,
+    record,
+)
 from vllm_runbooks.render import answers
 from vllm_runbooks.site import myst, option_pages, runbook_pages, sealed
 
@@ -437,6 +449,7 @@ def tokens(markdown: str) -> list[Any]:
     return [child for token in parsed for child in [token, *(token.children or [])]]
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(), st.text(alphabet="`ab_ -.#{}[]()<>|\\\n:=*+1&⟨⟩!$%^~'\""), st.sampled_from(MARKDOWN)))
 def test_prose_is_never_markup(text: str) -> None:
     """Whatever an author writes is paragraphs of text and of code between backticks, in their words."""
@@ -456,12 +469,14 @@ def test_prose_is_never_markup(text: str) -> None:
     )
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(), st.text(alphabet="`~ \n\ta:")))
 def test_a_log_is_one_literal_block(text: str) -> None:
     """No line of a log ends the block that it stands in."""
     assert [t.type for t in tokens(myst.literal(text))] == ["fence"]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.text(alphabet="`~<>&\"'/ \n\tab:"), st.sampled_from(["", "wrong"]))))
 def test_a_marked_text_is_one_block_and_its_marks(pieces: list[tuple[str, str]]) -> None:
     """Nothing in a marked text is an element but its marks, and it can be read as it was."""
@@ -472,6 +487,7 @@ def test_a_marked_text_is_one_block_and_its_marks(pieces: list[tuple[str, str]])
     assert "".join(found.text).strip() == "".join(myst.printable(text) for text, _ in pieces).strip()
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(), st.text(alphabet="` ab|\\")))
 def test_code_is_code_and_nothing_else(text: str) -> None:
     """Inline code of any text is one piece of code with that text."""
@@ -692,7 +708,9 @@ def test_the_page_on_reading_knows_every_field_and_word() -> None:
     """Fields of the document, outcomes, levels, roles and severities stand on the page that explains them."""
     text = (DOCS / "reading.md").read_text(encoding="utf-8")
     document, facts = text[text.index("## The JSON document") :].split("### Facts")
-    assert re.findall(r"^\| `(\w+)` \|", document, re.MULTILINE) == [f.name for f in fields(Answer)]
+    assert re.findall(r"^\| `(\w+)` \|", document, re.MULTILINE) == [
+        f.name for f in fields(Answer) if f.metadata != UNPRINTED
+    ]
     rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", facts, re.MULTILINE)
     assert sorted(re.findall(r"\w+", " ".join(rows))) == sorted(f.name for f in fields(Facts))
     defined = set(re.findall(r"^`(\w+)`\n: ", text, re.MULTILINE))

@@ -278,9 +278,9 @@ def check_log(evidence: Evidence) -> None:
 
 def _own_cards(evidence: Evidence) -> tuple[Card, ...]:
     """The cards that the evidence itself names; one that names none of the catalog names none here."""
-    from vllm_runbooks import inventories
-
     if evidence.snapshot is not None:
+        from vllm_runbooks import inventories
+
         return inventories.cards(inventories.read(evidence.snapshot, "the pack's inventory"), specs(), "the pack", None)
     # By name alone: what somebody else wrote down opens no file of this host.
     return specs().gpus(evidence.gpus) if evidence.gpus else ()

@@ -6,16 +6,18 @@ does: names are those of files, or lines of one. Where anything is wrong, nothin
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from types import ModuleType
 from typing import ClassVar
 
 import click
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class, split_arg_string
 
-from vllm_runbooks import catalog
+from vllm_runbooks import records
 
 VARIABLE = "_VLLM_RUNBOOKS_COMPLETE"
 """By which click is asked for completions."""
@@ -120,9 +122,14 @@ def script(shell: str, commands: click.Command) -> str:
 Names = Callable[[], Iterable[str]]
 
 
+def _catalog() -> ModuleType:
+    """Imported when a key is pressed: every command imports this module for what it offers."""
+    return importlib.import_module("vllm_runbooks.catalog")
+
+
 def cases(kind: str = "*") -> list[str]:
     """Ids of recorded cases that hold a file of such a name."""
-    return sorted({path.parent.name for path in catalog.cases_dir().glob(f"*/{kind}")})
+    return sorted({path.parent.name for path in _catalog().cases_dir().glob(f"*/{kind}")})
 
 
 def logs() -> list[str]:
@@ -130,15 +137,15 @@ def logs() -> list[str]:
 
 
 def snapshots() -> list[str]:
-    return cases("host.json")
+    return cases(records.SNAPSHOT)
 
 
 def servers() -> list[str]:
-    return cases("probe.json")
+    return cases(records.OBSERVATION)
 
 
 def runbooks() -> list[str]:
-    return sorted(path.stem for path in catalog.runbooks_dir(None).glob("*.ipynb"))
+    return sorted(path.stem for path in _catalog().runbooks_dir(None).glob("*.ipynb"))
 
 
 def runbooks_and_cases() -> list[str]:
@@ -146,7 +153,7 @@ def runbooks_and_cases() -> list[str]:
 
 
 def symptoms() -> list[str]:
-    return sorted(path.stem for path in (catalog.catalog_dir() / "symptoms").glob("*.yaml"))
+    return sorted(path.stem for path in (_catalog().catalog_dir() / "symptoms").glob("*.yaml"))
 
 
 def classes() -> list[str]:
@@ -155,24 +162,24 @@ def classes() -> list[str]:
 
 
 def policies() -> list[str]:
-    return sorted(path.stem for path in (catalog.catalog_dir() / "policies").glob("*.yaml"))
+    return sorted(path.stem for path in (_catalog().catalog_dir() / "policies").glob("*.yaml"))
 
 
 def models() -> list[str]:
-    root = catalog.catalog_dir() / "models"
+    root = _catalog().catalog_dir() / "models"
     return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.glob("*/*.yaml"))
 
 
 def releases() -> list[str]:
     """Known releases, the newest first."""
-    found = [path.stem for path in (catalog.catalog_dir() / "releases").glob("*.json")]
+    found = [path.stem for path in (_catalog().catalog_dir() / "releases").glob("*.json")]
     found = [name for name in found if re.fullmatch(r"\d{1,4}(?:\.\d{1,4}){1,3}", name, re.ASCII)]
     return sorted(found, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
 
 
 def gpus() -> list[str]:
     """Names of cards, as their file lists them."""
-    with (catalog.catalog_dir() / "gpus.yaml").open(encoding="utf-8") as file:
+    with (_catalog().catalog_dir() / "gpus.yaml").open(encoding="utf-8") as file:
         return [name.replace(" ", "-") for name in _GPU.findall(file.read(_MAX_READ))]
 
 

@@ -10,7 +10,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from vllm_runbooks import catalog, history, user_folders
+from vllm_runbooks import catalog, history, languages, user_folders
 from vllm_runbooks.host import card_locks
 from vllm_runbooks.schedule import cron
 from vllm_runbooks.schedule_records import Job
@@ -20,8 +20,9 @@ DELAY_S = 20
 """Hosts that share a server do not wake in the same second."""
 _MARGIN_S = 300
 """What a wake-up needs beside the run: reports, and the end of what does not end by itself."""
-_KEPT = (*user_folders.VARIABLES, history.PLACE, catalog.DATA, catalog.CATALOGS, card_locks.FOLDER)
-"""Variables of this moment that say where anything of ours lies: a timer is to find what its user finds."""
+_KEPT = (*user_folders.VARIABLES, history.PLACE, catalog.DATA, catalog.CATALOGS, card_locks.FOLDER, languages.LANG)
+"""Variables of this moment that say where anything of ours lies, and the language of answers: a timer finds what its
+user finds."""
 
 
 def minutes(job: Job) -> int:
@@ -37,10 +38,11 @@ def command(job: Job) -> list[str]:
 def _variables() -> dict[str, str]:
     """Those of this moment; names of this folder whole, as whoever wakes us stands elsewhere."""
     found = {name: value for name in _KEPT if (value := os.environ.get(name))}
-    return {
-        name: os.pathsep.join(map(_whole, value.split(os.pathsep))) if name == catalog.CATALOGS else _whole(value)
-        for name, value in found.items()
-    }
+    return {name: value if name == languages.LANG else _wholes(name, value) for name, value in found.items()}
+
+
+def _wholes(name: str, value: str) -> str:
+    return os.pathsep.join(map(_whole, value.split(os.pathsep))) if name == catalog.CATALOGS else _whole(value)
 
 
 def _whole(path: str) -> str:
