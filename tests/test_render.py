@@ -541,7 +541,7 @@ def test_a_way_out_shows_its_changes_and_its_command() -> None:
 
 def test_the_cause_is_a_page_of_its_own() -> None:
     """How sure it is in its colour, title, symptom, the evidence with its places, and why."""
-    tones = {Level.CONFIRMED: elements.RED, Level.PROBABLE: elements.AMBER, Level.POSSIBLE: elements.GREY}
+    tones = {Level.CONFIRMED: elements.RED, Level.PROBABLE: elements.AMBER, Level.POSSIBLE: elements.BLUE}
     for level, tone in tones.items():
         page = answers.cause(made(root_cause=finding(level=level))).html
         assert f"background:{tone};" in page
@@ -590,7 +590,7 @@ def test_starts_are_a_table_with_their_ends() -> None:
         "2", "a.log", "2-10", "ready", "",
     ]  # fmt: skip
     assert re.findall("background:([^;]*);", shown.html) == [
-        elements.RED, elements.GREEN, elements.GREEN, elements.AMBER, elements.GREY,
+        elements.RED, elements.GREEN, elements.GREEN, elements.RED, elements.AMBER,
     ]  # fmt: skip
     assert said_in(shown.html).endswith("vLLM release: 0.11.0 (printed)")
     assert shown.plain.startswith("a.log  ·  vLLM 0.11.0 (printed)  ·  FAILED\n5 STARTS (the last is described;")

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vllm_runbooks.errors import InputError, VerdictFailed, meant
 from vllm_runbooks.records import Judgement, Parameter, Runbook, Verdict, document, record
+from vllm_runbooks.render.styled import GROUNDS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +40,6 @@ _EXAMPLES: dict[type, str] = {
     bool: "true or false",
 }
 _GIVEN_BY_A_RUNBOOK = (Verdict.PASS, Verdict.FAIL, Verdict.SKIPPED)
-_COLOURS = {Verdict.PASS: "#1a7f37", Verdict.FAIL: "#cf222e", Verdict.SKIPPED: "#6e7781"}
 # Far above any stripped notebook; json.loads needs several times the size of its text.
 _MAX_BYTES = 20 * 1024 * 1024
 
@@ -245,7 +245,7 @@ def _judgement(data: Mapping[str, Any]) -> Judgement:
 
 def _card(judgement: Judgement, reason: str) -> str:
     """Render the verdict as a small card whose text takes the colour of the page around it, light or dark."""
-    colour = _COLOURS[judgement.verdict]
+    colour = GROUNDS[VERDICTS[judgement.verdict]]
     rows = [
         ("Case", judgement.case),
         ("Outcome", judgement.outcome),

@@ -22,16 +22,10 @@ from vllm_runbooks.records import (
     Quote,
     RankFacts,
     Remedy,
-    Severity,
 )
 from vllm_runbooks.render import columns, start_pictures
 from vllm_runbooks.render.drawing import COLOURS, bars
 from vllm_runbooks.render.elements import (
-    AMBER,
-    BLUE,
-    GREEN,
-    GREY,
-    RED,
     badge,
     cut,
     html_table,
@@ -44,6 +38,8 @@ from vllm_runbooks.render.elements import (
 from vllm_runbooks.render.figures import FACT_NAMES, figure, printed_gib
 from vllm_runbooks.render.styled import (
     BLANK,
+    GROUNDS,
+    SEVERITIES,
     Block,
     Line,
     Loose,
@@ -57,17 +53,11 @@ from vllm_runbooks.render.styled import (
     styled,
 )
 
-_TONES = {
-    Outcome.READY: GREEN, Outcome.RUNNING: GREEN, Outcome.FAILED: RED, Outcome.HUNG: AMBER,
-    Outcome.UNKNOWN: GREY,
-}  # fmt: skip
 _OUTCOMES = {
     Outcome.READY: Tone.GOOD, Outcome.RUNNING: Tone.GOOD, Outcome.FAILED: Tone.BAD, Outcome.HUNG: Tone.BAD,
     Outcome.UNKNOWN: Tone.WARN,
 }  # fmt: skip
 _LEVELS = {Level.CONFIRMED: Tone.BAD, Level.PROBABLE: Tone.WARN, Level.POSSIBLE: Tone.HINT}
-_SEVERITIES = {Severity.FATAL: Tone.BAD, Severity.DEGRADED: Tone.WARN, Severity.HINT: Tone.HINT}
-_SEVERITY_TONES = {Severity.FATAL: RED, Severity.DEGRADED: AMBER, Severity.HINT: BLUE}
 _MEANINGS = {
     "slots": "slots of one layer group, not tokens of full-length requests: not comparable across models or releases",
     "full-length": "tokens of full-length requests (concurrency x context)",
@@ -263,7 +253,7 @@ def _conditions(conditions: Conditions, say: Wording) -> list[Styled]:
 
 def _brief_view(finding: Finding, files: Sequence[str], say: Wording) -> list[Block]:
     place = f" ({_place(finding.evidence[0], files, say)})" if finding.evidence else ""
-    severity = styled(f"  {say(finding.severity.value)}", _SEVERITIES[finding.severity])
+    severity = styled(f"  {say(finding.severity.value)}", SEVERITIES[finding.severity])
     return [
         Loose(f"{finding.title}" + styled(place, Tone.FAINT), first=severity + say(": ")),
         Prose(finding.explanation, "    "),
@@ -358,7 +348,7 @@ def starts(answer: Answer) -> Shown:
             str(number),
             escape(answer.files[s.file]),
             f"{s.first_line}-{s.last_line}",
-            badge(say(s.outcome.value), _TONES[s.outcome]),
+            badge(say(s.outcome.value), GROUNDS[_OUTCOMES[s.outcome]]),
             escape(s.root_cause.title) if s.root_cause else "",
         ]
         for number, s in enumerate(answer.starts, 1)
@@ -387,7 +377,7 @@ def cause(answer: Answer) -> Shown:
             said = say.joined("No cause was found in this text.", _no_cause(answer))
         told = plain(parted([*_first_error_view(answer), [Line(said)]]))
         return _in_its_language(answer, told, tag("p", escape(said)) + _unexplained(answer))
-    tone = {Level.CONFIRMED: RED, Level.PROBABLE: AMBER, Level.POSSIBLE: GREY}[finding.level]
+    tone = GROUNDS[_LEVELS[finding.level]]
     head = tag(
         "div",
         f"{badge(say(finding.level.value), tone)} <b>{prose(finding.title)}</b>",
@@ -502,7 +492,7 @@ def others(answer: Answer) -> Shown:
         return _in_its_language(answer, said, tag("p", escape(said)))
     rows = [
         [
-            badge(say(f.severity.value), _SEVERITY_TONES[f.severity]),
+            badge(say(f.severity.value), GROUNDS[SEVERITIES[f.severity]]),
             f"<b>{prose(f.title)}</b><br>{prose(f.explanation)}",
         ]
         for f in rest

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from vllm_runbooks.display import Shown, visible
-from vllm_runbooks.records import Severity, Truth
+from vllm_runbooks.records import Truth
 from vllm_runbooks.render import columns
 
 COLUMNS = 80
@@ -18,8 +18,6 @@ COLUMNS = 80
 GREEN, RED, AMBER, GREY, BLUE = "#1a7f37", "#cf222e", "#9a6700", "#6e7781", "#0969da"
 TRUTHS = {Truth.RIGHT: GREEN, Truth.WRONG: RED, Truth.UNKNOWN: GREY}
 """The tone of a verdict on a statement."""
-SEVERITIES = {Severity.FATAL: RED, Severity.DEGRADED: AMBER, Severity.HINT: GREY}
-"""The tone of what is wrong with a host or a running server."""
 
 
 def cut(line: str, width: int = 160) -> str:

@@ -8,12 +8,11 @@ from itertools import pairwise
 
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.probe_records import FEWEST_P95, FEWEST_P99, Health, LoadMeasured, Serving, ServingFinding
-from vllm_runbooks.records import Remedy, Severity, Verdict
+from vllm_runbooks.records import Remedy, Verdict
 from vllm_runbooks.render.drawing import HAIR, LINES, WIDTH, caption, picture, rule, swatches, tick_step
 from vllm_runbooks.render.elements import (
     GREEN,
     RED,
-    SEVERITIES,
     badge,
     grid,
     heading,
@@ -24,6 +23,8 @@ from vllm_runbooks.render.elements import (
 )
 from vllm_runbooks.render.styled import (
     BLANK,
+    GROUNDS,
+    SEVERITIES,
     VERDICTS,
     Block,
     Line,
@@ -40,7 +41,6 @@ from vllm_runbooks.render.styled import (
 from vllm_runbooks.vitals import Figures, shown
 
 _RUNG = ("rung", "result", "took", "what was found")
-_TONES = {Severity.FATAL: Tone.BAD, Severity.DEGRADED: Tone.WARN, Severity.HINT: Tone.HINT}
 _RESULTS = {"passed": Tone.GOOD, "failed": Tone.BAD, "skipped": Tone.FAINT}
 _DRAWN = ("running", "waiting", "kv_use")
 _HIGH, _LEFT, _TOP = 150.0, 44.0, 34.0
@@ -278,7 +278,7 @@ def findings(found: Health) -> Shown:
 
 
 def _finding_view(each: ServingFinding) -> list[Block]:
-    severity = styled(each.severity.value.upper(), _TONES[each.severity])
+    severity = styled(each.severity.value.upper(), SEVERITIES[each.severity])
     blocks: list[Block] = [
         Loose(f"{each.title}  " + styled(f"({each.id})", Tone.FAINT), first=severity + "  "),
         *(bulleted(styled("proof:", Tone.HEADING) + f" {proof.says}") for proof in each.proofs),
@@ -313,7 +313,7 @@ def _edited(change: Remedy) -> str:
 def _finding_html(each: ServingFinding) -> str:
     parts = [
         heading(""),
-        badge(each.severity.value, SEVERITIES[each.severity]),
+        badge(each.severity.value, GROUNDS[SEVERITIES[each.severity]]),
         f" <b>{escape(visible(each.title))}</b> ",
     ]
     parts.append(tag("code", escape(each.id)))

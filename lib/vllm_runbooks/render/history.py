@@ -12,11 +12,7 @@ from vllm_runbooks.history_records import Compared, Differing, Entry, Point, Tre
 from vllm_runbooks.records import Verdict
 from vllm_runbooks.render.drawing import LINES, caption, rule, tick_step
 from vllm_runbooks.render.elements import (
-    AMBER,
     BLUE,
-    GREEN,
-    GREY,
-    RED,
     badge,
     cut,
     heading,
@@ -25,14 +21,13 @@ from vllm_runbooks.render.elements import (
     tag,
 )
 from vllm_runbooks.render.plan_pictures import NARROW, narrow
-from vllm_runbooks.render.styled import VERDICTS, Block, Styled, Table, Tone, Words, plain, styled
+from vllm_runbooks.render.styled import GROUNDS, VERDICTS, Block, Styled, Table, Tone, Words, plain, styled
 
 _UNKNOWN = "unknown"
 _DEEPEST = 8
 
 
 _LISTED = ("id", "begun (UTC)", "kind", "verdict", "took", "subject")
-_TONES = {Verdict.PASS: GREEN, Verdict.FAIL: RED, Verdict.ERROR: RED, Verdict.INTERRUPTED: AMBER}
 
 
 def listed(found: Sequence[Entry]) -> str:
@@ -57,7 +52,7 @@ def table(found: Sequence[Entry]) -> Shown:
     rows = []
     for each in found:
         id_, began, kind, verdict, took, about = map(escape, _cells(each))
-        word = badge(verdict, _TONES.get(each.verdict, GREY) if each.verdict else BLUE)
+        word = badge(verdict, GROUNDS[VERDICTS[each.verdict]] if each.verdict else BLUE)
         rows.append([word, f"<b>{about}</b><br>{began} · {kind}{f' · {took}' if took else ''} · {tag('code', id_)}"])
     return Shown(listed(found), html_table(("verdict", "what was done (UTC)"), rows))
 

@@ -7,11 +7,10 @@ from html import escape
 
 from vllm_runbooks.display import Shown, to_json, visible
 from vllm_runbooks.host_records import SHARED, GpuFacts, HostFinding, Inspected, Inventory, Recommendation
-from vllm_runbooks.records import Severity, document
+from vllm_runbooks.records import document
 from vllm_runbooks.render.elements import (
     AMBER,
     GREEN,
-    SEVERITIES,
     badge,
     cells,
     cut,
@@ -25,6 +24,8 @@ from vllm_runbooks.render.elements import (
 )
 from vllm_runbooks.render.styled import (
     BLANK,
+    GROUNDS,
+    SEVERITIES,
     Block,
     Line,
     Loose,
@@ -42,7 +43,6 @@ from vllm_runbooks.render.styled import (
 _MIB_PER_GIB = 1024
 _HEAD = ("GPU", "name", "memory", "in use", "use", "PCIe", "others on it")
 _MAX_OTHERS = 2
-_TONES = {Severity.FATAL: Tone.BAD, Severity.DEGRADED: Tone.WARN, Severity.HINT: Tone.HINT}
 
 
 def snapshot_json(found: Inventory) -> str:
@@ -143,7 +143,7 @@ def _matters(name: str) -> bool:
 
 def _finding_view(found: HostFinding) -> list[Block]:
     where = f"GPU {_listed(found.gpus)}: " if found.gpus else ""
-    severity = styled(found.severity.value, _TONES[found.severity])
+    severity = styled(found.severity.value, SEVERITIES[found.severity])
     return [
         bulleted(severity + styled(f" {found.id}", Tone.FAINT) + f": {where}{found.text}"),
         Prose(styled("do:", Tone.HEADING) + f" {found.do}", "    "),
@@ -186,7 +186,7 @@ def findings(found: Inspected) -> Shown:
         return Shown(said, prose(said))
     rows = [
         [
-            badge(each.severity.value, SEVERITIES[each.severity]),
+            badge(each.severity.value, GROUNDS[SEVERITIES[each.severity]]),
             tag("code", escape(each.id)) + escape(f" · GPU {_listed(each.gpus)}" if each.gpus else "")
             + f"<br>{escape(each.text)}<br><b>do</b> {escape(each.do)}",
         ]

@@ -12,12 +12,11 @@ from typing import Any
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.languages import LANGUAGES, Wording, told_in
 from vllm_runbooks.records import Issue, IssueSeverity, Linted, Migrated, Rule
-from vllm_runbooks.render.elements import AMBER, BLUE, GREEN, GREY, RED, badge, prose
-from vllm_runbooks.render.styled import Block, Gap, Line, Loose, Tone, plain, styled
+from vllm_runbooks.render.elements import GREEN, GREY, RED, badge, prose
+from vllm_runbooks.render.styled import GROUNDS, Block, Gap, Line, Loose, Tone, plain, styled
 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
 _GITHUB_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "notice"}
-_TONES = {IssueSeverity.ERROR: RED, IssueSeverity.WARNING: AMBER, IssueSeverity.INFO: BLUE}
 _MEANT = {IssueSeverity.ERROR: Tone.BAD, IssueSeverity.WARNING: Tone.WARN, IssueSeverity.INFO: Tone.HINT}
 _COUNTED = {
     IssueSeverity.ERROR: ("{count} error", "{count} errors"),
@@ -198,7 +197,7 @@ def _table_of(issues: Sequence[Issue]) -> str:
     rows = "".join(
         "<tr>"
         f'<td style="text-align:right">{issue.line}:{issue.column}</td>'
-        f"<td>{badge(issue.severity.value, _TONES[issue.severity])}</td>"
+        f"<td>{badge(issue.severity.value, GROUNDS[_MEANT[issue.severity]])}</td>"
         f'<td style="text-align:left">{escape(issue.message)}'
         f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code></td>'
         f'<td style="text-align:left"><code>{escape(issue.rule)}</code></td>'
@@ -239,7 +238,7 @@ def in_place(text: str, found: Linted | Migrated) -> Shown:
 
 
 def _below(issue: Issue) -> str:
-    tone = _TONES[issue.severity]
+    tone = GROUNDS[_MEANT[issue.severity]]
     style = f"border-left:4px solid {tone};background:{tone}1c;padding:3px 0 3px 8px;margin:2px 0 6px 0;font-size:13px"
     mended = " · the corrected text mends it" if issue.fix else ""
     said = f"{badge(issue.severity.value, tone)} <b>column {issue.column}</b> {prose(issue.message)}"

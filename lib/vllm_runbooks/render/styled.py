@@ -13,9 +13,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from vllm_runbooks.display import visible
-from vllm_runbooks.records import Verdict
+from vllm_runbooks.records import Severity, Verdict
 from vllm_runbooks.render import columns
-from vllm_runbooks.render.elements import COLUMNS
+from vllm_runbooks.render.elements import AMBER, BLUE, COLUMNS, GREEN, GREY, RED
 
 
 class Tone(StrEnum):
@@ -38,6 +38,9 @@ VERDICTS = {
     Verdict.PASS: Tone.GOOD, Verdict.FAIL: Tone.BAD, Verdict.ERROR: Tone.BAD, Verdict.INTERRUPTED: Tone.WARN,
     Verdict.SKIPPED: Tone.FAINT,
 }  # fmt: skip
+SEVERITIES = {Severity.FATAL: Tone.BAD, Severity.DEGRADED: Tone.WARN, Severity.HINT: Tone.HINT}
+GROUNDS = {Tone.BAD: RED, Tone.WARN: AMBER, Tone.GOOD: GREEN, Tone.HINT: BLUE, Tone.FAINT: GREY}
+"""Colour of what says a tone in HTML: the ground of a badge, the edge of a quotation."""
 
 Span = tuple[str, Tone | None]
 

@@ -13,7 +13,7 @@ from html import escape
 from vllm_runbooks import languages
 from vllm_runbooks.languages import LANGUAGES
 from vllm_runbooks.records import Rule, Symptom
-from vllm_runbooks.site.myst import prose, sentence
+from vllm_runbooks.site.myst import prose, raw, sentence
 
 SCRIPT, STYLE = "language.js", "language.css"
 """What a page needs of docs/_static."""
@@ -77,4 +77,4 @@ def switch(record: Symptom | Rule) -> str:
         titles.append(f'<p {attributes} class="told told-{lang} told-note">{note}</p>')
     group = f'<div class="language-switch" role="group" aria-label="Language">{"".join(buttons)}</div>'
     # A backtick could end the fence.
-    return "```{raw} html\n" + f"{group}{''.join(titles)}".replace("`", "&#96;") + "\n```"
+    return raw(f"{group}{''.join(titles)}")

@@ -100,10 +100,15 @@ def marked(pieces: Iterable[tuple[str, str]], *, kind: str = "text") -> str:
         f'<mark class="{escape(mark)}">{escape(printable(text))}</mark>' if mark else escape(printable(text))
         for text, mark in pieces
     )
-    # A backtick could end the fence. A browser drops the first newline: the one written here, not one of the text.
-    shown = body.replace("`", "&#96;")
+    # A browser drops the first newline: the one written here, not one of the text.
     lead = f'<div class="highlight-{escape(kind)} notranslate"><div class="highlight"><pre>\n'
-    return f"```{{raw}} html\n{lead}{shown}</pre></div></div>\n```"
+    return raw(f"{lead}{body}</pre></div></div>")
+
+
+def raw(html: str) -> str:
+    """HTML of our own as it is; a backtick in it could end the fence."""
+    shown = html.replace("`", "&#96;")
+    return f"```{{raw}} html\n{shown}\n```"
 
 
 def badge(word: str) -> str:
@@ -142,9 +147,7 @@ def facts(rows: Iterable[tuple[str, str | None]]) -> str:
         + (f"<td>{escape(printable(value))}</td>" if value is not None else f'<td class="unknown">{UNKNOWN}</td>')
         for name, value in rows
     )
-    # A backtick could end the fence.
-    body = "".join(f"{cell}</tr>" for cell in cells).replace("`", "&#96;")
-    return f'```{{raw}} html\n<table class="table facts"><tbody>{body}</tbody></table>\n```'
+    return raw(f'<table class="table facts"><tbody>{"".join(f"{cell}</tr>" for cell in cells)}</tbody></table>')
 
 
 def contents(names: Iterable[str], caption: str = "") -> str:

@@ -1,12 +1,14 @@
 """The last results of this host's history as a page of the site, with what may be published and nothing else.
 
 A history holds paths, addresses, hosts and commands of whoever keeps it. So nothing is taken over by default: of each
-entry only what is listed in `Result` is shown, and names only where the project itself gave them.
+entry only what is listed in `Result` is shown, and the names of subjects only where the project itself gave them; that
+of a schedule is the user's own, and the page says so.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -27,9 +29,10 @@ _MAX_JOB = 60
 _SAID = """\
 What was checked, run, started and probed where this site was built, the newest of each subject first.
 
-Published are the verdict, the time (UTC), how long it took, the release of vLLM, the name of the schedule, and the
-symptom where the catalog has it. Runbooks and recorded cases are named where they are the project's own; anything else
-was evidence of that host, and is called so. Hosts, paths, addresses, commands, parameters, quoted lines are left out.
+Published are the verdict, the time (UTC), how long it took, the release of vLLM, the name of the schedule as it was
+given, and the symptom where the catalog has it. Runbooks and recorded cases are named where they are the project's own;
+anything else was evidence of that host, and is called so. Hosts, paths, addresses, commands, parameters and quoted
+lines are left out.
 """
 
 
@@ -37,6 +40,8 @@ was evidence of that host, and is called so. Hosts, paths, addresses, commands, 
 class Result:
     """What may be published of one entry."""
 
+    subject: int
+    """Number of what was judged: results of one subject have the same, though its name may not be told."""
     what: str
     """Markdown: what was done, in names of the project's own."""
     verdict: Verdict
@@ -52,8 +57,10 @@ def published(
     entries: Iterable[Entry], *, runbooks: Collection[str], cases: Collection[str], symptoms: Collection[str]
 ) -> list[Result]:
     """What may be published of these entries, in their order; what has not ended, or is of no such kind, is out."""
+    subjects: dict[tuple[str, str, str | None], int] = {}
     return [
         Result(
+            subjects.setdefault((entry.kind, entry.subject, entry.job), len(subjects)),
             f"{_KINDS[entry.kind]}{_about(entry, runbooks, cases)}",
             entry.verdict,
             entry.began,
@@ -85,10 +92,17 @@ def _symptom(entry: Entry, symptoms: Collection[str]) -> str | None:
 
 def run_page(results: Sequence[Result]) -> str:
     """The page: for each subject and schedule the last result, and the verdicts before it."""
-    subjects: dict[tuple[str, str], list[Result]] = {}
+    subjects: dict[int, list[Result]] = {}
     for result in results:
-        subjects.setdefault((result.what, result.job), []).append(result)
-    rows = [_row(found) for found in list(subjects.values())[:MAX_ROWS]]
+        subjects.setdefault(result.subject, []).append(result)
+    shown = list(subjects.values())[:MAX_ROWS]
+    alike = Counter((found[0].what, found[0].job) for found in shown)
+    met: Counter[tuple[str, str]] = Counter()
+    rows = []
+    for found in shown:
+        told = (found[0].what, found[0].job)
+        met[told] += 1
+        rows.append(_row(found, f" ({met[told]} of {alike[told]} whose names are not told)" if alike[told] > 1 else ""))
     head = ["What", "Last result", "When", "Before"]
     parts = [
         "# Last results",
@@ -98,9 +112,9 @@ def run_page(results: Sequence[Result]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _row(found: Sequence[Result]) -> tuple[str, str, str, str]:
+def _row(found: Sequence[Result], which: str) -> tuple[str, str, str, str]:
     last = found[0]
-    what = [last.what, *([aside(f"schedule {prose(last.job)}")] if last.job else [])]
+    what = [f"{last.what}{which}", *([aside(f"schedule {prose(last.job)}")] if last.job else [])]
     told = [badge(last.verdict.value)]
     if last.symptom:
         told.append(f"[{code(last.symptom)}](symptoms/{last.symptom}.md)")

@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from vllm_runbooks.errors import RunbooksError
+
 _REFERENCE = "search.html"
 _INLINE = re.compile(r"<script(?![^>]{0,400}\bsrc=)[^>]{0,400}>(.*?)</script>", re.DOTALL | re.IGNORECASE)
-_OWN_POLICY = re.compile(r"<meta[^>]{0,40}http-equiv=\"Content-Security-Policy\"", re.IGNORECASE)
 _NAMED = "DOCUMENTATION_OPTIONS.pagename = '{}';"
 """The one script that differs from page to page."""
 
@@ -31,13 +32,19 @@ def policy(scripts: Iterable[str]) -> str:
 
 
 def seal(folder: Path) -> None:
-    """Write its policy into every page of a built site; a page that has one of its own keeps it."""
+    """Write its policy into every page of a built site.
+
+    Raises:
+        RunbooksError: a page has no head for it.
+    """
     own = {_NAMED.format("search"), *_INLINE.findall((folder / _REFERENCE).read_text(encoding="utf-8"))}
     for path in folder.rglob("*.html"):
         page = path.read_text(encoding="utf-8")
         name = path.relative_to(folder)
-        if name.parts[0] == "_static" or _OWN_POLICY.search(page):
+        if name.parts[0] == "_static":
             continue
+        if "<head>" not in page:
+            raise RunbooksError(f"{name}: has no head, so no policy stands in it; the site was not built")
         known = own | {_NAMED.format(name.with_suffix("").as_posix())}
         scripts = dict.fromkeys(script for script in _INLINE.findall(page) if script in known)
         meta = f'<meta http-equiv="Content-Security-Policy" content="{policy(scripts)}" />'

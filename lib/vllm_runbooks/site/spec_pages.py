@@ -74,7 +74,7 @@ def gpu_page(gpus: Sequence[Gpu], known: Mapping[str, str]) -> str:
     rows = [
         (
             f"[{plain(gpu.name)}](#{_anchor('gpu', gpu.name)})",
-            _cell(_said(gpu.memory_gib, "GB")),
+            _cell(_said(gpu.memory_gib, "GiB")),
             _cell(None if gpu.total is None else f"{gpu.total.expected:.4g} GiB"),
             _cell(_said(gpu.memory_bandwidth_gb_s, "GB/s")),
             _cell(gpu.capability),
@@ -98,7 +98,7 @@ def gpu_section(gpu: Gpu, known: Mapping[str, str]) -> str:
     capability = f"{gpu.capability} ({gpu.architecture})" if gpu.capability and gpu.architecture else gpu.capability
     rows = [
         ("Other names", ", ".join(gpu.aliases) or "none"),
-        ("Memory on the box", _said(gpu.memory_gib, "GB")),
+        ("Memory on the box", _said(gpu.memory_gib, "GiB")),
         ("Usable memory", None if total is None else f"{total.expected:.4g} GiB{scatter}: {total.source}"),
         ("Memory bandwidth, at its peak", _said(gpu.memory_bandwidth_gb_s, "GB/s")),
         ("Compute capability", capability),

@@ -8,7 +8,7 @@ from html import escape
 
 from vllm_runbooks.records import Entrance, Rule, Symptom
 from vllm_runbooks.site import run_pages
-from vllm_runbooks.site.myst import code, literal, plain, printable, prose, sentence
+from vllm_runbooks.site.myst import code, literal, plain, printable, prose, raw, sentence
 from vllm_runbooks.site.symptom_pages import GROUPS
 
 DOORS = {
@@ -51,20 +51,16 @@ def start(
     )
 
 
-def _raw(html: str) -> str:
-    return f"```{{raw}} html\n{html}\n```"
-
-
 def _doors(built: Collection[str]) -> str:
     links = "".join(
         f'<a class="door" href="{page if page in built else instead}.html">'
         f"<strong>{escape(name)}</strong><span>{escape(said)}</span></a>"
         for page, (name, said, instead) in DOORS.items()
     )
-    return _raw(f'<nav class="doors" aria-label="What you can do here">{links}</nav>')
+    return raw(f'<nav class="doors" aria-label="What you can do here">{links}</nav>')
 
 
-_BOX = _raw(
+_BOX = raw(
     '<div class="lookup" id="lookup" hidden>'
     '<label for="lookup-text">A line that was printed, or some of its words</label>'
     '<input id="lookup-text" type="search" autocomplete="off" spellcheck="false" aria-describedby="lookup-count" '
