@@ -324,3 +324,13 @@ def test_a_pasted_text_is_evidence() -> None:
     assert found.vllm == "0.19.0"
     with pytest.raises(InputError, match="the pasted text: is empty"):
         evidence.pasted("  \n")
+
+
+def test_logs_of_a_folder_stand_by_name_and_number(tmp_path: Path) -> None:
+    """Rank 10 comes behind rank 2, and a longer name is no later one."""
+    for name in ("zz.log", "aaa.log", "rank10.log", "rank2.log"):
+        (tmp_path / name).write_text("INFO 01-01 00:00:00 [x.py:1] y\n")
+
+    found = evidence.load_files([str(tmp_path)], read_case=lambda _: pytest.fail("there is no case"))
+
+    assert [one.name for one in found.documents] == ["aaa.log", "rank2.log", "rank10.log", "zz.log"]

@@ -796,7 +796,6 @@ def test_tables_and_lines_keep_to_their_form() -> None:
     assert elements.grid(["a", "bb"], [["ccc", "1"]]).plain == "a    bb\nccc  1"
     assert elements.wrap(f"{'x' * 70} one-two-three", "    ") == f"    {'x' * 70}\n    one-two-three"
     assert elements.wrap(f"{'x' * 70} one-two", "  ", "- ") == f"- {'x' * 70} one-two"
-    assert elements.item(f"{'x' * 70} one-two-three") == f"  - {'x' * 70}\n    one-two-three"
     assert elements.prose("`a<`, `" + "b" * 201 + "`") == "<code>a&lt;</code>, `" + "b" * 201 + "`"
     assert elements.verdict("fits: <b>: c", "#123").count("<b>&lt;b&gt;: c</b>") == 1
 

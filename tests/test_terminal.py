@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 import threading
+import time
 from contextlib import suppress
 from fcntl import ioctl
 from functools import cache
@@ -24,6 +25,7 @@ from rich.text import Text
 from command_line import run
 from vllm_runbooks import catalog, cli, planner, render, session
 from vllm_runbooks.cli import terminal
+from vllm_runbooks.render import columns
 from vllm_runbooks.render.styled import (
     Block,
     Layout,
@@ -334,3 +336,19 @@ def test_a_command_is_never_broken() -> None:
     command = "vllm serve " + "--option value " * 20
 
     assert [str(line) for line in Line(command).lines(terminal.layout(40))] == [command]
+
+
+@pytest.mark.parametrize("sign", ["显", "é", "e\u0301", "a", "（"])
+def test_a_text_without_end_is_cut_and_wrapped_at_once(sign: str) -> None:
+    """What a log or a snapshot says may be as long as it likes: no work grows faster than it does."""
+    text = sign * 100_000
+    began = time.process_time()
+
+    assert columns.width(columns.cut(text, 80)) <= 80
+    assert all(columns.width(line) <= 80 for line in columns.wrap(f"显 {text}", 80, "  ", "  "))
+    assert time.process_time() - began < 5, "a hang guard: it takes some tenths of a second"
+
+
+def test_what_begins_a_paragraph_is_said_without_one() -> None:
+    """A verdict without a reason is still told."""
+    assert [str(line) for line in wrapped("", 80, "  ", styled("PASS  "))] == ["PASS  "]

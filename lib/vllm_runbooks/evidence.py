@@ -458,7 +458,11 @@ def _logs_in(folder: Path) -> list[Path]:
         found = [path for path in folder.iterdir() if path.is_file() and _LOG.search(path.name)]
     if len(found) > _MAX_LOGS:
         raise InputError(f"{folder}: holds more than {_MAX_LOGS} logs; name those of one start")
-    return sorted(found, key=lambda path: [(len(each), each) for each in re.split(r"(\d{1,18})", path.name)])
+    return sorted(found, key=lambda path: _by_number(path.name))
+
+
+def _by_number(name: str) -> list[str | int]:
+    return [int(piece) if at % 2 else piece for at, piece in enumerate(re.split(r"(\d{1,18})", name))]
 
 
 def load_files(

@@ -253,15 +253,13 @@ class Redactor:
 
 
 _shared = Redactor()
+"""Of all single texts of this process."""
 
 
 def forget() -> None:
-    """Begin anew, as a new process does: what was read for one answer has no part in the next."""
+    """Begin anew, as a new process does: the numbers of placeholders of one answer have no part in the next."""
     global _shared  # noqa: PLW0603 - what every module shares
     _shared = Redactor()
-
-
-"""Of all single texts of this process."""
 
 
 def redact_text(text: str) -> str:

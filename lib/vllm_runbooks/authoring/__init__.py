@@ -907,6 +907,12 @@ def schemas() -> dict[str, dict[str, Any]]:
     return found
 
 
+def _unused(schema: Mapping[str, Any]) -> set[str]:
+    """Definitions that nothing in a schema refers to."""
+    text = json.dumps(schema)
+    return {name for name in schema.get("$defs", ()) if f'"#/$defs/{name}"' not in text}
+
+
 def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str, Any]:
     """The JSON Schema of a record; a printed document has every field and no others."""
 
@@ -936,6 +942,6 @@ def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str,
         return {**node, "items": {"anyOf": [node["items"], pieces]}}
 
     result: dict[str, Any] = adapted(adapter.json_schema(mode="serialization" if is_printed else "validation"))
-    while unused := {name for name in result.get("$defs", ()) if f'"#/$defs/{name}"' not in json.dumps(result)}:
+    while unused := _unused(result):
         result["$defs"] = {name: node for name, node in result["$defs"].items() if name not in unused}
     return result

@@ -124,8 +124,7 @@ _MOST = 72
 
 def _broken(call: str) -> Iterator[str]:
     """A command line in lines that a shell joins again; broken in front of an option or of a command behind `--`."""
-    while len(call) > _MOST:
-        at = max(call.rfind(f" {begin}", 0, _MOST - 1) for begin in ("-- ", "--", "-"))
+    while len(call) > _MOST and (at := call.rfind(" -", 4, _MOST - 1)) > 0:
         yield f"{call[:at]} \\"
         call = f"  {call[at + 1 :]}"
     yield call
@@ -141,17 +140,22 @@ def _use(context: click.Context, _parameter: click.Parameter, folders: tuple[str
     split = next((folder for folder in folders if os.pathsep in folder), None)
     if split is not None:
         raise InputError(f"--catalog {split}: holds {os.pathsep!r}, which separates folders; rename it")
-    before = os.environ.get(CATALOGS)
     own = (*session.own_catalogs(), *folders)
     session.load_catalog(own)
-    os.environ[CATALOGS] = os.pathsep.join(str(Path(folder).absolute()) for folder in own)
+    _set_for(context, CATALOGS, os.pathsep.join(str(Path(folder).absolute()) for folder in own))
     session.load_catalog.cache_clear()
+    context.call_on_close(session.load_catalog.cache_clear)
+
+
+def _set_for(context: click.Context, name: str, value: str) -> None:
+    """Set a variable of the environment until the command ends."""
+    before = os.environ.get(name)
+    os.environ[name] = value
 
     def restore() -> None:
-        os.environ.pop(CATALOGS)
+        os.environ.pop(name)
         if before is not None:
-            os.environ[CATALOGS] = before
-        session.load_catalog.cache_clear()
+            os.environ[name] = before
 
     context.call_on_close(restore)
 
@@ -173,15 +177,7 @@ def _speak(context: click.Context, _parameter: click.Parameter, lang: str | None
     from vllm_runbooks import languages  # noqa: PLC0415 - `--help` needs none of it
 
     languages.chosen(lang, "--lang")
-    before = os.environ.get(languages.LANG)
-    os.environ[languages.LANG] = lang
-
-    def restore() -> None:
-        os.environ.pop(languages.LANG)
-        if before is not None:
-            os.environ[languages.LANG] = before
-
-    context.call_on_close(restore)
+    _set_for(context, languages.LANG, lang)
 
 
 LANG = click.option(

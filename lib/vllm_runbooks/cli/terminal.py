@@ -9,7 +9,6 @@ ground.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable
 from typing import TextIO
 
@@ -67,7 +66,7 @@ def _columns(stream: TextIO) -> int:
     try:
         return os.get_terminal_size(stream.fileno()).columns or COLUMNS
     except (OSError, ValueError):
-        return shutil.get_terminal_size((COLUMNS, 24)).columns if stream.isatty() else COLUMNS
+        return COLUMNS
 
 
 def _shown(lines: Iterable[Styled], *, is_coloured: bool) -> str:

@@ -38,10 +38,17 @@ def cut(text: str, columns: int) -> str:
     """A text with its end left out where it takes more columns than that."""
     if width(text) <= columns:
         return text
-    end = len(text)
-    while width(text[:end]) > columns - 1:
-        end -= 1
-    return text[:end] + "…"
+    return text[: _fitting(text, columns - 1)] + "…"
+
+
+def _fitting(text: str, columns: int) -> int:
+    """How many signs of a text fit into so many columns."""
+    taken = 0
+    for end, sign in enumerate(text):
+        taken += width(sign)
+        if taken > columns:
+            return end
+    return len(text)
 
 
 def wrap(
@@ -77,8 +84,7 @@ def wrap(
     lines.append(line.rstrip())
     if most is not None and len(lines) > most:
         kept = lines[most - 1]
-        while width(kept) > columns - width(ellipsis):
-            kept = kept[:-1].rstrip()
+        kept = kept[: _fitting(kept, columns - width(ellipsis))].rstrip()
         lines = [*lines[: most - 1], kept + ellipsis]
     return lines
 
@@ -90,11 +96,11 @@ _UNIT = re.compile(rf" ?(?:[{_OPENING}]*(?:[^\s\u1100-\U0003ffff]+|[^\s])[{_CLOS
 def _units(text: str, most: int) -> Iterator[str]:
     """Yield the pieces between which a line may end; one that is wider than a line is broken."""
     for match in _UNIT.finditer(text):
-        unit = match[0]
-        while width(unit) > most:
-            end = len(unit)
-            while width(unit[:end]) > most and end > 1:
-                end -= 1
-            yield unit[:end]
-            unit = unit[end:]
-        yield unit
+        unit, start, taken = match[0], 0, 0
+        for at, sign in enumerate(unit):
+            takes = width(sign)
+            if taken + takes > most and at > start:
+                yield unit[start:at]
+                start, taken = at, 0
+            taken += takes
+        yield unit[start:]

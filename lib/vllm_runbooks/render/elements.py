@@ -37,11 +37,6 @@ def wrap(body: str, indent: str = "  ", first: str | None = None) -> str:
     return "\n".join(columns.wrap(words, COLUMNS, lead, indent))
 
 
-def item(said: str) -> str:
-    """An entry of a list in a terminal."""
-    return wrap(said, "    ", "  - ")
-
-
 def tag(name: str, body: str, style: str = "") -> str:
     return f'<{name} style="{style}">{body}</{name}>' if style else f"<{name}>{body}</{name}>"
 

@@ -233,7 +233,7 @@ def wrapped(said: Words, width: int, indent: str, first: Words | None = None, mo
             break
         at = start + len(body)
         lines.append(begun + words.part(start, at))
-    return lines or [styled("")]
+    return lines or [lead if first is not None else styled("")]
 
 
 _ELLIPSIS = " …"
@@ -271,11 +271,6 @@ def parted(parts: Iterable[Sequence[Block]]) -> list[Block]:
     for part in parts:
         blocks += [BLANK, *part] if blocks else part
     return blocks
-
-
-def indented(blocks: Iterable[Block], by: str = "  ") -> list[Block]:
-    """Blocks that were laid out already, each line further in."""
-    return [Line(by + line) for block in blocks for line in block.lines(Layout())]
 
 
 def laid_out(blocks: Iterable[Block], layout: Layout) -> list[Styled]:
