@@ -250,9 +250,9 @@ def diagnose(
     model: Callable[[], Subject | None] | None = None,
     lang: str | None = None,
 ) -> Answer:
-    """Read and diagnose the evidence; `start` chooses one of several starts by number, from 1 (None or 0: that of the
-    evidence, as of a pack, else the last).
+    """Read and diagnose the evidence.
 
+    `start` chooses one of several starts by number, from 1; None or 0: that of the evidence, else the last.
     `policy` names a policy of the catalog, whose steps are added to the remedies where they can help. `gpus` names the
     cards of the start, as in `8xRTX3090`, where they are known: plans need them. `model` tells its model where that is
     none of the catalog: whoever has started it may read its folder, which a log of somebody else must not decide.
