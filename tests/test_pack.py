@@ -78,6 +78,38 @@ def test_a_log_its_command_and_its_cards_are_read_back(capsys: pytest.CaptureFix
     assert planned[0] == planned[1]
 
 
+def test_a_pack_of_an_earlier_start_is_answered_for_that_one(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--start` of `pack` is kept: `diagnose PACK` answers as it does in the pack, unless another start is given."""
+    shutil.copy(CASES / "tiny-cpu-two-starts" / "startup.log", here / "two.log")
+    run(capsys, "pack", "two.log", "--start", "1", "--no-inventory", "-o", "two.zip")
+
+    first = run(capsys, "diagnose", "two.zip", "--format", "json")[1]
+    second = run(capsys, "diagnose", "two.zip", "--start", "2", "--format", "json")[1]
+
+    assert first == members(here / "two.zip")["diagnosis.json"].decode()
+    assert first == run(capsys, "diagnose", "two.log", "--start", "1", "--format", "json")[1]
+    assert second == run(capsys, "diagnose", "two.log", "--start", "2", "--format", "json")[1] != first
+
+
+def test_a_packs_command_is_linted_mended_and_converted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What reads a script takes the one in a pack; a pack without one, and any other archive, are told in a line."""
+    run(capsys, "pack", "startup.log", "--command", "launch.sh", "--no-inventory", "-o", "a.zip")
+    run(capsys, "pack", "startup.log", "--no-inventory", "-o", "bare.zip")
+    (here / "command.txt").write_bytes(members(here / "a.zip")["command.txt"])
+    with zipfile.ZipFile(here / "mine.zip", "w") as mine:
+        mine.write("startup.log", "my logs/rank 0.log")
+
+    to_another = (("convert", "--to", "compose"), ("migrate", "--from", "0.11.0", "--to", "0.19.0"))
+    for asked in (("lint",), ("lint", "--fix"), *to_another):
+        status, out, _ = run(capsys, *asked, "a.zip")
+        plain = run(capsys, *asked, "command.txt")
+        assert (status, out) == (plain[0], plain[1].replace("command.txt", "a.zip"))
+        for name, said in (("bare.zip", "is a pack without a command; "), ("mine.zip", "no evidence pack")):
+            status, out, err = run(capsys, *asked, name)
+            assert (status, out, err.count("\n")) == (2, "", 1)
+            assert said in err
+
+
 def test_the_members_and_the_manifest_agree(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every member is named with its size and digest; what was replaced is told by kind and file, never the value."""
     with (here / "startup.log").open("a") as log:
@@ -100,12 +132,12 @@ def test_the_members_and_the_manifest_agree(here: Path, capsys: pytest.CaptureFi
     assert {"lint.json", "lint.txt", "inventory.json", "diagnosis.txt", "issue.md"} <= held.keys()
 
 
-def test_the_same_input_makes_the_same_bytes(here: Path) -> None:
+def test_the_same_input_makes_the_same_bytes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two processes, a while apart, write archives that are equal to the bit; nothing in it says when or where."""
     asked = ("pack", "startup.log", "--command", "launch.sh", "--no-inventory", "-o")
-    for name in ("a.zip", "b.zip"):
-        assert call(*asked, name, cwd=here).returncode == 0
-        os.utime(here / "startup.log", (1, 1))
+    assert run(capsys, *asked, "a.zip")[0] == 0
+    os.utime(here / "startup.log", (1, 1))
+    assert call(*asked, "b.zip", cwd=here).returncode == 0
 
     assert (here / "a.zip").read_bytes() == (here / "b.zip").read_bytes()
     assert str(here).encode() not in (here / "a.zip").read_bytes()
@@ -194,7 +226,7 @@ def test_of_a_long_log_the_middle_is_left_out(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(archives, "MAX_KEPT", 1 << 20)
     lines = LOG.read_text().splitlines()
     filler = "".join(
-        f"INFO 01-01 00:00:00 [loggers.py:1] Engine 000: tick {n:07d} of a long day\n" for n in range(60_000)
+        f"INFO 01-01 00:00:00 [loggers.py:1] Engine 000: tick {n:07d} of a long day\n" for n in range(10_000)
     )
     text = "\n".join([*lines[:40], TOKEN, filler, f"HF_TOKEN={TOKEN}", filler, TOKEN, *lines[40:]])
 
@@ -263,6 +295,7 @@ def test_without_a_cause_there_is_a_pack_as_well(here: Path, capsys: pytest.Capt
         (("startup.log", "--issue", "--format", "json"), "give it without --format json"),
         (("-", "--command", "-"), "standard input can be read once"),
         (("host-8x3090",), "holds no log"),
+        (("pack.zip",), "is a pack already; hand it on as it is"),
     ],
 )
 def test_what_cannot_be_packed_is_told_in_a_line(
@@ -274,6 +307,7 @@ def test_what_cannot_be_packed_is_told_in_a_line(
 ) -> None:
     """Exit 2, one line, nothing on standard output, and nothing written or replaced."""
     (here / "there.zip").write_text("mine")
+    (here / "pack.zip").write_bytes(archive(good))
     (here / "locked").mkdir()
     may = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: "locked" not in str(path) and may(path, mode))
@@ -283,7 +317,7 @@ def test_what_cannot_be_packed_is_told_in_a_line(
     assert (status, out) == (2, "")
     assert said in err
     assert len(err.splitlines()) == 1
-    assert [path.name for path in here.glob("**/*.zip")] == ["there.zip"]
+    assert sorted(path.name for path in here.glob("**/*.zip")) == ["pack.zip", "there.zip"]
     assert (here / "there.zip").read_text() == "mine"
 
 
@@ -381,11 +415,13 @@ HOSTILE: list[tuple[str, bytes, str]] = [
     ("lying", shorter(archive(good)), "is a damaged or truncated archive"),
     ("truncated", archive(good)[:-40], "is a damaged or truncated archive"),
     ("cut in half", archive(good)[:900], "is a damaged or truncated archive"),
-    ("other zip", archive(good).replace(b"manifest.json", b"manifest.jsox"), "holds no manifest.json; give the log"),
-    ("other manifest", archive(good, manifest={"kind": "wheel"}), "is of something else; give the log itself"),
+    ("other zip", archive(good).replace(b"manifest.json", b"manifest.jsox"), "holds no manifest.json; unpack it"),
+    ("other manifest", archive(good, manifest={"kind": "wheel"}), "is of something else; unpack it"),
     ("newer", archive(good, manifest={"schema": 2}), "is a pack of another form"),
     ("no members", archive(good, manifest={"members": [1]}), "its manifest.json cannot be read"),
     ("gpus", archive(good, manifest={"gpus": 8}), "its manifest.json cannot be read"),
+    ("start", archive(good, manifest={"start": True}), "its manifest.json cannot be read"),
+    ("no such start", archive(good, manifest={"start": 99}), "99"),
     ("other file's cards", archive(good, manifest={"gpus": "/etc/host.json"}), "are not read here"),
     ("this host's cards", archive(good, manifest={"gpus": "local"}), "are not read here"),
 ]  # fmt: skip

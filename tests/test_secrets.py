@@ -338,9 +338,19 @@ def test_a_secret_is_not_diagnosed(
         assert leaked(secret, shown(capsys, "diagnose", str(tmp_path / "a.log"), "--format", form)) == []
 
 
-@pytest.mark.parametrize("offset", [0, 1, 8, 20, 40, 60])
+_OFFSETS = (0, 1, 8, 20, 40, 60)
+_FEW = (0, 20)
+"""Those that are tried by default where the line is long, and each takes its time."""
+
+
 @pytest.mark.parametrize("told", ["--api-key ", "hf" + "_", "invalid key "])
-@pytest.mark.parametrize("border", [log_lines.MAX_LINE, records.PIECE])
+@pytest.mark.parametrize(
+    ("border", "offset"),
+    [
+        *((log_lines.MAX_LINE, offset) for offset in _OFFSETS),
+        *(pytest.param(records.PIECE, offset, marks=() if offset in _FEW else pytest.mark.slow) for offset in _OFFSETS),
+    ],
+)
 def test_a_secret_across_the_readers_border_is_not_diagnosed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, told: str, offset: int, border: int
 ) -> None:

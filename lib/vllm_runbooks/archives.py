@@ -33,6 +33,7 @@ _MAX_MANIFEST = 4 << 20
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,119}(?:/[A-Za-z0-9_][A-Za-z0-9._-]{0,119})?", re.ASCII)
 """Path of a member: a file, or one in a folder."""
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_UNPACK_IT = "unpack it, and give its logs or their folder"
 _BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
 
 
@@ -52,6 +53,8 @@ class Archive:
 
     vllm: str | None
     gpus: str | None
+    start: int | None
+    """Which of several starts it describes, from 1; None: the last."""
     is_inventory_of_start: bool
     parts: tuple[Part, ...]
 
@@ -110,6 +113,8 @@ def _bounded(file: IO[bytes], where: str) -> None:
 
 def _read(archive: ZipFile, where: str) -> Archive:
     infos = archive.infolist()
+    if MANIFEST not in archive.namelist():
+        raise WrongFileError(f"{where}: is an archive, and no evidence pack: it holds no {MANIFEST}", _UNPACK_IT)
     if len(infos) > MAX_MEMBERS:
         raise InputError(f"{where}: holds more than {MAX_MEMBERS} files, which no pack does; give the log itself")
     by_name: dict[str, ZipInfo] = {}
@@ -118,10 +123,6 @@ def _read(archive: ZipFile, where: str) -> Archive:
         if info.filename.casefold() in {name.casefold() for name in by_name}:
             raise InputError(f"{where}: holds {info.filename} twice; give the pack as it was made")
         by_name[info.filename] = info
-    if MANIFEST not in by_name:
-        raise WrongFileError(
-            f"{where}: is an archive, and no evidence pack: it holds no {MANIFEST}", "give the log itself"
-        )
     if sum(info.file_size for info in infos) > _MAX_UNPACKED or by_name[MANIFEST].file_size > _MAX_MANIFEST:
         raise InputError(
             f"{where}: unpacks to more than a pack may hold ({_MAX_UNPACKED >> 20} MiB); give the log itself"
@@ -141,9 +142,12 @@ def _read(archive: ZipFile, where: str) -> Archive:
             raise InputError(f"{where}: {name} is not what its manifest says; give the pack as it was made")
         parts.append(Part(name, role, source, raw))
     given = {name: manifest.get(name) for name in ("vllm", "gpus")}
-    if any(value is not None and not isinstance(value, str) for value in given.values()):
+    start = manifest.get("start")
+    is_number = isinstance(start, int) and not isinstance(start, bool) and start > 0
+    is_text = all(value is None or isinstance(value, str) for value in given.values())
+    if not is_text or not (start is None or is_number):
         raise InputError(f"{where}: its {MANIFEST} cannot be read; give the pack as it was made")
-    return Archive(given["vllm"], given["gpus"], manifest.get("is_inventory_of_start") is True, tuple(parts))
+    return Archive(given["vllm"], given["gpus"], start, manifest.get("is_inventory_of_start") is True, tuple(parts))
 
 
 def _plain(info: ZipInfo, where: str) -> None:
@@ -180,7 +184,7 @@ def _manifest(raw: bytes, where: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict) or found.get("kind") != KIND or not isinstance(found.get("members"), list):
         raise WrongFileError(
-            f"{where}: is an archive, and no evidence pack: its {MANIFEST} is of something else", "give the log itself"
+            f"{where}: is an archive, and no evidence pack: its {MANIFEST} is of something else", _UNPACK_IT
         )
     if found.get("schema") != 1:
         raise InputError(f"{where}: is a pack of another form than this program reads; use the program that made it")

@@ -428,7 +428,21 @@ def load_pack(path: Path, *, vllm: str | None = None) -> Evidence:
         command=decode(commands[0].raw, commands[0].name) if commands else None,
         gpus=pack.gpus,
         snapshot=decode(snapshots[0].raw, snapshots[0].name) if snapshots and pack.is_inventory_of_start else None,
+        start=pack.start,
     )
+
+
+def packed_command(path: Path) -> str:
+    """The text of the script or manifest in an evidence pack.
+
+    Raises:
+        InputError: it is no pack, is not as its manifest says, or holds no command.
+    """
+    with _told(path), wanted_script():
+        found = archives.read(path).of(MemberRole.COMMAND)
+    if not found:
+        raise InputError(f"{path}: is a pack without a command; {NAME_A_SCRIPT}")
+    return decode(found[0].raw, found[0].name)
 
 
 def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -> Evidence:

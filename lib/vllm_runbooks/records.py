@@ -710,6 +710,8 @@ class Evidence:
     """Cards of the start, as in `--gpus`, where the evidence itself names them."""
     snapshot: str | None = None
     """The same as the text of a host's snapshot."""
+    start: int | None = None
+    """Which of several starts the evidence is about, from 1, where it says so itself."""
 
 
 @dataclass(frozen=True)

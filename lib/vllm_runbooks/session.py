@@ -155,13 +155,15 @@ def load_case(folder: Path) -> Case:
 
 
 def read_text(name: str) -> str:
-    """The text of a script as it is, its line ends included: of a file, a recorded case, or `-`, standard input.
+    """The text of a script as it is, its line ends included: of a file, a recorded case, a pack's command, or `-`.
 
     Raises:
         InputError: it cannot be read, is too large, or is no text.
     """
     if name != "-" and Path(name).is_file() and not Path(name).stat().st_size:
         return ""  # a script that starts nothing, as an empty __init__.py among the files of a commit
+    if _is_pack(name):
+        return _evidence.packed_command(Path(name))
     if name != "-" and Path(name).is_dir() and not (Path(name) / "case.yaml").is_file():
         raise InputError(f"{name}: holds no case.yaml; {_evidence.NAME_A_SCRIPT}")  # and logs in it are no scripts
     with _evidence.wanted_script():
@@ -171,12 +173,18 @@ def read_text(name: str) -> str:
     return _evidence.script(documents[0], name)
 
 
+def _is_pack(name: str) -> bool:
+    return name != "-" and Path(name).is_file() and _evidence.is_pack(Path(name))
+
+
 def read_rewritable(name: str) -> str:
     """As `read_text`, of a text that is written anew: nothing of it may be lost, so it is in UTF-8.
 
     Raises:
         InputError: as `read_text`, or it is in another encoding.
     """
+    if _is_pack(name):
+        return _evidence.packed_command(Path(name))
     where = "standard input" if name == "-" else name
     raw = _evidence.standard_input().read(4 * MAX_SCRIPT) if name == "-" else b""
     _evidence.check_rewritable(Path(name).read_bytes() if Path(name).is_file() else raw, where)
@@ -242,8 +250,9 @@ def diagnose(
     model: Callable[[], Subject | None] | None = None,
     lang: str | None = None,
 ) -> Answer:
-    """Read and diagnose the evidence; `start` chooses one of several starts by number, from 1 (None or 0: the last).
+    """Read and diagnose the evidence.
 
+    `start` chooses one of several starts by number, from 1; None or 0: that of the evidence, else the last.
     `policy` names a policy of the catalog, whose steps are added to the remedies where they can help. `gpus` names the
     cards of the start, as in `8xRTX3090`, where they are known: plans need them. `model` tells its model where that is
     none of the catalog: whoever has started it may read its folder, which a log of somebody else must not decide.
@@ -262,7 +271,7 @@ def diagnose(
     asked = shelf.policy(policy) if policy.strip() else None
     found = cards(gpus) if gpus else _own_cards(evidence)
     return _answer.answer(
-        evidence, shelf, knowledge, start=start or None, policy=asked, cards=found, specs=specs, model=model
+        evidence, shelf, knowledge, start=start or evidence.start, policy=asked, cards=found, specs=specs, model=model
     )
 
 

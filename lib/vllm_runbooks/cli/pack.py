@@ -103,6 +103,7 @@ def _evidence(logs: tuple[str, ...], command: str | None, vllm: str | None) -> E
     """What is packed; what can be read once only is laid aside."""
     from vllm_runbooks import pack as packing
     from vllm_runbooks import session
+    from vllm_runbooks.evidence import is_pack
     from vllm_runbooks.records import Evidence
 
     if not logs:
@@ -110,6 +111,8 @@ def _evidence(logs: tuple[str, ...], command: str | None, vllm: str | None) -> E
         found = Evidence((), vllm=vllm)
     else:
         found = session.load_files(logs, vllm=vllm)
+        if Path(logs[0]).is_file() and is_pack(Path(logs[0])):
+            raise InputError(f"{logs[0]}: is a pack already; hand it on as it is")
         if any(name == "-" or Path(name).is_fifo() for name in logs):
             found = replace(found, documents=tuple(map(packing.laid_aside, found.documents)))
     return found if command is None else replace(found, command=session.read_text(command))
