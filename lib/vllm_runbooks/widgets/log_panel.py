@@ -41,8 +41,8 @@ class Panel(parts.Panel):
             [
                 self._outcome,
                 self._cause,
-                parts.heading("The log"),
-                parts.scrolled(self._log, "420px", "the log, with its lines marked"),
+                parts.heading("The log, with its lines marked"),
+                parts.scrolled(self._log, "420px"),
                 parts.heading("The start, step by step"),
                 self._time,
                 parts.heading("The ways out"),
@@ -90,10 +90,8 @@ class Panel(parts.Panel):
         texts = (self._pasted.value, self._named.value, self._vllm.value, self._gpus.value)
         return logs.Asked(files, *texts, self._start.value, self._lang.value)
 
-    def _wait(self, is_long: bool) -> None:
-        self._working.show(
-            parts.working("Reading the log. What stands below is of the one before.") if is_long else None
-        )
+    def _wait(self, words: str) -> None:
+        self._working.show(parts.working(words))
 
     def _show(self, told: logs.Told) -> None:
         self._error.show(parts.said(told.error))

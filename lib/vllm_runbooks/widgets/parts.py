@@ -19,6 +19,7 @@ _WAIT_S = 0.02
 """What happens within this time is answered once: a drag sends more than anybody can read."""
 _PATIENCE_S = 0.4
 """Seconds of work after which it is said that something is worked at."""
+_WORKING = "Reading …"
 A, T = TypeVar("A"), TypeVar("T")
 _NAMES = (
     ".jupyter-widgets.vr-folds .jupyter-widget-Collapse-header {"
@@ -51,10 +52,12 @@ function render({ model, el }) {
         if (shown.getAttribute("aria-label") !== value) shown.setAttribute("aria-label", value);
       }
     }
-    for (const frame of panel.querySelectorAll(".vr-scrolled:not([tabindex])")) {
+    for (const frame of panel.querySelectorAll(".vr-scrolled:not([role])")) {
+      // Views of ipywidgets come one after the other: the heading may not stand there yet.
+      if (!frame.previousElementSibling?.textContent.trim()) continue;
       frame.tabIndex = 0;
       frame.setAttribute("role", "region");
-      frame.setAttribute("aria-label", frame.title);
+      frame.setAttribute("aria-label", frame.previousElementSibling.textContent.trim());
     }
   };
   const begin = () => {
@@ -245,9 +248,9 @@ class Asker(Generic[A, T]):
     """Has what was asked last answered in a thread, so that the kernel stays at hand; at once where no loop runs."""
 
     def __init__(
-        self, ask: Callable[[], A], answer: Callable[[A], T], show: Callable[[T], None], wait: Callable[[bool], None]
+        self, ask: Callable[[], A], answer: Callable[[A], T], show: Callable[[T], None], wait: Callable[[str], None]
     ) -> None:
-        """Ask for nothing yet; `wait` is told when an answer takes its time, and when it is there."""
+        """Ask for nothing yet; `wait` is told when an answer takes its time, and with no words when it is there."""
         self._ask, self._answer, self._show, self._wait = ask, answer, show, wait
         self._later = Later(self._begin)
         self._task: asyncio.Task[None] | None = None
@@ -277,13 +280,13 @@ class Asker(Generic[A, T]):
                 self._is_due = False
                 answer = asyncio.ensure_future(asyncio.to_thread(self._answer, self._ask()))
                 if not (await asyncio.wait({answer}, timeout=_PATIENCE_S))[0]:
-                    self._wait(True)
+                    self._wait(_WORKING)
                 told = await answer
                 # What was asked meanwhile is what is wanted now.
                 if not self._is_due:
                     self._show(told)
         finally:
-            self._wait(False)
+            self._wait("")
 
 
 class View(ipywidgets.HTML):
@@ -307,8 +310,10 @@ def said(line: str, tone: str = RED) -> Shown | None:
     return Shown(line, tag("div", escape(visible(line)), style))
 
 
-def working(words: str) -> Shown:
-    """That an answer is on its way."""
+def working(words: str) -> Shown | None:
+    """That an answer is on its way; None where there are no words."""
+    if not words:
+        return None
     style = f"border-left:4px solid {BLUE};background:{BLUE}1c;padding:6px 10px;font-size:14px"
     return Shown(words, f'<div role="status" style="{style}">{escape(words)}</div>')
 
@@ -366,11 +371,11 @@ def button(words: str, tip: str) -> ipywidgets.Button:
     )
 
 
-def scrolled(view: View, height: str, name: str) -> ipywidgets.Box:
-    """A view that is longer than its place, framed, under a name for what reads it aloud."""
+def scrolled(view: View, height: str) -> ipywidgets.Box:
+    """A view that is longer than its place, framed; the heading in front of it is its name."""
     frame = ipywidgets.Layout(max_height=height, overflow="auto", border="1px solid #8886", padding="6px 8px")
     frame.margin, frame.display = "6px 2px 6px 0", "block"
-    made = ipywidgets.Box([view], layout=frame, tooltip=name)
+    made = ipywidgets.Box([view], layout=frame)
     made.add_class("vr-scrolled")
     return made
 
