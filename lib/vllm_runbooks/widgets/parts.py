@@ -20,7 +20,8 @@ _WAIT_S = 0.02
 _PATIENCE_S = 0.4
 """Seconds of work after which it is said that something is worked at."""
 _WORKING = "Reading …"
-A, T = TypeVar("A"), TypeVar("T")
+A = TypeVar("A")
+T = TypeVar("T")
 _NAMES = (
     ".jupyter-widgets.vr-folds .jupyter-widget-Collapse-header {"
     " color: var(--jp-ui-font-color0, inherit); background: transparent; border-color: #8886; }"
