@@ -18,13 +18,18 @@ from urllib.parse import quote
 
 import pytest
 
-from browser import Theme, Visit, opened
+from browser import Theme, Visit, axe_source, opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 TOKEN = "tests"  # noqa: S105 - of a server that listens to this host alone, for a test
 _BEGUN_S = 60.0
+_AXE = """async () => {
+  const found = await axe.run({include: [['.vr-panel']]}, {resultTypes: ['violations']});
+  return found.violations.filter(v => ['serious', 'critical'].includes(v.impact)).flatMap(v => v.nodes.map(n =>
+    v.impact + ' ' + v.id + ': ' + n.html.slice(0, 200)));
+}"""
 _IDLE_MS = 120_000
 
 
@@ -126,6 +131,13 @@ def shown(
 def run_all(page: Page) -> None:
     """Run every cell by the menu's own command, which does nothing before the kernel is idle."""
     page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+
+
+def axe_of_panel(page: Page) -> list[str]:
+    """Serious and critical findings of axe inside of the panels; those of JupyterLab's own frame are not ours."""
+    page.evaluate(axe_source().read_text(encoding="utf-8") + "; undefined")
+    found: list[str] = page.evaluate(_AXE)
+    return found
 
 
 def settled(page: Page, *, timeout_ms: int = _IDLE_MS) -> None:

@@ -312,6 +312,56 @@ def test_a_drag_is_answered_once() -> None:
     assert answered == [49, 49]
 
 
+def test_what_was_asked_last_is_answered_in_a_thread() -> None:
+    """The loop goes on meanwhile, it is said that work takes time, and an answer to what is past is not shown."""
+    parts = _installed()
+    asked, turns = ["first"], 0
+    shown: list[str] = []
+    waits: list[str] = []
+
+    def answer(question: str) -> str:
+        time.sleep(0.6)
+        return question.upper()
+
+    asker = parts.Asker(lambda: asked[0], answer, shown.append, waits.append)
+
+    async def ask() -> None:
+        nonlocal turns
+        asker()
+        await asyncio.sleep(0.1)
+        asked[0] = "second"
+        asker()
+        for _ in range(200):
+            if shown:
+                break
+            turns += 1
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.05)
+
+    asyncio.run(ask())
+    assert shown == ["SECOND"]
+    assert turns > 10
+    assert waits[0] == "Reading …"
+    assert waits[-1] == ""
+    asker()
+    assert shown == ["SECOND", "SECOND"]
+
+
+def test_a_panel_tells_in_the_language_that_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one of the environment at first, then the one that is set; one that there is not is refused."""
+    _installed()
+    monkeypatch.setenv("VLLM_RUNBOOKS_LANG", "zh")
+    panel = rb.widgets.diagnose("autoglm-3090-video-oom")
+    assert "视觉、视频或音频编码器显存不足" in panel._cause.value
+    assert "失败" in panel._outcome.value
+    panel._lang.value = "en"
+    assert "Out of memory in the vision, video or audio encoder" in panel._cause.value
+    commands = rb.widgets.commands("vllm serve m --max-model-length 4096", lang="zh")
+    assert "没有选项" in commands._placed.value
+    with pytest.raises(InputError, match="no language"):
+        rb.widgets.commands(lang="xx")
+
+
 def test_a_panel_follows_what_is_set() -> None:
     """Setting a slider changes the plan and the command that is copied; an illegal one takes the command away."""
     _installed()
@@ -362,6 +412,30 @@ def test_a_live_view_ends_with_its_panel(tmp_path: Path) -> None:
         is_looking = not task.done()
         panel.close()
         await asyncio.sleep(0.05)
+        return [is_looking, task.done()]
+
+    assert asyncio.run(watch()) == [True, True]
+
+
+def test_a_live_view_ends_when_no_page_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks that no page answered for a while are the last; a page that beats keeps it going."""
+    _installed()
+    from vllm_runbooks.widgets import gpu_panel
+
+    monkeypatch.setattr(gpu_panel, "_SILENT_S", 0.1)
+    path = tmp_path / "series.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in SERIES), encoding="utf-8")
+    panel = rb.widgets.gpus("host-1xa100")
+
+    async def watch() -> list[bool]:
+        import weakref
+
+        task = asyncio.create_task(gpu_panel._look(weakref.ref(panel), cards.Watch(Recorded(path)), 0.02))
+        for _ in range(20):
+            await asyncio.sleep(0.02)
+            panel.head.beat += 1
+        is_looking = not task.done()
+        await asyncio.wait({task}, timeout=5)
         return [is_looking, task.done()]
 
     assert asyncio.run(watch()) == [True, True]

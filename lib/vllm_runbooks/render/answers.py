@@ -366,6 +366,16 @@ def starts(answer: Answer) -> Shown:
     return _in_its_language(answer, f"{_headline(answer)}\n{rows_of_text}".strip(), html)
 
 
+def outcome(answer: Answer) -> Shown:
+    """How the start that is judged ended, and what is known of its release, in a line."""
+    say, vllm = Wording(answer.lang), answer.vllm
+    release = f"vLLM {vllm.version} ({say(vllm.source)})" if vllm.version else say("vLLM release unknown")
+    word = badge(say(answer.outcome.value), _TONES[answer.outcome])
+    told = f"{word} {escape(', '.join(answer.files))}  ·  {escape(release)}"
+    style = "font-size:14px;margin:4px 0 8px 0;overflow-wrap:anywhere"
+    return _in_its_language(answer, _headline(answer), tag("div", told, style))
+
+
 def cause(answer: Answer) -> Shown:
     """The root cause with its evidence, or what is known without one."""
     finding, say = answer.root_cause, Wording(answer.lang)

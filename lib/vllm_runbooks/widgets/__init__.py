@@ -23,7 +23,7 @@ PANELS = {
 _NEEDED = ("ipywidgets", "anywidget")
 
 
-def diagnose(evidence: str = "", *, pasted: str = "", vllm: str = "", gpus: str = "") -> Any:
+def diagnose(evidence: str = "", *, pasted: str = "", vllm: str = "", gpus: str = "", lang: str | None = None) -> Any:
     """The panel that diagnoses a log: pasted, uploaded, a file of this host or a recorded case.
 
     Args:
@@ -31,11 +31,12 @@ def diagnose(evidence: str = "", *, pasted: str = "", vllm: str = "", gpus: str 
         pasted: A log that it shows at first in place of that.
         vllm: Release that wrote the log, where the log does not say.
         gpus: The cards of the start, for the plan.
+        lang: Language of the texts, as in `zh`; None is that of `VLLM_RUNBOOKS_LANG`, else English.
 
     Raises:
-        InputError: ipywidgets is not installed.
+        InputError: ipywidgets is not installed, or there is no such language.
     """
-    return _panel("diagnose", evidence=evidence, pasted=pasted, vllm=vllm, gpus=gpus)
+    return _panel("diagnose", evidence=evidence, pasted=pasted, vllm=vllm, gpus=gpus, lang=lang)
 
 
 def plan(model: str = "Qwen/Qwen3-8B", gpus: str = "2xRTX3090", *, vllm: str = "") -> Any:
@@ -52,18 +53,19 @@ def plan(model: str = "Qwen/Qwen3-8B", gpus: str = "2xRTX3090", *, vllm: str = "
     return _panel("plan", model=model, gpus=gpus, vllm=vllm)
 
 
-def commands(text: str = "", *, vllm: str = "", gpus: str = "") -> Any:
+def commands(text: str = "", *, vllm: str = "", gpus: str = "", lang: str | None = None) -> Any:
     """The panel that checks a command while it is written.
 
     Args:
         text: What it shows at first: a command, script, manifest, program or page.
         vllm: The release; empty is the image's tag, else the newest that is known.
         gpus: The cards, where they are known.
+        lang: As for `diagnose`.
 
     Raises:
-        InputError: ipywidgets is not installed.
+        InputError: ipywidgets is not installed, or there is no such language.
     """
-    return _panel("commands", text=text, vllm=vllm, gpus=gpus)
+    return _panel("commands", text=text, vllm=vllm, gpus=gpus, lang=lang)
 
 
 def gpus(snapshot: str = "", *, need_gib: float = 0.0, every_s: float = 2.0) -> Any:

@@ -9,24 +9,27 @@ from vllm_runbooks.widgets import parts, scripts, settings
 _ANY = "as the text says, else the newest"
 
 
-class Panel(ipywidgets.VBox):
+class Panel(parts.Panel):
     """An editor with what is wrong marked in place, the corrected text beside it, and the difference."""
 
-    def __init__(self, text: str = "", vllm: str = "", gpus: str = "") -> None:
+    def __init__(self, text: str = "", vllm: str = "", gpus: str = "", lang: str | None = None) -> None:
         self._text = parts.Editor(value=text, placeholder="Paste a command, a script, a compose file or a page here")
         releases = [(_ANY, ""), *((each, each) for each in settings.releases())]
         self._vllm = ipywidgets.Dropdown(options=releases, value=vllm if vllm in dict(releases).values() else "")
         self._gpus = ipywidgets.Combobox(value=gpus, options=settings.cards(), placeholder="unknown")
+        self._lang = parts.language(lang)
         self._error, self._placed = parts.View(), parts.View()
         self._fixed, self._difference, self._starts = parts.View(), parts.View(), parts.View()
         self._copy = parts.Copy(label="Copy the corrected text")
         half = ipywidgets.Layout(width="480px", max_width="100%", margin="0 20px 8px 0", flex="1 1 320px")
         super().__init__(
+            "Commands",
+            "what is wrong with a command, before it runs; nothing of it is run",
             [
-                parts.title("Commands", "what is wrong with a command, before it runs; nothing of it is run"),
                 parts.row(
                     parts.field("vLLM", self._vllm, "260px"),
                     parts.field("GPUs", self._gpus, "200px"),
+                    parts.field("language", self._lang, "120px"),
                 ),
                 self._text,
                 self._error,
@@ -38,15 +41,16 @@ class Panel(ipywidgets.VBox):
                     layout=ipywidgets.Layout(flex_flow="row wrap", align_items="flex-start"),
                 ),
                 parts.folds(("The difference", self._difference), ("What the text starts", self._starts)),
-            ]
+            ],
         )
         later = parts.Later(self._update)
-        for each in (self._text, self._vllm, self._gpus):
+        for each in (self._text, self._vllm, self._gpus, self._lang):
             each.observe(later, "value")
         self._update()
 
     def _update(self) -> None:
-        told = scripts.told(scripts.Asked(self._text.value, self._vllm.value or "", self._gpus.value))
+        asked = scripts.Asked(self._text.value, self._vllm.value or "", self._gpus.value, self._lang.value)
+        told = scripts.told(asked)
         self._error.show(parts.said(told.error))
         self._text.marks = [mark._asdict() for mark in told.marks]
         self._placed.show(told.placed)

@@ -12,16 +12,20 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.widgets import cards, parts
 
 _MOST_S = 900.0
-"""Seconds after which a live view stops by itself: a page that was closed does not say so."""
+"""Seconds after which a live view stops by itself."""
+_SILENT_S = 180.0
+"""Seconds of looks that no page has answered, after which it stops: a page in the background may beat once a minute."""
 _LEAST_S = 0.5
 
 
-class Panel(ipywidgets.VBox):
+class Panel(parts.Panel):
     """The cards of this host, looked at again and again, or those of a snapshot; and the one for the next start."""
 
     def __init__(self, snapshot: str = "", need_gib: float = 0.0, every_s: float = 2.0) -> None:
         self._every_s = max(every_s, _LEAST_S)
         self._task: asyncio.Task[None] | None = None
+        self.unseen = 0
+        """Looks since a page last said that it shows them."""
         self._source = ipywidgets.Combobox(
             value=snapshot, options=cards.recorded(), placeholder="this host", continuous_update=False
         )
@@ -31,8 +35,9 @@ class Panel(ipywidgets.VBox):
         self._again = parts.button("Look again", "read the cards once more")
         self._error, self._cards, self._chosen, self._findings = (parts.View() for _ in range(4))
         super().__init__(
+            "GPUs",
+            "what is free on each card, and which one to take for the next start",
             [
-                parts.title("GPUs", "what is free on each card, and which one to take for the next start"),
                 parts.row(
                     parts.field("this host, a file or a recorded host", self._source, "300px"),
                     parts.field("GiB needed (0: as usual)", self._need, "240px"),
@@ -46,12 +51,13 @@ class Panel(ipywidgets.VBox):
                     ("As the driver tells it", self._cards),
                     is_open=True,
                 ),
-            ]
+            ],
         )
         self._again.on_click(lambda _: self._update())
         for each in (self._source, self._need):
             each.observe(self._look_anew, "value")
         self._live.observe(self._switch, "value")
+        self.head.observe(self._seen, "beat")
         self._update()
 
     def close(self) -> None:
@@ -64,7 +70,10 @@ class Panel(ipywidgets.VBox):
         if self._task is not None:
             self._task.cancel()
             self._task = None
-        self._live.value = False
+        self._live.value = self.head.is_live = False
+
+    def _seen(self, _: Any) -> None:
+        self.unseen = 0
 
     def _look_anew(self, _: Any) -> None:
         self.stop()
@@ -91,6 +100,7 @@ class Panel(ipywidgets.VBox):
             self._live.value = False
             self._error.show(parts.said(f"{error}; nothing can be watched here"))
             return
+        self.unseen, self.head.is_live = 0, True
         self._task = loop.create_task(_look(weakref.ref(self), watch, self._every_s))
 
     def _show(self, told: cards.Told) -> None:
@@ -101,11 +111,15 @@ class Panel(ipywidgets.VBox):
 
 
 async def _look(panel: weakref.ref[Panel], watch: cards.Watch, every_s: float) -> None:
-    """Look until the panel is closed or gone, for a while at most; nothing else is held by it."""
+    """Look until the panel is closed or gone, or no page shows it, for a while at most; nothing else is held by it."""
     for _ in range(int(_MOST_S / every_s)):
         shown = panel()
         if shown is None or shown.comm is None:
             return
+        # Looks are counted, not seconds: while a cell runs, neither is there a look nor is a page heard.
+        shown.unseen += 1
+        if shown.unseen > _SILENT_S / every_s:
+            break
         shown._show(watch.look())  # noqa: SLF001 - the panel's own task
         del shown
         await asyncio.sleep(every_s)

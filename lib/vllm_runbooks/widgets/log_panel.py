@@ -9,10 +9,12 @@ import ipywidgets
 from vllm_runbooks.widgets import logs, parts
 
 
-class Panel(ipywidgets.VBox):
+class Panel(parts.Panel):
     """Paste, upload or name a log; the cause, its evidence in the log, and the ways out."""
 
-    def __init__(self, evidence: str = "", pasted: str = "", vllm: str = "", gpus: str = "") -> None:
+    def __init__(
+        self, evidence: str = "", pasted: str = "", vllm: str = "", gpus: str = "", lang: str | None = None
+    ) -> None:
         self._pasted = ipywidgets.Textarea(
             value=pasted, placeholder="Paste the log here, from its first line to its last"
         )
@@ -21,64 +23,92 @@ class Panel(ipywidgets.VBox):
         self._vllm = ipywidgets.Text(value=vllm, placeholder="as the log says", continuous_update=False)
         self._gpus = ipywidgets.Text(value=gpus, placeholder="as in 2xRTX3090", continuous_update=False)
         self._files = ipywidgets.FileUpload(multiple=True, description="Upload logs", tooltip="logs of one start")
+        self._lang = parts.language(lang)
         self._start = ipywidgets.BoundedIntText(value=0, min=0, max=0)
         self._start_field = parts.field("which start (0: the last)", self._start, "170px")
         self._clear = parts.button("Clear", "forget the texts and the files")
-        self._error, self._cause, self._log, self._time = parts.View(), parts.View(), parts.View(), parts.View()
+        self._working, self._error = parts.View(), parts.View()
+        self._outcome, self._cause, self._log, self._time = (parts.View() for _ in range(4))
         self._advice, self._checks, self._others = parts.View(), parts.View(), parts.View()
         self._facts = parts.View()
         self._ways = parts.column(())
         self._made: list[_Way] = []
         self._folds = parts.folds(
-            ("The start, step by step", self._time),
-            ("What would confirm it", self._checks),
             ("The start's own figures", self._facts),
             ("What else was found", self._others),
         )
         self._answer = parts.column(
-            [self._cause, parts.scrolled(self._log, "420px"), self._advice, self._ways, self._folds]
-        )
-        super().__init__(
             [
-                parts.title("Diagnose", "a log of vLLM: its cause, the lines that prove it, and checked ways out"),
-                parts.field("log", self._pasted, "100%"),
-                parts.row(
-                    parts.field("or a file of this host, or a recorded case", self._named, "300px"),
-                    parts.field("release", self._vllm, "130px"),
-                    parts.field("GPUs", self._gpus, "150px"),
-                    self._start_field,
-                    parts.field("or files", self._files, "140px"),
-                    self._clear,
-                ),
-                self._error,
-                self._answer,
+                self._outcome,
+                self._cause,
+                parts.heading("The log, with its lines marked"),
+                parts.scrolled(self._log, "420px"),
+                parts.heading("The start, step by step"),
+                self._time,
+                parts.heading("The ways out"),
+                self._advice,
+                self._ways,
+                parts.heading("What would confirm it"),
+                self._checks,
+                self._folds,
             ]
         )
-        later = parts.Later(self._update)
-        for each in (self._pasted, self._named, self._vllm, self._gpus, self._start, self._files):
-            each.observe(later, "value")
+        super().__init__(
+            "Diagnose",
+            "a log of vLLM: its cause, the lines that prove it, and checked ways out",
+            [
+                parts.field("log", self._pasted, "100%"),
+                parts.row(
+                    parts.field("or files", self._files, "140px"),
+                    parts.field("or a file of this host, or a recorded case", self._named, "300px"),
+                    self._clear,
+                ),
+                parts.row(
+                    parts.field("vLLM", self._vllm, "130px"),
+                    parts.field("GPUs", self._gpus, "150px"),
+                    self._start_field,
+                    parts.field("language", self._lang, "110px"),
+                ),
+                self._working,
+                self._error,
+                self._answer,
+            ],
+        )
+        asker = parts.Asker(self._asked, logs.told, self._show, self._wait)
+        for each in (self._pasted, self._named, self._vllm, self._gpus, self._start, self._files, self._lang):
+            each.observe(asker, "value")
         self._clear.on_click(self._forget)
-        self._update()
+        asker.now()
 
     def _forget(self, _: Any) -> None:
         self._files.value = ()
         self._pasted.value = self._named.value = ""
         self._start.value = 0
 
-    def _update(self) -> None:
+    def _asked(self) -> logs.Asked:
         files = tuple(logs.Upload(each.name, bytes(each.content)) for each in self._files.value)
-        asked = logs.Asked(
-            files, self._pasted.value, self._named.value, self._vllm.value, self._gpus.value, self._start.value
-        )
-        self._show(logs.told(asked))
+        texts = (self._pasted.value, self._named.value, self._vllm.value, self._gpus.value)
+        return logs.Asked(files, *texts, self._start.value, self._lang.value)
+
+    def _wait(self, words: str) -> None:
+        self._working.show(parts.working(words))
 
     def _show(self, told: logs.Told) -> None:
         self._error.show(parts.said(told.error))
         self._answer.layout.display = None if told.cause else "none"
         self._start.max = max(told.starts, self._start.value)
         self._start_field.layout.display = None if told.starts > 1 or self._start.value else "none"
-        views = (self._cause, self._log, self._time, self._advice, self._checks, self._others, self._facts)
-        shown = (told.cause, told.log, told.timeline, told.advice, told.checks, told.others, told.facts)
+        views = (
+            self._outcome,
+            self._cause,
+            self._log,
+            self._time,
+            self._advice,
+            self._checks,
+            self._others,
+            self._facts,
+        )
+        shown = (told.outcome, told.cause, told.log, told.timeline, told.advice, told.checks, told.others, told.facts)
         for view, each in zip(views, shown, strict=True):
             view.show(each)
         # Views are used again: closed ones would leave their layouts in the kernel, answer after answer.

@@ -36,6 +36,8 @@ class Asked:
     gpus: str = ""
     start: int = 0
     """From 1; 0: the last."""
+    lang: str | None = None
+    """None: as `session.language` has it."""
 
 
 class Way(NamedTuple):
@@ -51,6 +53,7 @@ class Told:
 
     error: str = ""
     """Why nothing is shown, in one line."""
+    outcome: Shown | None = None
     cause: Shown | None = None
     log: Shown | None = None
     timeline: Shown | None = None
@@ -72,12 +75,13 @@ def told(asked: Asked) -> Told:
         return NOTHING
     try:
         given = _evidence(asked)
-        answer = session.diagnose(given, start=asked.start or None, gpus=asked.gpus.strip() or None)
+        answer = session.diagnose(given, start=asked.start or None, gpus=asked.gpus.strip() or None, lang=asked.lang)
         read = session.read(given)
     except RunbooksError as error:
         return Told(error=str(error))
     ways = [Way(answers.way_out(n, way, answer.lang), way.command or "") for n, way in enumerate(answer.remedies, 1)]
     return Told(
+        outcome=answers.outcome(answer),
         cause=answers.cause(answer),
         log=annotated.log(answer, given.documents),
         timeline=starts.timeline(read, start=asked.start),

@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import anywidget
 import ipywidgets
 import traitlets
 
+from vllm_runbooks import languages, session
 from vllm_runbooks.display import Shown, visible
-from vllm_runbooks.render.elements import RED, tag
+from vllm_runbooks.render.elements import BLUE, RED, tag
 
 _WAIT_S = 0.02
 """What happens within this time is answered once: a drag sends more than anybody can read."""
+_PATIENCE_S = 0.4
+"""Seconds of work after which it is said that something is worked at."""
+_WORKING = "Reading …"
+A = TypeVar("A")
+T = TypeVar("T")
 _NAMES = (
     ".jupyter-widgets.vr-folds .jupyter-widget-Collapse-header {"
     " color: var(--jp-ui-font-color0, inherit); background: transparent; border-color: #8886; }"
@@ -23,6 +29,64 @@ _NAMES = (
 )
 """The names of what is folded away in the colour of text: the usual grey is hard to read."""
 _FULL = {"width": "100%", "margin": "0"}
+_HEAD = """
+function render({ model, el }) {
+  const line = document.createElement("div");
+  const name = document.createElement("b");
+  const words = document.createElement("span");
+  name.textContent = model.get("name");
+  words.textContent = model.get("words");
+  name.className = "vr-name";
+  words.className = "vr-words";
+  line.append(name, " ", words);
+  el.append(line);
+  let waiting = 0, beating = 0, seen = null;
+  // Controls have no name of their own for what reads a page aloud; the one above each of them is it.
+  const named = (panel) => {
+    for (const field of panel.querySelectorAll(".vr-field")) {
+      const label = field.querySelector(".widget-label").textContent;
+      for (const control of field.querySelectorAll("input:not([type=file]), textarea, select, [role=slider]")) {
+        if (control.getAttribute("aria-label") !== label) control.setAttribute("aria-label", label);
+      }
+      for (const shown of field.querySelectorAll(".widget-readout")) {
+        const value = label + ", value";
+        if (shown.getAttribute("aria-label") !== value) shown.setAttribute("aria-label", value);
+      }
+    }
+    for (const frame of panel.querySelectorAll(".vr-scrolled:not([role])")) {
+      // Views of ipywidgets come one after the other: the heading may not stand there yet.
+      if (!frame.previousElementSibling?.textContent.trim()) continue;
+      frame.tabIndex = 0;
+      frame.setAttribute("role", "region");
+      frame.setAttribute("aria-label", frame.previousElementSibling.textContent.trim());
+    }
+  };
+  const begin = () => {
+    const panel = el.closest(".vr-panel");
+    if (!panel) { waiting = setTimeout(begin, 100); return; }
+    panel.setAttribute("role", "group");
+    panel.setAttribute("aria-label", model.get("name"));
+    seen = new MutationObserver(() => named(panel));
+    seen.observe(panel, { childList: true, subtree: true });
+    named(panel);
+  };
+  const live = () => {
+    clearInterval(beating);
+    if (!model.get("is_live")) return;
+    beating = setInterval(() => { model.set("beat", model.get("beat") + 1); model.save_changes(); }, 5000);
+  };
+  model.on("change:is_live", live);
+  live();
+  begin();
+  return () => { clearTimeout(waiting); clearInterval(beating); if (seen) seen.disconnect(); };
+}
+export default { render };
+"""
+_HEAD_STYLE = """
+.vr-name { font-size: 16px; }
+.vr-words { opacity: .8; }
+.vr-scrolled:focus-visible { outline: 2px solid #3f7fc1; outline-offset: 1px; }
+"""
 _COPY = """
 function render({ model, el }) {
   const button = document.createElement("button");
@@ -181,6 +245,51 @@ class Later:
         self._work()
 
 
+class Asker(Generic[A, T]):
+    """Has what was asked last answered in a thread, so that the kernel stays at hand; at once where no loop runs."""
+
+    def __init__(
+        self, ask: Callable[[], A], answer: Callable[[A], T], show: Callable[[T], None], wait: Callable[[str], None]
+    ) -> None:
+        """Ask for nothing yet; `wait` is told when an answer takes its time, and with no words when it is there."""
+        self._ask, self._answer, self._show, self._wait = ask, answer, show, wait
+        self._later = Later(self._begin)
+        self._task: asyncio.Task[None] | None = None
+        self._is_due = False
+
+    def __call__(self, *_: object) -> None:
+        """Ask soon."""
+        self._later()
+
+    def now(self) -> None:
+        """Ask and show before this returns."""
+        self._show(self._answer(self._ask()))
+
+    def _begin(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.now()
+            return
+        self._is_due = True
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._work())
+
+    async def _work(self) -> None:
+        try:
+            while self._is_due:
+                self._is_due = False
+                answer = asyncio.ensure_future(asyncio.to_thread(self._answer, self._ask()))
+                if not (await asyncio.wait({answer}, timeout=_PATIENCE_S))[0]:
+                    self._wait(_WORKING)
+                told = await answer
+                # What was asked meanwhile is what is wanted now.
+                if not self._is_due:
+                    self._show(told)
+        finally:
+            self._wait("")
+
+
 class View(ipywidgets.HTML):
     """A view of `render`; whatever it shows of a text was escaped there."""
 
@@ -202,11 +311,49 @@ def said(line: str, tone: str = RED) -> Shown | None:
     return Shown(line, tag("div", escape(visible(line)), style))
 
 
-def title(name: str, words: str) -> ipywidgets.HTML:
-    """What a panel is, in a line."""
-    head = tag("b", escape(name), "font-size:16px")
-    line = tag("div", f"{head} {tag('span', escape(words), 'opacity:.8')}", "line-height:1.45")
-    return ipywidgets.HTML(f"<style>{_NAMES}</style>{line}", layout=ipywidgets.Layout(margin="0", width="100%"))
+def working(words: str) -> Shown | None:
+    """That an answer is on its way; None where there are no words."""
+    if not words:
+        return None
+    style = f"border-left:4px solid {BLUE};background:{BLUE}1c;padding:6px 10px;font-size:14px"
+    return Shown(words, f'<div role="status" style="{style}">{escape(words)}</div>')
+
+
+def language(lang: str | None) -> ipywidgets.Dropdown:
+    """The languages to choose from; the one that is given, else that of `VLLM_RUNBOOKS_LANG`, is set.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    offered = [("English", languages.ENGLISH), *((each.name, code) for code, each in languages.LANGUAGES.items())]
+    return ipywidgets.Dropdown(options=offered, value=session.language(lang) or languages.ENGLISH)
+
+
+class Head(anywidget.AnyWidget):
+    """What a panel is, in a line; it gives the panel's controls their names, and tells that somebody sees it."""
+
+    _esm = _HEAD
+    _css = _HEAD_STYLE + _NAMES
+    name = traitlets.Unicode().tag(sync=True)
+    words = traitlets.Unicode().tag(sync=True)
+    is_live = traitlets.Bool(False).tag(sync=True)
+    """Whether the page shall beat."""
+    beat = traitlets.Int(0).tag(sync=True)
+    """Rises every few seconds while a page shows the panel."""
+
+
+class Panel(ipywidgets.VBox):
+    """A panel: its head, and its parts below."""
+
+    def __init__(self, name: str, words: str, children: Sequence[Any]) -> None:
+        self.head = Head(name=name, words=words)
+        super().__init__([self.head, *children])
+        self.add_class("vr-panel")
+
+
+def heading(words: str) -> View:
+    """The name of a part of a panel."""
+    return View(Shown(words, tag("h3", escape(words), "font-size:15px;margin:16px 0 6px 0")))
 
 
 def command(text: str) -> Shown:
@@ -226,10 +373,12 @@ def button(words: str, tip: str) -> ipywidgets.Button:
 
 
 def scrolled(view: View, height: str) -> ipywidgets.Box:
-    """A view that is longer than its place, framed."""
+    """A view that is longer than its place, framed; the heading in front of it is its name."""
     frame = ipywidgets.Layout(max_height=height, overflow="auto", border="1px solid #8886", padding="6px 8px")
     frame.margin, frame.display = "6px 2px 6px 0", "block"
-    return ipywidgets.Box([view], layout=frame)
+    made = ipywidgets.Box([view], layout=frame)
+    made.add_class("vr-scrolled")
+    return made
 
 
 def row(*children: Any) -> ipywidgets.Box:
@@ -247,8 +396,10 @@ def field(name: str, widget: Any, width: str = "260px") -> ipywidgets.VBox:
     label = ipywidgets.Label(name)
     widget.layout.width = "auto"
     widget.tooltip = name
-    layout = ipywidgets.Layout(width=width, max_width="100%", margin="0 16px 4px 0")
-    return ipywidgets.VBox([label, widget], layout=layout)
+    layout = ipywidgets.Layout(width=width, max_width="100%", margin="0 16px 4px 0", align_self="flex-start")
+    made = ipywidgets.VBox([label, widget], layout=layout)
+    made.add_class("vr-field")
+    return made
 
 
 def folds(*parts: tuple[str, Any], is_open: bool = False) -> ipywidgets.Accordion:

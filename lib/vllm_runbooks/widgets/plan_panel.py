@@ -12,7 +12,7 @@ _LEAST, _STEP = 0.3, 0.01
 _AS_SETTLED = "as settled"
 
 
-class Panel(ipywidgets.VBox):
+class Panel(parts.Panel):
     """A start, planned while its settings are dragged; the command below has passed the linter and the planner."""
 
     def __init__(self, model: str = "", gpus: str = "", vllm: str = "") -> None:
@@ -28,8 +28,9 @@ class Panel(ipywidgets.VBox):
         self._error, self._overview, self._terms = parts.View(), parts.View(), parts.View()
         self._command, self._copy = parts.View(), parts.Copy()
         super().__init__(
+            "Plan",
+            "what a start takes on each card, and what is left for requests",
             [
-                parts.title("Plan", "what a start takes on each card, and what is left for requests"),
                 parts.row(
                     parts.field("model", self._model, "330px"),
                     parts.field("GPUs", self._gpus, "200px"),
@@ -50,7 +51,7 @@ class Panel(ipywidgets.VBox):
                 self._command,
                 self._copy,
                 parts.folds(("Each part of a card's memory, and where it comes from", self._terms)),
-            ]
+            ],
         )
         self._bound()
         self._later = parts.Later(self._update)

@@ -11,7 +11,7 @@ from vllm_runbooks.widgets import entries, parts
 _NONE = ("choose an entry", "")
 
 
-class Panel(ipywidgets.VBox):
+class Panel(parts.Panel):
     """What was done on this host, how a subject went over time, and how two entries differ."""
 
     def __init__(self, subject: str = "") -> None:
@@ -20,15 +20,17 @@ class Panel(ipywidgets.VBox):
         self._again = parts.button("Read again", "read the history once more")
         self._error, self._entries, self._trend, self._difference = (parts.View() for _ in range(4))
         super().__init__(
+            "Runs",
+            "what was checked, run, started and probed on this host",
             [
-                parts.title("Runs", "what was checked, run, started and probed on this host"),
                 parts.row(parts.field("subject, for its trend", self._subject, "420px"), self._again),
                 self._error,
                 self._trend,
+                parts.heading("Entries"),
                 parts.scrolled(self._entries, "420px"),
                 parts.row(parts.field("compare", self._a, "400px"), parts.field("with", self._b, "400px")),
                 self._difference,
-            ]
+            ],
         )
         later = parts.Later(self._update)
         for each in (self._subject, self._a, self._b):

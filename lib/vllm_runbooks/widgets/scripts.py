@@ -22,6 +22,8 @@ class Asked:
     text: str
     vllm: str = ""
     gpus: str = ""
+    lang: str | None = None
+    """None: as `session.language` has it."""
 
 
 class Mark(NamedTuple):
@@ -57,7 +59,7 @@ def told(asked: Asked) -> Told:
         if len(asked.text) > MAX_TEXT:
             raise InputError(f"the text: is larger than {MAX_TEXT:,} characters; give its file to `vllm-runbooks lint`")
         given = session.paste(asked.text, vllm=asked.vllm.strip() or None)
-        found = checking.lint_commands(given, gpus=asked.gpus.strip())
+        found = checking.lint_commands(given, gpus=asked.gpus.strip(), lang=asked.lang)
         shown = checking.shown(given)
     except RunbooksError as error:
         return Told(error=str(error))
