@@ -370,7 +370,7 @@ def outcome(answer: Answer) -> Shown:
     """How the start that is judged ended, and what is known of its release, in a line."""
     say, vllm = Wording(answer.lang), answer.vllm
     release = f"vLLM {vllm.version} ({say(vllm.source)})" if vllm.version else say("vLLM release unknown")
-    word = badge(say(answer.outcome.value), _TONES[answer.outcome])
+    word = badge(say(answer.outcome.value), GROUNDS[_OUTCOMES[answer.outcome]])
     told = f"{word} {escape(', '.join(answer.files))}  ·  {escape(release)}"
     style = "font-size:14px;margin:4px 0 8px 0;overflow-wrap:anywhere"
     return _in_its_language(answer, _headline(answer), tag("div", told, style))
