@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
+from sphinx.search.en import SearchEnglish
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
 project = "vllm-runbooks"
 author = "The vllm-runbooks authors"
 language = "en"
@@ -53,3 +61,31 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+
+
+_HAN = r"\u3400-\u9fff"
+
+
+class Search(SearchEnglish):
+    """English words as they are; of Chinese, which has no blanks between words, every two signs that stand together."""
+
+    _word_re = re.compile(rf"[{_HAN}]+|[^\W{_HAN}]+")
+    js_splitter_code = rf"""
+var splitQuery = (query) => query.split(/[^\p{{Letter}}\p{{Number}}_\p{{Emoji_Presentation}}]+/gu)
+  .flatMap((word) => word.match(/[{_HAN}]+|[^{_HAN}]+/g) || [])
+  .flatMap((word) => /^[{_HAN}]{{3}}/.test(word)
+    ? Array.from({{length: word.length - 1}}, (_, at) => word.slice(at, at + 2)) : [word]);
+"""
+
+    def split(self, input: str) -> list[str]:  # noqa: A002 - Sphinx's name
+        """The words of a text, for the index; what is searched for is split alike."""
+        found: list[str] = []
+        for word in super().split(input):
+            is_han = re.match(f"[{_HAN}]", word)
+            found += [word[at : at + 2] for at in range(max(len(word) - 1, 1))] if is_han else [word]
+        return found
+
+
+def setup(app: Sphinx) -> None:
+    """Search in both of the site's languages."""
+    app.add_search_language(Search)
