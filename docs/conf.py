@@ -41,7 +41,8 @@ html_domain_indices = False
 html_favicon = "_static/favicon.svg"
 # The first says which language is shown, before anything is.
 html_js_files = ["language.js", ("lookup.js", {"defer": "defer"})]
-html_sidebars = {"index": []}
+# Pages with nothing beside them to choose from.
+html_sidebars = {"index": [], "gpus/index": [], "search": []}
 # Light or dark as the reader's system says, until they choose.
 html_context = {"default_mode": "auto"}
 html_theme_options = {
