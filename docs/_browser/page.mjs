@@ -20,7 +20,9 @@ let shown = null;
 let note = "";
 let begun = false;
 
-const reader = new Reader({quietS: Number(document.body.dataset.quietS), on: {state: told, progress, ready, failed}});
+const reader = new Reader({
+  quietS: Number(document.body.dataset.quietS), bytes: SIZE, on: {state: told, progress, ready, failed},
+});
 
 // ---- loading
 
