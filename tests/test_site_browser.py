@@ -222,7 +222,7 @@ def test_nothing_hostile_runs(built: Path, browser: Browser) -> None:  # noqa: F
 
 
 def test_the_report_of_a_check_can_be_read(browser: Browser, tmp_path: Path) -> None:
-    """The report's index and an executed runbook in it: both widths, both themes."""
+    """The report's index and an executed runbook in it: both widths, both themes; the keyboard reaches what scrolls."""
     program = [
         sys.executable,
         "-m",
