@@ -28,7 +28,19 @@ from vllm_runbooks.cli import commands as command_line
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.history_records import KINDS, Entry
 from vllm_runbooks.notebook import JUDGEMENT_MIME, load_runbook
-from vllm_runbooks.records import Answer, Facts, Level, Outcome, Role, Rule, Severity, Symptom, Verdict, record
+from vllm_runbooks.records import (
+    UNPRINTED,
+    Answer,
+    Facts,
+    Level,
+    Outcome,
+    Role,
+    Rule,
+    Severity,
+    Symptom,
+    Verdict,
+    record,
+)
 from vllm_runbooks.render import answers
 from vllm_runbooks.site import myst, option_pages, runbook_pages, sealed
 
@@ -692,7 +704,9 @@ def test_the_page_on_reading_knows_every_field_and_word() -> None:
     """Fields of the document, outcomes, levels, roles and severities stand on the page that explains them."""
     text = (DOCS / "reading.md").read_text(encoding="utf-8")
     document, facts = text[text.index("## The JSON document") :].split("### Facts")
-    assert re.findall(r"^\| `(\w+)` \|", document, re.MULTILINE) == [f.name for f in fields(Answer)]
+    assert re.findall(r"^\| `(\w+)` \|", document, re.MULTILINE) == [
+        f.name for f in fields(Answer) if f.metadata != UNPRINTED
+    ]
     rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", facts, re.MULTILINE)
     assert sorted(re.findall(r"\w+", " ".join(rows))) == sorted(f.name for f in fields(Facts))
     defined = set(re.findall(r"^`(\w+)`\n: ", text, re.MULTILINE))

@@ -201,11 +201,14 @@ def _tongue(found: Linted | Migrated) -> str:
 
 
 def _table_of(issues: Sequence[Issue], tongue: str) -> str:
+    def said(issue: Issue) -> str:
+        return f"<span{tongue}>{escape(issue.message)}</span>" if tongue else escape(issue.message)
+
     rows = "".join(
         "<tr>"
         f'<td style="text-align:right">{issue.line}:{issue.column}</td>'
         f"<td>{badge(issue.severity.value, _TONES[issue.severity])}</td>"
-        f'<td style="text-align:left"><span{tongue}>{escape(issue.message)}</span>'
+        f'<td style="text-align:left">{said(issue)}'
         f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code></td>'
         f'<td style="text-align:left"><code>{escape(issue.rule)}</code></td>'
         f'<td style="text-align:left">{"yes" if issue.fix else ""}</td></tr>'
