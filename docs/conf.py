@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import re
+from typing import TYPE_CHECKING
+
+from sphinx.search.en import SearchEnglish
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
 project = "vllm-runbooks"
 author = "The vllm-runbooks authors"
 language = "en"
@@ -33,7 +42,8 @@ html_domain_indices = False
 html_favicon = "_static/favicon.svg"
 # The first says which language is shown, before anything is.
 html_js_files = ["language.js", ("lookup.js", {"defer": "defer"})]
-html_sidebars = {"index": []}
+# Pages with nothing beside them to choose from.
+html_sidebars = {"index": [], "gpus/index": [], "search": []}
 # Light or dark as the reader's system says, until they choose.
 html_context = {"default_mode": "auto"}
 html_theme_options = {
@@ -53,3 +63,36 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+
+
+_HAN = r"\u3400-\u9fff"
+
+
+class Search(SearchEnglish):
+    """English words as they are; of Chinese, which has no blanks between words, every two signs that stand together."""
+
+    _word_re = re.compile(rf"[{_HAN}]+|[^\W{_HAN}]+")
+    js_splitter_code = rf"""
+var splitQuery = (query) => query.split(/[^\p{{Letter}}\p{{Number}}_\p{{Emoji_Presentation}}]+/gu)
+  .flatMap((word) => word.match(/[{_HAN}]+|[^{_HAN}]+/g) || [])
+  .flatMap((word) => /^[{_HAN}]{{3}}/.test(word)
+    ? Array.from({{length: word.length - 1}}, (_, at) => word.slice(at, at + 2)) : [word]);
+"""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        # Sphinx forgets between pages, and the same words stand on all of them: stemming was a tenth of the build.
+        self.stem = functools.cache(self.stem)
+
+    def split(self, input: str) -> list[str]:  # noqa: A002 - Sphinx's name
+        """The words of a text, for the index; what is searched for is split alike."""
+        found: list[str] = []
+        for word in super().split(input):
+            is_han = re.match(f"[{_HAN}]", word)
+            found += [word[at : at + 2] for at in range(max(len(word) - 1, 1))] if is_han else [word]
+        return found
+
+
+def setup(app: Sphinx) -> None:
+    """Search in both of the site's languages."""
+    app.add_search_language(Search)

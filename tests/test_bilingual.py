@@ -135,12 +135,13 @@ def test_without_scripts_both_are_shown(pages: Path) -> None:
 
 
 @pytest.mark.slow
-def test_search_finds_chinese(pages: Path) -> None:
-    """A phrase of a translation leads to its page."""
+@pytest.mark.parametrize("words", ["多模态编码器", "显存", "GPU显存 encoder"])
+def test_search_finds_chinese(pages: Path, words: str) -> None:
+    """A phrase of a translation leads to its page, and so does a word of two signs that stands within one."""
     with (
         browser.served(pages) as origin,
         browser.chromium() as program,
-        browser.opened(program, f"{origin}/search.html?q=多模态编码器") as visit,
+        browser.opened(program, f"{origin}/search.html?q={words}") as visit,
     ):
         found = visit.page.locator("#search-results a", has_text="video or audio encoder")
         found.first.wait_for(timeout=10_000)

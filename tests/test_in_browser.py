@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,6 +165,18 @@ REFUSED = [
 ]
 """What cannot be read, and is refused in the same line."""
 _FULL = ("--pp", "2", "--gpu-memory-utilization", "0.8", "--max-model-len", "16k", "--max-num-seqs", "32")
+CHINESE = [
+    Question(f"zh-{case}", ("diagnose", case, "--lang", "zh"), {"do": "diagnose", "case": case, "lang": "zh"})
+    for case in ("tiny-cpu-port-in-use", "autoglm-3090-video-oom")
+]
+CHINESE += [
+    replace(each, id=f"zh-{each.id}", command=(*each.command, "--lang", "zh"), request={**each.request, "lang": "zh"})
+    for each in (
+        script_question("script", "vllm serve m --swap-space 4 --tensor-paralel-size 2\n", "a.sh", "0.19.0", "A40"),
+        log_question("no-cause", "INFO 02-28 17:42:12 [core.py:1] nothing\n"),
+    )
+]
+"""The same in another language."""
 PLANS = [
     plan_question("Qwen/Qwen3-8B", "2xRTX3090"),
     plan_question("Qwen/Qwen3-8B", "RTX3090", "--find", "context", find="context"),
@@ -207,7 +219,10 @@ def alone(library: Path, questions: list[Question]) -> list[dict[str, Any]]:
 
 
 def test_the_core_answers_alone_as_the_commands_do(tmp_path: Path) -> None:
-    """With the files of the archive, the standard library, and nothing that a browser lacks: the same documents."""
+    """With the files of the archive, the standard library, and nothing that a browser lacks: the same documents.
+
+    In Chinese, headings and prose say that they are; what is English all the same stands behind the mark.
+    """
     for name, raw in browser_pages.library().items():
         path = tmp_path / "library" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -223,6 +238,7 @@ def test_the_core_answers_alone_as_the_commands_do(tmp_path: Path) -> None:
         *REFUSED[:4],
         REFUSED[-2],
         PLANS[2],
+        *CHINESE,
         script_question("compose", compose, "compose.yaml", None, None),
         log_question("left-out", samples[0].text),
     ]
@@ -231,6 +247,13 @@ def test_the_core_answers_alone_as_the_commands_do(tmp_path: Path) -> None:
 
     assert [said(each) for each in found] == [each.by_command(folder) for each in questions]
     assert all(each.get("sections") or "refused" in each for each in found)
+    told = {asked.id: each for asked, each in zip(questions, found, strict=True) if each.get("lang") == "zh-Hans"}
+    assert list(told) == [each.id for each in CHINESE]
+    titles, shown = zip(*told["zh-autoglm-3090-video-oom"]["sections"], strict=True)
+    assert titles[0] == "诊断结果"
+    assert [title for title in titles if "【英文】" in title] == ["【英文】日志"]
+    assert shown[0].startswith('<div lang="zh-Hans">')
+    assert told["zh-script"]["sections"][0][1].count('lang="zh-Hans"') > 1
 
 
 def test_without_npm_the_pages_say_what_is_lacking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,7 +372,7 @@ def test_the_browser_answers_as_the_command_line_does(pages: Path, chromium: Bro
     """Every recorded case, a part of the catalog's examples, what is refused: the same JSON, byte for byte."""
     some = random.Random(SEED).sample(examples(), 60)  # noqa: S311 - a part that is the same each time
     with opened(chromium, pages, "diagnose.html") as visit:
-        wrong = differences(visit.page, [*recorded(), *PLANS, *REFUSED, *some], tmp_path)
+        wrong = differences(visit.page, [*recorded(), *PLANS, *CHINESE, *REFUSED, *some], tmp_path)
 
         assert wrong == []
         assert visit.troubles() == []
@@ -656,6 +679,37 @@ def test_the_pages_can_be_read_by_everybody(
             assert chrome.axe(visit.page) == []
             assert chrome.misfits(visit.page) == []
             assert visit.troubles() == []
+
+
+@pytest.mark.slow
+def test_the_switch_asks_in_the_other_language(pages: Path, chromium: Browser, tmp_path: Path) -> None:
+    """By keyboard, with an answer shown: its Chinese document, the switch still in focus; the next page remembers."""
+    wanted = CHINESE[0].by_command(tmp_path)
+    with chrome.served(pages) as origin, chrome.opened(chromium, f"{origin}/diagnose.html") as visit:
+        page = visit.page
+        wait(page, "Ready")
+        page.select_option("#recorded", "case=tiny-cpu-port-in-use")
+        answer(page)
+        assert "lang" not in shown_document(page)
+        page.get_by_role("button", name="中文").focus()
+        page.keyboard.press("Enter")
+        page.locator("#parts h2[lang=zh-Hans]").first.wait_for()
+        assert f"1\n{(page.locator('#json').text_content() or '').strip()}" == wanted
+        assert page.evaluate("document.activeElement.dataset.told") == "zh"
+        assert page.get_by_text("诊断、依据和解决办法为中文").is_visible()
+        chrome.shot(page, "browser-diagnose-zh", tmp_path, whole=True)
+        assert chrome.axe(page) == []
+
+        page.goto(f"{origin}/check.html")
+        wait(page, "Ready")
+        assert answer(page, text="vllm serve m --swap-space 4\n", vllm="0.19.0").startswith("Answered")
+        assert shown_document(page)["lang"] == "zh"
+        page.goto(f"{origin}/plan.html")
+        wait(page, "Ready")
+        assert page.get_by_text("本页尚无中文翻译").is_visible()
+        assert answer(page, model="Qwen/Qwen3-8B", gpus="A40").startswith("Answered")
+        assert "lang" not in shown_document(page)
+        assert visit.troubles() == []
 
 
 @pytest.mark.slow

@@ -163,7 +163,8 @@ def test_a_notebook_is_readable_without_jupyter() -> None:
     assert "<h2>Meaning</h2><p>Read <code>this</code> <strong>first</strong>.</p>" in page
     for text in ("# not a heading", "answer = diagnose(evidence)", "one\ntwo", "card", "ValueError: x"):
         assert text in Tags(page).text
-    assert "<div class=shown><b>card</b></div>" in page
+    # A wide one scrolls in its frame: the keyboard reaches it, and it has a name.
+    assert '<div class=shown tabindex="0" role="group" aria-label="Output"><b>card</b></div>' in page
     assert_is_inert(page)
 
 

@@ -6,16 +6,23 @@ const $ = (selector) => document.querySelector(selector);
 const form = $("#asked");
 const fields = form.elements;
 const doing = form.dataset.do;
+const root = document.documentElement;
 const TONES = {"#cf222e": "red", "#9a6700": "amber", "#1a7f37": "green", "#6e7781": "grey", "#0969da": "blue"};
 const LONG = 200_000;
 const SIZE = Number(document.body.dataset.bytes);
 
+/** Plans are told in English alone. */
+const IS_TOLD = doing !== "plan";
+
+let language = root.dataset.told;
 let files = [];
 let shown = null;
 let note = "";
 let begun = false;
 
-const reader = new Reader({quietS: Number(document.body.dataset.quietS), on: {state: told, progress, ready, failed}});
+const reader = new Reader({
+  quietS: Number(document.body.dataset.quietS), bytes: SIZE, on: {state: told, progress, ready, failed},
+});
 
 // ---- loading
 
@@ -59,16 +66,14 @@ function failed(line) {
 
 // ---- what can be chosen
 
-function option(value, label, lang) {
-  const made = new Option(label, value);
-  if (lang) made.lang = lang;
-  return made;
-}
+const option = (value, label) => new Option(label, value);
 
 function offer(choices) {
   fill($("#releases"), choices.releases.toReversed());
   fill($("#cards"), choices.cards);
   fill($("#models"), choices.models);
+  const policy = fields.policy;
+  if (policy?.length === 1) policy.append(...choices.policies.map(([id, title]) => option(id, title)));
   const select = fields.recorded;
   if (!select || select.dataset.filled) return;
   select.dataset.filled = "1";
@@ -166,6 +171,7 @@ function request() {
     else if (field.value.trim()) made[field.name] = field.value;
   }
   if (form.dataset.case) made.case = form.dataset.case;
+  if (IS_TOLD && language !== "en") made.lang = language;
   return made;
 }
 
@@ -173,6 +179,13 @@ const answered = (asked, given = []) => reader.ask(asked, given);
 
 async function run(event) {
   event.preventDefault();
+  await answer();
+  if (!shown) return;
+  $("#result").focus({preventScroll: true});
+  $("#result").scrollIntoView({block: "start"});
+}
+
+async function answer() {
   if (reader.state !== "ready" || form.dataset.state === "busy") return;
   told("busy");
   say("Reading. The page stays usable; Cancel ends it.");
@@ -189,8 +202,6 @@ async function run(event) {
       const seconds = ((performance.now() - since) / 1000).toFixed(1);
       say(`Answered in ${seconds} s: ${found.status ? "something is wrong, or could not be established" : "nothing is wrong"}`
         + ` (exit status ${found.status} of the command). Nothing has left this page.`, found.status ? "" : "good");
-      $("#result").focus({preventScroll: true});
-      $("#result").scrollIntoView({block: "start"});
     }
   } catch (error) {
     if (error.message === "cancelled") return;
@@ -238,6 +249,7 @@ function show(found) {
     const head = document.createElement("h2");
     const body = document.createElement("div");
     head.textContent = title;
+    if (found.lang) head.lang = found.lang;
     body.className = "part";
     body.append(...elements(html));
     for (const block of body.querySelectorAll("pre")) block.before(copier(() => block.textContent));
@@ -309,6 +321,12 @@ for (const kind of ["dragenter", "dragover"]) {
 }
 for (const kind of ["dragleave", "drop"]) addEventListener(kind, () => form.classList.remove("over"));
 addEventListener("drop", (event) => { event.preventDefault(); take([...event.dataTransfer.files]); });
+// Another language: what is shown is asked for anew, and who pressed the switch stays there.
+new MutationObserver(() => {
+  if (root.dataset.told === language) return;
+  language = root.dataset.told;
+  if (IS_TOLD && shown) answer();
+}).observe(root, {attributeFilter: ["data-told"]});
 addEventListener("hashchange", () => { if (reader.state === "ready") follow(); });
 $("#save-json").addEventListener("click", () => download(`${shown.document}\n`, `${doing}.json`, "application/json"));
 $("#mended").addEventListener("click", () => {

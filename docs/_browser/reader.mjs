@@ -9,9 +9,13 @@ export class Reader {
   #number = 0;
   #quiet = 0;
 
-  /** `quietS`: seconds without progress after which loading has failed; `on`: what is told of progress, by name. */
-  constructor({quietS, on}) {
+  /**
+   * `quietS`: seconds without progress after which loading has failed; `bytes`: how many have to arrive; `on`: what is
+   * told of progress, by name. Once all is there, a slow machine is given four times as long to start Python.
+   */
+  constructor({quietS, bytes = Infinity, on}) {
     this.quietMs = quietS * 1000;
+    this.bytes = bytes;
     this.on = on;
     this.state = "none";
   }
@@ -21,7 +25,7 @@ export class Reader {
     this.stop();
     this.state = "loading";
     this.since = performance.now();
-    this.#watch();
+    this.#watch(0);
     // By way of a blob the worker takes over the page's own content security policy; of its own it would have none.
     const begin = `import(${JSON.stringify(WORKER.href)}).catch(() => postMessage(`
       + `{kind: "failed", line: "worker.mjs did not arrive"}));`;
@@ -59,17 +63,18 @@ export class Reader {
     });
   }
 
-  #watch() {
+  #watch(received) {
     clearTimeout(this.#quiet);
-    this.#quiet = setTimeout(
-      () => this.#fail(`nothing has arrived for ${this.quietMs / 1000} s`, `check the connection, and ${AGAIN}`),
-      this.quietMs,
-    );
+    const isHere = received >= this.bytes;
+    const ms = isHere ? 4 * this.quietMs : this.quietMs;
+    const [what, instead] = isHere ? ["all of it is here, but Python has not started", "close what else is running"]
+      : ["nothing has arrived", "check the connection"];
+    this.#quiet = setTimeout(() => this.#fail(`${what} for ${ms / 1000} s`, `${instead}, and ${AGAIN}`), ms);
   }
 
   #heard(data, source) {
     if (data.kind === "progress") {
-      this.#watch();
+      this.#watch(data.received);
       this.on.progress(data);
     } else if (data.kind === "ready") {
       clearTimeout(this.#quiet);

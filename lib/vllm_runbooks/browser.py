@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks import answer as _answer
 from vllm_runbooks import catalog as _catalog
-from vllm_runbooks import commands, options, plans, redact, render
+from vllm_runbooks import commands, languages, options, plans, redact, render
 from vllm_runbooks import evidence as _evidence
 from vllm_runbooks import lint as _lint
 from vllm_runbooks import specs as _specs
@@ -24,6 +24,7 @@ from vllm_runbooks.arguments.typed import option_words
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.languages import LANGUAGES, Wording
 from vllm_runbooks.lint import Knowledge
 from vllm_runbooks.planning import calibration
 from vllm_runbooks.planning.budget import Subject
@@ -59,6 +60,8 @@ class Told:
     """The command's exit status."""
     sections: tuple[tuple[str, str], ...]
     """Heading and HTML of each part; what is empty is left out."""
+    lang: str | None = None
+    """What HTML calls the language of the headings; None: English."""
     text: str | None = None
     """For a script that is mended: the whole of it, its secrets as they are, for the user's own file."""
 
@@ -74,6 +77,7 @@ class Choices:
     releases: tuple[str, ...]
     cards: tuple[str, ...]
     models: tuple[str, ...]
+    policies: tuple[Named, ...]
     cases: Mapping[str, tuple[Named, ...]]
     """Recorded cases by what a page does with them; so are the examples, which are a symptom's or a rule's first."""
     examples: Mapping[str, tuple[Named, ...]]
@@ -90,8 +94,8 @@ def _known() -> Specs:
 
 
 @cache
-def _knowledge() -> Knowledge:
-    return Knowledge(_catalog.load_rules().by_id, _known())
+def _knowledge(lang: str | None = None) -> Knowledge:
+    return Knowledge(_catalog.load_rules().by_id, _known(), lang)
 
 
 def ask(request: str, files: Sequence[tuple[str, bytes]] = ()) -> str:
@@ -134,6 +138,7 @@ def choices(_: Sequence[File] = ()) -> Choices:
         options.known_releases(),
         tuple(gpu.name for gpu in _known().table.gpus),
         tuple(sorted(_known().texts)),
+        tuple((each.id, each.title) for each in _shelf().policies.values()),
         {does: tuple(rows) for does, rows in cases.items()},
         {
             "diagnose": tuple((each.id, each.title) for each in _shelf().symptoms.values() if each.examples),
@@ -203,13 +208,18 @@ def diagnose(
     gpus: str | None = None,
     start: int | None = None,
     policy: str = "",
+    lang: str | None = None,
 ) -> Told:
     """What `vllm-runbooks diagnose` says of the files, or of a recorded case; `command` is the text they belong to.
+
+    `lang` is the language of the texts, as in `zh`; None is English.
 
     Raises:
         InputError: as the command.
     """
-    asked = _shelf().policy(policy) if policy.strip() else None
+    tongue = languages.chosen(lang)
+    shelf = _shelf() if tongue is None else _shelf().told_in(tongue)
+    asked = shelf.policy(policy) if policy.strip() else None
     if vllm:
         options.nearest(vllm)
     if case:
@@ -228,26 +238,34 @@ def diagnose(
         commands.check_starts(command, "the command")
         found = replace(found, command=command)
     cards = _known().gpus(gpus) if gpus else ()
-    said = _answer.answer(found, _shelf(), _knowledge, start=start, policy=asked, cards=cards, specs=_known)
+    said = _answer.answer(
+        found, shelf, lambda: _knowledge(tongue), start=start, policy=asked, cards=cards, specs=_known
+    )
     wrong = said.root_cause is not None or not said.outcome.is_healthy
-    return Told(render.to_json(said), int(wrong), tuple(_of_log(said, found)))
+    return Told(render.to_json(said), int(wrong), tuple(_of_log(said, found)), _tag(tongue))
+
+
+def _tag(lang: str | None) -> str | None:
+    return None if lang is None else LANGUAGES[lang].tag
 
 
 def _of_log(said: Answer, found: Evidence) -> list[tuple[str, str]]:
     """The parts of a diagnosis; those that would only say that there is nothing are left out."""
-    parts: list[tuple[str, Shown]] = [("Answer", render.answers.cause(said))]
+    say = Wording(said.lang)
+    parts: list[tuple[str, Shown]] = [(say("Answer"), render.answers.cause(said))]
     if said.root_cause is not None:
-        parts.append(("For and against", render.answers.checks(said)))
-    parts.append(("Ways out", render.answers.remedies(said)))
+        parts.append((say("For and against"), render.answers.checks(said)))
+    parts.append((say("Ways out"), render.answers.remedies(said)))
     if said.root_cause is not None and any(name.startswith("tried") for name in said.root_cause.captures):
-        parts.append(("Memory at the failure", render.answers.memory(said)))
+        parts.append((say("Memory at the failure"), render.answers.memory(said)))
+    # The mark stands before what is in English in any case.
     if said.plan is not None and said.plan.terms:
-        parts.append(("Plan against actual", render.plans.shown(said.plan)))
+        parts.append((say.mark + say("Plan against actual"), render.plans.shown(said.plan)))
     parts += [
-        ("The log", render.annotated.log(said, found.documents)),
-        ("The start's own figures", render.answers.facts(said)),
-        ("Starts in the text", render.answers.starts(said)),
-        ("Other findings", render.answers.others(said)),
+        (say.mark + say("The log"), render.annotated.log(said, found.documents)),
+        (say("The start's own figures"), render.answers.facts(said)),
+        (say("Starts in the text"), render.answers.starts(said)),
+        (say("Other findings"), render.answers.others(said)),
     ]
     return [(title, shown.html) for title, shown in parts]
 
@@ -259,12 +277,17 @@ def lint(
     gpus: str | None = None,
     case: str = "",
     fix: bool = True,
+    lang: str | None = None,
 ) -> Told:
     """What `vllm-runbooks lint` says of the first file, with the others beside it as the files that it names.
+
+    `lang` as for `diagnose`.
 
     Raises:
         InputError: as the command.
     """
+    tongue = languages.chosen(lang)
+    knowledge, say = _knowledge(tongue), Wording(tongue)
     if case:
         with _evidence.wanted_script():
             (document,) = _recorded(case, None).documents
@@ -283,17 +306,18 @@ def lint(
     beside = {one.name: one.raw.decode("utf-8", "replace") for one in files[1:]}
     named = {each: beside[each] for each in _lint.config_names(text, name) if each in beside} if beside else {}
     asked = _lint.Asked(name, vllm or None, _known().gpus(gpus) if gpus else None, named)
-    said = _lint.lint(text, _knowledge(), asked, fix=fix)
-    parts = [("Findings", render.issues.table(said))]
+    said = _lint.lint(text, knowledge, asked, fix=fix)
+    parts = [(say("Findings"), render.issues.table(said))]
     if said.fixed is not None:
         parts += [
-            ("Corrected text", render.issues.script(said.fixed)),
-            ("Difference", render.issues.difference(_lint.hidden(text, _knowledge(), asked), said)),
+            (say("Corrected text"), render.issues.script(said.fixed)),
+            (say("Difference"), render.issues.difference(_lint.hidden(text, knowledge, asked), said)),
         ]
-    parts.append(("What is started", render.issues.starts(said)))
-    mended = _lint.mended(text, _knowledge(), asked) if fix else None
+    parts.append((say.mark + say("What is started"), render.issues.starts(said)))
+    mended = _lint.mended(text, knowledge, asked) if fix else None
     status = int(bool(render.issues.wrong(said.issues)))
-    return Told(render.to_json(said), status, tuple((title, shown.html) for title, shown in parts), mended)
+    sections = tuple((title, shown.html) for title, shown in parts)
+    return Told(render.to_json(said), status, sections, _tag(tongue), mended)
 
 
 def plan(

@@ -241,8 +241,12 @@ def _output(output: Mapping[str, Any]) -> str:
         "text/html" in data
         and (shown := clean_html(_CONTROL.sub("", _ANSI.sub("", _joined(data["text/html"]))))).strip()
     ):
-        return f"<div class=shown>{shown}</div>"
+        return f"<div class=shown {_SCROLLED.format('Output')}>{shown}</div>"
     return _folded(_joined(data.get("text/plain")), "out")
+
+
+_SCROLLED = 'tabindex="0" role="group" aria-label="{}"'
+"""Of what may be wider or longer than its frame: the keyboard reaches and scrolls it."""
 
 
 def _folded(text: str, style: str) -> str:
@@ -252,7 +256,8 @@ def _folded(text: str, style: str) -> str:
         return ""
     cut = len(text) - _OUTPUT_CHARACTERS
     more = f"\n… {cut} more characters are in the notebook" if cut > 0 else ""
-    return f'<pre class="{style}">{_text(text[:_OUTPUT_CHARACTERS])}{more}</pre>'
+    named = _SCROLLED.format("Code" if style == "in" else "Output")
+    return f'<pre class="{style}" {named}>{_text(text[:_OUTPUT_CHARACTERS])}{more}</pre>'
 
 
 def _prose(markdown: str) -> str:

@@ -190,15 +190,24 @@ def _result(issue: Issue, file: str, used: Sequence[str]) -> dict[str, Any]:
 
 def table(found: Linted | Migrated) -> Shown:
     """For a notebook: the issues as a table."""
-    return Shown(text(found, "line"), f"<p>{escape(headline(found))}</p>{_table_of(found.issues)}")
+    said = f"<p{_tongue(found)}>{escape(headline(found))}</p>"
+    return Shown(text(found, "line"), said + _table_of(found.issues, _tongue(found)))
 
 
-def _table_of(issues: Sequence[Issue]) -> str:
+def _tongue(found: Linted | Migrated) -> str:
+    """What an element's tag says of the language of its text."""
+    return "" if found.lang is None else f' lang="{LANGUAGES[found.lang].tag}"'
+
+
+def _table_of(issues: Sequence[Issue], tongue: str) -> str:
+    def said(issue: Issue) -> str:
+        return f"<span{tongue}>{escape(issue.message)}</span>" if tongue else escape(issue.message)
+
     rows = "".join(
         "<tr>"
         f'<td style="text-align:right">{issue.line}:{issue.column}</td>'
         f"<td>{badge(issue.severity.value, GROUNDS[_MEANT[issue.severity]])}</td>"
-        f'<td style="text-align:left">{escape(issue.message)}'
+        f'<td style="text-align:left">{said(issue)}'
         f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code></td>'
         f'<td style="text-align:left"><code>{escape(issue.rule)}</code></td>'
         f'<td style="text-align:left">{"yes" if issue.fix else ""}</td></tr>'
@@ -290,7 +299,9 @@ def migration(found: Migrated) -> Shown:
     head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("option", "default was", "is", "", ""))
     defaults = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these commands changed.</p>"
     plain = "\n".join([said, *(f"line:{issue.line}:{issue.column}: {issue.message}" for issue in rest), changes(found)])
-    return Shown(plain, f"<p>{escape(said)}</p>{_table_of(rest)}{defaults}{_compared(found.diff or None).html}")
+    return Shown(
+        plain, f"<p>{escape(said)}</p>{_table_of(rest, _tongue(found))}{defaults}{_compared(found.diff or None).html}"
+    )
 
 
 def _compared(body: str | None) -> Shown:

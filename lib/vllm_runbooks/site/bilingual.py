@@ -7,7 +7,7 @@ shown, one below the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from html import escape
 
 from vllm_runbooks import languages
@@ -17,7 +17,7 @@ from vllm_runbooks.site.myst import prose, raw, sentence
 
 SCRIPT, STYLE = "language.js", "language.css"
 """What a page needs of docs/_static."""
-_NONE = {"zh": "本页尚无中文翻译，以下为英文。"}
+NONE = {"zh": "本页尚无中文翻译，以下为英文。"}
 """What a page says that has no translation at all."""
 _PARTLY = {"zh": "标题、原因和解决办法为中文；小标题、日志和示例为英文。"}
 """What one says that has: which of its texts are not translated."""
@@ -61,20 +61,32 @@ def _pairs(record: Symptom | Rule, lang: str) -> dict[str, str]:
     return {**{sentence(one): other for one, other in found.items()}, **found}
 
 
+def buttons() -> str:
+    """The switch itself, as HTML."""
+    found = ['<button type="button" data-told="en" lang="en" aria-pressed="true">EN</button>']
+    found += [
+        f'<button type="button" data-told="{lang}" lang="{language.tag}" aria-pressed="false">{language.name}</button>'
+        for lang, language in LANGUAGES.items()
+    ]
+    return f'<div class="language-switch" role="group" aria-label="Language">{"".join(found)}</div>'
+
+
+def notes(said: Mapping[str, str]) -> str:
+    """A line in each language that is shown where that one is chosen, as HTML."""
+    return "".join(
+        f'<p lang="{LANGUAGES[lang].tag}" class="told told-{lang} told-note">{escape(note)}</p>'
+        for lang, note in said.items()
+    )
+
+
 def switch(record: Symptom | Rule) -> str:
     """What stands below a page's title: the switch, and the title in other languages, or that there is none."""
-    buttons = ['<button type="button" data-told="en" lang="en" aria-pressed="true">EN</button>']
     titles = []
     for lang, language in LANGUAGES.items():
         attributes = f'lang="{language.tag}"'
-        buttons.append(
-            f'<button type="button" data-told="{lang}" {attributes} aria-pressed="false">{language.name}</button>'
-        )
         title = _pairs(record, lang).get(record.title) if lang in record.translations else None
         if title is not None:
             titles.append(f'<p {attributes} class="told told-{lang} told-title">{escape(title)}</p>')
-        note = _NONE[lang] if title is None else _PARTLY[lang]
+        note = NONE[lang] if title is None else _PARTLY[lang]
         titles.append(f'<p {attributes} class="told told-{lang} told-note">{note}</p>')
-    group = f'<div class="language-switch" role="group" aria-label="Language">{"".join(buttons)}</div>'
-    # A backtick could end the fence.
-    return raw(f"{group}{''.join(titles)}")
+    return raw(f"{buttons()}{''.join(titles)}")

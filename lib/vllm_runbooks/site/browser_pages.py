@@ -25,6 +25,7 @@ from vllm_runbooks import browser, catalog, host_commands, session, specs, user_
 from vllm_runbooks.authoring import rule_files, spec_files
 from vllm_runbooks.errors import RunbooksError
 from vllm_runbooks.records import document
+from vllm_runbooks.site import bilingual
 
 FOLDER = "_browser"
 """Of the scripts, beside the pages that use them; authored in `docs/`."""
@@ -51,20 +52,24 @@ class _Page(NamedTuple):
     """The command that prints the same document."""
     verb: str
     summary: str
+    notes: Mapping[str, str]
+    """What the page says of a language that is chosen: which of its texts are in English all the same."""
 
 
+_PARTLY = {"zh": "诊断、依据和解决办法为中文；表单、日志和没有译文的内容为英文，并标有【英文】。"}
 PAGES = (
     _Page(
         "diagnose.html", "Diagnose a log", "diagnose", "diagnose", "Diagnose",
-        "Why a vLLM start failed, from its log. The log is read in this browser and is not uploaded.",
+        "Why a vLLM start failed, from its log. The log is read in this browser and is not uploaded.", _PARTLY,
     ),
     _Page(
         "check.html", "Check a command", "lint", "lint --fix", "Check",
         "What is wrong with a vLLM command on a release, and the corrected text. Nothing is uploaded.",
+        {"zh": "问题的说明为中文；表单和没有译文的规则为英文，后者标有【英文】。"},
     ),
     _Page(
         "plan.html", "Plan a deployment", "plan", "plan", "Plan",
-        "What a model needs on which GPUs, before anything is launched. Nothing is uploaded.",
+        "What a model needs on which GPUs, before anything is launched. Nothing is uploaded.", bilingual.NONE,
     ),
 )  # fmt: skip
 _LINKS = {"runbooks/index.html": "Runbooks", "symptoms/index.html": "Symptoms", "rules/index.html": "Rules"}
@@ -88,11 +93,13 @@ def write(docs: Path, built: Path, pyodide: Path | None, lacking: str = "") -> N
             _write_page(docs, built, page, f'<p class="state">{said}</p>', 0)
         for name in ("page.css", "theme.js"):
             shutil.copyfile(docs / FOLDER / name, target / name)
+        shutil.copyfile(docs / "_static" / bilingual.SCRIPT, target / bilingual.SCRIPT)
         return
     shutil.copytree(pyodide, target / "pyodide")
     for path in (docs / FOLDER).iterdir():
         if path.suffix != ".html":
             shutil.copyfile(path, target / path.name)
+    shutil.copyfile(docs / "_static" / bilingual.SCRIPT, target / bilingual.SCRIPT)
     write_library(target / "library.zip")
     loaded = [target / "library.zip", *(target / "pyodide").iterdir()]
     size = sum(path.stat().st_size for path in loaded if path.suffix != ".mjs")
@@ -109,7 +116,15 @@ def _write_page(docs: Path, built: Path, page: _Page, body: str, size: int) -> N
     said = "".join(
         f'<a href="{to}"{" aria-current=page" if to == page.file else ""}>{title}</a>' for to, title in links.items()
     )
-    values = {"policy": _POLICY, "title": page.title, "summary": page.summary, "links": said, "body": body}
+    values = {
+        "policy": _POLICY,
+        "title": page.title,
+        "summary": page.summary,
+        "links": said,
+        "language": bilingual.buttons(),
+        "notes": bilingual.notes(page.notes),
+        "body": body,
+    }
     (built / page.file).write_text(frame.substitute(values, bytes=size), encoding="utf-8")
 
 

@@ -109,9 +109,9 @@ def _parameter(told: inspect.Parameter) -> str:
 
 
 def _default(value: Any) -> str:
-    """A default as Python; one that has an address in memory, as its name."""
+    """A default as Python; what is no literal, as its name: it may have an address in memory."""
     shown = repr(value)
-    return getattr(value, "__name__", "…") if " at 0x" in shown else shown
+    return getattr(value, "__name__", "…") if shown.startswith("<") or " at 0x" in shown else shown
 
 
 def _first(module: ModuleType) -> str:
