@@ -712,6 +712,8 @@ class Evidence:
     """The same as the text of a host's snapshot."""
     start: int | None = None
     """Which of several starts the evidence is about, from 1, where it says so itself."""
+    pack: str | None = None
+    """The evidence pack that it was read from: what that names was written by anybody."""
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,9 @@ WORDS: dict[str, str] = {
     "Left out, since by the plan the start would fail all the same: {title}: {why}.": (
         "已略去，因为按规划启动仍会失败：{title}：{why}。"
     ),
+    "The pack names cards that this catalog does not know; name them with --gpus.": (
+        "该证据包给出的显卡不在此目录中；请用 --gpus 指明显卡。"
+    ),
     "Left out, since the release refuses its command: {title}.": "已略去，因为该版本会拒绝改动后的命令：{title}。",
     "The command's text holds {starts} starts; that of line {line} is taken: {why}.": (
         "命令文本中有 {starts} 个启动；采用第 {line} 行的那个（{why}）。"
