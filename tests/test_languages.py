@@ -282,6 +282,21 @@ def test_an_unknown_language_is_refused(
     assert run(capsys, command, str(path), "--lang", "en")[0] in (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "lang"),
+    [
+        ("zh-CN", "zh"), ("zh_CN.UTF-8", "zh"), ("zh-Hans", "zh"), ("ZH", "zh"), ("zh-Hans-CN", "zh"),
+        ("en_US", None), ("en_GB.UTF-8", None), ("", None),
+    ],
+)  # fmt: skip
+def test_a_language_may_be_named_as_systems_do(name: str, lang: str | None) -> None:
+    """The forms of locales and of browsers; another script is another language."""
+    assert languages.chosen(name) == lang
+    for other in ("zh-TW", "zh_Hant", "english", "zhx"):
+        with pytest.raises(InputError, match="is no language there is"):
+            languages.chosen(other)
+
+
 def test_the_variable_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is called in a runbook's kernel is told in the language of the variable; an argument overrides it."""
     monkeypatch.setenv(languages.LANG, "zh")

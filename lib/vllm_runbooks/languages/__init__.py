@@ -36,10 +36,13 @@ class Language(NamedTuple):
     """Stands before a text that is in English for want of a translation."""
     words: dict[str, str]
     """The fixed words of what is printed: English to this language."""
+    forms: re.Pattern[str]
+    """How systems call it, in small letters."""
 
 
-LANGUAGES = {"zh": Language("中文", "zh-Hans", "【英文】", chinese.WORDS)}
+LANGUAGES = {"zh": Language("中文", "zh-Hans", "【英文】", chinese.WORDS, re.compile("zh(-hans)?(-(cn|sg))?"))}
 """By what `--lang` calls them."""
+_ENGLISH = re.compile("en(-[a-z]{2})?")
 
 _WIDE = "\u3000-\u303f\u3400-\u9fff\uff00-\uffef“”‘’…—"
 _FOLD = re.compile(
@@ -54,17 +57,18 @@ _DIGEST = 7
 
 
 def chosen(name: str | None, where: str = "lang") -> str | None:
-    """The language of that name; None is English, as is an empty name.
+    """The language of that name, or of a system's name of it, as `zh_CN.UTF-8`; None is English, as is an empty name.
 
     Raises:
         InputError: there is none of that name; `where` says what named it.
     """
-    asked = (name or "").strip().lower() or ENGLISH
-    if asked == ENGLISH:
+    asked = (name or "").strip().lower().partition(".")[0].replace("_", "-") or ENGLISH
+    if _ENGLISH.fullmatch(asked):
         return None
-    if asked not in LANGUAGES:
+    found = next((lang for lang, each in LANGUAGES.items() if each.forms.fullmatch(asked)), None)
+    if found is None:
         raise InputError(f"{where}: {name!r} is no language there is; use {' or '.join((ENGLISH, *LANGUAGES))}")
-    return asked
+    return found
 
 
 _LONGEST = 400
