@@ -140,35 +140,26 @@ def unfolded(text: str) -> str:
 
 def texts(record: Symptom | Rule) -> Texts:
     """The English texts of a symptom or a rule that can be translated, without those that are empty."""
-    if isinstance(record, Rule):
-        found: Texts = {
-            "title": (record.title,), "message": record.message, "why": (record.why,),
-            "mends": (record.mends,) if record.mends else (),
-        }  # fmt: skip
-    else:
-        found = {
-            "title": (record.title,), "cause": (record.cause,), "explanation": record.explanation,
-            "conditions": tuple(c.says for c in record.conditions),
-            "do_first": (record.do_first,), "confirm": (record.confirm,), "refute": (record.refute,),
-            "look_in": (record.look_in.what, record.look_in.where) if record.look_in else (),
-            "remedies": tuple(said for r in record.remedies for said in (r.title, r.cost)),
-        }  # fmt: skip
-    return {name: said for name, said in found.items() if said}
+    return _said(record)
 
 
 def translated(record: SymptomTexts | RuleTexts) -> Texts:
     """A translation's texts, of the same form as `texts`; without those that it lacks."""
-    if isinstance(record, RuleTexts):
+    return _said(record)
+
+
+def _said(record: Symptom | SymptomTexts | Rule | RuleTexts) -> Texts:
+    if isinstance(record, Rule | RuleTexts):
         found: Texts = {
-            "title": (record.title,), "message": record.message, "why": (record.why,), "mends": (record.mends,),
+            "title": (record.title,), "message": record.message, "why": (record.why,), "mends": (record.mends or "",),
         }  # fmt: skip
     else:
         found = {
             "title": (record.title,), "cause": (record.cause,), "explanation": record.explanation,
-            "conditions": record.conditions,
+            "conditions": tuple(each if isinstance(each, str) else each.says for each in record.conditions),
             "do_first": (record.do_first,), "confirm": (record.confirm,), "refute": (record.refute,),
             "look_in": (record.look_in.what, record.look_in.where) if record.look_in else (),
-            "remedies": tuple(said for r in record.remedies for said in (r.title, r.cost)),
+            "remedies": tuple(said for each in record.remedies for said in (each.title, each.cost)),
         }  # fmt: skip
     return {name: said for name, said in found.items() if any(said)}
 

@@ -130,7 +130,9 @@ WORDS: dict[str, str] = {
     "the model: the log does not name it; give the command with --command": (
         "日志没有写出模型；请用 --command 给出命令"
     ),
-    "the configuration of the model does not tell {name}": "模型的配置没有给出 {name}",
+    "the longest context: the model's configuration has no max_position_embeddings": (
+        "最长上下文：模型的配置中没有 max_position_embeddings"
+    ),
     "the configuration of {name}: it is no model of the catalog": "{name} 的配置未知：它不在模型目录中",
     "the plan says that this start fails before it gets as far as it got": (
         "按规划，这次启动在到达实际位置之前就会失败"
