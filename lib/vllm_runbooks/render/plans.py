@@ -274,10 +274,13 @@ class _Card:
         rows = wrapped(styled(_card_name(self.group), Tone.HEADING), layout.prose, "")
         rows.append(styled(f"  {'GiB':<16}{'low':>8}{'expected':>10}{'high':>8}", Tone.FAINT))
         for name, term in terms:
-            figures = f"{_cell(term.low_gib):>8}{_cell(term.expected_gib):>10}{_cell(term.high_gib):>8}"
-            unknown = term.expected_gib is None
-            rows.append(f"  {name:<16}" + (styled("unknown", Tone.WARN) if unknown else styled(figures)))
-        for name, term in terms:
+            if term.expected_gib is None:
+                unknown = styled("unknown", Tone.WARN) + f": {term.source}"
+                rows += wrapped(unknown, layout.prose, " " * 18, f"  {name:<16}")
+            else:
+                figures = f"{_cell(term.low_gib):>8}{_cell(term.expected_gib):>10}{_cell(term.high_gib):>8}"
+                rows.append(styled(f"  {name:<16}{figures}".rstrip()))
+        for name, term in ((n, t) for n, t in terms if t.expected_gib is not None and t.source):
             rows += wrapped(styled(term.source, Tone.FAINT), layout.prose, "      ", f"  {name}: ")
         return rows
 
