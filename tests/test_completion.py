@@ -118,6 +118,12 @@ def test_tab_completes_in_a_real_shell(shell: str, tmp_path: Path) -> None:
         (("history", "tr"), "trend", "trend"),
         (("diagnose", "--gp"), "--gpus", "--gpus"),
         (("convert", "--to", "c"), "compose", "compose"),
+        (("diagnose", "--lang", ""), "en", "zh"),
+        (("diagnose", "--format", "=", "js"), "json", "json"),
+        (("diagnose", "--format", "="), "text", "json"),
+        (("plan", "--gpus", "=", "RTX309"), "RTX3090", "RTX3090Ti"),
+        (("plan", "Qwen/Qwen3-8B", "--max-mod"), "--max-model-len", "--max-model-len"),
+        (("plan", "Qwen/Qwen3-8B", "--gpu"), "--gpus", "--gpu-memory-utilization"),
     ],
 )
 def test_names_of_the_catalog_are_offered(words: tuple[str, ...], first: str, last: str) -> None:
@@ -125,6 +131,12 @@ def test_names_of_the_catalog_are_offered(words: tuple[str, ...], first: str, la
     offered = [line.split("\t")[1] for line in asked(*words) if line.startswith("plain\t")]
 
     assert (offered[0], offered[-1]) == (first, last)
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_a_value_behind_a_sign_of_equality_is_offered_as_a_word(shell: str) -> None:
+    """Where a shell takes the option, the sign and the value for one word, it is offered whole."""
+    assert [line.split("\t")[1] for line in asked("diagnose", "--format=js", shell=shell)] == ["--format=json"]
 
 
 def test_files_are_offered_where_a_file_is_taken() -> None:
@@ -148,7 +160,15 @@ def test_a_broken_catalog_is_quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 @pytest.mark.benchmark
 @pytest.mark.parametrize(
-    "words", [("",), ("diagnose", ""), ("plan", "--gpus", "8x"), ("lint", "--vllm", ""), ("run", "")]
+    "words",
+    [
+        ("",),
+        ("diagnose", ""),
+        ("plan", "--gpus", "8x"),
+        ("lint", "--vllm", ""),
+        ("run", ""),
+        ("plan", "m", "--max-mod"),
+    ],
 )
 def test_an_offer_takes_less_than_three_tenths_of_a_second(words: tuple[str, ...]) -> None:
     """CPU time of the whole process, the best of three."""

@@ -11,7 +11,7 @@ import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
 from vllm_runbooks.arguments.json_keys import judged
-from vllm_runbooks.errors import same_words
+from vllm_runbooks.json_errors import same_words
 
 _VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 1.0, 1.5, 0.0, -0.5, 1e300, 10**30, 1.2345678901234568e29),

@@ -127,6 +127,12 @@ def test_mixed_cards_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) 
     ("words", "says"),
     [
         (("no/such", "--gpus", "A100-80GB"), "is no model of the catalog"),
+        (
+            ("--lang", "zh", "Qwen/Qwen3-8B", "--gpus", "A100-80GB"),
+            "No such option --lang. Options of the engine stand",
+        ),
+        (("--verbose", "Qwen/Qwen3-8B", "--gpus", "A100-80GB"), "No such option --verbose."),
+        (("--gpu", "A100-80GB", "Qwen/Qwen3-8B"), "No such option --gpu. Did you mean --gpus?"),
         (("openai/gpt-oss-20b", "--gpus", "A100"), "fits A100-40GB or A100-80GB"),
         (("openai/gpt-oss-20b", "--gpus", "2xFOO"), "is no GPU that is known"),
         (("openai/gpt-oss-20b",), "give the cards"),

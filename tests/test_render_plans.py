@@ -193,14 +193,17 @@ fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of 131,072 tokens
 openai/gpt-oss-20b on 1 x A100-80GB (79.25 GiB), vLLM 0.19.0
 
 Card 0 · A100-80GB: 79.25 GiB, 36.56 for the KV cache, enough for a request
-  GiB                  low  expected    high  source
-  weights            13.69     13.69   13.72  vLLM's layout of config.json;
-                                              Marlin pads the hidden size to …
-  activation peak     0.73      0.77    0.86  logits of 256 sequences
-  outside PyTorch     0.20      0.26    0.35  measured with 0.19 on one card
-  CUDA graphs         0.50      0.69    1.10  measured with 0.19; not subtracted
-                                              by it
-  KV cache           36.26     36.56   36.66  what the budget leaves
+  GiB                  low  expected    high
+  weights            13.69     13.69   13.72
+  activation peak     0.73      0.77    0.86
+  outside PyTorch     0.20      0.26    0.35
+  CUDA graphs         0.50      0.69    1.10
+  KV cache           36.26     36.56   36.66
+  weights: vLLM's layout of config.json; Marlin pads the hidden size to 3072
+  activation peak: logits of 256 sequences
+  outside PyTorch: measured with 0.19 on one card
+  CUDA graphs: measured with 0.19; not subtracted by it
+  KV cache: what the budget leaves
 
 KV CACHE
   on each card          36.56 GiB (36.26 to 36.66)
@@ -278,7 +281,7 @@ def test_cards_that_are_planned_alike_stand_together(fits: Plan, pair: Layouts) 
     """Four equal ranks are one table; two that differ are two, and each says what it has for the KV cache."""
     four = replace(fits, per_gpu=tuple(replace(fits.per_gpu[0], rank=rank) for rank in range(4)))
 
-    assert plans.text(four).count("source\n") == 1
+    assert plans.text(four).count("  expected    high\n") == 1
     assert "Cards 0 to 3, each · A100-80GB: 79.25 GiB" in plans.text(four)
     two = plans.text(pair.layouts[1])
     assert "Card 0 · RTX3090 · node1: 23.69 GiB, 8.60 for the KV cache, enough for a request" in two

@@ -608,7 +608,12 @@ def test_without_a_card_what_depends_on_it_is_named() -> None:
 @pytest.mark.parametrize(
     ("told", "given", "release", "missing"),
     [
-        (replace(_DENSE, max_positions=None), {}, "0.19.0", "max_position_embeddings"),
+        (
+            replace(_DENSE, max_positions=None),
+            {},
+            "0.19.0",
+            "the longest context: the model's configuration has no max_position_embeddings",
+        ),
         (_DENSE, {"runner": "pooling"}, "0.19.0", "how the model pools (long prompts are read in parts or whole)"),
         (_DENSE, {"speculative_config": {"method": "ngram"}}, "0.19.0", "num_speculative_tokens"),
         (

@@ -96,17 +96,27 @@ VIEWS = (*SHOWN, "compared", "layouts", "plan", "host", "server")
 
 
 @pytest.mark.parametrize("name", VIEWS)
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", [60, 80, 120])
 def test_every_view_fits_its_terminal(name: str, columns: int) -> None:
-    """No line is wider, but those that are copied: a quotation, a command, the names of files."""
-    lines = laid_out(view(name), terminal.layout(columns))
+    """No line is wider, but those that are copied, a quotation or a command, and rows of a table of many figures."""
+    layout = terminal.layout(columns)
+    fitting = [block for block in view(name) if columns >= 80 or not isinstance(block, Table)]
 
-    wide = [line for line in lines if len(str(line)) > columns]
-    copied = {Tone.QUOTE, Tone.COMMAND}
-    assert [str(line) for line in wide if not copied & {tone for _, tone in line.spans} and "·" not in str(line)] == []
+    wide = [line for line in laid_out(fitting, layout) if len(str(line)) > columns]
+    assert [str(line) for line in wide if not {Tone.QUOTE, Tone.COMMAND} & {tone for _, tone in line.spans}] == []
 
 
-@pytest.mark.parametrize("name", [name for name in VIEWS if name != "host"])
+def test_a_plan_gives_its_sources_in_full() -> None:
+    """At every width, and in figures that are the same: none is cut off behind some lines."""
+    layouts = planner.layouts(planner.request("Qwen/Qwen3-8B", "2xRTX3090"))
+    for layout in (*map(terminal.layout, (60, 80, 120)), Layout()):
+        shown = "".join("".join(map(str, laid_out(render.plans.view(layouts), layout))).split())
+        for term in layouts.layouts[0].per_gpu[0].terms:
+            assert "".join(term.source.split()) in shown
+            assert f"{term.expected_gib:.2f}" in shown
+
+
+@pytest.mark.parametrize("name", VIEWS)
 def test_the_words_are_the_same_at_every_width(name: str) -> None:
     """Nothing is said by a colour or a width alone. What is cut for want of room says so with a sign of its own."""
     said = plain(view(name)).split()
@@ -116,7 +126,7 @@ def test_the_words_are_the_same_at_every_width(name: str) -> None:
 
 
 def test_a_pipe_gets_plain_text(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """No escape sequence, and 80 columns whatever the terminal's are."""
+    """No escape sequence, and paragraphs of 80 columns whatever the terminal's are."""
     for name, each in {**QUIET, "TERM": "xterm-256color", "COLUMNS": "200"}.items():
         monkeypatch.setenv(name, each)
 

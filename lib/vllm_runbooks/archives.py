@@ -11,6 +11,7 @@ import io
 import json
 import re
 import stat
+import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 MAX_KEPT = 32 << 20
 """Bytes of logs that a pack holds."""
 MAX_MEMBERS = 300
+MAX_LOGS = MAX_MEMBERS - 20
+"""The others are room for what is said of the logs."""
 _MAX_UNPACKED = 64 << 20
 """Bytes of all members together. It bounds a bomb whatever its ratio: an honest log of equal lines packs 1000 to 1."""
 _MAX_PACKED = 64 << 20
@@ -35,6 +38,12 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,119}(?:/[A-Za-z0-9_][A-Za-z0-9
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _UNPACK_IT = "unpack it, and give its logs or their folder"
 _BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
+_END = struct.Struct("<4s4H2LH")
+"""Record at the end of an archive: sign, disks (2), members (here, in all), bytes and place of their list, comment."""
+_LOCATOR = 20
+"""Bytes in front of it that may name another end, which holds larger numbers than any pack's (zip64)."""
+_MAX_ENTRY = 46 + 241 + 13
+"""Bytes of a member in the list: its fixed part, the longest name, and little more."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +73,18 @@ class Archive:
 
 
 def written(members: Mapping[str, bytes]) -> bytes:
-    """The archive of members by name, in order of their names and without times: the same members, the same bytes."""
+    """The archive of members by name, in order of their names and without times: the same members, the same bytes.
+
+    Raises:
+        InputError: it would be larger than what is read of one.
+    """
     import zipfile  # noqa: PLC0415 - few commands need it
 
+    if len(members) > MAX_MEMBERS or sum(map(len, members.values())) > _MAX_UNPACKED:
+        raise InputError(
+            f"a pack of this would hold more than {MAX_MEMBERS} files or {_MAX_UNPACKED >> 20} MiB, which is not read; "
+            "give fewer logs, or the part of the command that starts vLLM"
+        )
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w") as archive:
         for name in sorted(members):
@@ -104,11 +122,22 @@ def read(path: Path) -> Archive:
 
 
 def _bounded(file: IO[bytes], where: str) -> None:
-    """Refuse, before the list of members is read, a file that is larger than any pack."""
+    """Refuse, before the list of members is read, a file or a list that is larger than any pack's."""
     size = file.seek(0, io.SEEK_END)
-    file.seek(0)
     if size > _MAX_PACKED:
         raise InputError(f"{where}: is an archive of more than {_MAX_PACKED >> 20} MiB, no pack; give the log itself")
+    file.seek(max(size - _END.size - _LOCATOR, 0))
+    tail = file.read()
+    file.seek(0)
+    end = tail[-_END.size :]
+    if len(end) < _END.size or not end.startswith(_BEGINS[1]) or tail.startswith(b"PK\x06\x07"):
+        raise InputError(
+            f"{where}: is a damaged or truncated archive, or none that vllm-runbooks pack made; "
+            "give the pack as it was made"
+        )
+    _, _, _, _, members, listed, _, _ = _END.unpack(end)
+    if members > MAX_MEMBERS or listed > MAX_MEMBERS * _MAX_ENTRY:
+        raise InputError(f"{where}: holds more than {MAX_MEMBERS} files, which no pack does; give the log itself")
 
 
 def _read(archive: ZipFile, where: str) -> Archive:
@@ -118,10 +147,12 @@ def _read(archive: ZipFile, where: str) -> Archive:
     if len(infos) > MAX_MEMBERS:
         raise InputError(f"{where}: holds more than {MAX_MEMBERS} files, which no pack does; give the log itself")
     by_name: dict[str, ZipInfo] = {}
+    taken: set[str] = set()
     for info in infos:
         _plain(info, where)
-        if info.filename.casefold() in {name.casefold() for name in by_name}:
+        if info.filename.casefold() in taken:
             raise InputError(f"{where}: holds {info.filename} twice; give the pack as it was made")
+        taken.add(info.filename.casefold())
         by_name[info.filename] = info
     if sum(info.file_size for info in infos) > _MAX_UNPACKED or by_name[MANIFEST].file_size > _MAX_MANIFEST:
         raise InputError(
@@ -195,8 +226,7 @@ def _member(told: Any, where: str) -> tuple[str, str, str | None, str]:
     """Name, role, source and digest of a member as the manifest tells them."""
     if isinstance(told, dict):
         name, role, source, digest = (told.get(key) for key in ("name", "role", "source", "sha256"))
-        if not (isinstance(name, str) and isinstance(role, str) and isinstance(digest, str)):
-            pass
-        elif (source is None or isinstance(source, str)) and _SHA256.fullmatch(digest):
+        is_sound = isinstance(source, str | None) and isinstance(digest, str) and _SHA256.fullmatch(digest)
+        if isinstance(name, str) and isinstance(role, str) and isinstance(digest, str) and is_sound:
             return name, role, source, digest
     raise InputError(f"{where}: its {MANIFEST} cannot be read; give the pack as it was made")

@@ -169,6 +169,8 @@ class Catalog:
     policies: Mapping[str, Policy] = field(default_factory=dict)
     lang: str | None = None
     """Language of the symptoms' texts; None: English."""
+    english: Catalog | None = field(default=None, repr=False, compare=False)
+    """What this one was told from: its patterns, which are slow to make, are the same; None: it is told itself."""
 
     def told_in(self, lang: str) -> Catalog:
         """The catalog with its texts in a language; those that have no translation are in English, and marked."""
@@ -187,10 +189,7 @@ class Catalog:
             for name, policy in self.policies.items()
         }
         symptoms = {name: languages.told_in(symptom, lang) for name, symptom in self.symptoms.items()}
-        made = replace(self, symptoms=symptoms, policies=policies, lang=lang)
-        # Patterns are the same in every language, and slow to make.
-        vars(made).update(patterns=self.patterns, _table=self._table)
-        return made
+        return replace(self, symptoms=symptoms, policies=policies, lang=lang, english=self)
 
     def policy(self, name: str) -> Policy:
         """The policy of that name.
@@ -205,7 +204,7 @@ class Catalog:
     @cached_property
     def patterns(self) -> PatternSet:
         """All patterns in one set, each once; `meanings` tells whose each is."""
-        return PatternSet(list(self._table))
+        return PatternSet(list(self._table)) if self.english is None else self.english.patterns
 
     @cached_property
     def _table(self) -> dict[str, list[Meaning]]:

@@ -17,10 +17,6 @@ A message is one line, `where: what is wrong; what to do`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from json import JSONDecodeError
 
 
 def meant(name: str, known: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:
@@ -29,18 +25,6 @@ def meant(name: str, known: Iterable[str], otherwise: str, *, cutoff: float = 0.
 
     near = get_close_matches(name, sorted(known), n=1, cutoff=cutoff)
     return f"did you mean {near[0]}?" if near else otherwise
-
-
-def same_words(error: JSONDecodeError) -> JSONDecodeError:
-    """What is wrong with a JSON text in the same words and at the same place, whatever Python reads it.
-
-    From 3.13 on a comma too many is told at its own place; before, the bracket behind it.
-    """
-    if not error.msg.startswith("Illegal trailing comma"):
-        return error
-    behind = error.doc[error.pos + 1 :]
-    said = "Expecting value" if error.msg.endswith("array") else "Expecting property name enclosed in double quotes"
-    return type(error)(said, error.doc, error.pos + 1 + len(behind) - len(behind.lstrip(" \t\n\r")))
 
 
 class RunbooksError(Exception):

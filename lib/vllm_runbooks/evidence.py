@@ -54,6 +54,9 @@ _MAGIC = {
 }  # fmt: skip
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _HEAD = 8192
+_ODD, _ODD_OF_STRAY = 0.1, 0.03
+"""Share of control characters from which on bytes are no text: of any, and of those that are no UTF-8. Of bytes by
+chance it is 0.1; a log that was damaged, or is of a locale's encoding, has hardly any."""
 _LOG = re.compile(r"^[^.].{0,200}\.(?:log|out|err)(?:\.\d{1,3})?(?:\.(?:gz|bz2|xz))?\Z", re.IGNORECASE)
 """How the logs in a folder are called."""
 _MAX_LOGS = 256
@@ -78,10 +81,19 @@ def _encoding(head: bytes, where: str) -> str:
     zeros = [head[start:_HEAD:2].count(0) * 2 / max(len(head[:_HEAD]), 1) for start in (0, 1)]
     if max(zeros) > 0.6 and min(zeros) < 0.1:
         return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
-    odd = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in head[:_HEAD])
-    if odd > len(head[:_HEAD]) * 0.1:
+    odd = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in head[:_HEAD]) / max(len(head[:_HEAD]), 1)
+    if odd > (_ODD if _is_utf8(head[:_HEAD]) else _ODD_OF_STRAY):
         raise WrongFileError(f"{where}: is binary, not text", "give the log itself")
     return "utf-8"
+
+
+def _is_utf8(head: bytes) -> bool:
+    """Whether the beginning of a text may be UTF-8; it may end inside of a character."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class _Decoder:
@@ -429,6 +441,7 @@ def load_pack(path: Path, *, vllm: str | None = None) -> Evidence:
         gpus=pack.gpus,
         snapshot=decode(snapshots[0].raw, snapshots[0].name) if snapshots and pack.is_inventory_of_start else None,
         start=pack.start,
+        pack=str(path),
     )
 
 
@@ -450,7 +463,9 @@ def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -
     if not (folder / "case.yaml").is_file():
         if logs := _logs_in(folder):
             return Evidence(tuple(map(document, logs)), vllm=vllm)
-        raise WrongFileError(f"{folder}: holds no case.yaml", "give a log file, or a folder that holds a recorded case")
+        raise WrongFileError(
+            f"{folder}: holds no case.yaml", "give a log file, or a folder of logs (*.log, *.out or *.err)"
+        )
     case = read_case(folder / "case.yaml")
     root = folder.resolve()
     for name in (*case.files, *([case.command] if case.command else ())):

@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vllm_runbooks import archives, catalog, session
+from vllm_runbooks import archives, catalog, languages, session
 from vllm_runbooks.display import to_json
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host_records import GpuFacts, GpuProcess, Inventory
-from vllm_runbooks.pack_records import INVENTORY, ISSUE, KIND, MANIFEST, LeftOut, Manifest, Member, MemberRole
+from vllm_runbooks.pack_records import INVENTORY, ISSUE, KIND, MANIFEST, Gap, Manifest, Member, MemberRole
 from vllm_runbooks.records import PIECE, Document, Evidence
 from vllm_runbooks.redact import Redactor
 
 if TYPE_CHECKING:
     from vllm_runbooks.records import Answer, Linted
+    from vllm_runbooks.specs import Card
 
-_LEAST_KEPT = 1 << 20
 _MAX_LAID_ASIDE = 4 << 30
 _ODD = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 _MAX_STEM = 80
@@ -59,22 +59,44 @@ def cards_of(spec: str | None, *, is_inventoried: bool = True) -> Cards:
     Raises:
         InputError: a card is not known, or a file is no snapshot.
     """
-    from vllm_runbooks.host import inventory  # noqa: PLC0415 - of no use for a pack without one
+    from vllm_runbooks import inventories  # noqa: PLC0415 - of no use for a pack without one
+    from vllm_runbooks.host import inventory  # noqa: PLC0415
     from vllm_runbooks.specs import LOCAL  # noqa: PLC0415
 
     if spec is None:
         return Cards(inventory=inventory.collect() if is_inventoried else None)
     if spec.casefold() == LOCAL:
-        found = inventory.collect() if is_inventoried else None
-        session.cards(spec)
-        return Cards(inventory=found, is_of_start=found is not None)
+        if not is_inventoried:
+            return Cards(named=_by_name(session.cards(spec)))
+        found = inventory.collect()
+        inventories.cards(found, session.specs(), LOCAL)  # none: it is said now, not to whoever reads the pack
+        return Cards(inventory=found, is_of_start=True)
     if Path(spec).is_file() or session.is_snapshot(spec):
+        if not is_inventoried:
+            raise InputError(
+                f"{spec}: is the inventory that --no-inventory leaves out; name the cards, as in 8xRTX3090"
+            )
         return Cards(inventory=session.read_snapshot(spec), is_of_start=True)
     try:
         session.specs().gpus(spec)
     except InputError as error:
         raise InputError(f"{error}; a pack takes names of cards, or one snapshot") from None
     return Cards(named=spec)
+
+
+def _by_name(cards: Iterable[Card]) -> str:
+    """What `--gpus` takes for cards.
+
+    Raises:
+        InputError: the catalog knows none of such a name, and the name says nothing.
+    """
+    counted = Counter(card.gpu.name for card in cards)
+    spec = ",".join(f"{count}x{name}" for name, count in counted.items())
+    try:
+        session.specs().gpus(spec)
+    except InputError as error:
+        raise InputError(f"{error}; this host's cards go into a pack without --no-inventory alone") from None
+    return spec
 
 
 def pack(evidence: Evidence, cards: Cards, *, start: int | None = None, tool: str) -> Packed:
@@ -84,9 +106,13 @@ def pack(evidence: Evidence, cards: Cards, *, start: int | None = None, tool: st
     no part of one is left at a cut; then it is diagnosed as it lies in the pack: whoever reads that gets this answer.
 
     Raises:
-        InputError: a log cannot be read, or there is no such start.
+        InputError: a log cannot be read, they are too many, or there is no such start.
     """
     session.check_log(evidence)
+    if len(evidence.documents) > archives.MAX_LOGS:
+        raise InputError(
+            f"{len(evidence.documents)} logs were given, and a pack holds {archives.MAX_LOGS}; give those of one start"
+        )
     return _Packing(evidence, cards, start, tool).packed()
 
 
@@ -151,7 +177,7 @@ class _Packing:
             gpus=self._cards.named,
             snapshot=snapshot if self._cards.is_of_start else None,
         )
-        answer = session.diagnose(kept, start=self._start) if documents else None
+        answer = session.diagnose(kept, start=self._start, lang=languages.ENGLISH) if documents else None
         linted = None if command is None else self._linted(command, answer)
         self._add_answers(answer, linted)
         hidden = _sum(member.hidden for member in self._members)
@@ -165,7 +191,7 @@ class _Packing:
         for name, document in zip(names, self._evidence.documents, strict=True):
             shown = self._redactor.name(document.name)
             before = Counter(self._redactor.counts)
-            kept = _Kept(max(room, _LEAST_KEPT))
+            kept = _Kept(room)
             for piece in self._redactor.pieces(document.pieces()):
                 kept.take(piece)
             text, left_out = kept.text()
@@ -187,20 +213,22 @@ class _Packing:
         from vllm_runbooks import checking  # noqa: PLC0415 - where there is a command
 
         release = self._evidence.vllm or (answer.vllm.version if answer else None)
-        return checking.lint_text(command, name="command.txt", vllm=release, gpus=self._cards.named)
+        return checking.lint_text(
+            command, name="command.txt", vllm=release, gpus=self._cards.named, lang=languages.ENGLISH
+        )
 
     def _add_answers(self, answer: Answer | None, linted: Linted | None) -> None:
         from vllm_runbooks import render  # noqa: PLC0415
 
         if answer is not None:
-            self._add("diagnosis.json", MemberRole.DIAGNOSIS, to_json(answer) + "\n")
-            self._add("diagnosis.txt", MemberRole.DIAGNOSIS, render.answers.text(answer))
+            self._add_said("diagnosis.json", MemberRole.DIAGNOSIS, to_json(answer) + "\n")
+            self._add_said("diagnosis.txt", MemberRole.DIAGNOSIS, render.answers.text(answer))
             if answer.plan is not None:
-                self._add("plan.json", MemberRole.PLAN, to_json(answer.plan) + "\n")
-                self._add("plan.txt", MemberRole.PLAN, render.plans.text_compared(answer.plan))
+                self._add_said("plan.json", MemberRole.PLAN, to_json(answer.plan) + "\n")
+                self._add_said("plan.txt", MemberRole.PLAN, render.plans.text_compared(answer.plan))
         if linted is not None:
-            self._add("lint.json", MemberRole.LINT, to_json(linted) + "\n")
-            self._add("lint.txt", MemberRole.LINT, render.issues.text(linted, "command.txt") + "\n")
+            self._add_said("lint.json", MemberRole.LINT, to_json(linted) + "\n")
+            self._add_said("lint.txt", MemberRole.LINT, render.issues.text(linted, "command.txt") + "\n")
 
     def _issue(
         self,
@@ -220,13 +248,14 @@ class _Packing:
                 if any(at in span for span in spans)
             ]
             excerpts.append(bug_report.Excerpted(kept.documents[number].name, lines))
-        return self._add(
+        return self._add_said(
             ISSUE,
             MemberRole.ISSUE,
             bug_report.text(
                 answer=answer,
                 inventory=inventory,
                 is_of_start=self._cards.is_of_start,
+                cards=kept.gpus,
                 command=kept.command,
                 linted=linted,
                 excerpts=excerpts,
@@ -260,9 +289,24 @@ class _Packing:
         """Add a text, its secrets replaced; as it is then."""
         before = Counter(self._redactor.counts)
         shown = self._redactor.text(text)
+        self._store_hidden(name, role, shown, before, more)
+        return shown
+
+    def _add_said(self, name: str, role: MemberRole, text: str) -> str:
+        """Add what this program says of texts whose secrets are replaced; as it is then.
+
+        Its own sentences are about options with a secret's name: the words behind such a name are no values.
+        """
+        before = Counter(self._redactor.counts)
+        shown = self._redactor.known(text)
+        self._store_hidden(name, role, shown, before)
+        return shown
+
+    def _store_hidden(
+        self, name: str, role: MemberRole, shown: str, before: Counter[str], more: Mapping[str, int] | None = None
+    ) -> None:
         hidden = Counter(self._redactor.counts) - before + Counter(more or {})
         self._store(name, role, shown, hidden=hidden)
-        return shown
 
     def _store(
         self,
@@ -272,7 +316,7 @@ class _Packing:
         *,
         hidden: Mapping[str, int],
         source: str | None = None,
-        left_out: LeftOut | None = None,
+        left_out: Gap | None = None,
     ) -> None:
         raw = text.encode("utf-8", "backslashreplace")
         digest = hashlib.sha256(raw).hexdigest()
@@ -286,6 +330,8 @@ class _Kept:
 
     def __init__(self, most: int) -> None:
         self._room, self._most_behind = most // 4, most - most // 4
+        self._step = max(most // 64, 1)
+        """Characters that stay or go together: of no more than 4 bytes each."""
         self._head: list[str] = []
         self._tail: deque[tuple[str, int]] = deque()
         self._behind = 0
@@ -294,6 +340,10 @@ class _Kept:
 
     def take(self, piece: str) -> None:
         """Keep a piece, where there is room; of what comes later the latest stays."""
+        for at in range(0, len(piece), self._step):
+            self._take(piece[at : at + self._step])
+
+    def _take(self, piece: str) -> None:
         size = len(piece) if piece.isascii() else len(piece.encode("utf-8", "backslashreplace"))
         if self._room >= size and not self._tail:
             self._head.append(piece)
@@ -307,7 +357,7 @@ class _Kept:
             self._lines += gone.count("\n")
             self._bytes += size
 
-    def text(self) -> tuple[str, LeftOut | None]:
+    def text(self) -> tuple[str, Gap | None]:
         """All that was kept; a line says where something was left out, and how much."""
         head, tail = "".join(self._head), "".join(piece for piece, _ in self._tail)
         if not self._bytes:
@@ -317,7 +367,7 @@ class _Kept:
         lines = self._lines + (rest + gone).count("\n")
         bytes_ = self._bytes + len((rest + gone).encode("utf-8", "backslashreplace"))
         mark = f"[vllm-runbooks pack: {lines} lines, {bytes_} bytes left out here]\n"
-        return head + mark + tail, LeftOut(head.count("\n"), lines, bytes_)
+        return head + mark + tail, Gap(head.count("\n"), lines, bytes_)
 
 
 def _split(text: str, at: int) -> tuple[str, str]:
@@ -328,7 +378,8 @@ def impersonal(found: Inventory) -> tuple[Inventory, Counter[str]]:
     """An inventory without what tells people and single cards apart, and how much was left out, by kind.
 
     Who packs a log has read it; of who else is on the host, and of what they run, nothing is shown them first. Numbers
-    of cards are left out as vLLM's own `collect_env.py` does it.
+    of cards are left out as vLLM's own `collect_env.py` does it. Built anew, not by `replace`: of a snapshot that was
+    read, which may be of a derived class with more in it, only what an inventory has is packed.
     """
     hidden: Counter[str] = Counter()
     gpus = tuple(_impersonal(gpu, hidden) for gpu in found.gpus)

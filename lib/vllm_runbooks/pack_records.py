@@ -26,7 +26,7 @@ class MemberRole(StrEnum):
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class Gap:
     """The middle of a log that is longer than what is kept of one."""
 
     after_line: int
@@ -48,7 +48,7 @@ class Member:
     sha256: str
     hidden: Mapping[str, int] = field(default_factory=dict)
     """What was replaced in it, kind to count; the values themselves are nowhere in the archive."""
-    left_out: LeftOut | None = None
+    left_out: Gap | None = None
 
 
 @dataclass(frozen=True)

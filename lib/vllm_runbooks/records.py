@@ -712,6 +712,8 @@ class Evidence:
     """The same as the text of a host's snapshot."""
     start: int | None = None
     """Which of several starts the evidence is about, from 1, where it says so itself."""
+    pack: str | None = None
+    """The evidence pack that it was read from: what that names was written by anybody."""
 
 
 @dataclass(frozen=True)
@@ -1284,8 +1286,8 @@ def document(record: Any) -> Any:
     if isinstance(record, float):
         return round(record, 4)
     if is_dataclass(record):
-        shown = ((f, getattr(record, f.name)) for f in fields(record) if not f.metadata.get("unprinted"))
-        return {f.name.rstrip("_"): document(v) for f, v in shown if v is not None or not f.metadata.get("where_told")}
+        shown = ((f, getattr(record, f.name)) for f in fields(record) if f.metadata != UNPRINTED)
+        return {f.name.rstrip("_"): document(v) for f, v in shown if v is not None or f.metadata != WHERE_TOLD}
     if isinstance(record, Mapping):
         return {str(key): document(value) for key, value in record.items()}
     if isinstance(record, (list, tuple)):

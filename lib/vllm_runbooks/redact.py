@@ -6,9 +6,9 @@ what is known by then in all texts of a record.
 
 A run whose placeholders and counts belong together: a `Redactor`. `text(whole)` is for a document at hand,
 `pieces(parts)` for one that is read in parts of any size (a part may end inside a secret), after `learn(parts)` also
-where a value stands in front of its name; `more(lines)` is for lines that are shown as they come, `name(name)` for a
-file's name, `value(value)` for a secret apart from its name, `raw(whole)` for bytes; `counts` says how many were
-replaced, by kind.
+where a value stands in front of its name; `more(lines)` is for lines that are shown as they come, `known(whole)` for a
+text that names no further ones, `name(name)` for a file's name, `value(value)` for a secret apart from its name,
+`raw(whole)` for bytes; `counts` says how many were replaced, by kind.
 
 What is replaced: what `secret_places` finds, and each of these values wherever else it stands.
 """
@@ -118,6 +118,11 @@ class Redactor:
             found = find(whole, self._again)
             self._remember(whole, found)
             return self._replaced(whole, self._all(whole, found, at_ends=True)) if found or self._again else whole
+
+    def known(self, whole: str) -> str:
+        """The text with the known values replaced; what else looks like a secret in it is none."""
+        with self._lock:
+            return self._replaced(whole, self._all(whole, []))
 
     def name(self, name: str) -> str:
         """A file's name or a path with its secrets replaced; its suffix stays."""

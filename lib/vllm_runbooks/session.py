@@ -109,7 +109,7 @@ def load(
     """
     check_texts(evidence=name, pasted_log=pasted, vllm=vllm, more_logs=more, command=command)
     check_release(vllm)
-    found = _loaded(name, pasted, vllm or None, cases, more)
+    found = _checked(_loaded(name, pasted, vllm or None, cases, more))
     return replace(found, command=read_text(command)) if command.strip() else found
 
 
@@ -228,7 +228,21 @@ def load_files(names: Sequence[str], *, vllm: str | None = None) -> Evidence:
         InputError: one of them cannot be read, or the release is no version.
     """
     check_release(vllm)
-    return _evidence.load_files(names, read_case=_read_case, cases=_cases(None), vllm=vllm)
+    return _checked(_evidence.load_files(names, read_case=_read_case, cases=_cases(None), vllm=vllm))
+
+
+def _checked(found: Evidence) -> Evidence:
+    """Evidence whose release is one, where a pack names it: that was never an option of a command line.
+
+    Raises:
+        InputError: it is none.
+    """
+    if found.pack is not None:
+        try:
+            check_release(found.vllm)
+        except InputError as error:
+            raise InputError(f"{found.pack}: {error}") from None
+    return found
 
 
 def _cases(override: str | Path | None) -> Path:
@@ -269,10 +283,11 @@ def diagnose(
     check_log(evidence)
     shelf = _told(catalog or load_catalog(), lang)
     asked = shelf.policy(policy) if policy.strip() else None
-    found = cards(gpus) if gpus else _own_cards(evidence)
-    return _answer.answer(
+    found, note = (cards(gpus), None) if gpus else _own_cards(evidence)
+    answer = _answer.answer(
         evidence, shelf, knowledge, start=start or evidence.start, policy=asked, cards=found, specs=specs, model=model
     )
+    return answer if note is None else replace(answer, notes=(languages.Wording(shelf.lang)(note), *answer.notes))
 
 
 def check_log(evidence: Evidence) -> None:
@@ -285,14 +300,29 @@ def check_log(evidence: Evidence) -> None:
         raise InputError(f"{evidence.case.id}: is {_WITHOUT_A_LOG[evidence.case.kind]}")
 
 
-def _own_cards(evidence: Evidence) -> tuple[Card, ...]:
-    """The cards that the evidence itself names; one that names none of the catalog names none here."""
+UNKNOWN_CARDS = "The pack names cards that this catalog does not know; name them with --gpus."
+
+
+def _own_cards(evidence: Evidence) -> tuple[tuple[Card, ...], str | None]:
+    """The cards that the evidence itself names, and what is to be said of those that are not known here.
+
+    Raises:
+        InputError: they are none by name, but a file's or this host's.
+    """
     if evidence.snapshot is not None:
         from vllm_runbooks import inventories
 
-        return inventories.cards(inventories.read(evidence.snapshot, "the pack's inventory"), specs(), "the pack", None)
-    # By name alone: what somebody else wrote down opens no file of this host.
-    return specs().gpus(evidence.gpus) if evidence.gpus else ()
+        return inventories.cards(inventories.read(evidence.snapshot, "the pack's inventory"), specs(), "the pack"), None
+    if not evidence.gpus:
+        return (), None
+    from vllm_runbooks.specs import is_by_name
+
+    if not is_by_name(evidence.gpus):  # what somebody else wrote down opens no file of this host
+        raise InputError(f"{evidence.pack}: names cards by a file or as this host's, which no pack does; give --gpus")
+    try:
+        return specs().gpus(evidence.gpus), None
+    except InputError:
+        return (), UNKNOWN_CARDS
 
 
 _WITHOUT_A_LOG = {

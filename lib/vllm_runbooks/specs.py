@@ -505,6 +505,12 @@ def _listed(names: Iterable[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
+def is_by_name(spec: str) -> bool:
+    """Whether a request names its cards by their names alone: no snapshot's file, and not this host's own."""
+    names = (item.partition("@")[0].strip() for item in spec.split(","))
+    return not any(name.casefold() == LOCAL or _FILE.search(name) for name in names) and not _FILE.search(spec)
+
+
 @dataclass(frozen=True)
 class Specs:
     """The catalog's GPUs and models, found by name."""

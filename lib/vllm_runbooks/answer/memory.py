@@ -243,7 +243,8 @@ class Memory:
         from vllm_runbooks.planning import actual, inverse  # noqa: PLC0415
 
         if made.settings.missing:
-            return None, made.settings.missing[0]
+            name = made.settings.missing[0]
+            return None, f"the configuration of the model does not tell {name}" if name.isidentifier() else name
         count, there = len(made.ranks), len(self.cards)
         if there and count > there:
             return False, f"it takes {count} cards, and the start has {there}"

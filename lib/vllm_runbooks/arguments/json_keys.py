@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds, names
-from vllm_runbooks.errors import same_words
+from vllm_runbooks.json_errors import same_words
 from vllm_runbooks.options import LIMITS
 
 _MAX_DEPTH = 60

@@ -36,6 +36,8 @@ from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.records import (
     OBSERVATION,
     SNAPSHOT,
+    UNPRINTED,
+    WHERE_TOLD,
     Answer,
     Case,
     CaseFile,
@@ -117,15 +119,15 @@ _PRINTED: dict[str, type] = {
 """Records that commands print as JSON."""
 
 
-def _fields_with(mark: str) -> dict[str, set[str]]:
+def _fields_with(mark: Mapping[str, Any]) -> dict[str, set[str]]:
     """The fields of printed records that have a mark, by the record's name."""
     kinds = (kind for kind in _PRINTED.values() if is_dataclass(kind))
-    return {kind.__name__: {f.name for f in fields(kind) if f.metadata.get(mark)} for kind in kinds}
+    return {kind.__name__: {f.name for f in fields(kind) if f.metadata == mark} for kind in kinds}
 
 
-_UNPRINTED = _fields_with("unprinted")
+_UNPRINTED = _fields_with(UNPRINTED)
 """Fields that no document has."""
-_WHERE_TOLD = _fields_with("where_told")
+_WHERE_TOLD = _fields_with(WHERE_TOLD)
 """Fields that a document has only where there is something to tell."""
 _OBSERVATION: TypeAdapter[Any] = TypeAdapter(Observation)
 _SIGNATURES = ("signatures", "companions")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from vllm_runbooks import languages
 from vllm_runbooks.authored import Location, Problem, line_of, read_yaml
 from vllm_runbooks.diagnosis import PLACEHOLDER, filled_or_plain
 from vllm_runbooks.languages import LANGUAGES
-from vllm_runbooks.records import Facts, LookIn, RemedyWords, Rule, RuleTexts, Symptom, SymptomTexts
+from vllm_runbooks.records import Facts, Rule, Symptom
 
 T = TypeVar("T", Symptom, Rule)
 STAMP = "vllm-runbooks catalog translations --stamp"
@@ -37,36 +37,18 @@ _KEPT = (
 
 def unfolded(record: T) -> T:
     """A symptom or a rule, its translations without the blanks that only folded lines of YAML put into them."""
-    if isinstance(record, Rule):
-        return replace(record, translations={lang: _of_rule(found) for lang, found in record.translations.items()})
-    return replace(record, translations={lang: _of_symptom(found) for lang, found in record.translations.items()})
+    return replace(record, translations={lang: _tidied(found) for lang, found in record.translations.items()})
 
 
-def _of_rule(found: RuleTexts) -> RuleTexts:
-    tidy = languages.unfolded
-    return replace(
-        found,
-        title=tidy(found.title),
-        message=tuple(map(tidy, found.message)),
-        why=tidy(found.why),
-        mends=tidy(found.mends),
-    )
-
-
-def _of_symptom(found: SymptomTexts) -> SymptomTexts:
-    tidy = languages.unfolded
-    return replace(
-        found,
-        title=tidy(found.title),
-        cause=tidy(found.cause),
-        explanation=tuple(map(tidy, found.explanation)),
-        conditions=tuple(map(tidy, found.conditions)),
-        do_first=tidy(found.do_first),
-        confirm=tidy(found.confirm),
-        refute=tidy(found.refute),
-        look_in=LookIn(tidy(found.look_in.what), tidy(found.look_in.where)) if found.look_in else None,
-        remedies=tuple(RemedyWords(tidy(way.title), tidy(way.cost)) for way in found.remedies),
-    )
+def _tidied(said: Any) -> Any:
+    """A text, or a nest of texts, with each of them tidied; digests are none."""
+    if isinstance(said, str):
+        return languages.unfolded(said)
+    if isinstance(said, tuple):
+        return tuple(map(_tidied, said))
+    if is_dataclass(said) and not isinstance(said, type):
+        return replace(said, **{each.name: _tidied(getattr(said, each.name)) for each in fields(said)})
+    return said
 
 
 def problems(record: Symptom | Rule) -> Iterator[Problem]:
@@ -89,6 +71,8 @@ def problems(record: Symptom | Rule) -> Iterator[Problem]:
             for number, (ours, theirs) in enumerate(zip(said, pieces, strict=True)):
                 for wrong in _differences(ours, theirs):
                     yield _place(here, name, number), wrong
+                if LANGUAGES[lang].mark in ours:
+                    yield _place(here, name, number), f"has {LANGUAGES[lang].mark}, which is put where it belongs"
         first = there.get("do_first", ("",))[0]
         if first and not filled_or_plain(first, {}, Facts()):
             yield (*here, "do_first"), "must hold without any figure, and each sentence by itself"

@@ -23,6 +23,7 @@ VARIABLE = "_VLLM_RUNBOOKS_COMPLETE"
 """By which click is asked for completions."""
 _GPU = re.compile(r"^ {0,4}- name: [\"']?([A-Za-z0-9][A-Za-z0-9._ -]{0,60}?)[\"']?\s*$", re.MULTILINE)
 _COUNTED = re.compile(r"(.*,)?(\d{1,4}[xX])?", re.ASCII)
+_VALUE = re.compile(r"--[\w-]{1,60}=", re.ASCII)
 _MAX_READ = 1 << 20
 
 _BASH = """\
@@ -95,16 +96,23 @@ class _Shell(ShellComplete):
     """What all shells have in common."""
 
     name: ClassVar[str] = "shell"
+    _before = ""
+    """What the shell takes for a part of the word, and is none of the value: an option and its sign."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """The words in front of the one that is completed, and that one."""
         words = [" ".join(split_arg_string(word)) for word in os.environ["COMP_WORDS"].split("\n")]
         at = int(os.environ["COMP_CWORD"])
-        return words[1:at], words[at] if at < len(words) else ""
+        before, word = words[1:at], words[at] if at < len(words) else ""
+        if self.name == "bash":  # it parts a word at each sign of equality, and completes what stands behind it
+            return [each for each in before if each != "="], "" if word == "=" else word
+        begun = _VALUE.match(word)
+        self._before = begun[0] if begun else ""
+        return before, word
 
     def format_completion(self, item: CompletionItem) -> str:
         """A line of what is offered."""
-        return f"{item.type}\t{item.value}\t{' '.join((item.help or '').split())}".rstrip()
+        return f"{item.type}\t{self._before}{item.value}\t{' '.join((item.help or '').split())}".rstrip()
 
 
 def install() -> None:
@@ -177,6 +185,22 @@ def releases() -> list[str]:
     return sorted(found, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
 
 
+def engine_options(incomplete: str) -> list[CompletionItem]:
+    """Options of the newest release's engine that begin as typed; those that turn one off only behind `--no-`."""
+    if not incomplete.startswith("--"):
+        return []
+    with suppress(Exception):
+        known = importlib.import_module("vllm_runbooks.options").load("latest").by_dest.values()
+        names = sorted({name for option in known for name in option.strings if name.startswith(incomplete)})
+        return [CompletionItem(n) for n in names if incomplete.startswith("--no-") or not n.startswith("--no-")]
+    return []
+
+
+def languages() -> list[str]:
+    found = importlib.import_module("vllm_runbooks.languages")
+    return [found.ENGLISH, *found.LANGUAGES]
+
+
 def gpus() -> list[str]:
     """Names of cards, as their file lists them."""
     with (_catalog().catalog_dir() / "gpus.yaml").open(encoding="utf-8") as file:
@@ -232,6 +256,7 @@ MODEL = Named(models, is_file=True)
 SYMPTOM = Named(symptoms)
 CLASS = Named(classes)
 POLICY = Named(policies)
+LANGUAGE = Named(languages)
 CARDS = Cards()
 
 

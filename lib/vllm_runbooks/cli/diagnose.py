@@ -1,18 +1,20 @@
 """`vllm-runbooks diagnose`."""
 
+# ruff: noqa: PLC0415 - `--help` and completion need none of it
 from __future__ import annotations
 
 import signal
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
-from vllm_runbooks import collect, languages, render, session
-from vllm_runbooks.catalog import Catalog
+from vllm_runbooks import collect
 from vllm_runbooks.cli import complete, given, output, terminal
-from vllm_runbooks.records import Answer, Evidence
-from vllm_runbooks.redact import redact_text
-from vllm_runbooks.render.styled import BLANK, Line
+
+if TYPE_CHECKING:
+    from vllm_runbooks.catalog import Catalog
+    from vllm_runbooks.records import Answer, Evidence
 
 
 @click.command(
@@ -83,6 +85,9 @@ def diagnose(
 
     Exit status: 0 healthy, 1 a cause or no proof of health, 2 the input cannot be read.
     """
+    from vllm_runbooks import languages, render, session
+    from vllm_runbooks.render.styled import BLANK, Line
+
     if logs and source is not None:
         raise click.UsageError("give either logs or --from, not both.")
     if not logs and source is None:
@@ -120,7 +125,7 @@ def _command(name: str) -> str:
     Raises:
         InputError: it cannot be read, or starts no server.
     """
-    from vllm_runbooks import commands  # noqa: PLC0415 - of no use where no command is given
+    from vllm_runbooks import commands, session
 
     text = session.read_text(name)
     commands.check_starts(text, name)
@@ -132,6 +137,8 @@ def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:
 
     Ctrl-C or a termination ends the log; what a stopped server says last is waited for, until a second one.
     """
+    from vllm_runbooks import render, session
+
     interrupts: list[int] = []
 
     def interrupted(number: int, _: object) -> None:
@@ -155,6 +162,9 @@ def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:
 
 def _fetched(source: str, vllm: str | None) -> Evidence:
     """Fetch the log; the command is shown before it runs, and what its tool says beside the log after it."""
+    from vllm_runbooks.records import Evidence
+    from vllm_runbooks.redact import redact_text
+
     command = collect.command(source)
     output.say(f"running `{redact_text(command.line)}`: {command.effect}")
     document, said = collect.fetch(command)

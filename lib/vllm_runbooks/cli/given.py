@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from vllm_runbooks.cli import complete
 from vllm_runbooks.errors import InputError
 
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw]?)", re.ASCII)
@@ -183,6 +184,7 @@ def _speak(context: click.Context, _parameter: click.Parameter, lang: str | None
 LANG = click.option(
     "--lang",
     metavar="LANG",
+    type=complete.LANGUAGE,
     expose_value=False,
     callback=_speak,
     help="Language of titles, causes and ways out: en or zh (default: VLLM_RUNBOOKS_LANG, else en).",

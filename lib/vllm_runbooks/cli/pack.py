@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,7 +95,7 @@ def pack(
         output.write_json(render.to_json(made.manifest))
     elif issue:
         output.write(made.issue)
-    else:
+    elif target is not None:
         terminal.show(_view(made, target))
     return 0
 
@@ -129,6 +130,8 @@ def _name(logs: tuple[str, ...], command: str | None) -> str:
 
 def _check(target: Path, *, is_forced: bool) -> None:
     """Refuse, before anything is read, a file that is there already or cannot be written."""
+    if target.suffix.casefold() != ".zip":
+        raise InputError(f"{target}: a pack is a zip archive; name it {target.stem}.zip")
     if target.is_dir():
         raise InputError(f"{target}: is a folder; name a file with -o")
     if target.exists() and not is_forced:
@@ -143,7 +146,7 @@ def _version() -> str:
     return metadata.version("vllm-runbooks")
 
 
-def _view(made: Packed, target: Path | None) -> list[Block]:
+def _view(made: Packed, target: Path) -> list[Block]:
     """What is in the archive, what was replaced, and what to do with it."""
     from vllm_runbooks.render.styled import BLANK, Line, Prose, Table, Tone, bulleted, headed, parted, styled
 
@@ -167,5 +170,5 @@ def _view(made: Packed, target: Path | None) -> list[Block]:
     ]
     if found.notes:
         parts.append(headed("NOTES", [bulleted(note) for note in found.notes]))
-    read = styled(f"  vllm-runbooks diagnose {target}", Tone.COMMAND)
+    read = styled(f"  vllm-runbooks diagnose {shlex.quote(str(target))}", Tone.COMMAND)
     return [*parted([*parts, headed("READ IT", [Line(read)])]), BLANK]

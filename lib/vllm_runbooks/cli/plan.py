@@ -9,13 +9,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from vllm_runbooks.cli import complete, given, output, terminal
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.plan_records import Find, Layouts, Plan
 
 
+class _Plan(click.Command):
+    """A command that takes the options of the engine as well, and offers them."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Options of its own that begin so, then those of the engine."""
+        own = super().shell_complete(ctx, incomplete)
+        taken = {item.value for item in own}
+        return [*own, *(item for item in complete.engine_options(incomplete) if item.value not in taken)]
+
+
 @click.command(
+    cls=_Plan,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True},
     epilog=given.examples(
         "plan Qwen/Qwen3-8B --gpus 2xRTX3090 --max-model-len 16k",
@@ -106,6 +118,7 @@ def plan(
                 "--from-log plans what its log says; give with it --gpus, --vllm, --start and -o alone."
             )
         return _from_log(from_log, gpus=gpus, vllm=vllm, start=start, out=out, form=form)
+    _check_model(model)
     if model is None and gpus is None:
         raise click.UsageError("give a model and --gpus, or --from-log and a log.")
     if model is None or gpus is None:
@@ -158,6 +171,17 @@ def _own_options_told(arguments: tuple[str, ...]) -> Iterator[None]:
         unknown = (word for word in arguments if word.startswith("--") and f"no option {word}" in str(error))
         near = next((match for word in unknown for match in difflib.get_close_matches(word, own, n=1)), None)
         raise InputError(f"{error} Did you mean {near} of this command?" if near else str(error)) from None
+
+
+def _check_model(model: str | None) -> None:
+    """Refuse an option in the place of the model: none of this command, as those are read, wherever they stand."""
+    if model is None or not model.startswith("-"):
+        return
+    name = model.partition("=")[0]
+    own = [each for parameter in click.get_current_context().command.params for each in parameter.opts]
+    near = next(iter(difflib.get_close_matches(name, own, n=1, cutoff=0.75)), None)
+    what = f"Did you mean {near}?" if near else "Options of the engine stand behind MODEL."
+    raise click.UsageError(f"No such option {name}. {what}", click.get_current_context())
 
 
 def _variable(given: str) -> tuple[str, str]:

@@ -48,9 +48,10 @@ def site() -> None:
 )
 @click.pass_context
 def build(context: click.Context, out: Path, executed: Path | None, *, with_runs: bool) -> int:
-    """Build the documentation site: the executed runbooks, the catalog, what releases accept, how to read and to add.
+    """Build the site into a folder.
 
-    Prints the path of its index.html.
+    It holds the executed runbooks, the catalog, what releases accept, how to read and to add. Prints the path of
+    its index.html.
     """
     from vllm_runbooks import site as sites  # noqa: PLC0415 - `--help` needs none of it
 

@@ -27,8 +27,8 @@ from vllm_runbooks.documents import (
     unit_files,
 )
 from vllm_runbooks.documents.starts import Around, Found, Loose, Reading, Setting
-from vllm_runbooks.errors import same_words
 from vllm_runbooks.excerpt import Excerpt
+from vllm_runbooks.json_errors import same_words
 from vllm_runbooks.shell import Trouble, Word
 
 MAX_STARTS = 1000

@@ -13,8 +13,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from vllm_runbooks import host_commands
 from vllm_runbooks.display import SCHEMA, visible
-from vllm_runbooks.errors import InputError, same_words
+from vllm_runbooks.errors import InputError
 from vllm_runbooks.host_records import KIND, GpuFacts, Inspected, Inventory
+from vllm_runbooks.json_errors import same_words
 from vllm_runbooks.records import record
 from vllm_runbooks.redact import redact_record
 

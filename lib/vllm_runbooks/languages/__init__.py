@@ -36,10 +36,13 @@ class Language(NamedTuple):
     """Stands before a text that is in English for want of a translation."""
     words: dict[str, str]
     """The fixed words of what is printed: English to this language."""
+    forms: re.Pattern[str]
+    """How systems call it, in small letters."""
 
 
-LANGUAGES = {"zh": Language("中文", "zh-Hans", "【英文】", chinese.WORDS)}
+LANGUAGES = {"zh": Language("中文", "zh-Hans", "【英文】", chinese.WORDS, re.compile("zh(-hans)?(-(cn|sg))?"))}
 """By what `--lang` calls them."""
+_ENGLISH = re.compile("en(-[a-z]{2})?")
 
 _WIDE = "\u3000-\u303f\u3400-\u9fff\uff00-\uffef“”‘’…—"
 _FOLD = re.compile(
@@ -54,17 +57,18 @@ _DIGEST = 7
 
 
 def chosen(name: str | None, where: str = "lang") -> str | None:
-    """The language of that name; None is English, as is an empty name.
+    """The language of that name, or of a system's name of it, as `zh_CN.UTF-8`; None is English, as is an empty name.
 
     Raises:
         InputError: there is none of that name; `where` says what named it.
     """
-    asked = (name or "").strip().lower() or ENGLISH
-    if asked == ENGLISH:
+    asked = (name or "").strip().lower().partition(".")[0].replace("_", "-") or ENGLISH
+    if _ENGLISH.fullmatch(asked):
         return None
-    if asked not in LANGUAGES:
+    found = next((lang for lang, each in LANGUAGES.items() if each.forms.fullmatch(asked)), None)
+    if found is None:
         raise InputError(f"{where}: {name!r} is no language there is; use {' or '.join((ENGLISH, *LANGUAGES))}")
-    return asked
+    return found
 
 
 _LONGEST = 400
@@ -136,35 +140,26 @@ def unfolded(text: str) -> str:
 
 def texts(record: Symptom | Rule) -> Texts:
     """The English texts of a symptom or a rule that can be translated, without those that are empty."""
-    if isinstance(record, Rule):
-        found: Texts = {
-            "title": (record.title,), "message": record.message, "why": (record.why,),
-            "mends": (record.mends,) if record.mends else (),
-        }  # fmt: skip
-    else:
-        found = {
-            "title": (record.title,), "cause": (record.cause,), "explanation": record.explanation,
-            "conditions": tuple(c.says for c in record.conditions),
-            "do_first": (record.do_first,), "confirm": (record.confirm,), "refute": (record.refute,),
-            "look_in": (record.look_in.what, record.look_in.where) if record.look_in else (),
-            "remedies": tuple(said for r in record.remedies for said in (r.title, r.cost)),
-        }  # fmt: skip
-    return {name: said for name, said in found.items() if said}
+    return _said(record)
 
 
 def translated(record: SymptomTexts | RuleTexts) -> Texts:
     """A translation's texts, of the same form as `texts`; without those that it lacks."""
-    if isinstance(record, RuleTexts):
+    return _said(record)
+
+
+def _said(record: Symptom | SymptomTexts | Rule | RuleTexts) -> Texts:
+    if isinstance(record, Rule | RuleTexts):
         found: Texts = {
-            "title": (record.title,), "message": record.message, "why": (record.why,), "mends": (record.mends,),
+            "title": (record.title,), "message": record.message, "why": (record.why,), "mends": (record.mends or "",),
         }  # fmt: skip
     else:
         found = {
             "title": (record.title,), "cause": (record.cause,), "explanation": record.explanation,
-            "conditions": record.conditions,
+            "conditions": tuple(each if isinstance(each, str) else each.says for each in record.conditions),
             "do_first": (record.do_first,), "confirm": (record.confirm,), "refute": (record.refute,),
             "look_in": (record.look_in.what, record.look_in.where) if record.look_in else (),
-            "remedies": tuple(said for r in record.remedies for said in (r.title, r.cost)),
+            "remedies": tuple(said for each in record.remedies for said in (each.title, each.cost)),
         }  # fmt: skip
     return {name: said for name, said in found.items() if any(said)}
 

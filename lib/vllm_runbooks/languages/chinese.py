@@ -130,6 +130,9 @@ WORDS: dict[str, str] = {
     "the model: the log does not name it; give the command with --command": (
         "日志没有写出模型；请用 --command 给出命令"
     ),
+    "the longest context: the model's configuration has no max_position_embeddings": (
+        "最长上下文：模型的配置中没有 max_position_embeddings"
+    ),
     "the configuration of {name}: it is no model of the catalog": "{name} 的配置未知：它不在模型目录中",
     "the plan says that this start fails before it gets as far as it got": (
         "按规划，这次启动在到达实际位置之前就会失败"
@@ -144,6 +147,9 @@ WORDS: dict[str, str] = {
     ),
     "Left out, since by the plan the start would fail all the same: {title}: {why}.": (
         "已略去，因为按规划启动仍会失败：{title}：{why}。"
+    ),
+    "The pack names cards that this catalog does not know; name them with --gpus.": (
+        "该证据包给出的显卡不在此目录中；请用 --gpus 指明显卡。"
     ),
     "Left out, since the release refuses its command: {title}.": "已略去，因为该版本会拒绝改动后的命令：{title}。",
     "The command's text holds {starts} starts; that of line {line} is taken: {why}.": (

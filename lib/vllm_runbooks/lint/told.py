@@ -22,6 +22,8 @@ MAX_ISSUES = 500
 _MAX_TEXT = 400
 _MAX_BITS = 1024
 _TOO_MUCH = "file.too-much"
+_NOTE = "note"
+"""What a rule's table says of one name, in English."""
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
@@ -46,7 +48,11 @@ def issues(judged: Judged, secrets: Secrets) -> Iterator[Issue]:
 
 def _told(rule: Rule, hit: Hit, secrets: Secrets, lang: str | None) -> str:
     """The message of a hit, in the words of where it stands."""
-    said = message(rule, {name: secrets.hidden(said) for name, said in hit.says.items()})
+    says = {name: secrets.hidden(said) for name, said in hit.says.items()}
+    mark = languages.Wording(lang).mark
+    if says.get(_NOTE) and rule.message[0] != mark:  # a table's note is English; a message that is has its own mark
+        says[_NOTE] = f"{mark}{says[_NOTE]}"
+    said = message(rule, says)
     return hit.where + (calls.spoken(said, lang) if hit.is_call else said)
 
 

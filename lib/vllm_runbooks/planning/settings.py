@@ -458,7 +458,7 @@ class _Start:
         if asked is None or asked == -1:
             self.written("max_model_len", "stretched_yarn", "trained_longrope")
             if longest is None:
-                self.missing["max_position_embeddings"] = None
+                self.missing["the longest context: the model's configuration has no max_position_embeddings"] = None
             long = [rope for rope in self.ropes if rope.kind in ("longrope", "su")]
             if longest is not None and long and self.by.trained_longrope:
                 longest = long[0].positions

@@ -14,7 +14,8 @@ from vllm_runbooks.arguments.conditions import UNKNOWN
 from vllm_runbooks.arguments.spelling import alike
 from vllm_runbooks.arguments.typed import expected_type, option_words
 from vllm_runbooks.deployment import fleet, is_secret
-from vllm_runbooks.errors import InputError, same_words
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.json_errors import same_words
 from vllm_runbooks.plan_records import Find, Layouts, Plan
 from vllm_runbooks.planning import actual, settings
 from vllm_runbooks.planning.budget import Calibrate, Subject, drafted, subject, subject_in_catalog

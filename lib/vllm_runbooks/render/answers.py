@@ -100,7 +100,7 @@ def view(answer: Answer) -> list[Block]:
         table = Table([styled(name, Tone.FAINT) for name in head], figures, numeric=numeric, indent="  ")
         parts.append(headed(say("RANKS, in GiB"), [table]))
     if answer.hidden:
-        parts.append([Line(styled(_left_out(answer), Tone.FAINT))])
+        parts.append([Loose(styled(_left_out(answer), Tone.FAINT), "")])
     return [*parted(parts), BLANK]
 
 
@@ -267,7 +267,7 @@ def _brief(finding: Finding, files: Sequence[str], say: Wording) -> str:
 def _remedies_view(remedies: Sequence[Remedy], say: Wording) -> list[Block]:
     blocks: list[Block] = []
     for number, remedy in enumerate(remedies, 1):
-        blocks.append(Line(f"  {number}. " + styled(remedy.title, Tone.HEADING)))
+        blocks.append(Loose(styled(remedy.title, Tone.HEADING), "     ", f"  {number}. "))
         blocks += [Line("       " + styled(_edit(e.op, e.name, e.value, say), Tone.COMMAND)) for e in remedy.edits]
         blocks.append(Prose(styled(say("Costs: "), Tone.COST) + remedy.cost, "     "))
         if remedy.command is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from vllm_runbooks.display import visible
 from vllm_runbooks.host_records import SHARED, Inventory
-from vllm_runbooks.records import Answer, Linted
+from vllm_runbooks.records import Answer, Facts, Launch, Linted
 from vllm_runbooks.render import issues, plans
 from vllm_runbooks.render.elements import cut
 
@@ -24,7 +24,9 @@ _MAX_COMMAND, _MAX_LOG = 8_000, 30_000
 _BEFORE, _BEHIND = 120, 12
 """Lines of the log in front of a quoted one, which is the last of its traceback, and behind it."""
 _MAX_LINE = 600
+_ENDS_COMMENT = re.compile(r"(--!?)>")
 _UNKNOWN = "unknown"
+_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 _NOT_COLLECTED = (
     "This is not the output of `collect_env.py`, which the form asks for: run that on the host of the start, and paste "
     "what it prints in place of this, above all where a line says unknown."
@@ -50,7 +52,7 @@ def wanted(answer: Answer) -> dict[int, list[range]]:
     return spans
 
 
-def title(answer: Answer | None) -> str:
+def _title(answer: Answer | None) -> str:
     """A title for the issue."""
     if answer is None:
         return "[Bug]: "
@@ -67,6 +69,7 @@ def text(
     answer: Answer | None,
     inventory: Inventory | None,
     is_of_start: bool,
+    cards: str | None,
     command: str | None,
     linted: Linted | None,
     excerpts: Sequence[Excerpted],
@@ -75,9 +78,11 @@ def text(
 ) -> str:
     """The issue: to be read, corrected and pasted by a person."""
     parts = [
-        f"<!-- Title: {_comment(title(answer))} -->",
+        f"<!-- Title: {_comment(_title(answer))} -->",
         f"### {ENVIRONMENT}",
-        _details(_environment(answer, inventory, is_of_start=is_of_start)),
+        _details(
+            "\n".join(_aligned([*_of_start(answer, linted, cards), *_of_host(inventory, is_of_start=is_of_start)]))
+        ),
         _NOT_COLLECTED,
         f"### {BUG}",
         *_bug(answer, command, linted, excerpts),
@@ -90,15 +95,15 @@ def text(
 
 def _details(said: str) -> str:
     """A block that is folded away."""
-    return f"<details>\n<summary>What is known of the environment</summary>\n\n{fenced(said, 'text')}\n\n</details>"
+    return f"<details>\n<summary>What is known of the environment</summary>\n\n{_fenced(said, 'text')}\n\n</details>"
 
 
 def _comment(said: str) -> str:
     """Words within a comment of Markdown, which they do not end."""
-    return said.replace("--", "- -").replace(">", "")
+    return _ENDS_COMMENT.sub(r"\1 >", said)
 
 
-def fenced(said: str, language: str = "") -> str:
+def _fenced(said: str, language: str = "") -> str:
     """A block of code: no row of backticks in it is as long as its fence."""
     longest = max((len(each) for each in re.findall(r"`{3,}", said)), default=2)
     fence = "`" * (longest + 1)
@@ -111,25 +116,44 @@ def _code(said: str) -> str:
     return f"`{said}`"
 
 
-def _environment(answer: Answer | None, found: Inventory | None, *, is_of_start: bool) -> str:
-    facts = answer.facts if answer else None
+def _of_start(answer: Answer | None, linted: Linted | None, cards: str | None) -> Iterator[tuple[str, str]]:
+    """What is known of the start: as its log prints it, else as its command and its user say."""
     vllm = answer.vllm if answer else None
-    rows: list[tuple[str, str]] = [
-        ("vLLM", f"{vllm.version} ({vllm.source})" if vllm and vllm.version else _UNKNOWN),
-        ("model", (facts.model if facts else None) or _UNKNOWN),
-    ]
-    if facts is not None:
-        sizes = (facts.tensor_parallel_size, facts.pipeline_parallel_size, facts.data_parallel_size)
-        rows.append(("tensor, pipeline, data parallel", ", ".join(_UNKNOWN if n is None else str(n) for n in sizes)))
+    facts = answer.facts if answer else Facts()
+    given = linted.deployments[0] if linted is not None and len(linted.deployments) == 1 else Launch(None, {}, {})
+    yield "vLLM", f"{vllm.version} ({vllm.source})" if vllm and vllm.version else _UNKNOWN
+    yield "model", _told(facts.model, given.model)
+    sizes = (_told(getattr(facts, name), given.flags.get(name)) for name in _SIZES)
+    yield "tensor, pipeline, data parallel", ", ".join(sizes)
+    if cards is not None:
+        yield "GPUs of the start", f"{cards} (as given)"
+    if answer is not None:
         total = _UNKNOWN if facts.gpu_total_gib is None else f"{facts.gpu_total_gib:.2f} GiB"
-        rows.append(("memory of a GPU, as the log prints it", total))
+        yield "memory of a GPU, as the log prints it", total
+
+
+def _told(printed: object, given: object) -> str:
+    if printed is not None:
+        return str(printed)
+    return _UNKNOWN if given is None else f"{given} (from the command)"
+
+
+def _of_host(found: Inventory | None, *, is_of_start: bool) -> Iterator[tuple[str, str]]:
     if found is None:
-        rows.append(("GPUs, driver, Python, packages", f"{_UNKNOWN}: no inventory was packed"))
-    else:
-        whose = "the host of the start" if is_of_start else "the host that made the pack, which may be another"
-        rows += [("", ""), ("inventory of", whose), *_host(found)]
+        yield "GPUs, driver, Python, packages", f"{_UNKNOWN}: no inventory was packed"
+        return
+    yield "", ""
+    yield (
+        "inventory of",
+        "the host of the start" if is_of_start else "the host that made the pack, which may be another",
+    )
+    yield from _host(found)
+
+
+def _aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
     width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name:<{width}} : {value}" if name else "" for name, value in rows)
+    for name, value in rows:
+        yield f"{name:<{width}} : {value}" if name else ""
 
 
 def _host(found: Inventory) -> Iterator[tuple[str, str]]:
@@ -160,20 +184,20 @@ def _bug(
     yield "<!-- Say here in your own words what you expected, and what happened instead. -->"
     if command is not None:
         shown = command if len(command) <= _MAX_COMMAND else f"{command[:_MAX_COMMAND]}\n[cut here]"
-        yield f"The command:\n\n{fenced(shown, 'sh')}"
+        yield f"The command:\n\n{_fenced(shown, 'sh')}"
     else:
         yield "The command: unknown; add it here."
     if linted is not None and linted.issues:
-        said = cut_text(issues.text(linted, "command"), 6_000)
-        yield f"What `vllm-runbooks lint` says of it:\n\n{fenced(said, 'text')}"
+        said = _cut_text(issues.text(linted, "command"), 6_000)
+        yield f"What `vllm-runbooks lint` says of it:\n\n{_fenced(said, 'text')}"
     if answer is None:
         return
     yield _outcome(answer)
     for quoted in excerpts:
-        yield f"From {_code(quoted.name)}:\n\n{fenced(_lines(quoted, len(excerpts)), 'text')}"
+        yield f"From {_code(quoted.name)}:\n\n{_fenced(_lines(quoted, len(excerpts)), 'text')}"
     if answer.plan is not None and answer.plan.terms:
-        compared = cut_text(plans.text_compared(answer.plan), 6_000)
-        yield f"Memory as planned by `vllm-runbooks` and as printed:\n\n{fenced(compared, 'text')}"
+        compared = _cut_text(plans.text_compared(answer.plan), 6_000)
+        yield f"Memory as planned by `vllm-runbooks` and as printed:\n\n{_fenced(compared, 'text')}"
 
 
 def _outcome(answer: Answer) -> str:
@@ -211,7 +235,7 @@ def _lines(quoted: Excerpted, shares: int) -> str:
     return "\n".join(rows)
 
 
-def cut_text(said: str, most: int) -> str:
+def _cut_text(said: str, most: int) -> str:
     """A text of several lines, cut where it is too long."""
     return said if len(said) <= most else f"{said[:most]}\n[cut here]"
 

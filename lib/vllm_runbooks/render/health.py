@@ -58,7 +58,7 @@ def view(found: Health, serving: Serving) -> list[Block]:
     answer = styled(found.verdict.value.upper(), VERDICTS[found.verdict])
     parts: list[list[Block]] = [[Loose(found.reason, first=answer + "  ")]]
     about = f"{seen.place}  model {seen.model or 'unknown'}  vLLM {release}  at {seen.at}"
-    parts.append([Line(styled(about, Tone.FAINT))])
+    parts.append([Loose(styled(about, Tone.FAINT), "")])
     parts.append(headed("RUNGS", _rungs_view(found)))
     if seen.samples:
         parts.append(headed("FIGURES", _figures_view(_figures(found, serving))))

@@ -13,7 +13,7 @@ from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.languages import LANGUAGES, Wording, told_in
 from vllm_runbooks.records import Issue, IssueSeverity, Linted, Migrated, Rule
 from vllm_runbooks.render.elements import GREEN, GREY, RED, badge, prose
-from vllm_runbooks.render.styled import GROUNDS, Block, Gap, Line, Loose, Tone, plain, styled
+from vllm_runbooks.render.styled import GROUNDS, Block, Line, Loose, Space, Tone, plain, styled
 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
 _GITHUB_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "notice"}
@@ -71,7 +71,7 @@ def view(found: Linted | Migrated, name: str) -> list[Block]:
             blocks.append(Line("    " + styled(line, Tone.QUOTE)))
         if issue.fix is not None:
             blocks.append(Line(styled(f"    {Wording(found.lang)('--fix mends it')}", Tone.GOOD)))
-        blocks.append(Gap())
+        blocks.append(Space())
     is_wrong, is_judged = bool(wrong(found.issues)), bool(found.deployments or found.issues)
     said, _, rest = headline(found).partition(" (")
     tone = Tone.BAD if is_wrong else Tone.GOOD if is_judged else Tone.WARN

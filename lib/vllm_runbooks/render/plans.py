@@ -264,33 +264,25 @@ def _details(plan: Plan) -> list[list[Block]]:
 
 @dataclass(frozen=True, slots=True)
 class _Card:
-    """A card's terms as a table, each with its source in what is left of the line."""
+    """A card's terms as a table, or in sentences where that is too wide, and their sources in full below it."""
 
     group: tuple[PlannedRank, ...]
 
     def lines(self, layout: Layout) -> list[Styled]:
-        """The card's name, a head, and a row for each term."""
-        width = layout.prose if layout.table is None else layout.table
+        """The card's name, a head, a row for each term, and a paragraph for each source."""
+        terms = [(plan_pictures.term_name(term.name), term) for term in self.group[0].terms]
         rows = wrapped(styled(_card_name(self.group), Tone.HEADING), layout.prose, "")
-        rows.append(styled(f"  {'GiB':<16}{'low':>8}{'expected':>10}{'high':>8}  source", Tone.FAINT))
-        for term in self.group[0].terms:
-            name = plan_pictures.term_name(term.name)
+        rows.append(styled(f"  {'GiB':<16}{'low':>8}{'expected':>10}{'high':>8}", Tone.FAINT))
+        for name, term in terms:
             if term.expected_gib is None:
                 unknown = styled("unknown", Tone.WARN) + f": {term.source}"
                 rows += wrapped(unknown, layout.prose, " " * 18, f"  {name:<16}")
-                continue
-            figures = styled(
-                f"  {name:<16}{_cell(term.low_gib):>8}{_cell(term.expected_gib):>10}{_cell(term.high_gib):>8}"
-            )
-            source = wrapped(styled(term.source, Tone.FAINT), max(width - _FIGURES, _LEAST), "", most=2)
-            whole = figures + "  " + source[0]
-            rows.append(whole.part(0, len(str(whole).rstrip())))
-            rows += [" " * _FIGURES + line for line in source[1:]]
+            else:
+                figures = f"{_cell(term.low_gib):>8}{_cell(term.expected_gib):>10}{_cell(term.high_gib):>8}"
+                rows.append(styled(f"  {name:<16}{figures}".rstrip()))
+        for name, term in ((n, t) for n, t in terms if t.expected_gib is not None and t.source):
+            rows += wrapped(styled(term.source, Tone.FAINT), layout.prose, "      ", f"  {name}: ")
         return rows
-
-
-_FIGURES, _LEAST = 46, 20
-"""Columns in front of a term's source, and the fewest for it."""
 
 
 def _card_name(group: Sequence[PlannedRank]) -> str:
@@ -371,16 +363,39 @@ def layouts_headline(found: Layouts) -> str:
 
 def ranking_view(plans: Sequence[Plan]) -> list[Block]:
     """The layouts, the best first, with why each stands where it stands."""
-    head = f"  {'LAYOUT':<22}{'FITS':<6}{'CONTEXT':>12}{'AT ONCE':>12}{'KV GiB A CARD':>16}"
-    rows: list[Block] = [Line(styled(head, Tone.HEADING))]
     shown, same = _folded(plans)
+    rows: list[Block] = [_Ranked(None, None)]
     for plan in shown:
-        name, fits, context, at_once, gib = _layout_cells(plan)
-        word = styled(f"{fits:<6}", _FITS[plan.fits])
-        rows.append(Line(f"  {name:<22}" + word + f"{context:>12}{at_once:>12}{gib:>16}"))
+        rows.append(_Ranked(_layout_cells(plan), _FITS[plan.fits]))
         if plan.reasons:
             rows.append(Prose(styled("; ".join(plan.reasons), Tone.FAINT), "      "))
     return [*rows, *([Prose(same)] if same else [])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """A layout in columns, or in a sentence where they are too wide."""
+
+    cells: Sequence[str] | None
+    """None: the head."""
+    tone: Tone | None
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        """One line, or the sentence's; a head of nothing is none."""
+        is_narrow = layout.prose < _RANKING
+        if self.cells is None:
+            head = f"  {'LAYOUT':<22}{'FITS':<6}{'CONTEXT':>12}{'AT ONCE':>12}{'KV GiB A CARD':>16}"
+            return [] if is_narrow else [styled(head, Tone.HEADING)]
+        name, fits, context, at_once, gib = self.cells
+        if is_narrow:
+            said = styled(f"fits: {fits}", self.tone) + f", context {context}, at once {at_once}, KV GiB a card {gib}"
+            return wrapped(said, layout.prose, "    ", f"  {name}: ")
+        word = styled(f"{fits:<6}", self.tone)
+        return [f"  {name:<22}" + word + f"{context:>12}{at_once:>12}{gib:>16}"]
+
+
+_RANKING = 70
+"""Columns of the ranking."""
 
 
 def _folded(plans: Sequence[Plan]) -> tuple[list[Plan], str]:

@@ -118,7 +118,7 @@ BLANK = Line("")
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class Space:
     """A blank line that only a terminal has: programs read the lines around it."""
 
     def lines(self, layout: Layout) -> list[Styled]:

@@ -1,0 +1,17 @@
+"""What is wrong with a JSON text, told alike by every Python."""
+
+from __future__ import annotations
+
+from json import JSONDecodeError
+
+
+def same_words(error: JSONDecodeError) -> JSONDecodeError:
+    """What is wrong with a JSON text in the same words and at the same place, whatever Python reads it.
+
+    From 3.13 on a comma too many is told at its own place; before, the bracket behind it.
+    """
+    if not error.msg.startswith("Illegal trailing comma"):
+        return error
+    behind = error.doc[error.pos + 1 :]
+    said = "Expecting value" if error.msg.endswith("array") else "Expecting property name enclosed in double quotes"
+    return type(error)(said, error.doc, error.pos + 1 + len(behind) - len(behind.lstrip(" \t\n\r")))
