@@ -22,6 +22,7 @@ let note = "";
 let begun = false;
 let stage = "";
 let turn = 0;
+let choosing = null;
 
 const reader = new Reader({quietS: Number(document.body.dataset.quietS), on: {state: told, progress, ready, failed}});
 
@@ -110,12 +111,21 @@ async function follow() {
     return;
   }
   if (!/^(case|example)=/.test(asked)) return;
-  if (await choose(asked)) form.requestSubmit();
+  if (await pick(asked)) form.requestSubmit();
+}
+
+/** Choose, while whoever presses the button meanwhile waits for it. */
+function pick(chosen) {
+  const done = choose(chosen).finally(() => { if (choosing === done) choosing = null; });
+  choosing = done;
+  return done;
 }
 
 async function choose(chosen) {
   const [kind, name] = [chosen.slice(0, chosen.indexOf("=")), chosen.slice(chosen.indexOf("=") + 1)];
-  const found = await answered({do: kind, name}).catch((error) => ({refused: error.message}));
+  const found = await answered({do: kind, name})
+    .catch((error) => (error instanceof Ended ? null : {refused: error.message}));
+  if (!found) return false;
   if (found.refused) {
     say(found.refused, "bad");
     return false;
@@ -219,6 +229,10 @@ async function answer() {
   say("Reading. The page stays usable; Cancel ends it.");
   const since = performance.now();
   const mine = ++turn;
+  if (choosing && !await choosing) {
+    if (mine === turn) told("ready");
+    return;
+  }
   let given;
   try {
     given = await handed();
@@ -349,7 +363,7 @@ $("#cancel").addEventListener("click", cancel);
 $("#again").addEventListener("click", () => reader.start());
 $("#file")?.addEventListener("change", (event) => { take([...event.target.files]); event.target.value = ""; });
 fields.recorded?.addEventListener("change", () => {
-  if (fields.recorded.value) choose(fields.recorded.value);
+  if (fields.recorded.value) pick(fields.recorded.value);
   else form.dataset.case = "";
 });
 // A long text would hold up the page while a field lays it out: it is taken as a file.

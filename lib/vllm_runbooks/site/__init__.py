@@ -142,7 +142,7 @@ def write_sources(
         copy.write_text(_BAD_EXAMPLE.sub(_AS_DIRECTIVE, authored), encoding="utf-8")
     shutil.copytree(docs / "_static", target / "_static")
     files = {
-        f"_static/{start_page.LOOKUP}": start_page.lookup_data(symptoms, rules),
+        f"_static/{start_page.LOOKUP}": start_page.lookup_data(symptoms, rules, session.entrances()),
         "_generated/start.md": start_page.start(
             session.entrances(),
             symptoms,

@@ -65,20 +65,21 @@ class _Page(NamedTuple):
     """What the page says of a language that is chosen: which of its texts are in English all the same."""
 
 
-_PARTLY = {"zh": "诊断、依据和解决办法为中文；表单、日志和没有译文的内容为英文，并标有【英文】。"}
 PAGES = (
     _Page(
         "diagnose.html", "Diagnose a log", "diagnose", "diagnose", "Diagnose",
-        "Why a vLLM start failed, from its log. The log is read in this browser and is not uploaded.", _PARTLY,
+        "Why a vLLM start failed, from its log. The log is read in this browser and is not uploaded.",
+        {lang: told.diagnosis for lang, told in bilingual.TOLD.items()},
     ),
     _Page(
         "check.html", "Check a command", "lint", "lint --fix", "Check",
         "What is wrong with a vLLM command on a release, and the corrected text. Nothing is uploaded.",
-        {"zh": "问题的说明为中文；表单和没有译文的规则为英文，后者标有【英文】。"},
+        {lang: told.check for lang, told in bilingual.TOLD.items()},
     ),
     _Page(
         "plan.html", "Plan a deployment", "plan", "plan", "Plan",
-        "What a model needs on which GPUs, before anything is launched. Nothing is uploaded.", bilingual.NONE,
+        "What a model needs on which GPUs, before anything is launched. Nothing is uploaded.",
+        {lang: told.none for lang, told in bilingual.TOLD.items()},
     ),
 )  # fmt: skip
 _LINKS = {"runbooks/index.html": "Runbooks", "symptoms/index.html": "Symptoms", "rules/index.html": "Rules"}
