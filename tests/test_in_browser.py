@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import shlex
 import shutil
 import subprocess
@@ -104,7 +105,7 @@ def recorded() -> list[Question]:
         if case.kind is CaseKind.LOG:
             found.append(Question(case.id, ("diagnose", case.id), {"do": "diagnose", "case": case.id}))
         elif case.kind is CaseKind.SCRIPT:
-            found.append(Question(case.id, ("lint", case.id), {"do": "lint", "case": case.id, "fix": False}))
+            found.append(Question(case.id, ("lint", "--fix", case.id), {"do": "lint", "case": case.id}))
         elif case.plan is not None:
             asked = case.plan
             sizes = {"tp": asked.tp, "pp": asked.pp, "dp": asked.dp}
@@ -424,6 +425,19 @@ def test_too_large_is_not_told_as_too_deep(monkeypatch: pytest.MonkeyPatch) -> N
 
     assert "nested more deeply" in ends(RecursionError)
     assert "needs more memory" in ends(MemoryError)
+
+
+def test_the_pages_have_the_colours_of_the_site() -> None:
+    """The style sheet of the pages that read in the browser holds the site's colours, light and dark, as they are."""
+
+    def colours(text: str) -> list[tuple[str, str]]:
+        return re.findall(r"--(rb-(?:red|amber|green|blue)): (#[0-9a-f]{6});", text)
+
+    docs = docs_dir()
+    site = colours((docs / "_static" / "custom.css").read_text(encoding="utf-8"))
+    assert len(site) == 8
+    assert colours((docs / "_browser" / "page.css").read_text(encoding="utf-8")) == site
+    assert set(browser_pages._TONES.values()) == {name.removeprefix("rb-") for name, _ in site} | {"grey"}
 
 
 # ---- in a real browser
@@ -905,6 +919,25 @@ def test_the_policy_refuses_what_the_pages_do_not_need(pages: Path, chromium: Br
         policy = visit.page.locator("meta[http-equiv]").get_attribute("content") or ""
         assert "unsafe-inline" not in policy
         assert "'unsafe-eval'" not in policy
+
+
+_UNDER = """name => {
+  const element = document.querySelector(name);
+  element.scrollIntoView({block: 'start'});
+  const {left, top, height} = element.getBoundingClientRect();
+  return element.contains(document.elementFromPoint(left + 8, top + height / 2));
+}"""
+
+
+@pytest.mark.slow
+def test_the_line_at_the_top_covers_nothing(pages: Path, chromium: Browser) -> None:
+    """With an answer shown, its heading and the buttons can be seen and pressed, on a desk and a phone."""
+    with opened(chromium, pages, "diagnose.html#case=autoglm-3090-video-oom") as visit:
+        assert "a cause was found" in wait(visit.page, "Answered")
+        for width in chrome.WIDTHS:
+            visit.page.set_viewport_size({"width": width, "height": 700})
+            for name in ("#run", "#parts h2", "#text"):
+                assert visit.page.evaluate(_UNDER, name), (name, width)
 
 
 _LONGEST = "case=autoglm-3090-video-oom"

@@ -19,6 +19,9 @@ function remove(name, from = globalThis) {
 async function load(held) {
   const named = (what) => held.get(String(what.url ?? what).split("/").pop());
   globalThis.fetch = async (what) => new Response(named(what), {headers: {"Content-Type": "application/wasm"}});
+  // Where its WebAssembly is damaged Pyodide waits for ever.
+  const instantiate = WebAssembly.instantiateStreaming;
+  WebAssembly.instantiateStreaming = (...given) => instantiate(...given).catch(failed);
   const python = await pyodide.loadPyodide({
     indexURL: HERE,
     packageBaseUrl: HERE,
@@ -60,4 +63,9 @@ function last(error) {
   return String(error?.message ?? error).trim().split("\n").pop().slice(0, 300);
 }
 
-onmessage = ({data}) => load(data).catch((error) => postMessage({kind: "failed", line: last(error)}));
+function failed(error) {
+  postMessage({kind: "failed", line: last(error)});
+  throw error;
+}
+
+onmessage = ({data}) => load(data).catch(failed);

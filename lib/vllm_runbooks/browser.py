@@ -313,10 +313,9 @@ def lint(
     vllm: str | None = None,
     gpus: str | None = None,
     case: str = "",
-    fix: bool = True,
     lang: str | None = None,
 ) -> Told:
-    """What `vllm-runbooks lint` says of the first file, with the others beside it as the files that it names.
+    """What `vllm-runbooks lint --fix` says of the first file, with the others beside it as the files that it names.
 
     `lang` as for `diagnose`.
 
@@ -334,8 +333,7 @@ def lint(
     else:
         raise InputError("no script is given; paste one, or choose a file")
     where = name or "the pasted text"
-    if fix:
-        _evidence.check_rewritable(raw, where)
+    _evidence.check_rewritable(raw, where)
     text = ""
     if raw or not name:
         with _evidence.wanted_script():
@@ -343,7 +341,7 @@ def lint(
     beside = {one.name: one.raw.decode("utf-8", "replace") for one in files[1:]}
     named = {each: beside[each] for each in _lint.config_names(text, name) if each in beside} if beside else {}
     asked = _lint.Asked(name, vllm or None, _known().gpus(gpus) if gpus else None, named)
-    said = _lint.lint(text, knowledge, asked, fix=fix)
+    said = _lint.lint(text, knowledge, asked, fix=True)
     parts = [(say("Findings"), render.issues.table(said))]
     if said.fixed is not None:
         parts += [
@@ -351,7 +349,7 @@ def lint(
             (say("Difference"), render.issues.difference(_lint.hidden(text, knowledge, asked), said)),
         ]
     parts.append((say.mark + say("What is started"), render.issues.starts(said)))
-    mended = _lint.mended(text, knowledge, asked) if fix else None
+    mended = _lint.mended(text, knowledge, asked)
     status = int(bool(render.issues.wrong(said.issues)))
     sections = tuple((title, shown.html) for title, shown in parts)
     outcome = "something is wrong" if status else "nothing is wrong"
