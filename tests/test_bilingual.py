@@ -11,6 +11,7 @@ import pytest
 
 import browser
 from vllm_runbooks import session, site
+from vllm_runbooks.languages import LANGUAGES
 from vllm_runbooks.records import Symptom
 from vllm_runbooks.site import bilingual, rule_pages, sealed, symptom_pages
 
@@ -29,6 +30,18 @@ def test_both_languages_stand_in_a_page() -> None:
     assert '<span lang="zh-Hans" class="told told-zh">占用更多 GPU，且每一层都有卡间通信</span>' in page
     assert page.count("`limit_mm_per_prompt`") == 3
     assert '<p lang="zh-Hans" class="told told-zh told-title">视觉、视频或音频编码器显存不足</p>' in page
+
+
+def test_headings_are_told_in_both_languages() -> None:
+    """Every fixed heading of a page that is translated, in each language; one that is not has English ones."""
+    assert set(bilingual.TOLD) == set(LANGUAGES)
+    rule = rule_pages.rule_page(session.knowledge().rules["safety.open-port"])
+    for page in (symptom_pages.symptom_page(symptom(TRANSLATED)), rule):
+        heads = [line for line in page.splitlines() if line.startswith("## ")]
+        assert len(heads) > 4
+        assert [line for line in heads if 'lang="zh-Hans" class="told told-zh">' not in line] == []
+    assert '## <span lang="en" class="told told-en">Do first</span>' in symptom_pages.symptom_page(symptom(TRANSLATED))
+    assert "## Do first\n" in symptom_pages.symptom_page(symptom(BARE))
 
 
 def test_a_page_without_translation_says_so() -> None:
@@ -54,7 +67,7 @@ def test_nothing_that_is_translated_becomes_markup() -> None:
     texts = replace(symptom(TRANSLATED).translations["zh"], title=hostile, refute=hostile)
     told = replace(symptom(TRANSLATED), translations={"zh": texts})
     page = symptom_pages.symptom_page(told)
-    head, _, below = page.partition("## Meaning")
+    head, _, below = page.partition(">Meaning</span>")
     assert "&lt;img src=x onerror=PWN=1&gt; &#96;&#96;&#96;" in head
     assert r"\<img src\=x onerror\=PWN\=1\> \`\`\` \[a\]\(javascript\:PWN\=1\)" in below
     assert "<img" not in page.replace(r"\<img", "")
@@ -106,6 +119,9 @@ def test_the_switch_works(address: str, tmp_path: Path) -> None:
         button.focus()
         page.keyboard.press("Enter")
         assert (confirm.is_visible(), chinese.is_visible()) == (False, True)
+        heads = [text for text in page.locator("article h2").all_inner_texts() if text.strip("# ")]
+        assert heads[0].startswith("含义")
+        assert not any("Meaning" in text or "Confirm" in text for text in heads)
         assert button.get_attribute("aria-pressed") == "true"
         assert page.locator("p.told-title").get_attribute("lang") == "zh-Hans"
         if not address.startswith("file:"):  # there axe may not read the style sheets that it asks for

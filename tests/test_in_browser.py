@@ -6,25 +6,30 @@ on this Python, with all that a browser lacks blocked from import.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
+import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import browser as chrome
+from vllm_runbooks import browser as front
 from vllm_runbooks import catalog, cli, redact, session
 from vllm_runbooks.arguments.typed import option_words
+from vllm_runbooks.errors import RunbooksError
 from vllm_runbooks.options import load as release_data
 from vllm_runbooks.records import CaseKind, RuleExample, RuleNearMiss
 from vllm_runbooks.site import browser_pages, docs_dir
@@ -100,7 +105,7 @@ def recorded() -> list[Question]:
         if case.kind is CaseKind.LOG:
             found.append(Question(case.id, ("diagnose", case.id), {"do": "diagnose", "case": case.id}))
         elif case.kind is CaseKind.SCRIPT:
-            found.append(Question(case.id, ("lint", case.id), {"do": "lint", "case": case.id, "fix": False}))
+            found.append(Question(case.id, ("lint", "--fix", case.id), {"do": "lint", "case": case.id}))
         elif case.plan is not None:
             asked = case.plan
             sizes = {"tp": asked.tp, "pp": asked.pp, "dp": asked.dp}
@@ -218,15 +223,22 @@ def alone(library: Path, questions: list[Question]) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_core_answers_alone_as_the_commands_do(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archive's files in a folder."""
+    folder = tmp_path_factory.mktemp("library")
+    for name, raw in browser_pages.library().items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(raw)
+    return folder
+
+
+def test_the_core_answers_alone_as_the_commands_do(library: Path, tmp_path: Path) -> None:
     """With the files of the archive, the standard library, and nothing that a browser lacks: the same documents.
 
     In Chinese, headings and prose say that they are; what is English all the same stands behind the mark.
     """
-    for name, raw in browser_pages.library().items():
-        path = tmp_path / "library" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(raw)
     folder = tmp_path / "here"
     folder.mkdir()
     cases = {each.id: each for each in recorded()}
@@ -243,7 +255,7 @@ def test_the_core_answers_alone_as_the_commands_do(tmp_path: Path) -> None:
         log_question("left-out", samples[0].text),
     ]
 
-    found = alone(tmp_path / "library", questions)
+    found = alone(library, questions)
 
     assert [said(each) for each in found] == [each.by_command(folder) for each in questions]
     assert all(each.get("sections") or "refused" in each for each in found)
@@ -270,6 +282,7 @@ def test_without_npm_the_pages_say_what_is_lacking(tmp_path: Path, monkeypatch: 
         text = (tmp_path / page.file).read_text(encoding="utf-8")
         assert lacking in text
         assert "<form" not in text
+        assert "page.mjs" not in text
     assert not (tmp_path / "_browser" / "library.zip").exists()
 
 
@@ -296,6 +309,135 @@ def test_other_files_than_those_listed_are_not_used(tmp_path: Path, monkeypatch:
         None,
         "npm gave other files than those of pyodide 314.0.7; ask who runs the registry",
     )
+
+
+def an_npm(folder: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    """Put a npm in the place of every program, which does this, and keep what it fetches in that folder."""
+    npm = folder / "npm"
+    npm.write_text(f"#!{sys.executable}\n{program}", encoding="utf-8")
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+
+
+def test_a_damaged_archive_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What npm fetched is no archive, or breaks off: the pages are left out, with a line."""
+    whole = BytesIO()
+    with tarfile.open(fileobj=whole, mode="w:gz") as made:
+        entry = tarfile.TarInfo("package/pyodide.mjs")
+        entry.size = 100_000
+        made.addfile(entry, BytesIO(random.Random(SEED).randbytes(100_000)))  # noqa: S311 - what cannot be packed
+    for content in (b"no archive", whole.getvalue()[:50_000]):
+        (tmp_path / "given").write_bytes(content)
+        given = str(tmp_path / "given")
+        an_npm(tmp_path, monkeypatch, f"import shutil\nshutil.copyfile({given!r}, 'pyodide-314.0.7.tgz')\n")
+        pyodide, lacking = browser_pages.found(docs_dir())
+
+        assert pyodide is None
+        assert lacking.startswith("pyodide-314.0.7.tgz of npm is damaged (")
+        assert lacking.endswith("; build again")
+
+
+def test_what_is_fetched_is_kept_at_once_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who builds at the same time finds a whole folder; one that cannot be written is told in a line."""
+    digests = {"a": hashlib.sha256(b"1").hexdigest()}
+    new, kept = tmp_path / "new", tmp_path / "cache" / "package-1"
+    new.mkdir()
+    (new / "a").write_bytes(b"1")
+
+    browser_pages._keep(new, kept, digests)
+    assert (kept / "a").read_bytes() == b"1"
+    (kept / "a").write_bytes(b"old")
+    browser_pages._keep(new, kept, digests)
+    assert (kept / "a").read_bytes() == b"1"
+    assert [path.name for path in kept.parent.iterdir()] == ["package-1"]
+
+    copy = shutil.copytree
+
+    def slow(source: Path, target: Path) -> None:
+        copy(source, target)
+        if not kept.exists():
+            copy(source, kept)  # the other build, meanwhile
+
+    shutil.rmtree(kept)
+    monkeypatch.setattr(shutil, "copytree", slow)
+    browser_pages._keep(new, kept, digests)
+    assert (kept / "a").read_bytes() == b"1"
+
+    (tmp_path / "file").write_text("no folder", encoding="utf-8")
+    with pytest.raises(RunbooksError, match=r"cannot be kept .*; set XDG_CACHE_HOME"):
+        browser_pages._keep(new, tmp_path / "file" / "package-1", digests)
+
+
+_NO_EXAMPLE = "is no example of the catalog; choose one of the list"
+_NO_CASE = "is no recorded case; choose one of the list"
+_UNKNOWN: tuple[tuple[dict[str, str], str], ...] = (
+    ({"do": "delete"}, "do: 'delete' is nothing that is done here; use one of case, choices, diagnose"),
+    ({}, "do: 'None' is nothing that is done here; use one of case, choices, diagnose"),
+    ({"do": "example", "name": f"port.in_use:{'9' * 5000}"}, _NO_EXAMPLE),
+    ({"do": "example", "name": "port.in_use:x"}, f"port.in_use:x: {_NO_EXAMPLE}"),
+    ({"do": "case", "name": "nonsense"}, f"nonsense: {_NO_CASE}"),
+    ({"do": "case", "name": "../cases/tiny-cpu-port-in-use"}, _NO_CASE),
+)
+"""What an address can hold and nobody can answer, with what is said of it."""
+_TABBED = "echo 'a\tb'\nvllm serve m --swap-space 4\n"
+_OUTCOMES: tuple[tuple[dict[str, Any], str, str], ...] = (
+    ({"do": "diagnose", "case": "tiny-cpu-port-in-use"}, "", "a cause was found"),
+    ({"do": "diagnose"}, "nothing", "no cause was found"),
+    ({"do": "plan", "model": "Qwen/Qwen3-8B", "gpus": "A100-80GB", "tp": 1}, "", "it fits"),
+    ({"do": "plan", "model": "Qwen/Qwen3-32B", "gpus": "RTX3090", "tp": 1}, "", "it does not fit"),
+    ({"do": "lint", "vllm": "0.19.0"}, _TABBED, "something is wrong"),
+    ({"do": "lint", "vllm": "0.19.0"}, "vllm serve m --host 127.0.0.1\n", "nothing is wrong"),
+)
+"""Requests with a pasted text, and what comes of each in words."""
+
+
+def test_a_page_is_told_in_words(library: Path) -> None:
+    """What nobody can answer is refused in a line; what came of the rest is told without a program's exit status.
+
+    What is shown otherwise than it is, as a tab, is there as it is for whoever copies it.
+    """
+    asked = [Question("", (), request) for request, _ in _UNKNOWN]
+    asked += [Question("", (), request, {"": text} if text else {}) for request, text, _ in _OUTCOMES]
+
+    found = alone(library, asked)
+
+    for (_, says), told in zip(_UNKNOWN, found, strict=False):
+        assert says in told["refused"]
+        assert len(told["refused"]) < 200
+    answered = found[len(_UNKNOWN) :]
+    assert [told.get("outcome") for told in answered] == [says for *_, says in _OUTCOMES]
+    fixed = json.loads(answered[4]["document"])["fixed"]
+    assert "\t" in fixed
+    assert answered[4]["exact"] == {fixed.replace("\t", " "): fixed}
+    assert answered[5]["exact"] == {}
+
+
+def test_too_large_is_not_told_as_too_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two ways in which a browser's memory ends are told apart."""
+
+    def ends(error: type[Exception]) -> str:
+        def fail(_: object) -> None:
+            raise error
+
+        monkeypatch.setattr(front, "_DO", {"plan": fail})
+        return str(json.loads(front.ask('{"do": "plan"}'))["refused"])
+
+    assert "nested more deeply" in ends(RecursionError)
+    assert "needs more memory" in ends(MemoryError)
+
+
+def test_the_pages_have_the_colours_of_the_site() -> None:
+    """The style sheet of the pages that read in the browser holds the site's colours, light and dark, as they are."""
+
+    def colours(text: str) -> list[tuple[str, str]]:
+        return re.findall(r"--(rb-(?:red|amber|green|blue)): (#[0-9a-f]{6});", text)
+
+    docs = docs_dir()
+    site = colours((docs / "_static" / "custom.css").read_text(encoding="utf-8"))
+    assert len(site) == 8
+    assert colours((docs / "_browser" / "page.css").read_text(encoding="utf-8")) == site
+    assert set(browser_pages._TONES.values()) == {name.removeprefix("rb-") for name, _ in site} | {"grey"}
 
 
 # ---- in a real browser
@@ -496,17 +638,140 @@ def test_the_pages_work_when_the_network_is_cut(pages: Path, chromium: Browser) 
 
 @pytest.mark.slow
 def test_cancel_ends_what_is_under_way(pages: Path, chromium: Browser, long_log: str) -> None:
-    """The worker is gone, a new one is loaded, and answers the next question."""
+    """The worker is gone, a new one begins without asking the network, and answers the next question."""
     with opened(chromium, pages, "diagnose.html") as visit:
         page = visit.page
+        page.context.set_offline(True)
+        before = len(visit.requests)
         upload(page, "long.log", long_log * 2)
         page.click("#run")
         page.click("#cancel")
 
         assert status(page).startswith(("Cancelled", "Loading"))
         wait(page, "Ready")
+        assert visit.requests[before:] == []
         page.click("button[type=reset]")
         assert answer(page, text="OSError: [Errno 98] Address already in use\n").startswith("Answered")
+        assert visit.troubles() == []
+
+
+_NOT_READY = """async () => {
+  const {Ended, Reader} = await import(new URL('_browser/reader.mjs', location.href));
+  const said = async () => reader.ask({do: 'choices'}).catch(error => [error instanceof Ended, error.message]);
+  let reader;
+  const ready = new Promise((resolve, failed) => {
+    reader = new Reader({quietS: 60, on: {state() {}, progress() {}, ready: resolve, failed}});
+  });
+  const found = [await said()];
+  reader.start();
+  found.push(await said());
+  await ready;
+  reader.stop();
+  return found;
+}"""
+_UNREADABLE = """() => {
+  const file = new File(['x'], 'gone.log');
+  file.arrayBuffer = () => Promise.reject(new Error('it is gone'));
+  const large = new File(['x'], 'large.log');
+  Object.defineProperty(large, 'size', {value: 3e8});
+  window.give = (which) => {
+    const dataTransfer = new DataTransfer();
+    const event = new DragEvent('drop', {dataTransfer, bubbles: true, cancelable: true});
+    Object.defineProperty(event, 'dataTransfer', {value: {files: [which === 'gone' ? file : large]}});
+    dispatchEvent(event);
+  };
+}"""
+_SLOW_FILE = """() => {
+  const file = new File(['x'], 'slow.log');
+  file.arrayBuffer = () => new Promise(resolve => { window.arrive = () => resolve(new ArrayBuffer(1)); });
+  const event = new DragEvent('drop', {bubbles: true, cancelable: true});
+  Object.defineProperty(event, 'dataTransfer', {value: {files: [file]}});
+  dispatchEvent(event);
+}"""
+
+
+@pytest.mark.slow
+def test_nothing_asked_of_a_reader_is_lost(pages: Path, chromium: Browser) -> None:
+    """Before it is ready a request is refused, and the page offers none; what was cancelled never answers."""
+    with opened(chromium, pages, "diagnose.html") as visit:
+        page = visit.page
+        line = "the reader is not ready; wait until this line says so"
+        assert page.evaluate(_NOT_READY) == [[True, line], [True, line]]
+
+        page.evaluate(_UNREADABLE)
+        page.evaluate("window.give('gone')")
+        assert answer(page) == "gone.log: cannot be read (it is gone); choose it again."
+        page.click("button[type=reset]")
+        page.evaluate("window.give('large')")
+        assert answer(page).startswith("The files have 300.0 MB, and a page reads 200.0 MB at most")
+        page.click("button[type=reset]")
+
+        page.evaluate(_SLOW_FILE)
+        page.click("#run")
+        page.click("#cancel")
+        assert page.locator("#recorded").is_disabled()
+        page.evaluate("window.arrive()")
+        wait(page, "Ready")
+        time.sleep(1)
+        assert status(page).endswith("Cancelled.")
+        assert page.locator("#recorded").is_enabled()
+        assert page.locator("#result").is_hidden()
+        assert visit.troubles() == []
+
+
+@pytest.mark.slow
+def test_a_choice_leaves_nothing_of_what_was_typed(pages: Path, chromium: Browser) -> None:
+    """A recorded question is asked as it was recorded; where one file is asked for, another takes its place."""
+    with opened(chromium, pages, "plan.html") as visit:
+        page = visit.page
+        page.fill("#context", "512")
+        page.select_option("#find", "context")
+        upload(page, "config.json", "{}")
+        upload(page, "other.json", "{}")
+        assert page.locator("#files li").count() == 1
+        assert "other.json" in page.locator("#files").inner_text()
+        chosen = next(each for each in recorded() if each.request["do"] == "plan")
+        page.select_option("#recorded", f"case={chosen.id}")
+        page.wait_for_function("document.querySelector('#model').value !== ''", polling=100)
+
+        kept = page.eval_on_selector_all("#context, #find, #utilization", "all => all.map(each => each.value)")
+        assert kept == ["", "", ""]
+        assert page.input_value("#gpus") == chosen.request["gpus"]
+        assert page.locator("#files li").count() == 0
+        assert answer(page).startswith("Answered")
+        assert visit.troubles() == []
+
+
+@pytest.mark.slow
+def test_an_address_that_cannot_be_read_is_told(pages: Path, chromium: Browser) -> None:
+    """A sign that begins no escape: a line, and a page that works."""
+    with opened(chromium, pages, "diagnose.html") as visit:
+        visit.page.evaluate("location.hash = '%'")
+        wait(visit.page, "The end of the address cannot be read")
+        assert answer(visit.page, text="OSError: [Errno 98] Address already in use\n").startswith("Answered")
+        assert visit.troubles() == []
+
+
+@pytest.mark.slow
+def test_what_is_copied_is_the_text_itself(pages: Path, chromium: Browser) -> None:
+    """A tab and a sign that nobody sees are shown otherwise; who copies gets them as they are."""
+    with opened(chromium, pages, "check.html", permissions=["clipboard-read", "clipboard-write"]) as visit:
+        page = visit.page
+        assert answer(page, text=_TABBED, vllm="0.19.0").startswith("Answered")
+        page.locator("#parts section", has_text="Corrected text").locator("button.copy").first.click()
+        page.get_by_role("button", name="Copied").wait_for()
+        fixed = shown_document(page)["fixed"]
+        assert "\t" in fixed
+        assert page.evaluate("navigator.clipboard.readText()") == fixed
+        assert visit.troubles() == []
+
+
+@pytest.mark.slow
+def test_a_page_without_a_reader_asks_for_none(chromium: Browser, tmp_path: Path) -> None:
+    """Where Pyodide is lacking the page is whole all the same: nothing that it names is missing."""
+    browser_pages.write(docs_dir(), tmp_path, None, "npm is not installed")
+    with chrome.served(tmp_path) as origin, chrome.opened(chromium, f"{origin}/plan.html") as visit:
+        visit.page.get_by_text("This page is not part of this build of the site").wait_for()
         assert visit.troubles() == []
 
 
@@ -517,7 +782,7 @@ def test_cancel_ends_what_is_under_way(pages: Path, chromium: Browser, long_log:
         ("pyodide/pyodide.asm.wasm", None, "pyodide.asm.wasm is not there (status 404)"),
         ("pyodide/pyodide.asm.wasm", b"\x00asm\x01\x00\x00\x00\xff", "The reader could not be loaded: "),
         ("library.zip", None, "library.zip is not there (status 404)"),
-        ("worker.mjs", None, "worker.mjs did not arrive"),
+        ("worker.mjs", None, "worker.mjs is not there (status 404)"),
     ],
 )
 def test_a_load_that_fails_is_told_in_one_line(
@@ -627,7 +892,12 @@ _INLINE = """() => {
 _IN_WORKER = """() => new Promise(resolve => setTimeout(() => {
   let caught = null;
   try { (0, eval)('1'); } catch (error) { caught = error.name; }
-  resolve([caught, ['fetch', 'XMLHttpRequest', 'WebSocket', 'importScripts', 'indexedDB'].filter(n => self[n])]);
+  const names = [...Object.getOwnPropertyNames(self), ...Object.getOwnPropertyNames(WorkerGlobalScope.prototype)];
+  const left = /fetch|xmlhttp|socket|transport|eventsource|worker|channel|import|cache|indexeddb|storage|filesystem/i;
+  const kept = names.filter(name => left.test(name) && self[name] && !/^[A-Z]/.test(name));
+  const made = ['XMLHttpRequest', 'WebSocket', 'WebSocketStream', 'WebTransport', 'EventSource', 'Worker',
+    'SharedWorker', 'BroadcastChannel'].filter(name => self[name]);
+  resolve([caught, kept, made, ['storage', 'storageBuckets', 'serviceWorker'].filter(name => navigator[name])]);
 }))"""
 
 
@@ -645,10 +915,29 @@ def test_the_policy_refuses_what_the_pages_do_not_need(pages: Path, chromium: Br
         assert visit.executed() == []
         assert visit.page.evaluate("[window.caught, window.unsent]") == ["EvalError", True]
         (worker,) = visit.page.workers
-        assert worker.evaluate(_IN_WORKER) == ["EvalError", []]
+        assert worker.evaluate(_IN_WORKER) == ["EvalError", [], [], []]
         policy = visit.page.locator("meta[http-equiv]").get_attribute("content") or ""
         assert "unsafe-inline" not in policy
         assert "'unsafe-eval'" not in policy
+
+
+_UNDER = """name => {
+  const element = document.querySelector(name);
+  element.scrollIntoView({block: 'start'});
+  const {left, top, height} = element.getBoundingClientRect();
+  return element.contains(document.elementFromPoint(left + 8, top + height / 2));
+}"""
+
+
+@pytest.mark.slow
+def test_the_line_at_the_top_covers_nothing(pages: Path, chromium: Browser) -> None:
+    """With an answer shown, its heading and the buttons can be seen and pressed, on a desk and a phone."""
+    with opened(chromium, pages, "diagnose.html#case=autoglm-3090-video-oom") as visit:
+        assert "a cause was found" in wait(visit.page, "Answered")
+        for width in chrome.WIDTHS:
+            visit.page.set_viewport_size({"width": width, "height": 700})
+            for name in ("#run", "#parts h2", "#text"):
+                assert visit.page.evaluate(_UNDER, name), (name, width)
 
 
 _LONGEST = "case=autoglm-3090-video-oom"

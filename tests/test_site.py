@@ -723,11 +723,16 @@ def test_the_page_on_reading_knows_every_field_and_word() -> None:
 
 @pytest.mark.slow
 def test_the_shipped_site_builds_from_any_folder(tmp_path: Path) -> None:
-    """The command executes the shipped runbooks, prints the path of the index, and every runbook has passed."""
+    """The command executes the shipped runbooks, prints the path of the index, and every runbook has passed.
+
+    What is under way is told on standard error, a line for each step.
+    """
     work = tmp_path / "elsewhere"
     work.mkdir()
     done = run("vllm-runbooks site build", work)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    steps = [line.removeprefix("vllm-runbooks: ").split()[0] for line in done.stderr.splitlines()]
+    assert steps == ["executing", "writing", "making", "sealing"]
     assert done.stdout == f"{work / 'site-out' / 'index.html'}\n"
     found = dict(pages(work / "site-out"))
     runbooks = [path.stem for path in (ROOT / "runbooks").glob("*.ipynb")]

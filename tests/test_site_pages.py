@@ -88,6 +88,17 @@ def test_the_box_looks_through_every_symptom() -> None:
     assert sum(bool(entry["lines"]) for entry in told) > 0.95 * len(told)
 
 
+def test_the_box_knows_what_people_see_and_other_languages() -> None:
+    """A symptom stands there with the words of the entrances that lead to it, and with its title in each language."""
+    script = start_page.lookup_data(symptoms(), entrances=session.entrances())
+    told = {each["id"]: each for each in json.loads(script.removeprefix("globalThis.LOOKUP = ").removesuffix(";\n"))}
+
+    assert "It hangs, and prints nothing more" in told["dist.p2p_hang"]["seen"]
+    assert told["port.in_use"]["seen"] != told["dist.p2p_hang"]["seen"]
+    assert told["oom.multimodal_encoder"]["titles"] == {"zh-Hans": "视觉、视频或音频编码器显存不足"}
+    assert told["cli.command_differs"]["titles"] == {}
+
+
 # GPUs and models
 
 

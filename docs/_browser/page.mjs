@@ -1,15 +1,16 @@
 // The three pages: what is typed, dropped or chosen becomes a request; what comes back is shown.
 
-import {Reader} from "./reader.mjs";
+import {Ended, Reader} from "./reader.mjs";
 
 const $ = (selector) => document.querySelector(selector);
 const form = $("#asked");
 const fields = form.elements;
 const doing = form.dataset.do;
 const root = document.documentElement;
-const TONES = {"#cf222e": "red", "#9a6700": "amber", "#1a7f37": "green", "#6e7781": "grey", "#0969da": "blue"};
+const TONES = JSON.parse(document.body.dataset.tones);
 const LONG = 200_000;
 const SIZE = Number(document.body.dataset.bytes);
+const MOST = Number(document.body.dataset.most);
 
 /** Plans are told in English alone. */
 const IS_TOLD = doing !== "plan";
@@ -19,21 +20,27 @@ let files = [];
 let shown = null;
 let note = "";
 let begun = false;
+let stage = "";
+let turn = 0;
+let choosing = null;
 
-const reader = new Reader({
-  quietS: Number(document.body.dataset.quietS), bytes: SIZE, on: {state: told, progress, ready, failed},
-});
+const reader = new Reader({quietS: Number(document.body.dataset.quietS), on: {state: told, progress, ready, failed}});
 
 // ---- loading
 
 function told(state) {
   form.dataset.state = state;
   $("#run").disabled = state !== "ready";
+  if (fields.recorded) fields.recorded.disabled = state !== "ready";
   $("#cancel").hidden = state !== "busy";
   $("#again").hidden = state !== "failed";
   $("#bar").hidden = state !== "loading" && state !== "busy";
   if (state === "busy") $("#bar").removeAttribute("value");
-  if (state === "loading") say(`${note} Loading.`.trim());
+  if (state !== "loading") $("#figures").textContent = "";
+  else {
+    stage = "";
+    say(`${note} Loading.`.trim());
+  }
 }
 
 function say(line, tone = "") {
@@ -44,9 +51,12 @@ function say(line, tone = "") {
 
 const mb = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 
-function progress({stage, received}) {
+/** What is read aloud says each stage once; the figures beside it are for the eye. */
+function progress({stage: now, received}) {
   $("#bar").value = Math.min(received / SIZE, 1);
-  say(`${note} Loading ${stage}: ${mb(Math.min(received, SIZE))} of ${mb(SIZE)}. Your texts stay in this page.`.trim());
+  $("#figures").textContent = `${mb(Math.min(received, SIZE))} of ${mb(SIZE)}.`;
+  if (now !== stage) say(`${note} Loading ${now}. Your texts stay in this page.`.trim());
+  stage = now;
 }
 
 function ready({choices, seconds, received}) {
@@ -91,21 +101,36 @@ function fill(list, values) {
   if (list && !list.childElementCount) list.append(...values.map((value) => option(value, "")));
 }
 
-/** `#case=ID` or `#example=ID` chooses one and answers it; `#run` answers what the fields hold. */
+/** `#case=ID` or `#example=ID` chooses one and answers it. */
 async function follow() {
-  const asked = decodeURIComponent(location.hash.slice(1));
+  let asked;
+  try {
+    asked = decodeURIComponent(location.hash.slice(1));
+  } catch {
+    say("The end of the address cannot be read: a % in it begins no sign; choose a case or an example below.", "bad");
+    return;
+  }
   if (!/^(case|example)=/.test(asked)) return;
-  if (await choose(asked)) form.requestSubmit();
+  if (await pick(asked)) form.requestSubmit();
+}
+
+/** Choose, while whoever presses the button meanwhile waits for it. */
+function pick(chosen) {
+  const done = choose(chosen).finally(() => { if (choosing === done) choosing = null; });
+  choosing = done;
+  return done;
 }
 
 async function choose(chosen) {
   const [kind, name] = [chosen.slice(0, chosen.indexOf("=")), chosen.slice(chosen.indexOf("=") + 1)];
-  const found = await answered({do: kind, name}).catch((error) => ({refused: error.message}));
+  const found = await answered({do: kind, name})
+    .catch((error) => (error instanceof Ended ? null : {refused: error.message}));
+  if (!found) return false;
   if (found.refused) {
     say(found.refused, "bad");
     return false;
   }
-  forget();
+  form.reset();
   for (const [field, value] of Object.entries(found.settings)) {
     if (fields[field]) fields[field].value = value ?? "";
   }
@@ -145,12 +170,25 @@ function take(more) {
     forget();
     if (fields.text) fields.text.value = "";
   }
-  files.push(...more);
+  // Where one file is asked for, another one takes its place.
+  files = $("#file").multiple ? [...files, ...more] : more.slice(0, 1);
   list();
 }
 
+/**
+ * The bytes of what is given.
+ *
+ * Throws a line where a file cannot be read, or all of them are too large for a page.
+ */
 async function handed() {
-  const read = files.map(async (file) => ({name: file.name, bytes: await file.arrayBuffer()}));
+  const size = files.reduce((sum, file) => sum + file.size, 0);
+  if (size > MOST) throw `The files have ${mb(size)}, and a page reads ${mb(MOST)} at most: give the part that matters.`;
+  const read = files.map(async (file) => ({
+    name: file.name,
+    bytes: await file.arrayBuffer().catch((error) => {
+      throw `${file.name}: cannot be read (${error.message}); choose it again.`;
+    }),
+  }));
   const found = await Promise.all(read);
   const text = fields.text?.value ?? "";
   if (text && !form.dataset.case) {
@@ -190,28 +228,46 @@ async function answer() {
   told("busy");
   say("Reading. The page stays usable; Cancel ends it.");
   const since = performance.now();
+  const mine = ++turn;
+  if (choosing && !await choosing) {
+    if (mine === turn) told("ready");
+    return;
+  }
+  let given;
   try {
-    const given = await handed();
+    given = await handed();
+  } catch (line) {
+    if (mine === turn) refuse(line);
+    return;
+  }
+  // While the files were read somebody may have pressed Cancel.
+  if (mine !== turn) return;
+  try {
     const found = await answered(request(), given);
-    told("ready");
     if (found.refused) {
-      clear();
-      say(found.refused, "bad");
-    } else {
-      show(found);
-      const seconds = ((performance.now() - since) / 1000).toFixed(1);
-      say(`Answered in ${seconds} s: ${found.status ? "something is wrong, or could not be established" : "nothing is wrong"}`
-        + ` (exit status ${found.status} of the command). Nothing has left this page.`, found.status ? "" : "good");
+      refuse(found.refused);
+      return;
     }
+    told("ready");
+    show(found);
+    const seconds = ((performance.now() - since) / 1000).toFixed(1);
+    say(`Answered in ${seconds} s: ${found.outcome}. Nothing has left this page.`, found.status ? "" : "good");
   } catch (error) {
-    if (error.message === "cancelled") return;
+    if (error instanceof Ended) return;
     clear();
     note = `The reader broke off: ${error.message}; give the part that matters.`;
     reader.start();
   }
 }
 
+function refuse(line) {
+  told("ready");
+  clear();
+  say(line, "bad");
+}
+
 function cancel() {
+  turn += 1;
   clear();
   note = "Cancelled.";
   reader.start();
@@ -252,7 +308,10 @@ function show(found) {
     if (found.lang) head.lang = found.lang;
     body.className = "part";
     body.append(...elements(html));
-    for (const block of body.querySelectorAll("pre")) block.before(copier(() => block.textContent));
+    for (const block of body.querySelectorAll("pre")) {
+      const text = block.textContent;
+      block.before(copier(() => found.exact[text] ?? text));
+    }
     for (const wide of body.querySelectorAll("table, svg[role=img]")) {
       const room = document.createElement("div");
       room.className = "wide";
@@ -304,7 +363,7 @@ $("#cancel").addEventListener("click", cancel);
 $("#again").addEventListener("click", () => reader.start());
 $("#file")?.addEventListener("change", (event) => { take([...event.target.files]); event.target.value = ""; });
 fields.recorded?.addEventListener("change", () => {
-  if (fields.recorded.value) choose(fields.recorded.value);
+  if (fields.recorded.value) pick(fields.recorded.value);
   else form.dataset.case = "";
 });
 // A long text would hold up the page while a field lays it out: it is taken as a file.
@@ -327,7 +386,7 @@ new MutationObserver(() => {
   language = root.dataset.told;
   if (IS_TOLD && shown) answer();
 }).observe(root, {attributeFilter: ["data-told"]});
-addEventListener("hashchange", () => { if (reader.state === "ready") follow(); });
+addEventListener("hashchange", () => { if (form.dataset.state === "ready") follow(); });
 $("#save-json").addEventListener("click", () => download(`${shown.document}\n`, `${doing}.json`, "application/json"));
 $("#mended").addEventListener("click", () => {
   const name = files[0]?.name || fields.name?.value || "commands.sh";

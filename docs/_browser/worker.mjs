@@ -1,72 +1,49 @@
-// Runs the library's core under Pyodide and answers one request after the other. What could reach the network is taken
-// away before the page is told that all is ready: no log that arrives later can be sent anywhere.
+// Runs the library's core under Pyodide and answers one request after the other. reader.mjs puts Pyodide's own scripts
+// before this one, as `pyodide` and `createPyodideModule`, and hands over every file: nothing is fetched from here. What
+// could reach the network, or keep a text, is taken away before the page is told that all is ready. `import()` is a part
+// of the language and stays; the page's policy lets it ask for scripts of the site itself, and of no other host.
 
-const HERE = new URL("./", import.meta.url);
 const OUT = ["fetch", "XMLHttpRequest", "WebSocket", "WebSocketStream", "WebTransport", "EventSource", "Worker",
-  "SharedWorker", "BroadcastChannel", "importScripts", "caches", "indexedDB"];
+  "SharedWorker", "BroadcastChannel", "importScripts", "caches", "indexedDB", "webkitRequestFileSystem",
+  "webkitRequestFileSystemSync", "webkitResolveLocalFileSystemURL", "webkitResolveLocalFileSystemSyncURL"];
+const OUT_OF_NAVIGATOR = ["storage", "storageBuckets", "serviceWorker"];
+const HERE = "https://pyodide.invalid/";
 
-let received = 0;
-
-/** Tell the page why nothing comes of it: where a file is missing, Pyodide itself may say nothing, and wait for ever. */
-function told(line) {
-  postMessage({kind: "failed", line});
-  return new Error(line);
-}
-
-/** What is asked for by Pyodide as well: counts what arrives, and refuses an answer that is none. */
-function counted(ask) {
-  return async (what, how) => {
-    const name = String(what.url ?? what).split("/").pop();
-    let answer;
-    try {
-      answer = await ask(what, how);
-    } catch {
-      throw told(`${name} did not arrive`);
-    }
-    if (!answer.ok) throw told(`${name} is not there (status ${answer.status})`);
-    const body = answer.body.pipeThrough(new TransformStream({
-      transform(piece, on) {
-        received += piece.byteLength;
-        postMessage({kind: "progress", stage: name, received});
-        on.enqueue(piece);
-      },
-    }));
-    return new Response(body, {status: answer.status, headers: answer.headers});
-  };
-}
-
-/** Take a name away from this worker, wherever it is inherited from. */
-function remove(name) {
-  for (let at = globalThis; at; at = Object.getPrototypeOf(at)) {
+/** Take a name away, wherever it is inherited from. */
+function remove(name, from = globalThis) {
+  for (let at = from; at; at = Object.getPrototypeOf(at)) {
     if (Object.hasOwn(at, name)) Object.defineProperty(at, name, {value: undefined, configurable: false});
   }
 }
 
-async function load() {
-  globalThis.fetch = counted(globalThis.fetch.bind(globalThis));
-  const library = fetch(new URL("library.zip", HERE)).then((answer) => answer.arrayBuffer());
-  library.catch(() => {});
-  const {loadPyodide, version} = await import(new URL("pyodide/pyodide.mjs", HERE));
-  const python = await loadPyodide({
-    indexURL: new URL("pyodide/", HERE).href,
-    packageBaseUrl: new URL("pyodide/", HERE).href,
-    // No package of Pyodide's own is used, so that none is ever asked for.
-    lockFileContents: {info: {abi_version: "2026_0", arch: "wasm32", platform: "emscripten_5_0_3", python: "3.14.2"},
-      packages: {}},
+async function load(held) {
+  const named = (what) => held.get(String(what.url ?? what).split("/").pop());
+  globalThis.fetch = async (what) => new Response(named(what), {headers: {"Content-Type": "application/wasm"}});
+  // Where its WebAssembly is damaged Pyodide waits for ever.
+  const instantiate = WebAssembly.instantiateStreaming;
+  WebAssembly.instantiateStreaming = (...given) => instantiate(...given).catch(failed);
+  const python = await pyodide.loadPyodide({
+    indexURL: HERE,
+    packageBaseUrl: HERE,
+    createPyodideModule,
+    // It names no package, so that none is ever asked for.
+    lockFileContents: JSON.parse(new TextDecoder().decode(held.get("pyodide-lock.json"))),
     checkAPIVersion: true,
   });
-  postMessage({kind: "progress", stage: "the catalog", received});
-  python.unpackArchive(await library, "zip", {extractDir: "/library"});
+  postMessage({kind: "progress", stage: "the catalog"});
+  python.unpackArchive(held.get("library.zip"), "zip", {extractDir: "/library"});
   python.runPython("import sys; sys.path.insert(0, '/library')");
   const browser = python.pyimport("vllm_runbooks.browser");
-  postMessage({kind: "progress", stage: "the patterns", received});
+  postMessage({kind: "progress", stage: "the patterns"});
   browser.warm();
   const choices = JSON.parse(browser.ask(JSON.stringify({do: "choices"})));
-  OUT.forEach(remove);
-  // When a text breaks it, the page says so in a line and loads anew: that is no error of the page.
-  console.error = console.info;
+  for (const name of OUT) remove(name);
+  for (const name of OUT_OF_NAVIGATOR) remove(name, navigator);
   onmessage = ({data}) => {
     const files = python.toPy(data.files.map(({name, bytes}) => [name, new Uint8Array(bytes)]));
+    // When a text breaks it, Pyodide writes about that; the page says so in a line and loads anew.
+    const complain = console.error;
+    console.error = console.info;
     try {
       postMessage({kind: "answer", id: data.id, told: JSON.parse(browser.ask(JSON.stringify(data.request), files))});
     } catch (error) {
@@ -74,10 +51,11 @@ async function load() {
       const isDeep = /call stack|recursion/i.test(String(error));
       postMessage({kind: "broken", id: data.id, line: isDeep ? "the text is nested too deeply" : last(error)});
     } finally {
+      console.error = complain;
       files.destroy();
     }
   };
-  postMessage({kind: "ready", received, choices, pyodide: version});
+  postMessage({kind: "ready", choices, pyodide: pyodide.version});
 }
 
 /** The last line of what Python or the browser says of an error. */
@@ -85,4 +63,9 @@ function last(error) {
   return String(error?.message ?? error).trim().split("\n").pop().slice(0, 300);
 }
 
-load().catch((error) => told(last(error)));
+function failed(error) {
+  postMessage({kind: "failed", line: last(error)});
+  throw error;
+}
+
+onmessage = ({data}) => load(data).catch(failed);

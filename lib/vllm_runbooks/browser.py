@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +41,10 @@ _ENGINE = (
 )
 """Fields of the page for plans, and the engine's options that they are."""
 _TOO_DEEP = "the text is nested more deeply than this browser's memory holds; give the part that matters"
+_TOO_LARGE = "the text needs more memory than this browser gives; give the part that matters"
+_OUTCOMES = {True: "it fits", False: "it does not fit", None: "whether it fits is not known"}
+_LONGEST_NUMBER = 6
+"""Digits of an example's number."""
 
 
 class File(NamedTuple):
@@ -58,8 +62,12 @@ class Told:
     """The very text that the command prints with `--format json`."""
     status: int
     """The command's exit status."""
+    outcome: str
+    """What came of it, in a few words."""
     sections: tuple[tuple[str, str], ...]
     """Heading and HTML of each part; what is empty is left out."""
+    exact: Mapping[str, str] = field(default_factory=dict)
+    """Texts to be copied that are not shown as they are: as a page shows them, to what they are."""
     lang: str | None = None
     """What HTML calls the language of the headings; None: English."""
     text: str | None = None
@@ -112,12 +120,25 @@ def ask(request: str, files: Sequence[tuple[str, bytes]] = ()) -> str:
     redact.forget()
     try:
         told = json.loads(request)
-        made = _DO[told.pop("do")]([File(name, bytes(raw)) for name, raw in files], **told)
+        made = _does(told.pop("do", None))([File(name, bytes(raw)) for name, raw in files], **told)
     except RunbooksError as error:
         return json.dumps({"refused": visible(redact.redact_text(str(error)))})
-    except (RecursionError, MemoryError):
+    except RecursionError:
         return json.dumps({"refused": _TOO_DEEP})
+    except MemoryError:
+        return json.dumps({"refused": _TOO_LARGE})
     return json.dumps(made if isinstance(made, dict) else asdict(made), ensure_ascii=False)
+
+
+def _does(name: object) -> Callable[..., Any]:
+    """The function of that name.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name not in _DO:
+        raise InputError(f"do: {str(name)[:80]!r} is nothing that is done here; use one of {', '.join(_DO)}")
+    return _DO[str(name)]
 
 
 def warm() -> None:
@@ -155,9 +176,9 @@ def example(_: Sequence[File], *, name: str) -> dict[str, Any]:
     """
     named, number = name.partition(":")[::2]
     found = _shelf().symptoms.get(named) or _knowledge().rules.get(named)
-    place = int(number) if number.isdecimal() else 1
+    place = int(number) if number.isdecimal() and len(number) <= _LONGEST_NUMBER else int(not number)
     if found is None or not 0 < place <= len(found.examples):
-        raise InputError(f"{name}: is no example of the catalog; choose one of the list")
+        raise InputError(f"{name[:80]}: is no example of the catalog; choose one of the list")
     one = found.examples[place - 1]
     settings = {"vllm": one.vllm, "gpus": getattr(one, "gpus", None)}
     return {"text": one.text, "name": getattr(one, "file", ""), "settings": settings}
@@ -182,6 +203,8 @@ def case(_: Sequence[File], *, name: str) -> dict[str, Any]:
     Raises:
         InputError: there is none of this name.
     """
+    if not any(path.parent.name == name for path in _catalog.cases_dir().glob(f"*/{CASE}")):
+        raise InputError(f"{name[:80]}: is no recorded case; choose one of the list")
     found = _recorded(name, None)
     if found.case is not None and found.case.plan is not None:
         asked = found.case.plan
@@ -242,7 +265,21 @@ def diagnose(
         found, shelf, lambda: _knowledge(tongue), start=start, policy=asked, cards=cards, specs=_known
     )
     wrong = said.root_cause is not None or not said.outcome.is_healthy
-    return Told(render.to_json(said), int(wrong), tuple(_of_log(said, found)), _tag(tongue))
+    outcome = "a cause was found" if said.root_cause else "no cause was found" if wrong else "nothing is wrong"
+    return Told(
+        render.to_json(said),
+        int(wrong),
+        outcome,
+        tuple(_of_log(said, found)),
+        _exact(remedy.command for remedy in said.remedies),
+        lang=_tag(tongue),
+    )
+
+
+def _exact(texts: Iterable[str | None]) -> dict[str, str]:
+    """Those among the texts that are shown otherwise than they are; a page leaves out a line's end that begins one."""
+    shown = {visible(text).removeprefix("\n"): text for text in texts if text is not None}
+    return {one: text for one, text in shown.items() if one != text}
 
 
 def _tag(lang: str | None) -> str | None:
@@ -276,10 +313,9 @@ def lint(
     vllm: str | None = None,
     gpus: str | None = None,
     case: str = "",
-    fix: bool = True,
     lang: str | None = None,
 ) -> Told:
-    """What `vllm-runbooks lint` says of the first file, with the others beside it as the files that it names.
+    """What `vllm-runbooks lint --fix` says of the first file, with the others beside it as the files that it names.
 
     `lang` as for `diagnose`.
 
@@ -297,8 +333,7 @@ def lint(
     else:
         raise InputError("no script is given; paste one, or choose a file")
     where = name or "the pasted text"
-    if fix:
-        _evidence.check_rewritable(raw, where)
+    _evidence.check_rewritable(raw, where)
     text = ""
     if raw or not name:
         with _evidence.wanted_script():
@@ -306,7 +341,7 @@ def lint(
     beside = {one.name: one.raw.decode("utf-8", "replace") for one in files[1:]}
     named = {each: beside[each] for each in _lint.config_names(text, name) if each in beside} if beside else {}
     asked = _lint.Asked(name, vllm or None, _known().gpus(gpus) if gpus else None, named)
-    said = _lint.lint(text, knowledge, asked, fix=fix)
+    said = _lint.lint(text, knowledge, asked, fix=True)
     parts = [(say("Findings"), render.issues.table(said))]
     if said.fixed is not None:
         parts += [
@@ -314,10 +349,11 @@ def lint(
             (say("Difference"), render.issues.difference(_lint.hidden(text, knowledge, asked), said)),
         ]
     parts.append((say.mark + say("What is started"), render.issues.starts(said)))
-    mended = _lint.mended(text, knowledge, asked) if fix else None
+    mended = _lint.mended(text, knowledge, asked)
     status = int(bool(render.issues.wrong(said.issues)))
     sections = tuple((title, shown.html) for title, shown in parts)
-    return Told(render.to_json(said), status, sections, _tag(tongue), mended)
+    outcome = "something is wrong" if status else "nothing is wrong"
+    return Told(render.to_json(said), status, outcome, sections, _exact([said.fixed]), _tag(tongue), mended)
 
 
 def plan(
@@ -334,7 +370,6 @@ def plan(
     sequences: str = "",
     more: str = "",
     find: str = "",
-    is_calibrated: bool = True,
 ) -> Told:
     """What `vllm-runbooks plan` says; a file is the model's config.json, and `more` further options as for vllm serve.
 
@@ -354,10 +389,11 @@ def plan(
         vllm=vllm or None,
         sizes={"tp": tp, "pp": pp, "dp": dp},
         arguments=[*words, *_words(more)],
-        calibrate=calibration.load() if is_calibrated else None,
+        calibrate=calibration.load(),
     )
     said = plans.answered(asked, _knowledge(), _known(), what=find or None)
-    return Told(render.to_json(said), int(said.fits is not True), (("Plan", render.plans.html(said)),))
+    sections = (("Plan", render.plans.html(said)),)
+    return Told(render.to_json(said), int(said.fits is not True), _OUTCOMES[said.fits], sections)
 
 
 def _model(files: Sequence[File]) -> Callable[[str], Subject]:

@@ -75,7 +75,7 @@ def build(
         executed: Folder that `check --out` wrote; None: every runbook is executed on its default case.
         commands: The command line, for its reference.
         runs: Entries of the history whose results are published, the newest first; None: no such page.
-        say: Told in a line what the site has to do without.
+        say: Told in a line what is under way, and what the site has to do without.
 
     Raises:
         InputError: the `site` extra is missing, or a folder cannot be used; nothing was built.
@@ -91,6 +91,8 @@ def build(
     runbooks = _runbooks()
     with tempfile.TemporaryDirectory(prefix="vllm-runbooks-site-") as name:
         work = Path(name)
+        if executed is None and runbooks:
+            say(f"executing {len(runbooks)} runbooks; --executed DIR takes those that `check --out DIR` wrote")
         folder = executed or _execute(runbooks, work / "executed")
         pages = [runbook_pages.paired(runbook, folder) for runbook in runbooks]
         pyodide, lacking = browser_pages.found(docs)
@@ -98,12 +100,15 @@ def build(
             say(f"the pages that read in the browser are left out: {lacking}")
         source = work / "source"
         doors = start_page.DOORS if pyodide is not None else ()
+        say(f"writing pages of {len(symptoms)} symptoms, {len(rules)} rules and {len(pages)} runbooks")
         write_sources(
             source, docs=docs, symptoms=symptoms, rules=rules, pages=pages, commands=commands, runs=runs, doors=doors
         )
         # One level below: MyST-NB leaves a folder of its own beside what it builds.
         built = work / "site" / "html"
+        say("making HTML of them, which takes most of the time")
         _run_sphinx(source, built, work / "doctrees")
+        say("sealing the pages, and adding those that read in the browser")
         sealed.seal(built)
         browser_pages.write(docs, built, pyodide, lacking)
         (built / MARKER).touch()
@@ -142,7 +147,7 @@ def write_sources(
         copy.write_text(_BAD_EXAMPLE.sub(_AS_DIRECTIVE, authored), encoding="utf-8")
     shutil.copytree(docs / "_static", target / "_static")
     files = {
-        f"_static/{start_page.LOOKUP}": start_page.lookup_data(symptoms, rules),
+        f"_static/{start_page.LOOKUP}": start_page.lookup_data(symptoms, rules, session.entrances()),
         "_generated/start.md": start_page.start(
             session.entrances(),
             symptoms,

@@ -9,18 +9,57 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from html import escape
+from typing import NamedTuple
 
 from vllm_runbooks import languages
 from vllm_runbooks.languages import LANGUAGES
 from vllm_runbooks.records import Rule, Symptom
 from vllm_runbooks.site.myst import prose, raw, sentence
 
-SCRIPT, STYLE = "language.js", "language.css"
+SCRIPT = "language.js"
 """What a page needs of docs/_static."""
-NONE = {"zh": "本页尚无中文翻译，以下为英文。"}
-"""What a page says that has no translation at all."""
-_PARTLY = {"zh": "标题、原因和解决办法为中文；小标题、日志和示例为英文。"}
-"""What one says that has: which of its texts are not translated."""
+
+
+class Told(NamedTuple):
+    """What the pages themselves say in a language beside English."""
+
+    none: str
+    """Of a page that has no translation at all."""
+    partly: str
+    """Of a page of a symptom or a rule that has one: which of its texts are not translated."""
+    diagnosis: str
+    """Of the page that diagnoses in the browser, and of the one that checks: which of their texts are in English."""
+    check: str
+    headings: Mapping[str, str]
+    """Headings of a symptom's and a rule's page, as Markdown."""
+
+
+TOLD = {
+    "zh": Told(
+        none="本页尚无中文翻译，以下为英文。",
+        partly="标题、原因和解决办法为中文；日志和示例为英文。",
+        diagnosis="诊断、依据和解决办法为中文；表单、日志和没有译文的内容为英文，并标有【英文】。",
+        check="问题的说明为中文；表单和没有译文的规则为英文，后者标有【英文】。",
+        headings={
+            "Meaning": "含义",
+            "Do first": "首先",
+            "Confirm": "如何确认",
+            "Refute": "如何排除",
+            "Ways out": "解决办法",
+            "Where to look": "在哪里查看",
+            "Runbook": "操作手册",
+            "How it shows": "日志中的样子",
+            "Near misses": "相似但不同的情况",
+            "References": "参考资料",
+            "Why": "为什么",
+            "What it says": "提示内容",
+            "Examples": "示例",
+            "What `--fix` does": "`--fix` 的作用",
+            "Left alone": "不作提示的情况",
+        },
+    )
+}
+"""By what `--lang` calls them."""
 
 
 def sayer(record: Symptom | Rule, linked: Collection[str] = ()) -> Callable[[str], str]:
@@ -61,6 +100,12 @@ def _pairs(record: Symptom | Rule, lang: str) -> dict[str, str]:
     return {**{sentence(one): other for one, other in found.items()}, **found}
 
 
+def titles(record: Symptom | Rule) -> dict[str, str]:
+    """The title in the languages that have it."""
+    told = {lang: _pairs(record, lang).get(record.title) for lang in record.translations if lang in LANGUAGES}
+    return {lang: title for lang, title in told.items() if title is not None}
+
+
 def buttons() -> str:
     """The switch itself, as HTML."""
     found = ['<button type="button" data-told="en" lang="en" aria-pressed="true">EN</button>']
@@ -81,12 +126,27 @@ def notes(said: Mapping[str, str]) -> str:
 
 def switch(record: Symptom | Rule) -> str:
     """What stands below a page's title: the switch, and the title in other languages, or that there is none."""
-    titles = []
+    known, lines = titles(record), []
     for lang, language in LANGUAGES.items():
         attributes = f'lang="{language.tag}"'
-        title = _pairs(record, lang).get(record.title) if lang in record.translations else None
-        if title is not None:
-            titles.append(f'<p {attributes} class="told told-{lang} told-title">{escape(title)}</p>')
-        note = NONE[lang] if title is None else _PARTLY[lang]
-        titles.append(f'<p {attributes} class="told told-{lang} told-note">{note}</p>')
-    return raw(f"{buttons()}{''.join(titles)}")
+        if lang in known:
+            lines.append(f'<p {attributes} class="told told-{lang} told-title">{escape(known[lang])}</p>')
+        note = TOLD[lang].partly if lang in known else TOLD[lang].none
+        lines.append(f'<p {attributes} class="told told-{lang} told-note">{note}</p>')
+    return raw(f"{buttons()}{''.join(lines)}")
+
+
+def heading(record: Symptom | Rule) -> Callable[[str], str]:
+    """What makes a heading of the fixed words of one, for a page that has a switch: its translations beside it."""
+
+    def say(words: str) -> str:
+        said = {lang: TOLD[lang].headings[words] for lang in titles(record) if words in TOLD[lang].headings}
+        if not said:
+            return words
+        classes = " ".join(["told-en", *(f"told-{lang}" for lang in LANGUAGES if lang not in said)])
+        others = (
+            f'<span lang="{LANGUAGES[lang].tag}" class="told told-{lang}">{one}</span>' for lang, one in said.items()
+        )
+        return f'<span lang="en" class="told {classes}">{words}</span>{"".join(others)}'
+
+    return say

@@ -15,6 +15,7 @@ import subprocess
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,7 @@ from vllm_runbooks import browser, catalog, host_commands, session, specs, user_
 from vllm_runbooks.authoring import rule_files, spec_files
 from vllm_runbooks.errors import RunbooksError
 from vllm_runbooks.records import document
+from vllm_runbooks.render import elements
 from vllm_runbooks.site import bilingual
 
 FOLDER = "_browser"
@@ -33,6 +35,13 @@ _POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src blob:; connect-src 'self'; style-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'"
 )
+_SCRIPT = '<script type="module" src="_browser/page.mjs"></script>\n'
+_TONES = {
+    elements.RED: "red", elements.AMBER: "amber", elements.GREEN: "green", elements.GREY: "grey", elements.BLUE: "blue",
+}  # fmt: skip
+"""Colours in the library's HTML, with what the page's style sheet calls them."""
+_MOST_GIVEN = 200_000_000
+"""Bytes that a page reads at a time: a browser gives WebAssembly a few times as much memory at most."""
 _FETCH_S = 180.0
 """Longest time that npm may take."""
 _MOST = 64 << 20
@@ -56,20 +65,21 @@ class _Page(NamedTuple):
     """What the page says of a language that is chosen: which of its texts are in English all the same."""
 
 
-_PARTLY = {"zh": "诊断、依据和解决办法为中文；表单、日志和没有译文的内容为英文，并标有【英文】。"}
 PAGES = (
     _Page(
         "diagnose.html", "Diagnose a log", "diagnose", "diagnose", "Diagnose",
-        "Why a vLLM start failed, from its log. The log is read in this browser and is not uploaded.", _PARTLY,
+        "Why a vLLM start failed, from its log. The log is read in this browser and is not uploaded.",
+        {lang: told.diagnosis for lang, told in bilingual.TOLD.items()},
     ),
     _Page(
         "check.html", "Check a command", "lint", "lint --fix", "Check",
         "What is wrong with a vLLM command on a release, and the corrected text. Nothing is uploaded.",
-        {"zh": "问题的说明为中文；表单和没有译文的规则为英文，后者标有【英文】。"},
+        {lang: told.check for lang, told in bilingual.TOLD.items()},
     ),
     _Page(
         "plan.html", "Plan a deployment", "plan", "plan", "Plan",
-        "What a model needs on which GPUs, before anything is launched. Nothing is uploaded.", bilingual.NONE,
+        "What a model needs on which GPUs, before anything is launched. Nothing is uploaded.",
+        {lang: told.none for lang, told in bilingual.TOLD.items()},
     ),
 )  # fmt: skip
 _LINKS = {"runbooks/index.html": "Runbooks", "symptoms/index.html": "Symptoms", "rules/index.html": "Rules"}
@@ -78,7 +88,7 @@ _LINKS = {"runbooks/index.html": "Runbooks", "symptoms/index.html": "Symptoms", 
 def found(docs: Path) -> tuple[Path | None, str]:
     """The folder with Pyodide's files, and in a line why there is none."""
     try:
-        return fetched(docs / "package.json", "pyodide"), ""
+        return fetched(docs, "pyodide"), ""
     except RunbooksError as error:
         return None, str(error)
 
@@ -90,7 +100,7 @@ def write(docs: Path, built: Path, pyodide: Path | None, lacking: str = "") -> N
     if pyodide is None:
         said = html.escape(f"This page is not part of this build of the site: {lacking}.")
         for page in PAGES:
-            _write_page(docs, built, page, f'<p class="state">{said}</p>', 0)
+            _write_page(docs, built, page, f'<p class="state">{said}</p>')
         for name in ("page.css", "theme.js"):
             shutil.copyfile(docs / FOLDER / name, target / name)
         shutil.copyfile(docs / "_static" / bilingual.SCRIPT, target / bilingual.SCRIPT)
@@ -101,8 +111,10 @@ def write(docs: Path, built: Path, pyodide: Path | None, lacking: str = "") -> N
             shutil.copyfile(path, target / path.name)
     shutil.copyfile(docs / "_static" / bilingual.SCRIPT, target / bilingual.SCRIPT)
     write_library(target / "library.zip")
-    loaded = [target / "library.zip", *(target / "pyodide").iterdir()]
-    size = sum(path.stat().st_size for path in loaded if path.suffix != ".mjs")
+    lock = {"info": _listed(docs)["built"]["pyodide"], "packages": {}}
+    (target / "pyodide" / "pyodide-lock.json").write_text(json.dumps(lock), encoding="utf-8")
+    loaded = [target / "library.zip", target / "worker.mjs", *(target / "pyodide").iterdir()]
+    size = sum(path.stat().st_size for path in loaded)
     frame = Template((docs / FOLDER / "reader.html").read_text(encoding="utf-8"))
     for page in PAGES:
         fields = (docs / FOLDER / page.file).read_text(encoding="utf-8")
@@ -110,7 +122,13 @@ def write(docs: Path, built: Path, pyodide: Path | None, lacking: str = "") -> N
         _write_page(docs, built, page, body, size)
 
 
-def _write_page(docs: Path, built: Path, page: _Page, body: str, size: int) -> None:
+def _listed(docs: Path) -> Any:
+    """What the site takes from npm."""
+    return json.loads((docs / "package.json").read_text(encoding="utf-8"))
+
+
+def _write_page(docs: Path, built: Path, page: _Page, body: str, size: int | None = None) -> None:
+    """Write one page; it starts a reader where there is one, whose files have that many bytes."""
     frame = Template((docs / FOLDER / "page.html").read_text(encoding="utf-8"))
     links = {**{each.file: each.title for each in PAGES}, **_LINKS}
     said = "".join(
@@ -124,8 +142,12 @@ def _write_page(docs: Path, built: Path, page: _Page, body: str, size: int) -> N
         "language": bilingual.buttons(),
         "notes": bilingual.notes(page.notes),
         "body": body,
+        "script": "" if size is None else _SCRIPT,
+        "bytes": size or 0,
+        "most": _MOST_GIVEN,
+        "tones": html.escape(json.dumps(_TONES)),
     }
-    (built / page.file).write_text(frame.substitute(values, bytes=size), encoding="utf-8")
+    (built / page.file).write_text(frame.substitute(values), encoding="utf-8")
 
 
 # ---- the library as an archive
@@ -223,13 +245,13 @@ def _data() -> dict[str, bytes]:
 # ---- what comes from npm
 
 
-def fetched(listed: Path, package: str) -> Path:
+def fetched(docs: Path, package: str) -> Path:
     """The folder with a package's files, each as its digest says: kept from before, or fetched by npm.
 
     Raises:
         RunbooksError: it is not kept, and npm is missing, does not answer, or gave other files.
     """
-    told = json.loads(listed.read_text(encoding="utf-8"))
+    told = _listed(docs)
     version, digests = told["dependencies"][package], told["sha256"][package]
     kept = user_folders.cache() / f"{package}-{version}"
     if not _is_as_listed(kept, digests):
@@ -239,17 +261,42 @@ def fetched(listed: Path, package: str) -> Path:
                 raise RunbooksError(
                     f"npm gave other files than those of {package} {version}; ask who runs the registry"
                 )
-            shutil.rmtree(kept, ignore_errors=True)
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(new, kept)
+            _keep(new, kept, digests)
     return kept
 
 
+def _keep(new: Path, kept: Path, digests: Mapping[str, str]) -> None:
+    """Put what was fetched in its place at once: who builds at the same time finds all of it or none.
+
+    Raises:
+        RunbooksError: the cache cannot be written.
+    """
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent, prefix=f".{kept.name}-") as name:
+            staged = Path(name)
+            shutil.copytree(new, staged / "new")
+            if kept.is_dir():
+                kept.rename(staged / "old")
+            try:
+                (staged / "new").rename(kept)
+            except OSError:
+                # Somebody else was quicker; the files are the same ones.
+                if not _is_as_listed(kept, digests):
+                    raise
+    except OSError as error:
+        said = error.strerror or error
+        raise RunbooksError(f"{kept}: cannot be kept ({said}); set XDG_CACHE_HOME to a folder of yours") from None
+
+
 def _is_as_listed(folder: Path, digests: Mapping[str, str]) -> bool:
-    """Whether a folder holds exactly these files."""
-    if not folder.is_dir() or {path.name for path in folder.iterdir()} != set(digests):
+    """Whether a folder holds exactly these files; one that is replaced meanwhile does not."""
+    try:
+        return {path.name for path in folder.iterdir()} == set(digests) and all(
+            hashlib.sha256((folder / name).read_bytes()).hexdigest() == wanted for name, wanted in digests.items()
+        )
+    except OSError:
         return False
-    return all(hashlib.sha256((folder / name).read_bytes()).hexdigest() == wanted for name, wanted in digests.items())
 
 
 def _packed(folder: Path, package: str) -> Path:
@@ -271,11 +318,18 @@ def _packed(folder: Path, package: str) -> Path:
 
 
 def _unpacked(archive: Path, names: Mapping[str, str], target: Path) -> Path:
-    """A folder with these files of the archive alone."""
+    """A folder with these files of the archive alone.
+
+    Raises:
+        RunbooksError: the archive is damaged.
+    """
     target.mkdir()
-    with tarfile.open(archive) as packed:
-        for name in names:
-            member = packed.extractfile(f"package/{name}") if f"package/{name}" in packed.getnames() else None
-            if member is not None:
-                (target / name).write_bytes(member.read(_MOST))
+    try:
+        with tarfile.open(archive) as packed:
+            for name in names:
+                member = packed.extractfile(f"package/{name}") if f"package/{name}" in packed.getnames() else None
+                if member is not None:
+                    (target / name).write_bytes(member.read(_MOST))
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise RunbooksError(f"{archive.name} of npm is damaged ({error}); build again") from None
     return target

@@ -77,7 +77,12 @@ def rule_page(
         f"{badge(rule.severity.value)} {code(rule.id)}",
         bilingual.switch(rule),
     ]
-    return assembled(head, sections, [last_verified(rule.verified.date, rule.verified.vllm)])
+    told = bilingual.heading(rule)
+    return assembled(
+        head,
+        [(told(title), parts) for title, parts in sections],
+        [last_verified(rule.verified.date, rule.verified.vllm)],
+    )
 
 
 def rule_index(rules: Sequence[Rule]) -> str:

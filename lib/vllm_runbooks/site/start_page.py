@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from html import escape
+from typing import Any
 
+from vllm_runbooks.languages import LANGUAGES
 from vllm_runbooks.records import Entrance, Rule, Symptom
-from vllm_runbooks.site import run_pages
+from vllm_runbooks.site import bilingual, run_pages
 from vllm_runbooks.site.myst import code, literal, plain, printable, prose, raw, sentence
 from vllm_runbooks.site.symptom_pages import GROUPS
 
@@ -94,29 +96,32 @@ def _card(entrance: Entrance, symptoms: Sequence[Symptom], runbooks: Collection[
     return "\n\n".join(filter(None, parts))
 
 
-def lookup_data(symptoms: Iterable[Symptom], rules: Mapping[str, Rule] | Iterable[Rule] = ()) -> str:
+def lookup_data(symptoms: Iterable[Symptom], rules: Iterable[Rule] = (), entrances: Sequence[Entrance] = ()) -> str:
     """The script that holds titles, ids and printed lines: data alone, for the box to look through.
 
-    A script, since a page that was opened from a folder may load one, and no JSON file.
+    A symptom is found by the words of its entrances as well, and both by their titles in other languages. A script,
+    since a page that was opened from a folder may load one, and no JSON file.
     """
     told = [
-        {
-            "page": f"symptoms/{s.id}.html",
-            "id": s.id,
-            "title": _plain(s.title),
-            "kind": s.severity.value,
-            "lines": _lines(s),
-        }
-        for s in symptoms
-    ]
-    listed = rules.values() if isinstance(rules, Mapping) else rules
-    told += [
-        {"page": f"rules/{r.id}.html", "id": r.id, "title": _plain(r.title), "kind": r.severity.value, "lines": []}
-        for r in listed
+        *(_entry(f"symptoms/{s.id}.html", s, [e.sees for e in entrances if e.leads_to(s.id)]) for s in symptoms),
+        *(_entry(f"rules/{r.id}.html", r) for r in rules),
     ]
     # Within a script file no text ends the script; the signs are written as escapes for whoever pastes it into a page.
     data = json.dumps(told, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     return f"globalThis.LOOKUP = {data};\n"
+
+
+def _entry(page: str, record: Symptom | Rule, seen: Sequence[str] = ()) -> dict[str, Any]:
+    titles = {LANGUAGES[lang].tag: _plain(title) for lang, title in bilingual.titles(record).items()}
+    return {
+        "page": page,
+        "id": record.id,
+        "title": _plain(record.title),
+        "titles": titles,
+        "kind": record.severity.value,
+        "lines": _lines(record) if isinstance(record, Symptom) else [],
+        "seen": list(seen),
+    }
 
 
 def _plain(text: str) -> str:

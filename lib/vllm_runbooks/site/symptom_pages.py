@@ -55,7 +55,7 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
     ]
     holds = [say(condition.says) for condition in symptom.conditions]
     books = [r for r in runbooks if r.id == symptom.runbook or symptom.id in r.symptoms]
-    look = symptom.look_in
+    look, head = symptom.look_in, bilingual.heading(symptom)
     sections = [
         ("Meaning", [say(symptom.cause)]),
         ("Do first", [say(symptom.do_first)]),
@@ -80,7 +80,7 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
             bilingual.switch(symptom),
             _ROLE_MEANINGS.get(symptom.role, ""),
         ],
-        sections,
+        [(head(title), parts) for title, parts in sections],
         [last_verified(symptom.verified.date, symptom.verified.vllm)],
     )
 
