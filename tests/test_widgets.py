@@ -349,7 +349,7 @@ def test_without_ipywidgets_one_line_says_what_to_install() -> None:
 
 
 def test_the_recorded_cases_that_are_offered_hold_logs() -> None:
-    """Each can be diagnosed; one of them is, for the others the suite of cases does it."""
+    """Each is read as a log, which a diagnosis begins with."""
     assert all(session.load(name).documents for name in logs.recorded())
     assert "autoglm-3090-video-oom" in logs.recorded()
     assert "probe-healthy" not in logs.recorded()

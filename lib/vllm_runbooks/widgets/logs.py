@@ -117,7 +117,7 @@ def _source(asked: Asked) -> str:
         return f"the uploaded {', '.join(upload.name for upload in asked.uploads)}"
     if asked.pasted.strip():
         return f"the pasted text, {len(asked.pasted):,} characters"
-    return f"what is named, {asked.name.strip()}"
+    return f"the file or case {asked.name.strip()}"
 
 
 def _document(upload: Upload) -> Document:

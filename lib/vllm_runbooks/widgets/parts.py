@@ -14,7 +14,7 @@ import traitlets
 from vllm_runbooks import languages, session
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.redact import redact_text
-from vllm_runbooks.render.elements import AMBER, BLUE, RED, cut, tag
+from vllm_runbooks.render.elements import AMBER, BLUE, RED, cut, tag, tinted
 
 _WAIT_S = 0.02
 """What happens within this time is answered once: a drag sends more than anybody can read."""
@@ -412,7 +412,7 @@ def said(line: str, tone: str = RED) -> Shown | None:
     """What is wrong, in one line; None where nothing is."""
     if not line:
         return None
-    style = f"border-left:4px solid {tone};background:{tone}1c;padding:6px 10px;font-size:14px"
+    style = f"{tinted(tone, '6px 10px')};font-size:14px"
     return Shown(line, tag("div", escape(visible(line)), style))
 
 
@@ -426,7 +426,7 @@ def working(words: str) -> Shown | None:
     """That an answer is on its way; None where there are no words."""
     if not words:
         return None
-    style = f"border-left:4px solid {BLUE};background:{BLUE}1c;padding:6px 10px;font-size:14px"
+    style = f"{tinted(BLUE, '6px 10px')};font-size:14px"
     return Shown(words, f'<div role="status" style="{style}">{escape(words)}</div>')
 
 
