@@ -237,7 +237,7 @@ def test_a_slider_is_moved_by_keyboard(browser: Browser, origin: str) -> None:
     """Arrow keys move it, and the command below follows; one that is not legal takes the command away."""
     with jupyter_lab.shown(browser, origin, "plan.ipynb") as visit:
         page = visit.page
-        page.get_by_text("as settled: 0.92").wait_for()
+        page.get_by_text("settled: 0.92", exact=True).wait_for()
         share = page.locator(".noUi-handle").first
         share.focus()
         for _ in range(3):

@@ -162,7 +162,7 @@ def test_what_is_not_known_is_no_value_of_a_slider() -> None:
     assert (found.context, found.utilization) == (None, None)
     panel = rb.widgets.plan("Qwen/Qwen3-8B", "2xRTX3090")
     assert (panel._asked().context, panel._asked().utilization, panel._asked().sequences) == (None, None, None)
-    assert ("as settled: 40960", 0) in panel._context.options
+    assert ("settled: 40960", 0) in panel._context.options
     assert "--max-model-len" not in panel._copy.text
     assert "--gpu-memory-utilization" not in panel._copy.text
 

@@ -11,7 +11,7 @@ import ipywidgets
 from vllm_runbooks.widgets import parts, settings
 
 _SHARES = tuple(hundredth / 100 for hundredth in range(30, 101))
-_SETTLED = "as settled"
+_SETTLED = "settled"
 _SLID = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
 
 
