@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -52,6 +51,10 @@ def lab(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[
     # No question about news covers the page.
     asked = {"fetchNews": "false", "checkForUpdates": False}
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(asked), encoding="utf-8")
+    # What widgets hold is saved with a notebook where a user wants it so.
+    widgets = settings.parents[1] / "@jupyter-widgets" / "jupyterlab-manager"
+    widgets.mkdir(parents=True, exist_ok=True)
+    (widgets / "plugin.jupyterlab-settings").write_text(json.dumps({"saveState": True}), encoding="utf-8")
     port = free_port()
     given = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "JPY"))},
@@ -147,8 +150,3 @@ def settled(page: Page, *, timeout_ms: int = _IDLE_MS) -> None:
             e => !e.textContent.includes('*'))""",
         timeout=timeout_ms,
     )
-
-
-def is_there() -> bool:
-    """Whether this host has what these tests need."""
-    return shutil.which("chromium") is not None

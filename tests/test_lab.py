@@ -194,6 +194,7 @@ def test_a_long_log_is_read_while_the_page_goes_on(browser: Browser, origin: str
         page = visit.page
         jupyter_lab.settled(page)
         page.get_by_placeholder("path, or recorded case").fill(str(tmp_path / "long.log"))
+        page.keyboard.press("Tab")
         page.get_by_text("Reading …").wait_for()
         # The panel's cell is the active one since its field was written in.
         for command in ("notebook:move-cursor-down", "notebook:run-cell"):
@@ -236,7 +237,7 @@ def test_a_slider_is_moved_by_keyboard(browser: Browser, origin: str) -> None:
     """Arrow keys move it, and the command below follows; one that is not legal takes the command away."""
     with jupyter_lab.shown(browser, origin, "plan.ipynb") as visit:
         page = visit.page
-        page.get_by_text("--gpu-memory-utilization 0.92").wait_for()
+        page.get_by_text("settled: 0.92", exact=True).wait_for()
         share = page.locator(".noUi-handle").first
         share.focus()
         for _ in range(3):
@@ -261,6 +262,43 @@ def test_a_command_is_written_and_judged(browser: Browser, origin: str) -> None:
         area.press("End")
         page.locator(".vr-said", has_text="has no option --max-model-length").wait_for()
         page.locator("pre", has_text="--max-model-len 4096").first.wait_for()
+        area.fill("vllm serve 😀😀/m --max-model-length 4096")
+        page.wait_for_function(
+            "() => document.querySelector('.vr-mark.vr-error')?.textContent === '--max-model-length'"
+            " && document.querySelector('.vr-back').textContent.includes('😀😀')"
+        )
+        _clean(visit)
+
+
+def test_a_long_paste_is_sent_as_a_file(browser: Browser, origin: str) -> None:
+    """Two megabytes do not hold up the page, and are answered; neither they nor a file are in what would be saved."""
+    secret = "sk-abcdefghijklmnop1234567890ABCDEF"  # noqa: S105 - made up
+    noise = "(APIServer pid=1) INFO 11-20 08:03:55 [loggers.py:127] Engine 000: nothing of note, said again\n"
+    wants = ("clipboard-read", "clipboard-write")
+    with jupyter_lab.shown(browser, origin, "diagnose.ipynb", permissions=wants) as visit:
+        page = visit.page
+        page.get_by_text("Out of memory in the vision").first.wait_for()
+        log = page.get_by_role("textbox", name="log", exact=True)
+        page.evaluate("text => navigator.clipboard.writeText(text)", f"{secret}\n{noise * 23_000}{BUSY}")
+        log.focus()
+        began = time.monotonic()
+        page.keyboard.press("Control+V")
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+        assert time.monotonic() - began < 3
+        page.get_by_text("mem.free_below_utilization").first.wait_for(timeout=60_000)
+        page.get_by_text("Answered: the pasted text").wait_for()
+        assert log.input_value() == ""
+        log.fill(f"{secret}\nvLLM cannot start")
+        page.get_by_text("No cause was found in this text").first.wait_for()
+        saved = page.evaluate(
+            """async () => {
+                const panel = window.jupyterapp.shell.currentWidget;
+                await panel.context.save();
+                return JSON.stringify(panel.context.model.toJSON());
+            }"""
+        )
+        assert "vr-panel" in saved
+        assert secret not in saved
         _clean(visit)
 
 

@@ -9,16 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import vllm_runbooks as rb
-from vllm_runbooks import catalog, history, session
+from vllm_runbooks import history, session
 from vllm_runbooks.display import Shown
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.host.gpu_memory import Recorded
+from vllm_runbooks.host.gpu_memory import Reading, Recorded
 from vllm_runbooks.records import Verdict
 from vllm_runbooks.widgets import cards, entries, logs, scripts, settings
 
@@ -94,6 +95,15 @@ def test_what_cannot_be_diagnosed_is_one_line(asked: logs.Asked, said: str) -> N
     assert list(_texts(told)) == []
 
 
+def test_what_is_too_large_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files and pasted text alike, in one line."""
+    monkeypatch.setattr(logs, "MAX_UPLOAD", 1 << 20)
+    large = memoryview(bytes(1 << 20))
+    told = logs.told(logs.Asked(uploads=(logs.Upload("a", large), logs.Upload("b", b"x"))))
+    assert told.error == "the files: are larger than 1 MiB; name them by their paths instead"
+    assert "is larger than 1 M characters" in logs.told(logs.Asked(pasted="x" * ((1 << 20) + 1))).error
+
+
 def test_nothing_given_shows_nothing() -> None:
     """Neither an answer nor an error."""
     assert logs.told(logs.Asked(pasted=" \n")) == logs.NOTHING
@@ -114,9 +124,71 @@ def test_the_command_is_the_one_that_was_planned_and_linted() -> None:
     assert told.command == wanted.deployment.command
     bad = planner.told(settings.Asked("Qwen/Qwen3-8B", "2xRTX3090", utilization=0.5))
     assert bad.command == ""
-    assert bad.why_no_command
+    assert bad.note.startswith("No command")
     assert bad.overview
     assert "does not fit" in bad.overview.plain
+
+
+def test_a_command_whose_start_is_not_certain_says_so() -> None:
+    """Beside the command stands what is not established, and why."""
+    told = settings.Planner().told(settings.Asked("HuggingFaceH4/zephyr-7b-beta", "2xRTX3090", tp=2))
+    assert told.command
+    assert told.note.startswith("Not established")
+    assert "sliding_window" in told.note
+
+
+def test_a_folder_that_changed_is_planned_anew(tmp_path: Path) -> None:
+    """The answer is about the configuration as it lies there now, not about an earlier one."""
+    config = {
+        "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "torch_dtype": "bfloat16", "hidden_size": 4096,
+        "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+        "intermediate_size": 12288, "vocab_size": 151936, "max_position_embeddings": 8192,
+    }  # fmt: skip
+    planner = settings.Planner()
+    asked = settings.Asked(str(tmp_path), "2xRTX3090", tp=2)
+    contexts = []
+    for size in (8192, 4096):
+        (tmp_path / "config.json").write_text(json.dumps({**config, "max_position_embeddings": size}), encoding="utf-8")
+        overview = planner.told(asked).overview
+        assert overview
+        contexts.append(f"{size:,} tokens" in overview.plain)
+    assert contexts == [True, True]
+
+
+def test_what_is_not_known_is_no_value_of_a_slider() -> None:
+    """Where the release settles a setting, or nobody knows it, the planner is asked without it."""
+    _installed()
+    found = settings.bounds(settings.Asked("BAAI/bge-base-en-v1.5", "2xRTX3090"))
+    assert (found.context, found.utilization) == (None, None)
+    panel = rb.widgets.plan("Qwen/Qwen3-8B", "2xRTX3090")
+    assert (panel._asked().context, panel._asked().utilization, panel._asked().sequences) == (None, None, None)
+    assert ("settled: 40960", 0) in panel._context.options
+    assert "--max-model-len" not in panel._copy.text
+    assert "--gpu-memory-utilization" not in panel._copy.text
+
+
+def test_the_panel_begins_with_the_plan_that_it_stands_for() -> None:
+    """In the runbook the panel's command is that of the layout the plain view shows."""
+    _installed()
+    asked = rb.plan_evidence.question(rb.load("plan-autoglm-8x3090"))
+    best = rb.plan_evidence.best(rb.plan_evidence.layouts(asked))
+    assert not isinstance(best, str)
+    assert best.deployment
+    panel = rb.widgets.plan(**rb.plan_evidence.words(asked, best))
+    assert panel._copy.text == best.deployment.command
+    assert "--tensor-parallel-size 2" in panel._copy.text
+    panel._further.value = "[1"
+    assert panel._copy.text == ""
+    assert "are no JSON object" in panel._error.value
+
+
+def test_a_release_without_data_of_its_own_is_kept() -> None:
+    """It is judged by the nearest one that is known, as everywhere else, and not by another that nobody named."""
+    _installed()
+    panel = rb.widgets.plan("Qwen/Qwen3-8B", "2xRTX3090", vllm="0.11.9")
+    assert panel._asked().vllm == "0.11.9"
+    assert panel._copy.text
+    assert rb.widgets.commands("vllm serve m", vllm="0.11.9")._vllm.value == "0.11.9"
 
 
 @pytest.mark.parametrize(
@@ -146,13 +218,13 @@ def test_the_sliders_offer_what_the_model_and_the_cards_allow() -> None:
 
 
 def test_a_slider_is_answered_at_once() -> None:
-    """Far under a second of the processor for each of many steps; the benchmark has the figure."""
+    """A tenth of a second of the processor for each of many steps, with room for a busy host."""
     planner = settings.Planner()
     planner.told(settings.Asked("Qwen/Qwen3-8B", "2xRTX3090", tp=2))
     began = time.process_time()
     for step in range(10):
         planner.told(settings.Asked("Qwen/Qwen3-8B", "2xRTX3090", utilization=0.6 + step / 100, context=8192, tp=2))
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 10 * 0.3
 
 
 # Commands
@@ -277,8 +349,8 @@ def test_without_ipywidgets_one_line_says_what_to_install() -> None:
 
 
 def test_the_recorded_cases_that_are_offered_hold_logs() -> None:
-    """Each can be diagnosed."""
-    assert set(logs.recorded()) <= {path.name for path in catalog.cases_dir().iterdir()}
+    """Each is read as a log, which a diagnosis begins with."""
+    assert all(session.load(name).documents for name in logs.recorded())
     assert "autoglm-3090-video-oom" in logs.recorded()
     assert "probe-healthy" not in logs.recorded()
 
@@ -299,7 +371,7 @@ def test_a_drag_is_answered_once() -> None:
     parts = _installed()
     answered: list[int] = []
     at = [0]
-    later = parts.Later(lambda: answered.append(at[0]))
+    later = parts.Later(lambda: answered.append(at[0]), pytest.fail)
 
     async def drag() -> None:
         for at[0] in range(50):
@@ -323,7 +395,7 @@ def test_what_was_asked_last_is_answered_in_a_thread() -> None:
         time.sleep(0.6)
         return question.upper()
 
-    asker = parts.Asker(lambda: asked[0], answer, shown.append, waits.append)
+    asker = parts.Asker(lambda: asked[0], answer, shown.append, wait=waits.append, failed=pytest.fail)
 
     async def ask() -> None:
         nonlocal turns
@@ -345,6 +417,80 @@ def test_what_was_asked_last_is_answered_in_a_thread() -> None:
     assert waits[-1] == ""
     asker()
     assert shown == ["SECOND", "SECOND"]
+
+
+def test_what_breaks_off_is_said_in_place_of_the_old_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of our own is one line, in every panel, and no answer to what was asked before stands beside it."""
+    _installed()
+    panels = [
+        (rb.widgets.diagnose("autoglm-3090-video-oom"), "_named", "_cause", (logs, "_evidence")),
+        (rb.widgets.plan(), "_context", "_overview", (settings, "_told")),
+        (rb.widgets.commands("vllm serve m --x"), "_text", "_placed", (scripts, "told")),
+        (rb.widgets.runs(), "_subject", "_entries", (entries, "told")),
+    ]
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("division\nby zero")
+
+    for panel, control, view, (model, name) in panels:
+        with monkeypatch.context() as patch:
+            patch.setattr(model, name, broken)
+            getattr(panel, control).value = 8192 if control == "_context" else "tiny-cpu-served"
+        assert "ZeroDivisionError: division by zero" in panel._error.value
+        assert getattr(panel, view).value == ""
+
+
+def test_a_path_is_read_when_it_is_whole() -> None:
+    """Not each of its beginnings while it is typed, which may name other files."""
+    _installed()
+    assert rb.widgets.diagnose()._named.continuous_update is False
+    assert rb.widgets.commands()._gpus.continuous_update is False
+
+
+def test_an_answer_in_a_thread_that_breaks_off_is_one_line() -> None:
+    """And the next question is answered."""
+    parts = _installed()
+    shown: list[str] = []
+    failed: list[str] = []
+    asked = ["0"]
+    asker = parts.Asker(
+        lambda: asked[0], lambda text: f"{1 / int(text)}", shown.append, wait=lambda _: None, failed=failed.append
+    )
+
+    async def ask() -> None:
+        for asked[0] in ("0", "1"):
+            asker()
+            await asyncio.sleep(0.15)
+
+    asyncio.run(ask())
+    assert [line.partition(" (")[0] for line in failed] == ["this could not be answered"]
+    assert shown == ["1.0"]
+
+
+def test_a_saved_state_holds_nothing_that_was_pasted() -> None:
+    """What a notebook keeps of its widgets is free of logs, files and scripts, in which a secret may stand."""
+    _installed()
+    from ipywidgets import Widget
+
+    secret = "sk-abcdefghijklmnop1234567890ABCDEF"  # noqa: S105 - made up
+    hidden = f"of no known form {secret[3:]}"
+    log = "\n".join([f"INFO --api-key {secret}", hidden, *["INFO"] * 9, BUSY])
+    panel = rb.widgets.diagnose()
+    panel._pasted._hear(None, {"text": log}, [])
+    assert "mem.free_below_utilization" in panel._cause.value
+    assert "the pasted text" in panel._source.value
+    at = datetime.now(UTC)
+    content = memoryview(log.encode())
+    panel._files.value = ({"name": "a.log", "type": "", "size": len(content), "content": content, "last_modified": at},)
+    assert "the uploaded a.log" in panel._source.value
+    commands = rb.widgets.commands(f"vllm serve m --api-key {secret} --max-model-length 4096\n")
+    assert commands._text.marks
+    saved = json.dumps(Widget.get_manager_state(), default=str)
+    assert secret not in saved
+    assert secret[3:] not in saved
+    panel._pasted._hear(None, {"file": True}, [memoryview(b"another text")])
+    assert panel._asked().pasted == "another text"
+    assert panel._asked().uploads == ()
 
 
 def test_a_panel_tells_in_the_language_that_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -439,9 +585,45 @@ def test_a_live_view_ends_when_no_page_shows_it(tmp_path: Path, monkeypatch: pyt
         return [is_looking, task.done()]
 
     assert asyncio.run(watch()) == [True, True]
+    assert "No page showed this" in panel._stopped.value
+
+
+def test_a_driver_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it is watched or as it begins: why, the button as it stands, and the connection given back."""
+    _installed()
+
+    class Failing:
+        closed = 0
+        reads = 0
+        most = 1
+
+        def read(self) -> Reading:
+            type(self).reads += 1
+            if type(self).reads > self.most:
+                raise OSError("the driver is gone")
+            return Reading(0.0, ())
+
+        def close(self) -> None:
+            type(self).closed += 1
+
+    monkeypatch.setattr(cards, "Nvml", Failing)
+
+    async def watch() -> tuple[Any, bool]:
+        panel = rb.widgets.gpus(every_s=0.5)
+        panel._live.value = True
+        await asyncio.sleep(0.1)
+        return panel, panel.head.is_live
+
+    panel, is_live = asyncio.run(watch())
+    assert "the driver is gone" in panel._stopped.value
+    assert (panel._live.value, is_live, Failing.closed) == (False, False, 1)
+    Failing.most = 0
+    panel, _ = asyncio.run(watch())
+    assert "the driver is gone; nothing can be watched here" in panel._error.value
+    assert panel._live.value is False
 
 
 def test_an_unknown_panel_is_refused() -> None:
-    """By its key."""
-    with pytest.raises((KeyError, InputError)):
-        rb.widgets._panel("nothing")
+    """In one line, with those there are."""
+    with pytest.raises(InputError, match="nothing: is no panel; give commands, diagnose, gpus, plan or runs"):
+        rb.widgets.offered("nothing", Shown("", ""))

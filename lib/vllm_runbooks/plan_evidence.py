@@ -31,11 +31,14 @@ _ALIKE = 0.05
 # ---- a question
 
 
-def words(asked: Request) -> dict[str, str]:
-    """Model, cards and release of a question as they are named, for whoever asks a like one."""
+def words(asked: Request, best: Plan | str = "") -> dict[str, Any]:
+    """A question as it is named, for whoever asks a like one, in the layout of `best` where there is one."""
     cards = [f"{card.gpu.name}@{card.node}" if card.node else card.gpu.name for card in asked.cards]
     gpus = ",".join(f"{cards.count(name)}x{name}" for name in dict.fromkeys(cards))
-    return {"model": asked.model.name, "gpus": gpus, "vllm": asked.release.version}
+    given = {name: value for name, value in asked.options.items() if name not in _SIZES}
+    layout = None if isinstance(best, str) else best.layout
+    sizes = {"tp": layout.tp, "pp": layout.pp, "dp": layout.dp} if layout else {}
+    return {"model": asked.model.name, "gpus": gpus, "vllm": asked.release.version, "options": given, **sizes}
 
 
 def question(

@@ -28,6 +28,11 @@ def model(name: str) -> Subject:
     return plans.model_in_catalog(name, session.specs())
 
 
+def is_folder(name: str) -> bool:
+    """Whether a name means a folder, what is in which may change."""
+    return _folder(name) is not None
+
+
 def _folder(name: str) -> Path | None:
     """The folder that a name means, by itself or by its config.json; None: it is the name of a model."""
     path = Path(name)

@@ -52,5 +52,4 @@ def lab(runbook: str, *, port: int | None, no_browser: bool, folder: Path | None
     words += ["--no-browser"] if no_browser else []
     sys.stdout.flush()
     # It takes this process's place: signals, the terminal and the exit status are JupyterLab's own.
-    os.execv(sys.executable, [*words, *more])  # noqa: S606 - no shell
-    return 0
+    return os.execv(sys.executable, [*words, *more])  # noqa: S606 - no shell

@@ -261,6 +261,10 @@ class Nvml:
             except pynvml.NVMLError as error:
                 self.lost[index] = f"{error}"
 
+    def close(self) -> None:
+        """End the connection; the driver counts them, so that others of this process go on."""
+        self.told("nvmlShutdown")
+
     @property
     def driver(self) -> str | None:
         """Its version."""

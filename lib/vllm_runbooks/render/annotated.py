@@ -10,7 +10,7 @@ from typing import NamedTuple
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.records import Answer, Document, Finding, Quote, Role
 from vllm_runbooks.redact import redact_text
-from vllm_runbooks.render.elements import AMBER, BLUE, GREEN, GREY, RED, badge, cut, heading, tag
+from vllm_runbooks.render.elements import AMBER, BLUE, GREEN, GREY, RED, badge, cut, heading, tag, tinted
 from vllm_runbooks.startup_log.log_lines import clean
 
 _CONTEXT = 2
@@ -255,5 +255,4 @@ def _html(row: _Row) -> str:
     word = tag("span", badge(tone.word, tone.colour), "font-size:12px;margin-right:8px")
     said = tag("span", escape(cut(row.mark.said, 120)), "font-size:13px;font-weight:600") if row.mark.said else ""
     head = tag("div", word + said, "margin-bottom:2px") if said else word
-    style = f"border-left:4px solid {tone.colour};background:{tone.colour}1c;padding:4px 0 4px 8px;margin:3px 0"
-    return tag("div", head + line, f"{style};line-height:1.5")
+    return tag("div", head + line, f"{tinted(tone.colour, '4px 0 4px 8px')};margin:3px 0;line-height:1.5")

@@ -114,6 +114,11 @@ def quoted(place: str, said: str, tone: str = RED) -> str:
     return tag("div", place + line, style)
 
 
+def tinted(tone: str, padding: str) -> str:
+    """The style of what stands out: a bar at its left, and its ground in the same tone."""
+    return f"border-left:4px solid {tone};background:{tone}1c;padding:{padding}"
+
+
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", *, is_numeric: bool = False) -> Shown:
     """A table of plain cells, in columns as wide as they need in a terminal; numbers stand to the right."""
     widths = [max(columns.width(row[i]) for row in (head, *rows)) for i in range(len(head))]

@@ -12,7 +12,7 @@ from typing import Any
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.languages import LANGUAGES, Wording, told_in
 from vllm_runbooks.records import Issue, IssueSeverity, Linted, Migrated, Rule
-from vllm_runbooks.render.elements import GREEN, GREY, RED, badge, prose
+from vllm_runbooks.render.elements import GREEN, GREY, RED, badge, prose, tinted
 from vllm_runbooks.render.styled import GROUNDS, Block, Line, Loose, Space, Tone, plain, styled
 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
@@ -248,7 +248,7 @@ def in_place(text: str, found: Linted | Migrated) -> Shown:
 
 def _below(issue: Issue) -> str:
     tone = GROUNDS[_MEANT[issue.severity]]
-    style = f"border-left:4px solid {tone};background:{tone}1c;padding:3px 0 3px 8px;margin:2px 0 6px 0;font-size:13px"
+    style = f"{tinted(tone, '3px 0 3px 8px')};margin:2px 0 6px 0;font-size:13px"
     mended = " · the corrected text mends it" if issue.fix else ""
     said = f"{badge(issue.severity.value, tone)} <b>column {issue.column}</b> {prose(issue.message)}"
     rest = f'<span style="opacity:.8">{escape(issue.rule)}{mended}</span>'

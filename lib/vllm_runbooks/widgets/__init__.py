@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from vllm_runbooks.display import Shown
@@ -39,18 +40,31 @@ def diagnose(evidence: str = "", *, pasted: str = "", vllm: str = "", gpus: str 
     return _panel("diagnose", evidence=evidence, pasted=pasted, vllm=vllm, gpus=gpus, lang=lang)
 
 
-def plan(model: str = "Qwen/Qwen3-8B", gpus: str = "2xRTX3090", *, vllm: str = "") -> Any:
+def plan(
+    model: str = "Qwen/Qwen3-8B",
+    gpus: str = "2xRTX3090",
+    *,
+    vllm: str = "",
+    tp: int | None = None,
+    pp: int | None = None,
+    dp: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Any:
     """The panel that plans a start while its settings are dragged.
 
     Args:
         model: Of the catalog, or a folder with its config.json.
         gpus: The cards, as in 8xRTX3090.
         vllm: The release; empty is the newest that is known.
+        tp: Tensor parallel size; None, with the next two: over as many of the cards as models are split.
+        pp: Pipeline parallel size.
+        dp: Data parallel size.
+        options: Engine options by argparse destination; those that have a slider set it.
 
     Raises:
         InputError: ipywidgets is not installed.
     """
-    return _panel("plan", model=model, gpus=gpus, vllm=vllm)
+    return _panel("plan", model=model, gpus=gpus, vllm=vllm, tp=tp, pp=pp, dp=dp, options=options)
 
 
 def commands(text: str = "", *, vllm: str = "", gpus: str = "", lang: str | None = None) -> Any:
@@ -101,7 +115,12 @@ def offered(panel: str, otherwise: Shown, **given: Any) -> Any:
         panel: One of `PANELS`.
         otherwise: The same content as a plain view.
         given: What the panel takes.
+
+    Raises:
+        InputError: There is no such panel, or it does not take what is given.
     """
+    if panel not in PANELS:
+        raise InputError(f"{panel}: is no panel; give {', '.join(sorted(PANELS)[:-1])} or {max(PANELS)}")
     return _panel(panel, **given) if is_attended() and not _missing() else otherwise
 
 

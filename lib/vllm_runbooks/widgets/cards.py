@@ -49,7 +49,7 @@ class Watch:
         Raises:
             InputError: no driver answers.
         """
-        self._source = source or Nvml()
+        self._source: Source = Nvml() if source is None else source
         self._need_gib = need_gib
         self._readings = deque([self._source.read()], maxlen=_LOOKS)
 
@@ -61,6 +61,11 @@ class Watch:
         except InputError as error:
             return Told(error=str(error))
         return _shown(found)
+
+    def close(self) -> None:
+        """Let go of the driver."""
+        if isinstance(self._source, Nvml):
+            self._source.close()
 
 
 def _shown(found: Inspected) -> Told:

@@ -14,9 +14,11 @@ class Panel(parts.Panel):
 
     def __init__(self, text: str = "", vllm: str = "", gpus: str = "", lang: str | None = None) -> None:
         self._text = parts.Editor(value=text, placeholder="Paste a command, a script, a compose file or a page here")
-        releases = [(_ANY, ""), *((each, each) for each in settings.releases())]
-        self._vllm = ipywidgets.Dropdown(options=releases, value=vllm if vllm in dict(releases).values() else "")
-        self._gpus = ipywidgets.Combobox(value=gpus, options=settings.cards(), placeholder="unknown")
+        releases = [(_ANY, ""), *((each, each) for each in settings.releases(vllm.strip()))]
+        self._vllm = ipywidgets.Dropdown(options=releases, value=vllm.strip())
+        self._gpus = ipywidgets.Combobox(
+            value=gpus, options=settings.cards(), placeholder="unknown", continuous_update=False
+        )
         self._lang = parts.language(lang)
         self._error, self._placed = parts.View(), parts.View()
         self._fixed, self._difference, self._starts = parts.View(), parts.View(), parts.View()
@@ -43,14 +45,16 @@ class Panel(parts.Panel):
                 parts.folds(("The difference", self._difference), ("What the text starts", self._starts)),
             ],
         )
-        later = parts.Later(self._update)
+        later = parts.Later(self._update, lambda line: self._show(scripts.Told(line)))
         for each in (self._text, self._vllm, self._gpus, self._lang):
             each.observe(later, "value")
-        self._update()
+        later.now()
 
     def _update(self) -> None:
         asked = scripts.Asked(self._text.value, self._vllm.value or "", self._gpus.value, self._lang.value)
-        told = scripts.told(asked)
+        self._show(scripts.told(asked))
+
+    def _show(self, told: scripts.Told) -> None:
         self._error.show(parts.said(told.error))
         self._text.marks = [mark._asdict() for mark in told.marks]
         self._placed.show(told.placed)

@@ -8,7 +8,7 @@ from typing import Any
 
 import ipywidgets
 
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.render.elements import BLUE, cut
 from vllm_runbooks.widgets import cards, parts
 
 _MOST_S = 900.0
@@ -16,6 +16,7 @@ _MOST_S = 900.0
 _SILENT_S = 180.0
 """Seconds of looks that no page has answered, after which it stops: a page in the background may beat once a minute."""
 _LEAST_S = 0.5
+_AGAIN = "What is shown is the last look; press Watch live to go on."
 
 
 class Panel(parts.Panel):
@@ -33,7 +34,7 @@ class Panel(parts.Panel):
         self._live = ipywidgets.ToggleButton(value=False, description="Watch live", tooltip="look again and again")
         self._live.layout = ipywidgets.Layout(width="auto", margin="0 16px 6px 0")
         self._again = parts.button("Look again", "read the cards once more")
-        self._error, self._cards, self._chosen, self._findings = (parts.View() for _ in range(4))
+        self._error, self._stopped, self._cards, self._chosen, self._findings = (parts.View() for _ in range(5))
         super().__init__(
             "GPUs",
             "what is free on each card, and which one to take for the next start",
@@ -45,6 +46,7 @@ class Panel(parts.Panel):
                     self._again,
                 ),
                 self._error,
+                self._stopped,
                 self._chosen,
                 parts.folds(
                     ("What stands in the way of vLLM", self._findings),
@@ -65,12 +67,13 @@ class Panel(parts.Panel):
         self.stop()
         super().close()
 
-    def stop(self) -> None:
-        """Stop looking."""
+    def stop(self, why: str = "") -> None:
+        """Stop looking; what is shown says why, where nobody asked for it."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
         self._live.value = self.head.is_live = False
+        self._stopped.show(parts.said(why, BLUE))
 
     def _seen(self, _: Any) -> None:
         self.unseen = 0
@@ -94,14 +97,17 @@ class Panel(parts.Panel):
             self._error.show(parts.said("A snapshot does not change: empty its field to watch this host."))
             return
         try:
-            watch = cards.Watch(need_gib=self._need_gib())
             loop = asyncio.get_running_loop()
-        except (InputError, RuntimeError) as error:
+            watch = cards.Watch(need_gib=self._need_gib())
+        except Exception as error:  # noqa: BLE001 - a driver fails in its own ways
             self._live.value = False
-            self._error.show(parts.said(f"{error}; nothing can be watched here"))
+            self._error.show(parts.said(f"{cut(str(error))}; nothing can be watched here"))
             return
         self.unseen, self.head.is_live = 0, True
+        self._stopped.show(None)
         self._task = loop.create_task(_look(weakref.ref(self), watch, self._every_s))
+        # Not in the task itself: one that is cancelled before it began never runs.
+        self._task.add_done_callback(lambda _: watch.close())
 
     def _show(self, told: cards.Told) -> None:
         self._error.show(parts.said(told.error))
@@ -119,9 +125,14 @@ async def _look(panel: weakref.ref[Panel], watch: cards.Watch, every_s: float) -
         # Looks are counted, not seconds: while a cell runs, neither is there a look nor is a page heard.
         shown.unseen += 1
         if shown.unseen > _SILENT_S / every_s:
-            break
-        shown._show(watch.look())  # noqa: SLF001 - the panel's own task
+            shown.stop(f"No page showed this for {_SILENT_S / 60:g} minutes, so nobody looks any more. {_AGAIN}")
+            return
+        try:
+            shown._show(watch.look())  # noqa: SLF001 - the panel's own task
+        except Exception as error:  # noqa: BLE001 - a driver fails in its own ways
+            shown.stop(f"The cards could not be read ({cut(str(error))}), so nobody looks any more. {_AGAIN}")
+            return
         del shown
         await asyncio.sleep(every_s)
     if (shown := panel()) is not None:
-        shown.stop()
+        shown.stop(f"Nobody looks any more after {_MOST_S / 60:g} minutes. {_AGAIN}")

@@ -15,11 +15,11 @@ class Panel(parts.Panel):
     def __init__(
         self, evidence: str = "", pasted: str = "", vllm: str = "", gpus: str = "", lang: str | None = None
     ) -> None:
-        self._pasted = ipywidgets.Textarea(
-            value=pasted, placeholder="Paste the log here, from its first line to its last"
+        self._pasted = parts.Box(value=pasted, placeholder="Paste the log here, from its first line to its last")
+        self._uploads: tuple[logs.Upload, ...] = ()
+        self._named = ipywidgets.Combobox(
+            value=evidence, options=logs.recorded(), placeholder="path, or recorded case", continuous_update=False
         )
-        self._pasted.layout = ipywidgets.Layout(height="120px")
-        self._named = ipywidgets.Combobox(value=evidence, options=logs.recorded(), placeholder="path, or recorded case")
         self._vllm = ipywidgets.Text(value=vllm, placeholder="as the log says", continuous_update=False)
         self._gpus = ipywidgets.Text(value=gpus, placeholder="as in 2xRTX3090", continuous_update=False)
         self._files = ipywidgets.FileUpload(multiple=True, description="Upload logs", tooltip="logs of one start")
@@ -27,7 +27,7 @@ class Panel(parts.Panel):
         self._start = ipywidgets.BoundedIntText(value=0, min=0, max=0)
         self._start_field = parts.field("which start (0: the last)", self._start, "170px")
         self._clear = parts.button("Clear", "forget the texts and the files")
-        self._working, self._error = parts.View(), parts.View()
+        self._working, self._source, self._error = parts.View(), parts.View(), parts.View()
         self._outcome, self._cause, self._log, self._time = (parts.View() for _ in range(4))
         self._advice, self._checks, self._others = parts.View(), parts.View(), parts.View()
         self._facts = parts.View()
@@ -70,30 +70,47 @@ class Panel(parts.Panel):
                     parts.field("language", self._lang, "110px"),
                 ),
                 self._working,
+                self._source,
                 self._error,
                 self._answer,
             ],
         )
-        asker = parts.Asker(self._asked, logs.told, self._show, self._wait)
+        asker = parts.Asker(
+            self._asked, logs.told, self._show, wait=self._wait, failed=lambda line: self._show(logs.Told(line))
+        )
+        # In front of the question: what is given last is what is asked.
+        self._files.observe(self._take, "value")
+        for each in (self._pasted, self._named):
+            each.observe(self._give_up_files, "value")
         for each in (self._pasted, self._named, self._vllm, self._gpus, self._start, self._files, self._lang):
             each.observe(asker, "value")
         self._clear.on_click(self._forget)
         asker.now()
 
+    def _take(self, change: Any) -> None:
+        """Keep the files here alone: a control's value is saved with the notebook."""
+        if change["new"]:
+            self._uploads = tuple(logs.Upload(each["name"], each["content"]) for each in change["new"])
+            self._files.value = ()
+
+    def _give_up_files(self, change: Any) -> None:
+        if change["new"]:
+            self._uploads = ()
+
     def _forget(self, _: Any) -> None:
-        self._files.value = ()
+        self._uploads = ()
         self._pasted.value = self._named.value = ""
         self._start.value = 0
 
     def _asked(self) -> logs.Asked:
-        files = tuple(logs.Upload(each.name, bytes(each.content)) for each in self._files.value)
         texts = (self._pasted.value, self._named.value, self._vllm.value, self._gpus.value)
-        return logs.Asked(files, *texts, self._start.value, self._lang.value)
+        return logs.Asked(self._uploads, *texts, self._start.value, self._lang.value)
 
     def _wait(self, words: str) -> None:
         self._working.show(parts.working(words))
 
     def _show(self, told: logs.Told) -> None:
+        self._source.show(parts.answered(told.source))
         self._error.show(parts.said(told.error))
         self._answer.layout.display = None if told.cause else "none"
         self._start.max = max(told.starts, self._start.value)

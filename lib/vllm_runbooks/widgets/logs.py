@@ -14,14 +14,14 @@ from vllm_runbooks.records import Document, Evidence
 from vllm_runbooks.render import annotated, answers, starts
 
 MAX_UPLOAD = 64 << 20
-"""Bytes of the files that are handed over at once; a larger log is named by its path."""
+"""Bytes of the files, or characters of the text, that are handed over at once; a larger log is named by its path."""
 
 
 class Upload(NamedTuple):
     """A file that was handed over."""
 
     name: str
-    content: bytes
+    content: bytes | memoryview
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class Told:
 
     error: str = ""
     """Why nothing is shown, in one line."""
+    source: str = ""
+    """What of all that was given is answered."""
     outcome: Shown | None = None
     cause: Shown | None = None
     log: Shown | None = None
@@ -78,9 +80,10 @@ def told(asked: Asked) -> Told:
         answer = session.diagnose(given, start=asked.start or None, gpus=asked.gpus.strip() or None, lang=asked.lang)
         read = session.read(given)
     except RunbooksError as error:
-        return Told(error=str(error))
+        return Told(error=str(error), source=_source(asked))
     ways = [Way(answers.way_out(n, way, answer.lang), way.command or "") for n, way in enumerate(answer.remedies, 1)]
     return Told(
+        source=_source(asked),
         outcome=answers.outcome(answer),
         cause=answers.cause(answer),
         log=annotated.log(answer, given.documents),
@@ -102,9 +105,19 @@ def _evidence(asked: Asked) -> Evidence:
         if sum(len(upload.content) for upload in asked.uploads) > MAX_UPLOAD:
             raise InputError(f"the files: are larger than {MAX_UPLOAD >> 20} MiB; name them by their paths instead")
         return Evidence(tuple(map(_document, asked.uploads)), vllm=vllm)
+    if len(asked.pasted) > MAX_UPLOAD:
+        raise InputError(f"the text: is larger than {MAX_UPLOAD >> 20} M characters; name its file by its path instead")
     if asked.pasted.strip():
         return session.paste(asked.pasted, vllm=vllm)
     return session.load(asked.name.strip(), vllm=vllm)
+
+
+def _source(asked: Asked) -> str:
+    if asked.uploads:
+        return f"the uploaded {', '.join(upload.name for upload in asked.uploads)}"
+    if asked.pasted.strip():
+        return f"the pasted text, {len(asked.pasted):,} characters"
+    return f"the file or case {asked.name.strip()}"
 
 
 def _document(upload: Upload) -> Document:

@@ -13,7 +13,8 @@ import traitlets
 
 from vllm_runbooks import languages, session
 from vllm_runbooks.display import Shown, visible
-from vllm_runbooks.render.elements import BLUE, RED, tag
+from vllm_runbooks.redact import redact_text
+from vllm_runbooks.render.elements import AMBER, BLUE, RED, cut, tag, tinted
 
 _WAIT_S = 0.02
 """What happens within this time is answered once: a drag sends more than anybody can read."""
@@ -124,6 +125,41 @@ _COPY_STYLE = """
 .vr-copy:hover, .vr-copy:focus-visible { background: #8883; outline: 2px solid #3f7fc1; outline-offset: 1px; }
 .vr-copied { margin-left: 10px; font-size: 13px; }
 """
+_BOX = """
+function render({ model, el }) {
+  const area = document.createElement("textarea");
+  area.className = "vr-box";
+  area.spellcheck = false;
+  area.placeholder = model.get("placeholder");
+  el.append(area);
+  let timer = 0;
+  const take = ({ text }) => { if (area.value !== text) area.value = text; };
+  const send = () => { clearTimeout(timer); timer = 0; model.send({ text: area.value }); };
+  area.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(send, 250); });
+  area.addEventListener("blur", () => { if (timer) send(); });
+  // A box takes seconds to show megabytes, and the page stands still meanwhile: they go as a file does.
+  area.addEventListener("paste", (event) => {
+    const text = event.clipboardData.getData("text/plain");
+    if (text.length <= model.get("most")) return;
+    event.preventDefault();
+    clearTimeout(timer);
+    area.value = "";
+    model.send({ file: true }, undefined, [new TextEncoder().encode(text)]);
+  });
+  // What is typed here is text: no shortcut of the notebook may take it.
+  area.addEventListener("keydown", (event) => event.stopPropagation());
+  model.on("msg:custom", take);
+  model.send({ asks: true });
+  return () => { clearTimeout(timer); model.off("msg:custom", take); };
+}
+export default { render };
+"""
+_BOX_STYLE = """
+.vr-box { width: 100%; height: 120px; box-sizing: border-box; padding: 6px 8px; resize: vertical; font-size: 13px;
+  font-family: var(--jp-code-font-family, ui-monospace, monospace); color: var(--jp-content-font-color1, inherit);
+  background: transparent; border: 1px solid #8889; border-radius: 4px; }
+.vr-box:focus-visible { outline: 2px solid #3f7fc1; outline-offset: -1px; }
+"""
 _EDIT = """
 function render({ model, el }) {
   const box = document.createElement("div");
@@ -142,25 +178,29 @@ function render({ model, el }) {
   el.append(box, said);
   let timer = 0;
   const paint = () => {
-    const marks = model.get("marks"), lines = area.value.split("\\n");
-    back.replaceChildren(...lines.flatMap((line, index) => {
-      const own = marks.filter(m => m.line === index + 1).sort((a, b) => a.column - b.column);
-      const parts = [];
+    const marks = new Map();
+    for (const mark of model.get("marks")) marks.set(mark.line, [...(marks.get(mark.line) ?? []), mark]);
+    back.replaceChildren(...area.value.split("\\n").flatMap((line, index) => {
+      if (!marks.has(index + 1)) return [line + "\\n"];
+      const own = marks.get(index + 1).sort((a, b) => a.column - b.column);
+      // Columns count characters; a string of the page counts some of them twice.
+      const letters = [...line], parts = [];
+      const between = (from, to) => letters.slice(from, to).join("");
       let at = 0;
       for (const mark of own) {
         const from = Math.max(mark.column - 1, at), to = Math.max(mark.end_column - 1, from);
         if (to <= at && at > 0) continue;
         const marked = document.createElement("span");
         marked.className = "vr-mark vr-" + mark.severity;
-        marked.textContent = line.slice(from, to) || " ";
-        parts.push(line.slice(at, from), marked);
+        marked.textContent = between(from, to) || " ";
+        parts.push(between(at, from), marked);
         at = to;
       }
-      return [...parts, line.slice(at) + "\\n"];
+      return [...parts, between(at) + "\\n"];
     }));
-    back.scrollTop = area.scrollTop;
-    back.scrollLeft = area.scrollLeft;
+    follow();
   };
+  const follow = () => { back.scrollTop = area.scrollTop; back.scrollLeft = area.scrollLeft; };
   const tell = () => {
     const line = area.value.slice(0, area.selectionStart).split("\\n").length;
     const here = model.get("marks").filter(m => m.line === line);
@@ -168,18 +208,19 @@ function render({ model, el }) {
       ? here.map(m => `${m.line}:${m.column} ${m.severity}: ${m.message}`).join("\\n")
       : "";
   };
-  const take = () => { if (area.value !== model.get("value")) area.value = model.get("value"); paint(); tell(); };
-  const send = () => { clearTimeout(timer); model.set("value", area.value); model.save_changes(); };
+  const take = ({ text }) => { if (area.value !== text) area.value = text; paint(); tell(); };
+  const send = () => { clearTimeout(timer); timer = 0; model.send({ text: area.value }); };
   area.addEventListener("input", () => { paint(); clearTimeout(timer); timer = setTimeout(send, 250); });
-  area.addEventListener("blur", send);
-  area.addEventListener("scroll", paint);
+  area.addEventListener("blur", () => { if (timer) send(); });
+  area.addEventListener("scroll", follow);
   for (const name of ["keyup", "click"]) area.addEventListener(name, tell);
   // What is typed here is text: no shortcut of the notebook may take it.
   area.addEventListener("keydown", (event) => event.stopPropagation());
-  model.on("change:value", take);
-  model.on("change:marks", () => { paint(); tell(); });
-  take();
-  return () => clearTimeout(timer);
+  const judged = () => { paint(); tell(); };
+  model.on("msg:custom", take);
+  model.on("change:marks", judged);
+  model.send({ asks: true });
+  return () => { clearTimeout(timer); model.off("msg:custom", take); model.off("change:marks", judged); };
 }
 export default { render };
 """
@@ -193,12 +234,15 @@ _EDIT_STYLE = """
 .vr-editor textarea { resize: none; color: var(--jp-content-font-color1, inherit); caret-color: currentColor; }
 .vr-editor textarea:focus-visible { outline: 2px solid #3f7fc1; outline-offset: -2px; }
 .vr-mark { border-radius: 2px; text-decoration: underline wavy; text-underline-offset: 3px; }
-.vr-error { background: #cf222e30; text-decoration-color: #cf222e; }
-.vr-warning { background: #bf870030; text-decoration-color: #bf8700; text-decoration-style: dashed; }
-.vr-info { background: #0969da26; text-decoration-color: #0969da; text-decoration-style: dotted; }
 .vr-said { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 13px; line-height: 1.45;
   min-height: 19px; margin-top: 4px; }
 """
+
+
+_TONES = "".join(
+    f".vr-{severity} {{ background: {tone}30; text-decoration-color: {tone}; text-decoration-style: {line}; }}\n"
+    for severity, tone, line in (("error", RED, "wavy"), ("warning", AMBER, "dashed"), ("info", BLUE, "dotted"))
+)
 
 
 class Copy(anywidget.AnyWidget):
@@ -210,22 +254,62 @@ class Copy(anywidget.AnyWidget):
     label = traitlets.Unicode("Copy the command").tag(sync=True)
 
 
-class Editor(anywidget.AnyWidget):
+class Box(anywidget.AnyWidget):
+    """A text that is written or pasted.
+
+    It goes between page and kernel as messages: the state of a widget is saved with the notebook, and a log or a script
+    may hold secrets.
+    """
+
+    _esm = _BOX
+    _css = _BOX_STYLE
+    value = traitlets.Unicode()
+    placeholder = traitlets.Unicode().tag(sync=True)
+    most = traitlets.Int(200_000).tag(sync=True)
+    """Characters that the page shows; a longer paste is sent as a file, and leaves the box empty."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._is_heard = False
+        self.on_msg(self._hear)
+        self.observe(self._tell, "value")
+
+    def _hear(self, _: Any, content: Any, buffers: Sequence[Any]) -> None:
+        if content.get("asks"):
+            self._tell()
+            return
+        self._is_heard = True
+        try:
+            self.value = str(buffers[0], "utf-8", "replace") if buffers else str(content.get("text", ""))
+        finally:
+            self._is_heard = False
+
+    def _tell(self, _: Any = None) -> None:
+        if not self._is_heard:  # the page has it, and may be further on
+            self.send({"text": self.value if len(self.value) <= self.most else ""})
+
+
+class Editor(Box):
     """A text that is written, with what is wrong in it marked where it stands."""
 
     _esm = _EDIT
-    _css = _EDIT_STYLE
-    value = traitlets.Unicode().tag(sync=True)
+    _css = _EDIT_STYLE + _TONES
     label = traitlets.Unicode("command, script, manifest or page").tag(sync=True)
-    placeholder = traitlets.Unicode().tag(sync=True)
     marks = traitlets.List().tag(sync=True)
+
+
+def unforeseen(error: Exception) -> str:
+    """What is said where an answer broke off, in one line: no user sees the log of a kernel."""
+    told = cut(redact_text(f"{type(error).__name__}: {error}"))
+    return f"this could not be answered ({told}); change what is asked, or report it with what was asked"
 
 
 class Later:
     """Does something soon, and once for all calls until then; at once where no loop runs."""
 
-    def __init__(self, work: Callable[[], None], seconds: float = _WAIT_S) -> None:
-        self._work = work
+    def __init__(self, work: Callable[[], None], failed: Callable[[str], None], seconds: float = _WAIT_S) -> None:
+        """Do nothing yet; `failed` is told in one line why the work broke off."""
+        self._work, self._failed = work, failed
         self._seconds = seconds
         self._is_due = False
 
@@ -234,26 +318,45 @@ class Later:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            self._work()
+            self.now()
             return
         if not self._is_due:
             self._is_due = True
-            loop.call_later(self._seconds, self._run)
+            loop.call_later(self._seconds, self.now)
 
-    def _run(self) -> None:
+    def now(self) -> None:
+        """Do it before this returns."""
         self._is_due = False
-        self._work()
+        try:
+            self._work()
+        except Exception as error:  # noqa: BLE001 - whatever it is, an old answer must not stand beside a new question
+            self._failed(unforeseen(error))
 
 
 class Asker(Generic[A, T]):
     """Has what was asked last answered in a thread, so that the kernel stays at hand; at once where no loop runs."""
 
     def __init__(
-        self, ask: Callable[[], A], answer: Callable[[A], T], show: Callable[[T], None], wait: Callable[[str], None]
+        self,
+        ask: Callable[[], A],
+        answer: Callable[[A], T],
+        show: Callable[[T], None],
+        *,
+        wait: Callable[[str], None],
+        failed: Callable[[str], None],
     ) -> None:
-        """Ask for nothing yet; `wait` is told when an answer takes its time, and with no words when it is there."""
-        self._ask, self._answer, self._show, self._wait = ask, answer, show, wait
-        self._later = Later(self._begin)
+        """Ask for nothing yet.
+
+        Args:
+            ask: What is asked now.
+            answer: Its answer, in a thread.
+            show: Shows the answer.
+            wait: Is told when an answer takes its time, and with no words when it is there.
+            failed: Is told in one line why there is no answer.
+        """
+        self._ask, self._answer, self._show, self._wait, self._failed = ask, answer, show, wait, failed
+        self._now = Later(lambda: show(answer(ask())), failed)
+        self._later = Later(self._begin, failed)
         self._task: asyncio.Task[None] | None = None
         self._is_due = False
 
@@ -263,7 +366,7 @@ class Asker(Generic[A, T]):
 
     def now(self) -> None:
         """Ask and show before this returns."""
-        self._show(self._answer(self._ask()))
+        self._now.now()
 
     def _begin(self) -> None:
         try:
@@ -286,6 +389,8 @@ class Asker(Generic[A, T]):
                 # What was asked meanwhile is what is wanted now.
                 if not self._is_due:
                     self._show(told)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._failed(unforeseen(error))
         finally:
             self._wait("")
 
@@ -307,15 +412,21 @@ def said(line: str, tone: str = RED) -> Shown | None:
     """What is wrong, in one line; None where nothing is."""
     if not line:
         return None
-    style = f"border-left:4px solid {tone};background:{tone}1c;padding:6px 10px;font-size:14px"
+    style = f"{tinted(tone, '6px 10px')};font-size:14px"
     return Shown(line, tag("div", escape(visible(line)), style))
+
+
+def answered(source: str) -> Shown | None:
+    """What is answered, of all that was given; None where that is nothing."""
+    said = f"Answered: {source}" if source else ""
+    return Shown(said, tag("div", escape(visible(said)), "font-size:13px;opacity:.85")) if said else None
 
 
 def working(words: str) -> Shown | None:
     """That an answer is on its way; None where there are no words."""
     if not words:
         return None
-    style = f"border-left:4px solid {BLUE};background:{BLUE}1c;padding:6px 10px;font-size:14px"
+    style = f"{tinted(BLUE, '6px 10px')};font-size:14px"
     return Shown(words, f'<div role="status" style="{style}">{escape(words)}</div>')
 
 
@@ -395,7 +506,8 @@ def field(name: str, widget: Any, width: str = "260px") -> ipywidgets.VBox:
     """A control with its name above it, where there is room for the whole of it."""
     label = ipywidgets.Label(name)
     widget.layout.width = "auto"
-    widget.tooltip = name
+    if "description" in widget.keys:  # the page looks for one beside a tooltip
+        widget.tooltip = name
     layout = ipywidgets.Layout(width=width, max_width="100%", margin="0 16px 4px 0", align_self="flex-start")
     made = ipywidgets.VBox([label, widget], layout=layout)
     made.add_class("vr-field")
@@ -412,6 +524,15 @@ def folds(*parts: tuple[str, Any], is_open: bool = False) -> ipywidgets.Accordio
     made.selected_index = 0 if is_open else None
     made.add_class("vr-folds")
     return made
+
+
+def offer(chosen: Any, offered: Sequence[tuple[str, Any]], usual: Any) -> None:
+    """Offer other values of a slider or a list, each with its name; the one that is set stays if it is among them."""
+    if tuple(chosen.options) == tuple(offered):
+        return
+    value = chosen.value if chosen.value in {each for _, each in offered} else usual
+    chosen.options = offered
+    chosen.value = value
 
 
 def corrected(text: str) -> Shown:

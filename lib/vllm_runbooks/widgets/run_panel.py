@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import ipywidgets
 
 from vllm_runbooks.widgets import entries, parts
@@ -32,27 +30,20 @@ class Panel(parts.Panel):
                 self._difference,
             ],
         )
-        later = parts.Later(self._update)
+        later = parts.Later(self._update, lambda line: self._show(entries.Told(line)))
         for each in (self._subject, self._a, self._b):
             each.observe(later, "value")
         self._again.on_click(later)
-        self._update()
+        later.now()
 
     def _update(self) -> None:
-        told = entries.told(entries.Asked(self._subject.value, self._a.value or "", self._b.value or ""))
+        self._show(entries.told(entries.Asked(self._subject.value, self._a.value or "", self._b.value or "")))
+
+    def _show(self, told: entries.Told) -> None:
         self._error.show(parts.said(told.error))
         self._subject.options = told.subjects
         for chosen in (self._a, self._b):
-            _offer(chosen, (_NONE, *told.choices))
+            parts.offer(chosen, (_NONE, *told.choices), "")
         self._entries.show(told.entries)
         self._trend.show(told.trend)
         self._difference.show(told.difference)
-
-
-def _offer(chosen: ipywidgets.Dropdown, offered: tuple[tuple[str, str], ...]) -> None:
-    """Offer other entries; the one that is chosen stays so, if it is still there."""
-    if tuple(chosen.options) == offered:
-        return
-    value: Any = chosen.value if chosen.value in {id_ for _, id_ in offered} else ""
-    chosen.options = offered
-    chosen.value = value

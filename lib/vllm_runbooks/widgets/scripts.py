@@ -46,7 +46,6 @@ class Told:
     """The text with each finding below its line."""
     fixed: str = ""
     """The corrected text, secrets replaced; empty where nothing is to be mended."""
-    corrected: Shown | None = None
     difference: Shown | None = None
     starts: Shown | None = None
 
@@ -67,7 +66,6 @@ def told(asked: Asked) -> Told:
         marks=tuple(_marks(asked.text, found)),
         placed=issues.in_place(shown, found),
         fixed=found.fixed or "",
-        corrected=issues.script(found.fixed),
         difference=issues.difference(shown, found),
         starts=issues.starts(found),
     )

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from vllm_runbooks import options, planner, session
 from vllm_runbooks.display import Shown
-from vllm_runbooks.errors import RunbooksError
+from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.plan_records import Plan
 from vllm_runbooks.render import plans
 
 _KEPT = 256
 """Answers that are kept: whoever drags goes back and forth."""
 _LONGEST = 1 << 20
-"""Tokens offered where the model does not say how long a request may be."""
+"""Tokens up to which contexts are offered where the model does not say how long a request may be."""
 _SEQUENCES = tuple(2**power for power in range(11))
 _COUNTS = (1, 2, 4, 8)
 
@@ -33,6 +35,8 @@ class Asked:
     tp: int = 1
     pp: int = 1
     dp: int = 1
+    options: str = ""
+    """Further options as a JSON object, by argparse destination."""
 
 
 @dataclass(frozen=True)
@@ -45,30 +49,37 @@ class Told:
     terms: Shown | None = None
     command: str = ""
     """Linted and planned; empty where none starts."""
-    why_no_command: str = ""
+    note: str = ""
+    """Why there is no command, or what is not established about it, in one line."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the sliders offer for a model, cards and a release."""
+    """What the sliders offer for a model, cards and a release; what is settled without them, None where not known."""
 
     contexts: tuple[int, ...] = (4096,)
+    context: int | None = None
+    """What the release settles by itself."""
     sequences: tuple[int, ...] = _SEQUENCES
     sizes: tuple[int, ...] = (1,)
     whole: int = 1
     """The largest of the sizes that is a power of two: a split that models take."""
-    utilization: float = 0.9
+    utilization: float | None = None
     """What the release settles by itself."""
+    settled_sequences: int | None = None
+    """The same."""
 
 
 class Planner:
-    """Plans what it is asked, and keeps the last answers."""
+    """Plans what it is asked, and keeps the last answers; not those about a folder, whose files may change."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Asked, Told] = OrderedDict()
 
     def told(self, asked: Asked) -> Told:
         """The plan of a start."""
+        if planner.is_folder(asked.model.strip()):
+            return _told(asked)
         if asked in self._kept:
             self._kept.move_to_end(asked)
             return self._kept[asked]
@@ -85,12 +96,14 @@ def _told(asked: Asked) -> Told:
         return Told(error=str(error))
     made = found.deployment
     is_good = made is not None and found.fits is not False and found.legal is not False
-    why = "" if is_good else "No command: this start does not come up. Change what the limits name."
+    note = "" if is_good else "No command: this start does not come up. Change what the limits name."
+    if is_good and found.fits is None:
+        note = f"Not established, so try it before you rely on it: {plans.headline(found)}."
     return Told(
         overview=plans.overview(found),
         terms=plans.terms(found),
         command=made.command if made is not None and is_good else "",
-        why_no_command=why,
+        note=note,
     )
 
 
@@ -108,28 +121,45 @@ def _plan(asked: Asked) -> Plan:
         tp=asked.tp,
         pp=asked.pp,
         dp=asked.dp,
-        options=settings,
+        options={**settings, **_further(asked.options), **settings},
     )
+
+
+def _further(text: str) -> Mapping[str, Any]:
+    """Options from JSON.
+
+    Raises:
+        InputError: It is no JSON object.
+    """
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InputError('further options: are no JSON object; write them as in {"limit_mm_per_prompt": {"video": 0}}')
+    return found
 
 
 def bounds(asked: Asked) -> Bounds:
     """What the sliders offer; what cannot be known is offered as usual."""
     try:
         cards = len(session.cards(asked.gpus.strip()))
-        found = _plan(Asked(asked.model, asked.gpus, asked.vllm))
+        found = _plan(Asked(asked.model, asked.gpus, asked.vllm, options=asked.options))
     except RunbooksError:
         return Bounds()
     longest = plans.option(found, "max_model_len")
-    most = longest if isinstance(longest, int) and longest > 0 else _LONGEST
-    contexts = [size for power in range(9, 24) if (size := 2**power) < most]
+    context = longest if isinstance(longest, int) and longest > 0 else None
+    contexts = [size for power in range(9, 24) if (size := 2**power) < (context or _LONGEST + 1)]
     sizes = [size for size in range(1, cards + 1) if cards % size == 0 or size & (size - 1) == 0]
-    share = plans.utilization(found)
+    sequences = plans.option(found, "max_num_seqs")
     return Bounds(
-        (*contexts, most),
+        (*contexts, *([context] if context else [])),
+        context,
         _SEQUENCES,
         tuple(sizes),
         max(s for s in sizes if s & (s - 1) == 0),
-        share if share is not None else 0.9,
+        plans.utilization(found),
+        sequences if isinstance(sequences, int) else None,
     )
 
 
@@ -143,6 +173,7 @@ def cards() -> Sequence[str]:
     return [f"{count}x{gpu.name}" for gpu in session.specs().table.gpus for count in _COUNTS if " " not in gpu.name]
 
 
-def releases() -> Sequence[str]:
-    """The releases that are known, the newest first."""
-    return list(reversed(options.known_releases()))
+def releases(given: str = "") -> Sequence[str]:
+    """The releases that are known, the newest first; another that is given before them."""
+    known = list(reversed(options.known_releases()))
+    return known if not given or given in known else [given, *known]
