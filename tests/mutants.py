@@ -63,6 +63,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "host_records": ("inventory",),
     "host_commands": ("host_commands",),
     "inventories": ("inventory",),
+    "json_errors": ("json_keys", "in_browser"),
     "languages": ("languages",),
     "lint": ("lint", "rules", "meaning", "option_rules", "environment_rules", "traps"),
     "live_records": ("serve", "together"),

@@ -312,7 +312,7 @@ def test_the_findings_of_all_logs_are_listed_once() -> None:
 def test_a_start_that_is_not_there_is_refused() -> None:
     """It says how many there are."""
     assert answer(Evidence((Document("a.log", PORT),)), shelf(), session.knowledge, start=1).outcome is Outcome.FAILED
-    with pytest.raises(InputError, match="--start 2: the text holds 1 starts; choose one of them"):
+    with pytest.raises(InputError, match="start 2: the text holds one start; choose one of them"):
         answer(Evidence((Document("a.log", PORT),)), shelf(), session.knowledge, start=2)
 
 

@@ -71,7 +71,7 @@ def test_an_unknown_text_is_status_1(capsys: pytest.CaptureFixture[str], tmp_pat
         (["diagnose", "{tmp}/noise"], "is binary, not text"),
         (["diagnose", "{tmp}/empty"], "is empty; give the log of a vLLM start"),
         (["diagnose", "{tmp}/a.log", "{tmp}"], "is a folder; several inputs must be log files of one start"),
-        (["diagnose", "{tmp}/a.log", "--start", "2"], "--start 2: the text holds 1 starts; choose one of them"),
+        (["diagnose", "{tmp}/a.log", "--start", "2"], "start 2: the text holds one start; choose one of them"),
         (["diagnose", "{tmp}/a.log", "--start", "0"], "Invalid value for '--start'"),
         (["diagnose", "{tmp}/a.log", "--start", "last"], "Invalid value for '--start'"),
         (["diagnose", "{tmp}/a.log", "--format", "xml"], "Invalid value for '--format'"),

@@ -81,7 +81,7 @@ def test_files_that_are_handed_over_are_one_start() -> None:
     [
         (logs.Asked(name="nothing-of-this-name"), "no such file, folder or recorded case"),
         (logs.Asked(name="probe-healthy"), "a running server as observed"),
-        (logs.Asked(pasted=BUSY, start=7), "the text holds 1 starts"),
+        (logs.Asked(pasted=BUSY, start=7), "the text holds one start"),
         (logs.Asked(pasted=BUSY, vllm="soon"), "soon"),
         (logs.Asked(pasted=BUSY, gpus="8xWHAT"), "WHAT"),
         (logs.Asked(uploads=(logs.Upload("p.png", b"\x89PNG\r\n\x1a\n"),)), "p.png: is a picture, not text"),

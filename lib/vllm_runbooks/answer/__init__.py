@@ -272,7 +272,8 @@ def read_starts(evidence: Evidence, catalog: Catalog, start: int | None = None) 
     starts = startup_log.read(evidence, catalog)
     if start is not None:
         if not 1 <= start <= len(starts):
-            raise InputError(f"--start {start}: the text holds {len(starts)} starts; choose one of them")
+            held = "one start" if len(starts) == 1 else f"{len(starts)} starts"
+            raise InputError(f"start {start}: the text holds {held}; choose one of them")
         return starts, [starts[start - 1]]
     last = {s.file: s for s in starts}
     return starts, list(last.values())
