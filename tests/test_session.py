@@ -57,7 +57,7 @@ def test_a_start_is_chosen_by_number() -> None:
     assert session.diagnose(evidence, start=1).outcome is Outcome.FAILED
     assert session.diagnose(evidence, start=0).outcome is session.diagnose(evidence).outcome is Outcome.RUNNING
     assert len(session.read(evidence)) == 2
-    with pytest.raises(InputError, match="--start 3: the text holds 2 starts; choose one of them"):
+    with pytest.raises(InputError, match="start 3: the text holds 2 starts; choose one of them"):
         session.diagnose(evidence, start=3)
 
 
