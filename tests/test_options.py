@@ -286,7 +286,8 @@ def test_files_hold_no_paths_of_the_host_and_no_help() -> None:
         ("0.11.1-preview", (0, 11, 1, 0)), ("0.11.1-aarch64", (0, 11, 1, 1)), ("0.11.1-cu128", (0, 11, 1, 1)),
         ("0.11.1-beta.2", (0, 11, 1, 0)), ("0.1-" + "x" * 79, (0, 1, 0, 1)),
         ("0.1-" + "x" * 80, None), ("1", None), ("1.x", None), ("latest", None),
-        ("1234567.1", None),
+        ("1234567.1", None), ("0.9.2x", None), ("0.9x", None), ("0.9.2banana", None), ("0.9.2post1", (0, 9, 2, 1)),
+        ("0.9.2cu128", (0, 9, 2, 1)), ("0.11.1.1", (0, 11, 1, 1)),
     ],
 )  # fmt: skip
 def test_a_version_is_ordered_by_its_numbers_and_what_comes_before_it(text: str, key: options.Key | None) -> None:

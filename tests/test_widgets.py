@@ -343,8 +343,8 @@ def test_without_ipywidgets_one_line_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == (
-        "ipywidgets: is not installed, and the panels need it; run: pip install 'vllm-runbooks[lab]', and restart the "
-        "kernel\n"
+        "ipywidgets: is not installed, and is needed for the panels; run: pip install 'vllm-runbooks[lab]', and "
+        "restart the kernel\n"
     )
 
 
@@ -361,17 +361,17 @@ def test_the_recorded_cases_that_are_offered_hold_logs() -> None:
 def _installed() -> Any:
     pytest.importorskip("ipywidgets", reason="the extra lab is not installed")
     pytest.importorskip("anywidget", reason="the extra lab is not installed")
-    from vllm_runbooks.widgets import parts
+    from vllm_runbooks.widgets import asking
 
-    return parts
+    return asking
 
 
 def test_a_drag_is_answered_once() -> None:
     """All that happens within a moment is answered by one answer, to the last of it; without a loop at once."""
-    parts = _installed()
+    asking = _installed()
     answered: list[int] = []
     at = [0]
-    later = parts.Later(lambda: answered.append(at[0]), pytest.fail)
+    later = asking.Later(lambda: answered.append(at[0]), pytest.fail)
 
     async def drag() -> None:
         for at[0] in range(50):
@@ -386,7 +386,7 @@ def test_a_drag_is_answered_once() -> None:
 
 def test_what_was_asked_last_is_answered_in_a_thread() -> None:
     """The loop goes on meanwhile, it is said that work takes time, and an answer to what is past is not shown."""
-    parts = _installed()
+    asking = _installed()
     asked, turns = ["first"], 0
     shown: list[str] = []
     waits: list[str] = []
@@ -395,7 +395,7 @@ def test_what_was_asked_last_is_answered_in_a_thread() -> None:
         time.sleep(0.6)
         return question.upper()
 
-    asker = parts.Asker(lambda: asked[0], answer, shown.append, wait=waits.append, failed=pytest.fail)
+    asker = asking.Asker(lambda: asked[0], answer, shown.append, wait=waits.append, failed=pytest.fail)
 
     async def ask() -> None:
         nonlocal turns
@@ -449,11 +449,11 @@ def test_a_path_is_read_when_it_is_whole() -> None:
 
 def test_an_answer_in_a_thread_that_breaks_off_is_one_line() -> None:
     """And the next question is answered."""
-    parts = _installed()
+    asking = _installed()
     shown: list[str] = []
     failed: list[str] = []
     asked = ["0"]
-    asker = parts.Asker(
+    asker = asking.Asker(
         lambda: asked[0], lambda text: f"{1 / int(text)}", shown.append, wait=lambda _: None, failed=failed.append
     )
 

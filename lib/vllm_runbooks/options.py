@@ -26,7 +26,12 @@ SERVERS = (*ENTRIES, "image")
 """How a server is started: by one of the programs, or by whatever an image starts."""
 CALLS = ("LLM", "EngineArgs", "AsyncEngineArgs")
 """The classes that a Python program starts vLLM with, whose parameters are known."""
-_VERSION = re.compile(r"v?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?([-_.+0-9A-Za-z]{0,80})", re.ASCII)
+_VERSION = re.compile(
+    r"v?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}+))?+"
+    # What may follow the numbers without a sign between: the words of pre- and post-releases, and CUDA's in tags.
+    r"((?:(?:[-_.+]|[abc](?![A-Za-z])|rc|alpha|beta|pre|dev|post|cu(?=\d))[-_.+0-9A-Za-z]{0,80})?)",
+    re.ASCII,
+)
 _BEFORE = re.compile(r"[-_.]?(?:a|b|c|rc|alpha|beta|pre|preview|dev)[-_.]?\d{0,9}(?:[^A-Za-z]|\Z)", re.ASCII)
 _NEWEST = frozenset({"nightly", "latest", "main", "dev", "newest"})
 _MAX_VERSION = 100

@@ -3,7 +3,6 @@
 # ruff: noqa: PLC0415 - `--help` needs none of it
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ from vllm_runbooks.cli import given, output
 from vllm_runbooks.errors import InputError
 
 _FIRST = "start-here"
-_NEEDED = ("jupyterlab", "ipywidgets", "anywidget")
 
 
 @click.command(epilog=given.examples("lab", "lab --no-browser --port 8899", "lab single-gpu-oom"))
@@ -32,11 +30,10 @@ def lab(runbook: str, *, port: int | None, no_browser: bool, folder: Path | None
     Runbooks of an installed package are copied into your own folder first, and what you change there is kept.
     JupyterLab listens to this host alone and asks for its token, as ever; Ctrl-C ends it.
     """
+    from vllm_runbooks import extras
     from vllm_runbooks.workspace import workspace
 
-    missing = next((name for name in _NEEDED if importlib.util.find_spec(name) is None), None)
-    if missing is not None:
-        raise InputError(f"{missing}: is not installed; run: pip install 'vllm-runbooks[lab]'")
+    extras.require("`vllm-runbooks lab`")
     if runbook.startswith("-"):  # what stands behind `--` where no runbook is named
         runbook, more = _FIRST, (runbook, *more)
     placed = workspace(folder)

@@ -16,11 +16,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vllm_runbooks import catalog, session
+from vllm_runbooks import catalog, extras, session
 from vllm_runbooks.authoring import rule_files
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.notebook import load_runbook
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
 MARKER = ".vllm-runbooks-site"
 """File in a built site: only a folder that holds it is replaced by the next build."""
 
-_NEEDED = ("sphinx", "myst_nb", "pydata_sphinx_theme")
 _SYMPTOM_ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _RUNBOOK_ID = re.compile(r"(?!index$)[A-Za-z0-9][A-Za-z0-9._-]*")
 _BAD_EXAMPLE = re.compile(r"^(`{3,})(\w+) bad$", re.MULTILINE)
@@ -81,8 +79,7 @@ def build(
         InputError: the `site` extra is missing, or a folder cannot be used; nothing was built.
         RunbooksError: a runbook reached no verdict, or Sphinx refused a page; the site that was there is intact.
     """
-    if not all(find_spec(name) for name in _NEEDED):
-        raise InputError("the site's tools are not installed; run `pip install 'vllm-runbooks[site]'`")
+    extras.require("the site")
     out = out.resolve()
     _check_out(out)
     docs = docs_dir()

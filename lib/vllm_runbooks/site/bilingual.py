@@ -7,14 +7,14 @@ shown, one below the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
 from vllm_runbooks import languages
 from vllm_runbooks.languages import LANGUAGES
 from vllm_runbooks.records import Rule, Symptom
-from vllm_runbooks.site.myst import prose, raw, sentence
+from vllm_runbooks.site.myst import assembled, last_verified, prose, raw, sentence
 
 SCRIPT = "language.js"
 """What a page needs of docs/_static."""
@@ -136,8 +136,18 @@ def switch(record: Symptom | Rule) -> str:
     return raw(f"{buttons()}{''.join(lines)}")
 
 
-def heading(record: Symptom | Rule) -> Callable[[str], str]:
-    """What makes a heading of the fixed words of one, for a page that has a switch: its translations beside it."""
+def page(record: Symptom | Rule, badges: str, sections: Iterable[tuple[str, Sequence[str]]], note: str = "") -> str:
+    """The page of a symptom or a rule: title, badges, switch, a note, its sections by English heading, when it held."""
+    say = _heading(record)
+    return assembled(
+        [f"({record.id})=\n# {prose(record.title)}", badges, switch(record), note],
+        [(say(title), parts) for title, parts in sections],
+        [last_verified(record.verified.date, record.verified.vllm)],
+    )
+
+
+def _heading(record: Symptom | Rule) -> Callable[[str], str]:
+    """What makes a heading of the fixed words of one, its translations beside it."""
 
     def say(words: str) -> str:
         said = {lang: TOLD[lang].headings[words] for lang in titles(record) if words in TOLD[lang].headings}

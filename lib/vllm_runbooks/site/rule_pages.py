@@ -12,11 +12,9 @@ from vllm_runbooks.records import Rule, RuleExample, RuleNearMiss
 from vllm_runbooks.site import bilingual
 from vllm_runbooks.site.myst import (
     aside,
-    assembled,
     badge,
     code,
     grouped,
-    last_verified,
     listed,
     literal,
     marked,
@@ -72,17 +70,7 @@ def rule_page(
         *((prose(sentence(name.replace("_", " "))), parts) for name, parts in _tables(rule.values, links or {})),
         ("References", [listed(reference(text) for text in rule.references)] if rule.references else []),
     ]
-    head = [
-        f"({rule.id})=\n# {prose(rule.title)}",
-        f"{badge(rule.severity.value)} {code(rule.id)}",
-        bilingual.switch(rule),
-    ]
-    told = bilingual.heading(rule)
-    return assembled(
-        head,
-        [(told(title), parts) for title, parts in sections],
-        [last_verified(rule.verified.date, rule.verified.vllm)],
-    )
+    return bilingual.page(rule, f"{badge(rule.severity.value)} {code(rule.id)}", sections)
 
 
 def rule_index(rules: Sequence[Rule]) -> str:

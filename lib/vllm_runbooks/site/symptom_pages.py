@@ -8,11 +8,9 @@ from collections.abc import Collection, Sequence
 from vllm_runbooks.records import Edit, Role, Runbook, Symptom
 from vllm_runbooks.site import bilingual
 from vllm_runbooks.site.myst import (
-    assembled,
     badge,
     code,
     grouped,
-    last_verified,
     listed,
     literal,
     named,
@@ -55,7 +53,7 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
     ]
     holds = [say(condition.says) for condition in symptom.conditions]
     books = [r for r in runbooks if r.id == symptom.runbook or symptom.id in r.symptoms]
-    look, head = symptom.look_in, bilingual.heading(symptom)
+    look = symptom.look_in
     sections = [
         ("Meaning", [say(symptom.cause)]),
         ("Do first", [say(symptom.do_first)]),
@@ -73,16 +71,7 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
     ]
     role = "" if symptom.role is Role.CAUSE else f" {badge(symptom.role.value)}"
     badges = f"{badge(symptom.severity.value)}{role} {code(symptom.id)}"
-    return assembled(
-        [
-            f"({symptom.id})=\n# {prose(symptom.title)}",
-            badges,
-            bilingual.switch(symptom),
-            _ROLE_MEANINGS.get(symptom.role, ""),
-        ],
-        [(head(title), parts) for title, parts in sections],
-        [last_verified(symptom.verified.date, symptom.verified.vllm)],
-    )
+    return bilingual.page(symptom, badges, sections, _ROLE_MEANINGS.get(symptom.role, ""))
 
 
 def _edit(edit: Edit) -> str:

@@ -7,11 +7,11 @@ ipywidgets, which the extra `lab` installs; `offered` shows it where somebody is
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Mapping
 from typing import Any
 
+from vllm_runbooks import extras
 from vllm_runbooks.display import Shown
 from vllm_runbooks.errors import InputError
 
@@ -21,7 +21,6 @@ PANELS = {
     "diagnose": "log_panel", "plan": "plan_panel", "commands": "command_panel", "gpus": "gpu_panel",
     "runs": "run_panel",
 }  # fmt: skip
-_NEEDED = ("ipywidgets", "anywidget")
 
 
 def diagnose(evidence: str = "", *, pasted: str = "", vllm: str = "", gpus: str = "", lang: str | None = None) -> Any:
@@ -121,7 +120,7 @@ def offered(panel: str, otherwise: Shown, **given: Any) -> Any:
     """
     if panel not in PANELS:
         raise InputError(f"{panel}: is no panel; give {', '.join(sorted(PANELS)[:-1])} or {max(PANELS)}")
-    return _panel(panel, **given) if is_attended() and not _missing() else otherwise
+    return _panel(panel, **given) if is_attended() and not extras.missing("the panels") else otherwise
 
 
 def is_attended() -> bool:
@@ -130,15 +129,6 @@ def is_attended() -> bool:
     return bool(getattr(getattr(shell, "kernel", None), "_allow_stdin", False))
 
 
-def _missing() -> str:
-    return next((name for name in _NEEDED if importlib.util.find_spec(name) is None), "")
-
-
 def _panel(name: str, **given: Any) -> Any:
-    missing = _missing()
-    if missing:
-        raise InputError(
-            f"{missing}: is not installed, and the panels need it; "
-            "run: pip install 'vllm-runbooks[lab]', and restart the kernel"
-        )
+    extras.require("the panels")
     return importlib.import_module(f"vllm_runbooks.widgets.{PANELS[name]}").Panel(**given)

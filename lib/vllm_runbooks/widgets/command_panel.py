@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipywidgets
 
-from vllm_runbooks.widgets import parts, scripts, settings
+from vllm_runbooks.widgets import asking, page_parts, parts, scripts, settings
 
 _ANY = "as the text says, else the newest"
 
@@ -13,7 +13,9 @@ class Panel(parts.Panel):
     """An editor with what is wrong marked in place, the corrected text beside it, and the difference."""
 
     def __init__(self, text: str = "", vllm: str = "", gpus: str = "", lang: str | None = None) -> None:
-        self._text = parts.Editor(value=text, placeholder="Paste a command, a script, a compose file or a page here")
+        self._text = page_parts.Editor(
+            value=text, placeholder="Paste a command, a script, a compose file or a page here"
+        )
         releases = [(_ANY, ""), *((each, each) for each in settings.releases(vllm.strip()))]
         self._vllm = ipywidgets.Dropdown(options=releases, value=vllm.strip())
         self._gpus = ipywidgets.Combobox(
@@ -22,7 +24,7 @@ class Panel(parts.Panel):
         self._lang = parts.language(lang)
         self._error, self._placed = parts.View(), parts.View()
         self._fixed, self._difference, self._starts = parts.View(), parts.View(), parts.View()
-        self._copy = parts.Copy(label="Copy the corrected text")
+        self._copy = page_parts.Copy(label="Copy the corrected text")
         half = ipywidgets.Layout(width="480px", max_width="100%", margin="0 20px 8px 0", flex="1 1 320px")
         super().__init__(
             "Commands",
@@ -45,7 +47,7 @@ class Panel(parts.Panel):
                 parts.folds(("The difference", self._difference), ("What the text starts", self._starts)),
             ],
         )
-        later = parts.Later(self._update, lambda line: self._show(scripts.Told(line)))
+        later = asking.Later(self._update, lambda line: self._show(scripts.Told(line)))
         for each in (self._text, self._vllm, self._gpus, self._lang):
             each.observe(later, "value")
         later.now()

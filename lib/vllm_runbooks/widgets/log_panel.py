@@ -6,7 +6,7 @@ from typing import Any
 
 import ipywidgets
 
-from vllm_runbooks.widgets import logs, parts
+from vllm_runbooks.widgets import asking, logs, page_parts, parts
 
 
 class Panel(parts.Panel):
@@ -15,7 +15,7 @@ class Panel(parts.Panel):
     def __init__(
         self, evidence: str = "", pasted: str = "", vllm: str = "", gpus: str = "", lang: str | None = None
     ) -> None:
-        self._pasted = parts.Box(value=pasted, placeholder="Paste the log here, from its first line to its last")
+        self._pasted = page_parts.Box(value=pasted, placeholder="Paste the log here, from its first line to its last")
         self._uploads: tuple[logs.Upload, ...] = ()
         self._named = ipywidgets.Combobox(
             value=evidence, options=logs.recorded(), placeholder="path, or recorded case", continuous_update=False
@@ -75,7 +75,7 @@ class Panel(parts.Panel):
                 self._answer,
             ],
         )
-        asker = parts.Asker(
+        asker = asking.Asker(
             self._asked, logs.told, self._show, wait=self._wait, failed=lambda line: self._show(logs.Told(line))
         )
         # In front of the question: what is given last is what is asked.
@@ -140,7 +140,7 @@ class _Way(ipywidgets.VBox):
     """A way out with its command and the button that copies it."""
 
     def __init__(self) -> None:
-        self._shown, self._command, self._copy = parts.View(), parts.View(), parts.Copy()
+        self._shown, self._command, self._copy = parts.View(), parts.View(), page_parts.Copy()
         super().__init__([self._shown, self._command, self._copy], layout=ipywidgets.Layout(width="100%", margin="0"))
 
     def show(self, way: logs.Way) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import ipywidgets
 
-from vllm_runbooks.widgets import parts, settings
+from vllm_runbooks.widgets import asking, page_parts, parts, settings
 
 _SHARES = tuple(hundredth / 100 for hundredth in range(30, 101))
 _SETTLED = "settled"
@@ -48,7 +48,7 @@ class Panel(parts.Panel):
         self._share, self._context, self._sequences = (_slider(each) for each in (share, context, sequences))
         self._tp, self._pp, self._dp = (_slider((each or 1) if is_split else 0) for each in (tp, pp, dp))
         self._error, self._overview, self._terms = parts.View(), parts.View(), parts.View()
-        self._command, self._copy = parts.View(), parts.Copy()
+        self._command, self._copy = parts.View(), page_parts.Copy()
         super().__init__(
             "Plan",
             "what a start takes on each card, and what is left for requests",
@@ -79,7 +79,7 @@ class Panel(parts.Panel):
         self._given = (share, context, sequences, tp, pp, dp)
         self._given_for = (model, gpus)
         self._is_bound = False
-        self._later = parts.Later(self._update, lambda line: self._show(settings.Told(line)))
+        self._later = asking.Later(self._update, lambda line: self._show(settings.Told(line)))
         for each in (self._model, self._gpus, self._vllm, self._further):
             each.observe(self._bound_anew, "value")
         for each in (self._share, self._context, self._sequences, self._tp, self._pp, self._dp):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipywidgets
 
-from vllm_runbooks.widgets import entries, parts
+from vllm_runbooks.widgets import asking, entries, parts
 
 _NONE = ("choose an entry", "")
 
@@ -30,7 +30,7 @@ class Panel(parts.Panel):
                 self._difference,
             ],
         )
-        later = parts.Later(self._update, lambda line: self._show(entries.Told(line)))
+        later = asking.Later(self._update, lambda line: self._show(entries.Told(line)))
         for each in (self._subject, self._a, self._b):
             each.observe(later, "value")
         self._again.on_click(later)

@@ -1,0 +1,17 @@
+// Joins a text area with the text of the kernel. `typed` is called while somebody writes, `taken` when the kernel's text
+// has come. `hold` keeps back what was typed last; `end` parts the two.
+function joined(model, area, { typed = () => {}, taken = () => {} } = {}) {
+  let timer = 0;
+  const hold = () => { clearTimeout(timer); timer = 0; };
+  const send = () => { hold(); model.send({ text: area.value }); };
+  const take = ({ text }) => { if (area.value !== text) area.value = text; taken(); };
+  area.spellcheck = false;
+  area.placeholder = model.get("placeholder");
+  area.addEventListener("input", () => { typed(); hold(); timer = setTimeout(send, 250); });
+  area.addEventListener("blur", () => { if (timer) send(); });
+  // What is typed here is text: no shortcut of the notebook may take it.
+  area.addEventListener("keydown", (event) => event.stopPropagation());
+  model.on("msg:custom", take);
+  model.send({ asks: true });
+  return { hold, end: () => { hold(); model.off("msg:custom", take); } };
+}
