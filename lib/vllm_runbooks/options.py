@@ -29,7 +29,7 @@ CALLS = ("LLM", "EngineArgs", "AsyncEngineArgs")
 _VERSION = re.compile(
     r"v?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}+))?+"
     # What may follow the numbers without a sign between: the words of pre- and post-releases, and CUDA's in tags.
-    r"((?:(?:[-_.+]|[abc](?![A-Za-z])|rc|alpha|beta|pre|dev|post|cu(?=\d))[-_.+0-9A-Za-z]{0,80})?)",
+    r"((?:(?:[-_.+]|[abc](?![A-Za-z])|rc|alpha|beta|pre|dev|post|cu(?=\d))[-_.+0-9A-Za-z]{0,79})?)",
     re.ASCII,
 )
 _BEFORE = re.compile(r"[-_.]?(?:a|b|c|rc|alpha|beta|pre|preview|dev)[-_.]?\d{0,9}(?:[^A-Za-z]|\Z)", re.ASCII)
