@@ -463,9 +463,9 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def opened(browser: Browser, folder: Path, page: str, **more: Any) -> Iterator[chrome.Visit]:
-    """A page that is served, once it has loaded all that it needs."""
+    """A page that is served, once it has loaded all that it needs, and perhaps answered what its address asks."""
     with chrome.served(folder) as origin, chrome.opened(browser, f"{origin}/{page}", **more) as visit:
-        wait(visit.page, "Ready")
+        wait(visit.page, "Ready", "Answered")
         yield visit
 
 

@@ -12,6 +12,7 @@ export class Reader {
   #worker = null;
   #source = "";
   #held = null;
+  #isDoubted = false;
   #fetching = new AbortController();
   #waiting = new Map();
   #number = 0;
@@ -94,7 +95,7 @@ export class Reader {
     const name = path.split("/").pop();
     let answer;
     try {
-      answer = await fetch(new URL(path, import.meta.url), {signal});
+      answer = await fetch(new URL(path, import.meta.url), {signal, cache: this.#isDoubted ? "reload" : "default"});
     } catch {
       throw new Error(`${name} did not arrive`);
     }
@@ -131,6 +132,7 @@ export class Reader {
       this.#told(data.stage);
     } else if (data.kind === "ready") {
       clearTimeout(this.#quiet);
+      this.#isDoubted = false;
       this.state = "ready";
       this.on.ready({...data, received: this.received, seconds: (performance.now() - this.since) / 1000});
     } else if (data.kind === "failed") {
@@ -143,10 +145,11 @@ export class Reader {
     }
   }
 
-  /** What was fetched may be what is wrong: it is fetched anew when somebody asks to load again. */
+  /** What was fetched may be what is wrong: when somebody asks to load again, it comes from the server and no cache. */
   #fail(what, instead = AGAIN) {
     this.stop();
     this.#held = null;
+    this.#isDoubted = true;
     this.state = "failed";
     this.on.failed(`The reader could not be loaded: ${what}; ${instead}.`);
   }
