@@ -81,6 +81,10 @@ _MISFITS = """() => {
   }
   return wrong.slice(0, 20);
 }"""
+_LEFT = "net::ERR_ABORTED"
+"""How a request ends whose page is left before its answer is there."""
+_PATIENCE_MS = 90_000
+"""Longest wait for anything on a page: no promise, but the end of a hang."""
 _REFUSALS = """addEventListener('securitypolicyviolation', e => {
   const said = e.violatedDirective + ' refused ' + (e.blockedURI || 'inline') + ' at line ' + e.lineNumber;
   (window.__refused ||= []).push(said);
@@ -180,10 +184,11 @@ def opened(
     made.add_init_script(_REFUSALS)
     match = re.match(r"https?://[^/]+", address)
     page = made.new_page()
+    page.set_default_timeout(_PATIENCE_MS)
     visit = Visit(page, match[0] if match else "")
     made.on("request", lambda r: None if r.url.startswith(("data:", "blob:")) else visit.requests.append(r.url))
     made.on("response", lambda r: visit.failed.append(f"{r.status} {r.url}") if r.status >= 400 else None)
-    made.on("requestfailed", lambda r: visit.failed.append(f"{r.failure} {r.url}"))
+    made.on("requestfailed", lambda r: None if r.failure == _LEFT else visit.failed.append(f"{r.failure} {r.url}"))
     page.on("pageerror", lambda error: visit.errors.append(str(error)))
     page.on("console", lambda said: visit.errors.append(said.text) if said.type == "error" else None)
 

@@ -133,7 +133,7 @@ def _names_in_names(begin: str, between: str, end: str) -> str:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("run.sh", "vllm serve m " + "--port 8000 " * 80_000),
+        ("run.sh", "vllm serve m " + "--port 8000 " * 20_000),
         ("run.sh", "vllm serve m --x '" + "a" * 1_000_000),
         ("run.sh", "vllm serve m " + "'\"" * 50_000),
         ("run.sh", "vllm serve m " + "$(" * 50_000),
@@ -142,9 +142,9 @@ def _names_in_names(begin: str, between: str, end: str) -> str:
         ("run.sh", "f() { f; f; }; f; vllm serve m"),
         ("run.sh", "X=a\n" + "X=$X$X\n" * 60 + "vllm serve $X"),
         ("run.sh", "vllm serve m --limit-mm-per-prompt '" + "[" * 100_000 + "'"),
-        ("run.sh", "vllm serve m \\\n" * 20_000),
-        ("run.sh", "docker run a " * 20_000),
-        ("run.sh", "parallel vllm serve {} ::: " * 10_000),
+        ("run.sh", "vllm serve m \\\n" * 5_000),
+        ("run.sh", "docker run a " * 5_000),
+        ("run.sh", "parallel vllm serve {} ::: " * 4_000),
         ("", "for x in vllm\n" * 20_000),
         ("page.md", "services: vllm\n" * 20_000),
         ("page.md", "docker run a \\\n\nSome text.\n" * 5_000),
@@ -175,7 +175,7 @@ def test_texts_that_are_made_to_be_slow_are_not(name: str, text: str) -> None:
     began = time.process_time()
     checking.lint_text(text, name=name, vllm="0.19.0")
 
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize("vllm", ["0.8.5", "0.19.0", "0.33.0"])
