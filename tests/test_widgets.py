@@ -244,6 +244,20 @@ def test_marks_cover_the_words_that_are_wrong() -> None:
     assert "+  --max-model-len 4096 --port 8000" in told.difference.plain
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("vllm serve m --host 127.0.0.1 --max-model-length 4096\n", "The corrected text"),
+        ("vllm serve m --max-model-length 4096\n", "The corrected text: 1 of what is wrong is left to you"),
+        ("vllm serve m --dtype int3 --port 99999\n", "Nothing is mended: 3 of what is wrong are left to you"),
+        ("vllm serve m --host 127.0.0.1\n", "Nothing to mend"),
+    ],
+)
+def test_a_corrected_text_says_what_is_left_in_it(text: str, said: str) -> None:
+    """Nobody takes a text for right that is only better."""
+    assert scripts.told(scripts.Asked(text, vllm="0.19.0")).mended == said
+
+
 def test_no_secret_of_a_command_is_shown_again() -> None:
     """What is shown beside the editor, and what is copied, has a placeholder in its place."""
     secret = "sk-abcdefghijklmnop1234567890ABCDEF"  # noqa: S105 - made up

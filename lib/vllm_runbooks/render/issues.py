@@ -91,6 +91,16 @@ def left(issues: Sequence[Issue]) -> list[str]:
     ]
 
 
+def mended(found: Linted) -> str:
+    """What the corrected text is, in a line: all is mended, or how much of what is wrong is left in it."""
+    unmended = [issue for issue in found.issues if issue.fix is None]
+    rest, is_mended = len(wrong(unmended)), len(unmended) < len(found.issues)
+    said = "The corrected text" if is_mended else "Nothing is mended"
+    if not rest:
+        return said if is_mended else "Nothing to mend"
+    return f"{said}: {rest} of what is wrong {'is' if rest == 1 else 'are'} left to you"
+
+
 def changes(found: Migrated) -> str:
     """As `changes_view`, without colours."""
     return plain(changes_view(found))

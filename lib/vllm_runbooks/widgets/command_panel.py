@@ -60,7 +60,7 @@ class Panel(parts.Panel):
         self._error.show(parts.said(told.error))
         self._text.marks = [mark._asdict() for mark in told.marks]
         self._placed.show(told.placed)
-        self._fixed.show(parts.corrected(told.fixed) if told.placed else None)
+        self._fixed.show(parts.corrected(told.mended, told.fixed) if told.placed else None)
         self._copy.text = told.fixed
         self._copy.layout.display = None if told.fixed else "none"
         self._difference.show(told.difference)

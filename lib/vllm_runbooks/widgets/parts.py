@@ -143,7 +143,7 @@ def offer(chosen: Any, offered: Sequence[tuple[str, Any]], usual: Any) -> None:
     chosen.value = value
 
 
-def corrected(text: str) -> Shown:
-    """A corrected text, or that there is nothing to correct."""
-    head = tag("p", tag("b", "The corrected text" if text else "Nothing to mend"), "margin:0 0 4px 0")
+def corrected(words: str, text: str) -> Shown:
+    """What was corrected, in words, and the corrected text where there is one."""
+    head = tag("p", tag("b", escape(words)), "margin:0 0 4px 0")
     return Shown(text, head + (command(text).html if text else ""))

@@ -44,6 +44,8 @@ class Told:
     marks: tuple[Mark, ...] = ()
     placed: Shown | None = None
     """The text with each finding below its line."""
+    mended: str = ""
+    """What the corrected text is, and what is left in it."""
     fixed: str = ""
     """The corrected text, secrets replaced; empty where nothing is to be mended."""
     difference: Shown | None = None
@@ -65,7 +67,8 @@ def told(asked: Asked) -> Told:
     return Told(
         marks=tuple(_marks(asked.text, found)),
         placed=issues.in_place(shown, found),
-        fixed=found.fixed or "",
+        mended=issues.mended(found),
+        fixed=(found.fixed or "") if any(issue.fix is not None for issue in found.issues) else "",
         difference=issues.difference(shown, found),
         starts=issues.starts(found),
     )
