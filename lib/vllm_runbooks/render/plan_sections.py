@@ -15,7 +15,7 @@ from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.planning.terms import GIB, NOTHING, tried
 from vllm_runbooks.printed import masked
 from vllm_runbooks.records import Start
-from vllm_runbooks.render import plans, start_pictures, styled
+from vllm_runbooks.render import plan_words, plans, start_pictures, styled
 from vllm_runbooks.render.elements import cells, heading, html_table, joined, preformatted, remark, tag, verdict, wrap
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def asked(request: Request) -> Shown:
         ["model", request.model.name],
         ["its configuration", request.model.source or "not known"],
         ["cards", " + ".join(f"{count} x {name}" for name, count in cards.items()) or "none"],
-        ["release", plans.release(request.release)],
+        ["release", plan_words.release(request.release)],
         ["options", ", ".join(f"{name} {value}" for name, value in options.items()) or "none"],
     ]
     plain = "\n".join(wrap(value, " " * 20, f"{name:<20}") for name, value in rows)
@@ -55,21 +55,23 @@ def memory(plan: Plan | str) -> Shown:
     """What each card is planned to hold: answer, picture and figures, without the command."""
     if isinstance(plan, str):
         return _unplanned(plan)
-    lead = plans.answer_view(plans.headline(plan), plan)
-    body = verdict(plans.headline(plan), plans.TONES[plan.fits]) + remark(plans.subject(plan)) + plans.memory_html(plan)
-    return Shown(styled.plain([*styled.parted([lead, *plans.memory_view(plan)]), styled.BLANK]), body)
+    lead = plans.answer_view(plan_words.headline(plan), plan)
+    body = verdict(plan_words.headline(plan), plans.TONES[plan.fits]) + remark(plan_words.subject(plan))
+    return Shown(
+        styled.plain([*styled.parted([lead, *plans.memory_view(plan)]), styled.BLANK]), body + plans.memory_html(plan)
+    )
 
 
 def ranking(found: Layouts | str) -> Shown:
     """Every layout with its reasons, the best first, and those that the release refuses."""
     if isinstance(found, str):
         return _unplanned(found)
-    legal = [plan for plan in found.layouts if plan.legal is not False]
-    lead = plans.answer_view(plans.layouts_headline(found), found)
+    legal = plan_words.legal(found)
+    lead = plans.answer_view(plan_words.layouts_headline(found), found)
     told = [lead, *([plans.ranking_view(legal)] if legal else []), *plans.illegal_view(found)]
     parts = [
-        verdict(plans.layouts_headline(found), plans.TONES[found.fits]),
-        remark(plans.subject(found)),
+        verdict(plan_words.layouts_headline(found), plans.TONES[found.fits]),
+        remark(plan_words.subject(found)),
         plans.ranking_html(legal),
     ]
     plain = styled.plain([*styled.parted(told), styled.BLANK])
@@ -194,7 +196,7 @@ def _figures(start: Start, plan: Plan) -> list[_Beside]:
     weights = [term for rank in plan.per_gpu for term in rank.terms if term.name == "weights" and term.expected_gib]
     most = max(weights, key=lambda term: term.expected_gib or 0.0, default=None)
     sides = (None, None, None) if most is None else (most.expected_gib, most.low_gib, most.high_gib)
-    is_same = facts.max_concurrency_tokens in (None, plans.option(plan, "max_model_len"))
+    is_same = facts.max_concurrency_tokens in (None, plan_words.option(plan, "max_model_len"))
     rows = [
         ("weights GiB", *sides, facts.weights_gib, ".2f"),
         ("KV cache GiB", cache.gib, cache.low, cache.high, facts.kv_cache_gib, ".2f"),
@@ -273,7 +275,8 @@ def ways_out(found: Sequence[WayOut] | str) -> Shown:
         low, expected, _ = (side / GIB for side in way.margin or NOTHING)
         left = "" if way.margin is None else f"{expected:.2f}"
         room = "" if way.margin is None else f"leaves {expected:.2f} GiB, {low:.2f} at least; "
-        rows.append([f'<code style="overflow-wrap:anywhere">{escape(options)}</code>', plans.ANSWERS[way.fits], left])
+        shown = f'<code style="overflow-wrap:anywhere">{escape(options)}</code>'
+        rows.append([shown, plan_words.ANSWERS[way.fits], left])
         plain.append(f"  - {options}\n{wrap(f'{_SURE[way.fits]}, {room}{way.cost}', '    ')}")
     below = [
         f"{way.cost}; " + ("" if way.margin is None else f"at least {way.margin.low / GIB:.2f} GiB are left")
