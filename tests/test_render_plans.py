@@ -172,7 +172,7 @@ def test_the_answer_comes_in_one_line(fits: Plan, change: dict[str, Any], said: 
     """What is gained where it fits, the reason where it does not, what is missing where neither is certain."""
     plan = replace(fits, **change)
 
-    assert plan_words.headline(plan) == said
+    assert str(plan_words.headline(plan)) == said
     assert " ".join(plans.text(plan).split()).startswith(said)
 
 
@@ -180,7 +180,7 @@ def test_what_does_not_fit_says_by_how_much(too_big: Plan) -> None:
     """The memory that one request needs beside the memory that is left."""
     said = "does not fit: one request of 131,072 tokens needs 12.4 GiB of KV cache on each card, 11.2 are left"
 
-    assert plan_words.headline(too_big) == said
+    assert str(plan_words.headline(too_big)) == said
 
 
 def test_the_whole_text(fits: Plan) -> None:
@@ -332,7 +332,7 @@ def test_layouts_have_one_answer(pair: Layouts, fits_any: bool | None, kept: sli
     """One that fits, what is missing, or that there is none."""
     some = replace(pair, fits=fits_any, layouts=pair.layouts[kept])
 
-    assert plan_words.layouts_headline(some).startswith(said)
+    assert str(plan_words.layouts_headline(some)).startswith(said)
     assert " ".join(plans.text_layouts(some).split()).startswith(said)
 
 
@@ -374,14 +374,14 @@ def test_inverse_questions_have_an_answer_with_its_band(found: Found, said: str)
 )
 def test_one_is_counted_in_the_singular(value: int, unit: str, said: str) -> None:
     """One card is no "1 cards"."""
-    assert plan_words.found_headline(Found(Find.GPUS, value, unit, value, value, ())) == said
+    assert str(plan_words.found_headline(Found(Find.GPUS, value, unit, value, value, ()))) == said
 
 
 def test_cards_of_one_replica_have_their_cache_each(pair: Layouts) -> None:
     """Two cards of one tensor-parallel group: the memory is each card's, the tokens are the group's."""
     said = "fits: 8.60 GiB KV cache on each card, 644,304 tokens, 5,033.62 requests of the whole context"
 
-    assert plan_words.headline(pair.layouts[1]) == said
+    assert str(plan_words.headline(pair.layouts[1])) == said
 
 
 def test_what_is_asked_shows_no_secret() -> None:
@@ -429,14 +429,19 @@ def test_plan_against_actual_without_a_difference(compared: Compared) -> None:
     bare = Compared((), None)
     anonymous = replace(compared.residuals[0], gpu=None, architecture=None)
 
-    assert plan_words.compared_headline(Compared((weights,), None)) == (
+    assert str(plan_words.compared_headline(Compared((weights,), None))) == (
         "as planned: 1 printed term within the plan's own band"
     )
-    assert plan_words.compared_headline(Compared((weights, weights), None)).startswith("as planned: 2 printed terms")
+    assert str(plan_words.compared_headline(Compared((weights, weights), None))).startswith(
+        "as planned: 2 printed terms"
+    )
     assert plans.text_compared(bare) == "not compared: the log prints no term of the plan\n"
-    assert plan_words.compared_headline(replace(bare, missing=("no memory lines",))) == "not compared: no memory lines"
-    assert plan_words.compared_headline(Compared((none,), "communication")) == "off: communication"
-    assert plan_words.compared_headline(Compared((), "kv_cache")) == "off: KV cache"
+    assert (
+        str(plan_words.compared_headline(replace(bare, missing=("no memory lines",))))
+        == "not compared: no memory lines"
+    )
+    assert str(plan_words.compared_headline(Compared((none,), "communication"))) == "off: communication"
+    assert str(plan_words.compared_headline(Compared((), "kv_cache"))) == "off: KV cache"
     unplanned = replace(weights, planned_gib=None, low_gib=None)
     assert "  weights           unknown                        13.72\n" in plans.text_compared(
         Compared((unplanned,), None, (), (anonymous,))
@@ -725,9 +730,9 @@ def test_ways_out_name_their_options_and_their_room() -> None:
     """As options of a shell, with what is left of the KV cache and what they cost."""
     gib = 2**30
     ways = [
-        WayOut({"max_model_len": 4096, "enforce_eager": True}, True, Band(gib, 2 * gib, 3 * gib), "less", 1, None),  # type: ignore[arg-type]
-        WayOut({"limit_mm_per_prompt": {"video": 0}}, None, None, "no videos", 2, None),  # type: ignore[arg-type]
-        WayOut({"dtype": "half"}, False, Band(-gib, 0, 0), "accuracy", 3, None),  # type: ignore[arg-type]
+        WayOut({"max_model_len": 4096, "enforce_eager": True}, True, Band(gib, 2 * gib, 3 * gib), ("less",), 1, None),  # type: ignore[arg-type]
+        WayOut({"limit_mm_per_prompt": {"video": 0}}, None, None, ("no videos",), 2, None),  # type: ignore[arg-type]
+        WayOut({"dtype": "half"}, False, Band(-gib, 0, 0), ("accuracy",), 3, None),  # type: ignore[arg-type]
     ]
     shown = render.plan_sections.ways_out(ways)
 
@@ -760,7 +765,7 @@ def test_ways_out_name_their_options_and_their_room() -> None:
 )  # fmt: skip
 def test_amounts_have_three_digits_or_more(fits: Plan, change: dict[str, Any], said: str) -> None:
     """A tenth of a GiB from ten on, a hundredth below; nothing is an amount."""
-    assert plan_words.headline(replace(fits, kv_cache=replace(CACHE, **change))).startswith(f"fits: {said}")
+    assert str(plan_words.headline(replace(fits, kv_cache=replace(CACHE, **change)))).startswith(f"fits: {said}")
 
 
 @pytest.mark.parametrize(
@@ -789,7 +794,7 @@ def test_a_cache_that_is_too_small_says_so(fits: Plan, change: dict[str, Any], s
     """Less than one request needs; as much is enough, and what is missing is not told as less than nothing."""
     plan = replace(fits, fits=False, limits=(), kv_cache=replace(CACHE, **change))
 
-    assert plan_words.headline(plan) == f"does not fit: {said}"
+    assert str(plan_words.headline(plan)) == f"does not fit: {said}"
 
 
 @pytest.mark.parametrize(
@@ -812,7 +817,7 @@ def test_a_band_stands_behind_its_amount(fits: Plan, low: float | None, high: fl
 )  # fmt: skip
 def test_answers_are_rounded_to_what_is_asked(what: Find, value: float | str, said: str) -> None:
     """Four digits of a utilisation, two of anything else, no zeros behind; a word as it is."""
-    assert plan_words.found_headline(Found(what, value, "", None, None, ())).endswith(f": {said}")
+    assert str(plan_words.found_headline(Found(what, value, "", None, None, ()))).endswith(f": {said}")
 
 
 @pytest.mark.parametrize(
@@ -820,7 +825,7 @@ def test_answers_are_rounded_to_what_is_asked(what: Find, value: float | str, sa
 )
 def test_answers_have_a_band_where_both_ends_are_known(low: int | None, high: int | None, said: str) -> None:
     """And differ."""
-    assert plan_words.found_headline(Found(Find.GPUS, 2, "cards", low, high, ())) == f"cards needed: 2 cards{said}"
+    assert str(plan_words.found_headline(Found(Find.GPUS, 2, "cards", low, high, ()))) == f"cards needed: 2 cards{said}"
 
 
 def test_the_document_is_indented_by_two_and_keeps_its_letters(fits: Plan) -> None:

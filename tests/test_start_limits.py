@@ -227,7 +227,9 @@ def test_what_is_not_known_is_the_reason_of_an_uncertain_plan() -> None:
     )
 
     assert found.fits is None
-    assert plan_words.headline(found).startswith("not certain: not known: the memory that the draft model /nope takes")
+    assert str(plan_words.headline(found)).startswith(
+        "not certain: not known: the memory that the draft model /nope takes"
+    )
 
 
 def test_many_refused_layouts_are_counted_not_listed() -> None:

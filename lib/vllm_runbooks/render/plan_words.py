@@ -9,6 +9,7 @@ from typing import Any
 from vllm_runbooks.plan_records import Find, Found, Layouts, Plan, PlannedCache, PlannedRank, PlannedTerm, Speed
 from vllm_runbooks.records import CommandRelease, Compared, ComparedTerm
 from vllm_runbooks.render import plan_pictures
+from vllm_runbooks.render.elements import Headline
 
 ANSWERS = {True: "yes", False: "no", None: "?"}
 _ROOM = {True: "enough for a request", False: "too little"}
@@ -23,12 +24,12 @@ _FOUND = {
 }
 
 
-def headline(plan: Plan) -> str:
+def headline(plan: Plan) -> Headline:
     """The answer in one line."""
     if plan.legal is False:
-        return f"not legal: {next(iter(plan.reasons), 'this release refuses it')}"
+        return Headline("not legal", next(iter(plan.reasons), "this release refuses it"))
     why = {True: _what_it_gives, False: _why_not, None: _why_uncertain}[plan.fits](plan)
-    return f"{VERDICTS[plan.fits]}: {why}"
+    return Headline(VERDICTS[plan.fits], why)
 
 
 def _what_it_gives(plan: Plan) -> str:
@@ -192,16 +193,16 @@ def legal(found: Layouts) -> list[Plan]:
     return [plan for plan in found.layouts if plan.legal is not False]
 
 
-def layouts_headline(found: Layouts) -> str:
+def layouts_headline(found: Layouts) -> Headline:
     """The answer in one line: the best layout, or that there is none."""
     ranked = legal(found)
     if not ranked:
-        return "does not fit: no layout of these cards is legal"
+        return Headline(VERDICTS[False], "no layout of these cards is legal")
     if found.fits is False:
         why = f"; {plan_pictures.layout_name(ranked[0])}: {ranked[0].limits[0]}" if ranked[0].limits else ""
-        return f"does not fit: none of {len(ranked)} legal layout{'s' * (len(ranked) != 1)}{why}"
+        return Headline(VERDICTS[False], f"none of {len(ranked)} legal layout{'s' * (len(ranked) != 1)}{why}")
     first = ranked[0]
-    return f"{VERDICTS[found.fits]}: best as {plan_pictures.layout_name(first)}, {headline(first).partition(': ')[2]}"
+    return Headline(VERDICTS[found.fits], f"best as {plan_pictures.layout_name(first)}, {headline(first).why}")
 
 
 def folded(plans: Sequence[Plan]) -> tuple[list[Plan], str]:
@@ -245,15 +246,15 @@ def refusal(plan: Plan) -> str:
     return f"{plan_pictures.layout_name(plan)}: {'; '.join(plan.reasons) or 'this release refuses it'}"
 
 
-def found_headline(found: Found) -> str:
+def found_headline(found: Found) -> Headline:
     """The answer in one line."""
     name = _FOUND[found.what]
     if found.value is None:
-        return f"{name}: unknown: {next(iter(found.reasons), 'it depends on what is not known')}"
+        return Headline(name, f"unknown: {next(iter(found.reasons), 'it depends on what is not known')}")
     band = ""
     if found.low is not None and found.high is not None and found.low != found.high:
         band = f" ({_value(found, found.low)} to {_value(found, found.high)})"
-    return f"{name}: {_value(found, found.value)}{f' {_unit(found)}' if found.unit else ''}{band}"
+    return Headline(name, f"{_value(found, found.value)}{f' {_unit(found)}' if found.unit else ''}{band}")
 
 
 def reasons(found: Found) -> Sequence[str]:
@@ -274,18 +275,18 @@ def _value(found: Found, value: float | str) -> str:
     return shown.rstrip("0").rstrip(".")
 
 
-def compared_headline(compared: Compared) -> str:
+def compared_headline(compared: Compared) -> Headline:
     """The answer in one line: which term is off, or that none is."""
     if compared.off is not None:
         term = next((t for t in compared.terms if t.name == compared.off), None)
         name = plan_pictures.term_name(compared.off)
         if term is None or term.planned_gib is None or term.actual_gib is None:
-            return f"off: {name}"
-        return f"off: {name}, {term.actual_gib:.2f} GiB printed where {term.planned_gib:.2f} were planned"
+            return Headline("off", name)
+        return Headline("off", f"{name}, {term.actual_gib:.2f} GiB printed where {term.planned_gib:.2f} were planned")
     both = sum(term.planned_gib is not None and term.actual_gib is not None for term in compared.terms)
     if not both:
-        return f"not compared: {'; '.join(compared.missing) or 'the log prints no term of the plan'}"
-    return f"as planned: {both} printed term{'s' * (both != 1)} within the plan's own band"
+        return Headline("not compared", "; ".join(compared.missing) or "the log prints no term of the plan")
+    return Headline("as planned", f"{both} printed term{'s' * (both != 1)} within the plan's own band")
 
 
 def compared_cells(term: ComparedTerm) -> list[str]:

@@ -14,6 +14,7 @@ from vllm_runbooks.render.elements import (
     AMBER,
     GREEN,
     RED,
+    Headline,
     heading,
     html_table,
     preformatted,
@@ -44,7 +45,7 @@ _WORDS = {
     **{word: _FITS[fits] for fits, word in plan_words.VERDICTS.items()},
     "not legal": Tone.BAD, "off": Tone.BAD, "not compared": Tone.WARN, "as planned": Tone.GOOD,
 }  # fmt: skip
-"""What the first words of an answer mean."""
+"""What the verdict of an answer means."""
 TONES = {True: GREEN, False: RED, None: AMBER}
 
 
@@ -68,15 +69,18 @@ def view(found: Viewed) -> list[Block]:
     return [*parted(parts), BLANK]
 
 
-def answer_view(answer: str, planned: Plan | Layouts) -> list[Block]:
+def answer_view(answer: Headline, planned: Plan | Layouts) -> list[Block]:
     """The answer in one sentence, and what it is about."""
     return [Prose(_judged(answer), ""), Prose(styled(plan_words.subject(planned), Tone.FAINT), "")]
 
 
-def _judged(answer: str) -> Styled:
-    """An answer whose first words, up to the colon, are the verdict."""
-    word, colon, rest = answer.partition(":")
-    return styled(word, _WORDS.get(word)) + f"{colon}{rest}"
+def _judged(answer: Headline) -> Styled:
+    """An answer whose verdict says how good it is."""
+    return _begun(answer, _WORDS[answer.verdict])
+
+
+def _begun(answer: Headline, tone: Tone) -> Styled:
+    return styled(answer.verdict, tone) + f": {answer.why}"
 
 
 def text_layouts(found: Layouts) -> str:
@@ -219,8 +223,7 @@ _RANKING = 70
 
 def _found_view(found: Found) -> list[Block]:
     reasons = plan_words.reasons(found)
-    name, colon, rest = plan_words.found_headline(found).partition(":")
-    return [Prose(styled(name, Tone.HEADING) + f"{colon}{rest}", ""), *(bulleted(said) for said in reasons)]
+    return [Prose(_begun(plan_words.found_headline(found), Tone.HEADING), ""), *(bulleted(said) for said in reasons)]
 
 
 def shown(record: Viewed) -> Shown:
@@ -283,7 +286,7 @@ def overview(plan: Plan) -> Shown:
         *([heading("Limits"), *limits] if limits else []),
     ]
     lines = [
-        plan_words.headline(plan),
+        str(plan_words.headline(plan)),
         *(f"{name}: {value}" for name, value in plan_words.cache_rows(plan)),
         *plan.limits,
     ]
