@@ -98,6 +98,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "printed": ("printed", "redact"),
     "probe_records": ("probe",),
     "proxy": ("proxy", "fleet"),
+    "record_forms": ("catalog", "schemas", "history", "in_browser"),
     "records": ("catalog", "schemas", "diagnosis", "evidence", "lint"),
     "redact": ("redact", "secrets"),
     "render": ("render", "pictures", "render_plans", "lint", "plan_evidence", "actual", "policies", "golden"),

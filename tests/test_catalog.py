@@ -12,7 +12,8 @@ import pytest
 
 from vllm_runbooks import authoring, catalog
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import Symptom, form
+from vllm_runbooks.record_forms import form
+from vllm_runbooks.records import Symptom
 
 
 @pytest.fixture

@@ -29,7 +29,8 @@ from vllm_runbooks.lint import Knowledge
 from vllm_runbooks.planning import calibration
 from vllm_runbooks.planning.budget import Subject
 from vllm_runbooks.planning.drafts import draft_in_catalog
-from vllm_runbooks.records import Answer, Case, CaseKind, Evidence, PlanAsked, record
+from vllm_runbooks.record_forms import record
+from vllm_runbooks.records import Answer, Case, CaseKind, Evidence, PlanAsked
 from vllm_runbooks.specs import Specs
 
 CASE = "case.json"

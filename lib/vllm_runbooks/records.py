@@ -8,16 +8,11 @@ keyword usable as a name; it is dropped in JSON and YAML.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
-from types import NoneType, UnionType
-from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal
 
-T = TypeVar("T")
-_AUTHORED: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True}
-WHERE_TOLD: Mapping[str, Any] = {"where_told": True}
-"""Metadata of a field that a document has only where it is not None."""
+from vllm_runbooks.record_forms import AUTHORED, UNPRINTED, WHERE_TOLD
 
 
 class Outcome(StrEnum):
@@ -88,8 +83,6 @@ class Truth(StrEnum):
     UNKNOWN = "unknown"
 
 
-UNPRINTED: Mapping[str, Any] = {"unprinted": True}
-"""Metadata of a field that views need and no document prints."""
 SNAPSHOT, OBSERVATION = "inventory.json", "probe.json"
 """Files of a case that is a host's snapshot, or a running server as observed: nothing else is beside them."""
 PIECE = 1 << 18
@@ -126,7 +119,7 @@ class Document:
 class IssueRef:
     """An issue of a command by name and place."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     rule: str
     line: int
@@ -136,7 +129,7 @@ class IssueRef:
 class BestLayout:
     """How cards are used."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     replicas: int = 1
     tp: int = 1
@@ -148,7 +141,7 @@ class BestLayout:
 class Expectation:
     """What a case's answer must equal; what is left out is not compared."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     outcome: Outcome | None = None
     class_: str | None = None
@@ -179,7 +172,7 @@ class Expectation:
 class PlanAsked:
     """A question to the planner; none of the three sizes given asks for every layout, one given makes the others 1."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     model: str
     """Name in the catalog."""
@@ -201,7 +194,7 @@ class PlanAsked:
 class CardAsked:
     """A graphics card by name."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     card: str
     """As in A100-48GB."""
@@ -211,7 +204,7 @@ class CardAsked:
 class LineAsked:
     """A line that a release is said to print."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     vllm: str
     """Release."""
@@ -223,7 +216,7 @@ class LineAsked:
 class Given:
     """A figure that the claims rest on and that the log does not hold."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     name: str
     """With its unit, as a fact: gpu_total_gib."""
@@ -235,7 +228,7 @@ class Given:
 class Credit:
     """An effect that is put down to one setting: two starts tell only if nothing else differs between them."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     setting: str
     """Argument (argparse destination)."""
@@ -254,7 +247,7 @@ class Claim:
     A figure of a plan, a card or a line that the file names is `name.figure`.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     says: str
@@ -282,7 +275,7 @@ class Claim:
 class Claims:
     """What a document says about a recorded case: `claims.yaml` beside `case.yaml`."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     document: str
     """The document, in a few words."""
@@ -311,7 +304,7 @@ class CaseKind(StrEnum):
 class CaseFile:
     """A recorded case as its `case.yaml` describes it."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     title: str
@@ -348,7 +341,7 @@ class Case(CaseFile):
 class LookIn:
     """Where the cause is to be found when it is not in this log."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     what: str
     where: str
@@ -358,7 +351,7 @@ class LookIn:
 class Edit:
     """One change of a deployment: an option set or removed, or an environment variable set."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     op: str
     """"set", "remove" or "env"."""
@@ -371,7 +364,7 @@ class Edit:
 class Example:
     """A text that shows a message, as the software prints it."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     text: str
     source: str
@@ -386,7 +379,7 @@ class Example:
 class NearMiss:
     """A text that looks alike and must stay silent."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     text: str
     why: str
@@ -396,7 +389,7 @@ class NearMiss:
 class Signature:
     """One wording by which a symptom shows in a log."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     pattern: str
     """Regular expression in the common subset of RE2 and `re`; a blank stands for any blank space or none. In YAML a
@@ -416,7 +409,7 @@ class Signature:
 class Condition:
     """Something that holds when the symptom is the cause; tested on the start's record."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     says: str
     """The condition in words, as shown; `{name}` is replaced by a capture or fact."""
@@ -445,7 +438,7 @@ class Condition:
 class RemedyText:
     """A way out, as authored."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     title: str
     cost: str
@@ -460,7 +453,7 @@ class RemedyText:
 class Policy:
     """Steps that are tried one after the other, offered only to those who ask for them by name. One YAML file each."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     """Words with dashes; the file's name, and the name to ask by."""
@@ -479,7 +472,7 @@ class Policy:
 class Verified:
     """When a person or a recorded run last saw the symptom."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     date: str
     vllm: str | None = None
@@ -489,7 +482,7 @@ class Verified:
 class RemedyWords:
     """A way out in another language."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     title: str
     cost: str
@@ -502,7 +495,7 @@ class SymptomTexts:
     A list has as many entries as the English one, in its order.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     of: dict[str, str] = field(default_factory=dict)
     """Field to a digest of the English text that was translated; `catalog translations --stamp` writes it."""
@@ -522,7 +515,7 @@ class SymptomTexts:
 class RuleTexts:
     """A rule's texts in another language, as `SymptomTexts`."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     of: dict[str, str] = field(default_factory=dict)
     """Field to a digest of the English text that was translated; `catalog translations --stamp` writes it."""
@@ -536,7 +529,7 @@ class RuleTexts:
 class Symptom:
     """A symptom: how it shows, what it means, what to do. One YAML file each."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     """`<class>` or `<class>.<finer>`; the file's name."""
@@ -582,7 +575,7 @@ class Symptom:
 class RuleExample:
     """A text that breaks a rule; it is a test of the rule and stands on its page."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     text: str
     """A script, file or command of our own."""
@@ -603,7 +596,7 @@ class RuleExample:
 class RuleNearMiss:
     """A text that looks alike and about which the rule must be silent."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     text: str
     why: str
@@ -616,7 +609,7 @@ class RuleNearMiss:
 class Rule:
     """Something that is wrong with a command, script or manifest. One YAML file each."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     """`<group>.<words-with-dashes>`; the file's name."""
@@ -643,7 +636,7 @@ class Rule:
 class Entrance:
     """What somebody sees who needs help, in their words, and where it is found."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     """Words with dashes, in small letters."""
@@ -671,7 +664,7 @@ class Entrance:
 class LineFormat:
     """A line that vLLM prints while starting or serving: the figures it carries and what it proves."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     patterns: tuple[str, ...]
@@ -1277,74 +1270,3 @@ class RunResult:
     """Whether the run could not read its parameters or its evidence."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What its verdict tells of what was judged."""
-
-
-def document(record: Any) -> Any:
-    """The JSON form of a record: dataclasses to mappings, tuples to lists, floats rounded to 4 decimals."""
-    if isinstance(record, StrEnum):
-        return record.value
-    if isinstance(record, float):
-        return round(record, 4)
-    if is_dataclass(record):
-        shown = ((f, getattr(record, f.name)) for f in fields(record) if f.metadata != UNPRINTED)
-        return {f.name.rstrip("_"): document(v) for f, v in shown if v is not None or f.metadata != WHERE_TOLD}
-    if isinstance(record, Mapping):
-        return {str(key): document(value) for key, value in record.items()}
-    if isinstance(record, (list, tuple)):
-        return [document(value) for value in record]
-    return record
-
-
-@cache
-def _hints(record: type) -> dict[str, Any]:
-    return get_type_hints(record)
-
-
-def _decoded(hint: Any, value: Any) -> Any:
-    if value is None:
-        return None
-    origin = get_origin(hint)
-    if origin in (Union, UnionType):
-        kinds = [kind for kind in get_args(hint) if kind is not NoneType]
-        return _decoded(kinds[0], value) if len(kinds) == 1 else value
-    if origin is tuple:
-        return tuple(_decoded(get_args(hint)[0], item) for item in value)
-    if origin is list:
-        return [_decoded(get_args(hint)[0], item) for item in value]
-    if origin in (dict, Mapping) and isinstance(value, Mapping):
-        return {key: _decoded(get_args(hint)[1], item) for key, item in value.items()}
-    if isinstance(hint, type):
-        if is_dataclass(hint):
-            return record(hint, value)
-        if issubclass(hint, StrEnum):
-            return hint(value)
-    return value
-
-
-def form(kind: Any) -> Any:
-    """The form of a record: its fields with their types, and those of the records inside of it."""
-    if isinstance(kind, type) and is_dataclass(kind):
-        return {name: form(hint) for name, hint in _hints(kind).items() if not name.startswith("__")}
-    inner = [form(part) for part in get_args(kind)]
-    return [str(kind), *inner] if inner else str(kind)
-
-
-def record(kind: type[T], data: Mapping[str, Any]) -> T:
-    """The record that `document` made this mapping from.
-
-    Raises:
-        KeyError, TypeError, ValueError: the mapping does not have the record's form.
-    """
-    values = {}
-    hashable: Any = kind
-    hints = _hints(hashable)
-    for name, hint in hints.items():
-        if name.startswith("__"):
-            continue
-        key = name.rstrip("_")
-        if key in data:
-            values[name] = _decoded(hint, data[key])
-    unknown = set(data) - {name.rstrip("_") for name in hints}
-    if unknown:
-        raise TypeError(f"{kind.__name__} has no field {min(unknown)!r}")
-    return kind(**values)

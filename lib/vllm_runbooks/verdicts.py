@@ -9,6 +9,7 @@ from vllm_runbooks.claims.figures import plan_figures, written
 from vllm_runbooks.host_records import Inspected
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.probe_records import Health
+from vllm_runbooks.record_forms import document
 from vllm_runbooks.records import (
     Answer,
     BestLayout,
@@ -24,7 +25,6 @@ from vllm_runbooks.records import (
     PlanAsked,
     Severity,
     Verdict,
-    document,
 )
 
 

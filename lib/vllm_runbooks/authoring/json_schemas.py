@@ -26,7 +26,8 @@ from vllm_runbooks.live_records import Guarded
 from vllm_runbooks.pack_records import Manifest
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.probe_records import Health, Observation
-from vllm_runbooks.records import UNPRINTED, WHERE_TOLD, Answer, Compared, Linted, Migrated
+from vllm_runbooks.record_forms import UNPRINTED, WHERE_TOLD
+from vllm_runbooks.records import Answer, Compared, Linted, Migrated
 from vllm_runbooks.schedule_records import Job, Jobs, Turns
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {

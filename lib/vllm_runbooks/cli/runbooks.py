@@ -15,7 +15,8 @@ import click
 
 from vllm_runbooks.cli import complete, given, kept, output, terminal
 from vllm_runbooks.errors import InputError, RunbooksError, meant
-from vllm_runbooks.records import Verdict, document
+from vllm_runbooks.record_forms import document
+from vllm_runbooks.records import Verdict
 from vllm_runbooks.render.styled import VERDICTS, Line, Loose, listed, styled
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from html import escape
 
 from vllm_runbooks.display import Shown, to_json, visible
 from vllm_runbooks.host_records import SHARED, GpuFacts, HostFinding, Inspected, Inventory, Recommendation
-from vllm_runbooks.records import document
+from vllm_runbooks.record_forms import document
 from vllm_runbooks.render.elements import (
     AMBER,
     GREEN,
