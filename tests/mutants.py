@@ -48,6 +48,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "arguments": ("arguments", "json_keys", "conditions", "option_rules", "benchmarks/test_against_parsers"),
     "browser": ("in_browser",),
     "catalog": ("catalog", "answer", "authoring", "schemas"),
+    "catalog_records": ("catalog", "entrances", "schemas"),
     "claims": ("claims", "traps"),
     "comparison": ("claims", "pictures"),
     "commands": ("commands", "policies", "golden"),

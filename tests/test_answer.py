@@ -10,11 +10,11 @@ import pytest
 from vllm_runbooks import session, verdicts
 from vllm_runbooks.answer import answer, remedies, several_logs
 from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.catalog_records import Condition, RemedyText
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import (
     Answer,
     Case,
-    Condition,
     Document,
     Edit,
     Evidence,
@@ -23,7 +23,6 @@ from vllm_runbooks.records import (
     Finding,
     Level,
     Outcome,
-    RemedyText,
     Verdict,
 )
 

@@ -12,9 +12,10 @@ import pytest
 
 from vllm_runbooks import catalog, session
 from vllm_runbooks.authoring import check_file, entrances_file
+from vllm_runbooks.catalog_records import Entrance
 from vllm_runbooks.cli import commands
 from vllm_runbooks.errors import CatalogError
-from vllm_runbooks.records import Entrance, Evidence
+from vllm_runbooks.records import Evidence
 
 ROOT = Path(__file__).resolve().parent.parent
 GOOD = """- id: a

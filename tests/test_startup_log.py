@@ -16,18 +16,17 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth
 from vllm_runbooks import authoring, catalog, evidence, printed, startup_log
+from vllm_runbooks.catalog_records import LineFormat, Signature
 from vllm_runbooks.records import (
     Document,
     Evidence,
     Frame,
     Hit,
-    LineFormat,
     Phase,
     Process,
     Quote,
     Raised,
     Reading,
-    Signature,
     Start,
     Throughput,
 )

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from vllm_runbooks.catalog_records import RemedyText
 from vllm_runbooks.live_records import Rung
 from vllm_runbooks.record_forms import AUTHORED
-from vllm_runbooks.records import CauseRef, Outcome, Release, Remedy, RemedyText, Severity, Verdict
+from vllm_runbooks.records import CauseRef, Outcome, Release, Remedy, Severity, Verdict
 
 # What is authored: catalog/serving.yaml
 

@@ -18,6 +18,7 @@ from vllm_runbooks import catalog as _catalog
 from vllm_runbooks import evidence as _evidence
 from vllm_runbooks import languages
 from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.catalog_records import Entrance
 from vllm_runbooks.errors import InputError, WrongFileError
 from vllm_runbooks.records import (
     SNAPSHOT,
@@ -25,7 +26,6 @@ from vllm_runbooks.records import (
     Case,
     CaseKind,
     Document,
-    Entrance,
     Evidence,
     JudgedClaim,
     Judgement,

@@ -19,9 +19,9 @@ from vllm_runbooks.authoring.symptom_files import read_symptom
 from vllm_runbooks.authoring.symptom_trials import check_symptom, cross_check
 from vllm_runbooks.authoring.tables import read_line_formats, read_patterns, read_words, words
 from vllm_runbooks.authoring.translated_files import stamped, translatable, translated
+from vllm_runbooks.catalog_records import Rule, Symptom
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.record_forms import document
-from vllm_runbooks.records import Rule, Symptom
 
 __all__ = [
     "check_file", "check_folder", "check_symptom", "compile_index", "cross_check", "read_case", "read_claims",

@@ -14,7 +14,7 @@ from vllm_runbooks.authored import Problem
 from vllm_runbooks.authoring.remedy_texts import remedy_problems
 from vllm_runbooks.authoring.tables import groups, words
 from vllm_runbooks.authoring.yaml_files import read_record
-from vllm_runbooks.records import Policy
+from vllm_runbooks.catalog_records import Policy
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Policy)
 

@@ -11,8 +11,9 @@ from vllm_runbooks import host_commands, startup_log
 from vllm_runbooks.answer import STEPS
 from vllm_runbooks.authored import Problem
 from vllm_runbooks.authoring.yaml_files import unknown_commands
+from vllm_runbooks.catalog_records import Condition, RemedyText
 from vllm_runbooks.diagnosis import PLACEHOLDER
-from vllm_runbooks.records import Condition, Edit, Facts, Outcome, RemedyText
+from vllm_runbooks.records import Edit, Facts, Outcome
 
 UNITS = (
     "gib",

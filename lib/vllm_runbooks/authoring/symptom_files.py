@@ -16,9 +16,10 @@ from vllm_runbooks.authoring import translations
 from vllm_runbooks.authoring.remedy_texts import UNITS, command_problems, condition_problems, is_known, remedy_problems
 from vllm_runbooks.authoring.tables import groups, pattern_faults, shared_patterns, words
 from vllm_runbooks.authoring.yaml_files import date_problems, parsed
+from vllm_runbooks.catalog_records import Signature, Symptom
 from vllm_runbooks.diagnosis import PLACEHOLDER, fill, filled_or_plain
 from vllm_runbooks.errors import CatalogError
-from vllm_runbooks.records import Facts, Severity, Signature, Symptom
+from vllm_runbooks.records import Facts, Severity
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Symptom)
 _ORIGINS = ("vllm", "torch", "cuda", "nccl", "ray", "python", "uvicorn", "shell", "kernel", "wrapper")

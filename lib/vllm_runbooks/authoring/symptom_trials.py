@@ -12,9 +12,10 @@ from vllm_runbooks.authoring import entrances_file
 from vllm_runbooks.authoring.symptom_files import read_symptom
 from vllm_runbooks.authoring.tables import read_line_formats
 from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.catalog_records import Symptom
 from vllm_runbooks.diagnosis import diagnose
 from vllm_runbooks.errors import CatalogError
-from vllm_runbooks.records import Document, Evidence, Hit, Role, Symptom
+from vllm_runbooks.records import Document, Evidence, Hit, Role
 
 
 def check_symptom(path: Path, where: str | None = None) -> Symptom:

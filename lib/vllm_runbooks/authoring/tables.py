@@ -14,8 +14,8 @@ from pydantic import TypeAdapter
 from vllm_runbooks import catalog, scan, startup_log
 from vllm_runbooks.authored import Problem, named, plain, read_yaml
 from vllm_runbooks.authoring.yaml_files import parsed
+from vllm_runbooks.catalog_records import LineFormat
 from vllm_runbooks.errors import CatalogError
-from vllm_runbooks.records import LineFormat
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(list[LineFormat])
 _GROUP = re.compile(r"\(\?P<(\w+)>")

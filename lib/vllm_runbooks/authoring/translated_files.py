@@ -11,8 +11,8 @@ from vllm_runbooks import languages
 from vllm_runbooks.authoring import translations
 from vllm_runbooks.authoring.rule_files import read_rule
 from vllm_runbooks.authoring.symptom_files import read_symptom
+from vllm_runbooks.catalog_records import Rule, Symptom
 from vllm_runbooks.errors import CatalogError, InputError
-from vllm_runbooks.records import Rule, Symptom
 
 
 def translatable(root: Path) -> Iterator[tuple[Path, Symptom | Rule]]:
