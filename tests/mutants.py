@@ -50,6 +50,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "catalog": ("catalog", "answer", "authoring", "schemas"),
     "catalog_records": ("catalog", "entrances", "schemas"),
     "claims": ("claims", "traps"),
+    "command_records": ("lint", "schemas"),
     "comparison": ("claims", "pictures"),
     "commands": ("commands", "policies", "golden"),
     "deployment": ("deployment", "fleet", "lint", "policies"),

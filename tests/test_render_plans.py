@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from vllm_runbooks import markup, render, session
+from vllm_runbooks.command_records import CommandRelease
 from vllm_runbooks.deployment.confirmation import Confirmation, Look, PrintedLine
 from vllm_runbooks.plan_records import (
     Calibration,
@@ -30,7 +31,7 @@ from vllm_runbooks.planning.budget import subject
 from vllm_runbooks.planning.inverse import WayOut
 from vllm_runbooks.planning.terms import Band
 from vllm_runbooks.plans import Request
-from vllm_runbooks.records import CommandRelease, Compared, ComparedTerm, Facts, Residual, Start
+from vllm_runbooks.records import Compared, ComparedTerm, Facts, Residual, Start
 from vllm_runbooks.render import plan_words, plans
 
 HOSTILE = "</td></pre><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"

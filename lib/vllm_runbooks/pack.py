@@ -21,7 +21,8 @@ from vllm_runbooks.records import PIECE, Document, Evidence
 from vllm_runbooks.redact import Redactor
 
 if TYPE_CHECKING:
-    from vllm_runbooks.records import Answer, Linted
+    from vllm_runbooks.command_records import Linted
+    from vllm_runbooks.records import Answer
     from vllm_runbooks.specs import Card
 
 _MAX_LAID_ASIDE = 4 << 30

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from vllm_runbooks.claims.figures import plan_figures, written
+from vllm_runbooks.command_records import Linted
 from vllm_runbooks.host_records import Inspected
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.probe_records import Health
@@ -21,7 +22,6 @@ from vllm_runbooks.records import (
     JudgedClaim,
     Judgement,
     Level,
-    Linted,
     PlanAsked,
     Severity,
     Verdict,

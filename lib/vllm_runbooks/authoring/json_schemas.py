@@ -19,6 +19,7 @@ from vllm_runbooks.authoring import (
     symptom_files,
     tables,
 )
+from vllm_runbooks.command_records import Linted, Migrated
 from vllm_runbooks.history_records import Compared as Differences
 from vllm_runbooks.history_records import Entry, Listed, Trend
 from vllm_runbooks.host_records import Inspected
@@ -27,7 +28,7 @@ from vllm_runbooks.pack_records import Manifest
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.record_forms import UNPRINTED, WHERE_TOLD
-from vllm_runbooks.records import Answer, Compared, Linted, Migrated
+from vllm_runbooks.records import Answer, Compared
 from vllm_runbooks.schedule_records import Job, Jobs, Turns
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {

@@ -10,9 +10,10 @@ from html import escape
 from typing import Any
 
 from vllm_runbooks.catalog_records import Rule
+from vllm_runbooks.command_records import Issue, Linted, Migrated
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.languages import LANGUAGES, Wording, told_in
-from vllm_runbooks.records import Issue, IssueSeverity, Linted, Migrated
+from vllm_runbooks.records import IssueSeverity
 from vllm_runbooks.render.elements import GREEN, GREY, RED, badge, prose, tinted
 from vllm_runbooks.render.styled import GROUNDS, Block, Line, Loose, Space, Tone, plain, styled
 

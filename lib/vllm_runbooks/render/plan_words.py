@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vllm_runbooks.command_records import CommandRelease
 from vllm_runbooks.plan_records import Find, Found, Layouts, Plan, PlannedCache, PlannedRank, PlannedTerm, Speed
-from vllm_runbooks.records import CommandRelease, Compared, ComparedTerm
+from vllm_runbooks.records import Compared, ComparedTerm
 from vllm_runbooks.render import plan_pictures
 from vllm_runbooks.render.elements import Headline
 
