@@ -59,6 +59,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "documents": ("documents", "deployment", "environment_rules", "traps", "specs"),
     "errors": ("cli", "catalog"),
     "evidence": ("evidence", "follow", "startup_log"),
+    "evidence_records": ("evidence", "catalog", "claims"),
     "excerpt": ("excerpt", "deployment", "documents", "shell"),
     "files": ("files",),
     "history_records": ("history",),

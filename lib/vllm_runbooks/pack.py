@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from vllm_runbooks import archives, catalog, languages, session
 from vllm_runbooks.display import to_json
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.evidence_records import PIECE, Document, Evidence
 from vllm_runbooks.host_records import GpuFacts, GpuProcess, Inventory
 from vllm_runbooks.pack_records import INVENTORY, ISSUE, KIND, MANIFEST, Gap, Manifest, Member, MemberRole
-from vllm_runbooks.records import PIECE, Document, Evidence
 from vllm_runbooks.redact import Redactor
 
 if TYPE_CHECKING:

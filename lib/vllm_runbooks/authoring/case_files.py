@@ -19,7 +19,7 @@ from vllm_runbooks.authoring.tables import words
 from vllm_runbooks.authoring.yaml_files import parsed
 from vllm_runbooks.claims import figures
 from vllm_runbooks.errors import CatalogError, InputError
-from vllm_runbooks.records import OBSERVATION, SNAPSHOT, Case, CaseFile, CaseKind, Claims, Expectation
+from vllm_runbooks.evidence_records import OBSERVATION, SNAPSHOT, Case, CaseFile, CaseKind, Claims, Expectation
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(CaseFile)
 

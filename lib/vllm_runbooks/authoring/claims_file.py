@@ -13,7 +13,7 @@ from vllm_runbooks.authored import Location, Problem
 from vllm_runbooks.authoring.yaml_files import read_record
 from vllm_runbooks.claims import figures
 from vllm_runbooks.claims.expressions import Figures, faults
-from vllm_runbooks.records import Claim, Claims
+from vllm_runbooks.evidence_records import Claim, Claims
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Claims)
 

@@ -15,7 +15,8 @@ from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.catalog_records import Symptom
 from vllm_runbooks.diagnosis import diagnose
 from vllm_runbooks.errors import CatalogError
-from vllm_runbooks.records import Document, Evidence, Hit, Role
+from vllm_runbooks.evidence_records import Document, Evidence
+from vllm_runbooks.records import Hit, Role
 
 
 def check_symptom(path: Path, where: str | None = None) -> Symptom:

@@ -22,7 +22,8 @@ from vllm_runbooks.render.styled import VERDICTS, Line, Loose, listed, styled
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vllm_runbooks.records import Case, Runbook, RunResult
+    from vllm_runbooks.evidence_records import Case
+    from vllm_runbooks.records import Runbook, RunResult
     from vllm_runbooks.suite import Progress, Request
 
 _RUNBOOKS = click.option("--runbooks", metavar="DIR", help="Folder of runbooks, instead of the shipped ones.")
