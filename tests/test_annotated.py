@@ -9,7 +9,8 @@ import pytest
 from vllm_runbooks import markup, render, session
 from vllm_runbooks.authoring import schemas
 from vllm_runbooks.display import Shown, to_json
-from vllm_runbooks.records import Document, Evidence, Role
+from vllm_runbooks.evidence_records import Document, Evidence
+from vllm_runbooks.records import Role
 from vllm_runbooks.render import annotated
 
 BUSY = (

@@ -10,22 +10,10 @@ import pytest
 from vllm_runbooks import session, verdicts
 from vllm_runbooks.answer import answer, remedies, several_logs
 from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.catalog_records import Condition, RemedyText
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import (
-    Answer,
-    Case,
-    Condition,
-    Document,
-    Edit,
-    Evidence,
-    Expectation,
-    Facts,
-    Finding,
-    Level,
-    Outcome,
-    RemedyText,
-    Verdict,
-)
+from vllm_runbooks.evidence_records import Case, Document, Evidence, Expectation
+from vllm_runbooks.records import Answer, Edit, Facts, Finding, Level, Outcome, Verdict
 
 PORT = "OSError: [Errno 98] Address already in use"
 NO_BLOCKS = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`."

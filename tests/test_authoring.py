@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from vllm_runbooks import authored, authoring, catalog, scan
+from vllm_runbooks.catalog_records import Symptom
 from vllm_runbooks.errors import CatalogError
-from vllm_runbooks.records import Case, Symptom
+from vllm_runbooks.evidence_records import Case
 
 GOOD = """\
 id: port.in_use.mine

@@ -11,8 +11,8 @@ import pytest
 
 import browser
 from vllm_runbooks import session, site
+from vllm_runbooks.catalog_records import Symptom
 from vllm_runbooks.languages import LANGUAGES
-from vllm_runbooks.records import Symptom
 from vllm_runbooks.site import bilingual, rule_pages, sealed, symptom_pages
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"

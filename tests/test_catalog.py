@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from vllm_runbooks import authoring, catalog
+from vllm_runbooks.catalog_records import Symptom
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import Symptom, form
+from vllm_runbooks.record_forms import form
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from vllm_runbooks import authoring, catalog, claims, comparison, render, session, sites, verdicts
 from vllm_runbooks.claims import expressions
 from vllm_runbooks.errors import CatalogError, InputError
-from vllm_runbooks.plan_records import Layouts, Plan
-from vllm_runbooks.records import (
+from vllm_runbooks.evidence_records import (
     BestLayout,
     CardAsked,
     Case,
@@ -25,12 +24,15 @@ from vllm_runbooks.records import (
     Document,
     Evidence,
     Expectation,
-    Facts,
     Given,
-    JudgedClaim,
     LineAsked,
-    Outcome,
     PlanAsked,
+)
+from vllm_runbooks.plan_records import Layouts, Plan
+from vllm_runbooks.records import (
+    Facts,
+    JudgedClaim,
+    Outcome,
     Process,
     Quote,
     Reading,

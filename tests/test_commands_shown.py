@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from vllm_runbooks import catalog, checking, documents, session
-from vllm_runbooks.records import CaseKind, IssueSeverity
+from vllm_runbooks.evidence_records import CaseKind
+from vllm_runbooks.records import IssueSeverity
 
 ROOT = Path(__file__).resolve().parents[1]
 BAD = re.compile(r"^(```+)bash bad\n.*?^\1$", re.MULTILINE | re.DOTALL)

@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 
 from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.catalog_records import Condition, Example, NearMiss, Signature, Symptom, Verified
 from vllm_runbooks.diagnosis import diagnose, fill, filled_or_plain, holds, value_of
 from vllm_runbooks.records import (
-    Condition,
-    Example,
     Facts,
     Hit,
     Level,
     LookIn,
-    NearMiss,
     Outcome,
     Process,
     Quote,
@@ -24,11 +22,8 @@ from vllm_runbooks.records import (
     Release,
     Role,
     Severity,
-    Signature,
     Start,
-    Symptom,
     Traceback,
-    Verified,
 )
 
 ENGINE = Process("EngineCore", 10)

@@ -12,9 +12,10 @@ import pytest
 
 from vllm_runbooks import catalog, session
 from vllm_runbooks.authoring import check_file, entrances_file
+from vllm_runbooks.catalog_records import Entrance
 from vllm_runbooks.cli import commands
 from vllm_runbooks.errors import CatalogError
-from vllm_runbooks.records import Entrance, Evidence
+from vllm_runbooks.evidence_records import Evidence
 
 ROOT = Path(__file__).resolve().parent.parent
 GOOD = """- id: a
@@ -50,7 +51,7 @@ def test_every_group_of_faults_has_an_entrance() -> None:
 @pytest.mark.parametrize("entrance", session.entrances(), ids=lambda entrance: entrance.id)
 def test_a_line_leads_where_the_entrance_leads(entrance: Entrance) -> None:
     """Pasted as it stands, each line is read as one of the symptoms of its entrance, or says nothing by itself."""
-    from vllm_runbooks.records import Document
+    from vllm_runbooks.evidence_records import Document
 
     for line in entrance.lines:
         found = session.diagnose(Evidence((Document("pasted", f"{line}\n"),))).findings

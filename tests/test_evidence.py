@@ -15,7 +15,7 @@ import pytest
 
 from vllm_runbooks import authoring, evidence
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import Case, Evidence, Expectation
+from vllm_runbooks.evidence_records import Case, Evidence, Expectation
 
 LOG = "INFO 11-20 08:29:25 [api_server.py:1] vLLM API server version 0.19.0\n"
 CASE = """\

@@ -42,7 +42,7 @@ for name in ("pydantic", "re2", "ruamel", "ruamel.yaml", "click", "rich", "psuti
     sys.modules[name] = None
 from vllm_runbooks import answer, render
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.records import Document, Evidence
+from vllm_runbooks.evidence_records import Document, Evidence
 print(render.answers.text(answer.answer(Evidence((Document("x", "words"),)), Catalog({}, ()), dict)).splitlines()[0])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -21,6 +21,7 @@ from ruamel.yaml import YAML
 import vllm_runbooks
 from vllm_runbooks import authoring, catalog, cli, host_commands, planner, plans, releases, site
 from vllm_runbooks.authored import read_yaml
+from vllm_runbooks.authoring import remedy_texts
 from vllm_runbooks.deployment import Deployment, to_docker
 from vllm_runbooks.errors import InputError, RunbooksError
 
@@ -126,8 +127,8 @@ def test_what_is_not_in_the_table_has_no_row(printed: str) -> None:
 
 def test_a_symptom_that_prints_another_command_is_refused() -> None:
     """By `catalog check`, with what to do."""
-    assert list(authoring._command_problems("Look with `docker logs vllm`, `pip list | grep -i vllm`.")) == []
-    (said,) = authoring._command_problems("Then run `docker system prune -a`.")
+    assert list(remedy_texts.command_problems("Look with `docker logs vllm`, `pip list | grep -i vllm`.")) == []
+    (said,) = remedy_texts.command_problems("Then run `docker system prune -a`.")
     assert "`docker system prune -a` is no command of host_commands.py" in said
 
 

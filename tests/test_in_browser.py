@@ -29,9 +29,10 @@ import browser as chrome
 from vllm_runbooks import browser as front
 from vllm_runbooks import catalog, cli, redact, session
 from vllm_runbooks.arguments.typed import option_words
+from vllm_runbooks.catalog_records import RuleExample, RuleNearMiss
 from vllm_runbooks.errors import RunbooksError
+from vllm_runbooks.evidence_records import CaseKind
 from vllm_runbooks.options import load as release_data
-from vllm_runbooks.records import CaseKind, RuleExample, RuleNearMiss
 from vllm_runbooks.site import browser_pages, docs_dir
 
 if TYPE_CHECKING:

@@ -14,10 +14,12 @@ import pytest
 
 from command_line import PORT, run
 from vllm_runbooks import authoring, catalog, checking, languages, render, session
+from vllm_runbooks.catalog_records import Rule, Symptom
 from vllm_runbooks.display import to_json
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.evidence_records import Document, Evidence
 from vllm_runbooks.languages import LANGUAGES, Wording
-from vllm_runbooks.records import Answer, Document, Evidence, Rule, Symptom
+from vllm_runbooks.records import Answer
 from vllm_runbooks.render import columns
 
 LIB = Path(languages.__file__).parent.parent

@@ -12,22 +12,12 @@ from typing import Any
 import pytest
 
 from vllm_runbooks import catalog, checking, cli, documents, lint, options, render, session, verdicts
+from vllm_runbooks.command_records import ChangedDefault, CommandRelease, Fix, Issue, Launch, Linted, Migrated
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.evidence_records import Case, Expectation, IssueRef
 from vllm_runbooks.lint import calls, config_files, moves
 from vllm_runbooks.lint.together import together
-from vllm_runbooks.records import (
-    Case,
-    ChangedDefault,
-    CommandRelease,
-    Expectation,
-    Fix,
-    Issue,
-    IssueRef,
-    IssueSeverity,
-    Launch,
-    Linted,
-    Migrated,
-)
+from vllm_runbooks.records import IssueSeverity
 from vllm_runbooks.render import elements
 from vllm_runbooks.specs import DefaultReviews
 

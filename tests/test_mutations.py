@@ -14,7 +14,7 @@ import pytest
 
 from vllm_runbooks import catalog, evidence, render, session
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import Document, Evidence
+from vllm_runbooks.evidence_records import Document, Evidence
 
 SEED = 20261120
 MOST_SECONDS = 1.0

@@ -19,18 +19,8 @@ from vllm_runbooks.notebook import (
     read_judgement,
     typed,
 )
-from vllm_runbooks.records import (
-    CauseRef,
-    FindingRef,
-    Judgement,
-    Level,
-    Outcome,
-    Parameter,
-    Runbook,
-    Severity,
-    Verdict,
-    document,
-)
+from vllm_runbooks.record_forms import document
+from vllm_runbooks.records import CauseRef, FindingRef, Judgement, Level, Outcome, Parameter, Runbook, Severity, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vllm_runbooks import session, startup_log
-from vllm_runbooks.records import Document, Evidence, Outcome, Start
+from vllm_runbooks.evidence_records import Document, Evidence
+from vllm_runbooks.records import Outcome, Start
 
 RECENT = """\
 ---------------------------------------------------------------------------

@@ -23,10 +23,10 @@ import pytest
 from command_line import call, run
 from vllm_runbooks import archives, catalog, pack, render, session
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.evidence_records import Document, Evidence
 from vllm_runbooks.host import inventory
 from vllm_runbooks.host_records import GpuFacts, GpuProcess, Inventory
 from vllm_runbooks.pack_records import MANIFEST, MemberRole
-from vllm_runbooks.records import Document, Evidence
 
 CASES = catalog.cases_dir()
 LOGS = sorted(path.parent.name for path in CASES.glob("*/*.log"))

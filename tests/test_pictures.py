@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from vllm_runbooks import catalog, display, markup, render, session
+from vllm_runbooks.command_records import CommandRelease
+from vllm_runbooks.evidence_records import Evidence
 from vllm_runbooks.plan_records import Calibration, Layout, Plan, PlannedCache, PlannedRank, PlannedTerm
-from vllm_runbooks.records import Answer, CommandRelease, ComparedTerm, Evidence, Facts, Phase, Quote, Start, Throughput
+from vllm_runbooks.records import Answer, ComparedTerm, Facts, Phase, Quote, Start, Throughput
 from vllm_runbooks.render import drawing, plan_pictures, start_pictures
 
 HOSTILE = "</text><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"

@@ -13,9 +13,10 @@ import pytest
 import vllm_runbooks as rb
 from vllm_runbooks import plan_evidence, render, session
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.evidence_records import Evidence
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.plans import Request
-from vllm_runbooks.records import Evidence, Verdict
+from vllm_runbooks.records import Verdict
 
 QUESTION = "plan-autoglm-8x3090"
 FOUR_STARTS = "gpt-oss-gemma-a100-four-starts"

@@ -33,7 +33,8 @@ from vllm_runbooks.live_records import Result, Rung
 from vllm_runbooks.probe import asking, metrics
 from vllm_runbooks.probe import load as loads
 from vllm_runbooks.probe_records import FEWEST, LOAD, RUNGS, Health, Observation, Point, Sample, Serving, is_measured
-from vllm_runbooks.records import Verdict, document
+from vllm_runbooks.record_forms import document
+from vllm_runbooks.records import Verdict
 
 jsonschema = pytest.importorskip("jsonschema")
 KEY = "sk-proj-0123456789abcdefghijklmnop"

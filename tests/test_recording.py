@@ -18,7 +18,8 @@ import pytest
 
 from vllm_runbooks import catalog, cli, processes, recording, running, session
 from vllm_runbooks.errors import InputError, RunbooksError
-from vllm_runbooks.records import Document, Evidence, Expectation, Verdict
+from vllm_runbooks.evidence_records import Document, Evidence, Expectation
+from vllm_runbooks.records import Verdict
 from vllm_runbooks.redact import Redactor
 
 PORT = "OSError: [Errno 98] Address already in use"

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth, seconds
 from vllm_runbooks import authoring, catalog, redact, secret_places, startup_log
+from vllm_runbooks.evidence_records import Document, Evidence
 from vllm_runbooks.printed import Moment
-from vllm_runbooks.records import Document, Evidence, Quote, document
+from vllm_runbooks.record_forms import document
+from vllm_runbooks.records import Quote
 from vllm_runbooks.redact import Redactor, redact_record, redact_text, watch
 from vllm_runbooks.secret_places import Secret, names_secret
 

@@ -8,7 +8,8 @@ import pytest
 
 from vllm_runbooks import sites
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.records import LineFormat, Symptom, record
+from vllm_runbooks.catalog_records import LineFormat, Symptom
+from vllm_runbooks.record_forms import record
 from vllm_runbooks.releases import call_sites
 from vllm_runbooks.releases.call_sites import Matcher, Reworded, Template, Unworded
 from vllm_runbooks.sites import Function, Module

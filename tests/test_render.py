@@ -797,7 +797,7 @@ def test_tables_and_lines_keep_to_their_form() -> None:
     assert elements.wrap(f"{'x' * 70} one-two-three", "    ") == f"    {'x' * 70}\n    one-two-three"
     assert elements.wrap(f"{'x' * 70} one-two", "  ", "- ") == f"- {'x' * 70} one-two"
     assert elements.prose("`a<`, `" + "b" * 201 + "`") == "<code>a&lt;</code>, `" + "b" * 201 + "`"
-    assert elements.verdict("fits: <b>: c", "#123").count("<b>&lt;b&gt;: c</b>") == 1
+    assert elements.verdict(elements.Headline("fits", "<b>: c"), "#123").count("<b>&lt;b&gt;: c</b>") == 1
 
 
 def test_the_document_is_indented_by_two_and_keeps_its_letters() -> None:

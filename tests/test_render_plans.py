@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from vllm_runbooks import markup, render, session
+from vllm_runbooks.command_records import CommandRelease
 from vllm_runbooks.deployment.confirmation import Confirmation, Look, PrintedLine
 from vllm_runbooks.plan_records import (
     Calibration,
@@ -30,8 +31,8 @@ from vllm_runbooks.planning.budget import subject
 from vllm_runbooks.planning.inverse import WayOut
 from vllm_runbooks.planning.terms import Band
 from vllm_runbooks.plans import Request
-from vllm_runbooks.records import CommandRelease, Compared, ComparedTerm, Facts, Residual, Start
-from vllm_runbooks.render import plans
+from vllm_runbooks.records import Compared, ComparedTerm, Facts, Residual, Start
+from vllm_runbooks.render import plan_words, plans
 
 HOSTILE = "</td></pre><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
 RELEASE = CommandRelease("0.19.0", "given", "0.19.0")
@@ -172,7 +173,7 @@ def test_the_answer_comes_in_one_line(fits: Plan, change: dict[str, Any], said: 
     """What is gained where it fits, the reason where it does not, what is missing where neither is certain."""
     plan = replace(fits, **change)
 
-    assert plans.headline(plan) == said
+    assert str(plan_words.headline(plan)) == said
     assert " ".join(plans.text(plan).split()).startswith(said)
 
 
@@ -180,7 +181,7 @@ def test_what_does_not_fit_says_by_how_much(too_big: Plan) -> None:
     """The memory that one request needs beside the memory that is left."""
     said = "does not fit: one request of 131,072 tokens needs 12.4 GiB of KV cache on each card, 11.2 are left"
 
-    assert plans.headline(too_big) == said
+    assert str(plan_words.headline(too_big)) == said
 
 
 def test_the_whole_text(fits: Plan) -> None:
@@ -273,8 +274,8 @@ def test_what_is_partly_known_of_the_cache_is_shown(fits: Plan) -> None:
 
 def test_the_release_says_how_it_was_chosen() -> None:
     """The newest known where none was named, and whose rules stand in for an unknown release's."""
-    assert plans.release(CommandRelease("0.32.0", "newest", "0.32.0")) == "vLLM 0.32.0, the newest known"
-    assert plans.release(CommandRelease("0.19.1", "log", "0.19.0")) == "vLLM 0.19.1, by the rules of 0.19.0"
+    assert plan_words.release(CommandRelease("0.32.0", "newest", "0.32.0")) == "vLLM 0.32.0, the newest known"
+    assert plan_words.release(CommandRelease("0.19.1", "log", "0.19.0")) == "vLLM 0.19.1, by the rules of 0.19.0"
 
 
 def test_cards_that_are_planned_alike_stand_together(fits: Plan, pair: Layouts) -> None:
@@ -332,7 +333,7 @@ def test_layouts_have_one_answer(pair: Layouts, fits_any: bool | None, kept: sli
     """One that fits, what is missing, or that there is none."""
     some = replace(pair, fits=fits_any, layouts=pair.layouts[kept])
 
-    assert plans.layouts_headline(some).startswith(said)
+    assert str(plan_words.layouts_headline(some)).startswith(said)
     assert " ".join(plans.text_layouts(some).split()).startswith(said)
 
 
@@ -374,14 +375,14 @@ def test_inverse_questions_have_an_answer_with_its_band(found: Found, said: str)
 )
 def test_one_is_counted_in_the_singular(value: int, unit: str, said: str) -> None:
     """One card is no "1 cards"."""
-    assert plans.found_headline(Found(Find.GPUS, value, unit, value, value, ())) == said
+    assert str(plan_words.found_headline(Found(Find.GPUS, value, unit, value, value, ()))) == said
 
 
 def test_cards_of_one_replica_have_their_cache_each(pair: Layouts) -> None:
     """Two cards of one tensor-parallel group: the memory is each card's, the tokens are the group's."""
     said = "fits: 8.60 GiB KV cache on each card, 644,304 tokens, 5,033.62 requests of the whole context"
 
-    assert plans.headline(pair.layouts[1]) == said
+    assert str(plan_words.headline(pair.layouts[1])) == said
 
 
 def test_what_is_asked_shows_no_secret() -> None:
@@ -429,14 +430,19 @@ def test_plan_against_actual_without_a_difference(compared: Compared) -> None:
     bare = Compared((), None)
     anonymous = replace(compared.residuals[0], gpu=None, architecture=None)
 
-    assert plans.compared_headline(Compared((weights,), None)) == (
+    assert str(plan_words.compared_headline(Compared((weights,), None))) == (
         "as planned: 1 printed term within the plan's own band"
     )
-    assert plans.compared_headline(Compared((weights, weights), None)).startswith("as planned: 2 printed terms")
+    assert str(plan_words.compared_headline(Compared((weights, weights), None))).startswith(
+        "as planned: 2 printed terms"
+    )
     assert plans.text_compared(bare) == "not compared: the log prints no term of the plan\n"
-    assert plans.compared_headline(replace(bare, missing=("no memory lines",))) == "not compared: no memory lines"
-    assert plans.compared_headline(Compared((none,), "communication")) == "off: communication"
-    assert plans.compared_headline(Compared((), "kv_cache")) == "off: KV cache"
+    assert (
+        str(plan_words.compared_headline(replace(bare, missing=("no memory lines",))))
+        == "not compared: no memory lines"
+    )
+    assert str(plan_words.compared_headline(Compared((none,), "communication"))) == "off: communication"
+    assert str(plan_words.compared_headline(Compared((), "kv_cache"))) == "off: KV cache"
     unplanned = replace(weights, planned_gib=None, low_gib=None)
     assert "  weights           unknown                        13.72\n" in plans.text_compared(
         Compared((unplanned,), None, (), (anonymous,))
@@ -577,10 +583,10 @@ def test_what_is_given_holds_before_what_the_release_settles(fits: Plan) -> None
     """Options of the command first, then the release's own; and without either nothing is assumed."""
     given = replace(START, flags={"gpu_memory_utilization": 0.65, "max_model_len": 4096})
 
-    assert plans.option(replace(fits, deployment=given), "max_model_len") == 4096
-    assert plans.option(fits, "max_model_len") == 131_072
-    assert plans.utilization(fits) == 0.65
-    assert plans.utilization(replace(fits, deployment=None)) is None
+    assert plan_words.option(replace(fits, deployment=given), "max_model_len") == 4096
+    assert plan_words.option(fits, "max_model_len") == 131_072
+    assert plan_words.utilization(fits) == 0.65
+    assert plan_words.utilization(replace(fits, deployment=None)) is None
 
 
 # In steps, as runbooks show them.
@@ -725,9 +731,9 @@ def test_ways_out_name_their_options_and_their_room() -> None:
     """As options of a shell, with what is left of the KV cache and what they cost."""
     gib = 2**30
     ways = [
-        WayOut({"max_model_len": 4096, "enforce_eager": True}, True, Band(gib, 2 * gib, 3 * gib), "less", 1, None),  # type: ignore[arg-type]
-        WayOut({"limit_mm_per_prompt": {"video": 0}}, None, None, "no videos", 2, None),  # type: ignore[arg-type]
-        WayOut({"dtype": "half"}, False, Band(-gib, 0, 0), "accuracy", 3, None),  # type: ignore[arg-type]
+        WayOut({"max_model_len": 4096, "enforce_eager": True}, True, Band(gib, 2 * gib, 3 * gib), ("less",), 1, None),  # type: ignore[arg-type]
+        WayOut({"limit_mm_per_prompt": {"video": 0}}, None, None, ("no videos",), 2, None),  # type: ignore[arg-type]
+        WayOut({"dtype": "half"}, False, Band(-gib, 0, 0), ("accuracy",), 3, None),  # type: ignore[arg-type]
     ]
     shown = render.plan_sections.ways_out(ways)
 
@@ -760,7 +766,7 @@ def test_ways_out_name_their_options_and_their_room() -> None:
 )  # fmt: skip
 def test_amounts_have_three_digits_or_more(fits: Plan, change: dict[str, Any], said: str) -> None:
     """A tenth of a GiB from ten on, a hundredth below; nothing is an amount."""
-    assert plans.headline(replace(fits, kv_cache=replace(CACHE, **change))).startswith(f"fits: {said}")
+    assert str(plan_words.headline(replace(fits, kv_cache=replace(CACHE, **change)))).startswith(f"fits: {said}")
 
 
 @pytest.mark.parametrize(
@@ -789,7 +795,7 @@ def test_a_cache_that_is_too_small_says_so(fits: Plan, change: dict[str, Any], s
     """Less than one request needs; as much is enough, and what is missing is not told as less than nothing."""
     plan = replace(fits, fits=False, limits=(), kv_cache=replace(CACHE, **change))
 
-    assert plans.headline(plan) == f"does not fit: {said}"
+    assert str(plan_words.headline(plan)) == f"does not fit: {said}"
 
 
 @pytest.mark.parametrize(
@@ -812,7 +818,7 @@ def test_a_band_stands_behind_its_amount(fits: Plan, low: float | None, high: fl
 )  # fmt: skip
 def test_answers_are_rounded_to_what_is_asked(what: Find, value: float | str, said: str) -> None:
     """Four digits of a utilisation, two of anything else, no zeros behind; a word as it is."""
-    assert plans.found_headline(Found(what, value, "", None, None, ())).endswith(f": {said}")
+    assert str(plan_words.found_headline(Found(what, value, "", None, None, ()))).endswith(f": {said}")
 
 
 @pytest.mark.parametrize(
@@ -820,7 +826,7 @@ def test_answers_are_rounded_to_what_is_asked(what: Find, value: float | str, sa
 )
 def test_answers_have_a_band_where_both_ends_are_known(low: int | None, high: int | None, said: str) -> None:
     """And differ."""
-    assert plans.found_headline(Found(Find.GPUS, 2, "cards", low, high, ())) == f"cards needed: 2 cards{said}"
+    assert str(plan_words.found_headline(Found(Find.GPUS, 2, "cards", low, high, ()))) == f"cards needed: 2 cards{said}"
 
 
 def test_the_document_is_indented_by_two_and_keeps_its_letters(fits: Plan) -> None:

@@ -12,7 +12,9 @@ import pytest
 import vllm_runbooks
 from vllm_runbooks import catalog, checking
 from vllm_runbooks.authoring import rule_files
-from vllm_runbooks.records import Issue, IssueSeverity, Linted, Rule, RuleExample, RuleNearMiss
+from vllm_runbooks.catalog_records import Rule, RuleExample, RuleNearMiss
+from vllm_runbooks.command_records import Issue, Linted
+from vllm_runbooks.records import IssueSeverity
 
 ROOT = catalog.catalog_dir()
 SOURCES = Path(vllm_runbooks.__file__).parent

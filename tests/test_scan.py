@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth, seconds
 from vllm_runbooks import authoring, catalog, scan
-from vllm_runbooks.records import Document
+from vllm_runbooks.evidence_records import Document
 from vllm_runbooks.scan import OVERLAP, WINDOW, PatternSet, faults
 
 re2 = pytest.importorskip("re2")

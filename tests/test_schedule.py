@@ -34,7 +34,8 @@ from vllm_runbooks import catalog, documents, history, languages, session
 from vllm_runbooks.cli import output
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.history_records import WAKE, Entry
-from vllm_runbooks.records import Verdict, document
+from vllm_runbooks.record_forms import document
+from vllm_runbooks.records import Verdict
 from vllm_runbooks.schedule import alerts, changes, cron, jobs, jupyter, policy, reports, runs, units, variables, wake
 from vllm_runbooks.schedule_records import Job, Judged, Missed, Overlap, Standing, Turn
 

@@ -17,7 +17,7 @@ from urllib.parse import quote as percent
 
 import pytest
 
-from vllm_runbooks import cli, records, redact
+from vllm_runbooks import cli, evidence_records, redact
 from vllm_runbooks.redact import Redactor, redact_bytes, redact_name, redact_text
 from vllm_runbooks.startup_log import log_lines
 
@@ -348,7 +348,10 @@ _FEW = (0, 20)
     ("border", "offset"),
     [
         *((log_lines.MAX_LINE, offset) for offset in _OFFSETS),
-        *(pytest.param(records.PIECE, offset, marks=() if offset in _FEW else pytest.mark.slow) for offset in _OFFSETS),
+        *(
+            pytest.param(evidence_records.PIECE, offset, marks=() if offset in _FEW else pytest.mark.slow)
+            for offset in _OFFSETS
+        ),
     ],
 )
 def test_a_secret_across_the_readers_border_is_not_diagnosed(

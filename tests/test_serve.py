@@ -21,10 +21,11 @@ from test_ask_parser import _MODULES
 from vllm_runbooks import catalog, planner, render, serve, session
 from vllm_runbooks.cli import serve as cli_serve
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.evidence_records import Document, Evidence
 from vllm_runbooks.host import card_locks, gpu_memory, leftovers
 from vllm_runbooks.host_records import GpuProcess
 from vllm_runbooks.live_records import Attempt, Check, Guarded, Result
-from vllm_runbooks.records import Document, Evidence, Outcome
+from vllm_runbooks.records import Outcome
 from vllm_runbooks.running import Live, Running
 from vllm_runbooks.serve import durations, places, preflight, retries
 from vllm_runbooks.serve.beside import Neighbours

@@ -24,23 +24,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vllm_runbooks import markup, render, session, site
+from vllm_runbooks.catalog_records import Rule, Symptom
 from vllm_runbooks.cli import commands as command_line
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.history_records import KINDS, Entry
 from vllm_runbooks.notebook import JUDGEMENT_MIME, load_runbook
-from vllm_runbooks.records import (
-    UNPRINTED,
-    Answer,
-    Facts,
-    Level,
-    Outcome,
-    Role,
-    Rule,
-    Severity,
-    Symptom,
-    Verdict,
-    record,
-)
+from vllm_runbooks.record_forms import UNPRINTED, record
+from vllm_runbooks.records import Answer, Facts, Level, Outcome, Role, Severity, Verdict
 from vllm_runbooks.render import answers
 from vllm_runbooks.site import myst, option_pages, runbook_pages, sealed
 

@@ -10,7 +10,8 @@ import pytest
 
 from vllm_runbooks import session, sites, startup_log
 from vllm_runbooks.catalog import data_dir
-from vllm_runbooks.records import Document, Evidence, Frame, Release
+from vllm_runbooks.evidence_records import Document, Evidence
+from vllm_runbooks.records import Frame, Release
 from vllm_runbooks.sites import Book, Fit, Function, Module, Site, Span, Wordings
 from vllm_runbooks.startup_log import log_lines
 

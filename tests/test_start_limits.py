@@ -9,7 +9,7 @@ import pytest
 from vllm_runbooks import planner
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.plan_records import Layouts, Plan
-from vllm_runbooks.render import plans
+from vllm_runbooks.render import plan_words
 
 QWEN = "Qwen/Qwen2.5-7B-Instruct"
 """28 layers, 28 heads, 4 key-value heads."""
@@ -227,7 +227,9 @@ def test_what_is_not_known_is_the_reason_of_an_uncertain_plan() -> None:
     )
 
     assert found.fits is None
-    assert plans.headline(found).startswith("not certain: not known: the memory that the draft model /nope takes")
+    assert str(plan_words.headline(found)).startswith(
+        "not certain: not known: the memory that the draft model /nope takes"
+    )
 
 
 def test_many_refused_layouts_are_counted_not_listed() -> None:

@@ -16,21 +16,9 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth
 from vllm_runbooks import authoring, catalog, evidence, printed, startup_log
-from vllm_runbooks.records import (
-    Document,
-    Evidence,
-    Frame,
-    Hit,
-    LineFormat,
-    Phase,
-    Process,
-    Quote,
-    Raised,
-    Reading,
-    Signature,
-    Start,
-    Throughput,
-)
+from vllm_runbooks.catalog_records import LineFormat, Signature
+from vllm_runbooks.evidence_records import Document, Evidence
+from vllm_runbooks.records import Frame, Hit, Phase, Process, Quote, Raised, Reading, Start, Throughput
 from vllm_runbooks.scan import Found, PatternSet
 from vllm_runbooks.startup_log import draft as startup_draft
 from vllm_runbooks.startup_log.draft import Draft

@@ -10,20 +10,10 @@ import pytest
 
 from vllm_runbooks import authoring, catalog, scan, session, startup_log
 from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.catalog_records import Example, NearMiss, Symptom
 from vllm_runbooks.diagnosis import Diagnosis, diagnose, fill, filled_or_plain
-from vllm_runbooks.records import (
-    CaseKind,
-    Document,
-    Evidence,
-    Example,
-    Facts,
-    Level,
-    NearMiss,
-    Role,
-    Severity,
-    Start,
-    Symptom,
-)
+from vllm_runbooks.evidence_records import CaseKind, Document, Evidence
+from vllm_runbooks.records import Facts, Level, Role, Severity, Start
 
 ROOT = catalog.catalog_dir()
 SYMPTOMS = [authoring.read_symptom(path) for path in sorted((ROOT / "symptoms").glob("*.yaml"))]

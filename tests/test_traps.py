@@ -10,7 +10,8 @@ import pytest
 
 from conftest import SHARED
 from vllm_runbooks import authoring, catalog, checking, documents, session
-from vllm_runbooks.records import Issue, IssueSeverity
+from vllm_runbooks.command_records import Issue
+from vllm_runbooks.records import IssueSeverity
 
 BY_SYMPTOM = {
     "2.2": ("qwen-a100-relogged-by-wrapper", "engine.v0_claimed"),

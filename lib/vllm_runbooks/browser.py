@@ -24,12 +24,14 @@ from vllm_runbooks.arguments.typed import option_words
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.evidence_records import Case, CaseKind, Evidence, PlanAsked
 from vllm_runbooks.languages import LANGUAGES, Wording
 from vllm_runbooks.lint import Knowledge
 from vllm_runbooks.planning import calibration
 from vllm_runbooks.planning.budget import Subject
 from vllm_runbooks.planning.drafts import draft_in_catalog
-from vllm_runbooks.records import Answer, Case, CaseKind, Evidence, PlanAsked, record
+from vllm_runbooks.record_forms import record
+from vllm_runbooks.records import Answer
 from vllm_runbooks.specs import Specs
 
 CASE = "case.json"

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from vllm_runbooks import languages, user_folders
+from vllm_runbooks.catalog_records import Entrance, LineFormat, Policy, Rule, Symptom
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.probe_records import Serving
-from vllm_runbooks.records import Entrance, LineFormat, Policy, Rule, Symptom, form, record
+from vllm_runbooks.record_forms import form, record
 from vllm_runbooks.scan import PatternSet
 
 DATA = "VLLM_RUNBOOKS_DATA"

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_runbooks import deployment, documents, options, session, verdicts
 from vllm_runbooks import lint as _lint
+from vllm_runbooks.command_records import Linted, Migrated
 from vllm_runbooks.deployment import forms
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import CaseKind, Document, Evidence, Judgement, Linted, Migrated
+from vllm_runbooks.evidence_records import CaseKind, Document, Evidence
+from vllm_runbooks.records import Judgement
 
 if TYPE_CHECKING:
     from vllm_runbooks.second_opinion import Verdict

@@ -23,7 +23,7 @@ from typing import IO, cast
 from vllm_runbooks import host_commands
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.evidence import held
-from vllm_runbooks.records import Document
+from vllm_runbooks.evidence_records import Document
 from vllm_runbooks.redact import redact_text
 
 _FEW_LINES = 10

@@ -9,22 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.catalog_records import Condition, Symptom
 from vllm_runbooks.languages import joined
-from vllm_runbooks.records import (
-    Condition,
-    Conditions,
-    Facts,
-    Finding,
-    Hit,
-    LeftOut,
-    Level,
-    Outcome,
-    Quote,
-    Role,
-    Severity,
-    Start,
-    Symptom,
-)
+from vllm_runbooks.records import Conditions, Facts, Finding, Hit, LeftOut, Level, Outcome, Quote, Role, Severity, Start
 
 _UNPLACED = -2
 """Depth of a hit whose signature asks for no place."""

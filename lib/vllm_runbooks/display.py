@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from vllm_runbooks.records import document
+from vllm_runbooks.record_forms import document
 
 SCHEMA = 1
 """Version of the JSON documents."""

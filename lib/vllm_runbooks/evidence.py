@@ -21,8 +21,8 @@ from typing import IO, Any
 
 from vllm_runbooks import archives
 from vllm_runbooks.errors import InputError, WrongFileError, meant
+from vllm_runbooks.evidence_records import PIECE, Case, Document, Evidence
 from vllm_runbooks.pack_records import MemberRole
-from vllm_runbooks.records import PIECE, Case, Document, Evidence
 
 CaseReader = Callable[[Path], Case]
 """Reads a `case.yaml`."""

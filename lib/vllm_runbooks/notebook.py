@@ -22,7 +22,8 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vllm_runbooks.errors import InputError, VerdictFailed, meant
-from vllm_runbooks.records import Judgement, Parameter, Runbook, Verdict, document, record
+from vllm_runbooks.record_forms import document, record
+from vllm_runbooks.records import Judgement, Parameter, Runbook, Verdict
 from vllm_runbooks.render.styled import GROUNDS, VERDICTS
 
 if TYPE_CHECKING:

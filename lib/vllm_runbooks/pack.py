@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 from vllm_runbooks import archives, catalog, languages, session
 from vllm_runbooks.display import to_json
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.evidence_records import PIECE, Document, Evidence
 from vllm_runbooks.host_records import GpuFacts, GpuProcess, Inventory
 from vllm_runbooks.pack_records import INVENTORY, ISSUE, KIND, MANIFEST, Gap, Manifest, Member, MemberRole
-from vllm_runbooks.records import PIECE, Document, Evidence
 from vllm_runbooks.redact import Redactor
 
 if TYPE_CHECKING:
-    from vllm_runbooks.records import Answer, Linted
+    from vllm_runbooks.command_records import Linted
+    from vllm_runbooks.records import Answer
     from vllm_runbooks.specs import Card
 
 _MAX_LAID_ASIDE = 4 << 30

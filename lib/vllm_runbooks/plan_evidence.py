@@ -10,15 +10,17 @@ from typing import Any
 
 from vllm_runbooks import checking, planner, plans, session, verdicts
 from vllm_runbooks import options as releases
+from vllm_runbooks.command_records import CommandRelease
 from vllm_runbooks.deployment.confirmation import Confirmation
 from vllm_runbooks.display import Shown
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.evidence_records import Evidence
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.planning import actual, calibration, inverse
 from vllm_runbooks.planning.budget import Budget, Device
 from vllm_runbooks.planning.inverse import WayOut
 from vllm_runbooks.plans import Request
-from vllm_runbooks.records import CommandRelease, Evidence, Judgement, Start, Verdict
+from vllm_runbooks.records import Judgement, Start, Verdict
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.specs import Card, Gpu, Total
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from vllm_runbooks.records import CommandRelease
+from vllm_runbooks.command_records import CommandRelease
 
 
 class Find(StrEnum):

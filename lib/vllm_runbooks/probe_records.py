@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from vllm_runbooks.catalog_records import RemedyText
 from vllm_runbooks.live_records import Rung
-from vllm_runbooks.records import CauseRef, Outcome, Release, Remedy, RemedyText, Severity, Verdict
-
-_AUTHORED: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True}
-
+from vllm_runbooks.record_forms import AUTHORED
+from vllm_runbooks.records import CauseRef, Outcome, Release, Remedy, Severity, Verdict
 
 # What is authored: catalog/serving.yaml
 
@@ -23,7 +22,7 @@ _AUTHORED: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True
 class MetricName:
     """A name under which releases export a series, as it stands in /metrics."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     name: str
     """As exported: counters with `_total`, histograms without `_bucket`."""
@@ -39,7 +38,7 @@ class MetricName:
 class Series:
     """A metric of vLLM, under whatever name a release exports it."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     type: str
     """"gauge", "counter" or "histogram"."""
@@ -60,7 +59,7 @@ class ServingFact:
         quantile   histogram_quantile(QUANTILE, sum by (le) (rate(S_bucket[W])))
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     kind: str
     """"gauge", "rate", "share" or "quantile"."""
@@ -82,7 +81,7 @@ class ServingFact:
 class ServingTest:
     """One thing that must hold: of a fact, of a rung of the ladder, or of a setting that the server tells."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     fact: str | None = None
     over: str = "window"
@@ -110,7 +109,7 @@ class ServingTest:
 class ServingCondition:
     """Something that can be wrong with a running server: it is so where every test holds."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     """`serving.` and words; never used for another condition."""
@@ -147,7 +146,7 @@ class Serving:
     comparison, joined by `and`.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     series: dict[str, Series]
     facts: dict[str, ServingFact]

@@ -22,8 +22,10 @@ from vllm_runbooks import catalog, session
 from vllm_runbooks.display import to_json
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.evidence import decode
+from vllm_runbooks.evidence_records import OBSERVATION, Case, Document, Evidence, Expectation
 from vllm_runbooks.files import NotStoredError, store
-from vllm_runbooks.records import OBSERVATION, Answer, Case, Document, Evidence, Expectation, Judgement, document
+from vllm_runbooks.record_forms import document
+from vllm_runbooks.records import Answer, Judgement
 from vllm_runbooks.redact import Redactor, redact_name, redact_record, redact_text
 from vllm_runbooks.running import Held, Live, Running, Show, holding
 

@@ -18,20 +18,10 @@ from vllm_runbooks import catalog as _catalog
 from vllm_runbooks import evidence as _evidence
 from vllm_runbooks import languages
 from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.catalog_records import Entrance
 from vllm_runbooks.errors import InputError, WrongFileError
-from vllm_runbooks.records import (
-    SNAPSHOT,
-    Answer,
-    Case,
-    CaseKind,
-    Document,
-    Entrance,
-    Evidence,
-    JudgedClaim,
-    Judgement,
-    PlanAsked,
-    Start,
-)
+from vllm_runbooks.evidence_records import SNAPSHOT, Case, CaseKind, Document, Evidence, PlanAsked
+from vllm_runbooks.records import Answer, JudgedClaim, Judgement, Start
 
 if TYPE_CHECKING:
     from vllm_runbooks.host_records import Inspected, Inventory

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vllm_runbooks import catalog, options
-from vllm_runbooks.records import Frame, Symptom
+from vllm_runbooks.catalog_records import Symptom
+from vllm_runbooks.records import Frame
 
 SITES, WORDINGS = "sites.txt", "wordings.json"
 """Files of generated data in the folder `releases/logs` of the catalog."""

@@ -20,11 +20,10 @@ from typing import Any, ClassVar
 from vllm_runbooks import catalog
 from vllm_runbooks.catalog import Compiler
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import record
+from vllm_runbooks.record_forms import AUTHORED, record
 
 MAX_GPUS = 4096
 """More cards than this are refused: a typing error, or an attempt to use up memory."""
-_AUTHORED: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True}
 _BRANDS = ("nvidia", "geforce", "tesla", "rtx")
 """Words before a card's name that people leave out."""
 _FORMATS = (("bf16", (8, 0)), ("fp8", (8, 9)), ("mxfp4", (10, 0)))
@@ -48,7 +47,7 @@ Capability = tuple[int, int]
 class Reported:
     """Memory that the driver leaves of a card, as a line that was really printed shows it."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     gib: float
     source: str
@@ -59,7 +58,7 @@ class Reported:
 class NvidiaSmi:
     """A card's memory as nvidia-smi prints it: what the driver keeps for itself is still in it."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     mib: int
     source: str
@@ -81,7 +80,7 @@ class Total:
 class Gpu:
     """A graphics card; what no source says is None."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     name: str
     memory_gib: float
@@ -148,7 +147,7 @@ Read = Callable[[str, str | None], tuple[Card, ...]]
 class GpuTable:
     """`gpus.yaml`."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     sources: dict[str, str]
     """What can be opened to check a card's figures, by key."""
@@ -159,7 +158,7 @@ class GpuTable:
 class Architecture:
     """What is known of all models of a `model_type`, beside what their configuration says."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     source: str
     processor_arguments: tuple[str, ...] = ()
@@ -174,7 +173,7 @@ class Architecture:
 class ParserFit:
     """The models that a tool parser, a reasoning parser or a chat template is written for."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     models: tuple[str, ...]
     """Hub ids, `*` for any characters, no matter the case."""
@@ -198,7 +197,7 @@ class ParserFit:
 class Fits:
     """`fits.yaml`: which parsers and templates belong to which models."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     tool_parsers: dict[str, ParserFit]
     reasoning_parsers: dict[str, ParserFit]
@@ -226,7 +225,7 @@ class Matter(StrEnum):
 class Former:
     """How a script says what was so by default before."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     of: Any
     """The former default."""
@@ -240,7 +239,7 @@ class Former:
 class DefaultReview:
     """What somebody found who looked at a default that changed."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     matters: Matter
     why: str
@@ -263,7 +262,7 @@ class DefaultReview:
 class DefaultReviews:
     """`defaults.yaml`: defaults that changed between releases, and which of them anyone has to know about."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     options: dict[str, DefaultReview] = field(default_factory=dict)
     """By argparse name. A change that is not here is named: nobody has looked at it yet."""
@@ -275,7 +274,7 @@ class DefaultReviews:
 class ModelFile:
     """A file of `catalog/models`: a model's configuration with its source."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _AUTHORED
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     """`<org>/<repo>`, as on the Hub; the file's path."""

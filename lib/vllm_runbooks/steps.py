@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.files import store
-from vllm_runbooks.records import document, record
+from vllm_runbooks.record_forms import document, record
 from vllm_runbooks.redact import redact_text
 
 if TYPE_CHECKING:

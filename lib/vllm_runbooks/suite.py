@@ -41,7 +41,8 @@ from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.notebook import SCHEMA, held_back, parse_judgement
 from vllm_runbooks.processes import TAG, sweep
-from vllm_runbooks.records import Judgement, RunResult, Verdict, document
+from vllm_runbooks.record_forms import document
+from vllm_runbooks.records import Judgement, RunResult, Verdict
 from vllm_runbooks.redact import redact_record, redact_text
 from vllm_runbooks.report import write_report
 from vllm_runbooks.worker import SOCKET_PATH_MAX, one_line, too_long

@@ -6,25 +6,22 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from vllm_runbooks.claims.figures import plan_figures, written
+from vllm_runbooks.command_records import Linted
+from vllm_runbooks.evidence_records import BestLayout, Case, Expectation, PlanAsked
 from vllm_runbooks.host_records import Inspected
 from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.probe_records import Health
+from vllm_runbooks.record_forms import document
 from vllm_runbooks.records import (
     Answer,
-    BestLayout,
-    Case,
     CauseRef,
-    Expectation,
     FindingRef,
     IssueSeverity,
     JudgedClaim,
     Judgement,
     Level,
-    Linted,
-    PlanAsked,
     Severity,
     Verdict,
-    document,
 )
 
 

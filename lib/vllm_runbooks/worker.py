@@ -26,7 +26,8 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.notebook import held_back, read_judgement
 from vllm_runbooks.processes import TAG, adopt_orphans, reap, sweep
-from vllm_runbooks.records import Judgement, Verdict, document
+from vllm_runbooks.record_forms import document
+from vllm_runbooks.records import Judgement, Verdict
 from vllm_runbooks.redact import redact_text
 
 _START_S = 60

@@ -20,7 +20,7 @@ import pytest
 
 from figures import Figures
 from vllm_runbooks import catalog, scan, session, startup_log
-from vllm_runbooks.records import Document, Evidence
+from vllm_runbooks.evidence_records import Document, Evidence
 
 pytestmark = pytest.mark.benchmark
 

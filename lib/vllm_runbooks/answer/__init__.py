@@ -12,22 +12,21 @@ from vllm_runbooks.answer.memory import Memory
 from vllm_runbooks.answer.remedies import STEPS
 from vllm_runbooks.answer.several_logs import Told
 from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.catalog_records import Policy, RemedyText
 from vllm_runbooks.diagnosis import Diagnosis, diagnose, fill
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.evidence_records import Evidence
 from vllm_runbooks.languages import Wording, joined
 from vllm_runbooks.records import (
     Answer,
     Compared,
     Conditions,
-    Evidence,
     Facts,
     Finding,
     Level,
     Outcome,
-    Policy,
     Release,
     Remedy,
-    RemedyText,
     Start,
     StartSummary,
 )

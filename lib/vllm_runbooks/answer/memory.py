@@ -253,8 +253,7 @@ class Memory:
         if free is not None and requested is not None and actual.in_gib(requested.low) > free:
             return False, f"it asks for {actual.in_gib(requested.low):.2f} GiB of which {free:g} were free"
         if made.fits is not True:
-            # Whoever shows it says that it is not known.
-            return made.fits, made.limits[0].rstrip(".").removeprefix("not known: ")
+            return made.fits, made.limits[0].rstrip(".")
         if not there and count > len(before.ranks):
             return None, f"it would fit on {count} cards alike; name those that are there with --gpus"
         margin = inverse.margin(made)
@@ -284,7 +283,7 @@ class Memory:
         except _UNREADABLE:
             return None
         told = self._say(" and ").join(f"{name} {json.dumps(value)}" for name, value in way.changes.items())
-        more = self._say("; ").join(self._say(each) for each in way.cost.split("; "))
+        more = self._say("; ").join(self._say(cost) for cost in way.costs)
         longer = replace(
             remedy,
             title=self._say("{title}, with {changes}", title=remedy.title, changes=told),

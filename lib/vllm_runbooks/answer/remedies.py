@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.catalog_records import Policy, RemedyText
 from vllm_runbooks.diagnosis import fill, holds, value_of
-from vllm_runbooks.records import Checks, Edit, Facts, Finding, Policy, Remedy, RemedyText
+from vllm_runbooks.records import Checks, Edit, Facts, Finding, Remedy
 
 _UNCHECKED = Checks(
     lint="unknown: no command is changed",

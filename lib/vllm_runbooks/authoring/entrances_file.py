@@ -12,8 +12,9 @@ from pydantic import TypeAdapter
 from vllm_runbooks import catalog
 from vllm_runbooks.authored import Location, Problem, named, read_yaml
 from vllm_runbooks.authoring.yaml_files import read_record, unknown_commands
+from vllm_runbooks.catalog_records import Entrance, Symptom
 from vllm_runbooks.errors import CatalogError
-from vllm_runbooks.records import Entrance, Symptom, document
+from vllm_runbooks.record_forms import document
 
 ADAPTER: TypeAdapter[list[Entrance]] = TypeAdapter(list[Entrance])
 _ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+){0,8}", re.ASCII)

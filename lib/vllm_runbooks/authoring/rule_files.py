@@ -13,8 +13,9 @@ from vllm_runbooks import catalog
 from vllm_runbooks.authored import Problem
 from vllm_runbooks.authoring import translations
 from vllm_runbooks.authoring.yaml_files import date_problems, read_record, unknown_commands
+from vllm_runbooks.catalog_records import Rule
 from vllm_runbooks.errors import CatalogError
-from vllm_runbooks.records import Rule, document
+from vllm_runbooks.record_forms import document
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Rule)
 GROUPS = ("shell", "option", "environment", "meaning", "safety", "parser", "file")

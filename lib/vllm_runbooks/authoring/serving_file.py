@@ -26,7 +26,7 @@ from vllm_runbooks.probe_records import (
     ServingCondition,
     ServingTest,
 )
-from vllm_runbooks.records import document
+from vllm_runbooks.record_forms import document
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Serving)
 _ID = re.compile(r"serving\.[a-z][a-z0-9]*(?:_[a-z0-9]+){0,8}", re.ASCII)

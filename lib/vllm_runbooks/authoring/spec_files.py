@@ -16,7 +16,7 @@ from vllm_runbooks import options, specs
 from vllm_runbooks.authored import Problem
 from vllm_runbooks.authoring.yaml_files import read_record
 from vllm_runbooks.errors import CatalogError
-from vllm_runbooks.records import document
+from vllm_runbooks.record_forms import document
 from vllm_runbooks.specs import Architecture, DefaultReviews, Fits, Gpu, GpuTable, Matter, ModelFile, Total
 
 ADAPTERS: dict[str, TypeAdapter[Any]] = {

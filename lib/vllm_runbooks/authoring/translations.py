@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 from vllm_runbooks import languages
 from vllm_runbooks.authored import Location, Problem, line_of, read_yaml
+from vllm_runbooks.catalog_records import Rule, Symptom
 from vllm_runbooks.diagnosis import PLACEHOLDER, filled_or_plain
 from vllm_runbooks.languages import LANGUAGES
-from vllm_runbooks.records import Facts, Rule, Symptom
+from vllm_runbooks.records import Facts
 
 T = TypeVar("T", Symptom, Rule)
 STAMP = "vllm-runbooks catalog translations --stamp"

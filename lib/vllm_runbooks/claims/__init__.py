@@ -14,7 +14,8 @@ from vllm_runbooks.claims.expressions import Lookup, compute
 from vllm_runbooks.claims.figures import EXPECTED, HIGH, LOW, Asked, Planned, written
 from vllm_runbooks.comparison import FRONT_SETTINGS, differing
 from vllm_runbooks.diagnosis import fill
-from vllm_runbooks.records import Answer, Claim, Claims, Credit, Evidence, Facts, JudgedClaim, Quote, Start, Truth
+from vllm_runbooks.evidence_records import Claim, Claims, Credit, Evidence
+from vllm_runbooks.records import Answer, Facts, JudgedClaim, Quote, Start, Truth
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.specs import Gpu
 from vllm_runbooks.startup_log import log_lines

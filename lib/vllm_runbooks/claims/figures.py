@@ -9,8 +9,8 @@ from typing import Any
 from vllm_runbooks import options, sites
 from vllm_runbooks.claims.expressions import Figures, UnknownError, names
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.evidence_records import Claim, Claims, PlanAsked
 from vllm_runbooks.plan_records import Layout, Layouts, Plan, PlannedRank
-from vllm_runbooks.records import Claim, Claims, PlanAsked
 from vllm_runbooks.specs import Gpu
 
 TERMS = ("weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication")

@@ -11,7 +11,8 @@ import click
 
 from vllm_runbooks.cli import complete, given, output
 from vllm_runbooks.errors import InputError, meant
-from vllm_runbooks.records import Expectation, Outcome
+from vllm_runbooks.evidence_records import Expectation
+from vllm_runbooks.records import Outcome
 
 
 @click.group()

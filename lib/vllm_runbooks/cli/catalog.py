@@ -13,10 +13,10 @@ from pathlib import Path
 import click
 
 from vllm_runbooks import catalog as shelf
+from vllm_runbooks.catalog_records import Policy
 from vllm_runbooks.cli import complete, given, output
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.files import store
-from vllm_runbooks.records import Policy
 
 _SCAFFOLD = """\
 # yaml-language-server: $schema={schema}

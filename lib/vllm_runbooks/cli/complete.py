@@ -17,7 +17,7 @@ from typing import ClassVar
 import click
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class, split_arg_string
 
-from vllm_runbooks import records
+from vllm_runbooks import evidence_records
 
 VARIABLE = "_VLLM_RUNBOOKS_COMPLETE"
 """By which click is asked for completions."""
@@ -145,11 +145,11 @@ def logs() -> list[str]:
 
 
 def snapshots() -> list[str]:
-    return cases(records.SNAPSHOT)
+    return cases(evidence_records.SNAPSHOT)
 
 
 def servers() -> list[str]:
-    return cases(records.OBSERVATION)
+    return cases(evidence_records.OBSERVATION)
 
 
 def runbooks() -> list[str]:

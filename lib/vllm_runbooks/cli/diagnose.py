@@ -14,7 +14,8 @@ from vllm_runbooks.cli import complete, given, output, terminal
 
 if TYPE_CHECKING:
     from vllm_runbooks.catalog import Catalog
-    from vllm_runbooks.records import Answer, Evidence
+    from vllm_runbooks.evidence_records import Evidence
+    from vllm_runbooks.records import Answer
 
 
 @click.command(
@@ -162,7 +163,7 @@ def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:
 
 def _fetched(source: str, vllm: str | None) -> Evidence:
     """Fetch the log; the command is shown before it runs, and what its tool says beside the log after it."""
-    from vllm_runbooks.records import Evidence
+    from vllm_runbooks.evidence_records import Evidence
     from vllm_runbooks.redact import redact_text
 
     command = collect.command(source)

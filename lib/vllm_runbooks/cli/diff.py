@@ -12,7 +12,7 @@ import click
 
 from vllm_runbooks.cli import given, output
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import OBSERVATION
+from vllm_runbooks.evidence_records import OBSERVATION
 
 if TYPE_CHECKING:
     from vllm_runbooks.history import History

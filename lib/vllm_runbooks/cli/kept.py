@@ -15,7 +15,8 @@ import click
 
 from vllm_runbooks.cli import output
 from vllm_runbooks.errors import InputError, RunbooksError
-from vllm_runbooks.records import RunResult, Verdict, document
+from vllm_runbooks.record_forms import document
+from vllm_runbooks.records import RunResult, Verdict
 
 if TYPE_CHECKING:
     from vllm_runbooks.history import History

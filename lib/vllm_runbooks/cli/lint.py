@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from vllm_runbooks.cli import complete, given, output, terminal
+from vllm_runbooks.command_records import Linted
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
-from vllm_runbooks.records import Linted
 
 _BEHIND = "vllm_runbooks.lint.behind"
 """Where it is kept that `--` was given."""

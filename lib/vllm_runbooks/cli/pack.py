@@ -15,8 +15,8 @@ from vllm_runbooks.cli import complete, given, output, terminal
 from vllm_runbooks.errors import InputError
 
 if TYPE_CHECKING:
+    from vllm_runbooks.evidence_records import Evidence
     from vllm_runbooks.pack import Packed
-    from vllm_runbooks.records import Evidence
     from vllm_runbooks.render.styled import Block
 
 
@@ -105,7 +105,7 @@ def _evidence(logs: tuple[str, ...], command: str | None, vllm: str | None) -> E
     from vllm_runbooks import pack as packing
     from vllm_runbooks import session
     from vllm_runbooks.evidence import is_pack
-    from vllm_runbooks.records import Evidence
+    from vllm_runbooks.evidence_records import Evidence
 
     if not logs:
         session.check_release(vllm)

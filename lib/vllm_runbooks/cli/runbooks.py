@@ -15,13 +15,15 @@ import click
 
 from vllm_runbooks.cli import complete, given, kept, output, terminal
 from vllm_runbooks.errors import InputError, RunbooksError, meant
-from vllm_runbooks.records import Verdict, document
+from vllm_runbooks.record_forms import document
+from vllm_runbooks.records import Verdict
 from vllm_runbooks.render.styled import VERDICTS, Line, Loose, listed, styled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vllm_runbooks.records import Case, Runbook, RunResult
+    from vllm_runbooks.evidence_records import Case
+    from vllm_runbooks.records import Runbook, RunResult
     from vllm_runbooks.suite import Progress, Request
 
 _RUNBOOKS = click.option("--runbooks", metavar="DIR", help="Folder of runbooks, instead of the shipped ones.")

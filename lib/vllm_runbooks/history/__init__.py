@@ -33,7 +33,8 @@ from vllm_runbooks.history_records import KINDS, Entry
 from vllm_runbooks.host import owners
 from vllm_runbooks.host.here import here
 from vllm_runbooks.host.owners import Owner
-from vllm_runbooks.records import Verdict, document
+from vllm_runbooks.record_forms import document
+from vllm_runbooks.records import Verdict
 from vllm_runbooks.redact import redact_record, redact_text
 
 PLACE = "VLLM_RUNBOOKS_HISTORY"

@@ -15,7 +15,8 @@ from vllm_runbooks.history_records import CHECK, PROBE, RUN, SERVE, Compared, Di
 from vllm_runbooks.lint import moves
 from vllm_runbooks.live_records import Guarded
 from vllm_runbooks.probe_records import Health, Observation
-from vllm_runbooks.records import Verdict, record
+from vllm_runbooks.record_forms import record
+from vllm_runbooks.records import Verdict
 from vllm_runbooks.specs import DefaultReviews
 
 _MEASURED = re.compile(r"(?:^|[._])(?:seconds|ms|s|tokens_per_s_max)(?:\[\d{1,4}\])?$", re.ASCII)

@@ -8,7 +8,7 @@ from vllm_runbooks import arguments, deployment, documents, options, verdicts
 from vllm_runbooks.commands import starts_of
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.probe_records import Health, Observation
-from vllm_runbooks.records import document
+from vllm_runbooks.record_forms import document
 
 
 def inputs(found: Health) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from vllm_runbooks import evidence
 from vllm_runbooks.errors import InputError, WrongFileError
 from vllm_runbooks.host.here import here
 from vllm_runbooks.host_records import GpuFacts, GpuProcess
-from vllm_runbooks.records import record
+from vllm_runbooks.record_forms import record
 
 _MIB = 1 << 20
 _MAX_SERIES = 64 << 20

@@ -16,7 +16,7 @@ from vllm_runbooks.display import SCHEMA, visible
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host_records import KIND, GpuFacts, Inspected, Inventory
 from vllm_runbooks.json_errors import same_words
-from vllm_runbooks.records import record
+from vllm_runbooks.record_forms import record
 from vllm_runbooks.redact import redact_record
 
 _MAX_TEXT = 4_000_000

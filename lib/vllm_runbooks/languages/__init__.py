@@ -13,9 +13,10 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple, TypeVar
 
+from vllm_runbooks.catalog_records import Rule, RuleTexts, Symptom, SymptomTexts
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.languages import chinese
-from vllm_runbooks.records import LookIn, Rule, RuleTexts, Symptom, SymptomTexts
+from vllm_runbooks.records import LookIn
 
 LANG = "VLLM_RUNBOOKS_LANG"
 """Variable that chooses the language, in the kernels of runbooks as well."""

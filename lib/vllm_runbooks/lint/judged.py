@@ -13,6 +13,8 @@ from vllm_runbooks.arguments import Parsed
 from vllm_runbooks.arguments.conditions import UNKNOWN
 from vllm_runbooks.arguments.words import config_words
 from vllm_runbooks.catalog import RulesById
+from vllm_runbooks.catalog_records import Rule
+from vllm_runbooks.command_records import CommandRelease
 from vllm_runbooks.deployment import editing
 from vllm_runbooks.documents.starts import Found, Loose
 from vllm_runbooks.excerpt import Changed, Replacement
@@ -22,7 +24,7 @@ from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.secrecy import Reading
 from vllm_runbooks.lint.together import together
 from vllm_runbooks.options import CALLS, ENTRIES, SERVERS, ReleaseData
-from vllm_runbooks.records import CommandRelease, Edit, IssueSeverity, Rule
+from vllm_runbooks.records import Edit, IssueSeverity
 from vllm_runbooks.shell import Trouble, Word
 from vllm_runbooks.specs import Card, Specs
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from vllm_runbooks import options
 from vllm_runbooks.arguments import Parsed
+from vllm_runbooks.command_records import ChangedDefault, Migrated
 from vllm_runbooks.deployment import editing
 from vllm_runbooks.documents.starts import Found
 from vllm_runbooks.excerpt import Replacement, applied
@@ -17,7 +18,6 @@ from vllm_runbooks.lint.mending import mended
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.lint.told import issues, launches
 from vllm_runbooks.options import ReleaseData
-from vllm_runbooks.records import ChangedDefault, Migrated
 
 _MAX_MOVED = 40
 """Starts that are rewritten when a file is moved to another release: the file is read again for each, to be sure."""

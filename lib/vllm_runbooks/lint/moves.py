@@ -9,13 +9,14 @@ from typing import Any
 
 from vllm_runbooks import options
 from vllm_runbooks.arguments import Parsed
+from vllm_runbooks.command_records import ChangedDefault
 from vllm_runbooks.deployment import editing
 from vllm_runbooks.documents import Page
 from vllm_runbooks.documents.starts import Found, Setting
 from vllm_runbooks.excerpt import Replacement
 from vllm_runbooks.lint.option_rules import Tables
 from vllm_runbooks.options import CALLS, Default, Option, ReleaseData, inner_type, past, standing
-from vllm_runbooks.records import ChangedDefault, Edit
+from vllm_runbooks.records import Edit
 from vllm_runbooks.specs import Card, DefaultReview, DefaultReviews, Matter
 
 _UNREVIEWED = DefaultReview(Matter.UNKNOWN, "Nobody has looked at this change yet.", "", writes=False)

@@ -8,6 +8,8 @@ from typing import Any
 
 from vllm_runbooks import languages
 from vllm_runbooks.arguments.conditions import UNKNOWN
+from vllm_runbooks.catalog_records import Rule
+from vllm_runbooks.command_records import Fix, Issue, Launch
 from vllm_runbooks.excerpt import Places, Replacement, applied
 from vllm_runbooks.lint import calls
 from vllm_runbooks.lint.hits import Hit
@@ -15,7 +17,7 @@ from vllm_runbooks.lint.judged import Judged, severity
 from vllm_runbooks.lint.mending import span
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.printed import masked
-from vllm_runbooks.records import Fix, Issue, IssueSeverity, Launch, Rule
+from vllm_runbooks.records import IssueSeverity
 
 MAX_ISSUES = 500
 """Issues of one file; what follows is not told: nobody reads it."""

@@ -17,10 +17,11 @@ from typing import NamedTuple
 from vllm_runbooks import arguments, deployment, serve, steps
 from vllm_runbooks.arguments.conditions import UNKNOWN
 from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.evidence_records import Document, Evidence
 from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.host import gpu_memory
 from vllm_runbooks.live_records import Change, Guarded, Measured
-from vllm_runbooks.records import Answer, Document, Edit, Evidence
+from vllm_runbooks.records import Answer, Edit
 from vllm_runbooks.serve import load as loads
 from vllm_runbooks.serve import places, retries
 from vllm_runbooks.serve.load import Load

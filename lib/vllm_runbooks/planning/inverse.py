@@ -430,8 +430,8 @@ class WayOut:
     """True: by all bands; None: by what is expected."""
     margin: Band | None
     """Bytes on the poorest card beyond what one request of the longest length needs; the low side is careful."""
-    cost: str
-    """What it takes from the user."""
+    costs: tuple[str, ...]
+    """What each of the changes takes from the user."""
     price: int
     """By which ways out are ordered."""
     budget: Budget
@@ -501,7 +501,7 @@ class _Out:
         made = self.start.of(change.changes)
         if not self.start.succeeds(made, _EXPECTED):
             return None
-        return WayOut(change.changes, made.fits, margin(made), change.cost, change.price, made)
+        return WayOut(change.changes, made.fits, margin(made), (change.cost,), change.price, made)
 
     def _first(self, changes: Iterable[_Change]) -> WayOut | None:
         """The first of several changes that is sure to help, else the first that is expected to."""
@@ -663,4 +663,5 @@ def _pairs(out: _Out) -> Iterator[WayOut]:
             changes = {**change.changes, **way.changes}
             if (name := repr(sorted(changes.items()))) not in seen:
                 seen.add(name)
-                yield replace(way, changes=changes, cost=f"{change.cost}; {way.cost}", price=way.price + change.price)
+                costs = (change.cost, *way.costs)
+                yield replace(way, changes=changes, costs=costs, price=way.price + change.price)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from vllm_runbooks import options
+from vllm_runbooks.command_records import CommandRelease
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.options import ReleaseData
 from vllm_runbooks.plan_records import Layout
@@ -17,7 +18,6 @@ from vllm_runbooks.planning.budget import Budget, Calibrate, Device, Subject, bu
 from vllm_runbooks.planning.room import of_share
 from vllm_runbooks.planning.settings import Settings, settle
 from vllm_runbooks.planning.weights import Ranks
-from vllm_runbooks.records import CommandRelease
 from vllm_runbooks.specs import Card, Gpu
 
 SIZES = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}

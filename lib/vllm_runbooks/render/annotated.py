@@ -8,7 +8,8 @@ from html import escape
 from typing import NamedTuple
 
 from vllm_runbooks.display import Shown, visible
-from vllm_runbooks.records import Answer, Document, Finding, Quote, Role
+from vllm_runbooks.evidence_records import Document
+from vllm_runbooks.records import Answer, Finding, Quote, Role
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.render.elements import AMBER, BLUE, GREEN, GREY, RED, badge, cut, heading, tag, tinted
 from vllm_runbooks.startup_log.log_lines import clean

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
-from typing import Any
 
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.languages import LANGUAGES, Wording, joined
 from vllm_runbooks.records import (
     Answer,
-    Checks,
     Conditions,
-    Facts,
     Finding,
     Level,
-    LookIn,
     Outcome,
-    Quote,
-    RankFacts,
     Remedy,
 )
-from vllm_runbooks.render import columns, start_pictures
+from vllm_runbooks.render import answer_words, columns, start_pictures
 from vllm_runbooks.render.drawing import COLOURS, bars
 from vllm_runbooks.render.elements import (
     badge,
@@ -35,7 +28,7 @@ from vllm_runbooks.render.elements import (
     remark,
     tag,
 )
-from vllm_runbooks.render.figures import FACT_NAMES, figure, printed_gib
+from vllm_runbooks.render.figures import printed_gib
 from vllm_runbooks.render.styled import (
     BLANK,
     GROUNDS,
@@ -58,10 +51,6 @@ _OUTCOMES = {
     Outcome.UNKNOWN: Tone.WARN,
 }  # fmt: skip
 _LEVELS = {Level.CONFIRMED: Tone.BAD, Level.PROBABLE: Tone.WARN, Level.POSSIBLE: Tone.HINT}
-_MEANINGS = {
-    "slots": "slots of one layer group, not tokens of full-length requests: not comparable across models or releases",
-    "full-length": "tokens of full-length requests (concurrency x context)",
-}
 
 
 def text(answer: Answer) -> str:
@@ -81,26 +70,26 @@ def view(answer: Answer) -> list[Block]:
         if answer.remedies:
             parts.append(_remedies_view(answer.remedies, say))
     elif not answer.outcome.is_healthy:
-        parts.append([Prose(say.joined("No cause was found in this text.", _no_cause(answer)), "")])
+        parts.append([Prose(say.joined("No cause was found in this text.", answer_words.no_cause(answer)), "")])
     if answer.notes:
         parts.append(_notes_view(answer.notes, say))
     others = [f for f in answer.findings if f != cause]
     if others:
         found = [block for f in others for block in _brief_view(f, answer.files, say)]
         parts.append(headed(say("ALSO FOUND"), found))
-    facts = _fact_rows(answer.facts, say)
+    facts = answer_words.fact_rows(answer.facts, say)
     if facts:
         width = max(columns.width(name) for name, _ in facts)
         names = [styled(f"  {columns.padded(name, width)}  ", Tone.FAINT) for name, _ in facts]
         rows = [Loose(value, " " * (width + 4), name) for name, (_, value) in zip(names, facts, strict=True)]
         parts.append(headed(say("FACTS"), rows))
-    if ranks := _rank_rows(answer.ranks, say):
+    if ranks := answer_words.rank_rows(answer.ranks, say):
         head, *figures = ranks
         numeric = frozenset(range(len(head)))
         table = Table([styled(name, Tone.FAINT) for name in head], figures, numeric=numeric, indent="  ")
         parts.append(headed(say("RANKS, in GiB"), [table]))
     if answer.hidden:
-        parts.append([Loose(styled(_left_out(answer), Tone.FAINT), "")])
+        parts.append([Loose(styled(answer_words.left_out(answer), Tone.FAINT), "")])
     return [*parted(parts), BLANK]
 
 
@@ -118,48 +107,9 @@ def interim(answer: Answer) -> str:
     return visible(f"{say('line {number}', number=last.last_line)}: {say(word)}; {said}")
 
 
-def _left_out(answer: Answer) -> str:
-    say = Wording(answer.lang)
-    return say("Recognised and left out: {what}.", what=_noise(answer.hidden, say))
-
-
-def _noise(hidden: Mapping[str, int], say: Wording) -> str:
-    names = {
-        "benign": ("harmless line", "harmless lines"),
-        "earlier_start": ("earlier start", "earlier starts"),
-        "consequence": ("line of a rank that only lost its peer", "lines of ranks that only lost a peer"),
-        "wrapper": ("notice of another process's end", "notices of another process's end"),
-    }
-    said = (f"{count} {say(names.get(kind, (kind, kind))[count != 1])}" for kind, count in hidden.items())
-    return say(", ").join(said)
-
-
-def _no_cause(answer: Answer) -> str:
-    say = Wording(answer.lang)
-    if not answer.starts:
-        return say("It does not look like the log of a vLLM start.")
-    if answer.outcome is Outcome.UNKNOWN:
-        return say("The text ends before the start does: give the log up to its end, of all processes.")
-    if answer.first_error:
-        return say("The first error is not in the catalog yet: its own words are the best lead.")
-    return say("Give the log of every process and node; if it is complete, the symptom is not in the catalog yet.")
-
-
-def _lead(answer: Answer) -> str:
-    """What to read where no cause is known."""
-    if answer.first_error:
-        say = Wording(answer.lang)
-        place = _place(answer.first_error, answer.files, say)
-        return say("Read the first error: {place}: {words}", place=place, words=cut(answer.first_error.text))
-    return _no_cause(answer)
-
-
 def _styled_headline(answer: Answer) -> Styled:
-    say, vllm = Wording(answer.lang), answer.vllm
-    release = f"vLLM {vllm.version} ({say(vllm.source)})" if vllm.version else say("vLLM release unknown")
-    return styled(f"{', '.join(answer.files)}  ·  {release}  ·  ") + _outcome(
-        answer.outcome, say(answer.outcome.value).upper()
-    )
+    told = f"{', '.join(answer.files)}  ·  {answer_words.release(answer)}  ·  "
+    return styled(told) + _outcome(answer.outcome, Wording(answer.lang)(answer.outcome.value).upper())
 
 
 def _headline(answer: Answer) -> str:
@@ -174,7 +124,7 @@ def _first_error_view(answer: Answer) -> list[list[Block]]:
     if answer.first_error is None:
         return []
     say = Wording(answer.lang)
-    place = styled(f"{_place(answer.first_error, answer.files, say)}: ", Tone.FAINT)
+    place = styled(f"{answer_words.place_of(answer.first_error, answer.files, say)}: ", Tone.FAINT)
     # Whole, where other quotations are cut: these words are all there is to go by.
     quote = Prose(place + styled(answer.first_error.text, Tone.QUOTE))
     return [headed(say("FIRST ERROR that no symptom explains: read this first"), [quote])]
@@ -200,10 +150,6 @@ def _starts_view(answer: Answer) -> list[Block]:
     return headed(head, rows)
 
 
-def _place(quote: Quote, files: Sequence[str], say: Wording) -> str:
-    return f"{files[quote.file]}:{quote.line}" if len(files) > 1 else say("line {number}", number=quote.line)
-
-
 def _finding_view(answer: Answer, finding: Finding) -> list[Block]:
     say = Wording(answer.lang)
     is_nearest = finding.look_in is not None and answer.first_error is None
@@ -215,11 +161,11 @@ def _finding_view(answer: Answer, finding: Finding) -> list[Block]:
     ]
     blocks += [
         Line(styled(f"  {place}: ", Tone.FAINT) + styled(cut(said), Tone.QUOTE))
-        for place, said in _quotes(finding, answer.files, say)
+        for place, said in answer_words.quotes(finding, answer.files, say)
     ]
     sections = [("Why", finding.explanation), ("Do first", finding.do_first)]
     if finding.look_in and is_nearest:
-        sections.append(("Look for", _looked_for(finding.look_in, say)))
+        sections.append(("Look for", answer_words.looked_for(finding.look_in, say)))
     sections += [("Confirm", finding.confirm), ("Refute", finding.refute)]
     for name, body in sections:
         if body:
@@ -228,18 +174,6 @@ def _finding_view(answer: Answer, finding: Finding) -> list[Block]:
         head = f"  {say('Conditions')}"
         blocks += [BLANK, Line(styled(head, Tone.HEADING)), *(Prose(mark, "    ") for mark in marks)]
     return blocks
-
-
-def _looked_for(look_in: LookIn, say: Wording) -> str:
-    return say("{what} in {where}", what=look_in.what, where=look_in.where)
-
-
-def _quotes(finding: Finding, files: Sequence[str], say: Wording) -> list[tuple[str, str]]:
-    """Place and words of the evidence; words that stand in several places once."""
-    places: dict[str, list[str]] = {}
-    for quote in finding.evidence:
-        places.setdefault(quote.text, []).append(_place(quote, files, say))
-    return [(say(" and ").join(found), said) for said, found in places.items()]
 
 
 def _conditions(conditions: Conditions, say: Wording) -> list[Styled]:
@@ -252,7 +186,7 @@ def _conditions(conditions: Conditions, say: Wording) -> list[Styled]:
 
 
 def _brief_view(finding: Finding, files: Sequence[str], say: Wording) -> list[Block]:
-    place = f" ({_place(finding.evidence[0], files, say)})" if finding.evidence else ""
+    place = f" ({answer_words.place_of(finding.evidence[0], files, say)})" if finding.evidence else ""
     severity = styled(f"  {say(finding.severity.value)}", SEVERITIES[finding.severity])
     return [
         Loose(f"{finding.title}" + styled(place, Tone.FAINT), first=severity + say(": ")),
@@ -268,71 +202,18 @@ def _remedies_view(remedies: Sequence[Remedy], say: Wording) -> list[Block]:
     blocks: list[Block] = []
     for number, remedy in enumerate(remedies, 1):
         blocks.append(Loose(styled(remedy.title, Tone.HEADING), "     ", f"  {number}. "))
-        blocks += [Line("       " + styled(_edit(e.op, e.name, e.value, say), Tone.COMMAND)) for e in remedy.edits]
+        blocks += [Line("       " + styled(answer_words.change(e, say), Tone.COMMAND)) for e in remedy.edits]
         blocks.append(Prose(styled(say("Costs: "), Tone.COST) + remedy.cost, "     "))
         if remedy.command is not None:
             lines = [Line("       " + styled(line, Tone.COMMAND)) for line in remedy.command.splitlines()]
             blocks += [BLANK, *lines, BLANK]
-    return headed(say("WAYS OUT, cheapest first"), [*blocks, *(Prose(said) for said in _checked(remedies, say))])
+    return headed(
+        say("WAYS OUT, cheapest first"), [*blocks, *(Prose(said) for said in answer_words.judgements(remedies, say))]
+    )
 
 
 def _notes_view(notes: Sequence[str], say: Wording) -> list[Block]:
     return headed(say("NOTE" if len(notes) == 1 else "NOTES"), [Prose(note) for note in notes])
-
-
-def _checked(remedies: Sequence[Remedy], say: Wording) -> list[str]:
-    """Who judged the remedies, and who could not; a sentence for those that were judged alike."""
-    by_checks: dict[Checks, list[str]] = {}
-    for number, remedy in enumerate(remedies, 1):
-        by_checks.setdefault(remedy.checks, []).append(str(number))
-    if len(by_checks) == 1:
-        return [_judges(remedies[0].checks, say)]
-    return [f"{', '.join(numbers)}: {_judges(checks, say)}" for checks, numbers in by_checks.items()]
-
-
-def _judges(checks: Checks, say: Wording) -> str:
-    judges = (("the linter", checks.lint), ("the planner", checks.plan), ("vLLM's own parser", checks.parser))
-    passed = say(", ").join(say(name) for name, said in judges if said == "passed")
-    whys = [(name, said.removeprefix("unknown: ")) for name, said in judges if said != "passed"]
-    unknown = say(", ").join(say("{who} ({why})", who=say(name), why=say(why)) for name, why in whys)
-    sentences = [say("Checked by {who}.", who=passed)] if passed else []
-    return joined([*sentences, *([say("Not checked by {who}.", who=unknown)] if unknown else [])])
-
-
-def _edit(op: str, name: str, value: Any, say: Wording) -> str:
-    shown = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value
-    if op == "remove":
-        return say("remove option {name}", name=name)
-    if op == "env":
-        return say("environment variable {name} = {value}", name=name, value=shown)
-    return say("option {name} = {value}", name=name, value=shown)
-
-
-def _fact_rows(facts: Facts, say: Wording) -> list[tuple[str, str]]:
-    rows = []
-    for name, label in FACT_NAMES.items():
-        shown = figure(name, facts)
-        if shown is None:
-            continue
-        if name == "max_concurrency" and facts.max_concurrency_tokens:
-            shown += say(" of {count} tokens each", count=f"{facts.max_concurrency_tokens:,}")
-        if name == "kv_cache_tokens" and facts.kv_cache_tokens_meaning:
-            shown += f" ({say(_MEANINGS[facts.kv_cache_tokens_meaning])})"
-        rows.append((say(label), shown))
-    return rows
-
-
-def _rank_rows(ranks: Sequence[RankFacts], say: Wording) -> list[list[str]]:
-    """A head and a row for each rank, with the figures in GiB that any of them printed; empty for fewer than two."""
-    if len(ranks) < 2:
-        return []
-    names = [n for n in FACT_NAMES if n.endswith("_gib") and any(getattr(r, n, None) is not None for r in ranks)]
-    figures = [["" if (v := getattr(r, n)) is None else f"{v:.2f}" for n in names] for r in ranks]
-    shown = [say("unknown") if r.rank is None else str(r.rank) for r in ranks]
-    return [
-        [say("rank"), *(say(FACT_NAMES[n]) for n in names)],
-        *([s, *row] for s, row in zip(shown, figures, strict=True)),
-    ]
 
 
 def _in_its_language(answer: Answer, plain: str, html: str) -> Shown:
@@ -368,10 +249,8 @@ def starts(answer: Answer) -> Shown:
 
 def outcome(answer: Answer) -> Shown:
     """How the start that is judged ended, and what is known of its release, in a line."""
-    say, vllm = Wording(answer.lang), answer.vllm
-    release = f"vLLM {vllm.version} ({say(vllm.source)})" if vllm.version else say("vLLM release unknown")
-    word = badge(say(answer.outcome.value), GROUNDS[_OUTCOMES[answer.outcome]])
-    told = f"{word} {escape(', '.join(answer.files))}  ·  {escape(release)}"
+    word = badge(Wording(answer.lang)(answer.outcome.value), GROUNDS[_OUTCOMES[answer.outcome]])
+    told = f"{word} {escape(', '.join(answer.files))}  ·  {escape(answer_words.release(answer))}"
     style = "font-size:14px;margin:4px 0 8px 0;overflow-wrap:anywhere"
     return _in_its_language(answer, _headline(answer), tag("div", told, style))
 
@@ -384,7 +263,7 @@ def cause(answer: Answer) -> Shown:
             outcome = say(answer.outcome.value)
             said = say("The start is healthy ({outcome}): there is no root cause.", outcome=outcome)
         else:
-            said = say.joined("No cause was found in this text.", _no_cause(answer))
+            said = say.joined("No cause was found in this text.", answer_words.no_cause(answer))
         told = plain(parted([*_first_error_view(answer), [Line(said)]]))
         return _in_its_language(answer, told, tag("p", escape(said)) + _unexplained(answer))
     tone = GROUNDS[_LEVELS[finding.level]]
@@ -394,12 +273,12 @@ def cause(answer: Answer) -> Shown:
         "font-size:16px;margin-bottom:6px",
     )
     name = tag("div", escape(finding.symptom), "opacity:.75;font-size:13px;margin-bottom:6px")
-    quotes = "".join(quoted(place, said) for place, said in _quotes(finding, answer.files, say))
+    quotes = "".join(quoted(place, said) for place, said in answer_words.quotes(finding, answer.files, say))
     quotes += _unexplained(answer)
     why = tag("p", prose(finding.explanation), "max-width:80ch")
     look = ""
     if finding.look_in and answer.first_error is None:
-        look = tag("p", f"<b>{say('Look for')}</b> {prose(_looked_for(finding.look_in, say))}")
+        look = tag("p", f"<b>{say('Look for')}</b> {prose(answer_words.looked_for(finding.look_in, say))}")
     told = plain(parted([*_first_error_view(answer), _finding_view(answer, finding)]))
     return _in_its_language(answer, told, head + name + quotes + why + look)
 
@@ -409,7 +288,7 @@ def _unexplained(answer: Answer) -> str:
         return ""
     say = Wording(answer.lang)
     return tag("p", say("The first error that no symptom explains:")) + quoted(
-        _place(answer.first_error, answer.files, say), answer.first_error.text
+        answer_words.place_of(answer.first_error, answer.files, say), answer.first_error.text
     )
 
 
@@ -419,7 +298,7 @@ def checks(answer: Answer) -> Shown:
     if finding is None:
         said = say("Nothing to confirm: the start is healthy, there is no root cause.")
         if not answer.outcome.is_healthy:
-            said = say.joined("Nothing to confirm: no root cause is known.", _lead(answer))
+            said = say.joined("Nothing to confirm: no root cause is known.", answer_words.lead(answer))
         return _in_its_language(answer, said, tag("p", escape(said)))
     marks = (
         ("✓", "fits", finding.conditions.matched),
@@ -441,12 +320,12 @@ def remedies(answer: Answer) -> Shown:
     noted = "".join(tag("p", f"<b>{say('Note.')}</b> {prose(note)}", "max-width:80ch") for note in answer.notes)
     below = f"\n\n{plain(_notes_view(answer.notes, say))}" if answer.notes else ""
     if not answer.remedies:
-        unknown = say.joined("No way out is known.", _lead(answer))
+        unknown = say.joined("No way out is known.", answer_words.lead(answer))
         said = say("No change is needed.") if answer.outcome.is_healthy else unknown
         said = joined([begun, finding.do_first]) if finding else said
         return _in_its_language(answer, said + below, (first or tag("p", escape(said))) + noted)
     ways = [_way_out(number, remedy, say) for number, remedy in enumerate(answer.remedies, 1)]
-    judged = [remark(said) for said in _checked(answer.remedies, say)]
+    judged = [remark(said) for said in answer_words.judgements(answer.remedies, say)]
     html = first + "".join([*ways, *judged]) + noted
     head = f"{joined([begun, finding.do_first])}\n\n" if finding else ""
     return _in_its_language(answer, head + plain(_remedies_view(answer.remedies, say)) + below, html)
@@ -460,14 +339,14 @@ def advice(answer: Answer) -> Shown:
 def way_out(number: int, remedy: Remedy, lang: str | None = None) -> Shown:
     """One way out without its command, which whoever shows it puts below, and what has checked it."""
     say = Wording(lang)
-    checked = _judges(remedy.checks, say)
+    checked = answer_words.judged_by(remedy.checks, say)
     html = _way_out(number, replace(remedy, command=None), say) + remark(checked)
     return Shown(plain(_remedies_view((remedy,), say)), html)
 
 
 def _way_out(number: int, remedy: Remedy, say: Wording) -> str:
     """A way out, its command as wide as the page: a column of a table would cut its words."""
-    changes = "".join(tag("code", escape(_edit(e.op, e.name, e.value, say))) + "<br>" for e in remedy.edits)
+    changes = "".join(tag("code", escape(answer_words.change(e, say))) + "<br>" for e in remedy.edits)
     return (
         tag("div", f"{number}. <b>{prose(remedy.title)}</b>", "margin-top:14px;max-width:80ch")
         + tag("div", f"{say('Costs: ')}{prose(remedy.cost)}", "margin:2px 0 4px 0;max-width:80ch")
@@ -479,13 +358,13 @@ def _way_out(number: int, remedy: Remedy, say: Wording) -> str:
 def facts(answer: Answer) -> Shown:
     """Every figure that the start printed about itself."""
     say = Wording(answer.lang)
-    rows = _fact_rows(answer.facts, say)
+    rows = answer_words.fact_rows(answer.facts, say)
     if not rows:
         said = say("The text holds none of vLLM's figures (weights, KV cache, concurrency).")
         return _in_its_language(answer, said, tag("p", escape(said)))
     plain = "\n".join(f"{name}: {value}" for name, value in rows)
     html = html_table([say("figure"), say("printed")], [[escape(n), escape(v)] for n, v in rows])
-    if ranks := _rank_rows(answer.ranks, say):
+    if ranks := answer_words.rank_rows(answer.ranks, say):
         head, *body = ranks
         html += tag("p", say("By rank, in GiB:")) + html_table(head, body, numeric=range(len(head)))
         plain += "\n" + "\n".join("  ".join(row) for row in ranks)
@@ -496,7 +375,7 @@ def others(answer: Answer) -> Shown:
     """The findings beside the root cause, and how many lines were recognised as noise."""
     rest = [f for f in answer.findings if f != answer.root_cause]
     say = Wording(answer.lang)
-    left_out = _left_out(answer) if answer.hidden else say("Nothing was left out.")
+    left_out = answer_words.left_out(answer) if answer.hidden else say("Nothing was left out.")
     if not rest:
         said = say.joined("Nothing else was found.", left_out)
         return _in_its_language(answer, said, tag("p", escape(said)))
@@ -524,7 +403,7 @@ def memory(answer: Answer) -> Shown:
         said = say("The text states no memory figures for the moment of the failure.")
         return _in_its_language(answer, said, tag("p", escape(said)))
     free = say("free")
-    parts = [(say(name), value) for name, value in _memory_parts(captures, total)]
+    parts = [(say(name), value) for name, value in answer_words.memory_parts(captures, total)]
     chart = bars([(name, value / total) for name, value in parts if name != free])
     colours = dict(zip((name for name, _ in parts if name != free), COLOURS, strict=False))
     rows = [
@@ -535,19 +414,3 @@ def memory(answer: Answer) -> Shown:
     lines = [*parts, (say("asked for"), tried), (say("total"), total)]
     plain = "\n".join(f"  {columns.padded(name, 34)} {value:6.2f} GiB" for name, value in lines)
     return _in_its_language(answer, plain, chart + html_table(["", "GiB"], rows, numeric=[1]))
-
-
-def _memory_parts(captures: dict[str, str], total: float) -> list[tuple[str, float]]:
-    """What the message says about the GPU's memory, in parts that add up to the total; only what follows from it."""
-    used, free, allocated, reserved = (
-        printed_gib(captures, name) for name in ("in_use", "free", "allocated", "reserved")
-    )
-    parts = [("allocated by PyTorch", allocated), ("reserved by PyTorch, unallocated", reserved)]
-    if used is not None:
-        own = "this process, outside PyTorch" if allocated is not None else "this process"
-        parts.append((own, max(0.0, used - (allocated or 0.0) - (reserved or 0.0))))
-    rest = max(0.0, total - sum(value or 0.0 for _, value in parts) - (free or 0.0))
-    if rest >= 0.005:
-        parts.append(("other processes" if used is not None and free is not None else "not stated", rest))
-    parts.append(("free", free))
-    return [(name, value) for name, value in parts if value is not None]

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from vllm_runbooks.command_records import Launch, Linted
 from vllm_runbooks.display import visible
 from vllm_runbooks.host_records import SHARED, Inventory
-from vllm_runbooks.records import Answer, Facts, Launch, Linted
+from vllm_runbooks.records import Answer, Facts
 from vllm_runbooks.render import issues, plans
 from vllm_runbooks.render.elements import cut
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import NamedTuple
 
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.records import Truth
@@ -18,6 +19,16 @@ COLUMNS = 80
 GREEN, RED, AMBER, GREY, BLUE = "#1a7f37", "#cf222e", "#9a6700", "#6e7781", "#0969da"
 TRUTHS = {Truth.RIGHT: GREEN, Truth.WRONG: RED, Truth.UNKNOWN: GREY}
 """The tone of a verdict on a statement."""
+
+
+class Headline(NamedTuple):
+    """An answer in one line: the verdict in a few words, then what it rests on."""
+
+    verdict: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.why}"
 
 
 def cut(line: str, width: int = 160) -> str:
@@ -53,10 +64,10 @@ def badge(word: str, colour: str) -> str:
     )
 
 
-def verdict(said: str, tone: str) -> str:
-    """The answer, its first words as a badge."""
-    word, _, rest = said.partition(": ")
-    return tag("div", f"{badge(word, tone)} <b>{escape(rest)}</b>", "font-size:16px;margin-bottom:6px;max-width:80ch")
+def verdict(said: Headline, tone: str) -> str:
+    """The answer, its verdict as a badge."""
+    told = f"{badge(said.verdict, tone)} <b>{escape(said.why)}</b>"
+    return tag("div", told, "font-size:16px;margin-bottom:6px;max-width:80ch")
 
 
 def remark(said: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from vllm_runbooks.catalog_records import Entrance
 from vllm_runbooks.display import Shown
-from vllm_runbooks.records import Answer, Entrance
+from vllm_runbooks.records import Answer
 from vllm_runbooks.render.elements import BLUE, badge, html_table, prose, tag, wrap
 
 _MAX_LINES = 2

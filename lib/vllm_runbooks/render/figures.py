@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from vllm_runbooks.diagnosis import value_of
-from vllm_runbooks.records import Evidence, Facts
+from vllm_runbooks.evidence_records import Evidence
+from vllm_runbooks.records import Facts
 
 FACT_NAMES = {
     "model": "model", "architecture": "architecture", "quantization": "quantisation", "weights_gib": "weights",

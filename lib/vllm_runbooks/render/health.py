@@ -13,6 +13,7 @@ from vllm_runbooks.render.drawing import HAIR, LINES, WIDTH, caption, picture, r
 from vllm_runbooks.render.elements import (
     GREEN,
     RED,
+    Headline,
     badge,
     grid,
     heading,
@@ -93,8 +94,8 @@ def _notes(found: Health) -> list[str]:
 def outcome(found: Health) -> Shown:
     """The verdict in a line."""
     tone = GREEN if found.verdict is Verdict.PASS else RED
-    said = f"{found.verdict.value}: {found.reason}"
-    return Shown(said, verdict(visible(said), tone))
+    said = Headline(found.verdict.value, found.reason)
+    return Shown(str(said), verdict(said, tone))
 
 
 def rungs(found: Health) -> Shown:

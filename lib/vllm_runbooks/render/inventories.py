@@ -7,10 +7,11 @@ from html import escape
 
 from vllm_runbooks.display import Shown, to_json, visible
 from vllm_runbooks.host_records import SHARED, GpuFacts, HostFinding, Inspected, Inventory, Recommendation
-from vllm_runbooks.records import document
+from vllm_runbooks.record_forms import document
 from vllm_runbooks.render.elements import (
     AMBER,
     GREEN,
+    Headline,
     badge,
     cells,
     cut,
@@ -206,8 +207,8 @@ def chosen(found: Inspected) -> Shown:
     return Shown("\n".join([made.plain, *above]), made.html + "".join(map(remark, above)))
 
 
-def _reason(found: Recommendation) -> str:
-    return f"Recommended: {found.reason}" if found.gpu is not None else f"No GPU is recommended: {found.reason}"
+def _headline(found: Recommendation) -> Headline:
+    return Headline("No GPU is recommended" if found.gpu is None else "Recommended", found.reason)
 
 
 def _judged(found: Recommendation) -> str:
@@ -237,8 +238,8 @@ def _ranked(found: Recommendation) -> list[tuple[Words, ...]]:
 
 
 def _recommendation_view(found: Recommendation) -> list[Block]:
-    word, _, rest = _reason(found).partition(":")
-    said = styled(word, Tone.WARN if found.gpu is None else Tone.GOOD) + f":{rest}"
+    lead = _headline(found)
+    said = styled(lead.verdict, Tone.WARN if found.gpu is None else Tone.GOOD) + f": {lead.why}"
     return [Prose(said, ""), _table(_RANKED, _ranked(found)), Loose(styled(_judged(found), Tone.FAINT), "")]
 
 
@@ -249,5 +250,5 @@ def _recommendation(found: Recommendation) -> Shown:
     rest = [f"{why} · use {use} · moved {moved}" for _, _, _, moved, use, _, why in rows]
     table = html_table(("GPU", "name", "free", "suitable"), cells(short), below=rest)
     tone = AMBER if found.gpu is None else GREEN
-    html = verdict(_reason(found), tone) + heading("Every card") + table
+    html = verdict(_headline(found), tone) + heading("Every card") + table
     return Shown(plain(_recommendation_view(found)), html + remark(_judged(found)))

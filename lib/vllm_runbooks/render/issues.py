@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from vllm_runbooks.catalog_records import Rule
+from vllm_runbooks.command_records import Issue, Linted, Migrated
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.languages import LANGUAGES, Wording, told_in
-from vllm_runbooks.records import Issue, IssueSeverity, Linted, Migrated, Rule
+from vllm_runbooks.records import IssueSeverity
 from vllm_runbooks.render.elements import GREEN, GREY, RED, badge, prose, tinted
 from vllm_runbooks.render.styled import GROUNDS, Block, Line, Loose, Space, Tone, plain, styled
 
@@ -37,14 +39,20 @@ _SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/sche
 
 def headline(found: Linted | Migrated) -> str:
     """One line: how many issues of which severity, for which release."""
+    said, judged = _counted(found)
+    return f"{said} ({judged})"
+
+
+def _counted(found: Linted | Migrated) -> tuple[str, str]:
+    """How many issues of which severity there are; and in what, by which release."""
     counts, say = Counter(issue.severity for issue in found.issues), Wording(found.lang)
     said = say(", ").join(say(_COUNTED[s][counts[s] != 1], count=counts[s]) for s in IssueSeverity if counts[s])
     starts = len(found.deployments)
     if not starts and not said:
-        return f"{say('no start of vLLM found, so nothing was judged')} ({release(found)})"
+        return say("no start of vLLM found, so nothing was judged"), release(found)
     one = "{count} start of vLLM" if starts == 1 else "{count} starts of vLLM"
     read = say(one, count=starts) if starts else say("no start of vLLM")
-    return f"{said or say('nothing wrong')} ({read}{say('; ')}{release(found)})"
+    return said or say("nothing wrong"), f"{read}{say('; ')}{release(found)}"
 
 
 def release(found: Linted | Migrated) -> str:
@@ -73,9 +81,9 @@ def view(found: Linted | Migrated, name: str) -> list[Block]:
             blocks.append(Line(styled(f"    {Wording(found.lang)('--fix mends it')}", Tone.GOOD)))
         blocks.append(Space())
     is_wrong, is_judged = bool(wrong(found.issues)), bool(found.deployments or found.issues)
-    said, _, rest = headline(found).partition(" (")
+    said, judged = _counted(found)
     tone = Tone.BAD if is_wrong else Tone.GOOD if is_judged else Tone.WARN
-    return [*blocks, Loose(styled(said, tone) + styled(f" ({rest}", Tone.FAINT))]
+    return [*blocks, Loose(styled(said, tone) + styled(f" ({judged})", Tone.FAINT))]
 
 
 def wrong(issues: Sequence[Issue]) -> list[Issue]:

@@ -15,8 +15,19 @@ from vllm_runbooks.plan_records import Layouts, Plan
 from vllm_runbooks.planning.terms import GIB, NOTHING, tried
 from vllm_runbooks.printed import masked
 from vllm_runbooks.records import Start
-from vllm_runbooks.render import plans, start_pictures, styled
-from vllm_runbooks.render.elements import cells, heading, html_table, joined, preformatted, remark, tag, verdict, wrap
+from vllm_runbooks.render import plan_words, plans, start_pictures, styled
+from vllm_runbooks.render.elements import (
+    Headline,
+    cells,
+    heading,
+    html_table,
+    joined,
+    preformatted,
+    remark,
+    tag,
+    verdict,
+    wrap,
+)
 
 if TYPE_CHECKING:
     from vllm_runbooks.deployment.confirmation import Confirmation
@@ -27,8 +38,8 @@ if TYPE_CHECKING:
 
 def _unplanned(why: str) -> Shown:
     """In place of a plan."""
-    said = f"not planned: {why}"
-    return Shown(wrap(said, ""), verdict(said, plans.TONES[None]))
+    said = Headline("not planned", why)
+    return Shown(wrap(str(said), ""), verdict(said, plans.TONES[None]))
 
 
 def asked(request: Request) -> Shown:
@@ -43,7 +54,7 @@ def asked(request: Request) -> Shown:
         ["model", request.model.name],
         ["its configuration", request.model.source or "not known"],
         ["cards", " + ".join(f"{count} x {name}" for name, count in cards.items()) or "none"],
-        ["release", plans.release(request.release)],
+        ["release", plan_words.release(request.release)],
         ["options", ", ".join(f"{name} {value}" for name, value in options.items()) or "none"],
     ]
     plain = "\n".join(wrap(value, " " * 20, f"{name:<20}") for name, value in rows)
@@ -55,21 +66,23 @@ def memory(plan: Plan | str) -> Shown:
     """What each card is planned to hold: answer, picture and figures, without the command."""
     if isinstance(plan, str):
         return _unplanned(plan)
-    lead = plans.answer_view(plans.headline(plan), plan)
-    body = verdict(plans.headline(plan), plans.TONES[plan.fits]) + remark(plans.subject(plan)) + plans.memory_html(plan)
-    return Shown(styled.plain([*styled.parted([lead, *plans.memory_view(plan)]), styled.BLANK]), body)
+    lead = plans.answer_view(plan_words.headline(plan), plan)
+    body = verdict(plan_words.headline(plan), plans.TONES[plan.fits]) + remark(plan_words.subject(plan))
+    return Shown(
+        styled.plain([*styled.parted([lead, *plans.memory_view(plan)]), styled.BLANK]), body + plans.memory_html(plan)
+    )
 
 
 def ranking(found: Layouts | str) -> Shown:
     """Every layout with its reasons, the best first, and those that the release refuses."""
     if isinstance(found, str):
         return _unplanned(found)
-    legal = [plan for plan in found.layouts if plan.legal is not False]
-    lead = plans.answer_view(plans.layouts_headline(found), found)
+    legal = plan_words.legal(found)
+    lead = plans.answer_view(plan_words.layouts_headline(found), found)
     told = [lead, *([plans.ranking_view(legal)] if legal else []), *plans.illegal_view(found)]
     parts = [
-        verdict(plans.layouts_headline(found), plans.TONES[found.fits]),
-        remark(plans.subject(found)),
+        verdict(plan_words.layouts_headline(found), plans.TONES[found.fits]),
+        remark(plan_words.subject(found)),
         plans.ranking_html(legal),
     ]
     plain = styled.plain([*styled.parted(told), styled.BLANK])
@@ -160,11 +173,12 @@ def beside(starts: Sequence[Start], planned: Sequence[Plan | str]) -> Shown:
         return Shown(said, tag("p", escape(said)))
     farthest = max(every, key=lambda figure: abs(figure.off))
     number = next(at for at, figures in enumerate(found, 1) if farthest in figures)
-    lead = (
-        f"planned: {len(every)} printed figures; the farthest is {abs(farthest.off):.1%} off "
-        f"({farthest.name} of start {number})"
+    lead = Headline(
+        "planned",
+        f"{len(every)} printed figures; the farthest is {abs(farthest.off):.1%} off "
+        f"({farthest.name} of start {number})",
     )
-    plain, parts = [wrap(lead, "")], [verdict(lead, _PLANNED_TONE)]
+    plain, parts = [wrap(str(lead), "")], [verdict(lead, _PLANNED_TONE)]
     for at, (start, plan, figures) in enumerate(zip(starts, planned, found, strict=True), 1):
         title = " · ".join(filter(None, [start_pictures.label(start, at), start_pictures.distinction(start)]))
         if isinstance(plan, str):
@@ -194,7 +208,7 @@ def _figures(start: Start, plan: Plan) -> list[_Beside]:
     weights = [term for rank in plan.per_gpu for term in rank.terms if term.name == "weights" and term.expected_gib]
     most = max(weights, key=lambda term: term.expected_gib or 0.0, default=None)
     sides = (None, None, None) if most is None else (most.expected_gib, most.low_gib, most.high_gib)
-    is_same = facts.max_concurrency_tokens in (None, plans.option(plan, "max_model_len"))
+    is_same = facts.max_concurrency_tokens in (None, plan_words.option(plan, "max_model_len"))
     rows = [
         ("weights GiB", *sides, facts.weights_gib, ".2f"),
         ("KV cache GiB", cache.gib, cache.low, cache.high, facts.kv_cache_gib, ".2f"),
@@ -232,9 +246,9 @@ def encoder(planned: Budget | str, printed: Mapping[str, str]) -> Shown:
         before = f"{(weights + step.live - step.size) / GIB:.2f}"
         rows.append(["allocation that failed, MiB", sizes[at], failed or ""])
         rows.append(["allocated before it, GiB", before, printed.get("allocated_gib", "")])
-        lead = f"reproduced: {sizes[at]} MiB, {step.what} in a layer of the encoder"
+        lead = Headline("reproduced", f"{sizes[at]} MiB, {step.what} in a layer of the encoder")
     else:
-        lead = f"planned: {profile.items} {profile.modality}; the log names no step of it"
+        lead = Headline("planned", f"{profile.items} {profile.modality}; the log names no step of it")
     steps = [
         [step.what, size, f"{(weights + step.live) / GIB:.2f}", "failed" if at == number else ""]
         for number, (step, size) in enumerate(zip(profile.steps, sizes, strict=True))
@@ -243,7 +257,7 @@ def encoder(planned: Budget | str, printed: Mapping[str, str]) -> Shown:
     figures = [f"  {'':<32}{'planned':>12}{'printed':>12}", *(f"  {a:<32}{b:>12}{c:>12}".rstrip() for a, b, c in rows)]
     ladder = [f"  {'STEP':<32}{'asks MiB':>12}{'held GiB':>12}"]
     ladder += [f"  {a:<32}{b:>12}{c:>12}  {d}".rstrip() for a, b, c, d in steps]
-    plain = joined([wrap(lead, ""), "\n".join(figures), "\n".join(ladder), wrap(note, "")])
+    plain = joined([wrap(str(lead), ""), "\n".join(figures), "\n".join(ladder), wrap(note, "")])
     body = verdict(lead, plans.TONES[True if at is not None else None])
     body += html_table(["", "planned", "printed"], cells(rows), numeric=(1, 2))
     body += heading("What the encoder asks for, one after the other")
@@ -267,18 +281,17 @@ def ways_out(found: Sequence[WayOut] | str) -> Shown:
     if not found:
         said = "No change of one or two options makes it fit, or it fits as it is."
         return Shown(said, remark(said))
-    rows, plain = [], []
+    rows, plain, below = [], [], []
     for way in found:
         options = " ".join(_as_option(name, value) for name, value in way.changes.items())
         low, expected, _ = (side / GIB for side in way.margin or NOTHING)
         left = "" if way.margin is None else f"{expected:.2f}"
         room = "" if way.margin is None else f"leaves {expected:.2f} GiB, {low:.2f} at least; "
-        rows.append([f'<code style="overflow-wrap:anywhere">{escape(options)}</code>', plans.ANSWERS[way.fits], left])
-        plain.append(f"  - {options}\n{wrap(f'{_SURE[way.fits]}, {room}{way.cost}', '    ')}")
-    below = [
-        f"{way.cost}; " + ("" if way.margin is None else f"at least {way.margin.low / GIB:.2f} GiB are left")
-        for way in found
-    ]
+        cost = "; ".join(way.costs)
+        shown = f'<code style="overflow-wrap:anywhere">{escape(options)}</code>'
+        rows.append([shown, plan_words.ANSWERS[way.fits], left])
+        plain.append(f"  - {options}\n{wrap(f'{_SURE[way.fits]}, {room}{cost}', '    ')}")
+        below.append(f"{cost}; " + ("" if way.margin is None else f"at least {low:.2f} GiB are left"))
     table = html_table(["change", "fits", "GiB left"], rows, numeric=(2,), below=below)
     note = "GiB left: of the KV cache on the card that has least, beyond one request of the longest length."
     return Shown(joined(["\n".join(plain), wrap(note, "")]), table + remark(note))

@@ -9,7 +9,8 @@ from typing import Any
 
 from vllm_runbooks import comparison
 from vllm_runbooks.display import Shown
-from vllm_runbooks.records import Answer, Evidence, Start
+from vllm_runbooks.evidence_records import Evidence
+from vllm_runbooks.records import Answer, Start
 from vllm_runbooks.render import start_pictures
 from vllm_runbooks.render.drawing import bars
 from vllm_runbooks.render.elements import GREEN, GREY, RED, badge, grid, html_table, tag

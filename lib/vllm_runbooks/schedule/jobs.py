@@ -220,7 +220,7 @@ def save(job: Job) -> Path:
 
     from ruamel.yaml import YAML  # noqa: PLC0415 - `--help` needs none of it
 
-    from vllm_runbooks.records import document  # noqa: PLC0415
+    from vllm_runbooks.record_forms import document  # noqa: PLC0415
 
     for place, said in problems(job):
         raise InputError(said if said.startswith("--") else f"{job.name}: {'.'.join(map(str, place))}: {said}")

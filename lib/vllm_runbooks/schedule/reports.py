@@ -15,7 +15,8 @@ from pathlib import Path
 from vllm_runbooks.display import SCHEMA
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
-from vllm_runbooks.records import Verdict, document
+from vllm_runbooks.record_forms import document
+from vllm_runbooks.records import Verdict
 from vllm_runbooks.redact import redact_record
 from vllm_runbooks.schedule import policy, web
 from vllm_runbooks.schedule_records import Job, Standing, Told

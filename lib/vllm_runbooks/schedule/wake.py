@@ -23,7 +23,8 @@ from vllm_runbooks.files import NotStoredError
 from vllm_runbooks.history import History
 from vllm_runbooks.history_records import WAKE, Entry
 from vllm_runbooks.host.here import here
-from vllm_runbooks.records import Verdict, document, record
+from vllm_runbooks.record_forms import document, record
+from vllm_runbooks.records import Verdict
 from vllm_runbooks.redact import redact_record
 from vllm_runbooks.schedule import changes, cron, jobs, policy, reports, runs, variables
 from vllm_runbooks.schedule_records import Job, Judged, Passed, Standing, Told, Turn

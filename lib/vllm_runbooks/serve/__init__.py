@@ -15,6 +15,7 @@ from pathlib import Path
 
 from vllm_runbooks import planner, redact, session
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.evidence_records import Evidence
 from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.host import card_locks, leftovers
 from vllm_runbooks.host.gpu_memory import Source
@@ -22,7 +23,8 @@ from vllm_runbooks.host.progress import Sight
 from vllm_runbooks.live_records import Attempt as Tried
 from vllm_runbooks.live_records import Change, Check, Guarded, PhaseTime, Result, Sighting
 from vllm_runbooks.planning.budget import Subject as Model
-from vllm_runbooks.records import Answer, Evidence, Outcome, document
+from vllm_runbooks.record_forms import document
+from vllm_runbooks.records import Answer, Outcome
 from vllm_runbooks.redact import redact_record, redact_text
 from vllm_runbooks.running import Running, Show, handled_by
 from vllm_runbooks.serve import durations, places, preflight, retries

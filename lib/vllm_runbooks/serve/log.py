@@ -12,7 +12,8 @@ from typing import BinaryIO
 
 from vllm_runbooks import session, startup_log
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import Document, Evidence, Start
+from vllm_runbooks.evidence_records import Document, Evidence
+from vllm_runbooks.records import Start
 from vllm_runbooks.running import Live
 
 _TURN_S = 1.0

@@ -218,7 +218,7 @@ def _plan(subject: Subject, host: Host) -> Check:
 
 def _told(made: Plan) -> Check:
     result = {True: Result.PASSED, False: Result.FAILED, None: Result.UNKNOWN}[made.fits]
-    return Check("plan", result, render.plans.headline(made))
+    return Check("plan", result, str(render.plan_words.headline(made)))
 
 
 def _port(subject: Subject) -> Check:

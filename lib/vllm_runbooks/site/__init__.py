@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING
 
 from vllm_runbooks import catalog, extras, session
 from vllm_runbooks.authoring import rule_files
+from vllm_runbooks.catalog_records import Rule, Symptom
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.notebook import load_runbook
-from vllm_runbooks.records import Rule, Runbook, Symptom, Verdict
+from vllm_runbooks.records import Runbook, Verdict
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.site import (
     browser_pages,

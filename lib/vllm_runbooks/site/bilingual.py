@@ -12,8 +12,8 @@ from html import escape
 from typing import NamedTuple
 
 from vllm_runbooks import languages
+from vllm_runbooks.catalog_records import Rule, Symptom
 from vllm_runbooks.languages import LANGUAGES
-from vllm_runbooks.records import Rule, Symptom
 from vllm_runbooks.site.myst import assembled, last_verified, prose, raw, sentence
 
 SCRIPT = "language.js"

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from vllm_runbooks import browser, catalog, host_commands, session, specs, user_folders
 from vllm_runbooks.authoring import rule_files, spec_files
 from vllm_runbooks.errors import RunbooksError
-from vllm_runbooks.records import document
+from vllm_runbooks.record_forms import document
 from vllm_runbooks.render import elements
 from vllm_runbooks.site import bilingual
 

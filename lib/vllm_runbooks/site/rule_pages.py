@@ -7,8 +7,8 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from vllm_runbooks import checking
+from vllm_runbooks.catalog_records import Rule, RuleExample, RuleNearMiss
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import Rule, RuleExample, RuleNearMiss
 from vllm_runbooks.site import bilingual
 from vllm_runbooks.site.myst import (
     aside,

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vllm_runbooks.catalog_records import Symptom
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.markup import clean_html
 from vllm_runbooks.notebook import read_judgement
-from vllm_runbooks.records import Runbook, Symptom, Verdict
+from vllm_runbooks.records import Runbook, Verdict
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.site.myst import badge, code, contents, listed, prose, table
 

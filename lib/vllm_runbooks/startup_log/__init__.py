@@ -10,8 +10,10 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.catalog_records import LineFormat, Signature
+from vllm_runbooks.evidence_records import Evidence
 from vllm_runbooks.printed import is_closed, number, pairs
-from vllm_runbooks.records import Evidence, Hit, LineFormat, Phase, Quote, Raised, Reading, Signature, Start, Throughput
+from vllm_runbooks.records import Hit, Phase, Quote, Raised, Reading, Start, Throughput
 from vllm_runbooks.redact import redact_record, redact_text, watch
 from vllm_runbooks.scan import Found
 from vllm_runbooks.startup_log import launch, log_lines

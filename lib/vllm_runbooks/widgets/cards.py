@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from vllm_runbooks import catalog, session
 from vllm_runbooks.display import Shown
 from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.evidence_records import SNAPSHOT
 from vllm_runbooks.host import inventory
 from vllm_runbooks.host.gpu_memory import Nvml, Source
 from vllm_runbooks.host_records import Inspected
-from vllm_runbooks.records import SNAPSHOT
 from vllm_runbooks.render import inventories
 
 _LOOKS = 30

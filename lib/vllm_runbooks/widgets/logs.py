@@ -10,7 +10,7 @@ from typing import NamedTuple
 from vllm_runbooks import catalog, evidence, options, session
 from vllm_runbooks.display import Shown
 from vllm_runbooks.errors import InputError, RunbooksError
-from vllm_runbooks.records import Document, Evidence
+from vllm_runbooks.evidence_records import Document, Evidence
 from vllm_runbooks.render import annotated, answers, starts
 
 MAX_UPLOAD = 64 << 20

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vllm_runbooks import checking, session
+from vllm_runbooks.command_records import Linted
 from vllm_runbooks.display import Shown
 from vllm_runbooks.errors import InputError, RunbooksError
-from vllm_runbooks.records import Linted
 from vllm_runbooks.render import issues
 
 MAX_TEXT = 200_000

@@ -12,7 +12,7 @@ from vllm_runbooks import options, planner, session
 from vllm_runbooks.display import Shown
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.plan_records import Plan
-from vllm_runbooks.render import plans
+from vllm_runbooks.render import plan_words, plans
 
 _KEPT = 256
 """Answers that are kept: whoever drags goes back and forth."""
@@ -98,7 +98,7 @@ def _told(asked: Asked) -> Told:
     is_good = made is not None and found.fits is not False and found.legal is not False
     note = "" if is_good else "No command: this start does not come up. Change what the limits name."
     if is_good and found.fits is None:
-        note = f"Not established, so try it before you rely on it: {plans.headline(found)}."
+        note = f"Not established, so try it before you rely on it: {plan_words.headline(found)}."
     return Told(
         overview=plans.overview(found),
         terms=plans.terms(found),
@@ -147,18 +147,18 @@ def bounds(asked: Asked) -> Bounds:
         found = _plan(Asked(asked.model, asked.gpus, asked.vllm, options=asked.options))
     except RunbooksError:
         return Bounds()
-    longest = plans.option(found, "max_model_len")
+    longest = plan_words.option(found, "max_model_len")
     context = longest if isinstance(longest, int) and longest > 0 else None
     contexts = [size for power in range(9, 24) if (size := 2**power) < (context or _LONGEST + 1)]
     sizes = [size for size in range(1, cards + 1) if cards % size == 0 or size & (size - 1) == 0]
-    sequences = plans.option(found, "max_num_seqs")
+    sequences = plan_words.option(found, "max_num_seqs")
     return Bounds(
         (*contexts, *([context] if context else [])),
         context,
         _SEQUENCES,
         tuple(sizes),
         max(s for s in sizes if s & (s - 1) == 0),
-        plans.utilization(found),
+        plan_words.utilization(found),
         sequences if isinstance(sequences, int) else None,
     )
 

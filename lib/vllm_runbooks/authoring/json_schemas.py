@@ -1,0 +1,128 @@
+"""JSON Schemas of the authored files, and of the documents that commands print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from vllm_runbooks.authoring import (
+    case_files,
+    claims_file,
+    entrances_file,
+    policy_files,
+    rule_files,
+    serving_file,
+    symptom_files,
+    tables,
+)
+from vllm_runbooks.command_records import Linted, Migrated
+from vllm_runbooks.history_records import Compared as Differences
+from vllm_runbooks.history_records import Entry, Listed, Trend
+from vllm_runbooks.host_records import Inspected
+from vllm_runbooks.live_records import Guarded
+from vllm_runbooks.pack_records import Manifest
+from vllm_runbooks.plan_records import Layouts, Plan
+from vllm_runbooks.probe_records import Health, Observation
+from vllm_runbooks.record_forms import UNPRINTED, WHERE_TOLD
+from vllm_runbooks.records import Answer, Compared
+from vllm_runbooks.schedule_records import Job, Jobs, Turns
+
+_ADAPTERS: dict[str, TypeAdapter[Any]] = {
+    "symptom": symptom_files.ADAPTER,
+    "lines": tables.ADAPTER,
+    "case": case_files.ADAPTER,
+    "claims": claims_file.ADAPTER,
+    "rule": rule_files.ADAPTER,
+    "policy": policy_files.ADAPTER,
+    "job": TypeAdapter(Job),
+    "serving": serving_file.ADAPTER,
+    "entrances": entrances_file.ADAPTER,
+}
+_PRINTED: dict[str, type] = {
+    "diagnose": Answer,
+    "pack": Manifest,
+    "lint": Linted,
+    "migrate": Migrated,
+    "plan": Plan,
+    "layouts": Layouts,
+    "compared": Compared,
+    "serve": Guarded,
+    "schedule-list": Jobs,
+    "schedule-show": Job,
+    "schedule-wake": Turns,
+    "probe": Health,
+    "observation": Observation,
+    "history": Listed,
+    "entry": Entry,
+    "trend": Trend,
+    "diff": Differences,
+    "inventory": Inspected,
+}
+"""Records that commands print as JSON."""
+
+
+def _fields_with(mark: Mapping[str, Any]) -> dict[str, set[str]]:
+    """The fields of printed records that have a mark, by the record's name."""
+    kinds = (kind for kind in _PRINTED.values() if is_dataclass(kind))
+    return {kind.__name__: {f.name for f in fields(kind) if f.metadata == mark} for kind in kinds}
+
+
+_UNPRINTED = _fields_with(UNPRINTED)
+"""Fields that no document has."""
+_WHERE_TOLD = _fields_with(WHERE_TOLD)
+"""Fields that a document has only where there is something to tell."""
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """JSON Schemas for the authored files and for the documents that commands print, by file name."""
+    found = {f"{name}.json": _schema(adapter) for name, adapter in _ADAPTERS.items()}
+    for name, kind in _PRINTED.items():
+        printed = _schema(TypeAdapter(kind), is_printed=True)
+        printed["properties"] = {"schema": {"const": 1, "title": "Schema"}, **printed["properties"]}
+        printed["required"] = ["schema", *printed["required"]]
+        found[f"{name}.json"] = printed
+    return found
+
+
+def _unused(schema: Mapping[str, Any]) -> set[str]:
+    """Definitions that nothing in a schema refers to."""
+    text = json.dumps(schema)
+    return {name for name in schema.get("$defs", ()) if f'"#/$defs/{name}"' not in text}
+
+
+def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str, Any]:
+    """The JSON Schema of a record; a printed document has every field and no others."""
+
+    def adapted(node: Any, key: str | None = None) -> Any:
+        if isinstance(node, list):
+            return [value.rstrip("_") if key == "required" else adapted(value) for value in node]
+        if not isinstance(node, dict):
+            return node
+        if key == "properties":
+            return {name.rstrip("_"): _or_pieces(name, adapted(value, name)) for name, value in node.items()}
+        found = {name: adapted(value, name) for name, value in node.items()}
+        if is_printed and isinstance(node.get("properties"), dict):
+            title = node.get("title", "")
+            for name in _UNPRINTED.get(title, ()):
+                del found["properties"][name]
+            always = [name for name in found["properties"] if name not in _WHERE_TOLD.get(title, ())]
+            found.update(additionalProperties=False, required=always)
+        return found
+
+    def _or_pieces(name: str, node: Any) -> Any:
+        """Patterns may be written as a list of pieces, which are joined."""
+        pieces = {"type": "array", "items": {"type": "string"}}
+        if is_printed or name not in ("pattern", "patterns"):
+            return node
+        if name == "pattern":
+            return {"anyOf": [node, pieces]}
+        return {**node, "items": {"anyOf": [node["items"], pieces]}}
+
+    result: dict[str, Any] = adapted(adapter.json_schema(mode="serialization" if is_printed else "validation"))
+    while unused := _unused(result):
+        result["$defs"] = {name: node for name, node in result["$defs"].items() if name not in unused}
+    return result

@@ -1,0 +1,111 @@
+"""Symptoms tried on their own examples and near misses, and beside all others of a catalog folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from vllm_runbooks import catalog, startup_log
+from vllm_runbooks.authored import Problem, named, read_yaml
+from vllm_runbooks.authoring import entrances_file
+from vllm_runbooks.authoring.symptom_files import read_symptom
+from vllm_runbooks.authoring.tables import read_line_formats
+from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.catalog_records import Symptom
+from vllm_runbooks.diagnosis import diagnose
+from vllm_runbooks.errors import CatalogError
+from vllm_runbooks.evidence_records import Document, Evidence
+from vllm_runbooks.records import Hit, Role
+
+
+def check_symptom(path: Path, where: str | None = None) -> Symptom:
+    """Read one symptom and try it on its own examples; raises CatalogError with every problem."""
+    symptom = read_symptom(path, where)
+    lines = read_line_formats(catalog.catalog_dir() / "lines.yaml")
+    problems = _example_problems(symptom, Catalog({symptom.id: symptom}, tuple(lines)))
+    if problems:
+        raise CatalogError("\n".join(named(read_yaml(path, where), where or path.name, problems)))
+    return symptom
+
+
+def _example_problems(symptom: Symptom, shelf: Catalog, shown: set[str] | None = None) -> list[Problem]:
+    """Examples that the symptom does not find, or finds with other captures, and near misses that it claims.
+
+    The wordings that an example shows are added to `shown`.
+    """
+    problems: list[Problem] = []
+    for index, example in enumerate(symptom.examples):
+        hits, _ = _tried(symptom, example.text, shelf)
+        if shown is not None:
+            shown |= {symptom.signatures[hit.signature].pattern for hit in hits if hit.signature >= 0}
+        if not any(hit.signature >= 0 for hit in hits):
+            problems.append((("examples", index, "text"), "is not found by any signature"))
+            continue
+        seen = {name: value for hit in hits for name, value in hit.captures.items()}
+        problems += [
+            (("examples", index, "captures", name), f"is {seen.get(name)!r} in the text, not {value!r}")
+            for name, value in example.captures.items()
+            if seen.get(name) != value
+        ]
+    problems += [
+        (("near_misses", index, "text"), f"is claimed by the symptom, although it is another thing: {miss.why}")
+        for index, miss in enumerate(symptom.near_misses)
+        if _tried(symptom, miss.text, shelf)[1]
+    ]
+    return problems
+
+
+def _tried(symptom: Symptom, text: str, shelf: Catalog) -> tuple[list[Hit], bool]:
+    """The symptom's own matches in a text, and whether they count once all that the text says is weighed."""
+    starts = startup_log.read(Evidence((Document("example", text),)), shelf)
+    hits = [hit for start in starts for hit in start.hits if hit.symptom == symptom.id]
+    found = {finding.symptom for start in starts for finding in diagnose(start, shelf).findings}
+    is_claimed = any(hit.signature >= 0 for hit in hits) and (symptom.role is not Role.CAUSE or symptom.id in found)
+    return hits, is_claimed
+
+
+def cross_check(root: Path) -> list[str]:
+    """Problems of files that are good by themselves: doubles, missing runbooks, examples that do not fire."""
+    problems: list[str] = []
+    seen: dict[tuple[str, bool], str] = {}
+    runbooks = root.parent / "runbooks"
+    good: dict[Path, Symptom] = {}
+    for path in sorted((root / "symptoms").glob("*.yaml")):
+        with suppress(CatalogError):
+            good[path] = read_symptom(path)
+    lines = read_line_formats(catalog.catalog_dir() / "lines.yaml")
+    shelf = Catalog({symptom.id: symptom for symptom in good.values()}, tuple(lines))
+    known = {path.stem for folder in (catalog.catalog_dir(), root) for path in (folder / "symptoms").glob("*.yaml")}
+    shown: set[str] = set()
+    tried = {path: _example_problems(symptom, shelf, shown) for path, symptom in good.items()}
+    for path, symptom in good.items():
+        where = str(path.relative_to(root))
+        found = tried[path] + [
+            (("signatures", index, "pattern"), "no example shows this wording; add one as the software prints it")
+            for index, signature in enumerate(symptom.signatures)
+            if signature.pattern not in shown
+        ]
+        for said in ((symptom.title.casefold(), False), *_bare_patterns(symptom)):
+            if seen.setdefault(said, where) != where:
+                found.append((("signatures",), f"the same title or pattern as in {seen[said]}; merge the two"))
+        for index, name in enumerate(symptom.instead_of):
+            if name not in known:
+                found.append((("instead_of", index), f"{name!r} is no symptom; name one that is, or leave it out"))
+        if symptom.runbook and runbooks.is_dir() and not (runbooks / f"{symptom.runbook}.ipynb").is_file():
+            found.append((("runbook",), f"{symptom.runbook!r} is not in runbooks/; write it or leave the field out"))
+        problems += named(read_yaml(path, where), where, dict.fromkeys(found)) if found else []
+    entrances = catalog.entrances_source(root)
+    return problems + (entrances_file.line_problems(entrances, good.values()) if entrances.is_file() else [])
+
+
+def _bare_patterns(symptom: Symptom) -> Iterator[tuple[str, bool]]:
+    """What two symptoms may not share: words at no place in particular, be it of an exception or of any line.
+
+    One that asks for more than the words, as a condition, may share them.
+    """
+    if any(condition.required for condition in symptom.conditions):
+        return
+    for signature in symptom.signatures:
+        if not (signature.frames or signature.phases):
+            yield signature.pattern, signature.exception

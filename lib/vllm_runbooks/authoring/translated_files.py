@@ -1,0 +1,87 @@
+"""Symptoms and rules with their translations: which there are, how far they are translated, and their digests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from vllm_runbooks import languages
+from vllm_runbooks.authoring import translations
+from vllm_runbooks.authoring.rule_files import read_rule
+from vllm_runbooks.authoring.symptom_files import read_symptom
+from vllm_runbooks.catalog_records import Rule, Symptom
+from vllm_runbooks.errors import CatalogError, InputError
+
+
+def translatable(root: Path) -> Iterator[tuple[Path, Symptom | Rule]]:
+    """Yield the symptoms and rules of a catalog folder that are good, with their files."""
+    kinds: tuple[tuple[str, Callable[[Path, str], Symptom | Rule]], ...] = (
+        ("symptoms", read_symptom),
+        ("rules", read_rule),
+    )
+    for kind, read in kinds:
+        for path in sorted((root / kind).glob("*.yaml")):
+            with suppress(CatalogError):
+                yield path, read(path, str(path.relative_to(root)))
+
+
+def _read_translatable(path: Path) -> Symptom | Rule:
+    """The symptom or the rule of a file.
+
+    Raises:
+        InputError: it is neither, or broken.
+    """
+    is_rule = path.absolute().parent.name == "rules"
+    try:
+        return read_rule(path, str(path)) if is_rule else read_symptom(path, str(path))
+    except CatalogError as error:
+        raise InputError("; ".join(str(error).splitlines())) from None
+
+
+def stamped(path: Path) -> str:
+    """The text of a symptom's or rule's file that says: its translations fit its English texts of now.
+
+    Raises:
+        InputError: it is neither, or broken, or has no translation.
+    """
+    record = _read_translatable(path)
+    if not record.translations:
+        raise InputError(f"{path}: has no translation; write one under translations, as docs/languages.md says")
+    return translations.stamped(path, record)
+
+
+class Translated(NamedTuple):
+    """How far a catalog is translated."""
+
+    lines: tuple[str, ...]
+    """What is out of date, or missing where that was asked for: file, language, fields."""
+    counts: tuple[str, ...]
+    """A line for each language."""
+    is_stale: bool
+
+
+def translated(files: Sequence[Path], root: Path, *, is_missing: bool = False) -> Translated:
+    """How far files, or those of a catalog folder, are translated; `is_missing` names what is not.
+
+    Raises:
+        InputError: a file is no symptom and no rule, or is broken.
+    """
+    records = [(path, _read_translatable(path)) for path in files] or [
+        (path.relative_to(root), record) for path, record in translatable(root)
+    ]
+    lines, counts, is_stale = [], [], False
+    for lang, language in languages.LANGUAGES.items():
+        done = 0
+        for path, record in records:
+            old, lacking = languages.stale(record, lang), languages.missing(record, lang)
+            done += lang in record.translations
+            is_stale |= bool(old)
+            if old:
+                lines.append(f"{path}: {lang}: the English text has changed: {', '.join(old)}")
+            if is_missing and lacking:
+                is_all = lang not in record.translations
+                lines.append(f"{path}: {lang}: not translated: {'all' if is_all else ', '.join(lacking)}")
+        counts.append(f"{lang} ({language.name}): {done} of {len(records)} symptoms and rules")
+    return Translated(tuple(lines), tuple(counts), is_stale)
