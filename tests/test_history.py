@@ -1066,10 +1066,20 @@ def suite_of(three: Path, out: str = "out") -> list[str]:
     return [*TOOL, *words, "-j", "2"]
 
 
+_PASSED = re.compile(r"^\[\d/3\] pass (\S+ on k) ", re.MULTILINE)
 KILLS = [
     pytest.param(range(8), marks=pytest.mark.slow, id="some"),
     pytest.param(range(50), marks=pytest.mark.full, id="all"),
 ]
+
+
+def _read_until(process: subprocess.Popen[str], passes: int) -> str:
+    """What a suite says until so many of its runs have passed, or it has ended."""
+    assert process.stderr
+    said = ""
+    while len(_PASSED.findall(said)) < passes and (line := process.stderr.readline()):
+        said += line
+    return said
 
 
 @pytest.mark.parametrize("seeds", KILLS)
@@ -1079,10 +1089,12 @@ def test_kill_at_any_moment_loses_no_entry(three: Path, seeds: range, capsys: py
     for seed in seeds:
         before = {each.id for each in all_of_it()}
         process = subprocess.Popen(suite_of(three), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        time.sleep(random.Random(seed).uniform(0.3, 5.5))  # noqa: S311 - a reproducible moment
+        # Moments are counted in what is done, and not in seconds alone: a busy machine has done nothing by then.
+        err = _read_until(process, passes=seed % 3)
+        time.sleep(random.Random(seed).uniform(0.0, 1.5))  # noqa: S311 - a reproducible moment
         process.kill()
-        err = process.communicate()[1]
-        printed_ = set(re.findall(r"^\[\d/3\] pass (\S+ on k) ", err, re.MULTILINE))
+        err += process.communicate()[1]
+        printed_ = set(_PASSED.findall(err))
         new = [each for each in all_of_it() if each.id not in before]
 
         assert "was interrupted" not in err
