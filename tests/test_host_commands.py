@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -177,12 +178,18 @@ def strings(data: object) -> Iterator[str]:
             yield from strings(value)
 
 
+@cache
+def texts_of(path: Path) -> tuple[str, ...]:
+    """Strings of a file of the catalog."""
+    return tuple(strings(read_yaml(path, path.name)))
+
+
 @pytest.mark.parametrize("room", ["symptoms", "rules"])
 def test_the_catalog_prints_commands_of_the_table_alone(room: str) -> None:
     """Between backticks, and in rules between quotes as well."""
     found = []
     for path in sorted((catalog.catalog_dir() / room).glob("*.yaml")):
-        for text in strings(read_yaml(path, path.name)):
+        for text in texts_of(path):
             printed = [
                 *in_backticks(text),
                 *(said for said in re.findall(r'"([a-z][^"\n]{2,200})"', text) if is_known(said)),
@@ -196,7 +203,7 @@ def test_no_command_of_the_catalog_takes_a_value_from_a_log() -> None:
     """Logs are hostile text: what they say stands beside a command, never within it."""
     found = []
     for path in sorted(catalog.catalog_dir().glob("symptoms/*.yaml")):
-        for text in strings(read_yaml(path, path.name)):
+        for text in texts_of(path):
             found += [f"{path.name}: {said}" for said in in_backticks(text) if re.search(r"\{[a-z_]+\}", said)]
 
     assert found == []
@@ -278,6 +285,12 @@ def test_runbooks_print_commands_of_the_table_alone(path: Path) -> None:
     assert [line for line in code if re.match(r"\s*[!%]|.*\b(?:subprocess|os\.system)\b", line)] == []
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """A module of the library."""
+    return ast.parse(path.read_text("utf-8"))
+
+
 class _Printed(ast.NodeVisitor):
     """Strings of a module that are no docstrings, what is put into them as `{name}`."""
 
@@ -310,7 +323,7 @@ def test_messages_print_commands_of_the_table_alone() -> None:
     found = []
     for path in sorted(LIB.rglob("*.py")):
         visitor = _Printed()
-        visitor.visit(ast.parse(path.read_text("utf-8")))
+        visitor.visit(parsed(path))
         for text in visitor.found:
             found += [f"{path.relative_to(LIB)}: {said}" for each in in_backticks(text) for said in unheld(each)]
 
@@ -453,7 +466,7 @@ def test_every_process_that_is_started_is_known() -> None:
     found = set()
     for path in sorted(LIB.rglob("*.py")):
         visitor = _Starts()
-        visitor.visit(ast.parse(path.read_text("utf-8")))
+        visitor.visit(parsed(path))
         found |= {f"{path.relative_to(LIB)}:{name}" for name in visitor.found}
 
     assert found == set(STARTS)

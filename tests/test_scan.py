@@ -108,12 +108,11 @@ def test_widths_are_those_of_the_compiled_patterns(shelf: catalog.Catalog) -> No
         assert parsed.parse(scan.expand(pattern)).getwidth()[1] == width <= OVERLAP
 
 
-def test_the_engines_find_the_same_in_every_case_and_example(
-    shelf: catalog.Catalog,
-) -> None:
-    """RE2 and `re` agree on pattern, place and captures, line by line."""
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_the_engines_find_the_same_in_every_case_and_example(shelf: catalog.Catalog, step: int) -> None:
+    """RE2 and `re` agree on pattern, place and captures, line by line; by default in every fifth line of the cases."""
     sets = ways(shelf.patterns.patterns)
-    texts = [line for document in documents() for line in document.text.splitlines()]
+    texts = list(dict.fromkeys(line for document in documents() for line in document.text.splitlines()))[::step]
     texts += [e.text for s in shelf.symptoms.values() for e in s.examples]
     texts += [miss.text for s in shelf.symptoms.values() for miss in s.near_misses]
     texts += [e.text for known in shelf.lines for e in known.examples]
@@ -353,7 +352,7 @@ def test_the_whole_set_is_linear_in_the_text(shelf: catalog.Catalog, engine: str
 
 
 @pytest.mark.parametrize("engine", [None, "re"])
-@pytest.mark.parametrize("share", [0.04, pytest.param(1.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [0.02, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_each_pattern_is_linear_in_its_own_worst_text(shelf: catalog.Catalog, engine: str | None, share: float) -> None:
     """Twice what tries a pattern's patience costs at most three times as much, in either engine."""
     every = shelf.patterns.patterns

@@ -339,7 +339,7 @@ def test_a_secret_is_not_diagnosed(
 
 
 _OFFSETS = (0, 1, 8, 20, 40, 60)
-_FEW = (0, 20)
+_FEW = (20,)
 """Those that are tried by default where the line is long, and each takes its time."""
 
 

@@ -1898,10 +1898,11 @@ def test_reading_is_linear_in_a_long_log(shelf: catalog.Catalog) -> None:
     assert growth(lambda repeated: starts_of(shelf, repeated), text) <= LIMIT
 
 
-def test_both_engines_give_the_same_records(shelf: catalog.Catalog) -> None:
-    """With google-re2 and without it every recorded log reads alike."""
+@pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.slow)])
+def test_both_engines_give_the_same_records(shelf: catalog.Catalog, step: int) -> None:
+    """With google-re2 and without it every recorded log reads alike; by default every sixth is tried."""
     plain = replace(shelf)
     vars(plain)["patterns"] = PatternSet(shelf.patterns.patterns, engine="re")
 
-    for text in every_recorded_text():
+    for text in every_recorded_text()[::step]:
         assert starts_of(plain, text) == starts_of(shelf, text)
