@@ -474,7 +474,7 @@ def status(page: Page) -> str:
     return page.locator("#status").inner_text()
 
 
-def wait(page: Page, *begun: str, seconds: float = 60) -> str:
+def wait(page: Page, *begun: str, seconds: float = 120) -> str:
     """What the page says as soon as it begins with one of these; its policy refuses to evaluate expressions."""
     until = time.monotonic() + seconds
     while not status(page).startswith(begun):
