@@ -1,4 +1,4 @@
-"""Store a file whole or not at all."""
+"""Store a file, or a folder, whole or not at all."""
 
 from __future__ import annotations
 
@@ -46,6 +46,28 @@ def store(path: Path, content: str | bytes) -> None:
         with contextlib.suppress(OSError):
             free = str(shutil.disk_usage(path.parent).free)
         raise NotStoredError(f"could not store {path} ({error.strerror}; {free} bytes free)") from None
+
+
+def replace_folder(new: Path, place: Path) -> None:
+    """Put a copy of a folder in a place, instead of the one there: a reader finds the one or the other.
+
+    Raises:
+        OSError: it could not be put there, or somebody else was quicker; what is there is whole.
+    """
+    import tempfile  # noqa: PLC0415 - every command stores files, and few a folder
+
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-", ignore_cleanup_errors=True) as name:
+        staged, old = Path(name) / "new", Path(name) / "old"
+        shutil.copytree(new, staged)
+        if place.exists():
+            place.rename(old)
+        try:
+            staged.rename(place)
+        except OSError:
+            if old.exists() and not place.exists():
+                old.rename(place)
+            raise
 
 
 def _unnamed(folder: Path) -> int | None:

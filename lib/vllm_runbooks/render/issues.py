@@ -99,13 +99,17 @@ def left(issues: Sequence[Issue]) -> list[str]:
     ]
 
 
+def is_mended(found: Linted) -> bool:
+    """Whether the corrected text is another than the given one."""
+    return any(issue.fix is not None for issue in found.issues)
+
+
 def mended(found: Linted) -> str:
     """What the corrected text is, in a line: all is mended, or how much of what is wrong is left in it."""
-    unmended = [issue for issue in found.issues if issue.fix is None]
-    rest, is_mended = len(wrong(unmended)), len(unmended) < len(found.issues)
-    said = "The corrected text" if is_mended else "Nothing is mended"
+    rest = len(wrong([issue for issue in found.issues if issue.fix is None]))
+    said = "The corrected text" if is_mended(found) else "Nothing is mended"
     if not rest:
-        return said if is_mended else "Nothing to mend"
+        return said if is_mended(found) else "Nothing to mend"
     return f"{said}: {rest} of what is wrong {'is' if rest == 1 else 'are'} left to you"
 
 

@@ -23,6 +23,7 @@ from vllm_runbooks import catalog, extras, session
 from vllm_runbooks.authoring import rule_files
 from vllm_runbooks.catalog_records import Rule, Symptom
 from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.files import replace_folder
 from vllm_runbooks.notebook import load_runbook
 from vllm_runbooks.records import Runbook, Verdict
 from vllm_runbooks.redact import redact_text
@@ -273,18 +274,6 @@ def _run_sphinx(source: Path, built: Path, doctrees: Path) -> None:
 def _publish(built: Path, out: Path) -> None:
     """Put the new site in the old one's place; a reader finds the one or the other."""
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        staged = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}-"))
-        try:
-            shutil.copytree(built, staged / "new")
-            if out.exists():
-                out.rename(staged / "old")
-            try:
-                (staged / "new").rename(out)
-            except OSError:
-                (staged / "old").rename(out)
-                raise
-        finally:
-            shutil.rmtree(staged, ignore_errors=True)
+        replace_folder(built, out)
     except OSError as error:
         raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder with --out") from None

@@ -148,9 +148,10 @@ def page(record: Symptom | Rule, badges: str, sections: Iterable[tuple[str, Sequ
 
 def _heading(record: Symptom | Rule) -> Callable[[str], str]:
     """What makes a heading of the fixed words of one, its translations beside it."""
+    known = titles(record)
 
     def say(words: str) -> str:
-        said = {lang: TOLD[lang].headings[words] for lang in titles(record) if words in TOLD[lang].headings}
+        said = {lang: TOLD[lang].headings[words] for lang in known if words in TOLD[lang].headings}
         if not said:
             return words
         classes = " ".join(["told-en", *(f"told-{lang}" for lang in LANGUAGES if lang not in said)])

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from vllm_runbooks import browser, catalog, host_commands, session, specs, user_folders
 from vllm_runbooks.authoring import rule_files, spec_files
 from vllm_runbooks.errors import RunbooksError
+from vllm_runbooks.files import replace_folder
 from vllm_runbooks.record_forms import document
 from vllm_runbooks.render import elements
 from vllm_runbooks.site import bilingual
@@ -272,19 +273,10 @@ def _keep(new: Path, kept: Path, digests: Mapping[str, str]) -> None:
         RunbooksError: the cache cannot be written.
     """
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent, prefix=f".{kept.name}-") as name:
-            staged = Path(name)
-            shutil.copytree(new, staged / "new")
-            if kept.is_dir():
-                kept.rename(staged / "old")
-            try:
-                (staged / "new").rename(kept)
-            except OSError:
-                # Somebody else was quicker; the files are the same ones.
-                if not _is_as_listed(kept, digests):
-                    raise
+        replace_folder(new, kept)
     except OSError as error:
+        if _is_as_listed(kept, digests):  # somebody else was quicker; the files are the same ones
+            return
         said = error.strerror or error
         raise RunbooksError(f"{kept}: cannot be kept ({said}); set XDG_CACHE_HOME to a folder of yours") from None
 

@@ -68,7 +68,7 @@ def told(asked: Asked) -> Told:
         marks=tuple(_marks(asked.text, found)),
         placed=issues.in_place(shown, found),
         mended=issues.mended(found),
-        fixed=(found.fixed or "") if any(issue.fix is not None for issue in found.issues) else "",
+        fixed=(found.fixed or "") if issues.is_mended(found) else "",
         difference=issues.difference(shown, found),
         starts=issues.starts(found),
     )
