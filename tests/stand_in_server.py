@@ -158,7 +158,7 @@ def _do(step: dict[str, Any]) -> None:
         os.kill(int(Path(step["kill"]).read_text()), signal.SIGKILL)
         os.wait()
     elif "serve" in step:
-        server = ThreadingHTTPServer(("127.0.0.1", _port()), _handler(step["serve"]))
+        server = ThreadingHTTPServer((_given("--host", "127.0.0.1"), _port()), _handler(step["serve"]))
         threading.Thread(target=server.serve_forever, daemon=True).start()
     elif "hold" in step:
         signal.pause()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import session, verdicts
+from vllm_runbooks import render, session, verdicts
 from vllm_runbooks.answer import answer, remedies, several_logs
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.catalog_records import Condition, RemedyText
@@ -431,3 +431,37 @@ def test_a_remedy_says_nothing_that_is_not_known() -> None:
     assert made(unless=(Condition("c", argument="n", equals=1),)) is not None
     assert made(unless=(Condition("c", argument="other", equals=1),)) is not None
     assert made(edits=(Edit("set", "n", 0), Edit("set", "m", 1))).edits == (Edit("set", "m", 1),)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "said"),
+    [
+        ("8xRTX3090", "This start takes 1 of 8; 7 are free for it."),
+        ("RTX3090", None),
+        (None, None),
+    ],
+)
+def test_gpus_that_a_start_leaves_are_a_hint(gpus: str | None, said: str | None) -> None:
+    """Where they are known, and what the start takes is known from its command; never a guess."""
+    evidence = session.load("autoglm-3090-video-oom")
+    found = session.diagnose(evidence, gpus=gpus).findings
+    told = [finding.explanation for finding in found if finding.symptom == "dist.gpus_unused"]
+
+    assert len(told) == (said is not None)
+    assert all(said in each for each in told if said)
+
+
+def test_how_many_gpus_a_log_takes_is_not_guessed() -> None:
+    """A log that tells no parallel size, without its command."""
+    evidence = dataclasses.replace(session.load("autoglm-3090-video-oom"), command=None)
+    symptoms = {finding.symptom for finding in session.diagnose(evidence, gpus="8xRTX3090").findings}
+
+    assert "dist.gpus_unused" not in symptoms
+
+
+def test_of_many_files_the_first_are_named() -> None:
+    """A folder of Ray's logs has dozens."""
+    few, many = ([READY] * count for count in (5, 60))
+
+    assert render.answers.outcome(diagnose(*few)).plain.startswith("rank0.log, rank1.log, rank2.log, rank3.log, rank4")
+    assert "rank3.log and 56 more  ·" in render.answers.outcome(diagnose(*many)).plain

@@ -238,7 +238,7 @@ def test_output_that_cannot_be_shown_or_sent(monkeypatch: pytest.MonkeyPatch, tm
     output.write_json('{"a": "\u00e9\U0001f600"}')
     output.write("caf\u00e9")
 
-    assert poor.buffer.getvalue() == b'{\n  "a": "\\u00e9\\ud83d\\ude00"\n}\ncaf\\xe9\n'
+    assert poor.buffer.getvalue() == b'{"a": "\\u00e9\\ud83d\\ude00"}\ncaf\\xe9\n'
 
     class Gone(io.TextIOWrapper):
         def flush(self) -> None:

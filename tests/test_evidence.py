@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from vllm_runbooks import authoring, evidence
+from vllm_runbooks import authoring, evidence, session
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.evidence_records import Case, Evidence, Expectation
 
@@ -334,3 +334,20 @@ def test_logs_of_a_folder_stand_by_name_and_number(tmp_path: Path) -> None:
     found = evidence.load_files([str(tmp_path)], read_case=lambda _: pytest.fail("there is no case"))
 
     assert [one.name for one in found.documents] == ["aaa.log", "rank2.log", "rank10.log", "zz.log"]
+
+
+def test_a_log_without_a_line_is_named_and_left_out(tmp_path: Path) -> None:
+    """As Ray leaves them by the dozen, and a node that never got to its start; all of them empty are no evidence."""
+    for name, text in (("node0.log", LOG), ("node1.log", ""), ("dashboard.err", "")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    names = [str(tmp_path / name) for name in ("node0.log", "node1.log")]
+
+    folder = evidence.load(tmp_path, read_case=authoring.read_case)
+    several = evidence.load_files(names, read_case=authoring.read_case)
+
+    assert [document.name for document in folder.documents] == ["node0.log"]
+    assert folder.empty == ("dashboard.err", "node1.log")
+    assert several.empty == ("node1.log",)
+    assert "Without a line, and left out: node1.log." in session.diagnose(several).notes[0]
+    with pytest.raises(InputError, match=r"node1\.log: is empty"):
+        evidence.load_files([names[1], str(tmp_path / "dashboard.err")], read_case=authoring.read_case)

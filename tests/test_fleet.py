@@ -158,10 +158,10 @@ def test_no_container_is_written_where_ray_joins_hosts() -> None:
     """The server in it would not find the Ray of its host and start one of its own; script and unit say so."""
     own = laid_out("0.8.5", "two hosts, 1 x tp4 pp2")
 
-    with pytest.raises(InputError, match="No compose file is written"):
+    with pytest.raises(InputError, match="In containers Ray has to run beside the server"):
         fleet.compose(own)
-    assert "# No compose file is written: " in fleet.shell(own)
-    assert "# No compose file is written: " in fleet.systemd(own)["vllm-8000.service"]
+    assert "# In containers Ray has to run beside the server" in fleet.shell(own)
+    assert "# In containers Ray has to run beside the server" in fleet.systemd(own)["vllm-8000.service"]
 
 
 def test_servers_that_other_hosts_reach_ask_for_a_key() -> None:
@@ -540,7 +540,7 @@ def test_ranks_that_read_a_prompt_together_have_places_of_their_own() -> None:
 
 EXPECTED = confirmation.Expected(
     weights=(confirmation.Sides(1.0, 1.1, 1.2),) * 2 + (confirmation.Sides(2.0, 2.0, 2.0), None),
-    cache=confirmation.Sides(9.0, 10.0, 11.0),
+    available=(confirmation.Sides(9.0, 10.0, 11.0),) * 4,
     tokens=confirmation.Sides(900, 1000, 1100),
     concurrency=confirmation.Sides(0.9, 1.0, 1.1),
     context=131_072,
@@ -605,8 +605,13 @@ def test_hosts_that_ray_joins_have_no_compose_file() -> None:
     """What is written passes the linter, and the text for afterwards says why there is none."""
     made = planned("Qwen/Qwen2.5-72B", TWO_AND_TWO, "0.8.5", tp=2, pp=2)
 
-    assert sorted(made) == ["ray-node1.sh", "ray-node2.sh", "start.sh", "systemd/vllm-8000.service", "verify.txt"]
-    assert "No compose file is written: vLLM in a container does not find the Ray of its host" in made["verify.txt"]
+    assert sorted(made) == [
+        *("ray-node1.sh", "ray-node2.sh", "start-node1.sh", "systemd-node1/vllm-8000.service"),
+        *("systemd-node1/vllm-ray.service", "systemd-node2/vllm-ray.service", "verify.txt"),
+    ]
+    assert "In containers Ray has to run beside the server, in the same one" in made["verify.txt"]
+    assert "Requires=vllm-ray.service\n" in made["systemd-node1/vllm-8000.service"]
+    assert "--num-gpus=2 --block\n" in made["systemd-node2/vllm-ray.service"]
     assert "the same releases of vLLM, Ray and Python" in made["verify.txt"]
     assert "Model loading took (4 times)" in made["verify.txt"]
 
@@ -622,6 +627,25 @@ def test_the_text_for_afterwards_tells_host_by_host_what_to_see() -> None:
     assert re.findall(r"the place of rank (\d)", second) == ["2", "3"]
     assert ("run on node1: nvidia-smi" in first, "run on node2: nvidia-smi" in second) == (True, True)
     assert ("curl" in first, "curl" in second) == (True, False)
+
+
+def test_each_host_is_told_what_its_own_card_has_for_the_cache() -> None:
+    """Each host prints that of its own first rank: of unequal cards not what the smallest has."""
+    made = planned(
+        "Qwen/Qwen3-32B",
+        "RTX3090@node1,H800@node2",
+        "0.19.0",
+        pp=2,
+        arguments=["--max-model-len", "8192"],
+        environment={"VLLM_PP_LAYER_PARTITION": "14,50"},
+    )
+    found = re.findall(
+        r"this host's first rank: Available KV cache memory; planned: ([\d.]+) GiB \(", made["verify.txt"]
+    )
+
+    assert len(found) == 2
+    assert float(found[0]) < 7
+    assert float(found[1]) > 20
 
 
 def test_a_plan_that_is_not_certain_says_so_wherever_it_is_written() -> None:

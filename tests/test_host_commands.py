@@ -45,7 +45,7 @@ GOOD = {
     "size": "100M", "span": "1h", "cards": "0,1", "gpus": '"device=0,1"', "url_host": "node1",
     "remote_path": "/etc/vllm.service",
     "npm_package": "pyodide@314.0.7",
-    "module": "vllm._C", "word": "vllm", "setting": "net.ipv4.ip_forward",
+    "login": "ann@node1", "module": "vllm._C", "word": "vllm", "setting": "net.ipv4.ip_forward",
 }  # fmt: skip
 
 
@@ -418,7 +418,13 @@ def test_a_written_container_is_started_as_the_table_says(gpus: tuple[str, ...] 
 
 
 STARTS = {
+    "bench.py:_judge": "a module of ours",
+    "bench.py:_start_worker": "a module of ours",
     "cli/lab.py:lab": "JupyterLab, which takes our place",
+    "cluster/wires.py:__init__": "a module of ours, here or behind a row",
+    "cluster/groups.py:__init__": "the supervisor",
+    "cluster/node_tasks.py:_bench": "a module of ours",
+    "cluster/tasks.py:__enter__": "a module of ours",
     "collect.py:_run": "a row",
     "host/inventory.py:_software": "the user's Python, and a program of ours",
     "releases/__init__.py:_download": "a row",
@@ -428,9 +434,7 @@ STARTS = {
     "serve/subject.py:_installed": "the user's Python, and a program of ours",
     "site/__init__.py:_run_sphinx": "a row",
     "site/browser_pages.py:_packed": "a row",
-    "suite.py:_ask_alone": "a module of ours",
     "suite.py:_guarded": "a module of ours",
-    "suite.py:_start_worker": "a module of ours",
     "supervisor.py:supervise": "the user's own command",
 }
 """Where a process is started, and what it is."""

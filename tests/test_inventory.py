@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from command_line import run
-from vllm_runbooks import authoring, catalog, evidence, inventories, live, planner, plans, render, serve, session, suite
+from vllm_runbooks import authoring, bench, catalog, evidence, inventories, live, planner, plans, render, serve, session
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.host import gpu_memory, here, inventory, leftovers, memory_limit
 from vllm_runbooks.host_records import GpuFacts, GpuPair, GpuProcess, HostFacts, Inspected, Inventory, MigPart
@@ -646,7 +646,7 @@ def test_findings_of_the_table_stand_in_the_page() -> None:
 @pytest.mark.parametrize("name", ["host-8xa100-shared", "host-8x3090", "host-1xa100"])
 def test_recorded_hosts_are_judged_as_written_down(name: str) -> None:
     """`check` judges a snapshot by its meanings and its recommendation."""
-    judged = suite.judge_alone(str(catalog.cases_dir() / name))["judgement"]
+    judged = bench.judge_alone(str(catalog.cases_dir() / name))["judgement"]
 
     assert (judged["verdict"], judged["case"]) == ("pass", name)
     assert session.inventory(name).constructed
@@ -666,7 +666,7 @@ def test_a_host_that_is_judged_otherwise_fails(tmp_path: Path) -> None:
         (folder / "case.yaml").write_text(case.replace(old, new), "utf-8")
         write(folder, Path(SHARED).read_text("utf-8"), "inventory.json")
 
-        judged = suite.judge_alone(str(folder))["judgement"]
+        judged = bench.judge_alone(str(folder))["judgement"]
 
         assert (judged["verdict"], judged["reason"]) == ("fail", said)
 

@@ -35,6 +35,7 @@ PANELS = {
     "plan": "rb.widgets.plan('Qwen/Qwen3-8B', '2xRTX3090')",
     "commands": "rb.widgets.commands(SCRIPT, gpus='8xRTX3090')",
     "gpus": "rb.widgets.gpus('host-8xa100-shared')",
+    "nodes": "rb.widgets.nodes('cluster-versions')",
     "runs": "rb.widgets.runs('a-runbook')",
 }
 PAYLOADS = [
@@ -75,6 +76,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "\n".join([*(p.replace("{n}", str(n)) for n, p in enumerate(PAYLOADS)), f"{BUSY} {hostile}", hostile]),
         encoding="utf-8",
     )
+    nodes = (ROOT / "catalog" / "cases" / "cluster-versions" / "cluster.json").read_text(encoding="utf-8")
+    for said in ("node-b", "2.59.0", "/models/Qwen3-8B"):
+        nodes = nodes.replace(said, json.dumps(hostile)[1:-1])
+    (made / "hostile.json").write_text(nodes, encoding="utf-8")
     hostile_script = f"vllm serve m --x {hostile}\n" + "\n".join(f"# {payload}" for payload in PAYLOADS)
     jupyter_lab.notebook(
         made / "payloads.ipynb",
@@ -85,6 +90,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "rb.widgets.commands(SCRIPT, gpus=ALL)",
         "rb.widgets.commands(SCRIPT)",
         "rb.widgets.gpus(ALL)",
+        "rb.widgets.nodes(ALL)",
+        "rb.widgets.nodes('hostile.json')",
         "rb.widgets.runs('hostile*')",
         "rb.render.annotated.log(rb.diagnose(rb.load('hostile.log')), rb.load('hostile.log').documents)",
     )

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,24 @@ def rule_ids() -> list[str]:
 def answer(text: str, lang: str | None, vllm: str | None = None) -> Answer:
     """The diagnosis of a text."""
     return session.diagnose(Evidence((Document("start.log", text),), vllm=vllm), lang=lang)
+
+
+def answers(symptom: Symptom) -> Iterator[Answer]:
+    """The diagnosis of what shows a symptom: its examples, and cases of it where it is found by comparing logs."""
+    yield from (answer(example.text, "zh", example.vllm) for example in symptom.examples)
+    if symptom.found_by == "comparison":
+        yield from (session.diagnose(session.load(case), lang="zh") for case in _cases().get(symptom.id, ()))
+
+
+@cache
+def _cases() -> dict[str, list[str]]:
+    """By symptom the recorded cases whose root cause it is."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(catalog.cases_dir().glob("*/case.yaml")):
+        expected = re.search(r"^  symptom: (\S+)$", path.read_text("utf-8"), re.MULTILINE)
+        if expected:
+            found.setdefault(expected[1], []).append(path.parent.name)
+    return found
 
 
 @pytest.fixture
@@ -94,8 +113,7 @@ def test_enough_is_translated() -> None:
 @pytest.mark.parametrize("symptom", symptoms(), ids=lambda symptom: symptom.id)
 def test_an_answer_is_told_whole(symptom: Symptom) -> None:
     """What a translated symptom's examples come to is told in Chinese, down to its conditions and ways out."""
-    for example in symptom.examples:
-        found = answer(example.text, "zh", example.vllm)
+    for found in answers(symptom):
         for finding in (f for f in found.findings if f.symptom == symptom.id):
             conditions = finding.conditions
             told = [
@@ -111,7 +129,9 @@ def test_an_answer_is_told_whole(symptom: Symptom) -> None:
 def test_a_text_holds_no_english_without_a_mark() -> None:
     """All that is printed of a translated symptom is Chinese, but for what the log says and what is marked."""
     for symptom in symptoms():
-        found = answer(symptom.examples[0].text, "zh", symptom.examples[0].vllm)
+        found = next(answers(symptom), None)
+        if found is None:
+            continue
         quotes = [line for finding in found.findings for quote in finding.evidence for line in quote.text.split("\n")]
         fills = [value for finding in found.findings for value in finding.captures.values()]
         if found.root_cause is None or found.root_cause.symptom != symptom.id:
@@ -185,6 +205,9 @@ def test_a_stale_translation_is_named_and_stamped(folder: Path, capsys: pytest.C
     assert len(differing) == 1
     assert differing[0][0].lstrip().startswith("of: ")
     assert run(capsys, "catalog", "check", "--dir", str(folder))[0] == 0
+    path.write_text(re.sub(r"of: \{[^}]*\}", "of: {}", after), "utf-8")
+    assert run(capsys, "catalog", "translations", "--stamp", str(path))[0] == 0
+    assert path.read_text("utf-8") == after
 
 
 @pytest.mark.parametrize(

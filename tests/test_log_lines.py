@@ -390,6 +390,15 @@ def test_a_row_that_begins_something_is_no_rest(row: str) -> None:
     assert len(lines(text)) == 6
 
 
+def test_a_row_may_begin_with_what_stands_behind_a_name() -> None:
+    """`=value` is the rest of a name, and nothing drawn."""
+    full = ["x" * 79 + str(number) for number in range(5)]
+
+    assert [line.text for line in lines("\n".join(part for one in full for part in (one, "=value")))] == [
+        f"{one}=value" for one in full
+    ]
+
+
 def test_equal_rows_are_no_wrapped_text() -> None:
     """Different ones are counted; the last row of all goes on in nothing."""
     for full in (["x" * 80] * 6, [f"{number:<80}".replace(" ", "x") for number in range(3)]):

@@ -471,12 +471,12 @@ def test_what_is_left_out_is_counted_by_kind() -> None:
     left = "Recognised and left out: "
 
     assert answers.text(made(hidden=one)).endswith(
-        f"{left}1 harmless line, 1 earlier start, 1 line of a rank that only lost its peer, "
+        f"{left}1 harmless line, 1 earlier start, 1 line of a rank that only waits for another or lost it, "
         "1 notice of another process's end, 1 odd.\n"
     )
     assert answers.others(made(hidden={**dict.fromkeys(one, 2), "benign": 0})).plain == (
-        f"Nothing else was found. {left}0 harmless lines, 2 earlier starts, 2 lines of ranks that only lost a peer, "
-        "2 notices of another process's end, 2 odd."
+        f"Nothing else was found. {left}0 harmless lines, 2 earlier starts, "
+        "2 lines of ranks that only wait for others or lost them, 2 notices of another process's end, 2 odd."
     )
     assert "left out" not in answers.text(made(hidden={}))
 

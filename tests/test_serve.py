@@ -20,6 +20,7 @@ import tiny_models
 from test_ask_parser import _MODULES
 from vllm_runbooks import catalog, planner, render, serve, session
 from vllm_runbooks.cli import serve as cli_serve
+from vllm_runbooks.cluster import starting_nodes
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.evidence_records import Document, Evidence
 from vllm_runbooks.host import card_locks, gpu_memory, leftovers
@@ -842,4 +843,4 @@ def test_a_start_that_is_called_off_waits_for_nothing(stage: Stage) -> None:
 
 def test_every_check_can_be_skipped_by_its_name() -> None:
     """The command line has the names without importing what they belong to."""
-    assert cli_serve._CHECKS == preflight.NAMES
+    assert cli_serve._CHECKS == starting_nodes.NAMES == ("nodes", *preflight.NAMES)

@@ -272,18 +272,21 @@ def test_the_report_of_a_check_can_be_read(browser: Browser, tmp_path: Path) -> 
         "check",
         "--only",
         "is-it-healthy",
+        "--only",
+        "cluster-3090-h800",
         "--out",
         str(tmp_path / "out"),
     ]
     subprocess.run([*program, "--no-history"], check=True, cwd=tmp_path, capture_output=True)
     report = tmp_path / "out"
-    one = next(path.name for path in sorted(report.glob("*.html")) if path.name != "index.html")
+    runs = [path.name for path in sorted(report.glob("*.html")) if path.name != "index.html"]
+    one, nodes = runs[0], next(name for name in runs if name.startswith("multi-node-ray"))
     with served(report) as start:
-        for name in ("index.html", one):
+        for name in ("index.html", one, nodes):
             for width in WIDTHS:
                 for theme in THEMES:
                     with opened(browser, f"{start}/{name}", width=width, theme=theme) as visit:
-                        kind = "index" if name == "index.html" else "run"
+                        kind = "index" if name == "index.html" else name.partition("--")[0]
                         shot(visit.page, f"report-{kind}-{width}-{theme}", tmp_path)
                         assert axe(visit.page) == [], (name, width, theme)
                         assert misfits(visit.page) == [], (name, width, theme)

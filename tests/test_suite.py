@@ -17,6 +17,7 @@ import tempfile
 import time
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -24,7 +25,7 @@ from xml.etree import ElementTree as ET
 import psutil
 import pytest
 
-from vllm_runbooks import catalog, steps, suite, worker
+from vllm_runbooks import bench, catalog, steps, suite, worker
 from vllm_runbooks.cli import run as command_line
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.notebook import JUDGEMENT_MIME
@@ -33,7 +34,7 @@ from vllm_runbooks.records import CauseRef, Verdict
 from vllm_runbooks.suite import NO_RUNBOOK, Request, run_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from vllm_runbooks.records import RunResult
 
@@ -391,13 +392,17 @@ class Caller:
         return str(next(run["verdict"] for run in runs if run["runbook"] == name))
 
 
-DEATHS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGKILL")
+OFTEN, SELDOM = ("SIGINT", "SIGKILL"), ("SIGTERM", "SIGHUP")
+DEATHS = [
+    *((name, OFTEN) for name in OFTEN),
+    *(pytest.param(name, SELDOM, marks=pytest.mark.slow) for name in SELDOM),
+]
+"""Signals, each with those that are tried beside it."""
 
 
-@pytest.fixture(scope="module")
-def dead(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Caller, bool, str]]:
+def killed(tmp_path_factory: pytest.TempPathFactory, names: Sequence[str]) -> dict[str, tuple[Caller, bool, str]]:
     """Callers that were killed by each signal, whether all was gone 5 s later, and what they printed."""
-    callers = {name: Caller(tmp_path_factory.mktemp(name)) for name in DEATHS}
+    callers = {name: Caller(tmp_path_factory.mktemp(name)) for name in names}
     try:
         for caller in callers.values():
             caller.await_hanging()
@@ -414,18 +419,24 @@ def dead(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Caller, bo
     return {name: (caller, gone[name], caller.process.communicate()[0]) for name, caller in callers.items()}
 
 
+@pytest.fixture(scope="module")
+def dead(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[str]], dict[str, tuple[Caller, bool, str]]]:
+    """What comes of callers that are killed by these signals, which happens once."""
+    return cache(lambda names: killed(tmp_path_factory, names))
+
+
 @POSIX
-@pytest.mark.parametrize("name", DEATHS)
-def test_when_the_runner_dies_all_is_gone_in_five_seconds(dead: dict[str, tuple[Caller, bool, str]], name: str) -> None:
+@pytest.mark.parametrize(("name", "names"), DEATHS)
+def test_when_the_runner_dies_all_is_gone_in_five_seconds(dead: Any, name: str, names: tuple[str, ...]) -> None:
     """Workers, kernels, guards and everything they started."""
-    assert dead[name][1]
+    assert dead(names)[name][1]
 
 
 @POSIX
-@pytest.mark.parametrize("name", DEATHS)
-def test_when_the_runner_dies_what_was_judged_stays(dead: dict[str, tuple[Caller, bool, str]], name: str) -> None:
+@pytest.mark.parametrize(("name", "names"), DEATHS)
+def test_when_the_runner_dies_what_was_judged_stays(dead: Any, name: str, names: tuple[str, ...]) -> None:
     """The finished run keeps its verdict; the running and the pending one are interrupted."""
-    caller, _, printed = dead[name]
+    caller, _, printed = dead(names)[name]
 
     assert printed.startswith("good pass\n")
     assert [caller.verdict(run) for run in ("good", "hanging", "pending")] == ["pass", "interrupted", "interrupted"]
@@ -460,6 +471,36 @@ def test_kill_at_any_moment_loses_nothing_acknowledged(tmp_path: Path) -> None:
         for path in tmp_path.glob("out/*.ipynb"):
             assert json.loads(path.read_text(encoding="utf-8"))["cells"]
         assert not list(tmp_path.glob("out/.*"))
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from vllm_runbooks.suite import Request, run_all
+
+class Waiting:
+    def begin(self, suite):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        threading.Thread(target=self.interrupt).start()
+        return 1
+    def interrupt(self):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+    def stop(self): pass
+    def join(self): pass
+
+print(run_all([Request("a", Path("a.ipynb"))], out=Path(sys.argv[1]), executor=Waiting())[0].reason)
+"""
+
+
+@POSIX
+def test_a_signal_is_noticed_whichever_thread_it_comes_to(tmp_path: Path) -> None:
+    """The thread that waits for reports is not woken by it, and sees it all the same."""
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+
+    assert (done.stdout, done.returncode) == ("interrupted by SIGINT\n", 0), done.stderr
 
 
 @POSIX
@@ -700,7 +741,7 @@ def test_check_judges_a_case_that_names_no_runbook(
 )
 def test_a_case_is_judged_by_what_the_tool_says_of_it(name: str, reason: str) -> None:
     """Of a log the diagnosis, of a question the plan, of a script what is wrong with it."""
-    judgement = suite.judge_alone(str(catalog.cases_dir() / name))["judgement"]
+    judgement = bench.judge_alone(str(catalog.cases_dir() / name))["judgement"]
 
     assert (judgement["case"], judgement["verdict"], judgement["reason"]) == (name, "pass", reason)
 
@@ -730,15 +771,20 @@ def test_a_case_that_cannot_be_judged_alone_is_an_error(tmp_path: Path, monkeypa
         "the diagnosis died (exit status 3); no verdict was written",
         "the verdict is for case k, not for other",
     ]
-    assert "no such file" in suite.judge_alone(str(tmp_path / "none"))["reason"]
+    assert "no such file" in bench.judge_alone(str(tmp_path / "none"))["reason"]
 
 
 def test_no_case_is_judged_once_the_suite_ends(tmp_path: Path) -> None:
     """What has not begun by then is interrupted."""
-    ending = suite._Suite([request := Request(NO_RUNBOOK, tmp_path, "k", is_alone=True)], out=tmp_path, progress=None)
+    ending = suite.Suite([Request(NO_RUNBOOK, tmp_path, "k", is_alone=True)], out=tmp_path, progress=None)
     ending.stop()
+    judge = bench.Bench("t", runtime=tmp_path, name="0", gate=ending.gate)
+    ending.judged(0, judge.execute(0, ending.order(0)), seconds=0.0)
 
-    assert suite._Slot(ending, 0)._execute(0, request).verdict is Verdict.INTERRUPTED
+    event = ending.events.get()
+    assert isinstance(event, tuple)
+    assert event[1] is not None
+    assert event[1].verdict is Verdict.INTERRUPTED
 
 
 def test_check_ends_with_0_when_all_pass(shelf: list[str], capfd: pytest.CaptureFixture[str]) -> None:

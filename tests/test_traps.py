@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from conftest import SHARED
+from test_node_logs import IDLE
 from vllm_runbooks import authoring, catalog, checking, documents, session
 from vllm_runbooks.command_records import Issue
+from vllm_runbooks.evidence_records import Document, Evidence
 from vllm_runbooks.records import IssueSeverity
 
 BY_SYMPTOM = {
@@ -20,6 +22,10 @@ BY_SYMPTOM = {
     "4.3": ("qwen-2x24gb-mp-glued", "dist.one_host"),
 }
 """A symptom that says so, and the recorded case in which it does."""
+BY_COMPARISON = {
+    "1.17": ("autoglm-3090-video-oom", "8xRTX3090", "dist.gpus_unused"),
+}
+"""A symptom that the log shows beside the GPUs that are there."""
 BY_CLAIM = frozenset(
     {"1.8", "1.9", "1.10", "1.11", "1.13", "2.2", "2.3", "2.5", "3.1", "3.2", "3.3", "4.5", "4.6", "4.7"}
 )
@@ -60,10 +66,10 @@ VALID = {
     "3.8": (THREE, "256K"),
 }
 """Words that are right: no error may point at their lines, whatever else is wrong there."""
+BESIDE_A_STATUS = frozenset({"4.4"})
+"""What `ray status` shows beside the log."""
 RECONSTRUCTED = frozenset({"4.8"})
 """The script that lost its blanks and line ends."""
-NEED_A_LIST_OF_GPUS = frozenset({"1.17", "4.4"})
-"""What only the other GPUs or nodes show."""
 NEED_EDGE10 = frozenset({"5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "5.8", "5.10", "5.11", "5.12", "5.13"})
 """What is wrong in scripts for Edge10 chips."""
 
@@ -82,6 +88,22 @@ def test_a_symptom_says_what_the_document_missed(trap: str) -> None:
     case, symptom = BY_SYMPTOM[trap]
 
     assert symptom in findings(case)
+
+
+def test_a_log_is_laid_beside_the_state_of_the_cluster() -> None:
+    """That was asked for long after it, and of which no GPU is in use."""
+    log = session.load("qwen-2x24gb-mp-glued")
+    both = Evidence((*log.documents, Document("ray-status.txt", IDLE)))
+
+    assert "ray.cluster_idle" in {f.symptom for f in session.diagnose(both).findings}
+
+
+@pytest.mark.parametrize("trap", sorted(BY_COMPARISON))
+def test_a_log_is_laid_beside_the_gpus_that_are_there(trap: str) -> None:
+    """Of what a log says nothing: the GPUs that its start leaves."""
+    case, gpus, symptom = BY_COMPARISON[trap]
+
+    assert symptom in {f.symptom for f in session.diagnose(session.load(case), gpus=gpus).findings}
 
 
 def test_claims_judge_what_a_log_a_plan_or_the_sources_show() -> None:
@@ -139,8 +161,9 @@ def test_every_trap_is_caught_or_named_as_not_caught_yet() -> None:
         pytest.skip("the source documents are not at hand")
     told = (SHARED / "seeds" / "README.md").read_text("utf-8")
     numbers = set(re.findall(r"(?:^  - |[.;] )([1-5]\.\d{1,2})[: ]", told, re.MULTILINE))
-    caught = BY_SYMPTOM.keys() | BY_CLAIM | BY_RULE.keys() | VALID.keys() | RECONSTRUCTED
-    open_ones = NEED_A_LIST_OF_GPUS | NEED_EDGE10
+    by_logs = BY_SYMPTOM.keys() | BY_COMPARISON.keys() | BESIDE_A_STATUS
+    caught = by_logs | BY_CLAIM | BY_RULE.keys() | VALID.keys() | RECONSTRUCTED
+    open_ones = NEED_EDGE10
 
     assert numbers == caught | open_ones
     assert not open_ones & caught

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 import vllm_runbooks as rb
-from vllm_runbooks import history, session
+from vllm_runbooks import catalog, history, session
 from vllm_runbooks.display import Shown
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host.gpu_memory import Reading, Recorded
 from vllm_runbooks.records import Verdict
-from vllm_runbooks.widgets import cards, entries, logs, scripts, settings
+from vllm_runbooks.widgets import cards, entries, hosts, logs, scripts, settings
 
 BUSY = (
     "ValueError: Free memory on device cuda:0 (1.0/79.25 GiB) on startup is less than desired GPU memory utilization "
@@ -320,7 +320,75 @@ def test_the_history_is_shown_with_its_trend_and_a_difference(tmp_path: Path) ->
     assert entries.told(entries.Asked(a="ffff", b="ffff"), at).error.startswith("ffff: no entry")
 
 
+# Nodes
+
+
+def test_recorded_nodes_are_shown_with_what_each_needs() -> None:
+    """What they are, what differs, which reaches which, what that means, and lines to copy for each."""
+    told = hosts.told("cluster-versions")
+    assert told.error == ""
+    assert told.nodes
+    assert "2.59.0 (differs)" in told.nodes.plain
+    assert "580.95.05" in told.nodes.plain
+    assert told.reach
+    assert "node-b" in told.reach.plain
+    assert told.findings
+    assert "nodes.ray_differs" in told.findings.plain
+    assert [name for name, _ in told.environments] == ["node-a", "node-b"]
+    assert told.environments[1][1].splitlines()[0] == "export VLLM_HOST_IP=10.77.0.2"
+    less = hosts.told("cluster-versions", is_whole=False)
+    assert less.nodes
+    assert "2.59.0 (differs)" in less.nodes.plain
+    assert "580.95.05" not in less.nodes.plain
+    same = hosts.told("cluster-healthy-pair", is_whole=False)
+    assert same.nodes
+    assert "Nothing that was compared differs." in same.nodes.plain
+
+
+def test_nodes_whose_ways_nobody_measured_say_how_to() -> None:
+    """No environment is made up; a line says what measures it. What a document leaves out is not taken for absent."""
+    told = hosts.told("cluster-3090-h800")
+    assert told.environments == ()
+    assert told.without
+    assert "vllm-runbooks cluster check --ray ADDRESS" in told.without.plain
+    assert told.nodes
+    assert "not installed" not in told.nodes.plain
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("no-such-nodes", "no-such-nodes"),
+        ("host-1xa100, cluster-nowhere", "cluster-nowhere"),
+        ("autoglm-3090-video-oom", "autoglm-3090-video-oom"),
+        ("cluster-versions, cluster-clock", "node-a"),
+    ],
+)
+def test_what_holds_no_nodes_is_one_line(given: str, said: str) -> None:
+    """Names that lead nowhere, a log, a node that is there twice: where, what is wrong, what to do."""
+    told = hosts.told(given)
+    assert said in told.error
+    assert "\n" not in told.error
+    assert list(_texts(told)) == []
+
+
+def test_the_clusters_that_are_offered_can_be_read() -> None:
+    """Each of them, and nothing is shown before one is chosen."""
+    assert "cluster-healthy-pair" in hosts.recorded()
+    assert [name for name in hosts.recorded() if hosts.told(name).error] == []
+    assert hosts.told(" ") == hosts.NOTHING
+
+
 # Every panel
+
+
+def _hostile_nodes(folder: Path) -> str:
+    """Nodes that are called, and told of, in hostile words; none of them is a name that a shell would be given."""
+    data = json.loads((catalog.cases_dir() / "cluster-versions" / "cluster.json").read_text("utf-8"))
+    text = json.dumps(data).replace("node-b", "HERE").replace("2.59.0", "HERE").replace("/models/Qwen3-8B", "HERE")
+    path = folder / "nodes.json"
+    path.write_text(text.replace("HERE", json.dumps(HOSTILE)[1:-1]), "utf-8")
+    return str(path)
 
 
 def test_hostile_text_is_never_markup(tmp_path: Path) -> None:
@@ -334,6 +402,8 @@ def test_hostile_text_is_never_markup(tmp_path: Path) -> None:
         settings.Planner().told(settings.Asked(HOSTILE, HOSTILE)),
         scripts.told(scripts.Asked(f"vllm serve {HOSTILE} --x {HOSTILE}\n# {HOSTILE}")),
         entries.told(entries.Asked(HOSTILE, id_, id_), at),
+        hosts.told(_hostile_nodes(tmp_path)),
+        hosts.shown(HOSTILE),
     ]
     shown = [part.html for told in every for part in _texts(told)]
     assert len(shown) > 12
@@ -551,6 +621,50 @@ def test_the_panel_diagnose_closes_what_it_no_longer_shows() -> None:
     assert len(set(counts)) == 1
 
 
+def test_the_panel_of_nodes_follows_what_is_set() -> None:
+    """Nodes that were asked already are shown until others are named; each has a button that copies what it needs."""
+    _installed()
+    from ipywidgets.widgets.widget import _instances
+
+    panel = rb.widgets.nodes(found=rb.nodes("cluster-clock"))
+    assert "nodes.clock_off" in panel._findings.value
+    assert [each._copy.text.splitlines()[0] for each in panel._environments.children] == [
+        "export VLLM_HOST_IP=10.77.0.1",
+        "export VLLM_HOST_IP=10.77.0.2",
+    ]
+    assert panel._environments.children[1]._copy.label == "Copy what node-b needs"
+    counts = []
+    for _ in range(3):
+        panel._source.value = "cluster-versions"
+        assert "nodes.ray_differs" in panel._findings.value
+        panel._what.value = hosts.DIFFERENT
+        assert "580.95.05" not in panel._nodes.value
+        panel._source.value = "no-such-nodes"
+        assert "no-such-nodes" in panel._error.value
+        assert panel._environments.children == ()
+        panel._source.value = ""
+        assert "nodes.clock_off" in panel._findings.value
+        panel._what.value = hosts.ALL
+        counts.append(len(_instances))
+    assert len(set(counts)) == 1
+
+
+def test_the_panel_of_nodes_asks_those_that_are_named() -> None:
+    """By the button alone; what is no request is said in a line, and hosts that do not answer are shown as such."""
+    _installed()
+    panel = rb.widgets.nodes("cluster-versions")
+    panel._ports.value = "web=1"
+    panel._hosts.value = "127.0.0.1:9,127.0.0.2:9"
+    assert "nodes.ray_differs" in panel._findings.value
+    panel._ask.click()
+    assert "write USE=N" in panel._error.value
+    assert panel._findings.value == ""
+    panel._ports.value = ""
+    panel._ask.click()
+    assert panel._source.value == ""
+    assert panel._findings.value.count("nodes.unread") == 2
+
+
 def test_a_live_view_ends_with_its_panel(tmp_path: Path) -> None:
     """No task is left when the panel is closed."""
     _installed()
@@ -639,5 +753,5 @@ def test_a_driver_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_unknown_panel_is_refused() -> None:
     """In one line, with those there are."""
-    with pytest.raises(InputError, match="nothing: is no panel; give commands, diagnose, gpus, plan or runs"):
+    with pytest.raises(InputError, match="nothing: is no panel; give commands, diagnose, gpus, nodes, plan or runs"):
         rb.widgets.offered("nothing", Shown("", ""))

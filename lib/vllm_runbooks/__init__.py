@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vllm_runbooks import live, plan_evidence, render, widgets
+    from vllm_runbooks import live, nodes_evidence, plan_evidence, render, widgets
     from vllm_runbooks.checking import judge_commands, lint_commands, migrate_commands, shown
     from vllm_runbooks.errors import InputError, RunbooksError, VerdictFailed
     from vllm_runbooks.notebook import conclude
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
         judge,
         judge_claims,
         judge_health,
+        judge_nodes,
         load,
+        nodes,
         paste,
         read,
         serving,
@@ -48,10 +50,13 @@ __all__ = [
     "judge_claims",
     "judge_commands",
     "judge_health",
+    "judge_nodes",
     "lint_commands",
     "live",
     "load",
     "migrate_commands",
+    "nodes",
+    "nodes_evidence",
     "paste",
     "plan_evidence",
     "plan_layouts",
@@ -67,9 +72,10 @@ _HOME = {
     "InputError": "errors", "RunbooksError": "errors", "VerdictFailed": "errors", "conclude": "notebook",
     "diagnose": "session", "entrances": "session", "find_plan": "planner",
     "health": "session", "inventory": "session", "judge": "session",
-    "judge_claims": "session", "judge_commands": "checking", "judge_health": "session", "lint_commands": "checking",
+    "judge_claims": "session", "judge_commands": "checking", "judge_health": "session",
+    "judge_nodes": "session", "lint_commands": "checking",
     "load": "session",
-    "migrate_commands": "checking", "paste": "session",
+    "migrate_commands": "checking", "nodes": "session", "paste": "session",
     "plan_layouts": "planner", "plan_model": "planner",
     "read": "session", "serving": "session", "shown": "checking",
 }  # fmt: skip
@@ -77,7 +83,7 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name's module when it is first used: starting up stays a matter of milliseconds."""
-    if name in ("live", "plan_evidence", "render", "widgets"):
+    if name in ("live", "nodes_evidence", "plan_evidence", "render", "widgets"):
         return importlib.import_module(f"vllm_runbooks.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(f"vllm_runbooks.{_HOME[name]}"), name)

@@ -46,7 +46,13 @@ def data_dir(override: str | Path | None = None) -> Path:
         if not (root / "catalog").is_dir():
             raise InputError(f"{root}: holds no catalog folder; name the folder that contains catalog/ and runbooks/")
         return root.absolute()
-    package = Path(__file__).resolve().parent
+    return _own_data(__file__)
+
+
+@cache
+def _own_data(module: str) -> Path:
+    """That of the checkout which the package of a module lies in, else that in the package."""
+    package = Path(module).resolve().parent
     checkout = package.parent.parent
     if (checkout / "pyproject.toml").is_file() and (checkout / "catalog" / "lines.yaml").is_file():
         return checkout

@@ -82,6 +82,8 @@ class Condition:
     """Key that the argument (a JSON object) must lack, or set to another value than 0."""
     is_first: bool = False
     """Holds when no other failure stands in the text before the line."""
+    is_last: bool = False
+    """Holds when the process that wrote the line wrote nothing behind it."""
     required: bool = False
     """A symptom whose required condition does not hold, or whose required capture is missing, is not found."""
 

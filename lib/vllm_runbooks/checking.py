@@ -147,6 +147,7 @@ def judge_recorded(evidence: Evidence) -> Judgement:
         CaseKind.LOG: lambda: session.judge(session.diagnose(evidence), evidence),
         CaseKind.SCRIPT: lambda: judge_commands(lint_commands(evidence), evidence),
         CaseKind.SNAPSHOT: lambda: session.judge_inventory(session.inventory(evidence), evidence),
+        CaseKind.NODES: lambda: session.judge_nodes(session.nodes(evidence), evidence),
         CaseKind.SERVER: lambda: session.judge_health(session.health(evidence), evidence),
     }
     return judged[kind]()

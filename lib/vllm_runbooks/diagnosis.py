@@ -15,7 +15,7 @@ from vllm_runbooks.records import Conditions, Facts, Finding, Hit, LeftOut, Leve
 
 _UNPLACED = -2
 """Depth of a hit whose signature asks for no place."""
-_QUOTES = 6
+MAX_QUOTES = 6
 """Most quotations shown for one finding."""
 _UNITS = {"gib": "GiB", "mib": "MiB", "kib": "KiB", "bytes": "bytes", "seconds": "s", "tokens": "tokens"}
 _SEVERITIES = list(Severity)
@@ -237,7 +237,9 @@ def _captures(own: Sequence[Hit], companions: Sequence[Hit]) -> dict[str, str]:
         taken = {_quantity(name) for name in captures}
         if _line(hit) == _line(own[0]) or hit.signature < 0 or not taken & {_quantity(name) for name in hit.captures}:
             captures.update({n: v for n, v in hit.captures.items() if _quantity(n) not in taken})
-    return captures
+    # Who waits says so again and again: how long, the last one tells.
+    last = {n: v for hit in own for n, v in hit.captures.items() if _quantity(n) == "waited"}
+    return {**captures, **{n: v for n, v in last.items() if n in captures}}
 
 
 def _line(hit: Hit) -> tuple[int, int]:
@@ -263,6 +265,8 @@ def _conditions(
     for condition in symptom.conditions:
         if condition.is_first:
             verdict: bool | None = _is_first(start, catalog, hit)
+        elif condition.is_last:
+            verdict = _is_last(start, hit)
         elif condition.phase:
             verdict = None if hit.phase is None else hit.phase in condition.phase
         else:
@@ -286,8 +290,26 @@ def _is_first(start: Start, catalog: Catalog, hit: Hit) -> bool:
         and other.symptom != hit.symptom
         and other.signature >= 0
         and catalog.symptoms[other.symptom].severity is Severity.FATAL
+        and not _is_ruled_out(start, catalog.symptoms[other.symptom], other)
         for other in start.hits
     )
+
+
+def _is_ruled_out(start: Start, symptom: Symptom, hit: Hit) -> bool:
+    """Whether how the start ended, or what stands behind a line, shows that the line was no failure."""
+    return any(
+        condition.required
+        and (
+            (condition.outcome and start.outcome.value not in condition.outcome)
+            or (condition.is_last and not _is_last(start, hit))
+        )
+        for condition in symptom.conditions
+    )
+
+
+def _is_last(start: Start, hit: Hit) -> bool:
+    """Whether the process that wrote a line wrote nothing behind it; of several without a pid, whether none did."""
+    return start.last_lines.get(hit.process.place) == hit.quote.line
 
 
 def _holds(start: Start, condition: Condition, captures: Mapping[str, str]) -> bool | None:
@@ -417,13 +439,34 @@ def _evidence(candidate: _Candidate) -> tuple[Quote, ...]:
     quotes: dict[tuple[int, int], Quote] = {}
     for hit in (candidate.hits[0], *candidate.companions, *candidate.hits[1:]):
         quotes.setdefault(_line(hit), hit.quote)
-    return tuple(quotes.values())[:_QUOTES]
+    return tuple(quotes.values())[:MAX_QUOTES]
 
 
 _SENTENCE_END = re.compile(r"(?<=[.;:!?])\s+(?=[A-Z`\"])|(?<=[。；！？】])(?![”」』）])\s*")
 """Where a sentence ends, in English and in Chinese."""
 PLACEHOLDER = re.compile(r"\{(\w{1,60})\}")
 """A capture or fact in a catalog's sentence: `{name}`."""
+
+
+def found_by_comparison(
+    symptom: Symptom, captures: Mapping[str, str], evidence: tuple[Quote, ...] = (), level: Level = Level.CONFIRMED
+) -> Finding:
+    """The finding of a symptom that no line shows, but what is at hand does when it is laid side by side."""
+    return Finding(
+        symptom=symptom.id,
+        class_=symptom.class_,
+        title=symptom.title,
+        severity=symptom.severity,
+        level=level,
+        evidence=evidence,
+        captures=captures,
+        conditions=Conditions(),
+        explanation=joined(filter(None, (fill(said, captures, Facts()) for said in symptom.explanation))),
+        do_first=symptom.do_first,
+        confirm=symptom.confirm,
+        refute=symptom.refute,
+        look_in=symptom.look_in,
+    )
 
 
 def fill(text: str, captures: Mapping[str, str], facts: Facts) -> str | None:

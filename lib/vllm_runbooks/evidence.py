@@ -60,6 +60,8 @@ chance it is 0.1; a log that was damaged, or is of a locale's encoding, has hard
 _LOG = re.compile(r"^[^.].{0,200}\.(?:log|out|err)(?:\.\d{1,3})?(?:\.(?:gz|bz2|xz))?\Z", re.IGNORECASE)
 """How the logs in a folder are called."""
 _MAX_LOGS = 256
+_CONTROL = bytes(byte for byte in range(32) if byte < 9 or 13 < byte < 27 or byte > 27)
+"""Bytes that are no part of a text; 27 begins a terminal's colours."""
 _DOUBLE = re.compile(rb"(?:[\x00-\x7f]|[\x81-\xfe][\x80-\xfe])*\Z")
 """Bytes of which every one beyond ASCII has a neighbour beyond ASCII: the form of GBK's common characters."""
 
@@ -81,7 +83,8 @@ def _encoding(head: bytes, where: str) -> str:
     zeros = [head[start:_HEAD:2].count(0) * 2 / max(len(head[:_HEAD]), 1) for start in (0, 1)]
     if max(zeros) > 0.6 and min(zeros) < 0.1:
         return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
-    odd = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in head[:_HEAD]) / max(len(head[:_HEAD]), 1)
+    begun = head[:_HEAD]
+    odd = (len(begun) - len(begun.translate(None, _CONTROL))) / max(len(begun), 1)
     if odd > (_ODD if _is_utf8(head[:_HEAD]) else _ODD_OF_STRAY):
         raise WrongFileError(f"{where}: is binary, not text", "give the log itself")
     return "utf-8"
@@ -462,7 +465,9 @@ def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -
     """Load a folder that holds a `case.yaml` and the files it names, or nothing but the logs of one start."""
     if not (folder / "case.yaml").is_file():
         if logs := _logs_in(folder):
-            return Evidence(tuple(map(document, logs)), vllm=vllm)
+            held = [path for path in logs if not _is_empty(path)]
+            empty = tuple(path.name for path in logs if path not in held) if held else ()
+            return Evidence(tuple(map(document, held or logs)), vllm=vllm, empty=empty)
         raise WrongFileError(
             f"{folder}: holds no case.yaml", "give a log file, or a folder of logs (*.log, *.out or *.err)"
         )
@@ -490,6 +495,11 @@ def _logs_in(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: _by_number(path.name))
 
 
+def _is_empty(path: Path) -> bool:
+    """Whether a file holds nothing, as that of a process which wrote no line."""
+    return path.is_file() and path.stat().st_size == 0
+
+
 def _by_number(name: str) -> list[str | int]:
     return [int(piece) if at % 2 else piece for at, piece in enumerate(re.split(r"(\d{1,18})", name))]
 
@@ -503,6 +513,7 @@ def load_files(
     if names.count("-") > 1:
         raise InputError("-: is given twice, and standard input can be read once; give it once")
     documents: list[Document] = []
+    empty: list[Path] = []
     for number, name in enumerate(names, 1):
         if not name.strip():
             raise WrongFileError(
@@ -523,8 +534,13 @@ def load_files(
                 raise InputError(
                     f"{name}: is an archive; several inputs must be log files of one start, so name it alone"
                 )
-            documents += load(name, read_case=read_case, vllm=vllm).documents
-    return Evidence(tuple(documents), vllm=vllm)
+            if _is_empty(path):
+                empty.append(path)
+            else:
+                documents += load(name, read_case=read_case, vllm=vllm).documents
+    if not documents:
+        document(empty[0])  # says that it holds nothing
+    return Evidence(tuple(documents), vllm=vllm, empty=tuple(path.name for path in empty))
 
 
 def handed(name: str, raw: bytes) -> Document:

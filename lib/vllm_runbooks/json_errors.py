@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from json import JSONDecodeError
+from typing import Any
+
+
+def loaded(text: str) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: it is none; its words say in brief what is wrong, and in which line.
+    """
+    try:
+        return json.loads(text)
+    except JSONDecodeError as error:
+        error = same_words(error)
+        raise ValueError(f"line {error.lineno}: {error.msg}") from None
+    except (ValueError, RecursionError):
+        raise ValueError("too deep or too long") from None
 
 
 def same_words(error: JSONDecodeError) -> JSONDecodeError:

@@ -28,12 +28,14 @@ class Check:
     """One thing that is looked at before a start."""
 
     name: str
-    """"command", "plan", "port", "model", "memory" or "lock"."""
+    """"command", "plan", "port", "model", "memory" or "lock"; "nodes" of a start over several."""
     result: Result
     says: str
     """One line: what was found, and what to do."""
     seconds: float = 0.0
     """How long it took, deliberate waits included."""
+    node: str | None = None
+    """Which one made it, of a start over several; None: it is about all of it."""
 
 
 @dataclass(frozen=True)

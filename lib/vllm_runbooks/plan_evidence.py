@@ -125,6 +125,15 @@ def _object(text: str) -> Mapping[str, Any]:
     return found
 
 
+def as_words(options: str) -> list[str]:
+    """Options of a JSON object as words of a command, for the release's parser to judge.
+
+    Raises:
+        InputError: It is no JSON object.
+    """
+    return _words(_object(options))
+
+
 def _words(options: Mapping[str, Any]) -> list[str]:
     """Options as words of a command, for the release's parser to judge."""
     words: list[str] = []
@@ -233,6 +242,14 @@ def start(evidence: Evidence, *, number: int = 0, gpus: str = "") -> Request | s
     captures = answer.root_cause.captures if answer.root_cause else {}
     total = captures.get("total_gib")
     return _of(every[number - 1 if number else -1], evidence, gpus, float(total) if total else None)
+
+
+def given(start: Start) -> tuple[str | None, Mapping[str, Any]]:
+    """The model of a start, where its log names it, and what was given to it beside that and its layout."""
+    found, _ = actual.options_of(start.arguments, start.facts)
+    name = start.facts.model or found.get("model") or found.get("model_tag")
+    own = {option: value for option, value in found.items() if option not in (*_SIZES, "model", "model_tag")}
+    return (name if isinstance(name, str) else None), own
 
 
 def planned(asked: Request | str) -> Plan | str:

@@ -62,6 +62,9 @@ class PlannedRank:
     """For the KV cache, as "Available KV cache memory" prints it."""
     fits: bool | None
     terms: tuple[PlannedTerm, ...]
+    available_low_gib: float | None = None
+    """Of what is available, on the careful side of what is not known to the byte."""
+    available_high_gib: float | None = None
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,45 @@ class Plan:
     """What the plan settled that was not given, by argparse destination."""
     missing: tuple[str, ...] = ()
     """What the start depends on and is not known, beside terms of the memory; `limits` says so, too."""
+
+
+@dataclass(frozen=True)
+class NodeStart:
+    """What is done on one node to start its part of a plan."""
+
+    node: str
+    address: str | None
+    """By which the others reach it; None: by its name, which has to resolve."""
+    environment: Mapping[str, str]
+    """Its own."""
+    files: tuple[str, ...]
+    """That belong there, by their names; each way to start it is complete in itself."""
+
+
+@dataclass(frozen=True)
+class StartFiles:
+    """A plan as files for each node: what `cluster files --format json` prints."""
+
+    model: str
+    vllm: CommandRelease
+    layout: Layout | None
+    """None: the sizes were given."""
+    fits: bool | None
+    joined_by: str
+    """"nnodes" or "ray"; empty: every server stays on one host."""
+    why: str
+    """Why so, in words."""
+    executor: str | None
+    """Of a server as it is written: "uni", "mp" or "ray"; None: not known."""
+    by_itself: str
+    """What a start on one node would come to that is given the sizes and nothing else, in words; empty: the same."""
+    nodes: tuple[NodeStart, ...]
+    files: tuple[str, ...]
+    """All of them, by their names."""
+    steps: tuple[str, ...]
+    """What to do, in order, a sentence each."""
+    notes: tuple[str, ...] = ()
+    """What is not known or was left out, a sentence each."""
 
 
 @dataclass(frozen=True)

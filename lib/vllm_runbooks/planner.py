@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks import plans, session
+from vllm_runbooks import clusters, plans, session, start_files
 from vllm_runbooks.checkpoints import tensor_bytes, tensor_names
+from vllm_runbooks.cluster_records import Cluster, NodeEnvironment, NodeFinding
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
-from vllm_runbooks.plan_records import Find, Layouts, Plan
+from vllm_runbooks.plan_records import Find, Layouts, Plan, StartFiles
 from vllm_runbooks.planning.budget import Subject
 from vllm_runbooks.planning.drafts import Draft, draft, draft_in_catalog
+from vllm_runbooks.planning.settings import PARTITION
 from vllm_runbooks.records import Compared
+from vllm_runbooks.specs import Card
 
 
 def model(name: str) -> Subject:
@@ -82,6 +86,7 @@ def request(
     environment: Mapping[str, str] | None = None,
     calibration: str | Path | None = None,
     is_calibrated: bool = True,
+    cards: Callable[[str], tuple[Card, ...]] = session.cards,
 ) -> plans.Request:
     """What is asked, read and checked.
 
@@ -97,12 +102,13 @@ def request(
         environment: Variables of the start.
         calibration: A file with what the user's own starts printed.
         is_calibrated: Whether earlier starts correct the plan at all.
+        cards: What reads the cards that are named.
 
     Raises:
         InputError: Something of it is not known, or the release refuses an option.
     """
     return plans.read(
-        plans.Sources(model, _draft, session.cards, session.knowledge),
+        plans.Sources(model, _draft, cards, session.knowledge),
         name,
         gpus,
         vllm=vllm,
@@ -161,6 +167,14 @@ def plan(asked: plans.Request) -> Plan:
     return plans.checked(plans.plan(asked), session.knowledge(), asked)
 
 
+def staged(asked: plans.Request) -> plans.Request:
+    """What is asked, with the layers of each stage that unequal cards hold most by; those that are given stand."""
+    parts = plans.stages_of(asked)
+    if parts is None:
+        return asked
+    return replace(asked, environment={**asked.environment, PARTITION: ",".join(map(str, parts))})
+
+
 def layouts(asked: plans.Request) -> Layouts:
     """Every way to use the cards, the commands of those that fit linted.
 
@@ -203,7 +217,15 @@ def deployed(
     Raises:
         InputError: The release has no option for the layout, or the linter finds an error in what was written.
     """
-    made = plans.deployed(asked, chosen(found), first_port=first_port, retries_posts=retries_posts)
+    return _linted(asked, plans.deployed(asked, chosen(found), first_port=first_port, retries_posts=retries_posts))
+
+
+def _linted(asked: plans.Request, made: Mapping[str, str]) -> Mapping[str, str]:
+    """Files that the linter has nothing against.
+
+    Raises:
+        InputError: It finds an error in one.
+    """
     for name, text in made.items():
         if name.endswith((".sh", ".yaml", ".service")):
             errors, _ = plans.faults(text, session.knowledge(), asked, name)
@@ -220,7 +242,15 @@ def deploy(
     Raises:
         InputError: as `deployed`; or a file is there already.
     """
-    made = deployed(asked, found, first_port=first_port, retries_posts=retries_posts)
+    return _stored(deployed(asked, found, first_port=first_port, retries_posts=retries_posts), folder)
+
+
+def _stored(made: Mapping[str, str], folder: Path) -> list[Path]:
+    """Files in a folder; none is overwritten.
+
+    Raises:
+        InputError: One is there already.
+    """
     there = next((name for name in made if (folder / name).exists()), None)
     if there is not None:
         raise InputError(f"{folder / there}: is there already; give another folder, or remove it first")
@@ -228,6 +258,121 @@ def deploy(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         store(folder / name, text)
     return [folder / name for name in made]
+
+
+def on_nodes(
+    name: str,
+    nodes: Cluster,
+    environments: Sequence[NodeEnvironment],
+    *,
+    gpus: str | None = None,
+    vllm: str | None = None,
+    by: str | None = None,
+    master_port: int | None = None,
+    **more: Any,
+) -> plans.Request:
+    """What is asked of a cluster's nodes, read and checked.
+
+    Args:
+        name: The model.
+        nodes: With their cards, and what was measured between them.
+        environments: What each node needs.
+        gpus: The cards by node, instead of those that the nodes list.
+        vllm: The release; by default the one that the nodes have, else the newest that is known.
+        by: "nnodes" or "ray": what joins hosts; by default the release itself where it can.
+        master_port: Where the hosts of one server meet.
+        more: What `request` takes.
+
+    Raises:
+        InputError: as `request`; or the nodes have different releases, or a card is on none of them.
+    """
+    known = [node.name for node in nodes.nodes]
+    said = vllm or start_files.release(nodes)
+
+    def cards(spec: str) -> tuple[Card, ...]:
+        found = session.cards(spec) if spec else start_files.cards(nodes, session.specs())
+        strange = next((card.node for card in found if card.node not in known), None) if len(known) > 1 else None
+        if strange is not None or any(card.node is None for card in found if len(known) > 1):
+            raise InputError(f"{strange or 'a card without @NODE'}: is none of the nodes ({', '.join(known)})")
+        return found
+
+    asked = request(name, gpus or "", vllm=said, cards=cards, **more)
+    places = start_files.places(environments)
+    return replace(
+        asked,
+        places=places,
+        master_port=master_port,
+        by_ray=None if by is None else by == "ray",
+        network=start_files.network(nodes, places),
+    )
+
+
+def standing(
+    asked: plans.Request, found: Plan | Layouts, nodes: Cluster, environments: Sequence[NodeEnvironment]
+) -> tuple[NodeFinding, ...]:
+    """What stands in the way of a plan on its nodes, though each has the environment that its files set.
+
+    Raises:
+        InputError: No layout fits, or the release has no option for it.
+    """
+    one = chosen(found)
+    parts = plans.servers(asked, one)
+    hosts = [host for part in parts for host in (part.joined or (part.host,)) if host is not None]
+    used = {str(host.node) for host in hosts}
+    sizes = asked.options if one.layout is None else {"tensor_parallel_size": one.layout.tp}
+    group = sizes.get("tensor_parallel_size") or 1
+    is_joined = any(part.joined or not part.serves for part in parts)
+    is_spread = is_joined and group > min(len(host.devices) for host in hosts)
+    return clusters.standing(nodes, session.specs(), environments, used, is_tensor_spread=is_spread)
+
+
+def node_files(
+    asked: plans.Request,
+    found: Plan | Layouts,
+    folder: Path,
+    *,
+    first_port: int = 8000,
+    image: str | None = None,
+    retries_posts: bool = False,
+    met: Sequence[NodeFinding] = (),
+) -> StartFiles:
+    """Write a plan's files for each node into a folder; none is overwritten.
+
+    Args:
+        asked: What was planned, with the places of its nodes.
+        found: The plan.
+        folder: Where they are written.
+        first_port: The first server's; the others have those after it.
+        image: Of a container, instead of the one that is published of the release.
+        retries_posts: Whether nginx sends a failed POST to another server.
+        met: What a start over the nodes meets, which the files say as well.
+
+    Raises:
+        InputError: as `deployed`; or a file is there already.
+    """
+    made, told = files_for_nodes(asked, found, first_port=first_port, image=image, retries_posts=retries_posts, met=met)
+    _stored(made, folder)
+    return told
+
+
+def files_for_nodes(
+    asked: plans.Request,
+    found: Plan | Layouts,
+    *,
+    first_port: int = 8000,
+    image: str | None = None,
+    retries_posts: bool = False,
+    met: Sequence[NodeFinding] = (),
+) -> tuple[Mapping[str, str], StartFiles]:
+    """A plan's files for each node by name, each linted, and what they are; `node_files` has the arguments.
+
+    Raises:
+        InputError: as `deployed`.
+    """
+    made, told = start_files.files(
+        asked, chosen(found), first_port=first_port, image=image, retries_posts=retries_posts, met=met
+    )
+    return _linted(asked, made), told
 
 
 def from_log(log: str, *, gpus: str | None = None, vllm: str | None = None, start: int | None = None) -> Compared:

@@ -130,8 +130,17 @@ def reap() -> None:
             pass
 
 
-def guard(suite_id: str, runtime: str, out: str) -> None:
-    """Wait for the caller's end; where it came without a word, end what the suite started and remove what it left."""
+def guard(suite_id: str, runtime: str, out: str, how: str = "") -> None:
+    """Wait for the caller's end; where it came without a word, end what the suite started and remove what it left.
+
+    Args:
+        suite_id: What the processes carry.
+        runtime: Folder that is removed.
+        out: Folder whose unfinished files are removed.
+        how: "apart": this is no child of the caller any more, whose children may be killed with it.
+    """
+    if how == "apart" and os.fork():
+        os._exit(0)
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)

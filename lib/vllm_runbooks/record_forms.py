@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from functools import cache
@@ -18,15 +18,22 @@ UNPRINTED: Mapping[str, Any] = {"unprinted": True}
 """Metadata of a field that views need and no document prints."""
 
 
+_PLAIN = frozenset((str, int, bool, NoneType))
+"""Kinds of values that JSON has as they are: most, so they are looked for first."""
+
+
 def document(record: Any) -> Any:
     """The JSON form of a record: dataclasses to mappings, tuples to lists, floats rounded to 4 decimals."""
+    kind: Any = type(record)
+    if kind in _PLAIN:
+        return record
     if isinstance(record, StrEnum):
         return record.value
     if isinstance(record, float):
         return round(record, 4)
     if is_dataclass(record):
-        shown = ((f, getattr(record, f.name)) for f in fields(record) if f.metadata != UNPRINTED)
-        return {f.name.rstrip("_"): document(v) for f, v in shown if v is not None or f.metadata != WHERE_TOLD}
+        shown = ((key, getattr(record, name), is_always) for name, key, is_always in _printed(kind))
+        return {key: document(value) for key, value, is_always in shown if is_always or value is not None}
     if isinstance(record, Mapping):
         return {str(key): document(value) for key, value in record.items()}
     if isinstance(record, (list, tuple)):
@@ -39,25 +46,44 @@ def _hints(record: type) -> dict[str, Any]:
     return get_type_hints(record)
 
 
-def _decoded(hint: Any, value: Any) -> Any:
-    if value is None:
-        return None
-    origin = get_origin(hint)
+@cache
+def _printed(kind: type) -> tuple[tuple[str, str, bool], ...]:
+    """The fields of a record that are printed: name, key, and whether the key is there whatever the value is."""
+    return tuple(
+        (each.name, each.name.rstrip("_"), each.metadata != WHERE_TOLD)
+        for each in fields(kind)
+        if each.metadata != UNPRINTED
+    )
+
+
+@cache
+def _decoder(hint: Any) -> Callable[[Any], Any] | None:
+    """What makes a field's value of its JSON form, where that is not None; None: it stays as it is."""
+    origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        kinds = [kind for kind in get_args(hint) if kind is not NoneType]
-        return _decoded(kinds[0], value) if len(kinds) == 1 else value
-    if origin is tuple:
-        return tuple(_decoded(get_args(hint)[0], item) for item in value)
-    if origin is list:
-        return [_decoded(get_args(hint)[0], item) for item in value]
-    if origin in (dict, Mapping) and isinstance(value, Mapping):
-        return {key: _decoded(get_args(hint)[1], item) for key, item in value.items()}
-    if isinstance(hint, type):
-        if is_dataclass(hint):
-            return record(hint, value)
-        if issubclass(hint, StrEnum):
-            return hint(value)
-    return value
+        kinds = [kind for kind in inner if kind is not NoneType]
+        return _decoder(kinds[0]) if len(kinds) == 1 else None
+    if origin in (tuple, list):
+        item = _decoder(inner[0])
+        return origin if item is None else lambda value: origin(_decoded(item, each) for each in value)
+    if origin in (dict, Mapping):
+        item = _decoder(inner[1])
+        return None if item is None else lambda value: {key: _decoded(item, each) for key, each in dict(value).items()}
+    if isinstance(hint, type) and is_dataclass(hint):
+        return lambda value: record(hint, value)
+    return hint if isinstance(hint, type) and issubclass(hint, StrEnum) else None
+
+
+def _decoded(decode: Callable[[Any], Any] | None, value: Any) -> Any:
+    return value if value is None or decode is None else decode(value)
+
+
+@cache
+def _read(kind: type) -> Mapping[str, tuple[str, Callable[[Any], Any] | None]]:
+    """The fields of a record by key: name, and what makes its value."""
+    return {
+        name.rstrip("_"): (name, _decoder(hint)) for name, hint in _hints(kind).items() if not name.startswith("__")
+    }
 
 
 def form(kind: Any) -> Any:
@@ -74,16 +100,12 @@ def record(kind: type[T], data: Mapping[str, Any]) -> T:
     Raises:
         KeyError, TypeError, ValueError: the mapping does not have the record's form.
     """
-    values = {}
     hashable: Any = kind
-    hints = _hints(hashable)
-    for name, hint in hints.items():
-        if name.startswith("__"):
-            continue
-        key = name.rstrip("_")
-        if key in data:
-            values[name] = _decoded(hint, data[key])
-    unknown = set(data) - {name.rstrip("_") for name in hints}
-    if unknown:
-        raise TypeError(f"{kind.__name__} has no field {min(unknown)!r}")
+    known = _read(hashable)
+    values = {}
+    for key, value in dict(data).items():
+        if key not in known:
+            raise TypeError(f"{kind.__name__} has no field {key!r}")
+        name, decode = known[key]
+        values[name] = _decoded(decode, value)
     return kind(**values)

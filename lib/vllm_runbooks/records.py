@@ -118,6 +118,10 @@ class Quote:
     """At most 400 characters, secrets replaced."""
 
 
+Place = tuple[int | None, str | None]
+"""A process's pid and, where it runs elsewhere, its host's address: what tells it from others whatever its name."""
+
+
 @dataclass(frozen=True)
 class Process:
     """A process that wrote into the log."""
@@ -126,6 +130,11 @@ class Process:
     pid: int | None = None
     ip: str | None = None
     rank: int | None = None
+
+    @property
+    def place(self) -> Place:
+        """What tells it from the others."""
+        return self.pid, self.ip
 
 
 @dataclass(frozen=True)
@@ -225,6 +234,8 @@ class Hit:
     the phase, -2 neither was asked for."""
     level: str | None = None
     """Log level of the line, None where it has none."""
+    time: str | None = None
+    """As printed on the line, else on the last line before it that carries one."""
 
 
 @dataclass(frozen=True)
@@ -301,6 +312,62 @@ class Warned:
 
 
 @dataclass(frozen=True)
+class Seat:
+    """What a log tells of its place among the logs of one start; None: it does not say."""
+
+    nodes: int | None = None
+    """Nodes over which the start is spread, where it was told so itself."""
+    node_rank: int | None = None
+    world_size: int | None = None
+    local_world_size: int | None = None
+    """Ranks of this node."""
+    ranks: tuple[int, ...] = ()
+    """Of the whole start, those whose processes wrote into the log."""
+    meeting_point: str | None = None
+    """Address and port at which the ranks look for each other."""
+    waiting: Mapping[int, str | None] = field(default_factory=dict)
+    """Ranks that went there and have written nothing since, each with the time that it printed then."""
+    is_mixed: bool = False
+    """Whether processes of several hosts wrote into the log, as Ray's driver and a scheduler gather them."""
+    is_headless: bool = False
+    """Whether the log is of a node that only computes: not of the first."""
+    met: str | None = None
+    """Time, as printed, at which the first of its ranks had met all others: the same moment in every log."""
+    last_time: str | None = None
+    """Time, as printed, of the last line that carries one."""
+    last: Quote | None = None
+    """The last line that a logger wrote."""
+
+
+@dataclass(frozen=True)
+class RayDemand:
+    """Resources that Ray was asked for and has not found yet."""
+
+    amounts: Mapping[str, float]
+    """By resource, what all bundles of it ask for together; memory in GiB."""
+    quote: Quote
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """What `ray status` prints of a cluster."""
+
+    quote: Quote
+    """Its first line."""
+    at: str | None = None
+    """Time, as printed, at which it was asked."""
+    active: int | None = None
+    """Nodes that are alive."""
+    lost: tuple[str, ...] = ()
+    """Those that were lost lately, as printed."""
+    used: Mapping[str, float] = field(default_factory=dict)
+    """By resource, what is in use or kept for a placement group; memory in GiB."""
+    total: Mapping[str, float] = field(default_factory=dict)
+    """By resource; those that Ray does not list are not there, as a node's own."""
+    demands: tuple[RayDemand, ...] = ()
+
+
+@dataclass(frozen=True)
 class Start:
     """One start of vLLM, read from a log."""
 
@@ -328,6 +395,11 @@ class Start:
     """Last line of progress by pid (0: no pid shown)."""
     left_out: int = 0
     """Starts in front of this one that are not kept: a log of very many restarts."""
+    last_lines: Mapping[Place, int] = field(default_factory=dict)
+    """Last line by process; those that show no pid are one."""
+    seat: Seat = field(default_factory=Seat)
+    cluster: RayCluster | None = None
+    """Where `ray status` stands in the text."""
 
 
 @dataclass(frozen=True)
@@ -441,6 +513,38 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class NodeLog:
+    """One log of a start over several nodes, beside the others."""
+
+    file: int
+    """Index into the files given."""
+    node_rank: int | None
+    ranks: tuple[int, ...]
+    """Of the whole start, those whose processes wrote into it."""
+    outcome: Outcome
+    waits: bool
+    """Whether it ends where its ranks wait for the others."""
+    last_line: int
+    last_time: str | None
+    """As printed: by the clock of that node."""
+    clock_offset_s: float | None
+    """Its clock less that of the first log, to a second or two: both print when all ranks have met. None: not known."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The logs of one start over several nodes."""
+
+    count: int | None
+    """Nodes of the start; None: no log says."""
+    logs: tuple[NodeLog, ...]
+    missing: tuple[int, ...] = ()
+    """Ranks of the nodes of which no log was given."""
+    ranks_missing: tuple[int, ...] = ()
+    """Ranks of the start that wrote into none of the logs, where their nodes are not known."""
+
+
+@dataclass(frozen=True)
 class Answer:
     """The whole diagnosis: what `diagnose --format json` prints."""
 
@@ -460,6 +564,8 @@ class Answer:
     """The first exception that no symptom explains, where it stands before the cause or there is none."""
     notes: tuple[str, ...] = ()
     """What is to be said of what was asked for: why a policy, or a step of it, is not offered."""
+    nodes: Nodes | None = field(default=None, metadata=WHERE_TOLD)
+    """Of a start over several nodes, what each of its logs tells, and which are not here."""
     left_out: tuple[LeftOut, ...] = field(default=(), metadata=UNPRINTED)
     """Where the lines stand that `hidden` counts, for whoever shows the log with its lines marked."""
     lang: str | None = field(default=None, metadata=WHERE_TOLD)
@@ -580,3 +686,7 @@ class RunResult:
     """Whether the run could not read its parameters or its evidence."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What its verdict tells of what was judged."""
+    node: str | None = field(default=None, metadata=WHERE_TOLD)
+    """Of a cluster, on which it was executed."""
+    lost_on: tuple[str, ...] | None = field(default=None, metadata=WHERE_TOLD)
+    """Nodes that had begun with it before, and gave no answer."""

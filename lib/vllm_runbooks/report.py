@@ -76,9 +76,52 @@ def render_report(results: Mapping[str, Any], *, pages: set[str] | None = None) 
         f"<header><p class=kicker>vLLM runbooks</p><h1>{_headline(runs)}</h1>{_proportions(runs)}"
         f"<p class=quiet>{len(runs)} {'run' if len(runs) == 1 else 'runs'}, {total} of work{_when(results)}. "
         'Also as <a href="results.json">results.json</a> and <a href="junit.xml">JUnit XML</a>.</p></header>'
-        f"<main>{table}</main>"
+        f"<main>{table}{_nodes(results, runs)}{_differences(results)}</main>"
     )
     return _page(f"{_headline(runs)} · vLLM runbooks", body)
+
+
+def _nodes(results: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
+    """What each node did; nothing where all was done on one host."""
+    rows = ""
+    for node in _mappings(results.get("nodes")):
+        its = [run for run in runs if run.get("node") == node.get("name")]
+        did = ", ".join(f"{count} {verdict}" for verdict, count in _counts(its)) or "nothing executed"
+        state = "lost" if node.get("is_lost") else "used" if node.get("is_used") else "not used"
+        reason = f"<p class=reason>{_text(node['why'])}</p>" if node.get("why") else ""
+        rows += (
+            f"<tr><td>{state}<td class=what><strong>{_text(node.get('name') or '')}</strong> "
+            f"<span class=case>{_text(node.get('address') or '')}</span>{reason}"
+            f'<td data-label="Runs">{did}<td class=n data-label="Work">{_duration(sum(map(_seconds, its)))}</tr>'
+        )
+    head = "<h2>By node</h2><table><thead><tr><th>State<th>Node<th>Runs<th class=n>Work</tr></thead>"
+    return f"{head}<tbody>{rows}</tbody></table>" if rows else ""
+
+
+def _differences(results: Mapping[str, Any]) -> str:
+    """What is not the same on all nodes, those first on which verdicts depend."""
+    if not _mappings(results.get("nodes")):
+        return ""
+    rows = ""
+    for each in sorted(_mappings(results.get("differences")), key=lambda each: not each.get("matters")):
+        values = each.get("values")
+        told = values.items() if isinstance(values, dict) else ()
+        listed = "".join(
+            f"<li><strong>{_text(node)}</strong> {'unknown' if value is None else _text(value)}" for node, value in told
+        )
+        weight = "verdicts depend on it" if each.get("matters") else ""
+        rows += (
+            f"<tr><td class=what>{_text(each.get('what') or '')}<p class=reason>{weight}</p>"
+            f'<td data-label="On the nodes"><ul>{listed}</ul></tr>'
+        )
+    if not rows:
+        return "<h2>Differences between nodes</h2><p>None was found.</p>"
+    head = "<h2>Differences between nodes</h2><table><thead><tr><th>What<th>On the nodes</tr></thead>"
+    return f"{head}<tbody>{rows}</tbody></table>"
+
+
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _when(results: Mapping[str, Any]) -> str:
@@ -113,6 +156,9 @@ def _evidence_page(path: Path, run: Mapping[str, Any]) -> str | None:
 
 def _row(run: Mapping[str, Any], *, slowest: float, pages: set[str]) -> str:
     case = f" <span class=case>{_text(run['case'])}</span>" if run.get("case") else ""
+    case += f" <span class=case>on node {_text(run['node'])}</span>" if run.get("node") else ""
+    if lost := run.get("lost_on"):
+        case += f" <span class=case>(begun before on {_text(', '.join(map(str, lost)))})</span>"
     reason = f"<p class=reason>{_text(run['reason'])}</p>" if run.get("reason") else ""
     share = 100 * _seconds(run) / slowest if slowest else 0
     return (
@@ -349,13 +395,16 @@ overflow-wrap:anywhere;background:var(--card);border:1px solid var(--line)}
 pre.in{color:var(--quiet);background:none}pre.failed{border-left:3px solid var(--fail)}
 .shown{margin:.6rem 0;overflow-x:auto;overflow-wrap:normal}
 .shown table{margin:.4rem 0;width:auto;background:none;border:0}
-.shown th,.shown td{padding:.3rem .7rem;font-size:.9rem}.shown svg{max-width:none}
+.shown th,.shown td{padding:.3rem .7rem;font-size:.9rem;white-space:normal}
+.shown pre{max-height:none}.shown svg{max-width:none}
 img{display:block;max-width:100%;margin-top:.5rem;background:#fff;border-radius:8px}
 @media(max-width:760px){body{padding:1.5rem .9rem 3rem}h1{font-size:1.4rem}
 table,tbody,tr,td{display:block}thead{display:none}tr{padding:.8rem .9rem;border-top:1px solid var(--line)}
 tbody tr:first-child{border-top:0}td{border:0;padding:.15rem 0;text-align:left}td.n{text-align:left}
 .what{min-width:0;margin:.3rem 0 .4rem}td[data-label]{display:grid;grid-template-columns:6.5rem 1fr;gap:.5rem}
 td[data-label]::before{content:attr(data-label);color:var(--quiet)}td[data-label="Duration"] .bar{display:none}
+.shown table{display:table}.shown thead{display:table-header-group}.shown tbody{display:table-row-group}
+.shown tr{display:table-row}.shown td,.shown th{display:table-cell}.shown td{padding:.3rem .7rem .3rem 0}
 td[data-label="Evidence"]{display:block}td[data-label="Evidence"]::before{content:none}}
 @media print{body{background:none;color:#000}table{border:0}}
 """.strip()

@@ -31,6 +31,8 @@ from vllm_runbooks.redact import Redactor
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
+    from vllm_runbooks.host.progress import Sight
+
 _ENDING_S = 10.0
 """Time within which a supervisor has ended all there is; it needs five seconds."""
 _MAX_LINE = 1 << 20
@@ -107,17 +109,16 @@ class Running:
         """Of the supervisor, from which all processes of the command descend."""
         return self._supervisor.pid
 
+    def sights(self) -> Mapping[int, Sight]:
+        """Every process of the command, by number."""
+        from vllm_runbooks.host import progress  # noqa: PLC0415 - only where something is watched
+
+        return progress.seen_below(self.pid)
+
     @property
     def ending(self) -> str:
         """How it ended, in words, as in "ended with exit status 1"."""
-        if self._said:
-            return self._said
-        if self.status is None:
-            return "was ended by us"
-        if self.status < 0:
-            with contextlib.suppress(ValueError):
-                return f"was ended by {signal.Signals(-self.status).name}"
-        return f"ended with exit status {self.status}"
+        return self._said or ending_of(self.status)
 
     def chunks(self, *, until: float = math.inf, tick_s: float = _TICK_S) -> Iterator[bytes]:
         """What the command prints, as it comes; nothing (`b""`) at each tick without it, and from a moment on.
@@ -177,6 +178,16 @@ class Running:
         except (ValueError, IndexError):
             return {}
         return found
+
+
+def ending_of(status: int | None) -> str:
+    """An exit status in words; None: it was ended by us."""
+    if status is None:
+        return "was ended by us"
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return f"was ended by {signal.Signals(-status).name}"
+    return f"ended with exit status {status}"
 
 
 class Held:

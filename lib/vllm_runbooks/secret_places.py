@@ -177,6 +177,12 @@ _MORE_QUOTED = re.compile(r"[\"'],\s{0,40}[\"'](?P<value>(?!-)[^\s\"'\\]{1,2000}
 _MORE_LISTED = re.compile(
     r"[\"']?\r?\n[ \t]{1,60}-[ \t]{1,4}[\"']?(?P<value>(?!-)[^\s\"'\\:]{1,2000})(?=[\"']?[ \t]{0,8}(?:\r?\n|\Z))"
 )
+_FAULT = re.compile(r"(?:Invalid|Missing|Expired|Unknown)\Z")
+"""In front of a secret's name where both are an error's: `InvalidAuthToken: Authentication token is missing`."""
+_VERBS = frozenset({"is", "was", "not", "must", "has"})
+"""What a message says of a variable: `VLLM_API_KEY: is not set`."""
+_GOES_ON = re.compile(r" [a-z]{2,20}(?:[ ,.;]|\s|\Z)")
+"""A sentence, behind its first word."""
 _COMMAND = re.compile(r"vllm|api_server|docker |podman |python|\$ |--model|serve ")
 _PAIR_BEGUN = re.compile(r"[(\[][ \t]{0,4}[bB]?[\"']")
 _PAIRED = _Pattern(
@@ -331,7 +337,7 @@ _SHUT = _Pattern(
 """What is closed and no value: a placeholder, a shell's command, a call or an index in a line of code."""
 _HARMLESS = _Pattern(
     r"(?:none|null|nil|true|false|empty|undefined|unset|redacted|(?:not[ _-])?set|\*+|x{3,}"
-    r"|\.{3}|…|-|\\|<|\$\{?[A-Za-z_]\w{0,80}\}?|\$\("
+    r"|\.{3}|…|-|\\|<|\$\{?[A-Za-z_]\w{0,80}\}?|\$\{[A-Za-z_]\w{0,80}:?\?[^{}]{0,80}\}|\$\("
     r"|%[A-Za-z_]\w{0,80}%|(?:(?:bearer|basic|token) )?\{\{?[^{}]{0,80}\}{0,2}|(?:bearer )?%(?:\(\w{1,40}\))?[sr]"
     r"|\[\]|\(\)|\{\}|\[none\]|\[?redacted\]?|\[secret[^\]]{0,20}\]|[|>][+-]?"
     r"|(?:str|bytes|int|bool|any|secretstr|(?:optional|union|list|sequence)\[[A-Za-z_.,| \[\]\"']{0,80})"
@@ -611,7 +617,8 @@ def _secret(match: re.Match[str], group: int | str, kind: str) -> Secret:
 
 def _is_none(value: str) -> bool:
     if _MAYBE_CODED.search(value):
-        value = _CODE.sub(_meant, f"{value};")  # a value ends in front of its last entity's semicolon
+        # A value ends in front of its last entity's semicolon; its quotes may be entities as well.
+        value = _CODE.sub(_meant, f"{value};").rstrip(";").strip("\"'")
     return (
         "[secret" in value
         or _is_shut(value, 0, len(value.rstrip(",;:")))
@@ -804,6 +811,9 @@ def _is_other(match: re.Match[str], value: str, *, is_option: bool) -> bool:
         and (name == "token" or len(value) <= _MAX_COUNT)
     ):
         return True
+    is_fault = _FAULT.search(match.string, max(match.start() - 8, 0), match.start()) is not None
+    if value in _VERBS or (is_fault and value.istitle() and value.isalpha()):
+        return _GOES_ON.match(match.string, match.end()) is not None
     is_parameter = match.string[match.start() - 1 : match.start()] in ("?", "&")
     if name == "token" and not is_parameter and match["name"] != "TOKEN":
         return not (

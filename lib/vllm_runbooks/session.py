@@ -24,6 +24,7 @@ from vllm_runbooks.evidence_records import SNAPSHOT, Case, CaseKind, Document, E
 from vllm_runbooks.records import Answer, JudgedClaim, Judgement, Start
 
 if TYPE_CHECKING:
+    from vllm_runbooks.cluster_records import CheckedCluster, Cluster
     from vllm_runbooks.host_records import Inspected, Inventory
     from vllm_runbooks.lint import Knowledge
     from vllm_runbooks.plan_records import Layouts, Plan
@@ -37,6 +38,7 @@ MAX_SCRIPT = _evidence.MAX_SCRIPT
 """Characters of a file that is checked for commands."""
 _MAX_BESIDE = 1_000_000
 """Bytes of a configuration file that is read; no such file is written by hand."""
+_WRITE_NODES = "give what vllm-runbooks cluster check --out FILE wrote, or a folder of such files"
 _WRITE_A_SNAPSHOT = "give a snapshot, as vllm-runbooks inventory -o FILE writes it"
 
 
@@ -318,6 +320,7 @@ def _own_cards(evidence: Evidence) -> tuple[tuple[Card, ...], str | None]:
 _WITHOUT_A_LOG = {
     CaseKind.QUESTION: "a recorded question and holds no log; vllm-runbooks plan answers it",
     CaseKind.SNAPSHOT: "a host's snapshot and holds no log; vllm-runbooks inventory reads it",
+    CaseKind.NODES: "several nodes and holds no log; vllm-runbooks cluster check compares them",
     CaseKind.SERVER: "a running server as observed; vllm-runbooks probe judges it",
 }
 
@@ -400,13 +403,13 @@ def read_snapshot(name: str) -> Inventory:
     return inventories.read(_begun(documents[0]), "standard input" if name == "-" else name)
 
 
-def _begun(document: Document) -> str:
+def _begun(document: Document, most: int = MAX_SCRIPT) -> str:
     """The text of a document, or so much of its beginning that whoever reads it refuses it for its size."""
     text, size = [], 0
     for piece in document.pieces():
         text.append(piece)
         size += len(piece)
-        if size > MAX_SCRIPT:
+        if size > most:
             break
     return "".join(text)
 
@@ -438,6 +441,73 @@ def judge_inventory(found: Inspected, evidence: Evidence) -> Judgement:
     from vllm_runbooks import verdicts
 
     return verdicts.judge_inventory(found, evidence.case)
+
+
+def read_nodes(given: Sequence[str | Evidence]) -> Cluster:
+    """The nodes of snapshots as one cluster; each is a file, a folder of files, a recorded case, `-`, or was loaded.
+
+    Raises:
+        InputError: one cannot be read, or holds no node.
+    """
+    from vllm_runbooks import clusters
+
+    spared = {file for one in given if isinstance(one, str) for file in snapshots_in(one) or ()}
+    return clusters.read((text for one in given for text in _node_texts(one)), spared=spared)
+
+
+def snapshots_in(name: str) -> list[str] | None:
+    """The snapshots in a folder, by name; None: it is no folder, or a recorded case."""
+    folder = Path(name)
+    is_named = bool(name.strip()) and "\0" not in name
+    if not is_named or not folder.is_dir() or (folder / "case.yaml").is_file():
+        return None
+    return sorted(map(str, folder.glob("*.json")))
+
+
+def _node_texts(name: str | Evidence) -> Iterator[tuple[str, str]]:
+    """The recorded nodes that a name stands for, each with the name that messages begin with."""
+    from vllm_runbooks.clusters import MAX_TEXT
+
+    if isinstance(name, Evidence):
+        yield from ((each.name, _begun(each, MAX_TEXT)) for each in name.documents)
+        return
+    check_texts(snapshot=name)
+    files = [name] if (held := snapshots_in(name)) is None else held
+    if not files:
+        raise InputError(f"{name}: holds no *.json; {_WRITE_NODES}")
+    for file in files:
+        try:
+            loaded = load_files([file])
+        except WrongFileError as error:
+            raise InputError(f"{error.wrong}; {_WRITE_NODES}") from None
+        if loaded.case is not None and loaded.case.kind not in (CaseKind.NODES, CaseKind.SNAPSHOT):
+            raise InputError(f"{file}: is a recorded case, and none of nodes; {_WRITE_NODES}")
+        documents = loaded.documents
+        if len(documents) != 1:
+            raise InputError(f"{file}: holds {len(documents)} files; {_WRITE_NODES}")
+        yield "standard input" if file == "-" else file, _begun(documents[0], MAX_TEXT)
+
+
+def nodes(*snapshots: str | Evidence, model: str = "") -> CheckedCluster:
+    """Several nodes with what differs between them, and what a server over all of them would meet.
+
+    Each snapshot is a file that `cluster check --out` or `inventory -o` wrote, a folder of such files, a recorded case,
+    or one that was loaded. `model` is the path of the model that every node must have.
+
+    Raises:
+        InputError: one of them cannot be read, or holds no node.
+    """
+    from vllm_runbooks import clusters
+
+    check_texts(model=model)
+    return clusters.check(read_nodes(snapshots), specs(), model=model)
+
+
+def judge_nodes(found: CheckedCluster, evidence: Evidence) -> Judgement:
+    """The verdict on several nodes: against what a case expects, else on whether a start over them would work."""
+    from vllm_runbooks import verdicts
+
+    return verdicts.judge_nodes(found, evidence.case)
 
 
 def _compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:

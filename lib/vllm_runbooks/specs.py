@@ -534,6 +534,20 @@ class Specs:
         longer = {gpu.name for gpu in fitting for other in fitting if name_key(other.name) in _prefixes(gpu.name)}
         return [gpu for gpu in fitting if gpu.name not in longer]
 
+    @cached_property
+    def _known(self) -> dict[str, Gpu | None]:
+        """What `known` has answered: the thousands of cards of a cluster have few names."""
+        return {}
+
+    def known(self, name: str) -> Gpu | None:
+        """The card of that name; None: none has it, or several have."""
+        if name not in self._known:
+            try:
+                self._known[name] = self.gpu(name)
+            except InputError:
+                self._known[name] = None
+        return self._known[name]
+
     def gpu(self, name: str) -> Gpu:
         """The card of that name.
 

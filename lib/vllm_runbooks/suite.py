@@ -1,15 +1,15 @@
 """Run runbooks through papermill, several at a time, and judge each run by its own verdict.
 
-Three kinds of process take part. The caller (`run_all`) hands out the runs and keeps the results. Workers (`worker`),
-each with papermill imported once, execute one run after the other, every run in a fresh kernel. A guard (`processes`)
-waits for the caller's death:
+An executor has them executed: `Local` on this host, or one that hands them to the nodes of a cluster
+(`cluster.tasks`). The rest is the same for both. On a host three kinds of process take part. The caller (`run_all`)
+keeps the results. Workers (`worker`, each held by a `bench`), with papermill imported once, execute one run after the
+other, every run in a fresh kernel. A guard (`processes`) waits for the caller's death:
 
     caller ── worker ── kernel ── whatever a runbook starts
       └─ guard (own session)
 
-A case that names no runbook has a process of its own that judges it. When a run ends, its processes are ended. When the
-caller dies, however it dies, the guard ends all of them. Results are on disk before they are reported: `results.json`
-holds every run from the start, as `interrupted` until it is judged.
+When the caller dies, however it dies, the guard ends all of them. Results are on disk before they are reported:
+`results.json` holds every run from the start, as `interrupted` until it is judged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -33,19 +32,21 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from xml.etree import ElementTree as ET
 
 from vllm_runbooks import steps
+from vllm_runbooks.bench import Bench, Gate, module, temporary_folder
+from vllm_runbooks.cluster_records import Difference, NodePart
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.files import NotStoredError, store
-from vllm_runbooks.notebook import SCHEMA, held_back, parse_judgement
+from vllm_runbooks.notebook import held_back, parse_judgement
 from vllm_runbooks.processes import TAG, sweep
 from vllm_runbooks.record_forms import document
 from vllm_runbooks.records import Judgement, RunResult, Verdict
 from vllm_runbooks.redact import redact_record, redact_text
 from vllm_runbooks.report import write_report
-from vllm_runbooks.worker import SOCKET_PATH_MAX, one_line, too_long
+from vllm_runbooks.worker import one_line
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -53,10 +54,6 @@ if TYPE_CHECKING:
 
 NO_RUNBOOK = "(no runbook)"
 """Stands for the runbook of a case that names none."""
-_GRACE_S = 5.0
-"""How long a worker may overrun its run's limit to store the notebook before it is killed."""
-_BELOW_TEMPORARY = "/vr01234567/k01234567/k-5"
-"""What is added to the temporary folder's path for a socket."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 Progress = Callable[["Request", RunResult | None], None]
@@ -87,24 +84,56 @@ class Request:
     """How often a step that fails is tried; None: as the step says."""
     step_timeout_s: float | None = None
     """Longest time for one try of a step; None: as the step says."""
+    node: str | None = None
+    """The one node that it is to be executed on; None: any."""
+
+
+_TICK_S = 1.0
+"""How late a signal may be noticed."""
+
+
+class Executor(Protocol):
+    """Has the runs of a suite executed, each once."""
+
+    def begin(self, suite: Suite) -> int:
+        """Begin to take runs off `suite.waiting`; returns how often `suite.through` will be called.
+
+        Of each run that is taken `suite.started` and `suite.judged` are called, from any thread.
+        """
+
+    def stop(self) -> None:
+        """End what runs; the suite's gate is closed by now."""
+
+    def join(self) -> None:
+        """Wait until nothing of it is left."""
 
 
 def run_all(
-    requests: Sequence[Request], *, out: Path, jobs: int = 2, progress: Progress | None = None
+    requests: Sequence[Request],
+    *,
+    out: Path,
+    jobs: int = 2,
+    progress: Progress | None = None,
+    executor: Executor | None = None,
 ) -> list[RunResult]:
-    """Execute the runs, `jobs` at a time, into the folder `out`, and return their results in the order asked for.
+    """Execute the runs into the folder `out`, and return their results in the order asked for.
+
+    Without an `executor` they are executed on this host, `jobs` at a time.
 
     `progress` is called with a request and None when it starts, and with its result when that is on disk. SIGINT,
     SIGTERM and SIGHUP end the suite: what was not judged by then is interrupted.
     """
     if jobs < 1:
         raise InputError(f"jobs: {jobs} is not a number of runs at a time; give 1 or more")
-    suite = _Suite(requests, out=out.absolute(), progress=progress)
-    return suite.run(min(jobs, len(requests)))
+    suite = Suite(requests, out=out.absolute(), progress=progress)
+    return suite.run(Local(jobs) if executor is None else executor)
 
 
-class _Suite:
+class Suite:
     """The caller's side: what is asked for, what is known, and who is running."""
+
+    _THROUGH = 0
+    """Event that a part of the executor has nothing left to do; no signal has this number."""
 
     def __init__(self, requests: Sequence[Request], *, out: Path, progress: Progress | None) -> None:
         self.id = uuid.uuid4().hex
@@ -116,8 +145,9 @@ class _Suite:
         self.outputs = _output_names(requests)
         self.results = [_result(request, Verdict.INTERRUPTED, "not finished") for request in requests]
         self.events: SimpleQueue[tuple[int, RunResult | None] | int] = SimpleQueue()
-        self.stopping = threading.Event()
-        self.spawning = threading.Lock()
+        self.gate = Gate()
+        self.nodes: Sequence[NodePart] = ()
+        """Those that take part; none where all is executed on this host."""
         self.unsaved: NotStoredError | None = None
         self._progress = progress or (lambda _request, _result: None)
 
@@ -126,19 +156,16 @@ class _Suite:
         """Value of the environment variable for this suite's workers; a suite within a run keeps the outer name."""
         return ":".join(filter(None, [os.environ.get(TAG), self.id]))
 
-    def run(self, jobs: int) -> list[RunResult]:
+    def run(self, executor: Executor) -> list[RunResult]:
         self._prepare_folder()
-        self.runtime = Path(tempfile.mkdtemp(prefix="vr", dir=_short_temporary_folder()))
+        self.runtime = Path(tempfile.mkdtemp(prefix="vr", dir=temporary_folder()))
         with _signals_to(self.events), self._guarded():
-            slots = [_Slot(self, number) for number in range(jobs)]
             try:
-                for slot in slots:
-                    slot.start()
-                self._collect(slots)
+                self._collect(executor.begin(self))
             finally:
                 self.stop()
-                for slot in slots:
-                    slot.join()
+                executor.stop()
+                executor.join()
                 shutil.rmtree(self.runtime, ignore_errors=True)
         self._drain()
         self._save(final=True)
@@ -146,14 +173,63 @@ class _Suite:
             raise RunbooksError(f"{self.unsaved}; free some space and run again")
         return self.results
 
+    def order(self, index: int) -> dict[str, Any]:
+        """What is to be executed, as a `Bench` takes it."""
+        request = self.requests[index]
+        if request.is_alone:
+            return {"alone": str(request.path.absolute()), "timeout_s": request.timeout_s}
+        return {
+            "input": str(request.path.absolute()),
+            "output": str(self.out / self.outputs[index]),
+            "parameters": dict(request.parameters),
+            "timeout_s": request.timeout_s,
+            "steps": str(self.steps_of(index)),
+            "step": request.step,
+            "step_tries": request.step_tries,
+            "step_timeout_s": request.step_timeout_s,
+        }
+
+    def started(self, index: int) -> None:
+        """Somebody has begun with a run."""
+        self.events.put((index, None))
+
+    def judged(
+        self,
+        index: int,
+        answer: Mapping[str, Any],
+        *,
+        seconds: float,
+        node: str | None = None,
+        lost_on: Sequence[str] = (),
+    ) -> None:
+        """A run has come to an answer.
+
+        Args:
+            index: Number of the run.
+            answer: As a worker gives one.
+            seconds: How long it took.
+            node: The one that it was executed on; None: this host, or none.
+            lost_on: Nodes that had begun with it before, and gave no answer.
+        """
+        request = self.requests[index]
+        result = _judge(request, answer)
+        if self.gate.is_closed and result.verdict is Verdict.ERROR:
+            # The kernel was ended by us: that is no error of the run.
+            result = _result(request, Verdict.INTERRUPTED, "interrupted")
+        told = replace(result, seconds=seconds, node=node, lost_on=tuple(lost_on) or None)
+        self.events.put((index, told))
+
+    def through(self) -> None:
+        """A part of the executor has nothing left to do."""
+        self.events.put(self._THROUGH)
+
     def steps_of(self, index: int) -> Path:
         """Where a run's steps leave what they come to."""
         return _steps_folder(self.out, self.outputs[index])
 
     def stop(self) -> None:
         """Let no run start any more and end every process of this suite."""
-        with self.spawning:
-            self.stopping.set()
+        self.gate.close()
         sweep(self.id)
 
     def _prepare_folder(self) -> None:
@@ -174,7 +250,7 @@ class _Suite:
     def _guarded(self) -> Iterator[None]:
         """Keep a guard for as long as this suite runs; it acts when this process ends without having said so."""
         guard = subprocess.Popen(  # noqa: S603 - our own module
-            [*_module("processes"), self.id, str(self.runtime), str(self.out)],
+            [*module("processes"), self.id, str(self.runtime), str(self.out)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -185,13 +261,15 @@ class _Suite:
         finally:
             guard.communicate(b"done")
 
-    def _collect(self, slots: Sequence[_Slot]) -> None:
-        """Take the slots' reports until all of them are through, or a signal ends the suite."""
-        open_slots = len(slots)
-        while open_slots:
-            event = self.events.get()
-            if event == _Slot.THROUGH:
-                open_slots -= 1
+    def _collect(self, parts: int) -> None:
+        """Take the executor's reports until all its parts are through, or a signal ends the suite."""
+        while parts:
+            try:
+                event = self.events.get(timeout=_TICK_S)
+            except Empty:
+                continue  # a signal to another thread, or just before the wait, wakes nobody
+            if event == self._THROUGH:
+                parts -= 1
             elif isinstance(event, int):
                 self._interrupted_by(signal.Signals(event).name)
                 return
@@ -223,7 +301,7 @@ class _Suite:
         """Store the results as they are; a full disk is reported at the end, when it may have room again."""
         self.results = [self._with_notebook(index, result) for index, result in enumerate(self.results)]
         runs = [document(result) for result in self.results]
-        record = {"schema": 1, "tool": self.tool, "began": self.began, "runs": runs}
+        record = {"schema": 1, "tool": self.tool, "began": self.began, "runs": runs} | by_node(self.nodes, self.results)
         try:
             store(self.out / "results.json", json.dumps(record, indent=1) + "\n")
             if final:
@@ -238,159 +316,95 @@ class _Suite:
         return replace(result, notebook=name if (self.out / name).is_file() else None)
 
 
-class _Slot(threading.Thread):
-    """One of the runs at a time: takes requests and has its worker execute them, with a new worker where one died."""
+class Local:
+    """Executes runs on this host, several at a time."""
 
-    THROUGH = 0
-    """Event that a slot has nothing left to do; no signal has this number."""
+    def __init__(self, jobs: int) -> None:
+        """An executor of so many runs at a time."""
+        self._jobs = jobs
+        self._slots: list[threading.Thread] = []
 
-    def __init__(self, suite: _Suite, number: int) -> None:
-        super().__init__(name=f"slot-{number}", daemon=True)
-        self.suite = suite
-        self.number = number
-        self.worker: subprocess.Popen[str] | None = None
+    def begin(self, suite: Suite) -> int:
+        """Begin; a part is a slot that executes one run after the other."""
+        count = min(self._jobs, len(suite.requests))
+        names = [f"slot-{number}" for number in range(count)]
+        self._slots = [threading.Thread(target=_work, args=(suite, name), name=name, daemon=True) for name in names]
+        for slot in self._slots:
+            slot.start()
+        return count
 
-    def run(self) -> None:
-        try:
-            while not self.suite.stopping.is_set():
-                try:
-                    index, request = self.suite.waiting.popleft()
-                except IndexError:
-                    break
-                self.suite.events.put((index, None))
-                self.suite.events.put((index, self._execute(index, request)))
-        finally:
-            self._end_worker()
-            self.suite.events.put(self.THROUGH)
+    def stop(self) -> None:
+        """Nothing: the suite itself ends what runs on this host."""
 
-    def _execute(self, index: int, request: Request) -> RunResult:
-        """Have one request executed and everything it started ended; judge it."""
-        if request.refused is not None:
-            return _result(request, Verdict.ERROR, request.refused, refused=True)
-        started = time.monotonic()
-        try:
-            answer = self._ask_alone(index, request) if request.is_alone else self._ask(index, request)
-        except OSError as error:
-            answer = {"reason": f"the worker could not be started: {error}"}
-        result = _judge(request, answer)
-        if self.suite.stopping.is_set() and result.verdict is Verdict.ERROR:
-            # The kernel was ended by us: that is no error of the run.
-            result = _result(request, Verdict.INTERRUPTED, "interrupted")
-        return replace(result, seconds=time.monotonic() - started)
-
-    def _ask(self, index: int, request: Request) -> dict[str, Any]:
-        """Send the request to the worker and wait for its answer, but not for ever."""
-        worker = self._start_worker()
-        if worker is None or worker.stdin is None or worker.stdout is None:
-            return {"reason": "interrupted"}
-        run = f"{self.suite.id}.{index}"
-        order = {
-            "tag": f"{self.suite.tag}.{index}",
-            "input": str(request.path.absolute()),
-            "output": str(self.suite.out / self.suite.outputs[index]),
-            "parameters": dict(request.parameters),
-            "timeout_s": request.timeout_s,
-            "steps": str(self.suite.steps_of(index)),
-            "step": request.step,
-            "step_tries": request.step_tries,
-            "step_timeout_s": request.step_timeout_s,
-        }
-        overdue, answered = threading.Event(), threading.Event()
-
-        def end_it() -> None:
-            if answered.is_set():
-                return
-            overdue.set()
-            sweep(run, root=worker.pid)
-            worker.kill()
-
-        timer = threading.Timer(request.timeout_s + _GRACE_S, end_it)
-        timer.start()
-        try:
-            worker.stdin.write(json.dumps(order) + "\n")
-            worker.stdin.flush()
-            line = worker.stdout.readline()
-        except OSError:
-            line = ""
-        finally:
-            answered.set()
-            timer.cancel()
-        sweep(run, root=worker.pid)
-        if line.endswith("\n"):
-            answer: dict[str, Any] = json.loads(line)
-            return answer
-        self._end_worker()
-        if overdue.is_set():
-            return {"reason": too_long(request.timeout_s)}
-        return {"reason": f"the worker died ({_ending(worker.returncode)}); no verdict was written"}
-
-    def _ask_alone(self, index: int, request: Request) -> dict[str, Any]:
-        """Have a case judged without a runbook, in a process that ends with the answer or at the run's limit."""
-        with self.suite.spawning:
-            if self.suite.stopping.is_set():
-                return {"reason": "interrupted"}
-            process = subprocess.Popen(  # noqa: S603 - our own module
-                [*_module("suite"), str(request.path.absolute())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, TAG: f"{self.suite.tag}.{index}"},
-                start_new_session=True,
-                encoding="utf-8",
-            )
-        try:
-            line, _ = process.communicate(timeout=request.timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            return {"reason": too_long(request.timeout_s)}
-        if line.endswith("\n"):
-            answer: dict[str, Any] = json.loads(line)
-            return answer
-        return {"reason": f"the diagnosis died ({_ending(process.returncode)}); no verdict was written"}
-
-    def _start_worker(self) -> subprocess.Popen[str] | None:
-        """Return the worker, started where there is none; None when the suite is ending."""
-        with self.suite.spawning:
-            if self.suite.stopping.is_set():
-                return None
-            if self.worker is None or self.worker.poll() is not None:
-                with (self.suite.runtime / f"worker-{self.number}.log").open("ab") as log:
-                    self.worker = subprocess.Popen(  # noqa: S603 - our own module
-                        [*_module("worker"), str(self.suite.runtime)],
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        stderr=log,
-                        env={**os.environ, TAG: self.suite.tag},
-                        # A terminal sends its signals to the whole group; ending the workers is the caller's part.
-                        start_new_session=True,
-                        encoding="utf-8",
-                    )
-            return self.worker
-
-    def _end_worker(self) -> None:
-        """End the worker in good order, or by force where it does not listen."""
-        worker, self.worker = self.worker, None
-        if worker is None:
-            return
-        with contextlib.suppress(OSError, ValueError):
-            # The pipe's end says nothing by itself: a worker whose caller dies sees just that, and cleans up.
-            worker.communicate("\n", timeout=_GRACE_S)
-        if worker.poll() is None:
-            worker.kill()
-            worker.communicate()
+    def join(self) -> None:
+        """Wait for the slots."""
+        for slot in self._slots:
+            slot.join()
 
 
-def judge_alone(folder: str) -> dict[str, Any]:
-    """Judge a case without a runbook, by what the tool says of what it holds; a worker's answer."""
-    # The core loads slowly, and whoever hands out the runs needs none of it.
-    from vllm_runbooks import checking, session  # noqa: PLC0415
-
+def _work(suite: Suite, name: str) -> None:
+    """Have one run after the other executed, until none waits."""
+    bench = Bench(suite.tag, runtime=suite.runtime, name=name, gate=suite.gate)
     try:
-        judgement = checking.judge_recorded(session.load(folder))
-    except InputError as error:
-        return {"reason": str(error), "refused": True}
-    return {"judgement": {"schema": SCHEMA, **document(judgement)}}
+        while not suite.gate.is_closed:
+            try:
+                index, request = suite.waiting.popleft()
+            except IndexError:
+                break
+            suite.started(index)
+            began = time.monotonic()
+            answer = refusal(request) or bench.execute(index, suite.order(index))
+            suite.judged(index, answer, seconds=0.0 if request.refused is not None else time.monotonic() - began)
+    finally:
+        bench.close()
+        suite.through()
+
+
+def refusal(request: Request) -> dict[str, Any] | None:
+    """The answer to a run that cannot be started; None: it can."""
+    return None if request.refused is None else {"reason": request.refused, "refused": True}
+
+
+def by_node(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> dict[str, Any]:
+    """What a document has of the nodes that took part: each of them, and what is not the same on all; else nothing."""
+    if not nodes:
+        return {}
+    return {"nodes": document(nodes), "differences": document(differences(nodes, results))}
+
+
+def differences(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> tuple[Difference, ...]:
+    """What is not the same on all nodes: of what they are, and of what runs came to that several of them executed."""
+    told = {node.name: node.facts for node in nodes if node.facts is not None}
+    found = []
+    for what in sorted({name for facts in told.values() for name in facts} - {"host"}):
+        values = {name: _shown(facts.get(what)) for name, facts in told.items()}
+        if len(set(values.values())) > 1:
+            found.append(Difference(what, values, what in DECISIVE))
+    for result in results:
+        values = {
+            other.node: _came_to(other)
+            for other in results
+            if other.node is not None and (other.runbook, other.case) == (result.runbook, result.case)
+        }
+        difference = Difference(f"{result.runbook} on {result.case}" if result.case else result.runbook, values, True)
+        if len(set(values.values())) > 1 and difference not in found:
+            found.append(difference)
+    return tuple(found)
+
+
+DECISIVE = ("tool", "catalog", "cases")
+"""Facts of a node that its verdicts depend on."""
+
+
+def _shown(value: Any) -> str | None:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "none"
+    return None if value is None else str(value)
+
+
+def _came_to(result: RunResult) -> str:
+    cause = result.root_cause.symptom if result.root_cause else None
+    return ", ".join(filter(None, [result.verdict.value, result.outcome and result.outcome.value, cause]))
 
 
 def _judge(request: Request, answer: Mapping[str, Any]) -> RunResult:
@@ -428,7 +442,7 @@ def _output_names(requests: Sequence[Request]) -> list[str]:
     """Name the executed notebooks: `<runbook>--<case>.ipynb`, harmless as a file name and each of them once."""
     names: list[str] = []
     for request in requests:
-        joined = "--".join(filter(None, [request.runbook, request.case]))
+        joined = "--".join(filter(None, [request.runbook, request.case, request.node]))
         stem = re.sub(r"[^A-Za-z0-9._-]", "_", joined).lstrip(".-")[:120] or "run"
         name, number = f"{stem}.ipynb", 2
         while name in names:
@@ -480,7 +494,7 @@ def _junit(results: Sequence[RunResult]) -> str:
         time=f"{sum(result.seconds for result in results):.3f}",
     )
     for result in results:
-        name = _NOT_XML.sub("", result.case or result.runbook)
+        name = _NOT_XML.sub("", " at ".join(filter(None, [result.case or result.runbook, result.node])))
         case = ET.SubElement(
             suite, "testcase", classname=_NOT_XML.sub("", result.runbook), name=name, time=f"{result.seconds:.3f}"
         )
@@ -511,28 +525,3 @@ def _signals_to(events: SimpleQueue[Any]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-
-
-def _module(name: str) -> list[str]:
-    """Command that runs one of our modules in a process of its own; -P keeps the current folder out of its imports."""
-    return [sys.executable, "-P", "-m", f"vllm_runbooks.{name}"]
-
-
-def _short_temporary_folder() -> str | None:
-    """Folder for sockets: the default one unless its path is too long for a socket's name."""
-    default = tempfile.gettempdir()
-    too_long = len(os.fsencode(default + _BELOW_TEMPORARY)) > SOCKET_PATH_MAX
-    if too_long and os.access("/tmp", os.W_OK):  # noqa: S108 - mkdtemp is used in it
-        return "/tmp"  # noqa: S108
-    return default
-
-
-def _ending(status: int | None) -> str:
-    if status is not None and status < 0:
-        with contextlib.suppress(ValueError):
-            return signal.Signals(-status).name
-    return f"exit status {status}"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(judge_alone(*sys.argv[1:])) + "\n")

@@ -1,4 +1,4 @@
-"""The verdict on an answer, commands, a plan or a host: against a case's expectation, else on what is wrong."""
+"""The verdict on an answer, commands, a plan or hosts: against a case's expectation, else on what is wrong."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from vllm_runbooks.claims.figures import plan_figures, written
+from vllm_runbooks.cluster_records import CheckedCluster
 from vllm_runbooks.command_records import Linted
 from vllm_runbooks.evidence_records import BestLayout, Case, Expectation, PlanAsked
 from vllm_runbooks.host_records import Inspected
@@ -153,6 +154,38 @@ def _found_otherwise(found: Inspected, expect: Expectation) -> Iterator[str]:
     told = "none" if chosen is None else chosen
     if expect.recommended is not None and expect.recommended != told:
         yield f"recommended: expected {expect.recommended}, got {told}"
+
+
+def judge_nodes(found: CheckedCluster, case: Case | None) -> Judgement:
+    """The verdict on several nodes: against what a case expects, else on whether a start over them would work."""
+    names = [one.id for one in found.findings]
+    told = {"nodes": len(found.nodes)}
+    if case is not None:
+        differences = list(_other_findings(names, case.expect))
+        verdict = Verdict.FAIL if differences else Verdict.PASS
+        reason = "; ".join(differences) or f"as expected: {', '.join(dict.fromkeys(names)) or 'nothing wrong'}"
+    elif found.ok is False:
+        wrong = next(one for one in found.findings if one.severity is not Severity.HINT)
+        verdict, reason = Verdict.FAIL, f"{wrong.text} ({wrong.id})"
+    elif found.ok is None:
+        verdict, reason = Verdict.FAIL, f"not measured: {found.unmeasured[0].what}"
+    else:
+        verdict, reason = Verdict.PASS, f"nothing stands in the way of a start over {len(found.nodes)} nodes"
+    return Judgement(verdict, reason, case.id if case else None, None, None, (), told)
+
+
+def together(found: Sequence[Judgement], case: Case | None) -> Judgement:
+    """The verdict on several parts of one question: pass where each passes; what is known of them is put together."""
+    failed = [one for one in found if one.verdict is not Verdict.PASS]
+    return Judgement(
+        verdict=failed[0].verdict if failed else Verdict.PASS,
+        reason="; ".join(one.reason for one in failed or found),
+        case=case.id if case is not None else None,
+        outcome=next((one.outcome for one in found if one.outcome is not None), None),
+        root_cause=next((one.root_cause for one in found if one.root_cause is not None), None),
+        findings=tuple(each for one in found for each in one.findings),
+        facts={name: value for one in reversed(found) for name, value in one.facts.items()},
+    )
 
 
 def _other_findings(names: Collection[str], expect: Expectation) -> Iterator[str]:

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_runbooks import startup_log
-from vllm_runbooks.answer import remedies, several_logs
+from vllm_runbooks.answer import node_logs, remedies, several_logs
 from vllm_runbooks.answer.memory import Memory
 from vllm_runbooks.answer.remedies import STEPS
 from vllm_runbooks.answer.several_logs import Told
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.catalog_records import Policy, RemedyText
-from vllm_runbooks.diagnosis import Diagnosis, diagnose, fill
+from vllm_runbooks.diagnosis import Diagnosis, diagnose, found_by_comparison
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.evidence_records import Evidence
-from vllm_runbooks.languages import Wording, joined
+from vllm_runbooks.languages import Wording
 from vllm_runbooks.records import (
     Answer,
     Compared,
-    Conditions,
     Facts,
     Finding,
-    Level,
     Outcome,
     Release,
     Remedy,
@@ -153,12 +152,13 @@ def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
         told = told._replace(release=Release(evidence.vllm, "given"))
     left_out = sum(start.left_out for start in starts)
     ways = _ways(asked, told)
+    names = tuple(redact_name(d.name) for d in evidence.documents)
     return Answer(
-        files=tuple(redact_name(d.name) for d in evidence.documents),
+        files=names,
         outcome=told.outcome,
         vllm=told.release,
         root_cause=told.cause,
-        findings=(*told.diagnosis.findings, *ways.findings),
+        findings=(*told.diagnosis.findings, *node_logs.beside(told.starts, asked.catalog), *ways.findings),
         starts=tuple(
             StartSummary(
                 s.file,
@@ -176,9 +176,31 @@ def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
         facts=told.facts,
         ranks=tuple(rank for s in chosen for rank in s.ranks),
         first_error=told.diagnosis.first_error,
-        notes=ways.notes,
+        notes=(
+            *node_logs.noted(told.nodes, told.starts, told.outcome, asked.catalog, names),
+            *_left_empty(evidence, asked.catalog),
+            *ways.notes,
+        ),
+        nodes=told.nodes,
         left_out=told.diagnosis.left_out,
         lang=asked.catalog.lang,
+    )
+
+
+_MAX_NAMED = 8
+
+
+def _left_empty(evidence: Evidence, catalog: Catalog) -> tuple[str, ...]:
+    """Which of the given files hold nothing; for a node that is a finding, for Ray's own files the rule."""
+    if not evidence.empty:
+        return ()
+    say = Wording(catalog.lang)
+    named = say(", ").join(map(redact_name, evidence.empty[:_MAX_NAMED]))
+    more = len(evidence.empty) - _MAX_NAMED
+    if more > 0:
+        named = say("{files} and {count} more", files=named, count=more)
+    return (
+        say("Without a line, and left out: {files}. A node whose log is empty never got to its start.", files=named),
     )
 
 
@@ -199,7 +221,7 @@ def _ways(asked: _Asked, told: Told) -> _Ways:
     if command is None:
         ways = _unchecked(asked, told, told.arguments)
         if not any(remedy.edits for remedy in (*ways.remedies, *ways.steps)):
-            return ways._replace(plan=_memory(asked, told).compared)
+            return ways._replace(plan=_memory(asked, told).compared, findings=_unused(asked, told))
     from vllm_runbooks.commands import Base  # noqa: PLC0415 - of no use where there is no command
 
     shown = next((start.command for start in told.starts if start.command is not None), None)
@@ -211,22 +233,35 @@ def _ways(asked: _Asked, told: Told) -> _Ways:
     titles = {step.title for step in steps}
     left = "Left out, since the release refuses its command: {title}."
     refused = (say(left, title=s.title) for s in ways.steps if s.title not in titles)
-    differing = _differing(base.differences(), asked.catalog)
+    compared = (*_differing(base.differences(), asked.catalog), *_unused(asked, told, base))
     chosen = [say(base.choice)] if base.choice is not None else []
     said = (*chosen, *ways.notes, *refused)
     fitting, left_out = memory.fitting(ways.remedies, is_completed=True)
     steps, steps_left_out = memory.fitting(steps)
-    return _Ways(base.offered(fitting), steps, (*said, *left_out, *steps_left_out), differing, memory.compared)
+    return _Ways(base.offered(fitting), steps, (*said, *left_out, *steps_left_out), compared, memory.compared)
 
 
 def _unchecked(asked: _Asked, told: Told, arguments: Mapping[str, Any]) -> _Ways:
     """The remedies of the cause, and the steps of the policy that was asked for."""
     found = remedies.of_cause(told.cause, asked.catalog, told.facts, arguments)
+    if told.nodes is not None:
+        is_alone = {s.seat.local_world_size for s in told.starts} - {None} == {1}
+        found = tuple(_over_nodes(way) for way in found if not (is_alone and _is_between_cards(way)))
     if asked.policy is None:
         return _Ways(found)
     steps, notes = remedies.of_policy(asked.policy, told.cause, told.facts, arguments)
     say = Wording(asked.catalog.lang)
     return _Ways(found, steps, tuple(say(note) for note in notes))
+
+
+def _is_between_cards(way: Remedy) -> bool:
+    """Whether a way out is about the traffic between the cards of one host."""
+    return any(edit.name == "NCCL_P2P_DISABLE" for edit in way.edits)
+
+
+def _over_nodes(way: Remedy) -> Remedy:
+    """A way out for a start over several nodes: no log says that one of them has cards left for more ranks."""
+    return replace(way, edits=()) if any(edit.name in _SIZES for edit in way.edits) else way
 
 
 def _memory(asked: _Asked, told: Told, base: Base | None = None) -> Memory:
@@ -247,23 +282,25 @@ def _differing(differences: Sequence[Difference], catalog: Catalog) -> tuple[Fin
     if not differences or symptom is None:
         return ()
     told = "; ".join(f"{each.name}: {each.given} in the command, {each.ran} in the log" for each in differences)
-    captures = {"differences": redact_text(told)}
-    return (
-        Finding(
-            symptom=symptom.id,
-            class_=symptom.class_,
-            title=symptom.title,
-            severity=symptom.severity,
-            level=Level.CONFIRMED,
-            evidence=(),
-            captures=captures,
-            conditions=Conditions(),
-            explanation=joined(filter(None, (fill(said, captures, Facts()) for said in symptom.explanation))),
-            do_first=symptom.do_first,
-            confirm=symptom.confirm,
-            refute=symptom.refute,
-        ),
-    )
+    return (found_by_comparison(symptom, {"differences": redact_text(told)}),)
+
+
+_UNUSED = "dist.gpus_unused"
+_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+
+
+def _unused(asked: _Asked, told: Told, base: Base | None = None) -> tuple[Finding, ...]:
+    """The finding that a start takes fewer cards than there are, where log or command tell how many it takes."""
+    symptom = asked.catalog.symptoms.get(_UNUSED)
+    if not asked.cards or symptom is None:
+        return ()
+    default = 1 if base is not None and base.found is not None else None
+    flags = base.flags if base is not None else {}
+    sizes = [getattr(told.facts, name) or flags.get(name, default) for name in _SIZES]
+    if not all(isinstance(size, int) for size in sizes) or math.prod(sizes) >= len(asked.cards):
+        return ()
+    needed, have = math.prod(sizes), len(asked.cards)
+    return (found_by_comparison(symptom, {"need": f"{needed}", "have": f"{have}", "free": f"{have - needed}"}),)
 
 
 def read_starts(evidence: Evidence, catalog: Catalog, start: int | None = None) -> tuple[list[Start], list[Start]]:

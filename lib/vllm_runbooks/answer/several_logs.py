@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
+from vllm_runbooks.answer import node_logs
 from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.diagnosis import SERVED_FAULTS, Diagnosis
+from vllm_runbooks.diagnosis import MAX_QUOTES, SERVED_FAULTS, Diagnosis
 from vllm_runbooks.languages import Wording
-from vllm_runbooks.records import Facts, Finding, LeftOut, Level, Outcome, Release, Role, Severity, Start
+from vllm_runbooks.records import Facts, Finding, LeftOut, Level, Nodes, Outcome, Release, Role, Severity, Start
 
 _SETTINGS = (
     "gpu_memory_utilization", "max_model_len", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
@@ -34,6 +35,8 @@ class Told(NamedTuple):
     arguments: Mapping[str, Any]
     release: Release
     """Release() where no log tells it."""
+    nodes: Nodes | None = None
+    """Of a start over several nodes, what each log tells."""
 
     @property
     def cause(self) -> Finding | None:
@@ -52,7 +55,10 @@ def told(starts: Sequence[Start], chosen: Sequence[Start], diagnosed: Sequence[D
     """
     of = {id(start): diagnosis for start, diagnosis in zip(starts, diagnosed, strict=True)}
     ended = _outcome(chosen)
-    merged = _merged(ended, [(s.outcome, _or_as_before(s, starts, of, Wording(catalog.lang))) for s in chosen])
+    logs = [(s.outcome, _or_as_before(s, starts, of, Wording(catalog.lang))) for s in chosen]
+    merged = _merged(ended, logs, chosen, catalog)
+    if not ended.is_healthy:
+        merged = _with(merged, node_logs.compared(chosen, merged.root_cause, catalog), catalog)
     return Told(
         chosen,
         ended,
@@ -60,6 +66,26 @@ def told(starts: Sequence[Start], chosen: Sequence[Start], diagnosed: Sequence[D
         _facts([_with_settings(s, starts) for s in chosen]),
         next((s.arguments for s in chosen if s.arguments), {}),
         next((s.release for s in chosen if s.release.version), Release()),
+        node_logs.nodes(chosen),
+    )
+
+
+def _with(found: Diagnosis, cause: Finding | None, catalog: Catalog) -> Diagnosis:
+    """The diagnosis with the cause that the logs tell together in front of what it explains."""
+    if cause is None:
+        return found
+    instead = catalog.symptoms[cause.symptom].instead_of
+    explained = [f for f in found.findings if f.look_in is not None or f.symptom in instead]
+    quoted = {(quote.file, quote.line) for quote in cause.evidence}
+    left_out = [
+        *found.left_out,
+        *(LeftOut(q.file, q.line, Role.CONSEQUENCE) for f in explained for q in f.evidence[:1]),
+    ]
+    return Diagnosis(
+        cause,
+        (cause, *(f for f in found.findings if f not in explained)),
+        tuple(each for each in left_out if (each.file, each.line) not in quoted),
+        found.first_error,
     )
 
 
@@ -112,9 +138,12 @@ def _pointed(found: Diagnosis, catalog: Catalog) -> Diagnosis:
     return replace(found, root_cause=cause, findings=tuple(cause if f == root else f for f in found.findings))
 
 
-def _merged(outcome: Outcome, logs: list[tuple[Outcome, Diagnosis]]) -> Diagnosis:
+def _merged(
+    outcome: Outcome, logs: list[tuple[Outcome, Diagnosis]], starts: Sequence[Start], catalog: Catalog
+) -> Diagnosis:
     """The findings of several logs of one start: a cause in one log explains what the others only lost.
 
+    Of several causes the first counts: by their times, where the logs show how their clocks differ, else as given.
     What a log of a healthy process holds is no cause of the failure that another log shows, nor the other way round.
     What a client was told of its request is one beside the log of the server that goes on.
     """
@@ -122,33 +151,37 @@ def _merged(outcome: Outcome, logs: list[tuple[Outcome, Diagnosis]]) -> Diagnosi
     if len(diagnoses) == 1:
         return diagnoses[0]
     order = list(Severity)
-    causes = sorted(
-        (
-            d.root_cause
-            for ended, d in logs
-            if d.root_cause
-            and (
-                ended.is_healthy == outcome.is_healthy or (outcome.is_healthy and d.root_cause.class_ in SERVED_FAULTS)
-            )
-        ),
-        key=lambda f: order.index(f.severity),
-    )
+    told = [
+        d.root_cause
+        for ended, d in logs
+        if d.root_cause
+        and (ended.is_healthy == outcome.is_healthy or (outcome.is_healthy and d.root_cause.class_ in SERVED_FAULTS))
+    ]
+    causes = sorted(node_logs.in_order(told, starts), key=lambda f: order.index(f.severity))
     causes = [c for c in causes if c.severity is causes[0].severity]
-    own = [c for c in causes if c.look_in is None]
+    own = [c for c in causes if catalog.symptoms[c.symptom].role is Role.CAUSE]
     root = next(iter(own or causes), None)
     left_out: list[LeftOut] = []
     findings: list[Finding] = [root] if root else []
     for found in diagnoses:
         left_out += found.left_out
         for finding in found.findings:
-            if own and finding.look_in is not None:
+            if own and catalog.symptoms[finding.symptom].role is not Role.CAUSE:
                 left_out += [LeftOut(quote.file, quote.line, Role.CONSEQUENCE) for quote in finding.evidence[:1]]
-            elif finding is not root and finding.symptom not in {f.symptom for f in findings}:
+            elif (at := next((at for at, f in enumerate(findings) if f.symptom == finding.symptom), None)) is None:
                 findings.append(finding)
+            elif finding.evidence[:1] != findings[at].evidence[:1]:
+                findings[at] = _also_there(findings[at], finding)
+    root = findings[0] if root else None
     rest = sorted(findings[1:] if root else findings, key=lambda f: order.index(f.severity))
     is_explained = outcome.is_healthy or any(c.severity is Severity.FATAL for c in own)
     unexplained = None if is_explained else next((d.first_error for d in diagnoses if d.first_error), None)
     return Diagnosis(root, tuple([root, *rest] if root else rest), tuple(left_out), unexplained)
+
+
+def _also_there(finding: Finding, other: Finding) -> Finding:
+    """A finding with the line by which another log shows the same."""
+    return replace(finding, evidence=(*finding.evidence, *other.evidence[:1])[:MAX_QUOTES])
 
 
 _LARGEST = frozenset({"weights_gib", "activation_gib", "non_torch_gib", "cuda_graph_gib", "load_seconds"})

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks import catalog, evidence, inventories
+from vllm_runbooks import catalog, clusters, evidence, inventories
 from vllm_runbooks.authored import Problem, named, read_yaml
 from vllm_runbooks.authoring import serving_file
 from vllm_runbooks.authoring.claims_file import read_claims
@@ -19,7 +19,7 @@ from vllm_runbooks.authoring.tables import words
 from vllm_runbooks.authoring.yaml_files import parsed
 from vllm_runbooks.claims import figures
 from vllm_runbooks.errors import CatalogError, InputError
-from vllm_runbooks.evidence_records import OBSERVATION, SNAPSHOT, Case, CaseFile, CaseKind, Claims, Expectation
+from vllm_runbooks.evidence_records import NODES, OBSERVATION, SNAPSHOT, Case, CaseFile, CaseKind, Claims, Expectation
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(CaseFile)
 
@@ -84,8 +84,12 @@ def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
             yield ("files", index), f"{name!r} is not a file beside case.yaml"
     if case.command is not None and (Path(case.command).name != case.command or not (folder / case.command).is_file()):
         yield ("command",), f"{case.command!r} is not a file beside case.yaml"
+    beside = case.told_with
+    if beside is not None and (Path(beside).name != beside or not (folder.parent / beside / "case.yaml").is_file()):
+        yield ("told_with",), f"{beside!r} is no case beside this one"
     yield from _plan_problems(case)
     yield from _snapshot_problems(case, folder)
+    yield from _nodes_problems(case, folder)
 
 
 def _snapshot_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
@@ -105,6 +109,24 @@ def _snapshot_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     try:
         text = (folder / SNAPSHOT).read_text("utf-8")
         inventories.read(text, SNAPSHOT)
+    except (OSError, UnicodeDecodeError):
+        return  # named among the files, or read as any other
+    except InputError as error:
+        yield ("files", 0), str(error)
+
+
+def _nodes_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
+    """What is wrong with recorded nodes."""
+    expect = case.expect
+    if case.kind is not CaseKind.NODES:
+        return
+    if expect != Expectation(findings=expect.findings):
+        yield ("expect",), "compares what nodes do not tell; name findings alone"
+    for index, name in enumerate(expect.findings or ()):
+        if name not in clusters.IDS | inventories.IDS:
+            yield ("expect", "findings", index), f"{name!r} is no finding about nodes; see docs/several-nodes.md"
+    try:
+        clusters.read([(NODES, (folder / NODES).read_text("utf-8"))])
     except (OSError, UnicodeDecodeError):
         return  # named among the files, or read as any other
     except InputError as error:

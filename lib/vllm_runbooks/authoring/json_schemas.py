@@ -19,13 +19,14 @@ from vllm_runbooks.authoring import (
     symptom_files,
     tables,
 )
+from vllm_runbooks.cluster_records import CheckedCluster
 from vllm_runbooks.command_records import Linted, Migrated
 from vllm_runbooks.history_records import Compared as Differences
 from vllm_runbooks.history_records import Entry, Listed, Trend
 from vllm_runbooks.host_records import Inspected
 from vllm_runbooks.live_records import Guarded
 from vllm_runbooks.pack_records import Manifest
-from vllm_runbooks.plan_records import Layouts, Plan
+from vllm_runbooks.plan_records import Layouts, Plan, StartFiles
 from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.record_forms import UNPRINTED, WHERE_TOLD
 from vllm_runbooks.records import Answer, Compared
@@ -61,6 +62,8 @@ _PRINTED: dict[str, type] = {
     "trend": Trend,
     "diff": Differences,
     "inventory": Inspected,
+    "cluster": CheckedCluster,
+    "cluster-files": StartFiles,
 }
 """Records that commands print as JSON."""
 

@@ -23,6 +23,7 @@ UNITS = (
     "tokens",
     "blocks",
     "seconds",
+    "minutes",
     "s",
     "percent",
     "characters",
@@ -32,7 +33,7 @@ UNITS = (
 """Last words of the names of captures that are numbers."""
 FACTS = frozenset(field.name for field in fields(Facts))
 """Names of what a start prints about itself."""
-_TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first")
+_TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first", "is_last")
 """What a condition can test, one of them each."""
 _TESTED_LATE = ("argument", "fact", "capture")
 """What is still known when remedies are chosen."""

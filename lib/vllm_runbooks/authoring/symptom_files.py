@@ -29,8 +29,11 @@ _NO_LITERAL = "needs a word"
 """How the one fault begins that a function's name may have: no log is searched for it."""
 _FOUND_BY = {"lines": ("signatures", "examples", "near_misses", "explanation"), "comparison": ("explanation",)}
 """How a symptom is found, and what it then needs."""
-_COMPARED = "differences"
-"""What a comparison tells."""
+_COMPARED = frozenset({
+    "address", "age_minutes", "connect_error", "differences", "dropped", "free", "have", "last_time", "need", "node",
+    "node_ip", "nodes", "own_rank", "peer", "port", "ranks", "refused", "resource",
+})  # fmt: skip
+"""What a comparison can tell."""
 
 
 def read_symptom(path: Path, where: str | None = None) -> Symptom:
@@ -141,7 +144,7 @@ def _class_problems(symptom: Symptom, classes: Mapping[str, str]) -> Iterator[Pr
 def _captures(symptom: Symptom) -> set[str]:
     patterns = [s.pattern for name in _SIGNATURES for s in getattr(symptom, name)]
     frames = [frame for name in _SIGNATURES for s in getattr(symptom, name) for frame in s.frames]
-    told = {_COMPARED} if symptom.found_by == "comparison" else set()
+    told = set(_COMPARED) if symptom.found_by == "comparison" else set()
     return told | groups(" ".join([*patterns, *frames]))
 
 

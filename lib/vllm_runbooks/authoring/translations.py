@@ -119,10 +119,12 @@ def stamped(path: Path, record: Symptom | Rule) -> str:
         found = record.translations[lang]
         made = ", ".join(f"{n}: {languages.digest(english[n])}" for n in languages.translated(found) if n in english)
         head = line_of(data, ("translations", lang))
-        at = line_of(data, ("translations", lang, "of")) - 1 if found.of else head
+        of = line_of(data, ("translations", lang, "of")) - 1
+        is_stamped = lines[of].lstrip().startswith("of:")  # also where it is empty
+        at = of if is_stamped else head
         indent = lines[head][: len(lines[head]) - len(lines[head].lstrip())]
         end = at
-        if found.of:
+        if is_stamped:
             end += 1
             while end < len(lines) and lines[end].startswith(f"{indent} "):
                 end += 1

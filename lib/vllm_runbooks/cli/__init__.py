@@ -25,6 +25,7 @@ _COMMANDS = {
     "case": ("case", "case", "Add a recorded case: a log and the answer that you expect."),
     "catalog": ("catalog", "catalog", "Check the catalog's files, add a symptom, list what it knows."),
     "check": ("runbooks", "check", "Run every runbook on every recorded case and write a report."),
+    "cluster": ("cluster", "cluster", "Compare the nodes of a cluster before a server is started over them."),
     "completion": ("completion", "completion", "Print what makes bash, zsh or fish complete names on Tab."),
     "convert": ("convert", "convert", "Write a start of vLLM as shell, docker, compose or systemd."),
     "diagnose": ("diagnose", "diagnose", "Find the root cause in the log of a vLLM start."),
@@ -50,7 +51,7 @@ _COMMANDS = {
 """Command: module, attribute, and the line `--help` shows without importing it."""
 _GROUPS = {
     "A start that failed": ("diagnose", "pack", "leftovers"),
-    "Before a start": ("lint", "migrate", "convert", "plan", "inventory"),
+    "Before a start": ("lint", "migrate", "convert", "plan", "inventory", "cluster"),
     "Starting and running": ("serve", "probe"),
     "Runbooks and checks": ("list", "show", "run", "check", "schedule", "history", "diff"),
     "Cases and catalog": ("record", "case", "catalog", "releases"),

@@ -152,6 +152,10 @@ def servers() -> list[str]:
     return cases(evidence_records.OBSERVATION)
 
 
+def nodes() -> list[str]:
+    return cases(evidence_records.NODES)
+
+
 def runbooks() -> list[str]:
     return sorted(path.stem for path in _catalog().runbooks_dir(None).glob("*.ipynb"))
 
@@ -249,6 +253,7 @@ LOG = Named(logs, is_file=True)
 SCRIPT = Named(_files, is_file=True)
 SNAPSHOT = Named(snapshots, is_file=True)
 SERVER = Named(servers, is_file=True)
+NODES = Named(nodes, is_file=True)
 RUNBOOK = Named(runbooks, is_file=True)
 RUNBOOK_OR_CASE = Named(runbooks_and_cases)
 RELEASE = Named(releases)

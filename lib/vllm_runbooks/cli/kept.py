@@ -19,6 +19,7 @@ from vllm_runbooks.record_forms import document
 from vllm_runbooks.records import RunResult, Verdict
 
 if TYPE_CHECKING:
+    from vllm_runbooks.cluster.tasks import OnRay
     from vllm_runbooks.history import History
     from vllm_runbooks.live_records import Guarded
     from vllm_runbooks.probe_records import Health
@@ -61,6 +62,7 @@ class Runs:
         *,
         whole: str | None = None,
         asked: Mapping[str, Any] | None = None,
+        cluster: OnRay | None = None,
     ) -> None:
         """Runs that are asked for.
 
@@ -69,9 +71,11 @@ class Runs:
             requests: What is asked for.
             whole: What the check is about that they are parts of; None: of none.
             asked: What the check was given.
+            cluster: Whose nodes execute them; None: this host does.
         """
         self._kept, self._requests = kept, requests
         self._whole, self._asked = whole, asked or {}
+        self._cluster = cluster
         self._began = time.monotonic()
         self._whole_id: str | None = None
         self._open: dict[int, str] = {}
@@ -116,10 +120,16 @@ class Runs:
         if self._whole_id is None:
             return
         counts = Counter(result.verdict for result in results)
+        runs = list(zip(self._requests, results, strict=True))
+        nodes = () if self._cluster is None else self._cluster.nodes
+        lost = [f"node {node.name} lost" for node in nodes if node.is_lost]
         self._end_whole(
             next((verdict for verdict in _WORST if counts[verdict]), Verdict.SKIPPED),
-            ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]),
-            {"runs": {_subject(result.runbook, result.case): result.verdict.value for result in results}},
+            ", ".join([*(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]), *lost]),
+            {
+                "runs": {_at_node(request, result): result.verdict.value for request, result in runs},
+                **({} if self._cluster is None else {"nodes": document(nodes)}),
+            },
         )
 
     def _end_whole(self, verdict: Verdict, reason: str, results: Mapping[str, Any]) -> None:
@@ -151,8 +161,15 @@ class Runs:
         told = document(result)
         results = {name: told[name] for name in ("case", "outcome", "root_cause", "facts")}
         results["findings"] = [finding["symptom"] for finding in told["findings"]]
+        results |= {name: told[name] for name in ("node", "lost_on") if name in told}
         self._kept.end(
-            id_, result.verdict, result.reason, seconds=result.seconds, results=results, vllm=result.facts.get("vllm")
+            id_,
+            result.verdict,
+            result.reason,
+            seconds=result.seconds,
+            results=results,
+            vllm=result.facts.get("vllm"),
+            environment=None if self._cluster is None else self._cluster.facts.get(result.node or ""),
         )
         self._done.add(number)
 
@@ -164,6 +181,11 @@ def _evidence(parameters: Mapping[str, Any]) -> str | None:
     """What the evidence of a run is called; None: it has none, or is about what runs on this host."""
     named = parameters.get("evidence")
     return Path(named).name[:200] or None if isinstance(named, str) and parameters.get("live") is not True else None
+
+
+def _at_node(request: Request, result: RunResult) -> str:
+    subject = _subject(result.runbook, result.case)
+    return f"{subject} at {request.node}" if request.node else subject
 
 
 def _subject(runbook: str, case: str | None) -> str:

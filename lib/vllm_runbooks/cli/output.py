@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from vllm_runbooks.catalog import Catalog
 
 
+_BEYOND = re.compile(r"[^\x00-\x7f]")
+"""Signs that a terminal may lack."""
 STDIN = "standard input"
 """What `-` is called in messages."""
 
@@ -92,5 +95,6 @@ def write_json(text: str) -> None:
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
-        text = json.dumps(json.loads(text), indent=2)
+        # Only texts have such characters; a large document is not read and written once more for them.
+        text = _BEYOND.sub(lambda found: json.dumps(found[0])[1:-1], text)
     write(text)

@@ -8,6 +8,7 @@ import fnmatch
 import json
 import sys
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,11 @@ from vllm_runbooks.render.styled import VERDICTS, Line, Loose, listed, styled
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from vllm_runbooks.cluster.tasks import OnRay
+    from vllm_runbooks.cluster_records import NodePart
     from vllm_runbooks.evidence_records import Case
     from vllm_runbooks.records import Runbook, RunResult
-    from vllm_runbooks.suite import Progress, Request
+    from vllm_runbooks.suite import Executor, Progress, Request
 
 _RUNBOOKS = click.option("--runbooks", metavar="DIR", help="Folder of runbooks, instead of the shipped ones.")
 _OUT = click.option(
@@ -250,7 +253,11 @@ def run(
     return _status([result])
 
 
-@click.command(epilog=given.examples("check --only 'tiny-cpu-*' --out report", "check --cases cases"))
+@click.command(
+    epilog=given.examples(
+        "check --only 'tiny-cpu-*' --out report", "check --cases cases", "check --ray 10.0.0.1:6379 --every-node"
+    )
+)
 @click.option(
     "--only",
     multiple=True,
@@ -264,11 +271,13 @@ def run(
     "-j",
     "--jobs",
     metavar="N",
-    type=click.IntRange(min=1, max=64),
-    default=2,
-    show_default=True,
-    help="How many runs at a time.",
+    type=click.IntRange(min=1, max=4096),
+    help="How many runs at a time (default: 2; with --ray as many as the cluster has CPUs).",
 )
+@click.option(
+    "--ray", metavar="ADDRESS", help="Have the nodes of this Ray cluster execute the runs: HOST:PORT, or auto."
+)
+@click.option("--every-node", is_flag=True, help="With --ray: execute every run on every node, and compare them.")
 @given.CATALOG
 @given.LANG
 @_OUT
@@ -280,7 +289,9 @@ def check(
     only: Sequence[str],
     runbooks: str | None,
     cases: str | None,
-    jobs: int,
+    jobs: int | None,
+    ray: str | None,
+    every_node: bool,
     out: Path,
     timeout: float | None,
     no_history: bool,
@@ -294,17 +305,63 @@ def check(
     """
     requests = _plan(only, runbooks=runbooks, cases=cases, timeout_s=timeout or _TIMEOUT_S)
     asked = {"only": list(only), "runbooks": runbooks, "cases": cases, "timeout_s": timeout or _TIMEOUT_S}
-    with kept.opened(no_history=no_history) as history, _progress(len(requests)) as progress:
-        runs = kept.Runs(history, requests, whole=", ".join(only) or "everything", asked=asked)
-        results = _execute(requests, out=out, jobs=jobs, progress=progress, runs=runs)
+    if every_node and ray is None:
+        raise InputError("--every-node: there is one node; name a Ray cluster with --ray")
+    with contextlib.ExitStack() as stack:
+        cluster, why = (None, "") if ray is None else _cluster(stack, ray, jobs=jobs)
+        if why:
+            requests = [replace(request, refused=why) for request in requests]
+        if cluster is not None:
+            requests = cluster.requests(requests, every_node=every_node)
+            asked |= {"ray": ray, "every_node": every_node}
+        history = stack.enter_context(kept.opened(no_history=no_history))
+        progress = stack.enter_context(_progress(len(requests)))
+        runs = kept.Runs(history, requests, whole=", ".join(only) or "everything", asked=asked, cluster=cluster)
+        results = _execute(requests, out=out, jobs=jobs or _JOBS, progress=progress, runs=runs, executor=cluster)
+    nodes = () if cluster is None else cluster.nodes
     if form == "json":
-        _print_json({"runs": [document(result) for result in results]})
+        from vllm_runbooks.suite import by_node
+
+        _print_json({"runs": [document(result) for result in results], **by_node(nodes, results)})
     else:
         counts = [(verdict, sum(result.verdict is verdict for result in results)) for verdict in Verdict]
         counted = [styled(f"{count} {verdict}", VERDICTS[verdict]) for verdict, count in counts if count]
         bad = [_line(result) for result in results if result.verdict not in (Verdict.PASS, Verdict.SKIPPED)]
-        terminal.show([*bad, Line(listed(counted)), Line(f"Report: {out / 'index.html'}")])
-    return _status(results)
+        bad = [] if why else bad
+        terminal.show([*bad, *_by_node(nodes, results), Line(listed(counted)), Line(f"Report: {out / 'index.html'}")])
+    return _status(results) if cluster is None or cluster.is_whole else 1
+
+
+_JOBS = 2
+
+
+def _cluster(stack: contextlib.ExitStack, address: str, *, jobs: int | None) -> tuple[OnRay | None, str]:
+    """The cluster at an address, joined for as long as the stack is open; else None and why there is none."""
+    from vllm_runbooks import extras
+    from vllm_runbooks.cluster.tasks import OnRay
+
+    nodes = OnRay(address, say=output.say, jobs=jobs)
+    extras.require("`check --ray`")
+    try:
+        return stack.enter_context(nodes), ""
+    except RunbooksError as error:
+        # The address can be read: what is wrong is the cluster, and that is a result.
+        output.say(str(error))
+        return None, str(error)
+
+
+def _by_node(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> Iterator[Loose]:
+    """What each node did, and what is not the same on all; nothing where all was done on this host."""
+    from vllm_runbooks.suite import differences
+
+    for node in nodes:
+        verdicts = [result.verdict for result in results if result.node == node.name]
+        counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in Verdict if verdict in verdicts]
+        said = ", ".join([*(["lost"] if node.is_lost else []), *counts]) or "nothing executed"
+        yield Loose(f"Node {node.name}: {said}")
+    for difference in differences(nodes, results):
+        told = "; ".join(f"{name}: {value or 'unknown'}" for name, value in difference.values.items())
+        yield Loose(f"Not the same on all nodes: {difference.what} ({told})")
 
 
 def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeout_s: float) -> list[Request]:
@@ -424,7 +481,13 @@ def _without_raising(runbook: Runbook, parameters: dict[str, Any]) -> dict[str, 
 
 
 def _execute(
-    requests: Sequence[Request], *, out: Path, jobs: int, progress: Progress | None, runs: kept.Runs
+    requests: Sequence[Request],
+    *,
+    out: Path,
+    jobs: int,
+    progress: Progress | None,
+    runs: kept.Runs,
+    executor: Executor | None = None,
 ) -> list[RunResult]:
     from vllm_runbooks.session import load_catalog, own_catalogs
     from vllm_runbooks.suite import run_all
@@ -434,7 +497,7 @@ def _execute(
         output.name_left_out(load_catalog())
     try:
         with runs:
-            results = run_all(requests, out=out, jobs=jobs, progress=runs.progress(progress))
+            results = run_all(requests, out=out, jobs=jobs, progress=runs.progress(progress), executor=executor)
             runs.finish(results)
             return results
     except InputError:
@@ -486,7 +549,8 @@ def _plain_progress(total: int) -> Callable[[Request, RunResult | None], None]:
 
 
 def _subject(run: Request | RunResult) -> str:
-    return f"{run.runbook} on {run.case}" if run.case else run.runbook
+    subject = f"{run.runbook} on {run.case}" if run.case else run.runbook
+    return f"{subject} at {run.node}" if run.node else subject
 
 
 def _line(result: RunResult) -> Loose:

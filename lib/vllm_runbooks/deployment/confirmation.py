@@ -47,8 +47,8 @@ class Expected:
 
     weights: tuple[Sides | None, ...] = ()
     """GiB on each rank of one instance."""
-    cache: Sides | None = None
-    """GiB for the KV cache, on the card that has the least."""
+    available: tuple[Sides | None, ...] = ()
+    """GiB for the KV cache on each rank of one instance; none where that is not printed."""
     tokens: Sides | None = None
     """Of the cache, as the release counts them."""
     concurrency: Sides | None = None
@@ -276,11 +276,7 @@ def _weights(split: Split, release: ReleaseData, log: _Log, told: Expected, *, i
         return
     ranks = log.ranks(split.cards)
     times = len(ranks) if row.by == "rank" else None
-    if log.is_own:
-        whose = "of each rank of this host" if row.by == "rank" else "of this host's first rank"
-    else:
-        whose = "of each rank" if row.by == "rank" else "of one rank"
-        whose = "of the first rank of each host" if row.by != "rank" and log.hosts > 1 else whose
+    whose = _whose(row, log)
     what = f"GiB of the weights {whose}: a part of the model, not the whole"
     if split.cards == 1 or is_whole:
         what = f"GiB of the weights{f' {whose}' if split.cards > 1 else ''}: the whole model"
@@ -289,10 +285,19 @@ def _weights(split: Split, release: ReleaseData, log: _Log, told: Expected, *, i
     yield PrintedLine(what, row.text, times, row.source, _by_rank(told.weights, ranks), needs_gpu=True)
 
 
-def _by_rank(weights: Sequence[Sides | None], ranks_here: range) -> str:
+def _whose(row: _Row, log: _Log) -> str:
+    """Of which ranks a log holds a row."""
+    if log.is_own:
+        return "of each rank of this host" if row.by == "rank" else "of this host's first rank"
+    if row.by == "rank":
+        return "of each rank"
+    return "of the first rank of each host" if log.hosts > 1 else "of one rank"
+
+
+def _by_rank(told: Sequence[Sides | None], ranks_here: range) -> str:
     """GiB of each rank here, those of alike ranks once."""
     alike: dict[str, list[int]] = {}
-    for rank, sides in enumerate(weights):
+    for rank, sides in enumerate(told):
         if rank not in ranks_here:
             continue
         alike.setdefault("not known" if sides is None else _in_words(sides, "GiB", 2), []).append(rank)
@@ -322,10 +327,9 @@ def _cache(split: Split, release: ReleaseData, told: Expected, log: _Log, *, ser
     """What the start says of its KV cache, where the plan has figures for it."""
     newer = not told.is_older_engine
     available = _row(_AVAILABLE, release) if newer else None
-    if available is not None and told.cache is not None:
-        what = "GiB for the KV cache" + (", on the card that has the least" if split.cards > 1 else "")
-        what += ", which may be another host's" if log.is_own else ""
-        said = _in_words(told.cache, "GiB", 2)
+    if available is not None and told.available:
+        what = "GiB for the KV cache" + (f" {_whose(available, log)}" if split.cards > 1 else "")
+        said = _by_rank(told.available, log.ranks(split.cards))
         yield PrintedLine(what, available.text, None, available.source, said, needs_gpu=True)
     if not serves:
         return

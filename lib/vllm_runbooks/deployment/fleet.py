@@ -16,8 +16,10 @@ from vllm_runbooks import host_commands
 from vllm_runbooks.deployment import (
     Deployment,
     RefusedError,
+    executors,
     is_secret,
     references,
+    systemd_quoted,
     to_compose,
     to_shell,
     to_systemd,
@@ -49,7 +51,7 @@ _PLACED = frozenset(
     }
 )
 """Arguments that follow from the layout and the place."""
-_KEY = "VLLM_API_KEY"
+KEY = "VLLM_API_KEY"
 """The one key that a server asks for where --api-key does not give several (0.33.0 middleware/register.py:33)."""
 _ALL_LINES = ("RAY_DEDUP_LOGS", "0")
 """Ray's driver folds lines that differ in their numbers alone, unless this is set (_private/ray_constants.py)."""
@@ -64,6 +66,15 @@ class Host:
     """Numbers as nvidia-smi counts them, or UUIDs."""
     node: str | None = None
     """Its name, by which the other hosts reach it; None: the only one."""
+    address: str | None = None
+    """By which the others reach it, where that is known; None: by its name."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables that this host needs and another one may need otherwise, such as VLLM_HOST_IP."""
+
+    @property
+    def reached(self) -> str:
+        """What the others write to reach it."""
+        return self.address or str(self.node)
 
 
 @dataclass(frozen=True)
@@ -111,6 +122,8 @@ class Part:
     """What has to be done or known besides, a sentence each."""
     joined: tuple[Host, ...] = ()
     """Hosts and their cards that are one Ray cluster before the instance is started; none: no Ray is needed."""
+    host: Host | None = None
+    """The host itself, with its cards of this instance."""
 
     @property
     def name(self) -> str:
@@ -143,6 +156,8 @@ def instances(
     environment: Mapping[str, str | None] | None = None,
     first_port: int = FIRST_PORT,
     address: str | None = None,
+    master_port: int | None = None,
+    by_ray: bool = False,
 ) -> tuple[Part, ...]:
     """The servers of a layout, host by host in the order in which cards are taken.
 
@@ -160,46 +175,80 @@ def instances(
         environment: Further variables; None stands for one that is set where it is started.
         first_port: The first instance's; the others have those after it.
         address: Where servers listen, instead.
+        master_port: Where the first host of the first instance over several waits for the others; None: the release's
+            default. The next instances have those after it.
+        by_ray: Whether Ray joins hosts where the release could do it as well.
 
     Raises:
         InputError: The cards do not suffice, a card or port is none, or the release has no such option.
     """
     _check(hosts, replicas, split, first_port)
+    if master_port is not None:
+        _check_ports("ports for joining hosts", replicas, master_port)
     is_local = len(hosts) == 1
-    variables = {**({} if is_local else {_KEY: None}), **(environment or {})}
+    variables = {**({} if is_local else {KEY: None}), **(environment or {})}
     wrong = next((name for name in variables if not _VARIABLE.match(name)), None)
     if wrong is not None:
         raise InputError(f"{wrong[:80]!r} is no name of an environment variable")
     common = {dest: value for dest, value in (flags or {}).items() if dest not in _PLACED}
     keys = {"api_key": common.pop("api_key")} if common.get("api_key") else {}
-    variables = {name: value for name, value in variables.items() if name != _KEY or not keys}
+    variables = {name: value for name, value in variables.items() if name != KEY or not keys}
     if keys and _is_one(keys["api_key"]):
-        keys, variables = {}, {_KEY: None, **variables}
+        keys, variables = {}, {KEY: None, **variables}
     uses_ray = "ray" in (common.get("distributed_executor_backend"), common.get("data_parallel_backend"))
     made: list[Part] = []
+    head: Host | None = None
     for number, taken in enumerate(_taken(hosts, replicas, split)):
         port = first_port + number
-        spread, unwritten = _spread(taken, split, release, number)
+        spread, unwritten = _spread(taken, split, release, number, master_port, by_ray=by_ray)
         for at, host in enumerate(taken):
             if at and not spread:
                 break
-            listens = address or ("127.0.0.1" if is_local else host.node)
+            listens = address or ("127.0.0.1" if is_local else host.reached)
             own = {"host": listens, "port": port} if not at else {}
             placed = {**own, **split.flags, **(spread[at] if spread else {}), **common, **({} if at else keys)}
             # Nobody asks a host that only computes.
-            handed = {name: value for name, value in variables.items() if name != _KEY or not at}
+            handed = {name: value for name, value in variables.items() if name != KEY or not at}
             is_joined = len(taken) > 1 and not spread
             if is_joined:
+                head = head or host
                 placed["distributed_executor_backend"] = "ray"
             if is_joined or uses_ray:
                 handed = {**dict([_ALL_LINES]), **handed}
+            handed = {**(_of_driver(taken, head or host) if is_joined else dict(host.environment)), **handed}
             # Ray hands out the cards that each host of its cluster was started with.
             devices = None if is_joined else host.devices
             one = _deployment(model, release, placed, handed, devices=devices, name=f"vllm-{port}")
-            said = unwritten if is_local or address else (*unwritten, _resolves(str(host.node)))
+            said = unwritten if is_local or address or host.address else (*unwritten, _resolves(str(host.node)))
             cluster = tuple(taken) if is_joined else ()
-            made.append(Part(number, host.node, port, one, at == 0, said, cluster))
+            made.append(Part(number, host.node, port, one, at == 0, said, cluster, host))
     return tuple(made)
+
+
+RAY_ADDRESS = "RAY_ADDRESS"
+"""Where a driver finds its cluster."""
+_OF_WORKERS = "VLLM_HOST_IP"
+"""The one of a host's variables that vLLM does not hand from its driver to its workers (0.32.0 ray_utils.py:33)."""
+
+
+def _of_driver(taken: Sequence[Host], head: Host) -> dict[str, str]:
+    """Variables of a server that Ray joins hosts for; what hosts need otherwise is set where Ray is started on each.
+
+    The driver's NCCL_ variables replace those of all workers (0.32.0 v1/executor/ray_executor.py:323): one interface's
+    name for all hosts.
+    """
+    own = [dict(host.environment) for host in taken]
+    first = {name: value for name, value in own[0].items() if all(one.get(name) == value for one in own)}
+    if _OF_WORKERS in own[0]:
+        first[_OF_WORKERS] = own[0][_OF_WORKERS]
+    if head.address is None:
+        return first
+    # Without it Ray begins a cluster of its own where it finds none.
+    return {RAY_ADDRESS: f"{_bracketed(head.address)}:{_RAY_PORT}", **first}
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
 
 
 def _is_one(keys: Any) -> bool:
@@ -224,8 +273,7 @@ def _check(hosts: Sequence[Host], replicas: int, split: Split, first_port: int) 
     """
     if min(replicas, split.tp, split.pp, split.dp, split.pcp) < 1:
         raise InputError("replicas and parallel sizes are 1 at least")
-    if not 0 < first_port <= first_port + replicas - 1 <= _LAST_PORT:
-        raise InputError(f"{replicas} ports from {first_port} are not there; the last is {_LAST_PORT}")
+    _check_ports("ports", replicas, first_port)
     for host in hosts:
         wrong = next((one for one in host.devices if not _DEVICE.match(one)), None)
         if wrong is not None:
@@ -233,9 +281,23 @@ def _check(hosts: Sequence[Host], replicas: int, split: Split, first_port: int) 
         if len(set(host.devices)) < len(host.devices):
             raise InputError(f"a card of {host.node or 'the host'} is given twice")
         check_host(host.node)
+        check_host(host.address)
+        wrong = next((name for name, _ in host.environment if not _VARIABLE.match(name)), None)
+        if wrong is not None:
+            raise InputError(f"{wrong[:80]!r} is no name of an environment variable")
     nodes = [host.node for host in hosts]
     if len(nodes) > 1 and (None in nodes or len(set(nodes)) < len(nodes)):
         raise InputError("several hosts need a name each")
+
+
+def _check_ports(what: str, count: int, first: int) -> None:
+    """Refuse ports that no host has.
+
+    Raises:
+        InputError: There are not so many from the first on.
+    """
+    if not 0 < first <= first + count - 1 <= _LAST_PORT:
+        raise InputError(f"{count} {what} from {first} are not there; the last is {_LAST_PORT}")
 
 
 def _taken(hosts: Sequence[Host], replicas: int, split: Split) -> list[list[Host]]:
@@ -258,43 +320,53 @@ def _taken(hosts: Sequence[Host], replicas: int, split: Split) -> list[list[Host
             own, left[at] = left[at][:need], left[at][need:]
             need -= len(own)
             if own:
-                taken.append(Host(tuple(own), hosts[at].node))
+                taken.append(replace(hosts[at], devices=tuple(own)))
         found.append(taken)
     return found
 
 
 def _spread(
-    taken: Sequence[Host], split: Split, release: ReleaseData, number: int
+    taken: Sequence[Host],
+    split: Split,
+    release: ReleaseData,
+    number: int,
+    master_port: int | None,
+    *,
+    by_ray: bool,
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """The arguments of each host of an instance, and what is not written; no arguments where Ray has to join them."""
     if len(taken) == 1:
         return [], ()
     names = ", ".join(str(host.node) for host in taken)
-    is_even = len({len(host.devices) for host in taken}) == 1
-    if split.dp == 1 and is_even and {"nnodes", "headless"} <= release.by_dest.keys():
-        first = str(taken[0].node)
-        many = {"nnodes": len(taken), "master_addr": first}
-        if number:
+    how = executors.joining(release, [len(host.devices) for host in taken], copies=split.dp)
+    if how.by == "nnodes" and not by_ray:
+        many: dict[str, Any] = {"nnodes": len(taken), "master_addr": taken[0].reached}
+        if number or master_port is not None:
             default = release.by_dest["master_port"].default
-            many["master_port"] = (default if isinstance(default, int) else 29501) + number
-        said = (
-            f"Start the parts of this instance on {names} at about the same time: each waits for the others.",
-            "Where hosts have several networks, set VLLM_HOST_IP and NCCL_SOCKET_IFNAME on each.",
-        )
+            many["master_port"] = (master_port or (default if isinstance(default, int) else 29501)) + number
+        said = [together([str(host.node) for host in taken])]
+        if not all(host.environment for host in taken):
+            said.append("Where hosts have several networks, set VLLM_HOST_IP and NCCL_SOCKET_IFNAME on each.")
         heads: list[dict[str, Any]] = [{**many, "node_rank": at} for at in range(len(taken))]
-        return [heads[0], *({**one, "headless": True} for one in heads[1:])], said
+        return [heads[0], *({**one, "headless": True} for one in heads[1:])], tuple(said)
     why = "" if split.dp == 1 else " with data parallelism"
     scripts = ", ".join(f"{_RAY_SCRIPT.format(host.node)} on {host.node}" for host in taken)
     joined = (
         f"This instance{why} takes cards of {names}: these hosts have to be one Ray cluster before it is started: "
         f"{scripts}, in this order. `ray stop` on each ends it."
     )
-    return [], (joined, "They need the same releases of vLLM, Ray and Python.", _NOT_IN_A_CONTAINER)
+    return [], (joined, "They need the same releases of vLLM, Ray and Python.", NOT_IN_A_CONTAINER)
 
 
-_NOT_IN_A_CONTAINER = (
-    "No compose file is written: vLLM in a container does not find the Ray of its host, and starts one of its own "
-    "without the other hosts' cards."
+def together(nodes: Sequence[str]) -> str:
+    """What is to be seen to where a release joins hosts itself."""
+    listed = ", ".join(nodes)
+    return f"Start the parts of this instance on {listed} at about the same time: each waits for the others."
+
+
+NOT_IN_A_CONTAINER = (
+    "In containers Ray has to run beside the server, in the same one: elsewhere the server does not find the Ray of "
+    "its host, and starts one of its own without the other hosts' cards."
 )
 
 
@@ -351,11 +423,25 @@ def shell(parts: Sequence[Part], notes: Sequence[str] = ()) -> str:
         parts: Of one host.
         notes: What else has to be known, a sentence each.
     """
-    _check_one_host(parts)
+    needed = dict.fromkeys(name for part in parts for name in references(_bare(part)))
+    body = [line for part in parts for line in ("", *comments(part.unwritten), *_started(part))]
+    return script(parts, notes, list(needed), body)
+
+
+def script(parts: Sequence[Part], notes: Sequence[str], needed: Sequence[str], body: Sequence[str]) -> str:
+    """A script around lines that start something of one host in the background, each with a log of its own.
+
+    Args:
+        parts: Of one host.
+        notes: What else has to be known, a sentence each.
+        needed: Variables that are to be set before.
+        body: The lines.
+    """
+    check_one_host(parts)
     lines = [
         "#!/usr/bin/env bash",
-        f"# {_title(parts)}.",
-        *_comments(notes),
+        f"# {title(parts)}.",
+        *comments(notes),
         "# Each writes a log of its own. When one ends, or this script is ended, all end.",
         "set -u",
         # Set before the first server is started: a signal that arrives between two of them ends those that run.
@@ -363,25 +449,24 @@ def shell(parts: Sequence[Part], notes: Sequence[str] = ()) -> str:
         "# The log of an earlier start is kept, with its time behind its name.",
         'keep() { [ ! -e "$1" ] || mv "$1" "$1.$(date -r "$1" +%Y%m%d-%H%M%S)"; }',
     ]
-    needed = list(dict.fromkeys(name for part in parts for name in references(_bare(part))))
     if needed:
         lines.append(f"# To be set before: {', '.join(needed)}.")
-    for part in parts:
-        lines += ["", *_comments(part.unwritten), *_started(part)]
-    return "\n".join([*lines, "", *_ENDING]) + "\n"
+    return "\n".join([*lines, *body, "", *_ENDING]) + "\n"
 
 
 _ENDING = (
     "# The status is that of the server that ended first; bash has `wait -n` since 4.3.",
     "wait -n",
     "status=$?",
+    "# shellcheck disable=SC2046 # each job is a word of its own",
     "kill $(jobs -p) 2>/dev/null",
     "wait",
     'exit "$status"',
 )
 
 
-def _comments(said: Sequence[str]) -> list[str]:
+def comments(said: Sequence[str]) -> list[str]:
+    """Sentences as comments of a line each."""
     return [f"# {' '.join(one.split())}" for one in said]
 
 
@@ -410,21 +495,43 @@ _RAY_PORT = 6379
 
 def _joining(parts: Sequence[Part]) -> dict[str, str]:
     """By host the command that makes it part of the Ray cluster of all instances, the head's first."""
-    cards: dict[str, dict[str, None]] = {}
+    hosts = ray_hosts(parts)
+    return {
+        str(host.node): "".join(f"{name}={shlex.quote(value)} \\\n" for name, value in ray_environment(host))
+        + ray_start(hosts, at)
+        + "\n"
+        for at, host in enumerate(hosts)
+    }
+
+
+def ray_hosts(parts: Sequence[Part]) -> list[Host]:
+    """The hosts of the Ray cluster of all instances, with their cards for it, the head first; none: no need."""
+    found: dict[str, Host] = {}
     for part in parts:
         for host in part.joined:
-            cards.setdefault(str(host.node), {}).update(dict.fromkeys(host.devices))
-    head = next(iter(cards), "")
+            before = found.get(str(host.node), replace(host, devices=()))
+            devices = dict.fromkeys((*before.devices, *host.devices))
+            found[str(host.node)] = replace(before, devices=tuple(devices))
+    return list(found.values())
 
-    def started(node: str, count: int) -> str:
-        if node == head:
-            return host_commands.line("ray-head", port=f"{_RAY_PORT}", number=f"{count}")
-        return host_commands.line("ray-join", url_host=head, port=f"{_RAY_PORT}", number=f"{count}")
 
-    return {
-        node: f"CUDA_DEVICE_ORDER=PCI_BUS_ID \\\nCUDA_VISIBLE_DEVICES={','.join(own)} \\\n{started(node, len(own))}\n"
-        for node, own in cards.items()
-    }
+def ray_environment(host: Host, *, is_contained: bool = False) -> list[tuple[str, str]]:
+    """What Ray, and so every worker of vLLM on this host, has in its environment; a container counts its cards anew."""
+    cards = (
+        [] if is_contained else [("CUDA_DEVICE_ORDER", "PCI_BUS_ID"), ("CUDA_VISIBLE_DEVICES", ",".join(host.devices))]
+    )
+    return [*host.environment, *cards]
+
+
+def ray_start(hosts: Sequence[Host], at: int, *, is_waited_for: bool = False) -> str:
+    """The command that makes one of the hosts part of their Ray cluster; the first is its head."""
+    host, head, values = hosts[at], hosts[0], {"port": f"{_RAY_PORT}", "number": f"{len(hosts[at].devices)}"}
+    name = "ray-head" if not at else "ray-join"
+    if at:
+        values["url_host"] = _bracketed(head.reached)
+    if host.address is not None:
+        name, values["address"] = f"{name}-at", host.address
+    return host_commands.line(f"{name}-block" if is_waited_for else name, **values)
 
 
 def ray(parts: Sequence[Part]) -> dict[str, str]:
@@ -457,10 +564,10 @@ def compose(parts: Sequence[Part], notes: Sequence[str] = ()) -> str:
     Raises:
         InputError: No image of this release is published; or Ray joins hosts for an instance.
     """
-    _check_one_host(parts)
+    check_one_host(parts)
     if any(part.joined for part in parts):
-        raise InputError(_NOT_IN_A_CONTAINER)
-    lines = [f"# {_title(parts)}.", *_comments([*notes, *(one for part in parts for one in part.unwritten)])]
+        raise InputError(NOT_IN_A_CONTAINER)
+    lines = [f"# {title(parts)}.", *comments([*notes, *(one for part in parts for one in part.unwritten)])]
     lines.append("services:")
     for part in parts:
         kept = tuple(pair for pair in part.deployment.environment if pair[0] not in OF_CARDS)
@@ -469,7 +576,7 @@ def compose(parts: Sequence[Part], notes: Sequence[str] = ()) -> str:
         published = f'    ports:\n      - "{port}:{port}"\n'
         shared = "    network_mode: host\n" + _mounts(part)
         lines += text.removeprefix("services:\n").replace(published, shared, 1).rstrip().split("\n")
-        lines += ["    restart: on-failure", *(_health(part) if part.serves else ())]
+        lines += ["    restart: on-failure", *(health(part) if part.serves else ())]
     return "\n".join(lines) + "\n"
 
 
@@ -483,19 +590,27 @@ _CACHE_INSIDE = "/root/.cache/huggingface"
 _CACHE_MOVED = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME")
 
 
-def _mounts(part: Part) -> str:
-    """The host's cache of weights, so that a new container does not download them again; and a model's own folder."""
+def folders(part: Part) -> list[str]:
+    """The host's cache of weights, so that a new container does not download them again; and a model's own folder.
+
+    Each with its place in the container, behind a colon.
+    """
     words, environment = part.deployment.words, dict(part.deployment.environment)
-    folders = [environment.get(name) for name in _CACHE_MOVED]
-    folders += [words[at + 1] for at, word in enumerate(words[:-1]) if word == "--download-dir"]
-    folders += [word for word in words[:1] if word and word.startswith("/")]
-    inside = [folder for folder in dict.fromkeys(folders) if folder and folder.startswith("/")]
+    named = [environment.get(name) for name in _CACHE_MOVED]
+    named += [words[at + 1] for at, word in enumerate(words[:-1]) if word == "--download-dir"]
+    named += [word for word in words[:1] if word and word.startswith("/")]
+    inside = [folder for folder in dict.fromkeys(named) if folder and folder.startswith("/")]
     is_moved = any(name in environment for name in _CACHE_MOVED)
-    mounts = [*([] if is_moved else [f"{_CACHE}:{_CACHE_INSIDE}"]), *(f"{folder}:{folder}" for folder in inside)]
-    return "".join(["    volumes:\n", *(f"      - {yaml_quoted(one)}\n" for one in mounts)]) if mounts else ""
+    return [*([] if is_moved else [f"{_CACHE}:{_CACHE_INSIDE}"]), *(f"{folder}:{folder}" for folder in inside)]
 
 
-def _health(part: Part) -> list[str]:
+def _mounts(part: Part) -> str:
+    pairs = folders(part)
+    return "".join(["    volumes:\n", *(f"      - {yaml_quoted(one)}\n" for one in pairs)]) if pairs else ""
+
+
+def health(part: Part) -> list[str]:
+    """How a compose file asks whether a server is well."""
     asked = host_commands.argv("health-by-python", url_host=part.asked_at, port=str(part.port))
     test = ", ".join(yaml_quoted(word) for word in ("CMD", *asked))
     return [
@@ -519,14 +634,46 @@ def systemd(parts: Sequence[Part], notes: Sequence[str] = ()) -> dict[str, str]:
         parts: Of one host.
         notes: What else has to be known, a sentence each.
     """
-    _check_one_host(parts)
+    check_one_host(parts)
     return {
-        f"{part.name}.service": "".join(f"{line}\n" for line in _comments([*notes, *part.unwritten])) + _unit(part)
+        f"{part.name}.service": "".join(f"{line}\n" for line in comments([*notes, *part.unwritten])) + _unit(part)
         for part in parts
     }
 
 
 _SECRETS = "EnvironmentFile=/etc/vllm.env\n"
+
+
+RAY_UNIT = "vllm-ray.service"
+"""The unit that makes a host part of the Ray cluster."""
+
+
+def ray_units(parts: Sequence[Part]) -> dict[str, str]:
+    """By host the unit that makes it part of the Ray cluster of all instances; the servers' units need it."""
+    hosts = ray_hosts(parts)
+    found = {}
+    for at, host in enumerate(hosts):
+        set_there = "".join(
+            f"Environment={systemd_quoted(f'{name}={value}', is_command=False)}\n"
+            for name, value in ray_environment(host)
+        )
+        found[str(host.node)] = (
+            "[Unit]\n"
+            f"Description=Ray on {host.node}, for vLLM\n"
+            "Wants=network-online.target\n"
+            "After=network-online.target\n"
+            "\n"
+            "[Service]\n"
+            f"{set_there}"
+            f"ExecStart=/usr/bin/env {ray_start(hosts, at, is_waited_for=True)}\n"
+            "# A host that starts before its head tries again.\n"
+            "Restart=on-failure\n"
+            "RestartSec=5\n"
+            "\n"
+            "[Install]\n"
+            "WantedBy=multi-user.target\n"
+        )
+    return found
 
 
 def _unit(part: Part) -> str:
@@ -535,6 +682,8 @@ def _unit(part: Part) -> str:
     text = text.replace(
         "After=network-online.target\n", "Wants=network-online.target\nAfter=network-online.target\n", 1
     )
+    if part.joined:
+        text = text.replace("\n\n[Service]\n", f"\nRequires={RAY_UNIT}\nAfter={RAY_UNIT}\n\n[Service]\n", 1)
     needed = references(part.deployment)
     # systemd makes $$ a $, so that the shell looks into its environment and no process shows the value.
     are_set = " && ".join(f'[ -n "$${name}" ]' for name in needed)
@@ -548,12 +697,17 @@ def _described(part: Part) -> str:
     return f"vLLM: {model}, " + (f"port {part.port}" if part.serves else f"cards for the server on port {part.port}")
 
 
-def _check_one_host(parts: Sequence[Part]) -> None:
+def check_one_host(parts: Sequence[Part]) -> None:
+    """Refuse parts of several hosts.
+
+    Raises:
+        InputError: There are several, or none.
+    """
     if not parts or len({part.node for part in parts}) > 1:
         raise InputError("a file is for the instances of one host; give those of one")
 
 
-def _title(parts: Sequence[Part]) -> str:
+def title(parts: Sequence[Part]) -> str:
     """What a host's file starts, in words."""
     node = f" on {parts[0].node}" if parts[0].node else ""
     serving, computing = ([str(part.port) for part in parts if part.serves is serves] for serves in (True, False))

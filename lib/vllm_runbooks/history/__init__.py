@@ -180,13 +180,19 @@ class History:
         results: Mapping[str, Any],
         vllm: str | None = None,
         inputs: Mapping[str, Any] | None = None,
+        environment: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write down what it came to; on the disk when this returns. `inputs` replace those that it began with."""
+        """Write down what it came to; on the disk when this returns.
+
+        `inputs` replace those that it began with, and `environment` says where it was done if that was elsewhere.
+        """
         if self._database is None:
             return
         told = _ending(verdict, reason, seconds, results, vllm)
         if inputs is not None:
             told["inputs"] = _json(inputs)
+        if environment is not None:
+            told |= {"environment": _json(environment), "host": _line(str(environment.get("host") or here().host))}
         begun = self._begun.pop(id_, None)
         if begun is not None:
             row = {**begun, **told}

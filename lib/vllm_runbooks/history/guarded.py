@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vllm_runbooks import verdicts
-from vllm_runbooks.live_records import Guarded, Result
+from vllm_runbooks.live_records import Check, Guarded, Result
 from vllm_runbooks.records import Outcome, Verdict
 
 _SIGNALLED = 128
@@ -42,7 +42,7 @@ def results(found: Guarded) -> dict[str, Any]:
         "facts": verdicts.facts(answer) if answer is not None else {},
         "ready_s": last.ready_s if last is not None else None,
         "phases": {f"{each.name}_s": each.seconds for each in last.phases} if last is not None else {},
-        "checks": {each.name: each.result.value for each in found.checks},
+        "checks": {_at_node(each): each.result.value for each in found.checks},
         "changes": [each.change.title for each in found.attempts if each.change is not None],
         "attempts": [
             {"outcome": each.outcome.value, "ready_s": each.ready_s, "seconds": each.seconds, "ending": each.ending}
@@ -50,3 +50,7 @@ def results(found: Guarded) -> dict[str, Any]:
         ],
         "folder": found.folder,
     }
+
+
+def _at_node(check: Check) -> str:
+    return f"{check.name} at {check.node}" if check.node else check.name

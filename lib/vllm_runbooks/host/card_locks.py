@@ -19,6 +19,8 @@ from vllm_runbooks.host.here import here
 
 FOLDER = "VLLM_RUNBOOKS_LOCKS"
 """Variable that names another folder for the locks."""
+NODE = "node"
+"""What the key of a lock begins with that is a whole host's, for starts over several."""
 _TICK_S = 0.2
 
 
@@ -61,11 +63,11 @@ def held(
                     is_told = True
                 if time.monotonic() - began > wait_s:
                     raise InputError(
-                        f"GPU {card}: {holder} is starting on it, and has been for {wait_s:g} s; wait until it is "
+                        f"{_named(card)}: {holder} is starting on it, and has been for {wait_s:g} s; wait until it is "
                         "ready, or end it"
                     )
                 if is_cancelled():
-                    raise InputError(f"GPU {card}: not waited for any more: the start is not wanted")
+                    raise InputError(f"{_named(card)}: not waited for any more: the start is not wanted")
                 time.sleep(_TICK_S)
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, 0)
@@ -88,6 +90,10 @@ def holders(cards: Sequence[str]) -> dict[str, str]:
         finally:
             os.close(descriptor)
     return found
+
+
+def _named(key: str) -> str:
+    return "this host" if key.startswith(NODE) else f"GPU {key}"
 
 
 def _is_taken(descriptor: int) -> bool:

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vllm_runbooks.host_records import GpuUse, Inspected, Inventory
-from vllm_runbooks.inventories.cards import cards, unfit, usable_mib
-from vllm_runbooks.inventories.meanings import IDS, findings
+from vllm_runbooks.inventories.cards import cards, known, unfit, usable_mib
+from vllm_runbooks.inventories.meanings import IDS, LEAST_MEMLOCK_MIB, OPEN_FILES, SMALL_SHM_MIB, findings
 from vllm_runbooks.inventories.ranking import recommend, uses_of
-from vllm_runbooks.inventories.snapshots import check, check_card, read
+from vllm_runbooks.inventories.snapshots import check, check_card, check_host, read
 from vllm_runbooks.specs import Specs
 
 __all__ = [
     "IDS",
+    "LEAST_MEMLOCK_MIB",
+    "OPEN_FILES",
+    "SMALL_SHM_MIB",
     "cards",
     "check",
     "check_card",
+    "check_host",
     "findings",
     "inspect",
+    "known",
     "read",
     "recommend",
     "unfit",

@@ -48,10 +48,7 @@ def cards(found: Inventory, specs: Specs, where: str, node: str | None = None) -
 
 def known(gpu: GpuFacts, specs: Specs) -> Gpu | None:
     """The catalog's card of that name; None: there is none, or several."""
-    try:
-        return specs.gpu(gpu.name or "")
-    except InputError:
-        return None
+    return specs.known(gpu.name or "")
 
 
 def unfit(gpu: GpuFacts) -> str:

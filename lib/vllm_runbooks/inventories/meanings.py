@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from vllm_runbooks import options
 from vllm_runbooks.host_records import SHARED, GpuFacts, GpuPair, HostFinding, Inventory, UnknownFact
@@ -14,9 +15,9 @@ from vllm_runbooks.planning.start_rules import start_rules
 from vllm_runbooks.records import Severity
 from vllm_runbooks.specs import Capability, Gpu, Specs
 
-_SMALL_SHM_MIB = 1024.0
-_LEAST_MEMLOCK_MIB = 64.0
-_OPEN_FILES = 65535
+SMALL_SHM_MIB = 1024.0
+LEAST_MEMLOCK_MIB = 64.0
+OPEN_FILES = 65535
 """To which vLLM raises the limit of open files itself (0.32.0 utils/system_utils.py:241)."""
 _SLOW_WIDTH = 4
 _LEVELS = (Severity.FATAL, Severity.DEGRADED, Severity.HINT)
@@ -43,16 +44,25 @@ class _View:
         self.newest = newest
         self.rules, self.written = start_rules(tuple(map(int, newest.split("."))))
         self.share = usual_share()
+        self._capabilities = {gpu.index: _capability(gpu, self.cards[gpu.index]) for gpu in found.gpus}
 
     def capability(self, gpu: GpuFacts) -> Capability | None:
         """As read, else as the catalog knows the card."""
-        told = gpu.capability or (card.capability if (card := self.cards[gpu.index]) is not None else None)
-        major, _, minor = (told or "").partition(".")
-        return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
+        return self._capabilities[gpu.index]
+
+    def is_told(self, gpu: GpuFacts, name: str) -> bool:
+        """Whether a field of a card is known."""
+        return (self.capability(gpu) if name == "capability" else getattr(gpu, name)) is not None
 
     def room_mib(self, gpu: GpuFacts) -> float | None:
         """Memory that processes can have of a card."""
         return usable_mib(gpu, self.specs)
+
+
+def _capability(gpu: GpuFacts, card: Gpu | None) -> Capability | None:
+    told = gpu.capability or (card.capability if card is not None else None)
+    major, _, minor = (told or "").partition(".")
+    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
 
 
 # ---- of one card: a text where the fact means something, None where it does not
@@ -181,6 +191,11 @@ class _OfCard:
     what: str
     """The fact, in words."""
 
+    @cached_property
+    def either(self) -> tuple[tuple[str, ...], ...]:
+        """`needs`, each as the fields of which one must be known."""
+        return tuple(tuple(each.split("|")) for each in self.needs)
+
 
 _LOST = "gpu.lost"
 _CARD_RULES: Sequence[_OfCard] = (
@@ -306,21 +321,21 @@ def _far_apart(view: _View) -> Iterator[tuple[tuple[int, ...], str]]:
 
 def _shm_small(view: _View) -> Iterator[tuple[tuple[int, ...], str]]:
     size = view.host.shm_mib
-    if size is not None and size < _SMALL_SHM_MIB and _several(view):
+    if size is not None and size < SMALL_SHM_MIB and _several(view):
         yield (), f"{SHARED} has {size:,.0f} MiB: ranks of a start on several cards exchange data there, and it fills"
 
 
 def _memlock(view: _View) -> Iterator[tuple[tuple[int, ...], str]]:
     limit = view.host.memlock_mib
-    if view.host.rdma_devices and limit is not None and 0 <= limit < _LEAST_MEMLOCK_MIB:
+    if view.host.rdma_devices and limit is not None and 0 <= limit < LEAST_MEMLOCK_MIB:
         devices = f"{view.host.rdma_devices} RDMA devices"
         yield (), f"a process may lock {limit:g} MiB: NCCL cannot register memory with the {devices}"
 
 
 def _open_files(view: _View) -> Iterator[tuple[tuple[int, ...], str]]:
     most = view.host.open_files_max
-    if most is not None and 0 <= most < _OPEN_FILES:
-        yield (), f"a process may open {most:,} files: vLLM asks for {_OPEN_FILES:,}, and many clients use them up"
+    if most is not None and 0 <= most < OPEN_FILES:
+        yield (), f"a process may open {most:,} files: vLLM asks for {OPEN_FILES:,}, and many clients use them up"
 
 
 def _memory_limit(view: _View) -> Iterator[tuple[tuple[int, ...], str]]:
@@ -462,10 +477,4 @@ def _joined(texts: Sequence[str]) -> str:
 
 def _is_told(rule: _OfCard, gpu: GpuFacts, view: _View) -> bool:
     """Whether all facts are known that a rule looks at."""
-    return all(
-        any(
-            view.capability(gpu) is not None if name == "capability" else getattr(gpu, name) is not None
-            for name in either.split("|")
-        )
-        for either in rule.needs
-    )
+    return all(any(view.is_told(gpu, name) for name in either) for either in rule.either)

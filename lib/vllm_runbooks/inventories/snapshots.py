@@ -5,23 +5,25 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
+from enum import StrEnum
 from functools import cache
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from vllm_runbooks import host_commands
 from vllm_runbooks.display import SCHEMA, visible
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host_records import KIND, GpuFacts, Inspected, Inventory
-from vllm_runbooks.json_errors import same_words
+from vllm_runbooks.json_errors import loaded
 from vllm_runbooks.record_forms import record
 from vllm_runbooks.redact import redact_record
 
 _MAX_TEXT = 4_000_000
 _MAX_CARDS = 1024
-_MAX_ITEMS = 100_000
+_MAX_ITEMS = 1_000_000
 _MAX_WORD = 8_000
 _MOST = 2**60
 """No figure of a host is larger."""
@@ -56,7 +58,8 @@ _UNITS = ("MiB", "%", "W", "MHz")
 _UNTOLD = ("", "n/a", "[n/a]", "not supported", "[not supported]", "[unknown error]", "[gpu requires reset]")
 _LIMITS = ("memlock_mib", "open_files", "open_files_max", "memory_limit_mib")
 """Fields in which -1 is no limit."""
-_NEEDED = ("index", "pid", "one", "other", "at_s")
+_SIGNED = ("clock_offset_s",)
+"""Fields of numbers that may be below zero."""
 _WHOLE = 100
 """Percent."""
 _ROUNDED_MIB = 2
@@ -74,19 +77,29 @@ def read(text: str, where: str) -> Inventory:
     if len(text) > _MAX_TEXT:
         raise InputError(f"{where}: is larger than {_MAX_TEXT >> 20} MiB, so no snapshot of a host; {_WRITE}")
     found = _of_json(text, where) if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")) else _of_csv(text, where)
+    check_host(found, where)
+    return redact_record(found)
+
+
+def check_host(found: Inventory, where: str) -> None:
+    """See that what is said of a host can be.
+
+    Raises:
+        InputError: it cannot.
+    """
     for gpu in found.gpus:
         check_card(gpu, where)
-    numbers = [gpu.index for gpu in found.gpus]
-    twice = next((number for number in numbers if numbers.count(number) > 1), None)
+    there = Counter(gpu.index for gpu in found.gpus)
+    twice = next((number for number, count in there.items() if count > 1), None)
     if twice is not None:
         raise InputError(f"{where}: gpus: lists GPU {twice} twice; number each card once")
-    there = {*numbers}
-    odd = next((pair for pair in found.pairs if pair.one == pair.other or not {pair.one, pair.other} <= there), None)
+    odd = next(
+        (pair for pair in found.pairs if pair.one == pair.other or not {pair.one, pair.other} <= there.keys()), None
+    )
     if odd is not None:
         raise InputError(
             f"{where}: pairs: joins GPU {odd.one} and GPU {odd.other}; name two of the cards that are listed"
         )
-    return redact_record(found)
 
 
 def check_card(gpu: GpuFacts, where: str) -> None:
@@ -119,13 +132,9 @@ def check_card(gpu: GpuFacts, where: str) -> None:
 
 def _of_json(text: str, where: str) -> Inventory:
     try:
-        data = json.loads(text.lstrip("\ufeff"))
-    except (ValueError, RecursionError) as error:
-        said = "too deep or too long"
-        if isinstance(error, json.JSONDecodeError):
-            error = same_words(error)
-            said = f"line {error.lineno}: {error.msg}"
-        raise InputError(f"{where}: is no JSON ({said}); give a snapshot as it was written") from None
+        data = loaded(text.lstrip("\ufeff"))
+    except ValueError as error:
+        raise InputError(f"{where}: is no JSON ({error}); give a snapshot as it was written") from None
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise InputError(f'{where}: is no snapshot of a host: "kind" is not "{KIND}"; {_WRITE}')
     if data.get("schema") != SCHEMA or isinstance(data["schema"], bool):
@@ -143,42 +152,91 @@ def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
+class _Field(NamedTuple):
+    """What a field of a record holds."""
+
+    hint: Any
+    plain: type | None
+    """Where it is a text, a number or a yes or no."""
+    is_open: bool
+    """Whether it may be None."""
+    is_needed: bool
+    least: int
+
+    def allows(self, value: Any) -> bool:
+        """Whether a value is certainly right."""
+        return self.is_open if value is None else self.plain is not None and _is(self.plain, value, self.least)
+
+
+@cache
+def _fields(kind: Any) -> dict[str, _Field]:
+    """The fields of a record, by name."""
+    found = {}
+    for each in fields(kind):
+        hint = _hints(kind)[each.name]
+        is_open = NoneType in _choices(hint)
+        only = [one for one in _choices(hint) if one is not NoneType] if is_open else [hint]
+        found[each.name] = _Field(
+            hint=hint,
+            plain=next((one for one in only if one in _NAMES and len(only) == 1), None),
+            is_open=is_open,
+            is_needed=each.default is MISSING and each.default_factory is MISSING,
+            least=_least(each.name),
+        )
+    return found
+
+
+@cache
+def _choices(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint)
+
+
 def check(hint: Any, value: Any, where: str, at: str = "") -> None:
     """See that a value has the form of a record's field.
 
     Raises:
         InputError: it has another.
     """
-    choices = get_args(hint)
+    choices = _choices(hint)
     if NoneType in choices:
         if value is not None:
             check(next(each for each in choices if each is not NoneType), value, where, at)
     elif is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, dict):
             raise _wrong(where, at, "must be an object", value)
-        hints = _hints(hint)
-        unknown = next((name for name in value if name not in hints), None)
+        known, begun = _fields(hint), f"{at}." if at else ""
+        unknown = next((name for name in value if name not in known), None)
         if unknown is not None:
-            raise InputError(
-                f"{where}: {at}{'.' * bool(at)}{visible(unknown[:60])}: is no field that is known; take it out"
-            )
-        for each in fields(hint):
-            place = f"{at}{'.' * bool(at)}{each.name}"
-            if each.name in value:
-                check(hints[each.name], value[each.name], where, place)
-            elif each.name in _NEEDED:
-                raise InputError(f"{where}: {place}: is missing; give the number")
+            raise InputError(f"{where}: {begun}{visible(unknown[:60])}: is no field that is known; take it out")
+        for name, field in known.items():
+            if name not in value:
+                if field.is_needed:
+                    what = "the number" if field.plain in (int, float) else "it"
+                    raise InputError(f"{where}: {begun}{name}: is missing; give {what}")
+            # Most values are right or untold: no more is done about those.
+            elif not field.allows(value[name]):
+                check(field.hint, value[name], where, f"{begun}{name}")
     elif get_origin(hint) is tuple:
-        most = _MAX_CARDS if at == "gpus" else _MAX_ITEMS
+        most = _MAX_CARDS if at.rpartition(".")[2] == "gpus" else _MAX_ITEMS
         if not isinstance(value, list) or len(value) > most:
             raise _wrong(where, at, f"must be a list of at most {most:,}", value)
         for number, item in enumerate(value):
             check(choices[0], item, where, f"{at}[{number}]")
     elif choices:
-        if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-            raise _wrong(where, at, "must be an object of texts", value)
-    elif not _is(hint, value, -1 if at.rpartition(".")[2] in _LIMITS else 0):
+        is_flat = choices[1] is str
+        if not isinstance(value, dict) or (is_flat and not all(_is(str, each, 0) for each in value.values())):
+            raise _wrong(where, at, f"must be an object{' of texts' * is_flat}", value)
+        for name, item in value.items() if not is_flat else ():
+            check(choices[1], item, where, f"{at}.{visible(name[:60])}")
+    elif issubclass(hint, StrEnum):
+        if value not in list(hint):
+            raise _wrong(where, at, f"must be one of {', '.join(hint)}", value)
+    elif not _is(hint, value, _least(at.rpartition(".")[2])):
         raise _wrong(where, at, _NAMES[hint], value)
+
+
+def _least(name: str) -> int:
+    return -_MOST if name in _SIGNED else -1 if name in _LIMITS else 0
 
 
 _NAMES = {

@@ -31,7 +31,31 @@ WORDS: dict[str, str] = {
     "; ": "；",
     "{who} ({why})": "{who}（{why}）",
     "{what} in {where}": "{what}（位置：{where}）",
+    "node {number}": "节点 {number}",
     # The answer to a log.
+    "The start is over several nodes; the log of node {missing} is not here, and may hold the cause.": (
+        "这次启动跨多个节点，这里没有节点 {missing} 的日志：原因可能在那里。"
+    ),
+    "{files} and {count} more": "{files} 等，另有 {count} 个",
+    "Without a line, and left out: {files}. A node whose log is empty never got to its start.": (
+        "没有任何内容，已略去：{files}。日志为空的节点根本没有开始启动。"
+    ),
+    "`ray status`: lost lately: {nodes}.": "`ray status`：最近丢失的节点：{nodes}。",
+    "`ray status`: nodes alive: {nodes}; GPUs in use: {gpus}; demands that wait: {demands}.": (
+        "`ray status`：存活的节点：{nodes}；使用中的 GPU：{gpus}；等待中的需求：{demands}。"
+    ),
+    "The executor of this start is mp: of the Ray cluster only the host of the server took part.": (
+        "这次启动的执行器是 mp：Ray 集群中只有服务所在的主机参与。"
+    ),
+    "The nodes were given different options: {options}.": "各节点的选项不同：{options}。",
+    "The logs are of different releases of {software}: {releases}.": "这些日志来自不同的 {software} 版本：{releases}。",
+    "No log here is of rank {ranks}: the cause may stand in theirs.": (
+        "这里没有 rank {ranks} 的日志：原因可能在其中。"
+    ),
+    "The clock of {node} differs by {seconds} s from the first log's; the order of events heeds it.": (
+        "{node} 的时钟与第一份日志相差 {seconds} 秒；事件的先后已按此校正。"
+    ),
+    "node {node}": "节点 {node}",
     "ROOT CAUSE": "根本原因",
     "CLOSEST TO THE CAUSE": "最接近原因的线索",
     "NOTICE OF THE FAILURE": "失败通知",
@@ -92,8 +116,8 @@ WORDS: dict[str, str] = {
     "harmless lines": "行无害输出",
     "earlier start": "次更早的启动",
     "earlier starts": "次更早的启动",
-    "line of a rank that only lost its peer": "行只是失去对端的 rank 的输出",
-    "lines of ranks that only lost a peer": "行只是失去对端的 rank 的输出",
+    "line of a rank that only waits for another or lost it": "行只是等待或失去对端的 rank 的输出",
+    "lines of ranks that only wait for others or lost them": "行只是等待或失去对端的 rank 的输出",
     "notice of another process's end": "条其他进程结束的通知",
     "notices of another process's end": "条其他进程结束的通知",
     "Nothing was left out.": "没有略去任何内容。",

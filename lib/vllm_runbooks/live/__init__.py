@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vllm_runbooks.cluster.named import nodes
 from vllm_runbooks.live.checking import check
 from vllm_runbooks.live.confirming import confirmed, of_split
 from vllm_runbooks.live.fleets import fleet, split
@@ -22,6 +23,7 @@ __all__ = [
     "judge",
     "judge_pair",
     "judge_split",
+    "nodes",
     "of_split",
     "probe",
     "split",

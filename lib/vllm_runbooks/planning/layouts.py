@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 from vllm_runbooks import options as releases
 from vllm_runbooks import support
+from vllm_runbooks.deployment import executors
 from vllm_runbooks.planning.budget import Budget, Calibrate, Device, Subject, budget
 from vllm_runbooks.planning.eras import Key
 from vllm_runbooks.planning.kv_cache import Kind, KvLayer, KvPool
+from vllm_runbooks.planning.network import Network, Traffic, traffic
 from vllm_runbooks.planning.settings import PARTITION, Settings, mismatch
 from vllm_runbooks.planning.shape import Attention, Dense, Encoder, Experts, Format, Latent, Recurrent, Shape
 from vllm_runbooks.planning.weights import VOCABULARY_PADDING, Ranks, load, round_up
@@ -316,8 +318,8 @@ def _fabric(model: Subject, ranks: Ranks, devices: Sequence[Device], version: st
         shares.append(("the exchange of tokens for experts", ranks.tensor * ranks.data, "an all-to-all in every layer"))
     elif ranks.data > 1:
         said.append(f"{ranks.data} copies behind one port, for a model without experts otherwise the same as servers")
-    for what, size, traffic in shares:
-        slower, told = _joined(what, size, traffic, devices)
+    for what, size, exchanged in shares:
+        slower, told = _joined(what, size, exchanged, devices)
         slow = max(slow, slower)
         said += told
     nodes = list(dict.fromkeys(device.node for device in devices))
@@ -327,8 +329,12 @@ def _fabric(model: Subject, ranks: Ranks, devices: Sequence[Device], version: st
         else:
             said.append("stages pass hidden states alone, little for PCIe; one request uses one stage at a time")
     if len(nodes) > 1:
+        cards = [sum(device.node == node for device in devices) for node in nodes]
+        joined = executors.joining(releases.load(version), cards, copies=ranks.data)
         how = "--nnodes, or Ray" if _has_option(version, "nnodes") else "a Ray cluster: this release has no --nnodes"
         said.append(f"a server on {len(nodes)} hosts ({_listed(nodes)}) needs {how}")
+        if joined.source:
+            said.append(joined.said)
     if ranks.cards == 1:
         said.append("no traffic between cards")
     return _Fabric(slow, tuple(dict.fromkeys(said)))
@@ -390,8 +396,15 @@ def _kv_read(stage: Mapping[KvLayer, int], context: int, topk: int | None) -> in
     return total
 
 
-def speed(model: Subject, made: Budget, context: int) -> Speed | None:
-    """The bound from reading each active weight and the cache of a context once for every token; None: not known."""
+def speed(model: Subject, made: Budget, context: int, between: Traffic | None = None) -> Speed | None:
+    """The bound from reading each active weight and the cache of a context once for every token; None: not known.
+
+    Args:
+        model: The model.
+        made: One copy's budget.
+        context: Tokens of the cache.
+        between: What the network between its hosts adds, where that was measured.
+    """
     settings, ranks = made.settings, made.settings.ranks
     width = ranks.tensor * ranks.prefill
     one = [rank.device for rank in made.ranks[: width * ranks.pipeline]]
@@ -425,13 +438,16 @@ def speed(model: Subject, made: Budget, context: int) -> Speed | None:
         seconds += max(read / ((device.bandwidth_gb_s or 0.0) * 1e9) for device in cards)
     if not seconds:
         return None
+    seconds += between.token_s if between is not None else 0.0
     parts = ["the weights" if not experts else "the weights, of the experts those that a token uses"]
     parts.append(f"the cache of {context:,} tokens")
+    left_out = "traffic between cards, " if len(one) > 1 and between is None else ""
     basis = (
         f"an upper bound: {' and '.join(parts)}, read once for every token at "
         f"{_listed(f'{device.bandwidth_gb_s:g}' for device in one)} GB/s"
-        f"{', stage after stage' if ranks.pipeline > 1 else ''}; computing, kernels' starts, "
-        f"{'traffic between cards, ' if len(one) > 1 else ''}and sampling are left out"
+        f"{', stage after stage' if ranks.pipeline > 1 else ''}"
+        f"{f', and {between.token_s * 1e3:.2g} ms on the network' if between is not None else ''}; computing, "
+        f"kernels' starts, {left_out}and sampling are left out"
     )
     return Speed(1 / seconds, basis)
 
@@ -538,18 +554,23 @@ class _Judge:
     like: Ranks
     environment: Mapping[str, str] | None
     calibrate: Calibrate | None
+    network: Network
 
-    def way(self, split: Split) -> Way:
-        """One split, judged."""
+    def way(self, split: Split, among: Sequence[int] = ()) -> Way:
+        """One split, judged; on some of the cards alone, where their places are given."""
         ranks = replace(self.like, tensor=split.tensor, pipeline=split.pipeline, data=split.data)
-        places = placed(self.devices, split)
+        there = among or range(len(self.devices))
+        places = tuple(
+            tuple(there[place] for place in copy) for copy in placed([self.devices[each] for each in there], split)
+        )
         copies = [tuple(self.devices[place] for place in copy) for copy in places]
         settings = self.make(ranks, copies[0][0])
         idle = len(self.devices) - split.cards
         refused = illegal(self.model, ranks, settings.key, encoder_off=settings.loads_no_encoder)
         if refused:
             return Way(split.replicas, ranks, copies[0], places, refused, idle=idle)
-        found = {copy: self._best(ranks, copy) for copy in dict.fromkeys(copies)}
+        stage = partial(staged, self.model, self.make, environment=self.environment, calibrate=self.calibrate)
+        found = {copy: stage(ranks, copy) for copy in dict.fromkeys(copies)}
         worst = max(found, key=lambda copy: _poverty(found[copy]))
         made = found[worst]
         asked = self.context or made.settings.max_model_len
@@ -557,7 +578,14 @@ class _Judge:
         told = {copy: self._held(each, asked) for copy, each in found.items()}
         each = [told[copy] for copy in copies]
         total = [size * ranks.data for size, _ in each if size is not None]
+        between = {copy: self._between(each, copy) for copy, each in found.items()}
         reasons = dict.fromkeys(said for one in fabric for said in one.said)
+        reasons.update(dict.fromkeys(one.said for one in between.values() if one is not None))
+        alone = (
+            "" if not among else f"only on {_listed(self.devices[each].name for each in among)}: a server of its own"
+        )
+        if alone:
+            reasons = {alone: None, **reasons}
         return Way(
             split.replicas,
             made.settings.ranks,
@@ -566,7 +594,7 @@ class _Judge:
             (),
             made,
             tuple(self._also(made, found, reasons, idle)),
-            speed(self.model, made, asked) if asked else None,
+            speed(self.model, made, asked, between[worst]) if asked else None,
             sum(total) if len(total) == len(copies) else None,
             sum(useful for _, useful in each) * ranks.data,
             _serves(made, asked),
@@ -576,32 +604,11 @@ class _Judge:
             is_twin=split.data > 1 and not _experts(self.model.shape),
         )
 
-    def _budget(self, settings: Settings, copy: Sequence[Device]) -> Budget:
-        return budget(self.model, settings, copy, environment=self.environment, calibrate=self.calibrate)
-
-    def _best(self, ranks: Ranks, copy: tuple[Device, ...]) -> Budget:
-        """A copy's budget: of cards that differ with the layers where they fit best."""
-        settings = self.make(ranks, copy[0])
-        if ranks.partition is not None:
-            settings = replace(settings, ranks=replace(settings.ranks, partition=ranks.partition))
-        best = self._budget(settings, copy)
-        room = _room(ranks, copy)
-        if ranks.partition is not None or len(set(room)) < 2 or 0 in room:
-            return best
-        layers = self.model.shape.layers
-        tried = {best.settings.ranks.partition}
-        parts = _shared(layers, room)
-        for _ in range(layers):
-            if parts in tried or min(parts) < 1:
-                break
-            tried.add(parts)
-            ranks = replace(settings.ranks, partition=parts)
-            other = self._budget(replace(settings, ranks=ranks), copy)
-            if _poverty(other) >= _poverty(best):
-                break
-            best = other
-            parts = _moved(parts, other)
-        return best
+    def _between(self, made: Budget, copy: Sequence[Device]) -> Traffic | None:
+        """What a copy sends between hosts, where the network between them was measured."""
+        size = 4 if made.settings.dtype == "float32" else 2
+        nodes = [device.node for device in copy]
+        return traffic(self.model.shape, made.settings.ranks, nodes, self.network, size) if self.network else None
 
     def _held(self, made: Budget, asked: int) -> tuple[float | None, float]:
         """Requests of the context that one engine's cache holds, and those of them that it lets run."""
@@ -620,12 +627,59 @@ class _Judge:
         yield from reasons
         parts = made.settings.ranks.partition
         if parts is not None and self.like.partition is None:
-            yield (f"{PARTITION}={','.join(map(str, parts))} gives the larger cards more layers: even stages hold less")
+            yield uneven(parts)
         if len({tuple(replace(device, node=None) for device in copy) for copy in found}) > 1:
             yield "copies on different cards: the figures are those of the poorest"
         yield from _repeated(self.model.shape, made.settings.ranks.tensor)
         if idle:
             yield f"{idle} of {len(self.devices)} cards stay idle"
+
+
+def staged(
+    model: Subject,
+    make: Make,
+    ranks: Ranks,
+    copy: Sequence[Device],
+    *,
+    environment: Mapping[str, str] | None = None,
+    calibrate: Calibrate | None = None,
+) -> Budget:
+    """A copy's budget: of cards that differ with the layers where they fit best.
+
+    Args:
+        model: The model.
+        make: Settles a start, as for `ways`.
+        ranks: The split; its partition, where it has one, stands.
+        copy: The card of each rank.
+        environment: Variables of the start.
+        calibrate: What corrects the terms.
+    """
+    settings = make(ranks, copy[0])
+    if ranks.partition is not None:
+        settings = replace(settings, ranks=replace(settings.ranks, partition=ranks.partition))
+    best = budget(model, settings, copy, environment=environment, calibrate=calibrate)
+    room = _room(ranks, copy)
+    if ranks.partition is not None or len(set(room)) < 2 or 0 in room:
+        return best
+    layers = model.shape.layers
+    tried = {best.settings.ranks.partition}
+    parts = _shared(layers, room)
+    for _ in range(layers):
+        if parts in tried or min(parts) < 1:
+            break
+        tried.add(parts)
+        ranks = replace(settings.ranks, partition=parts)
+        other = budget(model, replace(settings, ranks=ranks), copy, environment=environment, calibrate=calibrate)
+        if _poverty(other) >= _poverty(best):
+            break
+        best = other
+        parts = _moved(parts, other)
+    return best
+
+
+def uneven(parts: Sequence[int]) -> str:
+    """What is said of stages that have layers as their cards have room."""
+    return f"{PARTITION}={','.join(map(str, parts))} gives the larger cards more layers: even stages hold less"
 
 
 def _repeated(shape: Shape, size: int) -> Iterator[str]:
@@ -699,11 +753,12 @@ def ways(
     like: Ranks | None = None,
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
+    network: Network | None = None,
 ) -> tuple[Way, ...]:
     """Every way to use the cards, the best first; those that the release refuses come last.
 
-    Ways that leave cards idle are among them only where they fit more surely than any that uses all; and one that shows
-    how few suffice.
+    Ways that leave cards idle are among them only where they fit more surely than any that uses all; one that shows
+    how few suffice; and of unequal cards the best that stays on those of one kind.
 
     Args:
         model: The model.
@@ -713,8 +768,9 @@ def ways(
         like: What of a split is not chosen here: whether experts go whole to ranks, where the encoder lies, layers.
         environment: Variables of the start.
         calibrate: What corrects the terms.
+        network: What was measured between hosts.
     """
-    judge = _Judge(model, make, tuple(devices), context, like or Ranks(), environment, calibrate)
+    judge = _Judge(model, make, tuple(devices), context, like or Ranks(), environment, calibrate, network or {})
     splits = candidates(len(devices), judge.like.prefill)
     found = [judge.way(split) for split in splits if split.cards == len(devices)]
     least_sure = min((_FITS[way.fits] for way in found), default=_FITS[False])
@@ -727,7 +783,24 @@ def ways(
         if least.replicas > 1:
             ranks = least.ranks
             found.append(judge.way(Split(1, ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)))
+    found += _of_one_kind(judge, found)
     return _explained(sorted(found, key=lambda way: way.rank))
+
+
+def _of_one_kind(judge: _Judge, found: Sequence[Way]) -> Iterator[Way]:
+    """Of unequal cards, for each kind the best way that takes all cards of it and no other, where it fits."""
+    kinds: dict[object, list[int]] = {}
+    for place, device in enumerate(judge.devices):
+        kinds.setdefault((device.name, device.total), []).append(place)
+    if len(kinds) < 2:
+        return
+    told = {(way.name, frozenset(place for copy in way.places for place in copy)) for way in found}
+    for places in kinds.values():
+        ways = (judge.way(split, places) for split in candidates(len(places), judge.like.prefill))
+        fitting = [way for way in ways if way.legal and way.fits and len(places) + way.idle == len(judge.devices)]
+        best = min(fitting, key=lambda way: way.rank, default=None)
+        if best is not None and (best.name, frozenset(places)) not in told:
+            yield best
 
 
 def _explained(found: Sequence[Way]) -> tuple[Way, ...]:
@@ -735,7 +808,10 @@ def _explained(found: Sequence[Way]) -> tuple[Way, ...]:
     if not found or not found[0].legal:
         return tuple(found)
     best = found[0]
-    single = next((way for way in found if len(way.devices) == 1 and not way.idle), None)
+    alone = [way for way in found if len(way.devices) == 1]
+    single = next((way for way in alone if not way.idle), None)
+    if single is not None and single.fits is False and any(way.fits for way in alone):
+        single = None  # one card does suffice: a larger one than theirs
     told = [replace(best, reasons=(*_merits(best, single), *best.reasons))]
     for way in found[1:]:
         more = tuple(_against(way, best)) if way.legal and way.fits is not False else ()

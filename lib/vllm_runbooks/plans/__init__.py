@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vllm_runbooks.plans.files import confirmations, deployed
+from vllm_runbooks.plans.files import confirmations, deployed, doubts, servers
 from vllm_runbooks.plans.planned import checked, faults, layouts, plan
 from vllm_runbooks.plans.questions import find
 from vllm_runbooks.plans.reading import (
@@ -15,11 +15,12 @@ from vllm_runbooks.plans.reading import (
     read,
     told_model,
 )
-from vllm_runbooks.plans.requests import SIZES, Request, budget_of, freest_first, release_of, settings
+from vllm_runbooks.plans.requests import SIZES, Place, Request, budget_of, freest_first, release_of, settings, stages_of
 
 __all__ = [
     "MAX_CONFIG",
     "SIZES",
+    "Place",
     "Request",
     "Sources",
     "answered",
@@ -28,6 +29,7 @@ __all__ = [
     "checked",
     "confirmations",
     "deployed",
+    "doubts",
     "faults",
     "find",
     "freest_first",
@@ -37,6 +39,8 @@ __all__ = [
     "plan",
     "read",
     "release_of",
+    "servers",
     "settings",
+    "stages_of",
     "told_model",
 ]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from vllm_runbooks import proxy
 from vllm_runbooks.deployment import confirmation, fleet
-from vllm_runbooks.plan_records import Find, Layout, Plan
+from vllm_runbooks.plan_records import Find, Layout, Plan, PlannedRank
 from vllm_runbooks.planning.shape import Experts
 from vllm_runbooks.plans.requests import SIZES, Request, fewest_cards, layout_of, settings, taking, ways
 from vllm_runbooks.plans.servers import parts, split_of
@@ -37,6 +37,15 @@ def _servers(request: Request, one: Plan, first_port: int) -> tuple[fleet.Split,
     taken, layout = _effective(request, one)
     ranks = replace(settings(taken).ranks, tensor=layout.tp, pipeline=layout.pp, data=layout.dp)
     return split_of(ranks), parts(taken, ranks, layout.replicas, first_port)
+
+
+def servers(request: Request, one: Plan, *, first_port: int = fleet.FIRST_PORT) -> tuple[fleet.Part, ...]:
+    """What runs on each host for a plan.
+
+    Raises:
+        InputError: The release has no option for the layout.
+    """
+    return _servers(request, one, first_port)[1]
 
 
 def confirmations(
@@ -80,12 +89,18 @@ def _expected(request: Request, one: Plan) -> confirmation.Expected:
     is_given = asked.get("kv_cache_memory_bytes") is not None
     return confirmation.Expected(
         tuple(weights),
-        None if is_given else _sides(cache.low, cache.gib, cache.high),
+        () if is_given else tuple(_sides(*_available(card)) for card in one.per_gpu),
         tokens,
         concurrency,
         length if isinstance(length, int) and length > 0 else 0,
         settings(request).is_v0,
     )
+
+
+def _available(card: PlannedRank) -> tuple[float | None, ...]:
+    """No start prints less than nothing."""
+    sides = (card.available_low_gib, card.available_gib, card.available_high_gib)
+    return tuple(None if side is None else max(side, 0.0) for side in sides)
 
 
 def _sides(*sides: float | None) -> confirmation.Sides | None:
@@ -120,30 +135,34 @@ def deployed(
     Raises:
         InputError: The release has no option for it, or no image.
     """
-    _, made = _servers(request, one, first_port)
-    doubts = _doubts(one)
+    made = servers(request, one, first_port=first_port)
+    notes = doubts(one)
     found: dict[str, str] = {}
     nodes = list(dict.fromkeys(part.node for part in made))
+    has_several = len(nodes) > 1 or any(part.joined for part in made)
     for node in nodes:
         mine = [part for part in made if part.node == node]
-        behind = f"-{node}" if len(nodes) > 1 else ""
-        found[f"start{behind}.sh"] = fleet.shell(mine, doubts)
+        behind = f"-{node}" if has_several else ""
+        found[f"start{behind}.sh"] = fleet.shell(mine, notes)
         # A container does not find the Ray of its host.
         contained = [part for part in mine if not part.joined]
         if contained:
-            found[f"compose{behind}.yaml"] = fleet.compose(contained, doubts)
-        found.update({f"systemd{behind}/{name}": text for name, text in fleet.systemd(mine, doubts).items()})
+            found[f"compose{behind}.yaml"] = fleet.compose(contained, notes)
+        found.update({f"systemd{behind}/{name}": text for name, text in fleet.systemd(mine, notes).items()})
     found.update(fleet.ray(made))
+    found.update({f"systemd-{node}/{fleet.RAY_UNIT}": text for node, text in fleet.ray_units(made).items()})
     serving = [part for part in made if part.serves]
     if len(serving) > 1:
-        servers = [proxy.Server(part.node or "127.0.0.1", part.port) for part in serving]
-        found["nginx.conf"] = proxy.nginx(servers, retries_posts=retries_posts)
+        backends = [
+            proxy.Server((part.host and part.host.address) or part.node or "127.0.0.1", part.port) for part in serving
+        ]
+        found["nginx.conf"] = proxy.nginx(backends, retries_posts=retries_posts)
     said = dict.fromkeys(said for part in made for said in part.unwritten)
-    found["verify.txt"] = _told(confirmations(request, one, first_port=first_port), [*doubts, *said])
+    found["verify.txt"] = _told(confirmations(request, one, first_port=first_port), [*notes, *said])
     return found
 
 
-def _doubts(one: Plan) -> tuple[str, ...]:
+def doubts(one: Plan) -> tuple[str, ...]:
     """What a plan that does not surely fit says of itself, a sentence each; none where it fits."""
     if one.fits:
         return ()

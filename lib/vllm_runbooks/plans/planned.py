@@ -33,6 +33,7 @@ from vllm_runbooks.plans.requests import (
     numbers_of,
     settings,
     sizes_of,
+    stages_of,
     taking,
     ways,
 )
@@ -72,7 +73,9 @@ def plan(request: Request) -> Plan:
     said = (f"{idle} of the {len(devices)} cards stay idle",) if idle > 0 else ()
     if illegal:
         return replace(made, fits=False, limits=tuple(dict.fromkeys((*illegal, *made.limits, *said))))
-    return replace(made, limits=(*made.limits, *said))
+    parts = stages_of(request)
+    advised = () if parts is None else (_layouts.uneven(parts),)
+    return replace(made, limits=(*made.limits, *advised, *said))
 
 
 def layouts(request: Request, knowledge: lint.Knowledge | None = None) -> Layouts:
@@ -247,8 +250,18 @@ def _rank(one: RankBudget, made: Budget) -> PlannedRank:
     else:
         terms.append(PlannedTerm("kv_cache", None, None, None, "not known, as another term is not"))
     total = one.device.total.expected if one.device.total else None
-    available = one.available.expected if one.available else None
-    return PlannedRank(one.device.name, one.rank, one.device.node, _gib(total), _gib(available), one.fits, tuple(terms))
+    low, available, high = one.available or (None, None, None)
+    return PlannedRank(
+        one.device.name,
+        one.rank,
+        one.device.node,
+        _gib(total),
+        _gib(available),
+        one.fits,
+        tuple(terms),
+        _gib(low),
+        _gib(high),
+    )
 
 
 def _cache(made: Budget | None) -> PlannedCache:

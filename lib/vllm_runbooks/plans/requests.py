@@ -15,6 +15,7 @@ from vllm_runbooks.plan_records import Layout
 from vllm_runbooks.planning import inverse
 from vllm_runbooks.planning import layouts as _layouts
 from vllm_runbooks.planning.budget import Budget, Calibrate, Device, Subject, budget
+from vllm_runbooks.planning.network import Network
 from vllm_runbooks.planning.room import of_share
 from vllm_runbooks.planning.settings import Settings, settle
 from vllm_runbooks.planning.weights import Ranks
@@ -22,6 +23,16 @@ from vllm_runbooks.specs import Card, Gpu
 
 SIZES = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
 """By a size's field in a `Layout` its option, by argparse destination."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A host as the servers of a plan need to know it."""
+
+    address: str | None = None
+    """By which the other hosts reach it; None: by its name."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables that it alone needs, or with a value of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +51,14 @@ class Request:
     replicas: int = 1
     numbers: tuple[int, ...] = ()
     """Of each card its place among those of its host; none: as they were read, else counted as they stand."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """By host what is known of it beside its cards."""
+    master_port: int | None = None
+    """Where the hosts of one server meet; None: the release's default."""
+    by_ray: bool | None = None
+    """Whether Ray joins hosts; None: where the release does not do it itself."""
+    network: Network = field(default_factory=dict)
+    """What was measured between hosts."""
 
     @property
     def data(self) -> ReleaseData:
@@ -143,6 +162,7 @@ def _ways(request: Request, places: Sequence[int]) -> tuple[_layouts.Way, ...]:
         like=settings(request).ranks,
         environment=request.variables,
         calibrate=request.calibrate,
+        network=request.network,
     )
     left = [place for place in range(len(request.cards)) if place not in places]
     if not left:
@@ -199,6 +219,23 @@ def _use(card: Card) -> tuple[bool, float]:
 def layout_of(way: _layouts.Way) -> Layout:
     """The sizes of a way."""
     return Layout(way.replicas, way.ranks.tensor, way.ranks.pipeline, way.ranks.data)
+
+
+def stages_of(request: Request) -> tuple[int, ...] | None:
+    """Layers of each stage by which unequal cards hold more than by even ones; None: even ones, or given ones, do."""
+    ranks = settings(request).ranks
+    devices = [Device.of(card) for card in request.cards[: ranks.cards]]
+    if ranks.pipeline < 2 or ranks.partition is not None or len(devices) < ranks.cards:
+        return None
+    made = _layouts.staged(
+        request.model,
+        maker(request),
+        ranks,
+        devices,
+        environment=request.variables,
+        calibrate=request.calibrate,
+    )
+    return made.settings.ranks.partition
 
 
 def taking(request: Request, way: _layouts.Way) -> Request:

@@ -11,7 +11,7 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.plan_records import PlannedDeployment
 from vllm_runbooks.planning.settings import Settings
 from vllm_runbooks.planning.weights import Ranks
-from vllm_runbooks.plans.requests import SIZES, Request, numbers_of, sizes_of
+from vllm_runbooks.plans.requests import SIZES, Place, Request, numbers_of, sizes_of
 
 
 def hosts(request: Request, count: int) -> tuple[fleet.Host, ...]:
@@ -19,7 +19,11 @@ def hosts(request: Request, count: int) -> tuple[fleet.Host, ...]:
     found: dict[str | None, list[str]] = {}
     for card, number in zip(request.cards[:count], numbers_of(request), strict=False):
         found.setdefault(card.node, []).append(str(number))
-    return tuple(fleet.Host(tuple(devices), node) for node, devices in found.items())
+    places = {node: request.places.get(node or "", Place()) for node in found}
+    return tuple(
+        fleet.Host(tuple(devices), node, places[node].address, places[node].environment)
+        for node, devices in found.items()
+    )
 
 
 def parts(request: Request, ranks: Ranks, replicas: int, first_port: int = fleet.FIRST_PORT) -> tuple[fleet.Part, ...]:
@@ -37,6 +41,8 @@ def parts(request: Request, ranks: Ranks, replicas: int, first_port: int = fleet
         flags=_without_sizes(request.options),
         environment=request.environment,
         first_port=first_port,
+        master_port=request.master_port,
+        by_ray=bool(request.by_ray),
     )
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         annotated,
         answers,
         claims,
+        clusters,
         entrances,
         guarded,
         health,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         plan_words,
         plans,
         schedule,
+        start_files,
         starts,
     )
 
@@ -29,6 +31,7 @@ __all__ = [
     "annotated",
     "answers",
     "claims",
+    "clusters",
     "entrances",
     "guarded",
     "health",
@@ -39,6 +42,7 @@ __all__ = [
     "plan_words",
     "plans",
     "schedule",
+    "start_files",
     "starts",
     "to_json",
 ]

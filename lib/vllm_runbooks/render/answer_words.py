@@ -45,7 +45,10 @@ def _noise(hidden: Mapping[str, int], say: Wording) -> str:
     names = {
         "benign": ("harmless line", "harmless lines"),
         "earlier_start": ("earlier start", "earlier starts"),
-        "consequence": ("line of a rank that only lost its peer", "lines of ranks that only lost a peer"),
+        "consequence": (
+            "line of a rank that only waits for another or lost it",
+            "lines of ranks that only wait for others or lost them",
+        ),
         "wrapper": ("notice of another process's end", "notices of another process's end"),
     }
     said = (f"{count} {say(names.get(kind, (kind, kind))[count != 1])}" for kind, count in hidden.items())
@@ -71,6 +74,18 @@ def lead(answer: Answer) -> str:
         place = place_of(answer.first_error, answer.files, say)
         return say("Read the first error: {place}: {words}", place=place, words=cut(answer.first_error.text))
     return no_cause(answer)
+
+
+_MAX_NAMED = 4
+
+
+def named(answer: Answer) -> str:
+    """The files that the answer is about: all of a few, else the first and how many more."""
+    more = len(answer.files) - _MAX_NAMED
+    if more < 2:
+        return ", ".join(answer.files)
+    say = Wording(answer.lang)
+    return say("{files} and {count} more", files=", ".join(answer.files[:_MAX_NAMED]), count=more)
 
 
 def place_of(quote: Quote, files: Sequence[str], say: Wording) -> str:

@@ -108,7 +108,7 @@ def interim(answer: Answer) -> str:
 
 
 def _styled_headline(answer: Answer) -> Styled:
-    told = f"{', '.join(answer.files)}  ·  {answer_words.release(answer)}  ·  "
+    told = f"{answer_words.named(answer)}  ·  {answer_words.release(answer)}  ·  "
     return styled(told) + _outcome(answer.outcome, Wording(answer.lang)(answer.outcome.value).upper())
 
 
@@ -141,9 +141,12 @@ def _starts_view(answer: Answer) -> list[Block]:
     if is_one:
         head = say("{count} LOGS OF ONE START", count=len(files))
     rows = []
+    node_ranks = {log.file: log.node_rank for log in answer.nodes.logs} if answer.nodes else {}
     for number, start in enumerate(answer.starts, 1):
         cause = f"  {start.root_cause.title}" if start.root_cause else ""
         name = f"  {answer.files[start.file]}" if len(answer.files) > 1 else ""
+        if node_ranks.get(start.file) is not None:
+            name += f"  {say('node {number}', number=node_ranks[start.file])}"
         mark = "" if is_one else f"  {number}"
         lines = say("lines {first}-{last}", first=start.first_line, last=start.last_line)
         rows.append(Line(f"{mark}{name}  {lines}  " + _outcome(start.outcome, say(start.outcome.value)) + cause))
@@ -250,7 +253,7 @@ def starts(answer: Answer) -> Shown:
 def outcome(answer: Answer) -> Shown:
     """How the start that is judged ended, and what is known of its release, in a line."""
     word = badge(Wording(answer.lang)(answer.outcome.value), GROUNDS[_OUTCOMES[answer.outcome]])
-    told = f"{word} {escape(', '.join(answer.files))}  ·  {escape(answer_words.release(answer))}"
+    told = f"{word} {escape(answer_words.named(answer))}  ·  {escape(answer_words.release(answer))}"
     style = "font-size:14px;margin:4px 0 8px 0;overflow-wrap:anywhere"
     return _in_its_language(answer, _headline(answer), tag("div", told, style))
 

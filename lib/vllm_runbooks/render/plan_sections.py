@@ -42,8 +42,10 @@ def _unplanned(why: str) -> Shown:
     return Shown(wrap(str(said), ""), verdict(said, plans.TONES[None]))
 
 
-def asked(request: Request) -> Shown:
-    """What is asked of the planner."""
+def asked(request: Request | str) -> Shown:
+    """What is asked of the planner; else what is missing."""
+    if isinstance(request, str):
+        return _unplanned(request)
     cards = Counter(f"{card.gpu.name}{f' on {card.node}' if card.node else ''}" for card in request.cards)
     options = {
         name: json.dumps(masked(value, name))
@@ -89,12 +91,17 @@ def ranking(found: Layouts | str) -> Shown:
     return Shown(plain, "".join([*parts, *plans.illegal_html(found)]))
 
 
-def files(made: Mapping[str, str], pattern: str) -> Shown:
-    """Files of a deployment by a pattern of their names: the first in full, the others, which are like it, by name."""
+_NONE = "None is written: there is one server, and nothing to share requests among."
+
+
+def files(made: Mapping[str, str], pattern: str, otherwise: str = _NONE) -> Shown:
+    """Files of a deployment by a pattern of their names: the first in full, the others, which are like it, by name.
+
+    `otherwise` is said where there are none.
+    """
     names = [name for name in made if fnmatchcase(name, pattern)]
     if not names:
-        said = "None is written: there is one server, and nothing to share requests among."
-        return Shown(said, remark(said))
+        return Shown(otherwise, remark(otherwise))
     first, others = names[0], names[1:]
     more = f"Like it, each with its own cards and port: {', '.join(others)}." if others else ""
     indented = "\n".join(f"  {line}".rstrip() for line in made[first].splitlines())

@@ -26,15 +26,16 @@ from vllm_runbooks.planning.budget import Subject as Model
 from vllm_runbooks.record_forms import document
 from vllm_runbooks.records import Answer, Outcome
 from vllm_runbooks.redact import redact_record, redact_text
-from vllm_runbooks.running import Running, Show, handled_by
+from vllm_runbooks.running import Show, handled_by
 from vllm_runbooks.serve import durations, places, preflight, retries
 from vllm_runbooks.serve.attempt import Attempt, Limits, Proof, Ran
 from vllm_runbooks.serve.beside import Killings, Neighbours
+from vllm_runbooks.serve.elsewhere import Elsewhere, Run
 from vllm_runbooks.serve.preflight import Host, Steady
 from vllm_runbooks.serve.segments import Segments
 from vllm_runbooks.serve.subject import Subject, subject
 
-__all__ = ["Limits", "Proof", "Request", "Steady", "evidence", "record", "serve", "subject"]
+__all__ = ["Elsewhere", "Limits", "Proof", "Request", "Run", "Steady", "evidence", "record", "serve", "subject"]
 
 _NEVER_READY = 1
 _SIGNALLED = 128
@@ -69,6 +70,8 @@ class Request:
     """Done when the server is ready, which is then ended; None: it serves until a signal comes."""
     is_cancelled: Callable[[], bool] = lambda: False
     """Whether the start is not wanted any more: asked now and then where no signal can tell it."""
+    elsewhere: Elsewhere | None = None
+    """Where it is checked and started in place of this host; the subject is then what serves there."""
 
 
 def serve(request: Request, *, show: Show, say: Callable[[str], None]) -> Guarded:
@@ -100,6 +103,7 @@ class _Guard:
         self.request, self.show = request, show
         self.say: Callable[[str], None] = lambda line: say(redact_text(line))
         self.id = uuid.uuid4().hex
+        self.elsewhere = request.elsewhere
         self.home = places.new(self.id)
         """Its folder among those of all starts, where what it leaves is looked up."""
         self.folder = request.folder or self.home
@@ -183,23 +187,24 @@ class _Guard:
     def _checked(self, host: Host, locks: contextlib.ExitStack) -> bool:
         """Whether nothing that was looked at forbids the start."""
         request, is_fit = self.request, True
-        for check in preflight.checks(
-            request.subject,
-            host,
-            steady=request.steady,
-            left_out=request.left_out,
-            say=self.say,
-            lock=lambda: self._locked(host, locks),
-            is_cancelled=self.request.is_cancelled,
-        ):
-            self.checks.append(check)
-            self.say(f"{check.name}: {check.result.value}: {check.says}")
-            if check.name in ("lock", "memory"):
-                self.waited_s += check.seconds
-            if check.result is Result.FAILED:
+        made = (
+            self.elsewhere.checks(self.say)
+            if self.elsewhere is not None
+            else preflight.checks(
+                request.subject,
+                host,
+                steady=request.steady,
+                left_out=request.left_out,
+                say=self.say,
+                lock=lambda: self._locked(host, locks),
+                is_cancelled=self.request.is_cancelled,
+            )
+        )
+        for check in made:
+            if not self._is_passed(check):
                 is_fit = False
                 if not request.is_check:
-                    self.say(f"not started; --skip {check.name} starts all the same")
+                    self.say(f"--skip {check.name} starts all the same")
                     break
         return is_fit
 
@@ -226,21 +231,38 @@ class _Guard:
                 self.say(f"no further try: {retries.why_none(tried)}")
                 break
             self.say(f"try {number + 1} of {self.request.tries}: {change.title} ({change.reason}); costs {change.cost}")
-            subject = subject.edited(change.edits) if change.edits else subject
+            if change.edits:
+                subject = subject.edited(change.edits)
+                self.elsewhere = None if self.elsewhere is None else self.elsewhere.edited(change.edits)
             if "memory" in self.request.left_out:
                 continue
             host = preflight.host_of(subject, self.request.source, self.request.why_none, self.request.gpus)
-            check = preflight.memory(subject, host, self.request.steady, self.say, self.request.is_cancelled)
-            self.checks.append(check)
-            self.waited_s += check.seconds
-            self.say(f"memory: {check.result.value}: {check.says}")
-            if check.result is Result.FAILED:
+            if not all(self._is_passed(check) for check in self._looked_again(subject, host)):
                 break
         return _NEVER_READY
 
+    def _looked_again(self, subject: Subject, host: Host) -> Iterator[Check]:
+        """What is looked at before a further try: the failed one may have left memory that is freed only now."""
+        if self.elsewhere is not None:
+            yield from self.elsewhere.again(self.say)
+        else:
+            yield preflight.memory(subject, host, self.request.steady, self.say, self.request.is_cancelled)
+
+    def _is_passed(self, check: Check) -> bool:
+        """Say and keep what a check found; whether it does not forbid the start."""
+        self.checks.append(check)
+        self.say(f"{check.name}: {check.result.value}: {check.says}")
+        if check.name in ("lock", "memory"):
+            self.waited_s += check.seconds
+        return check.result is not Result.FAILED
+
     def _attempt(self, subject: Subject, host: Host, number: int, unlock: Callable[[], None]) -> Ran:
+        elsewhere = self.elsewhere
+
         def ready() -> None:
             unlock()
+            if elsewhere is not None:
+                elsewhere.unlock()
             self.cpu_s = time.process_time() + _cpu_of_children()
             self.server_cpu_s = sum(sight.cpu_s for sight in self._seen.values())
 
@@ -266,14 +288,17 @@ class _Guard:
             is_computing=lambda: _is_computing(host),
             proof=self.request.proof,
             is_cancelled=self.request.is_cancelled,
+            launch=None if elsewhere is None else lambda: elsewhere.launch(self.folder, number),
         )
         ran = attempt.run()
         ran.sightings += killings.look()
         return ran
 
-    def _note_segments(self, running: Running, there: Mapping[int, Sight], now: float) -> list[Sighting]:
+    def _note_segments(self, running: Run, there: Mapping[int, Sight], now: float) -> list[Sighting]:
         """Write down which shared memory the start's processes have open, so that it can be told later whose it was."""
         self._seen = there
+        if self.elsewhere is not None:
+            return []  # they lie on other hosts
         if self._segments.look(there, now):
             record = leftovers.written(running.id, os.getpid(), self._segments.own)
             if record != self._written and self.home.is_dir():
@@ -313,7 +338,7 @@ class _Guard:
 
     def _diagnosed(self, subject: Subject, host: Host, number: int, ran: Ran) -> Answer | None:
         """What the log says, with what the guard saw beside it."""
-        names = [self.folder / places.log_name(number)]
+        names = [self.folder / places.log_name(number), *places.node_logs(self.folder, number)]
         seen = self.folder / places.seen_name(number)
         if ran.sightings:
             self._store(seen.name, "".join(f"{places.line_of(each)}\n" for each in ran.sightings))
@@ -396,7 +421,11 @@ def evidence(guarded: Guarded) -> Evidence:
     command = f"{guarded.attempts[-1].command}\n"
     with contextlib.suppress(OSError):  # the disk may have been full
         command = (place / places.command_name(number)).read_text("utf-8")
-    names = [place / places.log_name(number), place / places.seen_name(number)]
+    names = [
+        place / places.log_name(number),
+        *places.node_logs(place, number),
+        place / places.seen_name(number),
+    ]
     found = session.load_files([str(name) for name in names if name.is_file()], vllm=guarded.vllm)
     return replace(found, command=command)
 

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from vllm_runbooks.live_records import Measured, Result, Rung, Sighting
 from vllm_runbooks.records import Start
 from vllm_runbooks.running import Live, Running, Show
 from vllm_runbooks.serve.durations import Usual
+from vllm_runbooks.serve.elsewhere import Run
 from vllm_runbooks.serve.log import Log
 from vllm_runbooks.serve.subject import Subject
 from vllm_runbooks.serve.watch import Watch
@@ -23,7 +25,7 @@ _SAME_FAILURES = 5
 """How often a server may fail at the same rung in the same words before it is called unable to serve; four times as
 often where it may still be coming up."""
 Say = Callable[[str], None]
-Look = Callable[[Running, Mapping[int, progress.Sight], float], list[Sighting]]
+Look = Callable[[Run, Mapping[int, progress.Sight], float], list[Sighting]]
 Proof = Callable[[Callable[[], bool]], Measured | None]
 """What is done with a server that is ready, in a thread of its own; the server is ended after it.
 
@@ -88,6 +90,7 @@ class Attempt:
         is_computing: Callable[[], bool | None] = lambda: None,
         proof: Proof | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
+        launch: Callable[[], AbstractContextManager[Run]] | None = None,
     ) -> None:
         """A start that is to be run.
 
@@ -103,12 +106,15 @@ class Attempt:
             is_computing: Whether one of its cards computes; None: that is not known.
             proof: Done when it is ready, and the end of it; None: it serves until a signal comes.
             is_cancelled: Whether it is to be ended, asked at each look.
+            launch: Starts it where it does not run on this host; it is ended there when a rank is gone, as the others
+                would notice that at the next request only.
         """
         self.subject, self.path, self.limits = subject, log, limits
         self.ran = Ran()
         self._show, self._say, self._on_ready, self._looks = show, say, on_ready, looks
         self._usual, self._is_computing = usual or {}, is_computing
         self._proof, self._is_cancelled = proof, is_cancelled
+        self._launch = launch
         self._proving: _InThread | None = None
         self._is_gone = threading.Event()
         self._climbing: _Climb | None = None
@@ -125,12 +131,10 @@ class Attempt:
         Raises:
             InputError: the command cannot be run.
         """
-        words, environment = self.subject.run
-        # Without this a process that gives itself a title overwrites its environment, and with it our mark.
-        running = Running(words, environment={**environment, "SPT_NOENV": "1"})
+        launched = (self._launch or self._here)()
         self.began = time.monotonic()
         self.watch = Watch(self.began, usual=self._usual, is_computing=self._is_computing)
-        with running:
+        with launched as running:
             log = Log(self.path, Live(self._show, known=self.subject.known), self._take_start)
             look_at = self.began
             try:
@@ -158,6 +162,11 @@ class Attempt:
         self.ran.stopped_by = running.signalled
         return self.ran
 
+    def _here(self) -> AbstractContextManager[Run]:
+        words, environment = self.subject.run
+        # Without this a process that gives itself a title overwrites its environment, and with it our mark.
+        return Running(words, environment={**environment, "SPT_NOENV": "1"})
+
     def _take_start(self, start: Start) -> None:
         """Tell the phases that the log shows."""
         self._is_up = start.outcome.is_healthy
@@ -171,8 +180,8 @@ class Attempt:
             usual = self._usual.get(phase.name)
             self._say(f"{phase.name}: began after {at:.1f} s{f'; usually {usual.says}' if usual else ''}")
 
-    def _look(self, running: Running, now: float) -> None:
-        there = {} if self.subject.is_container else progress.seen_below(running.pid)
+    def _look(self, running: Run, now: float) -> None:
+        there = {} if self.subject.is_container else running.sights()
         seen = self.watch.look(there, now)
         if running.stopped_by is not None:
             seen = [each for each in seen if each.kind != "gone"]
@@ -183,6 +192,10 @@ class Attempt:
             return
         if self._is_cancelled():
             self._give_up(running, "it is not wanted any more")
+            return
+        gone = next((each for each in seen if each.kind == "gone"), None)
+        if gone is not None and self._launch is not None:
+            self._give_up(running, gone.says)
             return
         if self._proving is not None and not self._proving.is_running:
             self.ran.proved = True
@@ -195,12 +208,12 @@ class Attempt:
         elif not self.watch.is_ready and self.limits.ready_s is not None and now - self.began >= self.limits.ready_s:
             self._give_up(running, f"it was not ready within {self.limits.ready_s:g} s")
 
-    def _give_up(self, running: Running, why: str) -> None:
+    def _give_up(self, running: Run, why: str) -> None:
         self.ran.gave_up = why
         self._say(f"giving up: {why}")
         running.stop(signal.SIGTERM, f"was ended: {why}")
 
-    def _take_failure(self, running: Running, failed: Rung, now: float) -> None:
+    def _take_failure(self, running: Run, failed: Rung, now: float) -> None:
         """Try again: a server that is still coming up answers 503, or closes; but not for ever."""
         self._climb_at = now + 2 * self.limits.look_s
         told = (failed.name, failed.says)
@@ -239,7 +252,7 @@ class Attempt:
         if self._proof is not None:
             self.ran.measured = self._proof(self._is_gone.is_set)
 
-    def _climb(self, running: Running, now: float) -> None:
+    def _climb(self, running: Run, now: float) -> None:
         """Try the ladder while the server is not ready, and again now and then when it is."""
         climb = self._climbing
         if not self.subject.is_target_known:

@@ -72,6 +72,16 @@ def log_name(number: int) -> str:
     return "server.log" if number == 1 else f"server-{number}.log"
 
 
+def node_log_name(number: int, node: str) -> str:
+    """The log of a node of a try that only computes."""
+    return f"node-{node}.log" if number == 1 else f"try-{number}-node-{node}.log"
+
+
+def node_logs(folder: Path, number: int) -> list[Path]:
+    """Those of all such nodes that printed something."""
+    return sorted(path for path in folder.glob(node_log_name(number, "*")) if path.stat().st_size)
+
+
 def command_name(number: int) -> str:
     """The command of a try, or the script that it ran, secrets replaced."""
     return "command.sh" if number == 1 else f"command-{number}.sh"

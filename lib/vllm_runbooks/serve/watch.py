@@ -38,6 +38,7 @@ class _Seen:
     """What is remembered of a process."""
 
     name: str
+    pid: int
     worked_at: float
     stopped_since: float | None = None
 
@@ -69,20 +70,20 @@ class Watch:
         """What is to be said of the processes now; what was said before is not said again."""
         now = time.monotonic() if now is None else now
         working = self._activity.working(processes, now)
-        for pid, sight in processes.items():
-            known = self._known.setdefault(pid, _Seen(sight.name, now))
+        for key, sight in processes.items():
+            known = self._known.setdefault(key, _Seen(sight.name, sight.pid, now))
             known.name = sight.name
-            if working[pid]:
+            if working[key]:
                 known.worked_at = now
             known.stopped_since = (known.stopped_since or now) if sight.is_stopped else None
-        gone = [(pid, self._known.pop(pid)) for pid in sorted(set(self._known) - set(processes))]
+        gone = [self._known.pop(key) for key in sorted(set(self._known) - set(processes))]
         found = list(self._found(now))
         said = [each for each in found if (each.kind, each.pid, each.phase) not in self._told]
         for each in said:
             self._told[each.kind, each.pid, each.phase] = now
         said += [
-            self._sighting(now, "gone", f"{one.name} (process {pid}) ended while the server ran", pid, one.name)
-            for pid, one in gone
+            self._sighting(now, "gone", f"{one.name} (process {one.pid}) ended while the server ran", one.pid, one.name)
+            for one in gone
             if self.is_ready and one.name.startswith("VLLM::")
         ]
         if any(each.kind in _HANGS for each in found):
@@ -95,17 +96,15 @@ class Watch:
 
     def _found(self, now: float) -> Iterator[Sighting]:
         """Everything that is wrong now."""
-        stopped = [
-            (pid, one) for pid, one in self._known.items() if one.stopped_since and now - one.stopped_since >= STOPPED_S
-        ]
-        for pid, one in stopped:
-            go_on = host_commands.line("go-on", pid=f"{pid}")
-            says = f"{one.name} (process {pid}) is stopped by a signal; `{go_on}` lets it go on"
-            yield self._sighting(now, "stopped", says, pid, one.name)
+        stopped = [one for one in self._known.values() if one.stopped_since and now - one.stopped_since >= STOPPED_S]
+        for one in stopped:
+            go_on = host_commands.line("go-on", pid=f"{one.pid}")
+            says = f"{one.name} (process {one.pid}) is stopped by a signal; `{go_on}` lets it go on"
+            yield self._sighting(now, "stopped", says, one.pid, one.name)
         if stopped or self.is_ready or not self._known:
             return  # a server that is ready does nothing until it is asked
         quiet = now - max(self.line_at, self.began)
-        still = {pid: now - one.worked_at for pid, one in self._known.items()}
+        still = {key: now - one.worked_at for key, one in self._known.items()}
         if quiet >= self.idle_s and min(still.values()) >= self.idle_s and not self.is_computing():
             says = f"no process worked and no line came for {self.idle_s:.0f} s: it waits for something outside"
             yield self._sighting(now, "idle", says)
@@ -117,13 +116,13 @@ class Watch:
                 f"no line came for {quiet:.0f} s, and this phase usually takes {usual.says}; its processes work{cards}"
             )
             yield self._sighting(now, "overdue", says)
-        every = ({pid: s for pid, s in still.items() if kind.search(self._known[pid].name)} for kind in _RANKS)
+        every = ({key: s for key, s in still.items() if kind.search(self._known[key].name)} for kind in _RANKS)
         ranks = next(filter(None, every), {})
-        idle = [pid for pid, seconds in ranks.items() if seconds >= self.lopsided_s]
+        idle = [key for key, seconds in ranks.items() if seconds >= self.lopsided_s]
         if quiet >= self.lopsided_s and len(ranks) > 1 and 0 < len(idle) < len(ranks):
-            for pid in idle:
-                name = self._known[pid].name
-                says = f"{name} (process {pid}) has done nothing for {ranks[pid]:.0f} s while others of its start work"
+            for key in idle:
+                name, pid = self._known[key].name, self._known[key].pid
+                says = f"{name} (process {pid}) has done nothing for {ranks[key]:.0f} s while others of its start work"
                 yield self._sighting(now, "lopsided", says, pid, name)
 
     def _sighting(self, now: float, kind: str, says: str, pid: int | None = None, name: str | None = None) -> Sighting:

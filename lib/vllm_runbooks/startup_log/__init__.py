@@ -16,7 +16,7 @@ from vllm_runbooks.printed import is_closed, number, pairs
 from vllm_runbooks.records import Hit, Phase, Quote, Raised, Reading, Start, Throughput
 from vllm_runbooks.redact import redact_record, redact_text, watch
 from vllm_runbooks.scan import Found
-from vllm_runbooks.startup_log import launch, log_lines
+from vllm_runbooks.startup_log import launch, log_lines, ray_status
 from vllm_runbooks.startup_log.draft import Draft
 from vllm_runbooks.startup_log.launch import Shown
 from vllm_runbooks.startup_log.log_lines import LogLine
@@ -98,6 +98,8 @@ class _Reader:
         draft = self._draft_for(line, formats)
         draft.last_line = line.number
         draft.meet(line)
+        if draft.status.read is not None or line.text.startswith(ray_status.BEGINS):
+            draft.status.take(self.file, line)
         is_raised, complete = draft.tracebacks.follow(line)
         if complete:
             self._take_message(draft, complete)
@@ -123,7 +125,11 @@ class _Reader:
         starts = [
             draft.record(given)
             for draft in self.drafts
-            if draft.is_vllm or draft.has_failure or len(draft.tracebacks) or any(p.pid for p in draft.processes)
+            if draft.is_vllm
+            or draft.has_failure
+            or len(draft.tracebacks)
+            or draft.status.read is not None
+            or any(p.pid for p in draft.processes)
         ]
         return [replace(starts[0], left_out=self.left_out), *starts[1:]] if starts and self.left_out else starts
 
@@ -264,6 +270,7 @@ class _Reader:
             Hit(
                 meant.symptom, meant.signature_index, quote, captures,
                 line.process, draft.phase, traceback, message.link if message else 0, depth, line.level,
+                line.time or draft.last_time,
             )
         )  # fmt: skip
 
@@ -285,6 +292,10 @@ class _Reader:
             draft.version = draft.version or found.groups["version"].rstrip(".,")
         if "global_rank" in found.groups:
             draft.note_rank(line.process, int(found.groups["global_rank"]))
+        if known.event == "joining":
+            draft.note_joining(line, int(found.groups["global_rank"]), int(found.groups["local_rank"]))
+        elif known.event == "met" and draft.met is None:
+            draft.met = line.time
         if known.arguments and not draft.arguments:
             printed = line.text[found.end - 1 :]
             draft.arguments = pairs(printed)

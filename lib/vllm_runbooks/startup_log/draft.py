@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_runbooks import options, sites
 from vllm_runbooks.errors import InputError
@@ -18,11 +18,13 @@ from vllm_runbooks.records import (
     Hit,
     Outcome,
     Phase,
+    Place,
     Process,
     Quote,
     RankFacts,
     Reading,
     Release,
+    Seat,
     Start,
     Throughput,
     Traceback,
@@ -32,6 +34,7 @@ from vllm_runbooks.redact import redact_text
 from vllm_runbooks.startup_log import log_lines
 from vllm_runbooks.startup_log.launch import Shown
 from vllm_runbooks.startup_log.log_lines import LogLine
+from vllm_runbooks.startup_log.ray_status import RayStatus
 from vllm_runbooks.startup_log.tracebacks import Tracebacks
 
 _MAX_EVENTS, _MAX_READINGS, _MAX_SAMPLES, _MAX_PROCESSES, _MAX_ALIKE = 500, 20_000, 4096, 4096, 400
@@ -43,6 +46,16 @@ _LAST = 3
 _MIN_WAITED = 60.0
 """Seconds for which a start has to wait before it hangs, where its lines carry times."""
 _WORKER_RANK = re.compile(r"_(?P<kind>PP|TP)(?P<rank>\d{1,5})", re.ASCII)
+
+
+class _Joining(NamedTuple):
+    """A process that goes to meet the other ranks."""
+
+    line: int
+    time: str | None
+    rank: int
+    local_rank: int
+    """Its rank on its host."""
 
 
 @dataclass
@@ -82,6 +95,15 @@ class Draft:
     progress: dict[int, int] = field(default_factory=dict)
     calm: dict[int, deque[int]] = field(default_factory=dict)
     """The last lines below ERROR by pid (0: no pid shown)."""
+    wrote: dict[Place, int] = field(default_factory=dict)
+    """The last line by process."""
+    joining: dict[Place, _Joining] = field(default_factory=dict)
+    """By process, how it went to meet the other ranks."""
+    met: str | None = None
+    """Time at which the first of its processes had met them."""
+    last: LogLine | None = None
+    """The last line that a logger wrote."""
+    status: RayStatus = field(default_factory=RayStatus)
     waited: dict[int, Moment | None] = field(default_factory=dict)
     """Time of each line that says that something waits."""
     sources: set[str] = field(default_factory=set)
@@ -116,6 +138,11 @@ class Draft:
         """Note the rank that a process was assigned."""
         if len(self.ranks) < _MAX_PROCESSES:
             self.ranks.setdefault(process, rank)
+
+    def note_joining(self, line: LogLine, rank: int, local_rank: int) -> None:
+        """Note that a process went to meet the other ranks."""
+        if len(self.joining) < _MAX_PROCESSES:
+            self.joining[line.process.place] = _Joining(line.number, line.time, rank, local_rank)
 
     def note_progress(self, line: LogLine) -> None:
         """Note that a process got further."""
@@ -160,6 +187,13 @@ class Draft:
         if line.time is not None and line.time != self.last_time:
             self.last_time = line.time
             self.first_moment = self.first_moment or moment(line.time)
+        if line.level is not None:
+            self.last = line
+        place = line.process.place
+        # A library's own words, without a pid, are of no process that is known.
+        is_told = line.level is not None or place[0] is not None
+        if is_told and (place in self.wrote or len(self.wrote) < _MAX_PROCESSES):
+            self.wrote[place] = line.number
         if line.source is not None and line.source not in self.sources and len(self.sources) < _MAX_SOURCES:
             self.sources.add(line.source)
 
@@ -237,7 +271,30 @@ class Draft:
             facts=_facts(self, readings, arguments),
             ranks=_rank_facts(readings),
             progress=dict(self.progress),
+            last_lines=dict(self.wrote),
+            seat=_seat(self, arguments),
+            cluster=self.status.record(),
         )
+
+
+def _seat(draft: Draft, arguments: Mapping[str, Any]) -> Seat:
+    words = draft.words
+    waiting = {one.rank: one.time for place, one in draft.joining.items() if draft.wrote.get(place) == one.line}
+    on_their_hosts = [one.local_rank for one in draft.joining.values()]
+    return Seat(
+        nodes=_integer(arguments.get("nnodes")),
+        node_rank=_integer(words.get("node_rank"), arguments.get("node_rank")),
+        world_size=_integer(words.get("world_size")),
+        local_world_size=_integer(words.get("local_world_size")),
+        ranks=tuple(sorted(set(draft.ranks.values()))),
+        meeting_point=words.get("meeting_point"),
+        waiting=dict(sorted(waiting.items())),
+        is_mixed=len(set(on_their_hosts)) < len(on_their_hosts) or any(process.ip for process in draft.processes),
+        is_headless="headless" in words,
+        met=draft.met,
+        last_time=draft.last_time,
+        last=log_lines.quote(draft.file, draft.last) if draft.last is not None else None,
+    )
 
 
 def _release(draft: Draft, tracebacks: tuple[Traceback, ...], given: str | None) -> Release:

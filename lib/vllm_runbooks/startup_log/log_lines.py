@@ -166,6 +166,9 @@ _TABLE_ROW = re.compile(r"\s{0,3}\|.{0,2000}\|\s{0,8}\Z")
 _PAGE_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".rst", ".html", ".htm", ".adoc"})
 
 
+_NOBODY = Process(None)
+
+
 class LogLine(NamedTuple):
     """One line of a log, without its prefixes."""
 
@@ -192,6 +195,11 @@ class LogLine(NamedTuple):
     def has_header(self) -> bool:
         """Whether a logger wrote it."""
         return self.level is not None
+
+    @property
+    def has_prefix(self) -> bool:
+        """Whether anything says who wrote it."""
+        return self.has_header or self.process != _NOBODY
 
     def place(self, offset: int = 0) -> tuple[int, int]:
         """Line and column in the file of the character at `offset` of `text`, from 1, colours included."""
@@ -288,24 +296,31 @@ _MIN_WRAPPED = 4
 """Rows that are full, and go on in the next one, by which a wrapped text is known."""
 
 
+_DRAWN = ("+", "|", "#", "-", "*", "==", "= ")
+"""How a row of a table, a banner or a list begins, and what stands behind a name (`name` and `=value`) does not."""
+
+
 def _wrapped_at(head: str) -> int:
     """Columns at which a terminal has wrapped the lines of a text; 0 where it has not.
 
-    No row is longer, several are just as long, and behind most of these stands what can only be their rest.
+    No row is longer, several are just as long, and behind most of these stands what can only be their rest. Of a row
+    that has a prefix, as full a one behind it that has none is proof enough.
     """
     rows = [row.rstrip("\r") for row in head[:_HEAD].splitlines()]
     width = max(map(len, rows), default=0)
-    full = [index for index, row in enumerate(rows[:-1]) if len(row) == width]
-    if not _MIN_WIDTH <= width <= _MAX_WIDTH or len({rows[index] for index in full}) < _MIN_WRAPPED:
+    full = [index for index, row in enumerate(rows[:-1]) if len(row) == width and not row.startswith(_DRAWN)]
+    if not full or not _MIN_WIDTH <= width <= _MAX_WIDTH:
         return 0
-    going_on = sum(_goes_on(rows[index + 1]) for index in full)
-    return width if going_on >= max(_MIN_WRAPPED, 0.75 * len(full)) else 0
+    going_on = [index for index in full if _goes_on(rows[index + 1])]
+    are_many = len({rows[index] for index in full}) >= _MIN_WRAPPED <= len(going_on)
+    is_proven = are_many or any(len(rows[index + 1]) == width and _strip(rows[index])[1] for index in going_on)
+    return width if is_proven and len(going_on) >= 0.75 * len(full) else 0
 
 
 def _goes_on(row: str) -> bool:
     """Whether a row can be the rest of the one above it: no prefix, no frame, nothing drawn."""
     said = _strip(row)[1]
-    return bool(row.strip()) and not (said or is_traceback(row) or frame(row) or row[0] in "+|=#-*")
+    return bool(row.strip()) and not (said or is_traceback(row) or frame(row) or row.startswith(_DRAWN))
 
 
 def _chunks(pieces: Iterable[str], width: int = 0) -> Iterator[list[_Chunk]]:

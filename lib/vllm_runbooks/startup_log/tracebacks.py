@@ -114,6 +114,8 @@ class Tracebacks:
         self._kept: dict[int, tuple[Process, _Open]] = {}
         """By number."""
         self._count = 0
+        self._cut: tuple[_Thread, int] | None = None
+        """The process whose exception's line may go on in the next row, and the number of the last one."""
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -162,6 +164,8 @@ class Tracebacks:
             that this line has shown to be complete.
         """
         thread = self._threads.get(line.process)
+        if self._cut is not None and self._takes_rest(*self._cut, line):
+            return False, None
         if line.level in _CALM and (thread is None or thread.is_idle) and not any([w in line.text for w in _TELLING]):
             return False, None
         if thread is None:
@@ -202,6 +206,18 @@ class Tracebacks:
             opened.code = line
         thread.ignores_next = _IGNORED_WITHIN if text.startswith(_IGNORED) else max(thread.ignores_next - 1, 0)
         return False, complete
+
+    def _takes_rest(self, thread: _Thread, number: int, line: LogLine) -> bool:
+        """Take a row without any prefix behind an exception that has one: a terminal or a paste has wrapped it."""
+        self._cut = None
+        text = line.text.strip()
+        begins = log_lines.is_traceback(text) or log_lines.frame(text) or log_lines.is_exception(text) or text in _LINKS
+        if line.has_prefix or line.number != number + 1 or not text or begins or not thread.message:
+            return False
+        thread.message = thread.message._replace(text=f"{thread.message.text} {text[:_MAX_DETAIL]}")
+        thread.lines_left -= 1
+        self._cut = (thread, line.number) if thread.lines_left else None
+        return True
 
     def close(self) -> Iterator[Message]:
         """Yield the messages that nothing follows; the code that a text ends in may hold the words of one."""
@@ -249,6 +265,7 @@ class Tracebacks:
         thread.message = Message(line, line.text, opened.index, len(opened.chain) - 1)
         thread.lines_left, thread.shown, thread.is_shown = _DETAIL_LINES, text.strip(), True
         thread.shows_all, thread.frames_follow = False, False
+        self._cut = (thread, line.number) if line.has_prefix else None
 
     def _told(self, line: LogLine, text: str) -> tuple[str, str]:
         """Type and message of an exception's text; argparse leaves by SystemExit."""

@@ -1,4 +1,4 @@
-"""Panels for JupyterLab: diagnose a log, plan a start, check a command, watch the cards, look at what was run.
+"""Panels for JupyterLab: diagnose a log, plan a start, check a command, watch cards, compare nodes, look at runs.
 
 Each panel is a model, which is a function from what was asked to what is shown, and a thin view of it. A panel needs
 ipywidgets, which the extra `lab` installs; `offered` shows it where somebody is there to use it.
@@ -9,17 +9,20 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks import extras
 from vllm_runbooks.display import Shown
 from vllm_runbooks.errors import InputError
 
-__all__ = ["commands", "diagnose", "gpus", "is_attended", "offered", "plan", "runs"]
+if TYPE_CHECKING:
+    from vllm_runbooks.cluster_records import CheckedCluster
+
+__all__ = ["commands", "diagnose", "gpus", "is_attended", "nodes", "offered", "plan", "runs"]
 
 PANELS = {
     "diagnose": "log_panel", "plan": "plan_panel", "commands": "command_panel", "gpus": "gpu_panel",
-    "runs": "run_panel",
+    "nodes": "node_panel", "runs": "run_panel",
 }  # fmt: skip
 
 
@@ -93,6 +96,19 @@ def gpus(snapshot: str = "", *, need_gib: float = 0.0, every_s: float = 2.0) -> 
         InputError: ipywidgets is not installed.
     """
     return _panel("gpus", snapshot=snapshot, need_gib=need_gib, every_s=every_s)
+
+
+def nodes(snapshot: str = "", *, found: CheckedCluster | str | None = None) -> Any:
+    """The panel that lays several nodes side by side: what differs, what it means, and what each needs.
+
+    Args:
+        snapshot: What `cluster check --out` wrote, a folder of snapshots or a recorded case; several, by commas.
+        found: Nodes that were read or asked already, which are shown where no snapshot is named.
+
+    Raises:
+        InputError: ipywidgets is not installed.
+    """
+    return _panel("nodes", snapshot=snapshot, found=found)
 
 
 def runs(subject: str = "") -> Any:

@@ -72,7 +72,12 @@ class Panel(ipywidgets.VBox):
 
 def heading(words: str) -> View:
     """The name of a part of a panel."""
-    return View(Shown(words, tag("h3", escape(words), "font-size:15px;margin:16px 0 6px 0")))
+    return View(heading_of(words))
+
+
+def heading_of(words: str) -> Shown:
+    """The same, for a view that there is."""
+    return Shown(words, tag("h3", escape(words), "font-size:15px;margin:16px 0 6px 0"))
 
 
 def command(text: str) -> Shown:

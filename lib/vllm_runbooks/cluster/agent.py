@@ -1,0 +1,223 @@
+"""What runs on every node: answers questions about it, waits to be reached, reaches others, and runs commands.
+
+    python -P -m vllm_runbooks.cluster.agent NAME
+
+Run as a program it reads one JSON object a line, `{"id": …, "do": …}` with what the question needs, and writes one for
+each, `{"id": …, "is": …}` or `{"id": …, "error": …}`, in the order in which they are ready. The end of its input is its
+own end, and that of all it has started; so is a minute without a word, as a network that was cut leaves the input open.
+A Ray actor holds the same `Agent`, and Ray ends it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks.cluster import node_facts, reaching
+from vllm_runbooks.cluster.groups import Groups
+from vllm_runbooks.cluster.node_checks import NodeChecks
+from vllm_runbooks.errors import RunbooksError
+from vllm_runbooks.record_forms import document
+from vllm_runbooks.redact import redact_text
+
+MAX_LINE = 4 << 20
+"""Characters of one question or answer."""
+_PROGRAM = Path(__file__).with_name("all_reduce.py")
+UNHEARD_S = 60.0
+"""After which an agent ends that hears nothing: whoever asks cannot be reached any more, or stands still."""
+_MOST_AT_ONCE = 8
+_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGKILL})
+
+Answer = dict[str, Any]
+
+
+class Agent:
+    """One node's answers; several may be asked for at once."""
+
+    def __init__(self, name: str) -> None:
+        """The node goes by this name."""
+        self.name = name
+        self._groups = Groups()
+        self._listeners: reaching.Listeners | None = None
+        self._checks = NodeChecks()
+        self._answers: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+            "hello": self._hello,
+            "clock": lambda _: {"now_s": time.time()},
+            "facts": self._facts,
+            "listen": self._listen,
+            "silence": self._silence,
+            "reach": lambda asked: reaching.reach(asked["targets"], asked["wait_s"]),
+            "stream": self._stream,
+            "all_reduce": self._all_reduce,
+            "check": self._checks.check,
+            "unlock": self._checks.unlock,
+            "start": self._start,
+            "read": self._read,
+            "signal": self._signal,
+            "end": self._end,
+        }
+
+    def answer(self, asked: Mapping[str, Any]) -> Answer:
+        """The answer to one question: `is`, or `error` with one line."""
+        try:
+            return {"is": self._answers[asked["do"]](asked)}
+        except RunbooksError as error:
+            return {"error": redact_text(str(error))}
+        except OSError as error:
+            return {"error": redact_text(error.strerror or str(error))}
+        except Exception as error:  # noqa: BLE001 - who asks waits for an answer, whatever went wrong
+            said = redact_text(" ".join(str(error).split()))[:200]
+            return {"error": f"the question cannot be answered ({type(error).__name__}: {said})"}
+
+    def close(self) -> None:
+        """End all that was started, and wait for nobody any more."""
+        self._silence({})
+        self._groups.close()
+        self._checks.unlock({})
+
+    def _hello(self, _asked: Mapping[str, Any]) -> Answer:
+        return {"name": self.name, "pid": os.getpid(), "python": sys.executable}
+
+    def _facts(self, asked: Mapping[str, Any]) -> Any:
+        """The node: `model`, `python` and `salt` as `node_facts.collect` takes them."""
+        return document(
+            node_facts.collect(
+                self.name, model=asked.get("model"), python=asked.get("python"), salt=str(asked.get("salt", ""))
+            )
+        )
+
+    def _listen(self, asked: Mapping[str, Any]) -> Any:
+        """Wait at `ports`, pairs of use and number, for who brings the `token`, for `for_s` seconds."""
+        self._silence({})
+        self._listeners = reaching.Listeners(
+            str(asked["token"]), [(str(use), int(port)) for use, port in asked["ports"]], float(asked["for_s"])
+        )
+        return [document(each) for each in self._listeners.waiting]
+
+    def _silence(self, _asked: Mapping[str, Any]) -> Answer:
+        if self._listeners is not None:
+            self._listeners.close()
+            self._listeners = None
+        return {}
+
+    def _stream(self, asked: Mapping[str, Any]) -> Answer:
+        """Bandwidth to `address` and `port`, whose `token` it is, over `seconds`."""
+        told = reaching.stream(str(asked["address"]), int(asked["port"]), str(asked["token"]), float(asked["seconds"]))
+        return {"mbit_s": told}
+
+    def _all_reduce(self, asked: Mapping[str, Any]) -> Answer:
+        """Start a rank of an all-reduce: `spec` for the program, `python`, `environment`, `limit_s`."""
+        python = node_facts.python_with_torch(asked.get("python"))
+        command = [python, str(_PROGRAM), json.dumps(asked["spec"])]
+        return self._start({**asked, "command": command})
+
+    def _start(self, asked: Mapping[str, Any]) -> Answer:
+        """Start a `command` with `environment` beside the node's own; ended after `limit_s`, where that is told."""
+        limit_s = asked.get("limit_s")
+        number, group = self._groups.start(
+            [str(word) for word in asked["command"]],
+            {str(name): value for name, value in (asked.get("environment") or {}).items()},
+            None if limit_s is None else float(limit_s),
+        )
+        return {"group": number, "pid": group.pid}
+
+    def _read(self, asked: Mapping[str, Any]) -> Answer:
+        """What a `group` printed from `begin` on, in base64, and whether it runs; at most a MiB at once.
+
+        What lies before is not asked for again. The answer's own `begin` is later where too much was printed meanwhile.
+        With `processes` those are told as well, a record of `progress.Sight` each.
+        """
+        group = self._groups[str(asked["group"])]
+        is_running, was_late = group.is_running, group.was_late
+        begin, raw = group.read(int(asked.get("begin", 0)))
+        return {
+            "begin": begin,
+            "data": base64.b64encode(raw).decode("ascii"),
+            "end": begin + len(raw),
+            "is_running": is_running,
+            "was_late": was_late,
+            "status": None if is_running else group.status,
+            "refused": "" if is_running else group.refused,
+            **({"processes": group.sights()} if asked.get("processes") else {}),
+        }
+
+    def _signal(self, asked: Mapping[str, Any]) -> Answer:
+        """Hand the signal `number` on to the command of a `group`."""
+        if asked["number"] not in _SIGNALS:
+            return {"sent": False}
+        self._groups[str(asked["group"])].signal(int(asked["number"]))
+        return {"sent": True}
+
+    def _end(self, asked: Mapping[str, Any]) -> Answer:
+        """End all of a `group`, `at_once` or with three seconds to go; it is forgotten with `forget`."""
+        group = self._groups[str(asked["group"])]
+        group.end(at_once=bool(asked.get("at_once")))
+        told = {"status": group.status, "was_late": group.was_late}
+        if asked.get("forget"):
+            self._groups.forget(str(asked["group"]))
+        return told
+
+
+def serve(name: str) -> None:
+    """Answer what stands on standard input until it ends."""
+    # Whatever a library prints must not stand between the answers.
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)
+        _serve(Agent(name), answers)
+
+
+def _serve(agent: Agent, answers: Any) -> None:
+    lock = threading.Lock()
+
+    def reply(asked: Mapping[str, Any]) -> None:
+        line = json.dumps({"id": asked.get("id"), **agent.answer(asked)})
+        if len(line) > MAX_LINE:
+            line = json.dumps({"id": asked.get("id"), "error": "the answer is too long"})
+        with lock:
+            answers.write(line + "\n")
+            answers.flush()
+
+    heard = threading.Event()
+
+    def listen() -> None:
+        while heard.wait(UNHEARD_S):
+            heard.clear()
+        agent.close()
+        os._exit(1)
+
+    threading.Thread(target=listen, daemon=True).start()
+    with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
+        try:
+            while line := sys.stdin.readline(MAX_LINE):
+                heard.set()
+                try:
+                    asked = json.loads(line)
+                except (ValueError, RecursionError):
+                    asked = {}
+                pool.submit(reply, asked if isinstance(asked, dict) else {})
+        finally:
+            agent.close()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def main(arguments: list[str]) -> None:
+    """The program."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(143))  # the block that ends what was started is left
+    # Ctrl-C of a terminal is for who asked.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    serve(arguments[0] if arguments else os.uname().nodename)
+    os._exit(0)  # a question that still waits, for a resolver perhaps, holds nobody up
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

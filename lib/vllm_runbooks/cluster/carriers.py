@@ -1,0 +1,281 @@
+"""What carries questions to agents and answers back: processes of this host, ssh, or a Ray cluster.
+
+A node that cannot be asked is named with its reason and the rest goes on. Every wait has an end. What a carrier has
+started ends when it is closed, and when whoever holds it is killed: an agent ends with its input.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Self
+
+from vllm_runbooks import host_commands
+from vllm_runbooks.cluster import hosts as lists
+from vllm_runbooks.cluster.agent import UNHEARD_S
+from vllm_runbooks.cluster.hosts import Host
+from vllm_runbooks.cluster.wires import UnansweredError, Wire
+from vllm_runbooks.cluster_records import Unread
+from vllm_runbooks.errors import InputError
+
+Answer = Any
+_BEAT_S = UNHEARD_S / 4
+"""Time between two words to an agent, which ends when it hears none."""
+_HELLO_S = 25.0
+"""How long a node may take until it answers first: ssh, and a Python that starts."""
+_RAY_S = 60.0
+"""How long Ray may take to be joined and to start a process on each node."""
+_AT_ONCE = 64
+"""Nodes that are asked side by side."""
+_HEEDLESS = "what was started there did not end with its input and may still run there: look, and end it"
+"""Of what is no agent of ours; sshd ends nothing when it is left."""
+
+
+class Carrier(ABC):
+    """Carries questions to the agents of nodes; leaving the block ends them."""
+
+    by: str
+    """How the nodes are asked, as in `cluster_records.Cluster.by`."""
+
+    def __init__(self) -> None:
+        self.unread: tuple[Unread, ...] = ()
+        """Nodes that could not be asked at all."""
+        self.head: str | None = None
+        """The node that others join, where it is known."""
+
+    @abstractmethod
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes that answer."""
+
+    @abstractmethod
+    def ask(self, node: str, request: Mapping[str, Any], timeout_s: float) -> Answer:
+        """A node's answer to a question of `agent.Agent`.
+
+        Raises:
+            UnansweredError: it is gone, did not answer in time, or answers with an error.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """End every agent with all that it started."""
+
+    def address(self, node: str) -> str | None:
+        """The address by which the node was reached or joined, where it is one; None: not known."""
+        del node
+        return None
+
+    def python(self, node: str) -> str | None:
+        """The Python that the node's vLLM runs with, as its list says; None: not said."""
+        del node
+        return None
+
+    def ask_all(
+        self, requests: Mapping[str, Mapping[str, Any]], timeout_s: float
+    ) -> dict[str, Answer | UnansweredError]:
+        """The answers of several nodes, each to a question of its own, side by side."""
+
+        def one(node: str) -> Answer | UnansweredError:
+            try:
+                return self.ask(node, requests[node], timeout_s)
+            except UnansweredError as error:
+                return error
+
+        with ThreadPoolExecutor(max(min(len(requests), _AT_ONCE), 1)) as pool:
+            return dict(zip(requests, pool.map(one, requests), strict=True))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Processes(Carrier):
+    """An agent in a process for each node: here, or at the end of a command such as ssh."""
+
+    by = "ssh"
+
+    def __init__(self, commands: Mapping[str, Sequence[str]], *, hello_s: float = _HELLO_S) -> None:
+        """Start an agent by each command; who does not answer within `hello_s` is not read.
+
+        Args:
+            commands: By node's name, the words that start its agent.
+            hello_s: Seconds.
+        """
+        super().__init__()
+        self._wires = dict[str, Wire]()
+        unread = list[Unread]()
+
+        def begin(node: str) -> tuple[str, Wire | None, str]:
+            try:
+                wire = Wire(commands[node])
+            except UnansweredError as error:
+                return node, None, str(error)
+            try:
+                wire.ask({"do": "hello"}, hello_s)
+            except UnansweredError as error:
+                has_ended = wire.end(1.0)  # it has started nothing
+                return node, None, str(error) if has_ended else f"{error}; {_HEEDLESS}"
+            return node, wire, ""
+
+        with ThreadPoolExecutor(max(min(len(commands), _AT_ONCE), 1)) as pool:
+            for node, wire, why in pool.map(begin, commands):
+                if wire is None:
+                    unread.append(Unread(node, why))
+                else:
+                    self._wires[node] = wire
+                    threading.Thread(target=wire.beat, args=(_BEAT_S,), daemon=True).start()
+        self.unread = tuple(unread)
+
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes that answer."""
+        return tuple(self._wires)
+
+    def ask(self, node: str, request: Mapping[str, Any], timeout_s: float) -> Answer:
+        """A node's answer."""
+        return self._wires[node].ask(request, timeout_s)
+
+    def close(self) -> None:
+        """End every agent, side by side."""
+        wires, self._wires = list(self._wires.values()), {}
+        with ThreadPoolExecutor(max(min(len(wires), _AT_ONCE), 1)) as pool:
+            list(pool.map(Wire.end, wires))
+
+
+class Ssh(Processes):
+    """Hosts of a list, each asked over ssh by a Python there that has this package."""
+
+    def __init__(self, hosts: Sequence[Host], *, config: str | None = None, hello_s: float = _HELLO_S) -> None:
+        """Log in to each host, without asking for a password.
+
+        Args:
+            hosts: The first is the one that others join.
+            config: A configuration of ssh in place of the user's own.
+            hello_s: Seconds within which a host must have answered.
+        """
+        super().__init__({host.name: _ssh(host, config) for host in hosts}, hello_s=hello_s)
+        self._hosts = {host.name: host for host in hosts}
+        self.head = hosts[0].name if hosts else None
+
+    def address(self, node: str) -> str | None:
+        """What the list calls the host, where it is an address."""
+        address = self._hosts[node].address
+        return address if address.replace(".", "").isdigit() or ":" in address else None
+
+    def python(self, node: str) -> str | None:
+        """The host's `python=`."""
+        return self._hosts[node].python
+
+
+def _ssh(host: Host, config: str | None) -> list[str]:
+    """The command that starts a host's agent.
+
+    Raises:
+        InputError: a part of it would be read as something else.
+    """
+    login = f"{host.user}@{host.address}" if host.user else host.address
+    where = ["-F", config] if config is not None else []
+    port = ["-p", str(host.port)] if host.port else []
+    words = host_commands.argv("agent-elsewhere", login=login, remote_path=host.agent, word=host.name)
+    at = words.index("--")
+    # `env` takes variables before the program; their values hold no sign that a shell knows.
+    variables = [f"{name}={value}" for name, value in host.environment]
+    behind = list(words[at + 2 :])
+    begun = ["env", *variables, *behind] if variables else behind
+    return [*words[:at], *where, *port, *words[at : at + 2], *begun]
+
+
+class Ray(Carrier):
+    """The nodes of a running Ray cluster: one actor on each, held by a process of ours that joined it.
+
+    Ray stays in that process, so that nothing of it, a join that never ends for instance, can hold us up.
+    """
+
+    by = "ray"
+
+    def __init__(self, address: str, *, expected: int | None = None, python: str | None = None) -> None:
+        """Join the cluster and start an actor on each of its nodes.
+
+        Args:
+            address: As `10.0.0.1:6379`, or `auto` for the one that this host belongs to.
+            expected: How many nodes there should be; fewer are named as missing.
+            python: A Python with this package and Ray that joins in place of this one.
+        """
+        super().__init__()
+        self._addresses = dict[str, str | None]()
+        self._wire: Wire | None = None
+        try:
+            self._wire = Wire([python or sys.executable, "-P", "-m", "vllm_runbooks.cluster.ray_bridge", address])
+            told = self._wire.ask({"do": "join"}, _RAY_S)
+        except UnansweredError as error:
+            self.unread = (Unread(address, str(error)),)
+            self.close()
+            return
+        self._addresses = {each["name"]: each["address"] for each in told["nodes"] if not each["why"]}
+        self.head = told["head"]
+        unread = [Unread(each["name"], each["why"]) for each in told["nodes"] if each["why"]]
+        alive = len(self._addresses)
+        if expected is not None and alive + len(unread) < expected:
+            missing = expected - alive - len(unread)
+            unread.append(
+                Unread(
+                    f"{missing} more" if missing > 1 else "one more",
+                    f"{expected} nodes are expected, and the cluster at {address} has {alive}: what has not joined is "
+                    "unknown to it; look at its own log, or ask it over ssh (--hosts)",
+                )
+            )
+        self.unread = tuple(unread)
+
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes that answer."""
+        return tuple(self._addresses)
+
+    def address(self, node: str) -> str | None:
+        """The address that the node joined with."""
+        return self._addresses.get(node)
+
+    def ask(self, node: str, request: Mapping[str, Any], timeout_s: float) -> Answer:
+        """A node's answer."""
+        if self._wire is None:
+            raise UnansweredError("the cluster is left")
+        asked = {"do": "ask", "node": node, "request": dict(request), "timeout_s": timeout_s}
+        return self._wire.ask(asked, timeout_s + 5)
+
+    def close(self) -> None:
+        """Leave the cluster, which ends every actor with all that it started."""
+        if self._wire is not None:
+            with suppress(UnansweredError):
+                self._wire.ask({"do": "leave"}, 20)
+            self._wire.end()
+            self._wire = None
+
+
+def carrier(
+    *, ray: str | None = None, hosts: str | None = None, config: str | None = None, expected: int | None = None
+) -> Carrier:
+    """What carries questions to the nodes of a Ray cluster, or to hosts that ssh reaches.
+
+    Args:
+        ray: Address of the cluster.
+        hosts: In place of it a list of hosts in a word, or the file that holds it.
+        config: A configuration of ssh for them; None: the user's own.
+        expected: How many nodes the Ray cluster should have; None: not known.
+
+    Raises:
+        InputError: neither or both of them are given, or one of these cannot be read.
+    """
+    if (ray is None) == (hosts is None):
+        raise InputError("give --ray, the address of a Ray cluster, or --hosts, those that ssh reaches; one of them")
+    if expected is not None and ray is None:
+        raise InputError("--expect is for --ray; a list of hosts has its own number")
+    if config is not None and hosts is None:
+        raise InputError("--ssh-config is for --hosts; give them as well")
+    if hosts is not None:
+        return Ssh(lists.listed(hosts), config=config)
+    address = ray or ""
+    lists.check_ray(address)
+    return Ray(address, expected=expected)

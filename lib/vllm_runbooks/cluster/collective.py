@@ -1,0 +1,258 @@
+"""An all-reduce over all nodes that really runs: a process on each, ended on every one of them at the limit."""
+
+from __future__ import annotations
+
+import base64
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vllm_runbooks.cluster.carriers import Carrier
+from vllm_runbooks.cluster.matrix import ANY
+from vllm_runbooks.cluster.wires import UnansweredError, one_line
+from vllm_runbooks.cluster_records import Cluster, Collective, RankOutcome, RankState, Reachability
+from vllm_runbooks.clusters.unknowns import ABSENT_RANK
+from vllm_runbooks.clusters.ways import dialled
+
+_MIB = 4
+"""Many packets, and little memory beside what torch takes."""
+_IMPORTED_S = 90.0
+"""How long torch may take to be imported, before the limit of the collective begins."""
+_AFTER_S = 1.5
+"""How long the others have to say something, once one rank has failed."""
+_STARTED_S, _READ_S, _ENDED_S = 30.0, 10.0, 20.0
+_EVERY_S = 0.1
+_MAX_LINE = 1 << 16
+"""Bytes of a line of a rank; libraries print beside it."""
+_HEEDED = ("GLOO_", "NCCL_", "VLLM_HOST_IP", "MASTER_", "TORCH_")
+"""How variables begin that a collective heeds."""
+
+Variables = Mapping[str, Mapping[str, str]]
+"""By node, by name."""
+
+
+def run(
+    carrier: Carrier,
+    found: Cluster,
+    *,
+    pythons: Mapping[str, str | None],
+    port: int,
+    limit_s: float,
+    advise: Callable[[Cluster], Variables],
+    say: Callable[[str], None],
+) -> tuple[Collective, ...] | None:
+    """Run it as the nodes are, and as they are advised to be where that fails; None: they have nowhere to meet.
+
+    Args:
+        carrier: Asks the nodes.
+        found: The nodes with the ways between them.
+        pythons: By node one that has torch; None: the agent's own.
+        port: Of the head, where the ranks meet.
+        limit_s: For every rank, once torch is imported.
+        advise: What the nodes are advised to set, from what was found.
+        say: Is told what is done.
+    """
+    names = [node.name for node in found.nodes]
+    head = found.head or names[0]
+    address = meeting_address(found)
+    if address is None:
+        return None
+    own: Variables = {
+        node.name: {k: v for k, v in (node.environment or {}).items() if k.startswith(_HEEDED)} for node in found.nodes
+    }
+    has_gpus = all(node.inventory.gpus for node in found.nodes)
+    done = list[Collective]()
+    for backend in ("gloo", "nccl") if has_gpus else ("gloo",):
+        one = _Run(carrier, [head, *(name for name in names if name != head)], address, port, backend, pythons, limit_s)
+        say(f"running an all-reduce over {backend}")
+        done.append(one.run({}, own))
+        # A Python without torch has none the second time either.
+        if any(each.state in (RankState.FAILED, RankState.HUNG) for each in done[-1].ranks):
+            variables = advise(replace(found, collectives=tuple(done)))
+            if any(own[name].get(key) != value for name in names for key, value in variables.get(name, {}).items()):
+                say(f"running it again over {backend}, with the advised environment")
+                done.append(one.run(variables, own))
+    return tuple(done)
+
+
+def meeting_address(found: Cluster) -> str | None:
+    """An address of the head that every other node reaches; its own where none does; None: it has none.
+
+    That at which most ports are open comes first, and among those the quicker.
+    """
+    head = next((node for node in found.nodes if node.name == found.head), None)
+    if head is None:
+        return None
+    others = {node.name for node in found.nodes} - {head.name}
+
+    def rank(address: str) -> tuple[bool, int, float]:
+        ways = [one for one in found.reaches or () if one.target == head.name and one.address == address]
+        opened = [one for one in ways if one.state is Reachability.OPEN]
+        latencies = [one.latency_ms for one in opened if one.latency_ms is not None]
+        reached = {one.source for one in opened if one.use == ANY} == others
+        return not reached, -len(opened), statistics.median(latencies) if latencies else 0.0
+
+    return min(dialled(head), key=rank, default=None)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """An all-reduce over nodes, one rank on each."""
+
+    carrier: Carrier
+    ranked: Sequence[str]
+    """Nodes, by rank."""
+    address: str
+    port: int
+    backend: str
+    pythons: Mapping[str, str | None]
+    limit_s: float
+
+    def run(self, variables: Variables, own: Variables) -> Collective:
+        """Run it with these variables beside the nodes' own; every rank is ended at the limit."""
+        asked = {
+            name: {
+                "do": "all_reduce",
+                "python": self.pythons.get(name),
+                "environment": dict(variables.get(name, {})),
+                "limit_s": _IMPORTED_S + self.limit_s,
+                "spec": {
+                    "rank": rank,
+                    "world": len(self.ranked),
+                    "address": self.address,
+                    "port": self.port,
+                    "backend": self.backend,
+                    "mib": _MIB,
+                    "limit_s": self.limit_s,
+                },
+            }
+            for rank, name in enumerate(self.ranked)
+        }
+        started = self.carrier.ask_all(asked, _STARTED_S)
+        ranks = {name: _Rank(name, number, started[name]) for number, name in enumerate(self.ranked)}
+        try:
+            self._wait(ranks)
+        finally:
+            ending = {
+                name: {"do": "end", "group": rank.group, "at_once": True, "forget": True}
+                for name, rank in ranks.items()
+                if rank.group is not None
+            }
+            self.carrier.ask_all(ending, _ENDED_S)
+        return Collective(
+            self.backend,
+            float(_MIB),
+            self.limit_s,
+            _judged([rank.outcome(self.limit_s) for rank in ranks.values()]),
+            {name: {**own.get(name, {}), **variables.get(name, {})} for name in self.ranked},
+        )
+
+    def _wait(self, ranks: Mapping[str, _Rank]) -> None:
+        """Look at the ranks until all are through, one has failed and the others had their time, or the limit is up."""
+        ends_at = time.monotonic() + _IMPORTED_S
+        is_begun = has_failed = False
+        while time.monotonic() < ends_at:
+            asked = {
+                name: {"do": "read", "group": rank.group, "begin": rank.read_to}
+                for name, rank in ranks.items()
+                if rank.is_open
+            }
+            for name, told in self.carrier.ask_all(asked, _READ_S).items():
+                ranks[name].take(told)
+            if not any(rank.is_open for rank in ranks.values()):
+                return
+            now = time.monotonic()
+            if not is_begun and all(rank.has_imported or not rank.is_open for rank in ranks.values()):
+                is_begun, ends_at = True, now + self.limit_s
+            if not has_failed and any(rank.has_failed for rank in ranks.values()):
+                has_failed, ends_at = True, min(ends_at, now + _AFTER_S)
+            time.sleep(_EVERY_S)
+
+
+def _judged(outcomes: Sequence[RankOutcome]) -> tuple[RankOutcome, ...]:
+    """How it went; where a rank was not there, nothing is said of those that waited for it."""
+    lacking = next((one for one in outcomes if one.state is RankState.NOT_STARTED), None)
+    if lacking is None:
+        return tuple(outcomes)
+    is_told = (RankState.DONE, RankState.NOT_STARTED)
+    said = f"rank {lacking.rank} on {lacking.node} {ABSENT_RANK}"
+    return tuple(
+        one if one.state in is_told else replace(one, state=RankState.NOT_STARTED, seconds=None, said=said)
+        for one in outcomes
+    )
+
+
+class _Rank:
+    """One rank of an all-reduce, as it is seen from here."""
+
+    def __init__(self, node: str, number: int, started: Any) -> None:
+        self._node, self._number = node, number
+        self.group: str | None = None
+        self.read_to = 0
+        self._said: list[dict[str, Any]] = []
+        """What the program said, as `all_reduce` writes it."""
+        self._line = ""
+        """The last line that was printed beside it."""
+        self._rest = b""
+        self._why = ""
+        self._is_over = False
+        if isinstance(started, UnansweredError):
+            self._why = str(started)
+        else:
+            self.group = str(started["group"])
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more is to be heard of it."""
+        return self.group is not None and not self._is_over
+
+    @property
+    def has_imported(self) -> bool:
+        """Whether torch is there."""
+        return bool(self._said)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is over and not well."""
+        return not self.is_open and not any(each["state"] == "done" for each in self._said)
+
+    def take(self, told: Any) -> None:
+        """Take in what was read of it."""
+        if isinstance(told, UnansweredError):
+            self._why, self._is_over = str(told), True
+            return
+        raw = base64.b64decode(told["data"])
+        self.read_to = told["end"]
+        if not told["is_running"] and not raw:
+            raw, self._is_over, self._why = b"\n", True, told["refused"]
+        *lines, self._rest = (self._rest + raw).split(b"\n")
+        self._rest = self._rest[:_MAX_LINE]
+        for line in lines:
+            self._hear(line)
+
+    def _hear(self, line: bytes) -> None:
+        if line.startswith(b'{"state"'):
+            with suppress(ValueError):
+                self._said.append(json.loads(line))
+        elif line.strip():
+            self._line = line.decode("utf-8", "replace")
+
+    def outcome(self, limit_s: float) -> RankOutcome:
+        """How it went."""
+        last = self._said[-1] if self._said else {}
+        state = last.get("state")
+        if state == RankState.DONE:
+            return RankOutcome(self._node, self._number, RankState.DONE, float(last["seconds"]))
+        if not self.is_open:
+            ended = RankState.NOT_STARTED if state in (None, "unable") else RankState.FAILED
+            said = str(last.get("said") or "") or self._why or self._line or "it ended without a word"
+            return RankOutcome(self._node, self._number, ended, said=one_line(said))
+        if state is None:
+            return RankOutcome(self._node, self._number, RankState.NOT_STARTED, said="torch was not imported in time")
+        where = "after all ranks had met" if state == "joined" else "while it waited for the others"
+        said = f"still waiting when it was ended, {where}; the limit is {limit_s:g} s"
+        return RankOutcome(self._node, self._number, RankState.HUNG, said=said)

@@ -1,0 +1,195 @@
+"""Commands that a node runs for whoever asked it: started, read, signalled, and ended with all that they started.
+
+Each runs under a supervisor of its own, so nothing of it outlives the process that started it, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO, Any, cast
+
+from vllm_runbooks.cluster.outputs import Output
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.processes import TAG, sweep
+from vllm_runbooks.record_forms import document
+
+_LINGER_S = 1.0
+"""Time for the rest of an output to be taken, once nothing runs any more."""
+_ENDING_S = 8.0
+"""Time within which a supervisor has ended all there is; it needs five seconds."""
+
+
+class Group:
+    """A command with everything that it starts."""
+
+    def __init__(
+        self, number: str, command: Sequence[str], environment: Mapping[str, str | None], limit_s: float | None
+    ) -> None:
+        """Start it.
+
+        Args:
+            number: What it is known by; its processes carry it.
+            command: Its words.
+            environment: Variables beside this process's own; None: without it.
+            limit_s: Seconds after which it is ended; None: it may go on.
+
+        Raises:
+            InputError: the supervisor cannot be started.
+        """
+        self._tag = f"node.{os.getpid()}.{number}"
+        variables = {**os.environ, **environment, TAG: ":".join(filter(None, [os.environ.get(TAG), self._tag]))}
+        self._said: dict[str, Any] | None = None
+        self._lock = threading.Lock()
+        self.was_late = False
+        """Whether its time was up."""
+        try:
+            self._supervisor = subprocess.Popen(  # noqa: S603 - our own module, and the user's own command
+                [sys.executable, "-P", "-m", "vllm_runbooks.supervisor", *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={name: value for name, value in variables.items() if value is not None},
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise InputError(f"{command[0]}: cannot be run: {getattr(error, 'strerror', None) or error}") from None
+        self._output = Output(cast("IO[bytes]", self._supervisor.stdout))
+        if limit_s is not None:
+            threading.Thread(target=self._limited, args=(limit_s,), daemon=True).start()
+
+    def _limited(self, limit_s: float) -> None:
+        try:
+            self._supervisor.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            self.was_late = True
+            self.end()
+
+    @property
+    def pid(self) -> int:
+        """Of the supervisor, from which all its processes descend."""
+        return self._supervisor.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether anything of it still runs; where nothing does, all that it printed can be read."""
+        if self._supervisor.poll() is None:
+            return True
+        self._output.finish(_LINGER_S)
+        return False
+
+    def sights(self) -> list[Any]:
+        """Its processes as they are now, each as a document."""
+        from vllm_runbooks.host import progress  # noqa: PLC0415 - not for what is only run
+
+        return [document(each) for each in progress.seen_below(self.pid).values()]
+
+    def read(self, begin: int) -> tuple[int, bytes]:
+        """What it printed, as `outputs.Output.read`."""
+        return self._output.read(begin)
+
+    def signal(self, number: int) -> None:
+        """Hand a signal on to the command; from then on it has three seconds to end."""
+        with contextlib.suppress(OSError, ValueError):
+            os.write(cast("IO[bytes]", self._supervisor.stdin).fileno(), bytes([number]))
+
+    @property
+    def status(self) -> int | None:
+        """Exit status of the command, below 0 of a signal; None: it runs, or was killed with its supervisor."""
+        return None if self.is_running else self._told().get("returncode")
+
+    @property
+    def refused(self) -> str:
+        """Why the command could not be run at all; empty: it could, or it runs."""
+        return "" if self.is_running else str(self._told().get("refused", ""))
+
+    def end(self, *, at_once: bool = False) -> None:
+        """End all of it: asked first and killed after three seconds, or killed now."""
+        if self.is_running:
+            # Twice is at once; the end of its input alone leaves three seconds.
+            for _ in range(2 if at_once else 0):
+                self.signal(signal.SIGTERM)
+            with contextlib.suppress(OSError):
+                cast("IO[bytes]", self._supervisor.stdin).close()
+            try:
+                self._supervisor.wait(_ENDING_S)
+            except subprocess.TimeoutExpired:
+                self._supervisor.kill()
+                self._supervisor.wait()
+        if self._supervisor.returncode:
+            sweep(self._tag)  # the supervisor was killed: what it watched over is ended by what it carries
+        self._told()
+
+    def close(self) -> None:
+        """End it and forget what it printed."""
+        self.end()
+        self._output.finish(_LINGER_S)
+        self._output.close()
+        with contextlib.suppress(OSError):
+            cast("IO[bytes]", self._supervisor.stdin).close()
+
+    def _told(self) -> dict[str, Any]:
+        """What the supervisor said at last."""
+        with self._lock:
+            if self._said is None:
+                self._said = {}
+                pipe = cast("IO[bytes]", self._supervisor.stderr)
+                with contextlib.suppress(OSError, ValueError, IndexError):
+                    self._said = dict(json.loads(pipe.read().splitlines()[-1]))
+                pipe.close()
+            return self._said
+
+
+class Groups:
+    """All groups of this process, by number."""
+
+    def __init__(self) -> None:
+        self._groups = dict[str, Group]()
+        self._lock = threading.Lock()
+        self._count = 0
+
+    def start(
+        self, command: Sequence[str], environment: Mapping[str, str | None], limit_s: float | None = None
+    ) -> tuple[str, Group]:
+        """Start a command; its number.
+
+        Raises:
+            InputError: it cannot be started.
+        """
+        with self._lock:
+            self._count += 1
+            number = f"{self._count}"
+        group = Group(number, command, environment, limit_s)
+        with self._lock:
+            self._groups[number] = group
+        return number, group
+
+    def __getitem__(self, number: str) -> Group:
+        with self._lock:
+            if number not in self._groups:
+                raise InputError(f"group {number[:20]}: is not known here; it was ended, or belongs to another process")
+            return self._groups[number]
+
+    def forget(self, number: str) -> None:
+        """End a group for good."""
+        self[number].close()
+        with self._lock:
+            self._groups.pop(number, None)
+
+    def close(self) -> None:
+        """End all of them, side by side."""
+        with self._lock:
+            groups, self._groups = list(self._groups.values()), {}
+        threads = [threading.Thread(target=group.close) for group in groups]
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + 2 * _ENDING_S
+        for thread in threads:
+            thread.join(max(deadline - time.monotonic(), 0))

@@ -1,0 +1,147 @@
+"""A list of hosts: who is asked over ssh, and what is to be known of each for that; the address of a Ray cluster.
+
+# one host a line
+ubuntu@10.0.0.1 name=head python=/opt/vllm/bin/python GLOO_SOCKET_IFNAME=eth1
+ubuntu@10.0.0.2:2222 agent=/opt/runbooks/bin/python
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from vllm_runbooks.display import visible
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.host_commands import VALUES
+from vllm_runbooks.secret_places import names_secret
+
+_HOST = re.compile(
+    r"(?:(?P<user>[A-Za-z_][\w.-]{0,31})@)?"
+    r"(?:\[(?P<six>[0-9A-Fa-f:.]{2,45})\]|(?P<address>[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?))"
+    r"(?::(?P<port>[1-9]\d{0,4}))?",
+    re.ASCII,
+)
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,80}", re.ASCII)
+_HARMLESS = re.compile(r"[\w.,:/^=@%+-]{0,400}", re.ASCII)
+"""Values that no shell reads as anything else."""
+_MAX_TEXT = 1 << 20
+_MAX_HOSTS = 2000
+_SETTINGS = ("name", "python", "agent")
+_NO_ADDRESS = frozenset(" /?#@'\"")
+_FORM = "write [USER@]HOST[:PORT] [name=NAME] [python=PATH] [agent=PATH] [VARIABLE=VALUE …]"
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host of a list."""
+
+    name: str
+    address: str
+    """What ssh calls it: an address, or a name of its configuration."""
+    user: str | None = None
+    port: int | None = None
+    agent: str = "/usr/bin/python3"
+    """The Python there that has this package."""
+    python: str | None = None
+    """The Python there that vLLM runs with; None: the same."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables that vLLM is started with there, of those that a login does not bring."""
+
+
+def check_ray(address: str) -> None:
+    """See that a word can be the address of a Ray cluster: `10.0.0.1:6379`, or `auto` for that of this host.
+
+    Raises:
+        InputError: it cannot.
+    """
+    host, _, port = address.rpartition(":")
+    is_one = host and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 1 << 16
+    is_odd = address.startswith("-") or not address.isprintable() or not _NO_ADDRESS.isdisjoint(address)
+    if address != "auto" and (not is_one or is_odd):
+        raise InputError(
+            f"--ray {visible(address[:80])!r}: is no address of a Ray cluster; write HOST:PORT, as in 10.0.0.1:6379, "
+            "or auto"
+        )
+
+
+def read(text: str, where: str) -> tuple[Host, ...]:
+    """The hosts of a list, one a line; what stands behind `#` is left out.
+
+    Raises:
+        InputError: it is no such list.
+    """
+    if len(text) > _MAX_TEXT:
+        raise InputError(f"{where}: is larger than {_MAX_TEXT >> 20} MiB, so no list of hosts; {_FORM}")
+    found = []
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if words:
+            found.append(_host(words, f"{where}:{number}"))
+    return _checked(found, where)
+
+
+def listed(text: str) -> tuple[Host, ...]:
+    """The hosts of a list in a word, as in `10.0.0.1,10.0.0.2 agent=/o/python`, or of the file that it names.
+
+    Raises:
+        InputError: there is no such file, and it is no such list.
+    """
+    path = Path(text)
+    try:
+        if path.is_file():
+            with path.open(encoding="utf-8") as file:
+                return read(file.read(_MAX_TEXT + 1), visible(text[:200]))
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or "is no text"
+        raise InputError(f"{visible(text[:200])}: cannot be read: {said}; give a list of hosts") from None
+    if "," not in text and ("/" in text or text.endswith((".txt", ".list", ".hosts", ".yaml"))):
+        raise InputError(f"{visible(text[:200])}: no such file; give a list of hosts, or HOST,HOST")
+    return _checked([_host(word.split() or [""], "--hosts") for word in text.split(",")], "--hosts")
+
+
+def _host(words: list[str], where: str) -> Host:
+    match = _HOST.fullmatch(words[0])
+    if match is None:
+        raise InputError(f"{where}: {visible(words[0][:80])!r} names no host; {_FORM}")
+    address = match["six"] or match["address"]
+    settings, variables = dict[str, str](), dict[str, str]()
+    for word in words[1:]:
+        name, sign, value = word.partition("=")
+        if not sign or (name not in _SETTINGS and not _VARIABLE.fullmatch(name)):
+            raise InputError(f"{where}: {visible(word[:80])!r} is no setting of a host; {_FORM}")
+        if names_secret(name):
+            raise InputError(f"{where}: who lists processes would see {name}; set it on the host, or by --env")
+        if not _HARMLESS.fullmatch(value):
+            raise InputError(f"{where}: {name}: its value has a sign that a shell would read; write it without")
+        (settings if name in _SETTINGS else variables)[name] = value
+    for name in ("python", "agent"):
+        if name in settings and not re.fullmatch(VALUES["remote_path"], settings[name], re.ASCII):
+            raise InputError(f"{where}: {name}={settings[name][:80]}: is no path of a program; begin it with /")
+    name = settings.get("name", address.replace(":", "-"))
+    if not re.fullmatch(VALUES["word"], name, re.ASCII):
+        raise InputError(f"{where}: name={visible(name[:80])}: is no name; use letters, digits, dots and dashes")
+    port = None if match["port"] is None else int(match["port"])
+    if port is not None and port >= 1 << 16:
+        raise InputError(f"{where}: {port} is no port; give one from 1 to 65535")
+    return Host(
+        name,
+        address,
+        match["user"],
+        port,
+        settings.get("agent", Host.agent),
+        settings.get("python"),
+        tuple(variables.items()),
+    )
+
+
+def _checked(hosts: list[Host], where: str) -> tuple[Host, ...]:
+    if not hosts:
+        raise InputError(f"{where}: names no host; {_FORM}")
+    if len(hosts) > _MAX_HOSTS:
+        raise InputError(f"{where}: names more than {_MAX_HOSTS} hosts; give those of one cluster")
+    twice, count = Counter(host.name for host in hosts).most_common(1)[0]
+    if count > 1:
+        raise InputError(f"{where}: names {twice} twice; give each host once, or names of their own with name=")
+    return tuple(hosts)

@@ -1,0 +1,119 @@
+"""A cluster as it is: its nodes asked, every way between them tried in both directions, and an all-reduce really run.
+
+What could not be measured is left unknown, never taken for good. Everything has a time limit, on every node.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from vllm_runbooks import clusters, moments, session
+from vllm_runbooks.cluster import collective, matrix
+from vllm_runbooks.cluster.carriers import Carrier
+from vllm_runbooks.cluster.wires import UnansweredError
+from vllm_runbooks.cluster_records import Cluster, NodeFacts, Unread
+from vllm_runbooks.record_forms import record
+from vllm_runbooks.redact import redact_record
+
+PORTS = {"ray": 6379, "torch": 29501, "vllm": 8000}
+"""What is tried by default, by what it is for: the port of Ray's head (`ray start --port`), of torch's meeting place
+(vLLM's --master-port), and of the server (--port)."""
+LIMIT_S = 6.0
+"""Of the collective on every rank, where none is given."""
+_ASKED_S = 90.0
+"""How long a node may take to tell of itself: another Python may have to name its packages."""
+_CLOCKED_S = 10.0
+_ROUNDS = 5
+
+
+def measure(
+    carrier: Carrier,
+    *,
+    model: str | None = None,
+    pythons: Mapping[str, str] | None = None,
+    ports: Mapping[str, int] = PORTS,
+    is_collective_run: bool = True,
+    limit_s: float = LIMIT_S,
+    on_facts: Callable[[Cluster], None] = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Cluster:
+    """Ask and measure the nodes that a carrier reaches.
+
+    Args:
+        carrier: Its nodes.
+        model: A folder, or a name on the Hub, that is looked at on every node.
+        pythons: By node the Python that vLLM runs with, where it is another than the carrier's.
+        ports: That are tried, by what each is for; "torch" is where the collective meets.
+        is_collective_run: Whether an all-reduce is run, and again as the nodes are advised to be where that fails.
+        limit_s: Its limit, for every rank, once torch is imported.
+        on_facts: Is given the nodes before anything between them is measured, and may refuse them.
+        say: Is told what is done.
+    """
+    named = {node: (pythons or {}).get(node) or carrier.python(node) for node in carrier.nodes()}
+    lacking = f"; {len(carrier.unread)} could not be reached" if carrier.unread else ""
+    say(f"asking {len(named)} node{'s' * (len(named) != 1)}{lacking}")
+    nodes, unread = _facts(carrier, model, named)
+    names = [node.name for node in nodes]
+    found = Cluster(
+        source="measured",
+        taken=moments.now(),
+        by=carrier.by,
+        head=carrier.head if carrier.head in names else next(iter(names), None),
+        nodes=tuple(nodes),
+        unread=(*carrier.unread, *unread),
+    )
+    on_facts(found)
+    if len(nodes) > 1:
+        say("trying every way between them")
+        found = replace(found, reaches=matrix.reaches(carrier, nodes, ports))
+        if is_collective_run:
+            ran = collective.run(
+                carrier, found, pythons=named, port=ports["torch"], limit_s=limit_s, advise=advised, say=say
+            )
+            found = replace(found, collectives=ran)
+    return redact_record(found)
+
+
+def advised(found: Cluster) -> dict[str, Mapping[str, str]]:
+    """By node the variables that are advised for it, from what was measured."""
+    return {each.node: each.variables for each in clusters.check(found, session.specs()).environments}
+
+
+def _facts(
+    carrier: Carrier, model: str | None, pythons: Mapping[str, str | None]
+) -> tuple[list[NodeFacts], list[Unread]]:
+    salt = secrets.token_hex(16)
+    asked = {node: {"do": "facts", "model": model, "python": pythons[node], "salt": salt} for node in pythons}
+    nodes, unread = [], []
+    for node, told in carrier.ask_all(asked, _ASKED_S).items():
+        if isinstance(told, UnansweredError):
+            unread.append(Unread(node, str(told)))
+            continue
+        try:
+            facts = record(NodeFacts, told)
+        except (KeyError, TypeError, ValueError):
+            unread.append(Unread(node, "its agent is of another version; install the same on every node"))
+            continue
+        offset, error = _clock(carrier, node)
+        nodes.append(replace(facts, clock_offset_s=offset, clock_error_s=error))
+    return nodes, unread
+
+
+def _clock(carrier: Carrier, node: str) -> tuple[float | None, float | None]:
+    """A node's clock less ours, by the quickest of some answers, and half the time that one took."""
+    tried = []
+    for _ in range(_ROUNDS):
+        begun, at = time.perf_counter(), time.time()
+        try:
+            there = float(carrier.ask(node, {"do": "clock"}, _CLOCKED_S)["now_s"])
+        except UnansweredError:
+            break
+        took = time.perf_counter() - begun
+        tried.append((took, there - (at + took / 2)))
+    if not tried:
+        return None, None
+    took, offset = min(tried)
+    return offset, took / 2

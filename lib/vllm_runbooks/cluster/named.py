@@ -1,0 +1,140 @@
+"""Nodes as people name them: a Ray cluster or hosts, with their Pythons and ports; asked, measured and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from vllm_runbooks import clusters, session
+from vllm_runbooks.cluster import carriers, measuring
+from vllm_runbooks.cluster.carriers import Carrier
+from vllm_runbooks.cluster_records import CheckedCluster, Unread
+from vllm_runbooks.errors import InputError
+
+
+def nodes(
+    ray: str = "",
+    *,
+    hosts: str = "",
+    expect: int = 0,
+    model: str = "",
+    python: str = "",
+    ports: str = "",
+    say: Callable[[str], None] = lambda _: None,
+) -> CheckedCluster:
+    """Ask the nodes of a Ray cluster or of a list of hosts, measure between them, and say what that means.
+
+    Nothing is changed on them; ports are opened for seconds, and an all-reduce is run.
+
+    Args:
+        ray: Address of a running Ray cluster, as in 10.0.0.1:6379.
+        hosts: In place of it hosts that ssh reaches: a file with one a line, or HOST,HOST.
+        expect: How many nodes the Ray cluster has; 0: as many as it says.
+        model: A folder, or a name of the Hub, that is looked at on every node.
+        python: The Python that vLLM runs with, as PATH, or NODE=PATH for one node; several by commas. Empty: the one
+            that answers.
+        ports: Ports that are tried in place of the usual ones, as in ray=6380,vllm=8001.
+        say: Told in a line what is done.
+
+    Raises:
+        InputError: neither or both of `ray` and `hosts` are given, or something that is given cannot be read.
+    """
+    session.check_texts(ray=ray, hosts=hosts, model=model, python=python, ports=ports)
+    tried, pythons = read_ports(_words(ports)), read_pythons(_words(python))
+    with opened(ray=ray.strip() or None, hosts=hosts.strip() or None, expected=expect or None) as carrier:
+        return checked(carrier, model=model.strip(), named=pythons, tried=tried, say=say)
+
+
+def _words(told: str) -> list[str]:
+    return [word for part in told.split(",") if (word := part.strip())]
+
+
+def opened(
+    *, ray: str | None, hosts: str | None, expected: int | None = None, ssh_config: str | None = None
+) -> Carrier:
+    """What carries questions to the nodes that are named; whoever calls closes it.
+
+    Args:
+        ray: Address of a running Ray cluster.
+        hosts: In place of it hosts that ssh reaches: a file with one a line, or HOST,HOST.
+        expected: How many nodes the Ray cluster should have; None: as many as it says.
+        ssh_config: A configuration of ssh in place of the user's own.
+
+    Raises:
+        InputError: none or both are named, what is named cannot be read, or something is given for the other.
+    """
+    if expected is not None and not 0 < expected <= clusters.MAX_NODES:
+        raise InputError(f"--expect {expected}: is no number of nodes; give one from 1 to {clusters.MAX_NODES:,}")
+    return carriers.carrier(ray=ray, hosts=hosts, config=ssh_config, expected=expected)
+
+
+def read_pythons(told: Iterable[str]) -> dict[str, str]:
+    """The Pythons that vLLM runs with, by node, from words as in `PATH` and `NODE=PATH`; under "" that of all others.
+
+    Raises:
+        InputError: a word is neither.
+    """
+    found = {}
+    for word in told:
+        node, sign, path = word.rpartition("=")
+        if not path or (sign and not node):
+            raise InputError(f"--python {word[:80]!r}: write PATH, or NODE=PATH")
+        found[node] = path
+    return found
+
+
+def of_nodes(carrier: Carrier, named: Mapping[str, str]) -> dict[str, str]:
+    """By node that answers its Python, as far as one is named; a node that is named and not there counts as unread."""
+    nodes = carrier.nodes()
+    known = {*nodes, *(each.name for each in carrier.unread), ""}
+    why = f"--python names it, and it is not among those that are there: {', '.join(nodes) or 'none'}"
+    carrier.unread = (*carrier.unread, *(Unread(name, why) for name in named if name not in known))
+    return {node: path for node in nodes if (path := named.get(node, named.get(""))) is not None}
+
+
+def read_ports(told: Iterable[str]) -> dict[str, int]:
+    """The ports that are tried, by their use: the usual ones, but for words as in `ray=6380`.
+
+    Raises:
+        InputError: a word names no use or no port.
+    """
+    found = dict(measuring.PORTS)
+    for word in told:
+        use, _, number = word.partition("=")
+        if use not in found or not number.isdecimal() or not 0 < int(number[:6]) < 1 << 16:
+            uses = ", ".join(found)
+            raise InputError(f"--port {word[:40]!r}: write USE=N, with {uses} and a number up to 65535")
+        found[use] = int(number)
+    return found
+
+
+def checked(
+    carrier: Carrier,
+    *,
+    model: str,
+    named: Mapping[str, str],
+    tried: Mapping[str, int],
+    say: Callable[[str], None],
+    is_collective_run: bool = True,
+    limit_s: float = measuring.LIMIT_S,
+) -> CheckedCluster:
+    """The nodes that a carrier reaches, measured and compared.
+
+    Args:
+        carrier: Its nodes.
+        model: A folder, or a name of the Hub, that every node must have; empty: none is looked at.
+        named: Their Pythons, as `read_pythons` gives them.
+        tried: Ports, as `read_ports` gives them.
+        say: Told in a line what is done.
+        is_collective_run: Whether an all-reduce is run.
+        limit_s: Its limit, for every rank.
+    """
+    found = measuring.measure(
+        carrier,
+        model=model or None,
+        pythons=of_nodes(carrier, named),
+        ports=tried,
+        is_collective_run=is_collective_run,
+        limit_s=limit_s,
+        say=say,
+    )
+    return clusters.check(found, session.specs(), model=model)

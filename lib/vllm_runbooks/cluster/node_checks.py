@@ -1,0 +1,100 @@
+"""What a node looks at itself before its part of a server is started, and the locks that keep other starts off it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.host import card_locks
+from vllm_runbooks.live_records import Check, Result
+from vllm_runbooks.record_forms import document
+
+
+class NodeChecks:
+    """The checks of one node, and what they hold."""
+
+    def __init__(self) -> None:
+        self._held = contextlib.ExitStack()
+        self._lock = threading.Lock()
+        self._is_cancelled = False
+
+    def check(self, asked: Mapping[str, Any]) -> list[Any]:
+        """Make those of `names` for a `command` with its `environment` and release `vllm`; each as a document.
+
+        The names are of `preflight.NAMES`, `steady` is as in `preflight.Steady`; with `is_check` nothing is held
+        afterwards. Memory is read from the driver, or from the recorded series that `gpu_memory` names.
+        """
+        from vllm_runbooks.host import gpu_memory  # noqa: PLC0415 - most agents are never asked
+        from vllm_runbooks.serve import preflight  # noqa: PLC0415
+        from vllm_runbooks.serve.subject import Subject  # noqa: PLC0415
+
+        environment = {**os.environ, **{str(k): str(v) for k, v in asked["environment"].items()}}
+        subject = Subject(tuple(str(word) for word in asked["command"]), environment, asked.get("vllm"))
+        steady = preflight.Steady(*asked["steady"])
+        source, why_none = gpu_memory.source_of(str(asked.get("gpu_memory") or ""))
+        host = preflight.host_of(subject, source, why_none, None)
+        self._is_cancelled = False
+        names = {str(each) for each in asked["names"]}
+
+        def locked() -> Check:
+            cards = [] if source is None else [card.key for card in source.read().of(host.numbers)]
+            return self._locked([node_key(), *cards], steady.wait_s, is_check=bool(asked.get("is_check")))
+
+        made = preflight.checks(
+            subject,
+            host,
+            steady=steady,
+            left_out=[name for name in preflight.NAMES if name not in names],
+            say=lambda _: None,
+            lock=locked,
+            is_cancelled=lambda: self._is_cancelled,
+        )
+        found = []
+        for each in made:
+            if each.name in names:
+                found.append(document(each))
+            if each.result is Result.FAILED:
+                break
+        return found
+
+    def _locked(self, keys: list[str], wait_s: float, *, is_check: bool) -> Check:
+        began = time.monotonic()
+        try:
+            if is_check:
+                held = sorted({*card_locks.holders(keys).values()})
+                if held:
+                    return Check("lock", Result.UNKNOWN, f"{', '.join(held)} is starting; a start would wait for it")
+            else:
+                with contextlib.ExitStack() as taken:
+                    taken.enter_context(
+                        card_locks.held(
+                            keys, wait_s=wait_s, told=lambda _, __: None, is_cancelled=lambda: self._is_cancelled
+                        )
+                    )
+                    with self._lock:
+                        self._held.close()
+                        self._held = taken.pop_all()
+        except InputError as error:
+            return Check("lock", Result.FAILED, str(error), time.monotonic() - began)
+        return Check("lock", Result.PASSED, "no other guarded start is on its way there", time.monotonic() - began)
+
+    def unlock(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Hold nothing any more, and wait for nothing."""
+        self._is_cancelled = True
+        with self._lock:
+            self._held.close()
+        return {}
+
+
+def node_key() -> str:
+    """What the lock of this node is called: hosts that are network namespaces of one have one each."""
+    try:
+        return f"{card_locks.NODE}-{Path('/proc/self/ns/net').stat().st_ino}"
+    except OSError:
+        return card_locks.NODE

@@ -1,0 +1,197 @@
+"""What a process of ours sees of the node that it runs on."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import re
+import socket
+import sys
+import threading
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from vllm_runbooks.cluster_records import FileFacts, Interface, ModelFacts, NodeFacts
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.host import inventory
+from vllm_runbooks.redact import redact_record, redact_text
+from vllm_runbooks.secret_places import names_secret
+
+HEEDED = re.compile(
+    r"(?:VLLM|NCCL|GLOO|RAY_AUTH|RAY_CGRAPH|RAY_EXPERIMENTAL|TORCH_NCCL|TORCH_DISTRIBUTED|TP_SOCKET|UCX|FI|HF|TRANSFORMERS)_\w{1,80}"
+    r"|RAY_ADDRESS|CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|MASTER_ADDR|MASTER_PORT|OMP_NUM_THREADS"
+    r"|(?:(?:http|https|all|no)_proxy)|(?:(?:HTTP|HTTPS|ALL|NO)_PROXY)",
+    re.ASCII,
+)
+"""Names of variables that vLLM, what it starts, and what they speak through heed; Ray gives each process many more."""
+_OURS = "VLLM_RUNBOOKS_"
+_TOKEN = "RAY_AUTH_TOKEN"  # noqa: S105 - a name
+_RESOLVED_S = 5.0
+"""How long a resolver may take."""
+_MAX_FILES = 4096
+_MAX_WHOLE = 32 << 20
+"""Bytes of a file that is read whole."""
+_PIECE, _PIECES = 1 << 16, 32
+_OF_MODEL = (".json", ".safetensors", ".bin", ".pt", ".gguf", ".model", ".tiktoken", ".txt", ".py", ".jinja")
+"""Ends of names of a model's files."""
+_REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}", re.ASCII)
+
+
+def collect(name: str, *, model: str | None = None, python: str | None = None, salt: str = "") -> NodeFacts:
+    """This node, secrets replaced.
+
+    Args:
+        name: What it is called in the cluster.
+        model: A folder, or a name on the Hub that is looked up in the cache of it; None: none is looked at.
+        python: The Python that vLLM runs with; None: this one.
+        salt: By which secrets are marked: equal marks of one salt are equal secrets.
+
+    Raises:
+        InputError: that Python cannot be run.
+    """
+    host = inventory.collect(python=python)
+    hostname = socket.gethostname()
+    return redact_record(
+        NodeFacts(
+            name,
+            inventory=host,
+            hostname=hostname,
+            resolves_to=resolved(hostname),
+            interfaces=interfaces(),
+            environment=environment(os.environ, salt),
+            model=None if model is None else model_facts(model),
+            ray=(host.packages or {}).get("ray"),
+        )
+    )
+
+
+def resolved(name: str) -> tuple[str, ...] | None:
+    """Addresses that a name stands for here, none where it stands for none; None: the resolver does not answer."""
+    found: list[tuple[str, ...]] = []
+
+    def ask() -> None:
+        with contextlib.suppress(OSError, UnicodeError):
+            told = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            found.append(tuple(dict.fromkeys(str(each[4][0]) for each in told)))
+            return
+        found.append(())
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(_RESOLVED_S)
+    return found[0] if found else None
+
+
+def interfaces() -> tuple[Interface, ...]:
+    """Interfaces with an address, as the system lists them."""
+    import psutil  # noqa: PLC0415
+
+    states = psutil.net_if_stats()
+    found = []
+    for name, told in psutil.net_if_addrs().items():
+        addresses = tuple(
+            each.address.partition("%")[0] for each in told if each.family in (socket.AF_INET, socket.AF_INET6)
+        )
+        state = states.get(name)
+        if addresses:
+            found.append(
+                Interface(
+                    name,
+                    addresses,
+                    None if state is None else state.isup,
+                    None if state is None else state.mtu,
+                    None if state is None or not state.speed or state.speed >= (1 << 16) - 1 else state.speed,
+                )
+            )
+    return tuple(found)
+
+
+def environment(variables: Mapping[str, str], salt: str) -> dict[str, str]:
+    """Those that are heeded; of a secret a mark, as "<secret-0a1b2c3d>", equal where the secret and the salt are.
+
+    The token that Ray reads from a file stands there as if it were in its variable.
+    """
+    found = {}
+    token = variables.get(_TOKEN) or _token_of_file(variables)
+    for name, value in sorted({**variables, **({} if token is None else {_TOKEN: token})}.items()):
+        if HEEDED.fullmatch(name) is None or name.startswith(_OURS):
+            continue
+        if names_secret(name):
+            mark = hmac.new(salt.encode(), value.encode("utf-8", "replace"), "sha256").hexdigest()[:8]
+            found[name] = f"<secret-{mark}>"
+        else:
+            found[name] = redact_text(f"{name}={value}").partition("=")[2]
+    return found
+
+
+def _token_of_file(variables: Mapping[str, str]) -> str | None:
+    """The token that Ray takes where its mode asks for one and its variable holds none."""
+    if variables.get("RAY_AUTH_MODE", "").lower() != "token":
+        return None
+    with contextlib.suppress(OSError, ValueError):
+        path = Path(variables.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
+        with path.open("r", encoding="utf-8") as stream:
+            return stream.read(4096).strip() or None
+    return None
+
+
+# ---- the model
+
+
+def model_facts(model: str) -> ModelFacts:
+    """The model's files as this node has them; the weights are sampled, not read."""
+    folder = _folder(model)
+    if folder is None:
+        return ModelFacts(model, is_there=False, why="is not in this node's cache of the Hub")
+    try:
+        names = sorted(each.name for each in folder.iterdir() if each.suffix in _OF_MODEL and each.is_file())
+        found = tuple(_file(folder / name) for name in names[:_MAX_FILES])
+    except OSError as error:
+        said = "is not there" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+        return ModelFacts(model, is_there=False, why=said)
+    if not any(each.name in ("config.json", "params.json") or each.name.endswith(".gguf") for each in found):
+        return ModelFacts(model, is_there=False, why="the folder holds no config.json", files=found)
+    return ModelFacts(model, is_there=True, files=found)
+
+
+def _folder(model: str) -> Path | None:
+    """Where the files of a model lie; None: it is a name on the Hub, and its cache does not hold it."""
+    path = Path(model).expanduser()
+    if path.is_dir() or path.is_absolute() or not _REPOSITORY.fullmatch(model):
+        return path
+    home = Path(os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser() / f"models--{model.replace('/', '--')}"
+    with contextlib.suppress(OSError, ValueError):
+        revision = (cache / "refs" / "main").read_text("ascii").strip()
+        if re.fullmatch(r"[0-9a-f]{4,64}", revision, re.ASCII):
+            return cache / "snapshots" / revision
+    return None
+
+
+def _file(path: Path) -> FileFacts:
+    """A file's size and what its content comes to."""
+    with path.open("rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size <= _MAX_WHOLE:
+            return FileFacts(path.name, size, sha256=hashlib.file_digest(stream, "sha256").hexdigest())
+        digest = hashlib.sha256(str(size).encode())
+        for number in range(_PIECES):
+            stream.seek((size - _PIECE) * number // (_PIECES - 1))
+            digest.update(stream.read(_PIECE))
+        return FileFacts(path.name, size, sampled_sha256=digest.hexdigest())
+
+
+def python_with_torch(python: str | None) -> str:
+    """The Python that is to run a collective here.
+
+    Raises:
+        InputError: none was named, and this one has no torch.
+    """
+    if python is not None:
+        return python
+    if find_spec("torch") is None:
+        raise InputError(f"{sys.executable}: has no torch; name the node's Python that has one with --python")
+    return sys.executable

@@ -1,0 +1,185 @@
+"""What a node of a Ray cluster does for a suite: say what it is, and execute one run.
+
+A run's files travel with it, so a node needs this package and nothing of the host that asked; what the run wrote goes
+back with its answer. Ray keeps its processes, and each of them keeps a `bench` with a worker that has papermill loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vllm_runbooks import catalog, history
+from vllm_runbooks.bench import Bench, Gate, module, temporary_folder
+from vllm_runbooks.errors import InputError
+
+MOST_BYTES = 64 << 20
+"""Of a file or folder that travels with a run, or comes back; a notebook that is larger stays away."""
+
+
+class Luggage(NamedTuple):
+    """What the contents that travel with a run stand for, and what else it has."""
+
+    places: Mapping[str, int]
+    """Number of the content that is `input`, `alone`, the parameter `evidence`, or `catalog-0` and so on."""
+    environment: Mapping[str, str]
+    """Variables besides the node's."""
+
+
+class Content(NamedTuple):
+    """A file, or a folder with its files, that travels."""
+
+    name: str
+    files: Mapping[str, bytes]
+    """By path within the folder; of a file alone by an empty one."""
+
+    def unpack(self, folder: Path) -> Path:
+        """Write it below a folder of its own; returns where it lies."""
+        at = folder / self.name
+        folder.mkdir(parents=True)
+        for path, content in self.files.items():
+            target = at / path if path else at
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        return at
+
+
+def packed(path: Path) -> Content:
+    """What lies at a path, to travel.
+
+    Raises:
+        InputError: it cannot be read, or is too large to be sent around.
+    """
+    try:
+        files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+        if (size := sum(each.stat().st_size for each in files)) > MOST_BYTES:
+            raise InputError(f"{path}: {size >> 20} MiB are too many to be sent to a node; name a smaller folder")
+        read = {"" if each == path else each.relative_to(path).as_posix(): each.read_bytes() for each in files}
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+    return Content(path.name, read)
+
+
+def facts() -> dict[str, Any]:
+    """What this node is, as far as its verdicts may depend on it."""
+    import ray  # noqa: PLC0415 - present where this runs
+
+    root = catalog.catalog_dir()
+    return {
+        **history.surroundings(with_cards=True),
+        "catalog": f"{catalog.key(root)}+{catalog.rules_key(root)}",
+        "cases": _digest(catalog.cases_dir()),
+        "ray": ray.__version__,
+    }
+
+
+def nothing() -> None:
+    """Answer, which shows that the node does."""
+
+
+def _digest(folder: Path) -> str:
+    found = hashlib.sha256()
+    for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+        found.update(path.relative_to(folder).as_posix().encode("utf-8", "surrogateescape") + b"\0")
+        found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()[:20]
+
+
+class Board:
+    """Where a run says that it has begun: Ray itself does not tell on which node it does."""
+
+    def __init__(self) -> None:
+        self._news: list[tuple[int, str]] = []
+
+    def begun(self, index: int, node: str) -> None:
+        """A run has begun on the node of this id."""
+        self._news.append((index, node))
+
+    def news(self) -> list[tuple[int, str]]:
+        """What has begun since this was last asked."""
+        news, self._news = self._news, []
+        return news
+
+
+def execute(
+    tag: str,
+    index: int,
+    order: Mapping[str, Any],
+    luggage: Luggage,
+    board: Any,
+    *contents: Content,
+) -> dict[str, Any]:
+    """Execute one run; its answer, and what it wrote.
+
+    Args:
+        tag: That the suite's processes carry.
+        index: Number of the run.
+        order: As `Bench` takes it, with names of the asking host.
+        luggage: What the contents stand for.
+        board: The actor that is told of the beginning.
+        contents: What the run reads.
+    """
+    import ray  # noqa: PLC0415 - present where this runs
+
+    node = ray.get_runtime_context().get_node_id()
+    # Not waited for: Ray lends the CPU of a task that waits to another one.
+    board.begun.remote(index, node)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="vr", dir=temporary_folder()) as temporary:
+        folder = Path(temporary)
+        at = {name: str(contents[number].unpack(folder / f"{number}")) for name, number in luggage.places.items()}
+        here: dict[str, Any] = {**order, **{name: at[name] for name in at if name in ("input", "alone")}}
+        out = folder / "out"
+        out.mkdir()
+        if "input" in here:
+            here["output"] = str(out / Path(order["output"]).name)
+            here["steps"] = str(out / Path(order["steps"]).name)
+            if "evidence" in at:
+                here["parameters"] = {**order["parameters"], "evidence": at["evidence"]}
+        own = [at[f"catalog-{number}"] for number in range(len(at)) if f"catalog-{number}" in at]
+        os.environ.update({**luggage.environment, catalog.CATALOGS: os.pathsep.join(own)})
+        bench = _bench(tag, is_fresh=bool(own))
+        answer = bench.execute(index, here)
+        wrote = {path.relative_to(out).as_posix(): path for path in out.rglob("*") if path.is_file()}
+        wrote = {name: path for name, path in wrote.items() if path.stat().st_size <= MOST_BYTES}
+        return {
+            "answer": answer,
+            "node": node,
+            "seconds": time.monotonic() - began,
+            "wrote": {name: path.read_bytes() for name, path in wrote.items() if not path.name.startswith(".")},
+        }
+
+
+_benches: dict[str, Bench] = {}
+
+
+def _bench(tag: str, *, is_fresh: bool) -> Bench:
+    """The bench of this process for a suite; its worker is a fresh one where its environment has changed."""
+    if tag not in _benches:
+        own = uuid.uuid4().hex
+        runtime = tempfile.mkdtemp(prefix="vr", dir=temporary_folder())
+        # Ray kills the children of a process that it ends, and no grandchild: this guard is none of its children.
+        guard = subprocess.Popen(  # noqa: S603 - our own module
+            [*module("processes"), own, runtime, runtime, "apart"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        guard.wait()
+        _pipes.append(guard)
+        _benches[tag] = Bench(f"{tag}:{own}", runtime=Path(runtime), name="0", gate=Gate())
+    if is_fresh:
+        _benches[tag].close()
+    return _benches[tag]
+
+
+_pipes: list[subprocess.Popen[bytes]] = []
+"""Guards, whose input ends with this process."""

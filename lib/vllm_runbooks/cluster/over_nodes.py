@@ -1,0 +1,298 @@
+"""One server over several nodes as it runs: its parts started together, read, watched, and ended in order.
+
+The part that serves is ended first: it lets go of its requests while the others still compute. It does not end the
+others, which would wait for it for ever. When any part ends, or a node is lost, all are ended that can be reached.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple, Self
+
+from vllm_runbooks.cluster.carriers import Carrier
+from vllm_runbooks.cluster.outputs import MOST
+from vllm_runbooks.cluster.wires import UnansweredError
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.host.progress import Sight
+from vllm_runbooks.record_forms import record
+from vllm_runbooks.running import ending_of, handled_by
+from vllm_runbooks.serve import places
+
+_START_S = 30.0
+_ANSWER_S = 10.0
+_MISSES = 2
+"""Questions in a row after which a node that leaves them unanswered is lost."""
+_EVERY_S = 0.3
+_SIGHTS_S = 1.0
+_HEAD_S = 6.0
+"""How long the part that serves has to end before the others are asked to."""
+_ENDING_S = 20.0
+"""Within which all have ended, or are given up."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What runs on one node."""
+
+    node: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(repr=False)
+    """Variables beside those that the node's agent has."""
+
+
+class _Ended(NamedTuple):
+    node: str
+    status: int | None = None
+    refused: str = ""
+    """Why its command could not be run."""
+    lost: str = ""
+    """Why the node answers no more: what runs there is not known."""
+
+
+class OverNodes:
+    """A server over nodes; leaving the block ends all of it.
+
+    SIGINT, SIGTERM and SIGHUP end it in order, a second one at once, where this thread may handle signals.
+    """
+
+    def __init__(self, carrier: Carrier, parts: Sequence[Part], folder: Path, number: int) -> None:
+        """What is to run.
+
+        Args:
+            carrier: Asks the nodes.
+            parts: The first is the one that serves, whose output is the server's.
+            folder: Where the others' logs go.
+            number: Of the try.
+        """
+        self.id = uuid.uuid4().hex
+        self.status: int | None = None
+        self.stopped_by: int | None = None
+        self.signalled: int | None = None
+        self._carrier, self._parts = carrier, list(parts)
+        self._head = parts[0].node
+        self._logs = {one.node: folder / places.node_log_name(number, one.node) for one in parts[1:]}
+        self._files = dict[str, int]()
+        self._groups = dict[str, str]()
+        self._open = set[str]()
+        """Nodes whose part has not ended."""
+        self._lost = set[str]()
+        self._said = ""
+        self._refused = ""
+        self._came: SimpleQueue[tuple[str, bytes] | _Ended] = SimpleQueue()
+        self._orders: SimpleQueue[int | None] = SimpleQueue()
+        self._sights = dict[str, dict[int, Sight]]()
+        self._is_left = threading.Event()
+        self._is_head_over = threading.Event()
+        self._give_up_at = float("inf")
+        self._threads = list[threading.Thread]()
+        self._blocks = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as undone:
+            undone.callback(self._end)
+            for node, path in self._logs.items():
+                self._files[node] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            self._start()
+            self._blocks.enter_context(handled_by(self._hand_on))
+            undone.pop_all()
+        return self
+
+    def _start(self) -> None:
+        """Start every part.
+
+        Raises:
+            InputError: one cannot be started.
+        """
+        asked = {
+            one.node: {
+                "do": "start",
+                "command": list(one.command),
+                # Without this a process that gives itself a title overwrites its environment, and with it our mark.
+                "environment": {**one.environment, "SPT_NOENV": "1"},
+            }
+            for one in self._parts
+        }
+        told = self._carrier.ask_all(asked, _START_S)
+        self._groups = {
+            node: str(each["group"]) for node, each in told.items() if not isinstance(each, UnansweredError)
+        }
+        self._open = set(self._groups)
+        for node, each in told.items():
+            if isinstance(each, UnansweredError):
+                raise InputError(f"{node}: its part cannot be started: {each}; look at the node")
+        self._threads = [threading.Thread(target=self._follow, args=(node,), daemon=True) for node in self._groups]
+        self._threads.append(threading.Thread(target=self._heed, daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._end()
+        finally:
+            self._blocks.close()
+        if self._refused:
+            raise InputError(f"{self._refused}; check the program there, or name its Python with --python") from error
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words."""
+        return self._said or ending_of(self.status)
+
+    def sights(self) -> Mapping[int, Sight]:
+        """The processes on all nodes, as they were last told; the key holds the node's number as well."""
+        return {
+            (number << 32) + pid: sight
+            for number, one in enumerate(self._parts)
+            for pid, sight in self._sights.get(one.node, {}).items()
+        }
+
+    def chunks(self, *, tick_s: float) -> Iterator[bytes]:
+        """What the part that serves prints; the others' output goes into their logs."""
+        while (self._open or not self._came.empty()) and time.monotonic() < self._give_up_at:
+            try:
+                came = self._came.get(timeout=tick_s)
+            except Empty:
+                yield b""
+                continue
+            if isinstance(came, _Ended):
+                self._take_end(came)
+            elif came[0] == self._head:
+                yield came[1]
+            else:
+                with contextlib.suppress(OSError):  # a full disk must not cost a server that runs
+                    os.write(self._files[came[0]], came[1])
+
+    def stop(self, number: int, said: str) -> None:
+        """Hand a signal on to the part that serves, then end the others; `said` tells how it ended then."""
+        self.stopped_by = self.stopped_by or number
+        self._said = self._said or said
+        self._orders.put(number)
+
+    def _hand_on(self, number: int, _frame: FrameType | None) -> None:
+        self.signalled = self.signalled or number
+        self.stop(number, f"was stopped by {signal.Signals(number).name}")
+
+    def _take_end(self, ended: _Ended) -> None:
+        """A part has ended: so do the others."""
+        is_first = self._open == set(self._groups)
+        self._open.discard(ended.node)
+        self._sights.pop(ended.node, None)
+        if ended.refused:
+            self._refused = self._refused or f"{ended.node}: {self._parts[0].command[0]} cannot be run: {ended.refused}"
+        if is_first and self.stopped_by is None:
+            self.status = ended.status
+            where = "the part that serves" if ended.node == self._head else "a part that computes"
+            self._said = (
+                f"was ended: {_unknown(ended.node, ended.lost)}"
+                if ended.lost
+                else f"{ending_of(ended.status)} on {ended.node}, {where}; the others were ended"
+            )
+            self._orders.put(signal.SIGTERM)
+            return
+        if ended.lost:
+            self._said = f"{self.ending}; {_unknown(ended.node, ended.lost)}"
+        if ended.node == self._head and self.status is None:
+            self.status = ended.status
+
+    def _follow(self, node: str) -> None:
+        """Read what a node's part prints and does, to its end."""
+        begin, misses, seen_at = 0, 0, 0.0
+        while not self._is_left.is_set():
+            is_due = time.monotonic() - seen_at >= _SIGHTS_S
+            asked = {"do": "read", "group": self._groups[node], "begin": begin, "processes": is_due}
+            try:
+                told = self._carrier.ask(node, asked, _ANSWER_S)
+            except UnansweredError as error:
+                misses += 1
+                if misses >= _MISSES:
+                    self._lost.add(node)
+                    self._over(_Ended(node, lost=str(error)))
+                    return
+                self._is_left.wait(_EVERY_S)
+                continue
+            misses, data = 0, base64.b64decode(told["data"])
+            if told["begin"] > begin:
+                self._came.put(
+                    (node, f"\n[vllm-runbooks] {told['begin'] - begin} bytes were not read in time\n".encode())
+                )
+            begin = told["end"]
+            if data:
+                self._came.put((node, data))
+            if is_due and told["is_running"]:
+                seen_at = time.monotonic()
+                self._sights[node] = _seen(told.get("processes", ()), node)
+            if not told["is_running"] and not data:
+                self._over(_Ended(node, told["status"], told["refused"]))
+                return
+            if len(data) < MOST:
+                self._is_left.wait(_EVERY_S)
+
+    def _over(self, ended: _Ended) -> None:
+        if ended.node == self._head:
+            self._is_head_over.set()
+        self._came.put(ended)
+
+    def _heed(self) -> None:
+        """End it when that is ordered: what serves, then the others; all at once by a second order."""
+        number = self._orders.get()
+        if number is None:
+            return
+        self._give_up_at = time.monotonic() + _ENDING_S
+        self._ask([self._head], {"do": "signal", "number": int(number)})
+        others = [one.node for one in self._parts[1:]]
+        has_second = False
+        ends_at = time.monotonic() + _HEAD_S
+        while not (self._is_head_over.is_set() or self._is_left.is_set() or has_second) and time.monotonic() < ends_at:
+            with contextlib.suppress(Empty):
+                has_second = self._orders.get(timeout=0.05) is not None
+        if not has_second:
+            self._ask(others, {"do": "signal", "number": int(signal.SIGTERM)})
+        while not (has_second or self._is_left.is_set()):
+            with contextlib.suppress(Empty):
+                has_second = self._orders.get(timeout=0.2) is not None
+        if has_second:
+            self._ask([self._head, *others], {"do": "end", "at_once": True})
+
+    def _ask(self, nodes: Sequence[str], request: Mapping[str, Any]) -> Mapping[str, Any]:
+        there = [node for node in nodes if node in self._groups and node not in self._lost]
+        asked = {node: {**request, "group": self._groups[node]} for node in there}
+        return self._carrier.ask_all(asked, _ANSWER_S)
+
+    def _end(self) -> None:
+        """End what is left, and forget it."""
+        self._is_left.set()
+        self._orders.put(None)
+        for node, told in self._ask([*self._groups], {"do": "end", "forget": True}).items():
+            if isinstance(told, UnansweredError) and node in self._open:
+                self._said = f"{self.ending}; {_unknown(node, str(told))}"
+        for thread in self._threads:
+            thread.join(2 * _ANSWER_S)
+        for descriptor in self._files.values():
+            os.close(descriptor)
+        self._files.clear()
+
+
+def _unknown(node: str, why: str) -> str:
+    return f"{node} answers no more ({why}), and whether what ran there has ended is not known"
+
+
+def _seen(told: Sequence[Any], node: str) -> dict[int, Sight]:
+    """What a node tells of its processes, each with the node in its name."""
+    found = {}
+    for each in told:
+        sight = record(Sight, each)
+        found[sight.pid] = replace(sight, name=f"{sight.name} on {node}")
+    return found

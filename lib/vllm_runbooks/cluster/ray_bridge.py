@@ -1,0 +1,216 @@
+"""Program that joins a Ray cluster, holds an actor on each of its nodes, and hands questions on to them.
+
+    python -P -m vllm_runbooks.cluster.ray_bridge ADDRESS
+
+It reads and writes lines of JSON as `agent` does; `join` comes first, `ask` carries a question, `leave` is the last.
+The end of its input is its own end; Ray ends its actors then.
+"""
+
+# ruff: noqa: PLC0415 - Ray is imported in this process alone
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from vllm_runbooks.cluster.agent import Agent
+from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.redact import redact_text
+
+_DIAL_S = 4.0
+_JOIN_S = 30.0
+_ACTOR_S = 25.0
+"""How long a node may take to start a process."""
+_AT_ONCE = 8
+
+
+class NodeActor:
+    """The agent of a node, in a process that Ray started there."""
+
+    def __init__(self, name: str) -> None:
+        self._agent = Agent(name)
+
+    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """As `Agent.answer`."""
+        return self._agent.answer(asked)
+
+    def close(self) -> None:
+        """End what was started."""
+        self._agent.close()
+
+
+class Bridge:
+    """A cluster that was joined."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._actors = dict[str, Any]()
+
+    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to one line."""
+        try:
+            if asked.get("do") == "join":
+                return {"is": self._join()}
+            if asked.get("do") == "leave":
+                return {"is": self._leave()}
+            return self._ask(str(asked["node"]), asked["request"], float(asked["timeout_s"]))
+        except RunbooksError as error:
+            return {"error": str(error)}
+        except Exception as error:  # noqa: BLE001 - Ray raises whatever its servers answer
+            return {"error": first_line(error)}
+
+    def _join(self) -> dict[str, Any]:
+        found = joined(self._address)
+        self._start(found)
+        head = next((each["name"] for each in found if each["is_head"] and not each["why"]), None)
+        return {"nodes": [{k: each[k] for k in ("name", "address", "why")} for each in found], "head": head}
+
+    def _start(self, nodes: list[dict[str, Any]]) -> None:
+        """Start an actor on each node that is alive; one that cannot be started says so in `why`."""
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        kind = ray.remote(NodeActor)
+        said = {}
+        for each in nodes:
+            if not each["why"]:
+                pinned = NodeAffinitySchedulingStrategy(each["id"], soft=False)
+                actor: Any = kind.options(num_cpus=0, scheduling_strategy=pinned, max_concurrency=_AT_ONCE).remote(
+                    each["name"]
+                )
+                self._actors[each["name"]] = actor
+                said[each["name"]] = actor.answer.remote({"do": "hello"})
+        ends_at = time.monotonic() + _ACTOR_S
+        for each in nodes:
+            if each["name"] in said:
+                try:
+                    ray.get(said[each["name"]], timeout=max(ends_at - time.monotonic(), 0.1))
+                except Exception as error:  # noqa: BLE001 - as above
+                    each["why"] = f"no process of ours can be started there: {first_line(error)}"
+                    self._actors.pop(each["name"])
+
+    def _ask(self, node: str, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+        import ray
+
+        try:
+            answer: dict[str, Any] = ray.get(self._actors[node].answer.remote(dict(request)), timeout=timeout_s)
+        except ray.exceptions.GetTimeoutError:
+            raise InputError(f"no answer within {timeout_s:g} s") from None
+        return answer
+
+    def _leave(self) -> dict[str, Any]:
+        import ray
+
+        closing = [actor.close.remote() for actor in self._actors.values()]
+        if closing:
+            ray.wait(closing, num_returns=len(closing), timeout=12)
+        ray.shutdown()
+        return {}
+
+
+def joined(address: str) -> list[dict[str, Any]]:
+    """Join the cluster with this process; its nodes, with `why` for one that is dead.
+
+    Raises:
+        InputError: nothing listens there, or there is no Ray here.
+    """
+    # Ray imports jsonschema, and that a grammar which takes longer to build than all of Ray (rfc3987-syntax 1.1.0)
+    # where JupyterLab has brought it; nobody in this process reads such addresses.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    try:
+        import ray
+    except ImportError:
+        raise InputError(f"{sys.executable}: has no Ray; install the version that the cluster has") from None
+    _dial(address)
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    ray.init(
+        address=address,
+        namespace=f"vllm-runbooks-{os.getpid()}-{time.time_ns()}",
+        logging_level=logging.ERROR,
+        log_to_driver=False,
+    )
+    told: list[dict[str, Any]] = ray.nodes()
+    names = [_name(each) for each in told if each["Alive"]]
+    found = []
+    for each in told:
+        name, at = _name(each), str(each["NodeManagerAddress"])
+        if names.count(name) > 1:
+            name = f"{at}-{each['NodeID'][:6]}" if len({*names}) == 1 else at
+        why = "" if each["Alive"] else "Ray lists it as dead: it was lost, or left, and has not joined again"
+        is_head = "node:__internal_head__" in each["Resources"]
+        cpus = each["Resources"].get("CPU", 0.0)
+        node = {"name": name, "address": at, "id": each["NodeID"], "why": why, "is_head": is_head, "cpus": cpus}
+        found.append(node)
+    # A node that joined again stands there twice; what is dead of it is past.
+    alive = {each["name"] for each in found if not each["why"]}
+    return [each for each in found if not each["why"] or each["name"] not in alive]
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    """A node's name, which its owner chose, without signs that a path or a terminal reads as something else."""
+    return re.sub(r"[^A-Za-z0-9_.:-]", "_", str(node["NodeName"]))[:80]
+
+
+def _dial(address: str) -> None:
+    """See that something listens there: Ray would wait for it much longer, and not say what it waits for."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _DIAL_S).close()
+    except TimeoutError:
+        raise InputError(
+            f"nothing answers at {address} within {_DIAL_S:g} s: a firewall drops it, or nobody is there"
+        ) from None
+    except (OSError, OverflowError) as error:
+        raise InputError(f"no Ray cluster at {address}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def first_line(error: Exception) -> str:
+    """What Ray says, in one line that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = next((line for line in reversed(lines) if "Error" in line or "mismatch" in line), None)
+    said = telling or (lines[0] if lines else "")
+    return redact_text(f"{type(error).__name__}: {said}")[:600]
+
+
+def main(arguments: list[str]) -> None:
+    """The program."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: os._exit(143))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    bridge = Bridge(arguments[0])
+    lock = threading.Lock()
+    # Ray prints on standard output as it likes.
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)
+
+        def reply(asked: dict[str, Any]) -> None:
+            line = json.dumps({"id": asked.get("id"), **bridge.answer(asked)})
+            with lock:
+                answers.write(line + "\n")
+                answers.flush()
+
+        while line := sys.stdin.readline():
+            asked = json.loads(line)
+            if asked.get("do") == "ask":
+                threading.Thread(target=reply, args=(asked,), daemon=True).start()
+            else:
+                reply(asked)  # Ray wants its first and last word in this thread
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    # Ray writes down where a class comes from; as `__main__` it would be carried as code.
+    from vllm_runbooks.cluster import ray_bridge  # noqa: PLW0406 - see above
+
+    ray_bridge.main(sys.argv[1:])

@@ -1,0 +1,283 @@
+"""Whether a node reaches another: ports that wait to be reached, attempts to reach them, and how fast that is.
+
+Who waits answers nobody but who brings its token, and says by it that it is who was meant: two hosts may have the same
+address, as that of a bridge for containers. What goes over is a few bytes, and zeros for the bandwidth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hmac
+import os
+import selectors
+import socket
+import statistics
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from vllm_runbooks.cluster_records import Reachability
+
+_HELLO = b"vllm-runbooks "
+_TOKEN = 32
+"""Characters of a token."""
+_ROUNDS = 5
+"""Round trips, of which the latency is the median."""
+_PING, _STREAM, _YES = b"p", b"s", b"y"
+_CHUNK = bytes(1 << 18)
+_PATIENCE_S = 2.0
+"""Longest wait for an answer of who waits, where the connection was made."""
+_HELD_S = 10.0
+"""Longest wait for a word of who came: it tries others meanwhile, and some of them answer nothing."""
+_MOST = 1 << 30
+"""Bytes that are taken for one bandwidth."""
+_UNROUTED = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.EHOSTDOWN})
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A port that waits to be reached."""
+
+    use: str
+    port: int
+    is_ours: bool
+    """Whether we wait there; otherwise somebody else listens, or nobody could."""
+    why: str = ""
+    """Why we do not."""
+
+
+class Listeners:
+    """Ports of this node that wait to be reached, for a limited time."""
+
+    def __init__(self, token: str, ports: Sequence[tuple[str, int]], for_s: float) -> None:
+        """Wait at these ports, 0 for one that the system chooses, of all addresses.
+
+        Args:
+            token: What who comes must bring.
+            ports: Each with what it is for.
+            for_s: Seconds after which it is over, whatever becomes of who asked.
+        """
+        self._token = token.encode()
+        self._ends_at = time.monotonic() + for_s
+        self._selector = selectors.DefaultSelector()
+        self._sockets: list[socket.socket] = []
+        self._is_closed = threading.Event()
+        self.waiting = tuple(self._wait_at(use, port) for use, port in ports)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _wait_at(self, use: str, port: int) -> Waiting:
+        is_dual = socket.has_dualstack_ipv6()
+        one = socket.socket(socket.AF_INET6 if is_dual else socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if is_dual:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            one.bind(("", port))
+            one.listen(64)
+        except (OSError, OverflowError) as error:
+            one.close()
+            is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+            return Waiting(use, port, is_ours=False, why="taken" if is_taken else str(error))
+        one.setblocking(False)
+        self._selector.register(one, selectors.EVENT_READ)
+        self._sockets.append(one)
+        return Waiting(use, int(one.getsockname()[1]), is_ours=True)
+
+    def _accept(self) -> None:
+        while not self._is_closed.is_set() and time.monotonic() < self._ends_at:
+            for key, _ in self._selector.select(0.2):
+                with contextlib.suppress(OSError):
+                    taken, _ = cast("socket.socket", key.fileobj).accept()
+                    threading.Thread(target=self._answer, args=(taken,), daemon=True).start()
+        self._selector.close()
+        for one in self._sockets:
+            one.close()
+
+    def _answer(self, one: socket.socket) -> None:
+        with one, contextlib.suppress(OSError):
+            one.settimeout(_HELD_S)
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            said = _exactly(one, len(_HELLO) + _TOKEN + 1)
+            if not hmac.compare_digest(said[:-1], _HELLO + self._token):
+                return
+            one.sendall(_YES)
+            if said[-1:] == _STREAM:
+                one.sendall(_counted(one).to_bytes(8, "big"))
+            else:
+                for _ in range(_ROUNDS):
+                    one.sendall(_exactly(one, 1))
+
+    def close(self) -> None:
+        """Wait no longer."""
+        self._is_closed.set()
+
+
+def _counted(one: socket.socket) -> int:
+    """Bytes that came until the other side was through."""
+    held, count = bytearray(1 << 18), 0
+    while count < _MOST and (got := one.recv_into(held)):
+        count += got
+    return count
+
+
+def _exactly(one: socket.socket, count: int) -> bytes:
+    held = b""
+    while len(held) < count:
+        more = one.recv(count - len(held))
+        if not more:
+            raise ConnectionAbortedError(errno.ECONNABORTED, "closed without an answer")
+        held += more
+    return held
+
+
+def reach(targets: Sequence[Mapping[str, Any]], wait_s: float) -> list[dict[str, Any]]:
+    """Try to reach each of these, all at once; what became of it, in their order.
+
+    Args:
+        targets: Each with `address`, `port` and `token`, None where somebody else listens.
+        wait_s: Seconds until what has not answered counts as dropped.
+
+    Returns:
+        Each with `state`, `source` (the address it went from), `latency_ms` and `why`.
+    """
+    attempts = [_Attempt(str(each["address"]), int(each["port"]), each.get("token")) for each in targets]
+    with selectors.DefaultSelector() as selector:
+        for one in attempts:
+            one.begin(selector)
+        ends_at = time.monotonic() + wait_s
+        while selector.get_map() and (left := ends_at - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                selector.unregister(key.fileobj)
+                key.data.connected()
+        for one in attempts:
+            one.finish(wait_s)
+    return [one.found for one in attempts]
+
+
+class _Attempt:
+    """One attempt to reach a port."""
+
+    def __init__(self, address: str, port: int, token: str | None) -> None:
+        self._at, self._token = (address, port), token
+        self._socket: socket.socket | None = None
+        self.found: dict[str, Any] = {"state": None, "source": source_of(address), "latency_ms": None, "why": ""}
+
+    def begin(self, selector: selectors.BaseSelector) -> None:
+        try:
+            self._socket = socket.socket(_family(self._at[0]), socket.SOCK_STREAM)
+        except OSError as error:  # too many files
+            self._ended(Reachability.UNKNOWN, error.strerror or str(error))
+            return
+        self._socket.setblocking(False)
+        try:
+            failed = self._socket.connect_ex(self._at)
+        except (OSError, OverflowError) as error:
+            self._ended(Reachability.UNKNOWN, str(error))
+            return
+        if failed in (0, errno.EINPROGRESS, errno.EAGAIN):
+            selector.register(self._socket, selectors.EVENT_WRITE, self)
+        else:
+            self._failed(failed)
+
+    def connected(self) -> None:
+        """Take note of a connection that was not made; one that was is spoken to at the end."""
+        assert self._socket is not None  # noqa: S101 - it was registered
+        failed = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if failed:
+            self._failed(failed)
+
+    def finish(self, waited_s: float) -> None:
+        """Speak with who was reached; what has not answered was dropped."""
+        if self.found["state"] is not None or self._socket is None:
+            return
+        with self._socket as one:
+            try:
+                one.getpeername()
+            except OSError:
+                self._ended(Reachability.DROPPED, f"no answer within {waited_s:g} s")
+                return
+            if self._token is None:
+                self._ended(Reachability.OPEN, "")
+                return
+            one.settimeout(_PATIENCE_S)
+            try:
+                _greet(one, self._token, _PING)
+            except OSError as error:
+                # Somebody took the connection who is not who was meant, or a proxy that could not hand it on.
+                self._ended(Reachability.UNREACHABLE, f"somebody else answers at this address ({_said(error)})")
+                return
+            try:
+                self.found["latency_ms"] = _latency_ms(one)
+            except OSError as error:
+                self._ended(Reachability.OPEN, f"the connection broke: {_said(error)}")
+                return
+            self._ended(Reachability.OPEN, "")
+
+    def _failed(self, number: int) -> None:
+        state = Reachability.UNKNOWN
+        if number == errno.ECONNREFUSED:
+            state = Reachability.REFUSED
+        elif number == errno.ETIMEDOUT:
+            state = Reachability.DROPPED
+        elif number in _UNROUTED:
+            state = Reachability.UNREACHABLE
+        self._ended(state, os.strerror(number))
+
+    def _ended(self, state: Reachability, why: str) -> None:
+        self.found |= {"state": state.value, "why": why}
+        if self._socket is not None:
+            self._socket.close()
+
+
+def _said(error: OSError) -> str:
+    return "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+
+
+def _greet(one: socket.socket, token: str, mode: bytes) -> None:
+    """Say who is meant and what is wanted."""
+    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    one.sendall(_HELLO + token.encode() + mode)
+    _exactly(one, 1)
+
+
+def _latency_ms(one: socket.socket) -> float:
+    took = []
+    for _ in range(_ROUNDS):
+        begun = time.perf_counter()
+        one.sendall(_PING)
+        _exactly(one, 1)
+        took.append(time.perf_counter() - begun)
+    return statistics.median(took) * 1000
+
+
+def stream(address: str, port: int, token: str, seconds: float) -> float:
+    """Bandwidth towards who waits there, in Mbit/s, over one connection of one process of Python: a lower bound.
+
+    Raises:
+        OSError: it cannot be measured.
+    """
+    with socket.create_connection((address, port), _PATIENCE_S) as one:
+        _greet(one, token, _STREAM)
+        one.settimeout(seconds + _PATIENCE_S)
+        begun = time.perf_counter()
+        sent = 0
+        while time.perf_counter() - begun < seconds and sent < _MOST - len(_CHUNK):
+            sent += one.send(_CHUNK)
+        one.shutdown(socket.SHUT_WR)
+        counted = int.from_bytes(_exactly(one, 8), "big")
+        return counted * 8 / 1e6 / (time.perf_counter() - begun)
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def source_of(address: str) -> str | None:
+    """This node's address from which something to that one goes; None: there is no way."""
+    with contextlib.suppress(OSError, OverflowError), socket.socket(_family(address), socket.SOCK_DGRAM) as one:
+        one.connect((address, 9))  # a datagram socket sends nothing for it
+        return str(one.getsockname()[0])
+    return None

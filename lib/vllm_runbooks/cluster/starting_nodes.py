@@ -1,0 +1,345 @@
+"""A guarded start over several nodes: asked and measured, planned, checked on each, and started as one server."""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from copy import copy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vllm_runbooks import checking, clusters, planner, plans, render, session
+from vllm_runbooks.cluster import measuring
+from vllm_runbooks.cluster.carriers import Carrier
+from vllm_runbooks.cluster.over_nodes import OverNodes, Part
+from vllm_runbooks.cluster.wires import UnansweredError
+from vllm_runbooks.cluster_records import CheckedCluster, Cluster, NodeEnvironment, NodeFinding
+from vllm_runbooks.deployment import fleet
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.live_records import Check, Guarded, Result
+from vllm_runbooks.plan_records import Plan
+from vllm_runbooks.record_forms import record
+from vllm_runbooks.records import Edit, IssueSeverity, Severity
+from vllm_runbooks.serve import Request, Run, preflight
+from vllm_runbooks.serve.subject import Subject
+
+NAMES = ("nodes", *preflight.NAMES)
+"""The checks that can be left out."""
+_OF_START = ("VLLM_HOST_IP", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+"""What a start sets on each node where the node does not itself."""
+_OF_RAY = frozenset({"nodes.ray_differs", "nodes.ray_token_differs"})
+"""Findings about what joins nodes; here vLLM does that itself."""
+_CHECKED_S = 60.0
+"""How long a node may take for its own checks, beside the waits."""
+
+
+class _Round(NamedTuple):
+    """Checks that the nodes make themselves before others are begun."""
+
+    names: tuple[str, ...]
+    is_in_order: bool = False
+    """Whether one node makes them after the other."""
+    says: str = ""
+    """What may take its time."""
+
+
+_ROUNDS = (
+    _Round(("model", "port")),
+    _Round(("lock",), is_in_order=True, says="other starts on these nodes are waited for"),
+    _Round(("memory",), says="the memory of the cards has to be steady"),
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be started."""
+
+    model: str
+    request: Request
+    """The start as if it were of one host: of it the checks, the waits, the cards by node (None: those that the nodes
+    list) and the end are taken."""
+    arguments: tuple[str, ...] = ()
+    """Options of `vllm serve`, without those that follow from the nodes."""
+    vllm: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables of every node."""
+    pythons: Mapping[str, str] = field(default_factory=dict)
+    """By node, the Python that vLLM runs with there; of a node without one its `vllm` is looked for on the path."""
+    port: int = 8000
+    master_port: int | None = None
+    gpu_memory: str = ""
+    """A recorded series in place of the driver's readings."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """Nodes that were asked, and what that means for the start."""
+
+    nodes: CheckedCluster
+    environments: Mapping[str, Mapping[str, str]]
+    check: Check
+
+
+def look(carrier: Carrier, asked: Asked, say: Callable[[str], None]) -> Looked:
+    """Ask and measure the nodes; the check fails where what was found makes a start fail.
+
+    Raises:
+        InputError: it cannot be planned on nodes that are well so far: told before anything is measured.
+    """
+    is_wanted = "nodes" not in asked.request.left_out
+
+    def is_planned(nodes: Cluster) -> None:
+        checked = clusters.check(nodes, session.specs(), model=asked.model)
+        # Of nodes that forbid the start a plan is of no use.
+        if not is_wanted or judged(checked).result is not Result.FAILED:
+            _planned(asked, nodes, {})
+
+    found = measuring.measure(
+        carrier,
+        model=asked.model,
+        pythons=asked.pythons,
+        ports=measuring.PORTS | {"torch": asked.master_port or measuring.PORTS["torch"], "vllm": asked.port},
+        is_collective_run=is_wanted,
+        on_facts=is_planned,
+        say=say,
+    )
+    told = _environments(found, measuring.advised(found), asked.environment)
+    checked = clusters.check(_as_started(found, told), session.specs(), model=asked.model)
+    return Looked(checked, told, judged(checked) if is_wanted else Check("nodes", Result.LEFT_OUT, "not wanted"))
+
+
+def _environments(
+    found: Cluster, advised: Mapping[str, Mapping[str, str]], given: Mapping[str, str]
+) -> dict[str, dict[str, str]]:
+    """By node what a start sets there: what is given, else what the node has itself, else what was measured to do."""
+    told = {}
+    for node in found.nodes:
+        own = {name: value for name, value in (node.environment or {}).items() if name in _OF_START}
+        named = {name: value for name, value in given.items() if name in _OF_START}
+        told[node.name] = {**advised.get(node.name, {}), **own, **named}
+    return told
+
+
+def _as_started(found: Cluster, told: Mapping[str, Mapping[str, str]]) -> Cluster:
+    """The nodes with the variables of the start, and of what was run over them what had those."""
+    like = [
+        each
+        for each in found.collectives or ()
+        if all(each.environments.get(node, {}).get(k) == v for node, own in told.items() for k, v in own.items())
+    ]
+    return replace(clusters.given(found, told), collectives=tuple(like) or found.collectives)
+
+
+def judged(checked: CheckedCluster) -> Check:
+    """Whether a start over these nodes would fail, in one line with what to do."""
+    fatal = [each for each in checked.findings if each.severity is Severity.FATAL and each.id not in _OF_RAY]
+    if fatal:
+        return Check("nodes", Result.FAILED, "; ".join(_line(each) for each in fatal[:3]))
+    if len(checked.nodes) < 2:
+        there = next((f"{node.name} alone answers" for node in checked.nodes), "no node answers")
+        return Check("nodes", Result.FAILED, f"{there}; a start over several nodes takes two at least")
+    worse = [_line(each) for each in checked.findings if each.severity is Severity.DEGRADED and each.id not in _OF_RAY]
+    if worse or checked.unmeasured:
+        unknown = [f"not measured: {each.what}" for each in checked.unmeasured]
+        return Check("nodes", Result.UNKNOWN, "; ".join([*worse, *unknown][:3]))
+    names = ", ".join(node.name for node in checked.nodes)
+    return Check("nodes", Result.PASSED, f"{names} reach each other both ways, and an all-reduce over them ran")
+
+
+def _line(found: NodeFinding) -> str:
+    return f"{', '.join(found.nodes)}: {found.text} ({found.id}); {found.do}"
+
+
+def refused(looked: Looked, vllm: str | None) -> Guarded:
+    """A start over nodes that came to nothing, as they are."""
+    return Guarded(uuid.uuid4().hex, vllm, (looked.check,), (), status=1)
+
+
+def check_key(variables: Mapping[str, str]) -> None:
+    """See that there is a key by which others ask.
+
+    Raises:
+        InputError: there is none.
+    """
+    _own(fleet.KEY, variables)
+
+
+def _own(name: str, variables: Mapping[str, str]) -> str:
+    """A variable that who starts it has to set.
+
+    Raises:
+        InputError: it is not set.
+    """
+    if name not in variables:
+        raise InputError(f"{name}: is not set; servers that others reach need it: set it and start again")
+    return variables[name]
+
+
+class _Planned(NamedTuple):
+    request: plans.Request
+    plan: Plan
+    parts: tuple[fleet.Part, ...]
+
+
+def _planned(asked: Asked, nodes: Cluster, environments: Mapping[str, Mapping[str, str]]) -> _Planned:
+    """The start as it is planned on these nodes, one server over several of them.
+
+    Raises:
+        InputError: it cannot be planned, or is no such server.
+    """
+    request = planner.on_nodes(
+        asked.model,
+        nodes,
+        [NodeEnvironment(node, own, "") for node, own in environments.items() if own],
+        gpus=asked.request.gpus,
+        vllm=asked.vllm,
+        by="nnodes",
+        master_port=asked.master_port,
+        arguments=asked.arguments,
+        environment=dict(asked.environment),
+    )
+    plan = planner.chosen(planner.plan(request) if planner.has_sizes(request) else planner.layouts(request))
+    parts = plans.servers(request, plan, first_port=asked.port)
+    if len({one.instance for one in parts}) > 1 or len(parts) == 1:
+        raise InputError(
+            f"{asked.model}: the plan is no one server over several nodes but {len(parts)} on one each; give "
+            "sizes, as in --tensor-parallel-size 2, or start it there with `serve`"
+        )
+    if any(one.joined for one in parts):
+        raise InputError(f"{asked.model}: only Ray joins these cards to one server; `cluster files` writes that")
+    return _Planned(request, plan, tuple(parts))
+
+
+class Prepared:
+    """A start over nodes that was planned: what `serve.Request.elsewhere` takes."""
+
+    def __init__(self, carrier: Carrier, asked: Asked, looked: Looked) -> None:
+        """Plan it.
+
+        Raises:
+            InputError: it cannot be planned, is no one server over several nodes, or lacks a variable.
+        """
+        self._carrier, self._asked, self._looked = carrier, asked, looked
+        request, self._plan, planned = _planned(asked, looked.nodes, looked.environments)
+        self._gpus = ",".join(f"{card.gpu.name}@{card.node}" for card in request.cards)
+        self.parts = [self._part(one) for one in planned]
+        head = self.parts[0]
+        self.subject = Subject(head.command, {**os.environ, **head.environment}, request.data.version)
+        self.subject.found  # noqa: B018 - asked for its error
+
+    @property
+    def request(self) -> Request:
+        """What the guard is asked for: the part that serves, the others beside it."""
+        return replace(self._asked.request, subject=self.subject, gpus=self._gpus, elsewhere=self)
+
+    def _part(self, one: fleet.Part) -> Part:
+        """A planned part with its variables.
+
+        Raises:
+            InputError: one of them is to be set by who starts it, and is not.
+        """
+        environment = {
+            name: _own(name, os.environ) if value is None else value for name, value in one.deployment.environment
+        }
+        python = self._asked.pythons.get(str(one.node)) or self._carrier.python(str(one.node))
+        program, *first = one.deployment.command
+        words = [str(Path(python).with_name(program)) if python else program, *first, *map(str, one.deployment.words)]
+        return Part(str(one.node), tuple(words), environment)
+
+    def checks(self, say: Callable[[str], None]) -> Iterator[Check]:
+        """What was found of the nodes, of the command and the plan, and what each node says of its part."""
+        yield self._looked.check
+        for name, made in (("command", self._command), ("plan", self._fits)):
+            yield Check(name, Result.LEFT_OUT, "not wanted") if name in self._asked.request.left_out else made()
+        yield from self._own_checks(say, _ROUNDS)
+
+    def _command(self) -> Check:
+        linted = checking.lint_text(self.subject.page.text, vllm=self.subject.vllm)
+        wrong = [each.message for each in linted.issues if each.severity is IssueSeverity.ERROR]
+        says = wrong[0] if wrong else f"as it was written for vLLM {linted.vllm.version}"
+        return Check("command", Result.FAILED if wrong else Result.PASSED, says)
+
+    def _fits(self) -> Check:
+        result = {True: Result.PASSED, False: Result.FAILED, None: Result.UNKNOWN}[self._plan.fits]
+        return Check("plan", result, str(render.plan_words.headline(self._plan)))
+
+    def _own_checks(self, say: Callable[[str], None], rounds: Sequence[_Round]) -> Iterator[Check]:
+        """What every node finds, side by side, and holds.
+
+        Locks are taken node by node in the order of names: two starts cannot hold one each and wait for the other.
+        """
+        for one in rounds:
+            if not (names := [name for name in one.names if name not in self._asked.request.left_out]):
+                continue
+            nodes = sorted(part.node for part in self.parts)
+            if one.says:
+                say(f"{', '.join(nodes)}: {one.says}, {self._asked.request.steady.wait_s:g} s at most")
+            for several in [[node] for node in nodes] if one.is_in_order else [nodes]:
+                for node, told in self._told(several, names).items():
+                    if isinstance(told, UnansweredError):
+                        yield Check(names[0], Result.FAILED, f"{node}: {told}", node=node)
+                        continue
+                    for each in told:
+                        found = record(Check, each)
+                        yield replace(found, says=f"{node}: {found.says}", node=node)
+
+    def _told(self, nodes: Sequence[str], names: Sequence[str]) -> Mapping[str, Any]:
+        """What some nodes find at the checks of these names; a signal ends the waits there as well."""
+        asked, steady = self._asked, self._asked.request.steady
+        requests = {
+            part.node: {
+                "do": "check",
+                "command": list(part.command),
+                "environment": dict(part.environment),
+                "vllm": self.subject.vllm,
+                # Nobody asks a part that only computes at a port.
+                "names": [name for name in names if name != "port" or part is self.parts[0]],
+                "steady": list(steady),
+                "is_check": asked.request.is_check,
+                "gpu_memory": asked.gpu_memory,
+            }
+            for part in self.parts
+            if part.node in nodes
+        }
+        answers: dict[str, Any] = {}
+        thread = threading.Thread(
+            target=lambda: answers.update(self._carrier.ask_all(requests, steady.wait_s + _CHECKED_S)), daemon=True
+        )
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(0.2)
+        except BaseException:
+            self.unlock()
+            raise
+        return answers
+
+    def again(self, say: Callable[[str], None]) -> Iterator[Check]:
+        """What is looked at before a further try; the locks are still held."""
+        yield from self._own_checks(say, _ROUNDS[-1:])
+
+    def edited(self, edits: Sequence[Edit]) -> Prepared:
+        """The same start with changes made in the command of every part.
+
+        Raises:
+            InputError: they cannot be made without doubt.
+        """
+        changed = copy(self)
+        changed.parts = []
+        for part in self.parts:
+            words, environment = Subject(part.command, part.environment, self.subject.vllm).edited(edits).run
+            changed.parts.append(Part(part.node, tuple(words), environment))
+        changed.subject = self.subject.edited(edits)
+        return changed
+
+    def launch(self, folder: Path, number: int) -> AbstractContextManager[Run]:
+        """Start all parts."""
+        return OverNodes(self._carrier, self.parts, folder, number)
+
+    def unlock(self) -> None:
+        """Let other starts go on on all nodes."""
+        self._carrier.ask_all({part.node: {"do": "unlock"} for part in self.parts}, 10)

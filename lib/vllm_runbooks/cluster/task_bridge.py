@@ -1,0 +1,307 @@
+"""Program that joins a Ray cluster and has the runs of a suite executed by its nodes, each run a task of Ray.
+
+    python -P -m vllm_runbooks.cluster.task_bridge ADDRESS
+
+It writes lines of JSON: the nodes, or why there are none; then what happens to the runs that it is given in one line.
+Ray places the tasks, and begins one again elsewhere whose node was lost. The end of its input is its own end, and Ray
+ends the tasks then.
+"""
+
+# ruff: noqa: PLC0415 - Ray is imported in this process alone
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks.cluster import node_tasks, ray_bridge
+from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.files import NotStoredError, store
+from vllm_runbooks.worker import too_long
+
+Say = Callable[[Mapping[str, Any]], None]
+
+_FACTS_S = 90.0
+"""How long a node may take to say what it is: a process starts there, and may ask a driver for its cards."""
+_RETRIES = 2
+"""How often a run is begun again because its node, or Ray's process there, was lost."""
+_TICK_S = 0.5
+_OVERRUN_S = 60.0
+"""How much longer than its limit a run may take until nothing of it is expected any more: its own node ends it."""
+_SUSPECTED_S = 75.0
+"""How long Ray may take to notice that a node is gone, which it does after several questions without an answer."""
+_STUCK_S = 60.0
+"""How long nothing of what waits may be begun while no node is there that could."""
+_NONE_LEFT = "not executed: no node is left that may execute it"
+
+
+class Spread:
+    """A cluster that was joined, and what it executes."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._nodes: dict[str, dict[str, Any]] = {}
+        """By Ray's id."""
+
+    def join(self, address: str) -> None:
+        """Join, and say which nodes there are and what each of them is."""
+        nodes = ray_bridge.joined(address)
+        asked = {each["id"]: self._on(each["id"], node_tasks.facts, cpus=0) for each in nodes if not each["why"]}
+        ends_at = time.monotonic() + _FACTS_S
+        for each in nodes:
+            each |= {"facts": None, "is_lost": bool(each["why"])}
+            if each["id"] in asked:
+                each["facts"], each["why"] = _told(asked[each["id"]], max(ends_at - time.monotonic(), 0.1), _FACTS_S)
+        self._nodes = {each["id"]: each for each in nodes}
+        self._say({"nodes": nodes, "here": node_tasks.facts()})
+
+    def run(self, asked: Mapping[str, Any]) -> None:
+        """Have the runs executed, and say of each when it has begun and what it came to.
+
+        Args:
+            asked: `tag`, `runs` with `index`, `order` and perhaps `node`; `fit`, ids of nodes that may be used or None;
+                `limit`, how many at a time; `catalogs` and `environment` that the runs have.
+        """
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        kind: Any = ray.remote(node_tasks.Board)
+        board = kind.options(num_cpus=0, scheduling_strategy=here).remote()
+        contents = _Contents(asked["catalogs"])
+        waiting = deque(asked["runs"])
+        running = dict[Any, dict[str, Any]]()
+        began, begun_at = dict[int, list[str]](), dict[int, float]()
+        moved_at = time.monotonic()
+        while waiting or running:
+            while waiting and len(running) < (asked["limit"] or sys.maxsize):
+                run = waiting.popleft()
+                try:
+                    refs, places = contents.of(run["order"])
+                except RunbooksError as error:
+                    self._say({"begun": run["index"]})
+                    self._say({"done": run["index"], "answer": {"reason": str(error), "refused": True}, "seconds": 0.0})
+                    continue
+                luggage = node_tasks.Luggage(places, asked["environment"])
+                given = (asked["tag"], run["index"], run["order"], luggage, board, *refs)
+                running[self._begin(run, asked["fit"], given)] = run
+            done, _ = ray.wait(list(running), timeout=_TICK_S) if running else ([], [])
+            for index, node in ray.get(board.news.remote(), timeout=_STUCK_S):
+                if index not in began:
+                    self._say({"begun": index})
+                began.setdefault(index, []).append(node)
+                begun_at[index] = moved_at = time.monotonic()
+            self._look()
+            for ref in done:
+                run = running.pop(ref)
+                self._end(run, ref, began.get(run["index"], []))
+                moved_at = time.monotonic()
+            for ref, run in list(running.items()):
+                if (
+                    time.monotonic() - begun_at.get(run["index"], time.monotonic())
+                    > run["order"]["timeout_s"] + _OVERRUN_S
+                ):
+                    running.pop(ref)
+                    self._drop(ref, run, too_long(run["order"]["timeout_s"]), began.get(run["index"], []))
+            if time.monotonic() - moved_at > _STUCK_S:
+                self._give_up(running, waiting, began)
+        self._ask_suspects({node for nodes in began.values() for node in nodes[:-1]})
+
+    def _ask_suspects(self, suspects: Iterable[str]) -> None:
+        """Find out which nodes are lost of those that gave no answer: Ray notices later than it begins runs again."""
+        asked = {id_: self._on(id_, node_tasks.nothing, cpus=0) for id_ in suspects if not self._nodes[id_]["is_lost"]}
+        ends_at = time.monotonic() + _SUSPECTED_S
+        for id_, ref in asked.items():
+            _, why = _told(ref, max(ends_at - time.monotonic(), 0.1))
+            if why and not self._nodes[id_]["is_lost"]:
+                self._lose(self._nodes[id_])
+
+    def _begin(self, run: Mapping[str, Any], fit: Sequence[str] | None, given: tuple[Any, ...]) -> Any:
+        """Hand a run to Ray; the reference to what comes of it."""
+        if run.get("node"):
+            return self._on(run["node"], node_tasks.execute, *given, cpus=1, retries=_RETRIES)
+        import ray
+
+        only = {} if fit is None else {"label_selector": {"ray.io/node-id": f"in({','.join(fit)})"}}
+        task = ray.remote(node_tasks.execute)
+        return task.options(num_cpus=1, max_retries=_RETRIES, scheduling_strategy="SPREAD", **only).remote(*given)
+
+    @staticmethod
+    def _on(node: str, function: Callable[..., Any], *given: Any, cpus: float, retries: int = 0) -> Any:
+        """Have a function called on one node and no other."""
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        pinned = NodeAffinitySchedulingStrategy(node, soft=False)
+        return (
+            ray.remote(function).options(num_cpus=cpus, max_retries=retries, scheduling_strategy=pinned).remote(*given)
+        )
+
+    def _end(self, run: Mapping[str, Any], ref: Any, began: Sequence[str]) -> None:
+        """Say what a run came to, once what it wrote lies where it was asked for."""
+        told, why = _told(ref, _STUCK_S)
+        if told is None:
+            at = [self._name(began[-1])] if began else []
+            self._done(run, {"reason": f"not executed: {why}"}, began, node=at[0] if at else None)
+            return
+        answer = told["answer"]
+        try:
+            for name, content in told["wrote"].items():
+                target = _inside(Path(run["order"]["output"]).parent, name)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                store(target, content)
+        except (OSError, NotStoredError) as error:
+            answer = {"reason": str(error)}
+        others = began[: began.index(told["node"])] if told["node"] in began else began
+        self._done(run, answer, others, node=self._name(told["node"]), seconds=told["seconds"])
+
+    def _done(
+        self,
+        run: Mapping[str, Any],
+        answer: Mapping[str, Any],
+        others: Iterable[str],
+        *,
+        node: str | None,
+        seconds: float = 0.0,
+    ) -> None:
+        lost_on = list(dict.fromkeys(self._name(each) for each in others))
+        said = {"done": run["index"], "answer": answer, "seconds": seconds, "node": node, "lost_on": lost_on}
+        self._say(said)
+
+    def _name(self, node: str) -> str:
+        return self._nodes[node]["name"] if node in self._nodes else node[:12]
+
+    def _look(self) -> None:
+        """Say which nodes were lost since."""
+        import ray
+
+        for each in ray.nodes():
+            known = self._nodes.get(each["NodeID"])
+            if known is not None and not each["Alive"] and not known["is_lost"]:
+                self._lose(known)
+
+    def _lose(self, node: dict[str, Any]) -> None:
+        node["is_lost"] = True
+        self._say({"lost": node["name"], "why": "it was lost while runs were executed"})
+
+    def _give_up(self, running: dict[Any, dict[str, Any]], waiting: deque[Any], began: Mapping[int, list[str]]) -> None:
+        """Give up what no node is left for."""
+        able = {id_ for id_, each in self._nodes.items() if not each["is_lost"] and each["cpus"] >= 1}
+        for ref, run in list(running.items()):
+            wanted = {run["node"]} if run.get("node") else able
+            if not able.intersection(wanted) and not able.intersection(began.get(run["index"], [])):
+                running.pop(ref)
+                self._drop(ref, run, _NONE_LEFT, began.get(run["index"], []))
+        while waiting and not able:
+            self._done(waiting.popleft(), {"reason": _NONE_LEFT}, [], node=None)
+
+    def _drop(self, ref: Any, run: Mapping[str, Any], why: str, began: Sequence[str]) -> None:
+        """Expect nothing of a run any more."""
+        import ray
+
+        with suppress(Exception):
+            ray.cancel(ref, force=True)
+        self._done(run, {"reason": why}, began, node=None)
+
+
+class _Contents:
+    """What runs read, each file or folder given to Ray once."""
+
+    def __init__(self, catalogs: Sequence[str]) -> None:
+        self._catalogs = catalogs
+        self._known: dict[str, Any] = {}
+
+    def of(self, order: Mapping[str, Any]) -> tuple[list[Any], dict[str, int]]:
+        """References to what an order reads, and which of them stands for what."""
+        named = {name: order[name] for name in ("input", "alone") if name in order}
+        evidence = (order.get("parameters") or {}).get("evidence")
+        if isinstance(evidence, str) and Path(evidence).is_absolute() and Path(evidence).exists():
+            named["evidence"] = evidence
+        named |= {f"catalog-{number}": path for number, path in enumerate(self._catalogs)}
+        return [self._put(path) for path in named.values()], {name: number for number, name in enumerate(named)}
+
+    def _put(self, path: str) -> Any:
+        import ray
+
+        if path not in self._known:
+            self._known[path] = ray.put(node_tasks.packed(Path(path)))
+        return self._known[path]
+
+
+def _told(ref: Any, timeout_s: float, limit_s: float = 0.0) -> tuple[Any, str]:
+    """What a task came to; else None and why it came to nothing, where `limit_s` is what it was given in all."""
+    import ray
+
+    try:
+        return ray.get(ref, timeout=timeout_s), ""
+    except ray.exceptions.GetTimeoutError:
+        return None, f"no answer within {limit_s or timeout_s:.0f} s"
+    except Exception as error:  # noqa: BLE001 - Ray raises whatever its servers answer
+        if "ModuleNotFoundError" in str(error):
+            return None, "its Python has not this package; install it there"
+        kind = type(error).__name__
+        return None, _GONE.get(kind) or ray_bridge.first_line(error)
+
+
+_GONE = {
+    "NodeDiedError": "its node was lost",
+    "TaskUnschedulableError": "its node was lost",
+    "WorkerCrashedError": "Ray's process was ended each time it began",
+    "OutOfMemoryError": "its node had no memory left, and Ray ended it",
+}
+"""What errors of Ray mean here."""
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """A path below a folder; whatever a node calls its files, none lies elsewhere."""
+    target = folder / name
+    if not target.resolve().is_relative_to(folder.resolve()):
+        raise InputError(f"{name[:80]!r}: a node wrote outside of its folder; nothing of it is kept")
+    return target
+
+
+def main(arguments: list[str]) -> None:
+    """The program."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: os._exit(143))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ray prints on standard output as it likes.
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)
+
+        def say(told: Mapping[str, Any]) -> None:
+            answers.write(json.dumps(told) + "\n")
+            answers.flush()
+
+        spread = Spread(say)
+        try:
+            spread.join(arguments[0])
+        except Exception as error:  # noqa: BLE001 - as above
+            said = str(error) if isinstance(error, RunbooksError) else ray_bridge.first_line(error)
+            say({"error": said})
+            os._exit(0)
+        if line := sys.stdin.readline():
+            listening = threading.Thread(target=_wait_for_end, daemon=True)
+            listening.start()
+            spread.run(json.loads(line))
+            say({"through": True})
+            listening.join()
+    os._exit(0)
+
+
+def _wait_for_end() -> None:
+    while sys.stdin.readline():
+        pass
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,248 @@
+"""Execute a suite's runs on the nodes of a Ray cluster: the executor of `suite` that `check --ray` gives it.
+
+    with OnRay("10.0.0.1:6379", say=output.say) as nodes:
+        run_all(nodes.requests(requests, every_node=False), out=out, executor=nodes)
+
+Ray stays in a process of its own (`task_bridge`), so that nothing of it, a join that never ends for instance, can hold
+this one up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import IO, Any, Self, cast
+
+from vllm_runbooks.bench import module
+from vllm_runbooks.cluster import hosts
+from vllm_runbooks.cluster_records import NodePart
+from vllm_runbooks.errors import RunbooksError
+from vllm_runbooks.languages import LANG
+from vllm_runbooks.session import own_catalogs
+from vllm_runbooks.suite import DECISIVE, Request, Suite, refusal
+
+_JOIN_S = 180.0
+"""How long it may take until Ray is joined and each node has said what it is."""
+_END_S = 5.0
+
+
+class OnRay:
+    """The nodes of a running Ray cluster; leaving the block leaves the cluster, which ends what it executes."""
+
+    def __init__(self, address: str, *, say: Callable[[str], None], jobs: int | None = None) -> None:
+        """A cluster that is joined when the block is entered.
+
+        Args:
+            address: As `10.0.0.1:6379`, or `auto` for the one that this host belongs to.
+            say: Says one line to whoever runs the command.
+            jobs: How many runs at a time; None: as many as the cluster has CPUs for.
+
+        Raises:
+            InputError: the address cannot be one.
+        """
+        hosts.check_ray(address)
+        self._address, self._say, self._jobs = address, say, jobs
+        self._process: subprocess.Popen[str] | None = None
+        self._thread: threading.Thread | None = None
+        self._is_stopped = False
+        self.nodes: tuple[NodePart, ...] = ()
+        """By name, those that are lost included."""
+        self._ids: dict[str, str] = {}
+        self._fit: frozenset[str] = frozenset()
+        """Names of nodes that judge as this host does."""
+
+    def __enter__(self) -> Self:
+        """Join the cluster.
+
+        Raises:
+            RunbooksError: there is none, or it cannot be joined.
+        """
+        self._process = subprocess.Popen(  # noqa: S603 - our own module
+            [*module("cluster.task_bridge"), self._address],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            encoding="utf-8",
+        )
+        timer = threading.Timer(_JOIN_S, self._kill)
+        timer.start()
+        try:
+            told = self._read()
+        except BaseException:
+            self.__exit__()
+            raise
+        finally:
+            timer.cancel()
+        if told is None or "error" in told:
+            self.__exit__()
+            why = told["error"] if told else f"it did not let itself be joined within {_JOIN_S:.0f} s"
+            raise RunbooksError(f"--ray {self._address}: {why}")
+        here = told["here"]
+        self._ids = {each["name"]: each["id"] for each in told["nodes"]}
+        self.nodes = tuple(_part(each, here) for each in told["nodes"])
+        self._fit = frozenset(node.name for node in self.nodes if node.is_used)
+        for node in self.nodes:
+            if node.why:
+                self._say(f"node {node.name}: {node.why}")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
+        self.join()
+        if self._process is not None:
+            cast("IO[str]", self._process.stdout).close()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no node was missing, and none was lost."""
+        return not any(node.is_lost or node.facts is None for node in self.nodes)
+
+    @property
+    def facts(self) -> Mapping[str, Mapping[str, Any]]:
+        """By node, what it is."""
+        return {node.name: node.facts for node in self.nodes if node.facts is not None}
+
+    def requests(self, requests: Sequence[Request], *, every_node: bool) -> list[Request]:
+        """The runs to ask for: each once, or each once for every node.
+
+        With every node, those that judge otherwise take part too: that is what is looked for.
+        """
+        if not every_node:
+            return list(requests)
+        self.nodes = tuple(replace(node, is_used=node.facts is not None) for node in self.nodes)
+        return [
+            replace(request, node=node.name, refused=request.refused or self._refused(node))
+            for node in self.nodes
+            for request in requests
+        ]
+
+    @staticmethod
+    def _refused(node: NodePart) -> str | None:
+        if node.facts is None:
+            return f"node {node.name}: {node.why}"
+        return None if (node.cpus or 0) >= 1 else f"node {node.name}: Ray may use no CPU there"
+
+    def begin(self, suite: Suite) -> int:
+        """Hand all runs to the cluster."""
+        suite.nodes = self.nodes
+        able = [node for node in self.nodes if node.is_used and (node.cpus or 0) >= 1]
+        runs = []
+        while suite.waiting:
+            index, request = suite.waiting.popleft()
+            answer = refusal(request)
+            if answer is None and request.node is None and not able:
+                answer = {"reason": "not executed: no node of the cluster can execute a run"}
+            if answer is not None:
+                suite.started(index)
+                suite.judged(index, answer, seconds=0.0, node=request.node)
+                continue
+            runs.append({"index": index, "order": suite.order(index), "node": self._ids.get(request.node or "")})
+        if not runs:
+            suite.through()
+            return 1
+        all_fit = all(node.is_used or node.is_lost for node in self.nodes)
+        asked = {
+            "tag": suite.tag,
+            "runs": runs,
+            "limit": self._jobs,
+            "fit": None if all_fit else [self._ids[node.name] for node in able],
+            "catalogs": list(own_catalogs()),
+            "environment": {LANG: os.environ[LANG]} if LANG in os.environ else {},
+        }
+        self._thread = threading.Thread(target=self._follow, args=(suite, asked), name="ray", daemon=True)
+        self._thread.start()
+        return 1
+
+    def _follow(self, suite: Suite, asked: Mapping[str, Any]) -> None:
+        """Hand the cluster's reports on, until all is done or it is gone."""
+        open_runs = {run["index"]: False for run in asked["runs"]}
+        try:
+            with suppress(OSError, ValueError):
+                pipe = cast("IO[str]", cast("subprocess.Popen[str]", self._process).stdin)
+                pipe.write(json.dumps(asked) + "\n")
+                pipe.flush()
+            while (told := self._read()) is not None and "through" not in told:
+                if "begun" in told:
+                    open_runs[told["begun"]] = True
+                    suite.started(told["begun"])
+                elif "lost" in told:
+                    self._lost(suite, told["lost"], told["why"])
+                else:
+                    index = told.pop("done")
+                    if not open_runs.pop(index):
+                        suite.started(index)
+                    suite.judged(index, **told)
+            if open_runs and not self._is_stopped:
+                self._say("the connection to the Ray cluster was lost; what was not judged by then is an error")
+            for index, is_begun in open_runs.items():
+                if not is_begun and not self._is_stopped:
+                    suite.started(index)
+                suite.judged(index, {"reason": "the connection to the Ray cluster was lost"}, seconds=0.0)
+        finally:
+            suite.through()
+
+    def _lost(self, suite: Suite, name: str, why: str) -> None:
+        self._say(f"node {name}: {why}; its runs are begun again elsewhere")
+        self.nodes = tuple(replace(node, is_lost=True, why=why) if node.name == name else node for node in self.nodes)
+        suite.nodes = self.nodes
+
+    def _read(self) -> dict[str, Any] | None:
+        """The next thing that is said; None: nothing will be."""
+        process = cast("subprocess.Popen[str]", self._process)
+        try:
+            line = cast("IO[str]", process.stdout).readline()
+            return dict(json.loads(line)) if line.endswith("\n") else None
+        except (OSError, ValueError):
+            return None
+
+    def stop(self) -> None:
+        """Leave the cluster, which ends what it executes."""
+        self._is_stopped = True
+        self._leave()
+
+    def join(self) -> None:
+        """Wait for the last report."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _leave(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        with suppress(OSError, ValueError):
+            cast("IO[str]", process.stdin).close()
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            process.wait()
+
+    def _kill(self) -> None:
+        process = self._process
+        if process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _part(told: Mapping[str, Any], here: Mapping[str, Any]) -> NodePart:
+    """A node, with why no run of a suite that is spread goes to it."""
+    facts = told["facts"]
+    why, is_used = told["why"], facts is not None
+    other = [what for what in DECISIVE if facts is not None and facts.get(what) != here.get(what)]
+    if other:
+        is_used = False
+        why = f"is left out, as it would judge otherwise than this host: not the same {_and(other)}"
+    return NodePart(
+        told["name"], told["address"], is_used=is_used, is_lost=told["is_lost"], why=why, cpus=told["cpus"], facts=facts
+    )
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

@@ -1,0 +1,161 @@
+"""A process that answers lines of JSON with lines of JSON, here or at the end of a command such as ssh."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from itertools import count
+from typing import IO, Any, cast
+
+from vllm_runbooks.cluster.agent import MAX_LINE
+from vllm_runbooks.errors import RunbooksError
+from vllm_runbooks.redact import redact_text
+
+ENDING_S = 12.0
+"""How long it may take to end what it has started."""
+_TAIL = 4096
+"""Bytes of what it says beside its answers; the last line tells why it ended."""
+_HARMLESS = ("Could not chdir to home directory", "Warning: Permanently added")
+"""How lines begin that ssh and its server say and go on."""
+_SSH_FAILED = 255
+"""Exit status of ssh itself (ssh(1), EXIT STATUS)."""
+
+
+class UnansweredError(RunbooksError):
+    """A question was not answered; the text says why, without the name of who was asked."""
+
+
+def one_line(words: str, most: int = 600) -> str:
+    """What a program said, in one line without secrets."""
+    return redact_text(" ".join("".join(c if c.isprintable() else " " for c in words).split()))[:most]
+
+
+class Wire:
+    """A process that answers lines of JSON with lines of JSON."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        """Start it.
+
+        Raises:
+            UnansweredError: there is no such program.
+        """
+        self._waiting = dict[int, Future[Any]]()
+        self._lock, self._writing = threading.Lock(), threading.Lock()
+        self._numbers = count(1)
+        self._tail = b""
+        self._stray = b""
+        """The last line that was no answer."""
+        self._is_left = threading.Event()
+        try:
+            self.process = subprocess.Popen(  # noqa: S603 - a module of ours, here or behind a row of the table
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            said = getattr(error, "strerror", None) or error
+            raise UnansweredError(f"{argv[0]} cannot be run: {said}") from None
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._overhear, self._hear)]
+        for thread in self._threads:
+            thread.start()
+
+    def ask(self, request: Mapping[str, Any], timeout_s: float) -> Any:
+        """Its answer.
+
+        Raises:
+            UnansweredError: it has ended, does not answer in time, or answers with an error.
+        """
+        number = next(self._numbers)
+        waiting: Future[Any] = Future()
+        with self._lock:
+            self._waiting[number] = waiting
+        try:
+            self._write({**request, "id": number})
+            told = waiting.result(timeout_s)
+        except FutureTimeoutError:
+            raise UnansweredError(f"no answer within {timeout_s:g} s") from None
+        except (OSError, ValueError):
+            raise UnansweredError(self._ending()) from None
+        finally:
+            with self._lock:
+                self._waiting.pop(number, None)
+        if "error" in told:
+            raise UnansweredError(str(told["error"])[:2000])
+        return told.get("is")
+
+    def _write(self, asked: Mapping[str, Any]) -> None:
+        pipe = cast("IO[bytes]", self.process.stdin)
+        with self._writing:
+            pipe.write(json.dumps(asked).encode() + b"\n")
+            pipe.flush()
+
+    def beat(self, every_s: float) -> None:
+        """Say now and then that it is still wanted, until it is left."""
+        with suppress(OSError, ValueError):
+            while not self._is_left.wait(every_s):
+                self._write({"do": "hello"})
+
+    def _hear(self) -> None:
+        pipe = cast("IO[bytes]", self.process.stdout)
+        with suppress(OSError, ValueError):
+            while line := pipe.readline(MAX_LINE + 1):
+                # Whatever stands there: what is no answer of ours is passed over, and may tell why there is none.
+                if line.strip() and not line.startswith(b"{"):
+                    self._stray = line[:_TAIL]
+                with suppress(ValueError, RecursionError, AttributeError, TypeError):
+                    told = json.loads(line)
+                    with self._lock:
+                        waiting = self._waiting.pop(told.get("id"), None)
+                    if waiting is not None:
+                        waiting.set_result(told)
+        with self._lock:
+            left = list(self._waiting.values())
+            self._waiting.clear()
+        for waiting in left:
+            waiting.set_result({"error": self._ending()})
+
+    def _overhear(self) -> None:
+        pipe = cast("IO[bytes]", self.process.stderr)
+        with suppress(OSError, ValueError):
+            while chunk := os.read(pipe.fileno(), 1 << 16):
+                self._tail = (self._tail + chunk)[-_TAIL:]
+
+    def _ending(self) -> str:
+        """Why it answers no more."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(2)
+        for thread in self._threads:  # its last words may not have been heard yet
+            if thread is not threading.current_thread():
+                thread.join(1)
+        said = self._tail.decode("utf-8", "replace").splitlines()
+        lines = [line for line in said if line.strip() and not line.startswith(_HARMLESS)]
+        lines = lines or self._stray.decode("utf-8", "replace").splitlines()
+        words = one_line(lines[-1]) if lines else ""
+        status = self.process.returncode
+        if words:
+            return words if status == _SSH_FAILED else f"its agent ended: {words}"
+        return "its agent ended without a word" if status is not None else "its agent hears no more"
+
+    def end(self, patience_s: float = ENDING_S) -> bool:
+        """Let it end by itself, which ends what it started; else kill it. Whether it ended by itself."""
+        self._is_left.set()
+        with suppress(OSError, ValueError):
+            cast("IO[bytes]", self.process.stdin).close()
+        has_ended = True
+        try:
+            self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            has_ended = False
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        for thread, stream in zip(self._threads, (self.process.stderr, self.process.stdout), strict=True):
+            thread.join(2)
+            with suppress(OSError, ValueError):
+                cast("IO[bytes]", stream).close()
+        return has_ended

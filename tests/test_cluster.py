@@ -1,0 +1,607 @@
+"""Agents that are asked and made to measure on this host; `test_cluster_net` has hosts on networks of their own."""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import run
+from vllm_runbooks.cluster import (
+    all_reduce,
+    carriers,
+    collective,
+    hosts,
+    matrix,
+    measuring,
+    named,
+    node_facts,
+    outputs,
+    reaching,
+)
+from vllm_runbooks.cluster.agent import Agent
+from vllm_runbooks.cluster.wires import UnansweredError
+from vllm_runbooks.cluster_records import Cluster, Interface, NodeFacts, Reach, Reachability
+from vllm_runbooks.errors import InputError
+
+
+def agent(name: str, *before: str) -> list[str]:
+    """The words that start an agent on this host, behind words such as those that set variables."""
+    return [*before, sys.executable, "-P", "-m", "vllm_runbooks.cluster.agent", name]
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[carriers.Processes]:
+    """An agent in a process of its own."""
+    with carriers.Processes({"here": agent("here")}) as carrier:
+        yield carrier
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def gone(*pids: int, within_s: float = 8.0) -> bool:
+    """Whether processes end in time."""
+    ends_at = time.monotonic() + within_s
+    while any(map(is_alive, pids)):
+        if time.monotonic() > ends_at:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+# ---- an agent
+
+
+def test_a_node_tells_what_it_is(here: carriers.Processes, tmp_path: Path) -> None:
+    """Its host, its addresses, and the model's files with what they come to; an agent takes less than 100 MB."""
+    (tmp_path / "config.json").write_text("{}")
+    with (tmp_path / "model.safetensors").open("wb") as weights:
+        weights.truncate(40 << 20)
+    told = here.ask("here", {"do": "facts", "model": str(tmp_path), "salt": "s"}, 60)
+
+    assert told["hostname"] == socket.gethostname()
+    assert any("127.0.0.1" in each["addresses"] for each in told["interfaces"])
+    assert told["inventory"]["host"]["kernel"] == os.uname().release
+    files = {each["name"]: each for each in told["model"]["files"]}
+    assert files["config.json"]["sha256"].startswith("44136fa3")
+    assert files["model.safetensors"]["size"] == 40 << 20
+    assert files["model.safetensors"]["sha256"] is None
+    assert len(files["model.safetensors"]["sampled_sha256"]) == 64
+    pid = here.ask("here", {"do": "hello"}, 5)["pid"]
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii")
+    assert int(rollup.partition("\nPss:")[2].split()[0]) < 100 << 10
+
+
+def test_a_sampled_file_differs_where_an_end_or_the_size_does(tmp_path: Path) -> None:
+    """Not where nothing does."""
+    marks = []
+    for name, size, at in (
+        ("a", 40 << 20, None),
+        ("b", 40 << 20, None),
+        ("c", 40 << 20, (40 << 20) - 1),
+        ("d", (40 << 20) + 1, None),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+        with (folder / "model.safetensors").open("wb") as file:
+            file.truncate(size)
+            if at is not None:
+                file.seek(at)
+                file.write(b"x")
+        marks.append(node_facts.model_facts(str(folder)).files[1].sampled_sha256)
+
+    assert marks[0] == marks[1]
+    assert len({*marks}) == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        ("/nope/model", "is not there"),
+        ("org/name", "is not in this node's cache of the Hub"),
+        ("", "holds no config.json"),
+    ],
+)
+def test_a_model_that_is_missing_is_told(model: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the reason."""
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    found = node_facts.model_facts(model or str(tmp_path))
+
+    assert not found.is_there
+    assert why in found.why
+
+
+def test_a_model_of_the_hub_is_found_in_its_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the revision that the cache names."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    folder = tmp_path / "models--org--name" / "snapshots" / "0123abcd"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (tmp_path / "models--org--name" / "refs").mkdir()
+    (tmp_path / "models--org--name" / "refs" / "main").write_text("0123abcd")
+
+    assert node_facts.model_facts("org/name").is_there
+
+
+def test_variables_are_told_without_their_secrets(tmp_path: Path) -> None:
+    """A token is marked, equal where it is equal, in a variable or in a file; a proxy's password is replaced."""
+    (tmp_path / "token").write_text("tok-0123456789abcdef\n")
+    one = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": "tok-0123456789abcdef",
+        "https_proxy": "http://u:hunter2secret@p:3128",
+    }
+    other = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(tmp_path / "token"),
+        "HOME": "/root",
+        "NCCL_IB_DISABLE": "1",
+        "VLLM_RUNBOOKS_LOCKS": "/x",
+    }
+    found, also = (node_facts.environment(each, "salt") for each in (one, other))
+
+    assert found["RAY_AUTH_TOKEN"] == also["RAY_AUTH_TOKEN"]
+    assert found["RAY_AUTH_TOKEN"] != node_facts.environment(one, "pepper")["RAY_AUTH_TOKEN"]
+    assert "0123456789abcdef" not in str(found) + str(also)
+    assert "hunter2secret" not in str(found)
+    assert also["NCCL_IB_DISABLE"] == "1"
+    assert "HOME" not in also
+    assert "VLLM_RUNBOOKS_LOCKS" not in also  # of this tool: ranks need not agree on it
+
+
+def test_a_name_of_nobody_stands_for_no_address() -> None:
+    """Which is another thing than not knowing."""
+    assert node_facts.resolved("localhost") is not None
+    assert node_facts.resolved("no such host") == ()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"do": "dance"},
+        {"do": "read", "group": "9"},
+        {"do": "reach"},
+        {"do": "start", "command": 3},
+        {"do": "listen", "token": "t", "ports": [["any", "x"]], "for_s": 1},
+    ],
+)
+def test_a_question_that_cannot_be_answered_has_an_answer(asked: dict[str, Any]) -> None:
+    """One line, and no traceback."""
+    answer = Agent("here").answer(asked)
+
+    assert "\n" not in answer["error"]
+
+
+# ---- reaching
+
+
+def test_who_is_meant_is_reached_and_how_fast_is_measured(here: carriers.Processes) -> None:
+    """Who brings the token; a port of nobody is refused; one who does not know the token is somebody else."""
+    token = secrets.token_hex(16)
+    waiting = here.ask("here", {"do": "listen", "token": token, "ports": [["any", 0]], "for_s": 20}, 5)
+    port = waiting[0]["port"]
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        nobody = socket.create_server(("127.0.0.1", 0))
+        closed = nobody.getsockname()[1]
+        nobody.close()
+        found = reaching.reach(
+            [
+                {"address": "127.0.0.1", "port": port, "token": token},
+                {"address": "127.0.0.1", "port": port, "token": secrets.token_hex(16)},
+                {"address": "127.0.0.1", "port": closed, "token": token},
+                {"address": "127.0.0.1", "port": stranger.getsockname()[1], "token": None},
+            ],
+            2,
+        )
+    assert [each["state"] for each in found] == ["open", "unreachable", "refused", "open"]
+    assert 0 < found[0]["latency_ms"] < 1000
+    assert found[0]["source"] == "127.0.0.1"
+    assert "somebody else answers" in found[1]["why"]
+    assert reaching.stream("127.0.0.1", port, token, 0.1) > 10
+    here.ask("here", {"do": "silence"}, 5)
+    time.sleep(0.5)
+    assert reaching.reach([{"address": "127.0.0.1", "port": port, "token": token}], 2)[0]["state"] == "refused"
+
+
+def test_what_does_not_answer_is_dropped() -> None:
+    """After the time that was given: a server that takes no more connections, as a firewall takes none."""
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        held = [socket.socket() for _ in range(4)]
+        for one in held:
+            one.setblocking(False)
+            one.connect_ex(full.getsockname())
+        begun = time.monotonic()
+        found = reaching.reach([{"address": "127.0.0.1", "port": full.getsockname()[1], "token": None}], 0.5)
+        for one in held:
+            one.close()
+
+    assert found[0]["state"] == "dropped"
+    assert time.monotonic() - begun < 2
+
+
+def test_a_taken_port_is_told() -> None:
+    """It is tried all the same, at whoever has it."""
+    with socket.create_server(("", 0), family=socket.AF_INET) as other:
+        listeners = reaching.Listeners("t" * 32, [("torch", other.getsockname()[1])], 1)
+        listeners.close()
+
+    assert [(each.is_ours, each.why) for each in listeners.waiting] == [(False, "taken")]
+
+
+# ---- commands
+
+
+def text(told: dict[str, Any]) -> str:
+    """What was read of a group."""
+    return base64.b64decode(told["data"]).decode()
+
+
+def until(carrier: carriers.Carrier, group: str, word: str) -> dict[str, Any]:
+    """What a group printed, as soon as it says so."""
+    ends_at = time.monotonic() + 10
+    while True:
+        told: dict[str, Any] = carrier.ask("here", {"do": "read", "group": group}, 5)
+        if word in text(told) or not told["is_running"]:
+            return told
+        assert time.monotonic() < ends_at, told
+        time.sleep(0.02)
+
+
+def test_a_command_is_started_read_signalled_and_ended(here: carriers.Processes) -> None:
+    """With what it started itself, also where that left its session."""
+    script = "trap 'echo heard; exit 7' USR1; setsid sleep 300 & echo pid $!; while :; do sleep 0.05; done"
+    group = here.ask("here", {"do": "start", "command": ["sh", "-c", script], "environment": {"A": "1"}}, 5)["group"]
+    child = int(text(until(here, group, "pid")).split()[1])
+    assert is_alive(child)
+    here.ask("here", {"do": "signal", "group": group, "number": int(signal.SIGUSR1)}, 5)
+    told = until(here, group, "heard")
+    while told["is_running"]:
+        told = here.ask("here", {"do": "read", "group": group}, 5)
+
+    assert (told["status"], told["was_late"]) == (7, False)
+    assert gone(child)
+    here.ask("here", {"do": "end", "group": group, "forget": True}, 10)
+    with pytest.raises(UnansweredError, match="not known here"):
+        here.ask("here", {"do": "read", "group": group}, 5)
+
+
+def test_a_command_is_ended_at_its_limit(here: carriers.Processes) -> None:
+    """And one that cannot be run says why."""
+    late = here.ask("here", {"do": "start", "command": ["sleep", "300"], "limit_s": 0.3}, 5)["group"]
+    wrong = here.ask("here", {"do": "start", "command": ["/nope/vllm"]}, 5)["group"]
+    told = until(here, late, "never")
+    assert told["was_late"]
+    assert "No such file" in until(here, wrong, "never")["refused"]
+
+
+def test_nothing_is_left_of_an_agent_that_is_killed() -> None:
+    """Neither by SIGKILL, nor when whoever asks is gone."""
+    with carriers.Processes({"here": agent("here")}) as carrier:
+        pids = []
+        group = carrier.ask("here", {"do": "start", "command": ["sh", "-c", "echo $$; exec sleep 300"]}, 5)["group"]
+        pids.append(int(text(until(carrier, group, "\n"))))
+        pid = carrier.ask("here", {"do": "hello"}, 5)["pid"]
+        os.kill(pid, signal.SIGKILL)
+        assert gone(pid, *pids)
+        with pytest.raises(UnansweredError):
+            carrier.ask("here", {"do": "hello"}, 5)
+
+
+def test_what_nobody_reads_is_let_go() -> None:
+    """A command that prints for weeks takes some MiB of its node, and is never held up; what was read is let go."""
+    line = b"%063d\n"
+    count = 24 << 14  # 24 MiB of lines
+    program = f"import sys\nfor n in range({count}): sys.stdout.write('%063d\\n' % n)"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as printing:
+        assert printing.stdout is not None
+        output = outputs.Output(printing.stdout)
+        assert printing.wait(30) == 0
+        output.finish(5)
+        begin, read = output.read(0)
+
+        assert begin == (24 << 20) - (8 << 20)
+        assert read.startswith(line % (begin // 64))
+        assert len(read) == outputs.MOST
+        assert output.read(begin) == (begin, read)  # its answer was lost
+        assert output.read(begin + len(read))[0] == begin + len(read)
+        assert output.read(begin) == output.read(begin + len(read))
+        assert output.read(1 << 40) == (24 << 20, b"")
+
+
+@pytest.mark.parametrize("says", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["silent", "asked"])
+def test_an_agent_that_hears_nothing_ends(*, says: bool) -> None:
+    """With what it started: a network that was cut leaves its input open."""
+    program = "import sys\nfrom vllm_runbooks.cluster import agent\nagent.UNHEARD_S = 2.5\nagent.main(['here'])"
+    with carriers.Processes({"here": [sys.executable, "-P", "-c", program]}) as carrier:
+        started = carrier.ask("here", {"do": "start", "command": ["sh", "-c", "echo $$; exec sleep 300"]}, 5)
+        pids = [carrier.ask("here", {"do": "hello"}, 5)["pid"], int(text(until(carrier, started["group"], "\n")))]
+        ends_at = time.monotonic() + 4
+        while says and time.monotonic() < ends_at:
+            carrier.ask("here", {"do": "clock"}, 5)
+            time.sleep(0.1)
+
+        assert all(map(is_alive, pids))
+        assert gone(*pids)
+
+
+# ---- carriers
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="the extra `cluster` is not installed")
+def test_ray_is_joined_without_what_takes_longest_to_import() -> None:
+    """A grammar of addresses that comes with JupyterLab, and takes several times what Ray itself does."""
+    program = (
+        "import sys\nfrom vllm_runbooks.cluster import ray_bridge\n"
+        "try: ray_bridge.joined('127.0.0.1:1')\nexcept Exception as error: print(error)\n"
+        "print([name for name in sys.modules if name.startswith('rfc3987_syntax.')], 'ray' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, encoding="utf-8")
+
+    assert done.stdout.splitlines() == ["no Ray cluster at 127.0.0.1:1: Connection refused", "[] True"]
+
+
+def test_words_name_pythons_and_ports() -> None:
+    """As the command, the notebook and the panel take them; a node that is not there is named, and the rest goes on."""
+    told = named.read_pythons(["/opt/vllm/bin/python", "other=/usr/bin/python3", "gone=/x"])
+    with carriers.Processes({"head": agent("head"), "other": agent("other")}) as carrier:
+        by_node = named.of_nodes(carrier, told)
+
+    assert by_node == {"head": "/opt/vllm/bin/python", "other": "/usr/bin/python3"}
+    assert [each.name for each in carrier.unread] == ["gone"]
+    assert named.read_ports(["ray=6380"]) == {"ray": 6380, "torch": 29501, "vllm": 8000}
+
+
+def test_what_is_no_answer_is_passed_over() -> None:
+    """Of a node that is not what it should be: lists, numbers, an answer twice."""
+    program = """
+import json, sys
+for line in sys.stdin:
+    number = json.loads(line)["id"]
+    for told in ([], 3, {"id": []}, {"id": {}}, {"id": 99}, None):
+        print(json.dumps(told))
+    print("{" * 5000)
+    for _ in range(2):
+        print(json.dumps({"id": number, "is": number}), flush=True)
+"""
+    with carriers.Processes({"strange": [sys.executable, "-c", program]}) as carrier:
+        assert [carrier.ask("strange", {"do": "clock"}, 5) for _ in range(3)] == [2, 3, 4]
+
+
+def test_who_cannot_be_asked_is_named_and_the_rest_goes_on() -> None:
+    """An agent that is not there, one that says why it ends, one that never answers."""
+    with carriers.Processes(
+        {
+            "good": agent("good"),
+            "missing": ["/nope/ssh"],
+            "failing": ["sh", "-c", "echo 'Permission denied (publickey).' >&2; exit 255"],
+            "silent": ["sleep", "60"],
+            "nologin": ["sh", "-c", "echo 'not available'; echo 'Could not chdir to home directory /x' >&2; exit 1"],
+        },
+        hello_s=3,
+    ) as carrier:
+        assert carrier.nodes() == ("good",)
+        said = {each.name: each.why for each in carrier.unread}
+        answers = carrier.ask_all({"good": {"do": "clock"}}, 5)
+
+    # At the end of ssh what heeds no input runs on, and nobody else would say so.
+    assert said.pop("silent").startswith("no answer within 3 s; what was started there did not end")
+    assert said == {
+        "missing": "/nope/ssh cannot be run: No such file or directory",
+        "failing": "Permission denied (publickey).",
+        "nologin": "its agent ended: not available",
+    }
+    now = answers["good"]
+    assert not isinstance(now, UnansweredError)
+    assert abs(now["now_s"] - time.time()) < 10
+
+
+LISTS = [
+    ("", "names no host"),
+    ("a b", "no setting"),
+    ("a name=-x", "no name"),
+    ("-oProxyCommand=x", "names no host"),
+    ("a;reboot", "names no host"),
+    ("a agent=$(x)", "sign that a shell would read"),
+    ("a agent=python", "no path"),
+    ("a A=`x`", "sign that a shell would read"),
+    ("a HF_TOKEN=hf_0123456789", "who lists processes would see HF_TOKEN"),
+    ("a:70000", "no port"),
+    ("a\na", "twice"),
+]
+
+
+@pytest.mark.parametrize(("listed", "why"), LISTS, ids=[repr(row[0]) for row in LISTS])
+def test_a_list_that_cannot_be_read_is_refused(listed: str, why: str) -> None:
+    """In one line that names the place."""
+    with pytest.raises(InputError, match=why) as refused:
+        hosts.read(listed, "hosts.txt")
+
+    assert str(refused.value).startswith("hosts.txt:")
+
+
+def test_a_list_says_how_each_host_is_asked() -> None:
+    """The words of its ssh are those of the table, with the user's own between."""
+    found = hosts.read("# head\nann@10.0.0.1:2222 name=head agent=/o/python VLLM_HOST_IP=10.0.0.1\n[fd00::2]\n", "h")
+    first, second = (carriers._ssh(host, "conf") for host in found)
+
+    assert first[-8:] == [
+        "ann@10.0.0.1",
+        "env",
+        "VLLM_HOST_IP=10.0.0.1",
+        "/o/python",
+        "-P",
+        "-m",
+        "vllm_runbooks.cluster.agent",
+        "head",
+    ]
+    assert "BatchMode=yes" in first
+    assert first[first.index("-p") + 1] == "2222"
+    assert "fd00::2" in second
+    assert [host.name for host in hosts.listed("10.0.0.1, 10.0.0.2")] == ["10.0.0.1", "10.0.0.2"]
+    assert [host.agent for host in hosts.listed("10.0.0.1 agent=/o/python,b")] == ["/o/python", "/usr/bin/python3"]
+    assert hosts.read("\ufeff10.0.0.1\n", "h")[0].name == "10.0.0.1"
+
+
+def test_a_list_that_is_refused_is_named_as_it_was_given(tmp_path: Path) -> None:
+    """By its path, with the line."""
+    (tmp_path / "hosts").write_text("a\n-b\n", "utf-8")
+    with pytest.raises(InputError, match="names no host") as refused:
+        hosts.listed(str(tmp_path / "hosts"))
+
+    assert str(refused.value).startswith(f"{tmp_path / 'hosts'}:2: ")
+
+
+# ---- measuring
+
+
+def cluster(*reaches: Reach) -> Cluster:
+    """Two nodes with two interfaces each."""
+    nodes = tuple(
+        NodeFacts(name, interfaces=(Interface("mgmt0", (f"192.168.0.{n}",)), Interface("v0", (f"10.0.0.{n}",))))
+        for n, name in enumerate(("a", "b"), 1)
+    )
+    return Cluster(head="a", nodes=nodes, reaches=reaches)
+
+
+def test_ranks_meet_where_the_head_is_reached() -> None:
+    """Not at its first address."""
+    ways = [
+        Reach("b", "a", "192.168.0.1", 1, "any", Reachability.UNREACHABLE),
+        Reach("b", "a", "10.0.0.1", 1, "any", Reachability.OPEN, latency_ms=1.0),
+    ]
+    assert collective.meeting_address(cluster(*ways)) == "10.0.0.1"
+
+
+class Stalled(carriers.Processes):
+    """Nodes between which no stream of data passes."""
+
+    def ask(self, node: str, request: Mapping[str, Any], timeout_s: float) -> Any:
+        """Says so."""
+        del node, request, timeout_s
+        raise UnansweredError("timed out")
+
+
+def test_a_way_that_takes_no_stream_says_so() -> None:
+    """It stays open, without a bandwidth, and with the reason."""
+    way = Reach("a", "b", "10.0.0.2", 1, "any", Reachability.OPEN, latency_ms=0.1)
+    (found,) = matrix._with_bandwidth(Stalled({}), ["a", "b"], [way], {"a": "", "b": ""})
+
+    assert found == replace(way, why="a stream of data did not pass: timed out")
+
+
+def test_two_agents_of_one_host_are_measured() -> None:
+    """Both ways and their clocks; an address that both have is somebody else's, and no torch is told as such."""
+    with carriers.Processes({"a": agent("a"), "b": agent("b")}) as carrier:
+        said: list[str] = []
+        found = measuring.measure(carrier, ports={"torch": 29501}, say=said.append)
+
+    assert said[0] == "asking 2 nodes"
+    assert [node.name for node in found.nodes] == ["a", "b"]
+    for node in found.nodes:
+        assert node.clock_offset_s == pytest.approx(0, abs=0.5)
+        assert node.clock_error_s is not None
+    assert {(each.source, each.target) for each in found.reaches or ()} <= {("a", "b"), ("b", "a")}
+    for run_ in found.collectives or ():
+        assert {rank.state for rank in run_.ranks} == {"not started"}
+        assert "has no torch" in run_.ranks[0].said
+
+
+def told(*lines: str, is_running: bool = True) -> dict[str, Any]:
+    """What a rank's node tells of it."""
+    data = base64.b64encode("".join(lines).encode()).decode()
+    return {"data": data, "end": 1, "is_running": is_running, "refused": ""}
+
+
+def test_how_each_rank_fared_is_told() -> None:
+    """From what it said between other lines; a rank that was not there says nothing about those that waited for it."""
+    done, hung, failed, lost, unable = ranks = [collective._Rank(str(n), n, {"group": "1"}) for n in range(5)]
+    for rank in ranks[:4]:
+        rank.take(told('NCCL INFO\n{"state": "imp', is_running=True))
+        rank.take(told('orted"}\n'))
+    done.take(told('{"state": "joined", "seconds": 0.1}\n{"state": "done", "seconds": 0.5, "said": ""}\n'))
+    hung.take(told('{"state": "joined", "seconds": 0.1}\n'))
+    failed.take(told("terminate called\n"))
+    failed.take(told(is_running=False))
+    lost.take(UnansweredError("no answer within 10 s"))
+    unable.take(told('{"state": "unable", "said": "No module named torch"}'))
+    unable.take(told(is_running=False))
+    found = [rank.outcome(6.0) for rank in ranks]
+
+    assert [each.state for each in found] == ["done", "hung", "failed", "failed", "not started"]
+    assert [each.said.partition(";")[0] for each in found] == [
+        "",
+        "still waiting when it was ended, after all ranks had met",
+        "terminate called",
+        "no answer within 10 s",
+        "No module named torch",
+    ]
+    assert collective._judged(found[:4]) == tuple(found[:4])
+    assert [each.state for each in collective._judged(found)] == ["done", *["not started"] * 4]
+    assert collective._judged(found)[1].said == "rank 4 on 4 was not there"
+
+
+def test_a_rank_that_cannot_import_torch_says_so(tmp_path: Path) -> None:
+    """In a line of its own, whatever Python runs it."""
+    done = subprocess.run(
+        [sys.executable, "-S", all_reduce.__file__, '{"backend": "gloo"}'],
+        capture_output=True,
+        check=False,
+        encoding="utf-8",
+        cwd=tmp_path,
+    )
+    assert '"state": "unable"' in done.stdout
+    assert "torch" in done.stdout
+
+
+# ---- the command
+
+
+REFUSED = [
+    (["--ray", "10.0.0.1:6379", "--hosts", "a"], "one of them"),
+    (["--ray", "-x"], "no address of a Ray cluster"),
+    (["--ray", "nonsense"], "HOST:PORT, as in 10.0.0.1:6379, or auto"),
+    (["--ray", "10.0.0.1"], "no address of a Ray cluster"),
+    (["--ray", "10.0.0.1:port"], "no address of a Ray cluster"),
+    (["--ray", "10.0.0.1:70000"], "no address of a Ray cluster"),
+    (["--hosts", "a;b"], "names no host"),
+    (["--hosts", "/nope/hosts"], "no such file"),
+    (["--expect", "2"], "is for --ray or --hosts"),
+    (["--hosts", "a", "--expect", "2"], "is for --ray"),
+    (["--ray", "10.0.0.1:6379", "--port", "web=1"], "write USE=N"),
+    (["--ray", "10.0.0.1:6379", "--python", "=x"], "write PATH, or NODE=PATH"),
+    (["--ray", "10.0.0.1:6379", "x.json"], "ot both"),
+]
+
+
+@pytest.mark.parametrize(("words", "why"), REFUSED, ids=[" ".join(row[0]) for row in REFUSED])
+def test_a_request_that_cannot_be_read_is_refused(
+    words: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 2, one line, nothing on standard output."""
+    status, out, err = run(capsys, "cluster", "check", *words)
+
+    assert (status, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert why in err
