@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -18,6 +19,37 @@ def call(*arguments: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
     """The command as a whole process."""
     command = [sys.executable, "-m", "vllm_runbooks", *arguments]
     return subprocess.run(command, capture_output=True, check=False, timeout=60, **more)
+
+
+class Measured(NamedTuple):
+    """What a command took by itself."""
+
+    status: int
+    out: str
+    err: str
+    cpu_seconds: float
+    peak_mib: float
+
+
+_MEASURED = """
+import pathlib, sys, time
+from vllm_runbooks import cli
+status = cli.run(sys.argv[1:])
+# What the system counts as the most of a process (`ru_maxrss`) begins with that of whoever started it; this does not.
+peak = pathlib.Path("/proc/self/status").read_text("ascii").partition("VmHWM:")[2].split()[0]
+sys.stdout.flush()
+print(time.process_time(), peak, file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def measured(*arguments: str, cwd: Path, timeout: float = 600) -> Measured:
+    """The command as a whole process, with its processor time and the most memory it held; Linux only."""
+    command = [sys.executable, "-c", _MEASURED, *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
+    err, _, figures = done.stderr.removesuffix("\n").rpartition("\n")
+    seconds, kib = figures.split()
+    return Measured(done.returncode, done.stdout, err, float(seconds), int(kib) / 1024)
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

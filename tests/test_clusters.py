@@ -6,11 +6,8 @@ import copy
 import html
 import io
 import json
-import os
 import re
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -20,7 +17,7 @@ from typing import Any
 import pytest
 
 import vllm_runbooks as rb
-from command_line import run
+from command_line import measured, run
 from vllm_runbooks import authoring, catalog, checking, cli, clusters, render, session
 from vllm_runbooks.cluster_records import CheckedCluster, Cluster, RankState
 from vllm_runbooks.clusters import meanings
@@ -763,23 +760,13 @@ def test_a_hundred_nodes_are_told_in_few_words(tmp_path: Path) -> None:
 def test_a_thousand_nodes_take_seconds_and_little_memory(tmp_path: Path) -> None:
     """Under 10 s of a processor and 500 MB for all of it, read from a file each."""
     many(1000, tmp_path)
-    command = [sys.executable, "-m", "vllm_runbooks", "cluster", "check"]
-    # The catalog is compiled once, when it is first needed.
-    subprocess.run([*command, PAIR], capture_output=True, check=True)
-    command += [str(tmp_path), "--format", "json"]
-    began = time.monotonic()
-    with (tmp_path / "said").open("wb") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=said)
-        _, status, used = os.wait4(process.pid, 0)  # of this process alone: other tests have larger children
-    process.returncode = os.waitstatus_to_exitcode(status)
-    seconds = used.ru_utime + used.ru_stime
+    measured("cluster", "check", PAIR, cwd=tmp_path)  # the catalog is compiled once, when it is first needed
+    done = measured("cluster", "check", str(tmp_path), "--format", "json", cwd=tmp_path)
 
-    assert process.returncode == 1, (tmp_path / "said").read_bytes()[-2000:]
-    print(
-        f"\n{seconds:.1f} s of a processor, {time.monotonic() - began:.1f} s, at most {used.ru_maxrss / 1024:.0f} MiB"
-    )
-    assert seconds < 10
-    assert used.ru_maxrss * 1024 < 500e6
+    assert done.status == 1, done.err[-2000:]
+    print(f"\n{done.cpu_seconds:.1f} s of a processor, at most {done.peak_mib:.0f} MiB")
+    assert done.cpu_seconds < 10
+    assert done.peak_mib * 2**20 < 500e6
 
 
 def test_a_record_of_nodes_keeps_what_was_measured() -> None:
