@@ -183,6 +183,7 @@ def test_two_settings_of_one_model_are_measured_and_compared(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="needs nginx (Debian: nginx-light)")
 def test_copies_behind_a_proxy_and_one_split_server_take_effect(tmp_path: Path) -> None:
     """Two servers behind real nginx, then tensor parallelism of 2 on one host, by the lines that vLLM prints."""
