@@ -591,7 +591,10 @@ def test_redacting_what_comes_line_by_line_is_linear(unit: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
-    ["--api-key a ", *(pytest.param(unit, marks=pytest.mark.full) for unit in ("password: (", "(authorization: ", "a"))],
+    [
+        "--api-key a ",
+        *(pytest.param(unit, marks=pytest.mark.full) for unit in ("password: (", "(authorization: ", "a")),
+    ],
 )
 def test_a_line_of_megabytes_is_redacted_in_linear_time(unit: str) -> None:
     """Beyond what is looked at together."""
