@@ -490,6 +490,7 @@ class Waiting:
     def stop(self): pass
     def join(self): pass
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs beside it without SIGINT
 print(run_all([Request("a", Path("a.ipynb"))], out=Path(sys.argv[1]), executor=Waiting())[0].reason)
 """
 
