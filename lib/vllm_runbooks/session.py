@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.plans import Request
     from vllm_runbooks.probe_records import Health, Observation, Serving
     from vllm_runbooks.specs import Card, Specs
+    from vllm_runbooks.toolchain_records import Toolchain
 
 
 MAX_SCRIPT = _evidence.MAX_SCRIPT
@@ -341,6 +342,24 @@ def _knowledge(lang: str | None) -> Knowledge:
     return lint.Knowledge(_catalog.load_rules(_compile_rules).by_id, specs(), lang)
 
 
+def toolchain(version: str | None = None) -> Toolchain:
+    """The facts of a toolchain for edge chips: of a version as in `1.1.7`, else of the newest that is known.
+
+    Raises:
+        InputError: that version is not known.
+    """
+    known = _catalog.load_toolchains(_compile_toolchains)
+    if version is None:
+        return known[-1]
+    wanted = version.strip().removeprefix("v")
+    for each in known:
+        if wanted in (each.version, each.id):
+            return each
+    raise InputError(
+        f"{version}: this version of the toolchain is not known; known: {', '.join(each.version for each in known)}"
+    )
+
+
 @cache
 def serving() -> Serving:
     """The metrics, figures and conditions of running servers."""
@@ -520,6 +539,12 @@ def _compile_serving(root: Path) -> tuple[dict[str, Any], list[str]]:
     from vllm_runbooks.authoring import serving_file
 
     return serving_file.compile_serving(root)
+
+
+def _compile_toolchains(root: Path) -> tuple[dict[str, Any], list[str]]:
+    from vllm_runbooks.authoring import toolchain_files
+
+    return toolchain_files.compile_toolchains(root)
 
 
 def _compile_entrances(root: Path) -> tuple[dict[str, Any], list[str]]:

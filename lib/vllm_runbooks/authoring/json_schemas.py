@@ -18,6 +18,7 @@ from vllm_runbooks.authoring import (
     serving_file,
     symptom_files,
     tables,
+    toolchain_files,
 )
 from vllm_runbooks.cluster_records import CheckedCluster
 from vllm_runbooks.command_records import Linted, Migrated
@@ -31,6 +32,7 @@ from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.record_forms import UNPRINTED, WHERE_TOLD
 from vllm_runbooks.records import Answer, Compared
 from vllm_runbooks.schedule_records import Job, Jobs, Turns
+from vllm_runbooks.toolchain_records import AskedModels
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "symptom": symptom_files.ADAPTER,
@@ -42,6 +44,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "job": TypeAdapter(Job),
     "serving": serving_file.ADAPTER,
     "entrances": entrances_file.ADAPTER,
+    "toolchain": toolchain_files.ADAPTER,
 }
 _PRINTED: dict[str, type] = {
     "diagnose": Answer,
@@ -64,6 +67,7 @@ _PRINTED: dict[str, type] = {
     "inventory": Inspected,
     "cluster": CheckedCluster,
     "cluster-files": StartFiles,
+    "edge10-models": AskedModels,
 }
 """Records that commands print as JSON."""
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         schedule,
         start_files,
         starts,
+        toolchains,
     )
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "start_files",
     "starts",
     "to_json",
+    "toolchains",
 ]
 
 
