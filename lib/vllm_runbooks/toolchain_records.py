@@ -19,6 +19,8 @@ KINDS = ("llm", "vlm")
 PHASES = ("decode", "prefill")
 """What a compiled length serves: tokens that follow one by one, and a prompt's that come together."""
 MODALITIES = ("image", "video")
+ONE_BY_ONE = 1
+"""The length that serves tokens which follow one by one: it is always compiled."""
 
 
 # ---- what is authored: catalog/toolchains/*.yaml
@@ -224,6 +226,90 @@ class Toolchain:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Process-wide settings that a compile script makes, and what each is for."""
     faults: tuple[Fault, ...] = ()
+
+
+# ---- a job: one model on its way to the chip
+
+
+@dataclass(frozen=True)
+class CalibrationAsked:
+    """What a job's quantising is fed with."""
+
+    method: str
+    samples: int
+    tokens: int
+    """Of one sample."""
+    dataset: str
+    """Name on the Hub, or a folder."""
+    dataset_config: str
+    """Which part of the data set; empty: it has no parts."""
+    split: str
+    column: str
+
+
+@dataclass(frozen=True)
+class EvaluationAsked:
+    """How the float and the quantised model of a job are served and asked."""
+
+    datasets: tuple[str, ...]
+    float_port: int
+    quantised_port: int
+    float_name: str
+    """Under which the float model is served, and asked."""
+    quantised_name: str
+    limit: int | None
+    """Questions of each data set's parts; None: all."""
+    seed: int
+    answer_tokens: int
+    """Longest answer."""
+    cards: int
+    """Of each of the two servers: its tensor parallel size."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One model's way to the chip, as its small YAML description has it; what that leaves out comes from the facts."""
+
+    toolchain: str
+    """Id of the facts."""
+    model: str
+    """As given: its name on the Hub, or its folder."""
+    listed: str
+    """Name in the toolchain's list."""
+    kind: str
+    """Of `KINDS`."""
+    quantised: str | None
+    """A checkpoint that is quantised already; None: quantising and converting are steps of the job."""
+    dies: int
+    vision_remap: tuple[int, ...]
+    """The dies in their order, filled with zeros to the entries that the toolchain takes; empty without pictures."""
+    language_remap: tuple[int, ...]
+    context_tokens: int
+    """Longest sequence that is served while evaluating, and that a model with pictures is compiled for."""
+    prefill: tuple[int, ...]
+    """Lengths of a prompt's pieces that are compiled, rising."""
+    kv_cache_tokens: int | None
+    """Longest sequence that a language model is compiled for; None: of a model with pictures it is the context."""
+    embedding_as_input: bool
+    """Whether the host computes the embedding of a language model."""
+    modality: str | None
+    """Of `MODALITIES`; None: no pictures."""
+    picture: tuple[int, int] | None
+    """Width and height in pixels; None: no pictures."""
+    gpu: bool
+    """Whether the host that quantises and compiles has one."""
+    calibration: CalibrationAsked | None
+    """None: it is quantised already."""
+    evaluation: EvaluationAsked
+    threshold: float | None
+    """Largest loss of a score that is taken, a score being between 0 and 1; None: not said."""
+    taken: Mapping[str, str] = field(default_factory=dict)
+    """By field of the description what was taken, and from where, for what it does not say."""
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Lengths of which programs are made, rising: tokens that follow one by one, and the pieces of a prompt."""
+        return (ONE_BY_ONE, *self.prefill)
 
 
 # ---- what is found
