@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from vllm_runbooks.command_records import Issue
-from vllm_runbooks.record_forms import AUTHORED
+from vllm_runbooks.record_forms import AUTHORED, WHERE_TOLD
 from vllm_runbooks.records import Severity
 
 STEPS = ("quantise", "convert", "evaluate", "compile")
@@ -548,6 +548,19 @@ MENDS = ("copy", "rename")
 
 
 @dataclass(frozen=True)
+class Repaired:
+    """What `--repair` did in a folder, as it is kept beside it."""
+
+    folder: str
+    float_folder: str
+    done: tuple[Mend, ...]
+    undo: tuple[str, ...]
+    """What takes each back, the last first."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """By target why it was not done."""
+
+
+@dataclass(frozen=True)
 class CheckedFolder:
     """What a folder between two steps is, and what is wrong with it: what `edge10 check --format json` prints."""
 
@@ -575,17 +588,8 @@ class CheckedFolder:
     """What the answer does not cover, or takes from the files themselves."""
     ok: bool | None = None
     """None: nothing was found, and something that was asked for could not be established."""
+    repaired: Repaired | None = field(default=None, metadata=WHERE_TOLD)
+    """What was done before this was found; None: nothing was."""
 
 
 ARTEFACTS = ("compiled", "checkpoint")
-
-
-@dataclass(frozen=True)
-class Repaired:
-    """What `--repair` did in a folder: `repair.json` there."""
-
-    folder: str
-    float_folder: str
-    done: tuple[Mend, ...]
-    failed: Mapping[str, str] = field(default_factory=dict)
-    """By target why it was not done."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import click
 
 from vllm_runbooks.cli import given, output, terminal
+from vllm_runbooks.cli.edge10_check import check
 from vllm_runbooks.cli.edge10_make import make
 
 VERSION = click.option(
@@ -18,6 +19,7 @@ def edge10() -> None:
     """Check each step of the way to an Edge10 chip: host, scripts, files, accuracy."""
 
 
+edge10.add_command(check)
 edge10.add_command(make)
 
 

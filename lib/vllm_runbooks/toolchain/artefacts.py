@@ -1,4 +1,4 @@
-"""What lies in a folder between two steps: a quantised checkpoint or a compiled tree, of what, and what is wrong with it.
+"""What lies in a folder between two steps: a quantised checkpoint or a compiled tree, and what is wrong with it.
 
 How many dies and which lengths a tree is of comes from the folder's name, the job, the options or the files themselves,
 in this order; where two of them contradict each other that is said, and what the files show decides.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import Severity
-from vllm_runbooks.toolchain import names, told, trees, weights_files
+from vllm_runbooks.toolchain import meanings, names, trees, weights_files
 from vllm_runbooks.toolchain.models import listed
 from vllm_runbooks.toolchain.tree_forms import Form, Tree
 from vllm_runbooks.toolchain.trees import Lengths, Wanted
@@ -77,16 +77,16 @@ def check(
     if not bases:
         level = _level(listing, facts)
         if level is not None:
-            finding = told.finding("edge10.tree_level", None, level, source=facts.source)
+            finding = meanings.finding("edge10.tree_level", None, level, source=facts.source)
             return _answer(given, facts, asked, "compiled", findings=[*broken, finding])
         if asked.step not in _COMPILED or not any(each.kind == "file" for each in listing.files):
             shown = listing.name or "the listing"
             raise InputError(
-                f"{shown}: holds neither a compiled model (4die/batch_1/…) nor a checkpoint (config.json, *.safetensors); "
-                "name the folder that holds one"
+                f"{shown}: holds neither a compiled model (4die/batch_1/…) nor a checkpoint (config.json, "
+                "*.safetensors); name the folder that holds one"
             )
         bases = [""]
-    return _checked_trees(given, facts, asked, bases, broken)
+    return _with_float(_checked_trees(given, facts, asked, bases, broken), float_)
 
 
 def _answer(given: Given, facts: Toolchain, asked: Asked, what: str, **more: object) -> CheckedFolder:
@@ -104,14 +104,14 @@ def _general(listing: Listing, facts: Toolchain) -> Iterator[ToolchainFinding]:
     """What is wrong with any folder."""
     if listing.is_cut:
         said = f"holds more than {len(listing.files):,} files, or folders too deep inside of each other"
-        yield told.finding("edge10.tree_cut", None, said, source=facts.source)
+        yield meanings.finding("edge10.tree_cut", None, said, source=facts.source)
     for path, why in listing.unread.items():
-        yield told.finding("edge10.tree_unread", path or None, f"could not be listed: {why}", source=facts.source)
+        yield meanings.finding("edge10.tree_unread", path or None, f"could not be listed: {why}", source=facts.source)
     for each in listing.files:
         if each.kind == "broken link":
-            yield told.finding("edge10.tree_link", each.path, "is a link that leads nowhere", source=facts.source)
+            yield meanings.finding("edge10.tree_link", each.path, "is a link that leads nowhere", source=facts.source)
         elif each.kind == "linked folder":
-            yield told.finding("edge10.tree_linked_folder", each.path, "is a link to a folder", source=facts.source)
+            yield meanings.finding("edge10.tree_linked_folder", each.path, "is a link to a folder", source=facts.source)
 
 
 # ---- what it is
@@ -186,7 +186,7 @@ def _checked_trees(
     if len(above) > 1:
         shown = ", ".join(sorted(one or "." for one in above)[:4])
         said = f"holds {len(above)} compiled models ({shown}); give one of them"
-        finding = told.finding("edge10.tree_level", None, said, source=facts.source)
+        finding = meanings.finding("edge10.tree_level", None, said, source=facts.source)
         return _answer(given, facts, asked, "compiled", findings=[*broken, finding])
     name = _name(listing, bases[0], facts)
     read = names.read(name, facts) if name else None
@@ -195,7 +195,7 @@ def _checked_trees(
     findings = list(broken)
     if len(bases) > 1 and chosen:
         findings += [
-            told.finding(
+            meanings.finding(
                 "edge10.tree_other_dies", base.rstrip("/"), f"lies beside {chosen[0].rstrip('/')}, which is wanted",
                 source=facts.source,
             )
@@ -214,6 +214,23 @@ def _checked_trees(
         left=[one for each in answers for one in each.left],
         remarks=list(dict.fromkeys(one for each in answers for one in each.remarks)),
     )  # fmt: skip
+
+
+def _with_float(found: CheckedFolder, float_: Given | None) -> CheckedFolder:
+    """The answer with files to copy only where the float model is known to have them."""
+    base = "" if float_ is None else _checkpoint(float_.listing) or ""
+    there = set() if float_ is None else {each.path for each in float_.listing.files if each.kind == "file"}
+    mends, left = [], list(found.left)
+    for each in found.mends:
+        if not each.is_float:
+            mends.append(each)
+        elif f"{base}{each.source}" in there:
+            mends.append(replace(each, source=f"{base}{each.source}"))
+        elif float_ is None:
+            left.append(f"{each.target}: --float FOLDER names the model to copy it from")
+        else:
+            left.append(f"{each.target}: the float model has none either")
+    return replace(found, mends=tuple(mends), left=tuple(left))
 
 
 def _parent(base: str) -> str:
@@ -260,13 +277,16 @@ def _one_tree(given: Given, facts: Toolchain, asked: Asked, base: str, read: Nam
     remarks: list[str] = []
     if said_kind != kind:
         text = f"its files are those of {_KINDS[kind]}, and it is said to be {_KINDS[said_kind]}"
-        findings.append(told.finding("edge10.tree_kind_contradicts", base.rstrip("/") or None, text, source=facts.source))
-    dies, dies_by = _dies(tree, listing, asked, base, read, facts, findings)
+        findings.append(
+            meanings.finding("edge10.tree_kind_contradicts", base.rstrip("/") or None, text, source=facts.source)
+        )
+    about = _About(listing, asked, base, read, facts, findings, remarks)
+    dies, dies_by = _dies(tree, about)
     if dies not in facts.limits.dies:
         shown = ", ".join(map(str, facts.limits.dies))
         remarks.append(f"the source shows {shown} dies; whether {dies} are possible is not told")
     lengths = Lengths(tree, facts, dies)
-    wanted_lengths, by = _lengths(lengths, asked, base, read, facts, findings, remarks)
+    wanted_lengths, by = _lengths(lengths, about)
     contents = given.contents
     out = trees.check(
         tree,
@@ -304,16 +324,25 @@ def _below(base: str, held: Mapping[str, str]) -> dict[str, str]:
     return {path.removeprefix(base): text for path, text in held.items() if path.startswith(base)}
 
 
-def _dies(
-    tree: Tree, listing: Listing, asked: Asked, base: str, read: NameTold | None, facts: Toolchain,
-    findings: list[ToolchainFinding],
-) -> tuple[int, str]:  # fmt: skip
+class _About(NamedTuple):
+    """What is known of a tree besides its files, and where is noted what contradicts itself."""
+
+    listing: Listing
+    asked: Asked
+    base: str
+    read: NameTold | None
+    facts: Toolchain
+    findings: list[ToolchainFinding]
+    remarks: list[str]
+
+
+def _dies(tree: Tree, about: _About) -> tuple[int, str]:
     """How many dies a tree is of, and what says so."""
     said = {
-        "the name of the folder of dies": _dies_of(base, listing, facts),
-        _NAME: read.dies if read else None,
-        "the job": asked.job.dies if asked.job else None,
-        "--dies": asked.dies,
+        "the name of the folder of dies": _dies_of(about.base, about.listing, about.facts),
+        _NAME: about.read.dies if about.read else None,
+        "the job": about.asked.job.dies if about.asked.job else None,
+        "--dies": about.asked.dies,
     }
     said_of = {by: number for by, number in said.items() if number}
     there = tree.dies()
@@ -323,23 +352,27 @@ def _dies(
     if len(set(said_of.values())) > 1:
         by, number = next(((by, number) for by, number in said_of.items() if number == there), (by, number))
         text = "; ".join(f"{by} tells {number}" for by, number in said_of.items())
-        findings.append(told.finding("edge10.tree_dies_contradict", base.rstrip("/") or None, f"number of dies: {text}", source=facts.source))
+        about.findings.append(
+            meanings.finding(
+                "edge10.tree_dies_contradict",
+                about.base.rstrip("/") or None,
+                f"number of dies: {text}",
+                source=about.facts.source,
+            )
+        )
     return number, by
 
 
-def _lengths(
-    found: Lengths, asked: Asked, base: str, read: NameTold | None, facts: Toolchain, findings: list[ToolchainFinding],
-    remarks: list[str],
-) -> tuple[tuple[int, ...], str]:  # fmt: skip
+def _lengths(found: Lengths, about: _About) -> tuple[tuple[int, ...], str]:
     """Which lengths a tree is of, and what says so."""
     there = list(found.there)
     renumbered = found.renumbered()
     if renumbered is not None:
         there.remove(renumbered[1])
     said = {
-        _NAME: (1, *read.prefill) if read is not None and read.prefill else None,
-        "the job": asked.job.lengths if asked.job else None,
-        "--lengths": asked.lengths,
+        _NAME: (1, *about.read.prefill) if about.read is not None and about.read.prefill else None,
+        "the job": about.asked.job.lengths if about.asked.job else None,
+        "--lengths": about.asked.lengths,
     }
     said_of = {by: tuple(sorted(set(numbers))) for by, numbers in said.items() if numbers}
     wanted = sorted({length for numbers in said_of.values() for length in numbers})
@@ -351,11 +384,18 @@ def _lengths(
     is_chain = all(one <= other or other <= one for one in sets for other in sets)
     if there and ((missing and more) or (missing and not is_chain)):
         text = "; ".join(f"{by} tells {_listed(numbers)}" for by, numbers in said_of.items())
-        path = f"{base}{found.folder.rpartition('/')[0]}".rstrip("/")
-        findings.append(told.finding("edge10.tree_lengths_contradict", path or None, f"{text}; the files are of {_listed(there)}", source=facts.source))
+        path = f"{about.base}{found.folder.rpartition('/')[0]}".rstrip("/")
+        about.findings.append(
+            meanings.finding(
+                "edge10.tree_lengths_contradict",
+                path or None,
+                f"{text}; the files are of {_listed(there)}",
+                source=about.facts.source,
+            )
+        )
         return tuple(there), _FILES
     if more:
-        remarks.append(f"length {_listed(more)} is there too, complete or nearly so, and was not asked for")
+        about.remarks.append(f"length {_listed(more)} is there too, complete or nearly so, and was not asked for")
     return tuple(sorted({*wanted, *there})), by
 
 
@@ -363,20 +403,29 @@ def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers)) or "none"
 
 
-def _of_name(read: NameTold | None, facts: Toolchain, *, kind: str | None, dies: int | None) -> Iterator[ToolchainFinding]:
+def _of_name(
+    read: NameTold | None, facts: Toolchain, *, kind: str | None, dies: int | None
+) -> Iterator[ToolchainFinding]:
     """What is wrong with the name of the folder."""
     if read is None:
         return
     if read.rest:
         text = f"its name goes on with _{read.rest}"
         do = f"rename the folder to {read.name.removesuffix(f'_{read.rest}')}"
-        yield told.finding("edge10.tree_name_rest", None, text, do=do, source=facts.source)
+        yield meanings.finding("edge10.tree_name_rest", None, text, do=do, source=facts.source)
     if kind == "vlm" and "_" in read.model:
         text = f"its name has an underscore in that of the model: {read.model}"
-        yield told.finding("edge10.tree_name_model", None, text, source=facts.source)
-    if read.remap is not None and read.dies is not None and read.dies == dies and not read.orders:
+        yield meanings.finding("edge10.tree_name_model", None, text, source=facts.source)
+    if read.remap is not None and read.dies is not None and read.dies == dies and not _orders(read):
         text = f"its name ends in {read.remap or '(nothing)'}, which is no order of {read.dies} dies for both parts"
-        yield told.finding("edge10.tree_remap", None, text, source=facts.source)
+        yield meanings.finding("edge10.tree_remap", None, text, source=facts.source)
+
+
+def _orders(read: NameTold) -> bool:
+    """Whether the digits of a name are two orders of its dies, with or without their trailing zeros."""
+    text, dies = read.remap or "", read.dies or 0
+    halves = (text[:dies], text[dies:])
+    return bool(read.orders) or all(sorted(half) == [str(die) for die in range(dies)] for half in halves)
 
 
 # ---- a checkpoint
@@ -393,7 +442,8 @@ def _checked_checkpoint(
     kind = own if own == "vlm" else (asked.job.kind if asked.job else None) or (known.kind if known else None) or own
     out = weights_files.check(found, facts, kind=kind, step=asked.step, float_=beside, is_same=is_same)
     findings = [replace(each, path=f"{base}{each.path}" if each.path else each.path) for each in out.findings]
-    mends = [replace(each, target=f"{base}{each.target}") for each in out.mends]
+    above = "" if float_ is None else _checkpoint(float_.listing) or ""
+    mends = [replace(each, source=f"{above}{each.source}", target=f"{base}{each.target}") for each in out.mends]
     return _answer(
         given, facts, asked, "checkpoint", name=found.name, kind=kind, findings=[*broken, *findings], mends=mends,
         left=out.left, unchecked=out.unchecked, remarks=out.remarks,
@@ -401,7 +451,11 @@ def _checked_checkpoint(
 
 
 def _as_checkpoint(given: Given, base: str) -> Checkpoint:
-    files = {each.path.removeprefix(base): each for each in given.listing.files if each.path.startswith(base) and each.kind == "file"}
+    files = {
+        each.path.removeprefix(base): each
+        for each in given.listing.files
+        if each.path.startswith(base) and each.kind == "file"
+    }
     held = given.contents
     tensors = {path.removeprefix(base): found for path, found in held.tensors.items() if path.startswith(base)}
     contents = Contents(_below(base, held.texts), tensors, _below(base, held.damaged))

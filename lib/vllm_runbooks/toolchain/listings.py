@@ -1,16 +1,17 @@
 """Listings of folders, as programs print them, to one record: `tree`, `ls`, `find`, `tar`, `unzip`, and our own JSON.
 
 What a program prints is told by its lines, not by its name: columns of drawn branches, permissions, sizes beside paths.
-Every line is read once from its beginning; what no listing has is passed over, and a text of which too little is read is
-none.
+Every line is read once from its beginning; what no listing has is passed over, and a text of which too little is read
+is none.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vllm_runbooks.errors import InputError
@@ -22,6 +23,7 @@ MAX_TEXT = 32_000_000
 """Characters of a listing."""
 MAX_DEPTH = 32
 """Folders inside of each other."""
+_MAX_LINES = 120_000
 _MAX_LINE = 5_000
 _MAX_PATH = 4_096
 """As on Linux."""
@@ -31,6 +33,7 @@ _UPRIGHT = "│┃║|╎┆"
 _BRANCH = "├└┣┗╠╚╰╟╙┖┠+`\\"
 _DASH = "─━═-╴"
 _DRAWN = frozenset(_UPRIGHT + "├└┣┗╠╚╰╟╙┖┠─━═╴╎┆")
+_BRANCHES = re.compile(r"[├└┣┗╠╚╰╟╙┖┠][─━═╴-]|[+`\\|]-")
 _REPORT = re.compile(r"\s*\d{1,9} director(?:y|ies)(?:, \d{1,9} files?)?\s*", re.ASCII)
 _PROMPT = re.compile(r"(\S{1,400}?)[$#%>]\s{0,4}(?:tree|ls|find)\b.{0,200}", re.ASCII)
 _BRACKET = re.compile(r"\[([^\[\]]{0,120})\]\s{1,4}(?=\S)")
@@ -73,14 +76,15 @@ def read(text: str, where: str) -> Listing:
         found = _of_json(begun, where)
         if found is not None:
             return found
-    lines = list(_lines(text))
+    lines = list(itertools.islice(_lines(text), _MAX_LINES + 1))
     if not lines:
         raise InputError(f"{where}: is empty; give a folder, or what `tree` or `ls -lR` prints of it")
     for name, reader in _READERS:
         entries = reader(lines)
         if entries is not None:
             root, found_entries = entries
-            return _listing(root, found_entries, name)
+            found = _listing(root, found_entries, name)
+            return replace(found, is_cut=True) if len(lines) > _MAX_LINES else found
     raise InputError(f"{where}: is no listing of a folder; give a folder, or what `tree -s` or `ls -lR` prints of it")
 
 
@@ -177,7 +181,9 @@ def _of_tree(told: list[Any]) -> Iterator[_Entry]:
         if path:
             number = each.get("size")
             is_folder = each.get("type") == "directory" or isinstance(inside, list)
-            yield _Entry(path, number if isinstance(number, int) and not is_folder else None, "folder" if is_folder else "file")
+            yield _Entry(
+                path, number if isinstance(number, int) and not is_folder else None, "folder" if is_folder else "file"
+            )
         if isinstance(inside, list) and path.count("/") < MAX_DEPTH:
             open_ += [(one, f"{path}/" if path else "", False) for one in reversed(inside)]
 
@@ -195,6 +201,8 @@ class _Row:
 
 def _drawn(lines: list[str]) -> _Read | None:
     """What `tree` draws, in whatever signs, the one of Windows included, which draws branches to folders alone."""
+    if not any(map(_BRANCHES.search, lines)):
+        return None
     lines = [line.expandtabs(4) for line in lines]
     is_wide = any(_is_narrow(line) for line in lines)
     rows = [_row(line, is_wide=is_wide) for line in lines]
@@ -352,7 +360,9 @@ def _paths(lines: list[str]) -> _Read | None:
 
 
 def _is_indented(lines: list[str]) -> bool:
-    return len({len(line) - len(line.lstrip()) for line in lines}) > 1 and not any(line.split()[0].isdigit() for line in lines)
+    return len({len(line) - len(line.lstrip()) for line in lines}) > 1 and not any(
+        line.split()[0].isdigit() for line in lines
+    )
 
 
 def _path(line: str) -> _Entry | None:
@@ -386,7 +396,10 @@ def _recursive(lines: list[str]) -> _Read | None:
             names = [_unquoted(name) for name in re.split(r"\s{2,}", line.strip())]
             if any(" " in name or "/" in name.rstrip("/") for name in names):
                 return None
-            entries += [_Entry(f"{folder}/{name.removesuffix('*')}", None, "folder" if name.endswith("/") else None) for name in names]
+            entries += [
+                _Entry(f"{folder}/{name.removesuffix('*')}", None, "folder" if name.endswith("/") else None)
+                for name in names
+            ]
     return _under(lines[0][:-1], entries) if headers and entries else None
 
 

@@ -51,7 +51,11 @@ class Form:
             return None
         held = found.groupdict()
         die, length = held.get("die"), held.get("length")
-        return None if die is None else int(die), None if length is None else int(length), (held.get("free") or "").strip("_")
+        return (
+            None if die is None else int(die),
+            None if length is None else int(length),
+            (held.get("free") or "").strip("_"),
+        )
 
     def path(self, die: int | str | None, length: int | str | None) -> str:
         """The path of a file; what the compiler names stays a star."""
@@ -82,9 +86,7 @@ class Tree:
         ]
         free = [number for number, form in enumerate(self.forms) if form.is_free]
         for each in self.all.values():
-            if each.kind not in ("file",):
-                self.others.append(each)
-            elif not (
+            if each.kind != "file" or not (
                 self._put(each, named, self.forms, self.here)
                 or self._put(each, renamed, self.raw_forms, self.raw)
                 or self._put(each, free, self.forms, self.here)
@@ -140,7 +142,7 @@ class Tree:
         )
 
     def dies(self) -> int | None:
-        """How many dies the files are of: the last that has more than half of what some die has; None: no file tells."""
+        """How many dies the files are of: up to the last with more than half of what some die has; None: not told."""
         counts: dict[int, int] = {}
         for slot in (*self.here, *self.raw):
             if slot.die is not None and self.forms[slot.number].has_die and slot.number in self.per_die:

@@ -1,7 +1,7 @@
 """A compiled tree against what a compile writes: what is missing, misnamed, left over, empty, or of another compile.
 
-What is missing and what is too much are worked out once; then causes take their share of both, the coarse ones first, so
-that a die that was not copied is one finding and not twenty.
+What is missing and what is too much are worked out once; then causes take their share of both, the coarse ones first,
+so that a die that was not copied is one finding and not twenty.
 """
 
 from __future__ import annotations
@@ -13,18 +13,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median_high
 
-from vllm_runbooks.toolchain import told
+from vllm_runbooks.toolchain import meanings
 from vllm_runbooks.toolchain.tree_forms import Placed, Slot, Tree
 from vllm_runbooks.toolchain_records import PHASES, ListedFile, Mend, Toolchain, ToolchainFinding
 
 _HALF = 0.5
-"""Of its neighbours' size, below which a die's file is taken for cut off: dividing heads over dies leaves less apart."""
+"""Of what other dies have, below which a file is taken for cut off: dividing heads over dies leaves less apart."""
 _ALIKE = 0.75
 """How alike names are (see difflib) for one to be taken for the other."""
 _MOST = 200
 """Findings of a tree that are told one by one."""
-_BROKEN = re.compile(r"(.{1,250}?)(?:\.tmp|\.part|\.partial|\.incomplete|\.temp|\.swp|\.bak|\.old|~|\.lock)(?:\.?\w{0,16})?", re.ASCII)
-_DUMPS = re.compile(r"(?:vg)?core(?:\.\w{1,40}){0,6}|.{0,200}\.core(?:dump)?|nohup\.out|.{1,200}\.(?:log|err|trace)", re.ASCII | re.IGNORECASE)
+_BROKEN = re.compile(
+    r"(.{1,250}?)(?:\.tmp|\.part|\.partial|\.incomplete|\.temp|\.swp|\.bak|\.old|~|\.lock)(?:\.?\w{0,16})?", re.ASCII
+)
+_DUMPS = re.compile(
+    r"(?:vg)?core(?:\.\w{1,40}){0,6}|.{0,200}\.core(?:dump)?|nohup\.out|.{1,200}\.(?:log|err|trace)",
+    re.ASCII | re.IGNORECASE,
+)
 _NETWORK = (".onnx", ".onnx.data", "_graph.json", "_preset_kwargs.pt")
 """Ends of what a compile makes on its way and leaves in the folders where it belongs."""
 _REMAPS = re.compile(r"(?:(vm|vit|visual|vision)|(lm|llm|language))?_?die_?remap", re.IGNORECASE)
@@ -146,12 +151,14 @@ class _Check:
         self.out = Told()
         self.missing = dict.fromkeys(self._needed())
         self.extra: dict[str, Placed] = {}
+        self.explained: dict[str, set[str]] = {}
+        """By folder the compiler's names that a finding has told of."""
         self.others = {each.path: each for each in tree.others if each.kind == "file"}
         self.above = {each.path: each for each in wanted.above if each.kind == "file"}
 
     def _say(self, of: str, path: str | None, text: str, *, do: str = "", at_base: bool = True) -> None:
         where = path if path is None or not at_base else f"{self.base}{path}".rstrip("/") or None
-        self.out.findings.append(told.finding(of, where, text, do=do, source=self.facts.source))
+        self.out.findings.append(meanings.finding(of, where, text, do=do, source=self.facts.source))
 
     def _needed(self) -> Iterator[Slot]:
         for number, each in enumerate(self.tree.templates):
@@ -173,14 +180,16 @@ class _Check:
         self._mends()
         self._renumbered()
         self._folders(everything)
-        self._dies(everything)
         self._lengths()
+        self._dies(everything)
         self._renames()
         self._broken()
         self._misnamed()
         self._all_dies(everything)
         for slot in self.missing:
-            self._say("edge10.tree_file_missing", self.tree.path(slot), f"is missing: {self._says(slot)}")
+            is_float = self.tree.templates[slot.number].is_float
+            do = "copy it from the float model, which `--repair --float FOLDER` does" if is_float else ""
+            self._say("edge10.tree_file_missing", self.tree.path(slot), f"is missing: {self._says(slot)}", do=do)
         self._idle()
         self._too_much()
         self._mixed()
@@ -263,7 +272,13 @@ class _Check:
         """Dies of which nothing is there: in the whole tree, else in one of its folders."""
         if self.wanted.dies < 2:
             return
-        beyond = sorted({one.slot.die for one in self.extra.values() if one.slot.die is not None and one.slot.die >= self.wanted.dies})
+        beyond = sorted(
+            {
+                one.slot.die
+                for one in self.extra.values()
+                if one.slot.die is not None and one.slot.die >= self.wanted.dies
+            }
+        )
         folders = {""}
         for slot in everything:
             parts = self.tree.path(slot).split("/")[:-1]
@@ -281,9 +296,15 @@ class _Check:
                 if len(odd) == 1:
                     beyond.remove(odd[0])
                     self.extra = {path: one for path, one in self.extra.items() if one.slot.die != odd[0]}
-                    self._say("edge10.tree_die_differs", folder, f"there are files of die {odd[0]}, and none of die {die}")
+                    self._say(
+                        "edge10.tree_die_differs", folder, f"there are files of die {odd[0]}, and none of die {die}"
+                    )
                 else:
-                    self._say("edge10.tree_die_missing", folder, f"no file of die {die} is there, where {len(inside):,} belong")
+                    self._say(
+                        "edge10.tree_die_missing",
+                        folder,
+                        f"no file of die {die} is there, where {len(inside):,} belong",
+                    )
 
     def _has_most(self, die: int, folder: str, wanted: int) -> bool:
         found = [one for one in self.extra.values() if one.slot.die == die and one.path.startswith(folder)]
@@ -298,7 +319,11 @@ class _Check:
             if gone and len(gone) == len(inside) and not any(path.startswith(f"{folder}/") for path in self.tree.all):
                 beside = [slot for slot in self.missing if slot.length == length]
                 self._drop(beside)
-                self._say("edge10.tree_length_missing", folder, f"nothing of length {length} is there, where {len(gone):,} files belong")
+                self._say(
+                    "edge10.tree_length_missing",
+                    folder,
+                    f"nothing of length {length} is there, where {len(gone):,} files belong",
+                )
 
     # ---- what the last part of the compile script renames
 
@@ -311,12 +336,18 @@ class _Check:
                 name = target.rpartition("/")[2]
                 self.out.mends.append(Mend("copy", name, target, is_float=True, why=file.says))
             found = self._sources(slot)
-            if len(found) == 1:
+            if len(found) == 1 and self._is_odd(found[0]):
+                self.out.left.append(
+                    f"{target}: {found[0].path} is named like no other file there, and may be of another compile"
+                )
+            elif len(found) == 1:
                 does = "copy" if file.is_copied else "rename"
                 self.out.mends.append(Mend(does, f"{self.base}{found[0].path}", target, is_float=False, why=file.says))
             elif found:
                 named = ", ".join(one.path for one in found[:4])
-                self.out.left.append(f"{target}: may come from {len(found):,} files ({named}): which is meant is not told")
+                self.out.left.append(
+                    f"{target}: may come from {len(found):,} files ({named}): which is meant is not told"
+                )
 
     def _sources(self, slot: Slot) -> list[Placed]:
         """Files that a missing one is made from; of several dies the first, as they hold the same network."""
@@ -326,9 +357,34 @@ class _Check:
         form = self.tree.raw_forms[slot.number]
         if form is None:
             return []
-        fitting = [one for one in self.tree.placed if one.path != self.tree.path(slot) and form.read(one.path) is not None]
+        fitting = [
+            one for one in self.tree.placed if one.path != self.tree.path(slot) and form.read(one.path) is not None
+        ]
         dies = [one.slot.die for one in fitting if one.slot.die is not None]
         return [one for one in fitting if not dies or one.slot.die == min(dies)]
+
+    def _explain(self, found: Mapping[Slot, Sequence[Placed]]) -> None:
+        """Note compilers' names that only files have which are told as not renamed."""
+        told_of = {one.path for sources in found.values() for one in sources}
+        for sources in found.values():
+            for one in sources:
+                folder = one.path.rpartition("/")[0]
+                if all(
+                    each.path in told_of
+                    for each in self.tree.placed
+                    if each.free == one.free and each.path.rpartition("/")[0] == folder
+                ):
+                    self.explained.setdefault(folder, set()).add(one.free)
+
+    def _is_odd(self, one: Placed) -> bool:
+        """Whether the compiler's name of a file is another than that of all others in its folder."""
+        folder = one.path.rpartition("/")[0]
+        others = [
+            each.free
+            for each in self.tree.placed
+            if each.free and each.path != one.path and each.path.rpartition("/")[0] == folder
+        ]
+        return bool(others) and one.free not in others
 
     def _renames(self) -> None:
         """Files that have the name that the compiler gave them; together where nothing was renamed at all."""
@@ -340,11 +396,16 @@ class _Check:
             slot.number in renamed for slot in self.tree.here
         )
         self._drop(found)
+        self._explain(found)
         if is_all and len(renamed) > 1:
             late = [slot for slot in self.missing if self.tree.templates[slot.number].is_float]
             self._drop(late)
             also = f", and {', '.join(self.tree.path(slot) for slot in late)} not copied" if late else ""
-            self._say("edge10.tree_not_renamed", "", f"nothing is renamed ({len(found):,} files){also}: the last part of the compile script did not run")
+            self._say(
+                "edge10.tree_not_renamed",
+                "",
+                f"nothing is renamed ({len(found):,} files){also}: the last part of the compile script did not run",
+            )
             return
         by_folder: dict[str, list[Slot]] = {}
         for slot, sources in found.items():
@@ -352,11 +413,20 @@ class _Check:
         for folder, slots in by_folder.items():
             first = found[slots[0]][0].path
             if len(slots) == 1:
-                self._say("edge10.tree_not_renamed", first, f"has the name that the compiler gave it, and {self.tree.path(slots[0])} is missing")
+                self._say(
+                    "edge10.tree_not_renamed",
+                    first,
+                    f"has the name that the compiler gave it, and {self.tree.path(slots[0])} is missing",
+                )
             else:
                 names = ", ".join(self.tree.path(slot) for slot in slots[:4])
                 more = f" and {len(slots) - 4} more" if len(slots) > 4 else ""
-                self._say("edge10.tree_not_renamed", folder, f"{len(slots)} files have the names that the compiler gave them, as {first.rpartition('/')[2]}, and are missing: {names}{more}")
+                self._say(
+                    "edge10.tree_not_renamed",
+                    folder,
+                    f"{len(slots)} files have the names that the compiler gave them, as "
+                    f"{first.rpartition('/')[2]}, and are missing: {names}{more}",
+                )
 
     # ---- names
 
@@ -366,22 +436,32 @@ class _Check:
             found = _BROKEN.fullmatch(path)
             slot = self._missing_at(found[1].rstrip(".")) if found else None
             if slot is None and found:
-                slot = self._missing_at(f"{path.rpartition('/')[0]}/{found[1].rpartition('/')[2].lstrip('.')}".lstrip("/"))
+                slot = self._missing_at(
+                    f"{path.rpartition('/')[0]}/{found[1].rpartition('/')[2].lstrip('.')}".lstrip("/")
+                )
             if slot is not None:
                 self._drop([slot])
                 del self.others[path]
-                self._say("edge10.tree_file_missing", self.tree.path(slot), f"is missing, and {path.rpartition('/')[2]} lies there: whoever wrote it did not come to its end")
+                self._say(
+                    "edge10.tree_file_missing",
+                    self.tree.path(slot),
+                    f"is missing, and {path.rpartition('/')[2]} lies there: whoever wrote it did not come to its end",
+                )
 
     def _missing_at(self, path: str) -> Slot | None:
         return next((slot for slot in self.missing if self.tree.path(slot) == path), None)
 
     def _misnamed(self) -> None:
         """Missing files, and others that are most likely they."""
-        spare = {path: None for path in (*self.others, *self.extra)}
+        spare = dict.fromkeys((*self.others, *self.extra))
         for slot in list(self.missing):
             path = self.tree.path(slot)
             folder, _, name = path.rpartition("/")
-            near = [one for one in spare if one.rpartition("/")[0] == folder and self._is_like(one.rpartition("/")[2], name, slot)]
+            near = [
+                one
+                for one in spare
+                if one.rpartition("/")[0] == folder and self._is_like(one.rpartition("/")[2], name, slot)
+            ]
             near = self._nearest(near, name) if len(near) > 1 else near
             if len(near) == 1:
                 self._taken(near[0], spare, slot)
@@ -396,7 +476,12 @@ class _Check:
                     self._say("edge10.tree_misplaced", places[0], f"belongs at {path}, where it is missing")
                 else:
                     self.above.pop(beside[0])
-                    self._say("edge10.tree_misplaced", beside[0], f"belongs at {self.base}{path}, where it is missing", at_base=False)
+                    self._say(
+                        "edge10.tree_misplaced",
+                        beside[0],
+                        f"belongs at {self.base}{path}, where it is missing",
+                        at_base=False,
+                    )
 
     def _taken(self, path: str, spare: dict[str, None], slot: Slot) -> None:
         self._drop([slot])
@@ -409,8 +494,11 @@ class _Check:
             return True
         if name.rpartition(".")[2].lower() != wanted.rpartition(".")[2].lower():
             return False
-        if any(one.slot.die not in (slot.die, None) and one.slot.die < self.wanted.dies for one in self._named(name) if one.slot.die is not None):
-            return False
+        for one in self._named(name):
+            if (one.slot.die, one.slot.length) == (slot.die, slot.length):
+                return True  # of a phase that this length does not serve, in place of the one that it does
+            if one.slot.die is not None and one.slot.die != slot.die and one.slot.die < self.wanted.dies:
+                return False
         numbers, own = re.findall(r"\d+", name), re.findall(r"\d+", wanted)
         if own and numbers and numbers[-1] != own[-1] and numbers[0] != own[0]:
             return False
@@ -448,22 +536,39 @@ class _Check:
                 continue
             phases = self.lengths.seen_phases(length)
             if not phases:
-                self._say("edge10.tree_length_idle", self.lengths.path(length), f"there is no program of length {length}, neither to decode nor to prefill")
+                self._say(
+                    "edge10.tree_length_idle",
+                    self.lengths.path(length),
+                    f"there is no program of length {length}, neither to decode nor to prefill",
+                )
             else:
-                self.out.remarks.append(f"which phases length {length} serves is not told; it has programs for {' and '.join(phases)}, and for the same on every die" if not any(self.tree.path(slot).startswith(self.lengths.path(length)) for slot in self.missing) else f"which phases length {length} serves is not told")
+                shown = " and ".join(phases)
+                self.out.remarks.append(f"which phases length {length} serves is not told; its files are to {shown}")
 
     # ---- what nothing wants
 
     def _too_much(self) -> None:
-        self._beyond("die", "edge10.tree_die_beyond", lambda one: one.slot.die if one.slot.die is not None and one.slot.die >= self.wanted.dies else None)
-        self._beyond("length", "edge10.tree_length_beyond", lambda one: one.slot.length if one.slot.length not in self.wanted.lengths else None)
+        self._beyond(
+            "die",
+            "edge10.tree_die_beyond",
+            lambda one: one.slot.die if one.slot.die is not None and one.slot.die >= self.wanted.dies else None,
+        )
+        self._beyond(
+            "length",
+            "edge10.tree_length_beyond",
+            lambda one: one.slot.length if one.slot.length not in self.wanted.lengths else None,
+        )
         for path, one in self.extra.items():
             phase = self.tree.templates[one.slot.number].phase
-            self._say("edge10.tree_leftover", path, f"is a file to {phase}, which length {one.slot.length} does not serve")
+            self._say(
+                "edge10.tree_leftover", path, f"is a file to {phase}, which length {one.slot.length} does not serve"
+            )
         self._twice()
         for path, each in self.others.items():
             self._other(path, each)
-        for path in [path for path in self.above if "/" not in path and (_BROKEN.fullmatch(path) or _DUMPS.fullmatch(path))]:
+        for path in [
+            path for path in self.above if "/" not in path and (_BROKEN.fullmatch(path) or _DUMPS.fullmatch(path))
+        ]:
             self._say("edge10.tree_leftover", path, self._kind_of(path), at_base=False)
 
     def _beyond(self, what: str, of: str, number: Callable[[Placed], int | None]) -> None:
@@ -473,32 +578,46 @@ class _Check:
             if found is not None:
                 groups.setdefault(found, []).append(path)
                 del self.extra[path]
-        wanted = f"there are {self.wanted.dies}" if what == "die" else f"wanted are {', '.join(map(str, self.wanted.lengths)) or 'none'}"
+        wanted = (
+            f"there are {self.wanted.dies}"
+            if what == "die"
+            else f"wanted are {', '.join(map(str, self.wanted.lengths)) or 'none'}"
+        )
         for found, paths in groups.items():
             where = paths[0] if len(paths) == 1 else _common(paths)
-            said = f"is of {what} {found}" if len(paths) == 1 else f"{len(paths):,} files are of {what} {found}, as {paths[0]}"
+            said = (
+                f"is of {what} {found}"
+                if len(paths) == 1
+                else f"{len(paths):,} files are of {what} {found}, as {paths[0]}"
+            )
             self._say(of, where, f"{said}; {wanted}")
 
     def _twice(self) -> None:
+        """Files by the compiler's names beside those that they are renamed to."""
+        found = {slot: ones for slot, ones in self.tree.raw.items() if slot in self.tree.here}
+        self._explain(found)
         groups: dict[str, list[Placed]] = {}
-        for slot, sources in self.tree.raw.items():
-            if slot in self.tree.here:
-                for one in sources:
-                    groups.setdefault(one.path.rpartition("/")[0], []).append(one)
+        for ones in found.values():
+            for one in ones:
+                folder = one.path.rpartition("/")[0]
+                rest = self.tree.stems.get(folder, frozenset()) - self.explained.get(folder, set())
+                if len(rest) < 2 or one.free in self.explained.get(folder, ()):  # else two compiles left them
+                    groups.setdefault(folder, []).append(one)
         for folder, ones in groups.items():
-            if len(self.tree.stems.get(folder, ())) > 1:
-                continue  # told as what two compiles left
-            first = ones[0]
-            where = first.path if len(ones) == 1 else folder
-            self._say("edge10.tree_twice", where, f"is there beside {self.tree.path(first.slot)}, which it is renamed to" if len(ones) == 1 else f"{len(ones)} files are there beside those that they are renamed to, as {first.path.rpartition('/')[2]} beside {self.tree.path(first.slot).rpartition('/')[2]}")
+            first, final = ones[0], self.tree.path(ones[0].slot)
+            if len(ones) == 1:
+                self._say("edge10.tree_twice", first.path, f"is there beside {final}, which it is renamed to")
+            else:
+                names = f"{first.path.rpartition('/')[2]} beside {final.rpartition('/')[2]}"
+                said = f"{len(ones)} files are there beside those that they are renamed to, as {names}"
+                self._say("edge10.tree_twice", folder, said)
 
     def _other(self, path: str, each: ListedFile) -> None:
-        name = path.rpartition("/")[2]
         if self._kind_of(path):
             self._say("edge10.tree_leftover", path, self._kind_of(path))
         elif each.bytes == 0:
             self._say("edge10.tree_leftover", path, "is empty, and no file that a compile writes so")
-        elif path in self.wanted.texts or name != "repair.json":
+        else:
             self._say("edge10.tree_unknown_file", path, "is no file that a compile is known to write")
 
     @staticmethod
@@ -513,17 +632,34 @@ class _Check:
         return ""
 
     def _mixed(self) -> None:
-        for folder, stems in self.tree.stems.items():
+        for folder, all_stems in self.tree.stems.items():
+            stems = all_stems - self.explained.get(folder, set())
             if len(stems) > 1:
                 shown = sorted(stems)[:3]
-                self._say("edge10.tree_mixed", folder, f"holds files of {len(stems)} compiles, by their names: {' and '.join(_cut(one) for one in shown)}")
+                self._say(
+                    "edge10.tree_mixed",
+                    folder,
+                    f"holds files of {len(stems)} compiles, by their names: {' and '.join(_cut(one) for one in shown)}",
+                )
             for stem in stems:
                 found = _MEMBER.match(stem)
-                if found and len(stems) == 1 and self.wanted.context and folder in self._copied_from() and int(found[1]) != self.wanted.context:
-                    self._say("edge10.tree_context_differs", folder, f"its files are named by {found[1]} tokens, the compiled model by {self.wanted.context:,}")
+                if (
+                    found
+                    and len(stems) == 1
+                    and self.wanted.context
+                    and folder in self._copied_from()
+                    and int(found[1]) != self.wanted.context
+                ):
+                    self._say(
+                        "edge10.tree_context_differs",
+                        folder,
+                        f"its files are named by {found[1]} tokens, the compiled model by {self.wanted.context:,}",
+                    )
 
     def _copied_from(self) -> set[str]:
-        return {each.renamed_from.partition("/")[0] for each in self.tree.templates if each.is_copied and each.renamed_from}
+        return {
+            each.renamed_from.partition("/")[0] for each in self.tree.templates if each.is_copied and each.renamed_from
+        }
 
     # ---- sizes and contents
 
@@ -549,7 +685,9 @@ class _Check:
             usual = median_high(one.size or 0 for one in ones)
             for one in ones:
                 if (one.size or 0) < _HALF * usual:
-                    self._say("edge10.tree_sizes_apart", one.path, f"has {one.size:,} bytes, on other dies it has {usual:,}")
+                    self._say(
+                        "edge10.tree_sizes_apart", one.path, f"has {one.size:,} bytes, on other dies it has {usual:,}"
+                    )
 
     def _texts(self) -> None:
         for path, why in self.wanted.damaged.items():
@@ -561,8 +699,12 @@ class _Check:
         for path, text in self.wanted.texts.items():
             for part, dies in _remaps(text):
                 said = _digits(dies)
-                if not _is_order(self.wanted.digits, said, part, self.wanted.dies):
-                    self._say("edge10.tree_remap", path, f"was compiled with the dies in the order {said or '0'}{f' ({part} part)' if part else ''}, and the folder's name says {self.wanted.digits or '0'}")
+                if not _is_order(self.wanted.digits, said, part):
+                    of = f" ({part} part)" if part else ""
+                    order = f"was compiled with the dies in the order {said or '0'}{of}"
+                    self._say(
+                        "edge10.tree_remap", path, f"{order}, and the folder's name says {self.wanted.digits or '0'}"
+                    )
                     break
 
 
@@ -585,7 +727,7 @@ def _digits(dies: Sequence[int]) -> str:
     return "".join(map(str, dies[: last + 1]))
 
 
-def _is_order(name: str, said: str, part: str, _dies: int) -> bool:
+def _is_order(name: str, said: str, part: str) -> bool:
     """Whether the digits of a name may hold an order: that of the vision part first, that of the language part last."""
     if part == "vision":
         return name.startswith(said)
@@ -609,7 +751,11 @@ def _remaps(text: str) -> Iterator[tuple[str, Sequence[int]]]:
         elif isinstance(node, dict):
             for key, value in node.items():
                 found = _REMAPS.fullmatch(key)
-                is_order = isinstance(value, list) and value and all(isinstance(one, int) and not isinstance(one, bool) for one in value)
+                is_order = (
+                    isinstance(value, list)
+                    and value
+                    and all(isinstance(one, int) and not isinstance(one, bool) for one in value)
+                )
                 if found and is_order:
                     yield "vision" if found[1] else "language" if found[2] else "", value
                 else:

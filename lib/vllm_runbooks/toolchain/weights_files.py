@@ -1,7 +1,7 @@
-"""A quantised checkpoint: whether it is complete, of one save, in the form that vLLM and the compiler read, and plausible.
+"""A quantised checkpoint: whether it is complete, of one save, in the form that is read next, and plausible.
 
-Sizes are bounded by what a tensor can need: a weight of the language part is 4 bits wide, with scales and zero points of
-its groups beside it; all the rest is 16 bits wide. What the source does not tell, as the form before conversion, is
+Sizes are bounded by what a tensor can need: a weight of the language part is 4 bits wide, with scales and zero points
+of its groups beside it; all the rest is 16 bits wide. What the source does not tell, as the form before conversion, is
 not judged.
 """
 
@@ -9,19 +9,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vllm_runbooks.toolchain import told
-from vllm_runbooks.toolchain_records import CheckpointFile, Contents, ListedFile, Mend, Tensor, Toolchain, ToolchainFinding
+from vllm_runbooks.toolchain import meanings
+from vllm_runbooks.toolchain_records import (
+    CheckpointFile,
+    Contents,
+    ListedFile,
+    Mend,
+    Tensor,
+    Toolchain,
+    ToolchainFinding,
+)
 
 INDEX = "model.safetensors.index.json"
 _SHARD = re.compile(r"(.{1,100}?)-(\d{5})-of-(\d{5})\.safetensors", re.ASCII)
 _WEIGHTS = ".safetensors"
 _OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".gguf")
 _MAY_MISLEAD = frozenset(("training_args.bin", "optimizer.pt", "scheduler.pt"))
-_BROKEN = re.compile(r".{1,250}(?:\.tmp|\.part|\.partial|\.incomplete|\.temp|\.swp|\.lock|~)(?:\.?\w{0,16})?|core(?:\.\d{1,12})?", re.ASCII)
+_BROKEN = re.compile(
+    r".{1,250}(?:\.tmp|\.part|\.partial|\.incomplete|\.temp|\.swp|\.lock|~)(?:\.?\w{0,16})?|core(?:\.\d{1,12})?",
+    re.ASCII,
+)
 _LAYER = re.compile(r"(?:^|.{0,200}\.)layers\.(\d{1,5})\..{1,200}", re.ASCII)
 _PACKED = (".qweight", ".qzeros", ".scales")
 _VISION = re.compile(r"(?:^|\.)(?:visual|vision_tower|vision_model|vision_encoder|vit)\.", re.ASCII)
@@ -37,6 +48,10 @@ _PER_GROUP = 2.5
 _SMALLEST_GROUP = 32
 _ROOM = 1.02
 """Share by which a checkpoint may be larger than its tensors add up to: what quantising adds of its own is less."""
+_INCOMPLETE = tuple(
+    f"edge10.checkpoint_{word}" for word in ("shard", "layer", "weights", "not_converted", "head", "vision_missing")
+)
+"""What a finding begins with that says that weights are missing, or are no packed ones."""
 _BITS = 4
 _PER_WORD = 8
 """Weights of 4 bits in a number of 32."""
@@ -60,9 +75,7 @@ class Checkpoint:
     @property
     def tensors(self) -> dict[str, tuple[str, Tensor]]:
         """By name the file and the form of each tensor; empty: no header is known."""
-        return {
-            name: (path, tensor) for path, held in self.contents.tensors.items() for name, tensor in held.items()
-        }
+        return {name: (path, tensor) for path, held in self.contents.tensors.items() for name, tensor in held.items()}
 
     @property
     def shards(self) -> list[str]:
@@ -71,7 +84,11 @@ class Checkpoint:
 
     def named(self, key: str) -> Any:
         """A value of the configuration, at its top or in that of the language part."""
-        for held in (self.config or {}, _mapping((self.config or {}).get("text_config")), _mapping((self.config or {}).get("llm_config"))):
+        for held in (
+            self.config or {},
+            _mapping((self.config or {}).get("text_config")),
+            _mapping((self.config or {}).get("llm_config")),
+        ):
             if held.get(key) is not None:
                 return held[key]
         return None
@@ -143,7 +160,7 @@ class _Check:
         self.names = self._names()
 
     def say(self, of: str, path: str | None, text: str, *, do: str = "") -> None:
-        self.out.findings.append(told.finding(of, path, text, do=do, source=self.facts.source))
+        self.out.findings.append(meanings.finding(of, path, text, do=do, source=self.facts.source))
 
     def _names(self) -> frozenset[str]:
         """Names of all tensors, by the index or the headers; empty: they are not known."""
@@ -155,16 +172,22 @@ class _Check:
 
     def files(self) -> None:
         """The small files, of which most are the float model's own."""
+        missing: set[str] = set()
         for each in self.facts.checkpoint:
             if self.kind is not None and self.kind not in each.kinds:
                 continue
             if self.kind is None and each.kinds != ("llm", "vlm"):
                 self.out.unchecked.append(f"whether {each.names[0]} is wanted: the kind of model is not told")
                 continue
-            if any(name in self.found.files for name in each.names):
+            if any(name in self.found.files for name in each.names) or missing.intersection(each.names):
                 continue
-            why = self._wanted(each)
+            why = (
+                ""
+                if self.float is None and missing.intersection(_PAIRS).intersection(_partner(each))
+                else self._wanted(each)
+            )
             if why:
+                missing.update(each.names)
                 self._missing(each, why)
         for path, why in self.found.contents.damaged.items():
             if not path.endswith(_WEIGHTS):
@@ -181,8 +204,8 @@ class _Check:
             held = next((name for name in each.names if name in self.float.files), None)
             return f"is missing, and the float model has it: {each.says}" if held else ""
         name = each.names[0]
-        other = next((pair for pair in _PAIRS if pair != name), "") if name in _PAIRS else ""
-        if other and other in self.found.files:
+        other = next((pair for pair in _partner(each) if pair in self.found.files), "")
+        if other:
             return f"is missing, and {other} is there, which is of no use without it"
         settings = _object(self.found.contents.texts.get("tokenizer_config.json"))
         if name in _PAIRS and str(_mapping(settings).get("tokenizer_class")).lower() in _OF_PAIRS:
@@ -194,27 +217,33 @@ class _Check:
         name = names[0] if names else each.names[0]
         if len(each.names) > 1 and not names:
             why += f" (or {', '.join(each.names[1:])})"
-        if name in {one.path for one in self.out.findings}:
-            return
         self.say("edge10.checkpoint_file_missing", name, why)
         if each.is_copied and names and self.float is not None:
             self.out.mends.append(Mend("copy", name, name, is_float=True, why=each.says))
         elif each.is_copied:
-            self.out.left.append(f"{name}: --float FOLDER names the model to copy it from" if self.float is None else f"{name}: the float model has none either")
+            self.out.left.append(
+                f"{name}: --float FOLDER names the model to copy it from"
+                if self.float is None
+                else f"{name}: the float model has none either"
+            )
 
     # ---- weights
 
     def weights(self) -> None:
         """The files of weights, against the index, their own numbers and their headers."""
         shards, files = self.found.shards, self.found.files
-        others = [name for name in files if name.endswith(_OTHER_WEIGHTS) and "/" not in name and name not in _MAY_MISLEAD]
+        others = [
+            name for name in files if name.endswith(_OTHER_WEIGHTS) and "/" not in name and name not in _MAY_MISLEAD
+        ]
         index = _object(self.found.contents.texts.get(INDEX))
         places = _mapping(_mapping(index).get("weight_map"))
         named = sorted({str(place) for place in places.values()})
         numbered = {name: match for name in shards if (match := _SHARD.fullmatch(name))}
         if not shards and not named:
             if others:
-                self.out.unchecked.append(f"the weights: {others[0]} is no file of safetensors, which vLLM and the compiler read")
+                self.out.unchecked.append(
+                    f"the weights: {others[0]} is no file of safetensors, which vLLM and the compiler read"
+                )
             else:
                 self.say("edge10.checkpoint_weights_missing", None, "holds no weights (*.safetensors)")
             return
@@ -223,9 +252,17 @@ class _Check:
         wanted = named or self._counted(numbered, stale)
         for name in wanted:
             if name not in files:
-                self.say("edge10.checkpoint_shard_missing", name, "is missing, and the index names it" if named else "is missing by the numbers of the others")
+                self.say(
+                    "edge10.checkpoint_shard_missing",
+                    name,
+                    "is missing, and the index names it" if named else "is missing by the numbers of the others",
+                )
         if stale:
-            self.say("edge10.checkpoint_shards_mixed", stale[0], f"{'is' if len(stale) == 1 else f'and {len(stale) - 1} more are'} of another save than {'the index tells' if named else 'the other files of weights'}")
+            self.say(
+                "edge10.checkpoint_shards_mixed",
+                stale[0],
+                f"{_are(stale)} of another save than {'the index tells' if named else 'the other files of weights'}",
+            )
         if INDEX not in files and len([name for name in shards if name not in stale]) > 1:
             self.say("edge10.checkpoint_index_missing", INDEX, "is missing, and the weights are in several files")
         for path, why in self.found.contents.damaged.items():
@@ -262,23 +299,38 @@ class _Check:
         for path, held in self.found.contents.tensors.items():
             lost = sorted(name for name, place in places.items() if place == path and name not in held)
             if lost:
-                self.say("edge10.checkpoint_index_differs", path, f"does not hold {lost[0]}{f' and {len(lost) - 1} more' if len(lost) > 1 else ''}, which the index has there")
+                self.say(
+                    "edge10.checkpoint_index_differs",
+                    path,
+                    f"does not hold {_and_more(lost)}, which the index has there",
+                )
 
     # ---- tensors
 
     def tensors(self) -> None:
         """The parts of a model that its configuration promises."""
-        is_whole = not any(one.id in ("edge10.checkpoint_shard_missing", "edge10.checkpoint_shard_damaged") for one in self.out.findings)
+        is_whole = not any(
+            one.id in ("edge10.checkpoint_shard_missing", "edge10.checkpoint_shard_damaged")
+            for one in self.out.findings
+        )
         if not self.names or not is_whole or self.found.config is None:
             return
         layers, told_layers = self._layers(), self.found.named("num_hidden_layers")
         if isinstance(told_layers, int) and layers and 0 < told_layers < 10_000:
             gone = sorted(set(range(told_layers)) - layers)
             if gone:
-                self.say("edge10.checkpoint_layer_missing", None, f"has no tensor of layer {gone[0]}{f' and {len(gone) - 1} more' if len(gone) > 1 else ''} of {told_layers}")
+                self.say(
+                    "edge10.checkpoint_layer_missing",
+                    None,
+                    f"has no tensor of layer {_and_more(gone)} of {told_layers}",
+                )
         tied = self.found.named("tie_word_embeddings")
         if tied is False and not any(map(_HEAD.search, self.names)):
-            self.say("edge10.checkpoint_head_missing", None, "has no lm_head, and its configuration does not tie it to the embedding")
+            self.say(
+                "edge10.checkpoint_head_missing",
+                None,
+                "has no lm_head, and its configuration does not tie it to the embedding",
+            )
         if self.kind == "vlm" and not any(map(_VISION.search, self.names)):
             self.say("edge10.checkpoint_vision_missing", None, "has no tensor of the vision part")
 
@@ -305,17 +357,30 @@ class _Check:
             if self.step == "quantise":
                 self.out.remarks.append("its own form before conversion is not told by the source, and not judged")
             else:
-                self.say("edge10.checkpoint_method", "config.json", f"says quant_method {method or '(nothing)'!s}, where conversion writes {', '.join(self.facts.calibration.methods)}")
+                self.say(
+                    "edge10.checkpoint_method",
+                    "config.json",
+                    f"says quant_method {method or '(nothing)'}, where conversion writes "
+                    f"{', '.join(self.facts.calibration.methods)}",
+                )
             return
         if self.step == "quantise" and not packed:
             self.out.remarks.append("its own form before conversion is not told by the source, and not judged")
             return
         bits = said.get("bits", said.get("w_bit"))
         if bits != _BITS:
-            self.say("edge10.checkpoint_bits", "config.json", f"says {bits if isinstance(bits, int) else 'nothing of'} bits, where weights are {_BITS} bits wide")
+            self.say(
+                "edge10.checkpoint_bits",
+                "config.json",
+                f"says {bits if isinstance(bits, int) else 'nothing of'} bits, where weights are {_BITS} bits wide",
+            )
         if not packed:
             if self.names:
-                self.say("edge10.checkpoint_not_converted", "config.json", "says that weights are packed, and no tensor is (*.qweight)")
+                self.say(
+                    "edge10.checkpoint_not_converted",
+                    "config.json",
+                    "says that weights are packed, and no tensor is (*.qweight)",
+                )
             return
         self._groups(said, packed)
         self._companions(packed)
@@ -327,11 +392,22 @@ class _Check:
 
     def _unsaid(self, packed: Sequence[str]) -> None:
         if packed:
-            self.say("edge10.checkpoint_unsaid", "config.json", f"has no quantization_config, and {len(packed):,} weights are packed")
+            self.say(
+                "edge10.checkpoint_unsaid",
+                "config.json",
+                f"has no quantization_config, and {len(packed):,} weights are packed",
+            )
         elif self.step == "convert":
-            self.say("edge10.checkpoint_not_converted", "config.json", "has no quantization_config, and no weight is packed" if self.names else "has no quantization_config")
+            self.say(
+                "edge10.checkpoint_not_converted",
+                "config.json",
+                "has no quantization_config, and no weight is packed" if self.names else "has no quantization_config",
+            )
         else:
-            self.out.remarks.append("it is not converted, or not quantised at all: its form before conversion is not told by the source" + ("" if self.step else "; --step convert asks for the converted form"))
+            self.out.remarks.append(
+                "it is not converted, or not quantised at all: its form before conversion is not told by the source"
+                + ("" if self.step else "; --step convert asks for the converted form")
+            )
 
     def _groups(self, said: Mapping[str, Any], packed: Sequence[str]) -> None:
         size = said.get("group_size", said.get("q_group_size"))
@@ -343,7 +419,11 @@ class _Check:
             rows, groups = weight[1].shape[0], scales[1].shape[0]
             own = rows if size == -1 else size
             if not groups or not isinstance(own, int) or own < 1 or -(-rows // own) != groups:
-                self.say("edge10.checkpoint_group_size", "config.json", f"says groups of {size}, and {module} has {groups} of {rows // groups if groups else 0}")
+                self.say(
+                    "edge10.checkpoint_group_size",
+                    "config.json",
+                    f"says groups of {size}, and {module} has {groups} of {rows // groups if groups else 0}",
+                )
                 return
 
     def _companions(self, packed: Sequence[str]) -> None:
@@ -356,7 +436,11 @@ class _Check:
         if lost:
             name, part = lost[0]
             path = self.all[name][0] if name in self.all else INDEX
-            self.say("edge10.checkpoint_tensor_missing", path, f"holds {name}, and {part[1:]} of it {'is' if len(lost) == 1 else f'and {len(lost) - 1} more are'} nowhere")
+            self.say(
+                "edge10.checkpoint_tensor_missing",
+                path,
+                f"holds {name}, and {part[1:]} of it {_are(lost)} nowhere",
+            )
 
     def _vision(self, said: Mapping[str, Any], packed: Sequence[str]) -> None:
         if self.kind != "vlm":
@@ -364,9 +448,19 @@ class _Check:
         seen = [name for name in packed if _VISION.search(name)]
         if seen and not self.facts.calibration.vision:
             path = self.all[seen[0]][0] if seen[0] in self.all else INDEX
-            self.say("edge10.checkpoint_vision_quantised", path, f"holds {seen[0]}{f' and {len(seen) - 1} more' if len(seen) > 1 else ''}: packed weights of the vision part")
-        elif any(map(_VISION.search, self.names)) and not any(_VISION.search(f".{each}.") for each in self._excepted(said)):
-            self.say("edge10.checkpoint_vision_not_excepted", "config.json", "does not except the vision part (modules_to_not_convert)")
+            self.say(
+                "edge10.checkpoint_vision_quantised",
+                path,
+                f"holds {_and_more(seen)}: packed weights of the vision part",
+            )
+        elif any(map(_VISION.search, self.names)) and not any(
+            _VISION.search(f".{each}.") for each in self._excepted(said)
+        ):
+            self.say(
+                "edge10.checkpoint_vision_not_excepted",
+                "config.json",
+                "does not except the vision part (modules_to_not_convert)",
+            )
 
     @staticmethod
     def _excepted(said: Mapping[str, Any]) -> list[str]:
@@ -385,7 +479,9 @@ class _Check:
             if any(each in module for each in excepted):
                 continue
             path = self.all[name][0] if name in self.all else INDEX
-            self.say("edge10.checkpoint_partly_quantised", path, f"holds {name} as it was, which is packed in other layers")
+            self.say(
+                "edge10.checkpoint_partly_quantised", path, f"holds {name} as it was, which is packed in other layers"
+            )
             return
 
     # ---- the float model beside it
@@ -393,20 +489,25 @@ class _Check:
     def against_float(self) -> None:
         """What both must have in common, and what quantising makes smaller."""
         if self.float is None:
-            self.out.remarks.append("no float model is given (--float), so that sizes and optional files are not compared")
+            self.out.remarks.append(
+                "no float model is given (--float), so that sizes and optional files are not compared"
+            )
             return
         if self.found.config is not None and self.float.config is not None:
             for key in _SAME:
                 mine, its = self.found.named(key), self.float.named(key)
                 if mine is not None and its is not None and mine != its:
-                    self.say("edge10.checkpoint_other_model", "config.json", f"says {key} {str(mine)[:40]}, the float model's {str(its)[:40]}")
+                    self.say(
+                        "edge10.checkpoint_other_model",
+                        "config.json",
+                        f"says {key} {str(mine)[:40]}, the float model's {str(its)[:40]}",
+                    )
                     return
         self._size()
 
     def _size(self) -> None:
-        if any(one.id.startswith(("edge10.checkpoint_shard", "edge10.checkpoint_layer", "edge10.checkpoint_weights", "edge10.checkpoint_not", "edge10.checkpoint_head", "edge10.checkpoint_vision_missing")) for one in self.out.findings):
+        if self.float is None or any(one.id.startswith(_INCOMPLETE) for one in self.out.findings):
             return
-        assert self.float is not None
         packed = {name.removesuffix(_PACKED[0]) for name in self.names if name.endswith(_PACKED[0])}
         tensors, mine = self.float.tensors, sum(tensor.bytes for _, tensor in self.all.values())
         if tensors and self.all and packed:
@@ -422,7 +523,25 @@ class _Check:
             most = its * _ROOM if self.step != "convert" else its * 0.95
             why = "4 to 16 of the float model's 16 bits a weight"
         if not least <= mine <= most:
-            self.say("edge10.checkpoint_size", None, f"has {mine:,} bytes of weights, where {round(least):,} to {round(most):,} are plausible: {why}")
+            self.say(
+                "edge10.checkpoint_size",
+                None,
+                f"has {mine:,} bytes of weights, where {round(least):,} to {round(most):,} are plausible: {why}",
+            )
+
+
+def _and_more(found: Sequence[object]) -> str:
+    return f"{found[0]} and {len(found) - 1} more" if len(found) > 1 else f"{found[0]}"
+
+
+def _are(found: Sequence[object]) -> str:
+    return "is" if len(found) == 1 else f"and {len(found) - 1} more are"
+
+
+def _partner(each: CheckpointFile) -> frozenset[str]:
+    """The file of a byte-pair tokenizer that is of no use without this one."""
+    name = each.names[0]
+    return frozenset(_PAIRS) - {name} if name in _PAIRS else frozenset()
 
 
 def _plain(module: str) -> str:
@@ -453,5 +572,3 @@ def _bounds(tensors: Mapping[str, tuple[str, Tensor]], packed: Iterable[str]) ->
             least += 0 if name in tied else min(tensor.bytes, count * 2)
             most += min(tensor.bytes, count * 2)
     return least, most * _ROOM
-
-
