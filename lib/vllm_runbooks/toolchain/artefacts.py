@@ -366,9 +366,6 @@ def _dies(tree: Tree, about: _About) -> tuple[int, str]:
 def _lengths(found: Lengths, about: _About) -> tuple[tuple[int, ...], str]:
     """Which lengths a tree is of, and what says so."""
     there = list(found.there)
-    renumbered = found.renumbered()
-    if renumbered is not None:
-        there.remove(renumbered[1])
     said = {
         _NAME: (1, *about.read.prefill) if about.read is not None and about.read.prefill else None,
         "the job": about.asked.job.lengths if about.asked.job else None,
@@ -376,6 +373,10 @@ def _lengths(found: Lengths, about: _About) -> tuple[tuple[int, ...], str]:
     }
     said_of = {by: tuple(sorted(set(numbers))) for by, numbers in said.items() if numbers}
     wanted = sorted({length for numbers in said_of.values() for length in numbers})
+    renumbered = found.renumbered()
+    if renumbered is not None:
+        bare, odd = renumbered
+        there.remove(bare if odd in wanted and bare not in wanted else odd)
     if not wanted:
         return tuple(there), _FILES
     by = " and ".join(said_of)

@@ -182,9 +182,9 @@ class _Check:
         self._folders(everything)
         self._lengths()
         self._dies(everything)
-        self._renames()
         self._broken()
         self._misnamed()
+        self._renames()
         self._all_dies(everything)
         for slot in self.missing:
             is_float = self.tree.templates[slot.number].is_float
@@ -231,17 +231,23 @@ class _Check:
     # ---- what is missing, from the coarse to the fine
 
     def _renumbered(self) -> None:
+        """A length whose programs and constants have other numbers."""
         found = self.lengths.renumbered()
-        if found is None or found[0] not in self.wanted.lengths:
+        if found is None:
             return
-        length, odd = found
-        slots = [slot for slot in self.missing if slot.length == length and slot.number in self.lengths.inside]
-        self._drop(slots)
-        self._drop([slot for slot in self.missing if slot.length == odd])
-        self.extra = {path: one for path, one in self.extra.items() if one.slot.length != odd}
+        bare, odd = found
+        wanted = bare if bare in self.wanted.lengths else odd
+        if wanted not in self.wanted.lengths:
+            return
+        other = odd if wanted == bare else bare
+        self._drop([slot for slot in self.missing if slot.length in found])
+        there = [path for path, one in self.extra.items() if one.slot.length == other]
+        for path in there:
+            del self.extra[path]
+        where = self.lengths.path(odd) if wanted == bare else there[0] if len(there) == 1 else _common(there)
         self._say(
-            "edge10.tree_length_differs", self.lengths.path(odd),
-            f"there are constants of length {length} without programs, and programs of length {odd} without constants",
+            "edge10.tree_length_differs", where,
+            f"there are constants of length {bare} without programs, and programs of length {odd} without constants",
         )  # fmt: skip
 
     def _folders(self, everything: Sequence[Slot]) -> None:
@@ -476,6 +482,7 @@ class _Check:
                     self._say("edge10.tree_misplaced", places[0], f"belongs at {path}, where it is missing")
                 else:
                     self.above.pop(beside[0])
+                    self._unmend(slot)
                     self._say(
                         "edge10.tree_misplaced",
                         beside[0],
@@ -485,9 +492,15 @@ class _Check:
 
     def _taken(self, path: str, spare: dict[str, None], slot: Slot) -> None:
         self._drop([slot])
+        self._unmend(slot)
         spare.pop(path)
         self.others.pop(path, None)
         self.extra.pop(path, None)
+
+    def _unmend(self, slot: Slot) -> None:
+        """Leave a file to the reader that is there under another name."""
+        target = f"{self.base}{self.tree.path(slot)}"
+        self.out.mends = [each for each in self.out.mends if each.target != target]
 
     def _is_like(self, name: str, wanted: str, slot: Slot) -> bool:
         if name.lower() == wanted.lower():
@@ -497,12 +510,24 @@ class _Check:
         for one in self._named(name):
             if (one.slot.die, one.slot.length) == (slot.die, slot.length):
                 return True  # of a phase that this length does not serve, in place of the one that it does
+            if one.slot.number == slot.number and slot.die in (one.slot.die, None):
+                return True  # of a length that is not wanted
+            if one.slot.number == slot.number and one.slot.length == slot.length:
+                return True  # of a die that there is not
             if one.slot.die is not None and one.slot.die != slot.die and one.slot.die < self.wanted.dies:
                 return False
         numbers, own = re.findall(r"\d+", name), re.findall(r"\d+", wanted)
         if own and numbers and numbers[-1] != own[-1] and numbers[0] != own[0]:
             return False
+        if slot.die is not None and len(own) == 1 and numbers == own and self._is_alone(slot):
+            return True
         return difflib.SequenceMatcher(None, name[:200].lower(), wanted[:200].lower()).ratio() >= _ALIKE
+
+    def _is_alone(self, slot: Slot) -> bool:
+        """Whether no other file of a die is missing from a folder."""
+        folder = self.tree.forms[slot.number].folder
+        same = [one for one in self.missing if one.die == slot.die and one.length == slot.length]
+        return sum(self.tree.forms[one.number].folder == folder for one in same) == 1
 
     def _named(self, name: str) -> list[Placed]:
         return [one for path, one in self.extra.items() if path.rpartition("/")[2] == name]
