@@ -36,7 +36,7 @@ class _Lengths(click.ParamType[tuple[int, ...]]):
         "edge10 check Qwen3-1.7B-AWQ --step convert --float Qwen3-1.7B",
         "edge10 check Qwen3-1.7B-AWQ-AOT_8_4096 --dies 4 --lengths 1,8",
         "edge10 check compiled/ --job job.yaml --repair",
-        "tree -s compiled/ | vllm-runbooks edge10 check -",
+        "edge10 check listing.txt --format json",
     )
 )
 @click.argument("name", metavar="FOLDER|LISTING|-", type=complete.SCRIPT)

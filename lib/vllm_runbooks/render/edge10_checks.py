@@ -65,7 +65,7 @@ def _path(path: str) -> str:
 
 
 def _about(found: CheckedFolder) -> Iterator[str]:
-    name = _path(found.name) if found.name else "a folder whose name is not told"
+    name = _path(found.name or found.listing.name) or "a folder whose name is not told"
     kind = f" of a {_KINDS[found.kind]}" if found.kind else ""
     yield f"{name}: {_WHAT[found.what]}{kind}, by {found.toolchain}"
     if found.dies is not None:

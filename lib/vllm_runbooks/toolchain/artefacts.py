@@ -157,7 +157,7 @@ def _checkpoint(listing: Listing) -> str | None:
 def _level(listing: Listing, facts: Toolchain) -> str | None:
     """What part of a compiled tree a folder is; None: it is none."""
     files = [each.path for each in listing.files if each.kind == "file"]
-    best: tuple[int, str] = (0, "")
+    best: tuple[int, bool, str] = (0, False, "")
     for templates in facts.trees.values():
         for depth in (1, 2):
             forms: dict[str, list[Form]] = {}
@@ -168,8 +168,9 @@ def _level(listing: Listing, facts: Toolchain) -> str | None:
                         forms.setdefault("/".join(parts[:depth]), []).append(Form("/".join(parts[depth:])))
             for folder, held in forms.items():
                 count = sum(any(form.read(path) is not None for form in held) for path in files[:2_000])
-                best = max(best, (count, folder.replace("{length}", "…")))
-    count, folder = best
+                is_named = Form(folder.rpartition("/")[2]).read(listing.name) is not None
+                best = max(best, (count, is_named, folder.replace("{length}", "…")))
+    count, _, folder = best
     if not count or 2 * count < len(files[:2_000]):
         return None
     return f"is {folder} of a compiled model, not the whole of it"
@@ -272,9 +273,13 @@ def _one_tree(given: Given, facts: Toolchain, asked: Asked, base: str, read: Nam
         if base and _parent(base) == each.path.rpartition("/")[0] and not each.path.startswith(base)
     ]  # fmt: skip
     kind, said_kind = _kind(files, read, asked, facts)
-    tree = Tree(files, facts.trees[kind])
     findings: list[ToolchainFinding] = []
     remarks: list[str] = []
+    if any(_is_weights(each.path) for each in files):
+        own = {name for each in facts.checkpoint for name in each.names} - {each.path for each in facts.trees[kind]}
+        files = [each for each in files if not _is_weights(each.path) and each.path not in own]
+        remarks.append("a checkpoint lies in the same folder, which --step convert judges")
+    tree = Tree(files, facts.trees[kind])
     if said_kind != kind:
         text = f"its files are those of {_KINDS[kind]}, and it is said to be {_KINDS[said_kind]}"
         findings.append(
@@ -311,6 +316,10 @@ def _one_tree(given: Given, facts: Toolchain, asked: Asked, base: str, read: Nam
         kind=kind, dies=dies, dies_told_by=dies_by, lengths=wanted_lengths, lengths_told_by=by,
         findings=[*findings, *out.findings], mends=_once(out.mends), left=out.left, remarks=[*remarks, *out.remarks],
     )  # fmt: skip
+
+
+def _is_weights(path: str) -> bool:
+    return "/" not in path and (path.endswith(".safetensors") or path == weights_files.INDEX)
 
 
 _KINDS = {"llm": "a language model", "vlm": "a model with pictures"}
