@@ -6,15 +6,16 @@ from __future__ import annotations
 import click
 
 from vllm_runbooks.cli import given, output, terminal
-
-VERSION = click.option(
-    "--toolchain", "version", metavar="V", help="Version of the toolchain, as in 1.1.7 (default: the newest known)."
-)
+from vllm_runbooks.cli.edge10_options import VERSION
+from vllm_runbooks.cli.edge10_preflight import preflight
 
 
 @click.group()
 def edge10() -> None:
     """Check each step of the way to an Edge10 chip: host, scripts, files, accuracy."""
+
+
+edge10.add_command(preflight)
 
 
 @edge10.command(
