@@ -172,7 +172,7 @@ TABLE: Mapping[str, HostCommand] = {
     "unit-restart": _row(
         "systemctl restart {unit}",
         "stops the unit and starts it again, as root; docker's containers end with it, unless it keeps them alive",
-        "none: start again what has ended",
+        "start again what has ended",
     ),
     # docker and its cards
     "docker-program": _row("docker --version"),
@@ -416,6 +416,23 @@ def row_of(printed: str) -> HostCommand | None:
     return next((row for row in TABLE.values() if _fits(words, row.argv)), None)
 
 
+def undo(printed: str) -> str:
+    """How a printed command is undone, with its own values; empty: it is of no row.
+
+    Of several values of one kind the first is put in.
+    """
+    row = row_of(printed)
+    if row is None:
+        return ""
+    found: dict[str, str] = {}
+    for word, asked in zip(shlex.split(printed), row.argv, strict=False):
+        match = re.fullmatch(_pattern(asked), word, re.ASCII)
+        kinds = [field for _, field, _, _ in string.Formatter().parse(asked) if field]
+        for kind, value in zip(kinds, match.groups() if match else (), strict=False):
+            found.setdefault(kind, value)
+    return re.sub(r"\{([a-z_]+)\}", lambda hole: found.get(hole[1], hole[0]), row.undo)
+
+
 def _fits(words: Sequence[str], argv: Sequence[str]) -> bool:
     if not words or len(words) > len(argv):
         return False
@@ -426,15 +443,18 @@ def _is_word(word: str, asked: str) -> bool:
     parts = list(string.Formatter().parse(asked))
     if all(field is None for _, field, _, _ in parts):
         return word in (asked, "".join(text for text, _, _, _ in parts))
-    pattern = "".join(
-        re.escape(text) + (f"({_PLACED}|{VALUES[field]})" if field else "") for text, field, _, _ in parts
-    )
-    match = re.fullmatch(pattern, word, re.ASCII)
+    match = re.fullmatch(_pattern(asked), word, re.ASCII)
     kinds = [field for _, field, _, _ in parts if field]
     return match is not None and all(
         re.fullmatch(_PLACED, value) or is_of_kind(kind, value)
         for kind, value in zip(kinds, match.groups(), strict=True)
     )
+
+
+def _pattern(asked: str) -> str:
+    """Of a word of a row, what may stand in its place; each value is a group."""
+    parts = string.Formatter().parse(asked)
+    return "".join(re.escape(text) + (f"({_PLACED}|{VALUES[field]})" if field else "") for text, field, _, _ in parts)
 
 
 def printed(text: str) -> list[str]:

@@ -140,9 +140,8 @@ def _images(name: str | None) -> Iterator[ImageFacts]:
 
 def _files() -> Iterator[DaemonFile]:
     """The service's settings: the system's, and those of a service without root's rights."""
-    own = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    rootless = Path(own).expanduser() / "docker" / "daemon.json"
-    for path in (SYSTEM, rootless):
+    own = _own(os.environ.get("XDG_CONFIG_HOME") or "~/.config")
+    for path in (SYSTEM, *(() if own is None else (own / "docker" / "daemon.json",))):
         is_there, text = _text(path)
         if is_there:
             yield docker_texts.daemon_file(str(path), text)
@@ -154,10 +153,18 @@ def _logins(registry: str | None) -> Iterator[RegistryLogin]:
     """Whether docker's program has a login for a registry; of the login itself nothing is kept."""
     if registry is None:
         return
-    own = os.environ.get("DOCKER_CONFIG") or "~/.docker"
-    is_there, text = _text(Path(own).expanduser() / "config.json")
+    own = _own(os.environ.get("DOCKER_CONFIG") or "~/.docker")
+    is_there, text = (None, "") if own is None else _text(own / "config.json")
     has = docker_texts.has_login(text, registry) if is_there else is_there
     yield RegistryLogin(registry, has)
+
+
+def _own(folder: str) -> Path | None:
+    """A folder of this user; None: the user has no home, as in some containers."""
+    try:
+        return Path(folder).expanduser()
+    except RuntimeError:
+        return None
 
 
 def _text(path: Path) -> tuple[bool | None, str]:

@@ -57,13 +57,13 @@ def folder(path: Path) -> FolderFacts:
     Raises:
         InputError: it is no folder.
     """
-    full = path.expanduser().absolute()
     try:
+        full = path.expanduser().absolute()
         if full.exists() and not full.is_dir():
             raise InputError(f"--data {visible(str(path)[:200])}: is no folder; name one")
         at = next(each for each in (full, *full.parents) if each.is_dir())
         disk = shutil.disk_usage(at)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         said = getattr(error, "strerror", None) or str(error)
         raise InputError(f"--data {visible(str(path)[:200])}: {said}; name a folder") from None
     return FolderFacts(

@@ -118,6 +118,9 @@ def host(found: CheckedHost) -> list[Block]:
     if found.findings:
         blocks = [block for each in found.findings for block in _finding(each)]
         parts.append(headed("WHAT IT MEANS", blocks))
+    commands = [bulleted(said) for said in _commands(found)]
+    if commands:
+        parts.append(headed("WHAT THE COMMANDS CHANGE", commands))
     if found.unknown:
         parts.append(headed("NOT KNOWN", [bulleted(visible(f"{each.what} ({each.why})")) for each in found.unknown]))
     parts.append([Loose(styled(f"{found.toolchain}", Tone.FAINT))])
@@ -136,11 +139,12 @@ def host_shown(found: CheckedHost) -> Shown:
             [
                 badge(each.severity.value, GROUNDS[SEVERITIES[each.severity]]),
                 tag("code", escape(each.id)) + f"<br>{escape(visible(each.text))}<br><b>so</b> {prose(each.effect)}"
-                + f"<br><b>do</b> {prose(visible(each.do))}" + "".join(map(remark, _commands(each))),
+                + f"<br><b>do</b> {prose(visible(each.do))}",
             ]
             for each in found.findings
         ]  # fmt: skip
         html += html_table(("", "what it means, how it would look, and what to do"), rows)
+        html += "".join(map(remark, _commands(found)))
     if found.unknown:
         html += heading("Not known") + "".join(remark(f"{each.what} ({each.why})") for each in found.unknown)
     return Shown(plain(host(found)), html)
@@ -152,16 +156,15 @@ def _finding(found: ToolchainFinding) -> list[Block]:
         bulleted(severity + styled(f" {found.id}", Tone.FAINT) + f": {visible(cut(found.text, 600))}"),
         Prose(styled("so:", Tone.HEADING) + f" {found.effect}", "    "),
         Prose(styled("do:", Tone.HEADING) + f" {visible(found.do)}", "    "),
-        *(Prose(styled(said, Tone.FAINT), "    ") for said in _commands(found)),
     ]
 
 
-def _commands(found: ToolchainFinding) -> Iterator[str]:
+def _commands(found: CheckedHost) -> Iterator[str]:
     """What the commands do that are advised and change something, and how each is undone."""
-    for printed in dict.fromkeys(host_commands.printed(found.do)):
+    for printed in dict.fromkeys(said for each in found.findings for said in host_commands.printed(each.do)):
         row = host_commands.row_of(printed)
         if row is not None and row.changes:
-            yield f"{printed}: {row.effect}; to undo it: {row.undo}"
+            yield visible(f"{printed}: {row.effect}; to undo it: {host_commands.undo(printed)}")
 
 
 def _need(need: HostNeed) -> tuple[Words, ...]:

@@ -124,6 +124,12 @@ def _is_below(version: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return (*version, *(0,) * (width - len(version))) < (*other, *(0,) * (width - len(other)))
 
 
+def _is_same(installed: str, wanted: str) -> bool:
+    """Whether two versions have the same numbers; what stands behind those, as a build's name, is no matter."""
+    pair = numbers(installed), numbers(wanted)
+    return bool(pair[0]) and not _is_below(*pair) and not _is_below(pair[1], pair[0])
+
+
 # ---- docker itself
 
 
@@ -339,20 +345,25 @@ def _by_image(view: View) -> Severity | None:
 def login(view: View) -> Iterator[Said]:
     """No login for a registry from which something has to be fetched."""
     docker, registry = view.docker, view.asked.registry
-    if docker is None or registry is None or view.has_image:
+    if docker is None or registry is None or view.has_image is not False:
         return
     told = next((each.is_there for each in docker.logins if each.registry == registry), None)
     if told is False:
         host, _, port = registry.rpartition(":")
-        try:
-            command = f"`{host_commands.line('docker-login', url_host=host, port=port)}`"
-        except InputError:
-            command = "docker's login"
+        command = _printed("docker-login", url_host=host, port=port) or "docker's login"
         yield Said(
             f"docker's program has no login for {registry}",
             do=f"where the registry asks for one: {command}, which asks for the password; one on the command line is "
             "seen by every user of this host, and stays in the shell's history",
         )
+
+
+def _printed(name: str, **values: str) -> str:
+    """A command of the table for people; empty: a value is not of its kind, as a registry without a port."""
+    try:
+        return f"`{host_commands.line(name, **values)}`"
+    except InputError:
+        return ""
 
 
 # ---- the image
@@ -437,7 +448,7 @@ def packages(view: View) -> Iterator[Said]:
         return
     for name, wanted in view.facts.host.packages.items():
         installed = found.get(name)
-        if installed is None or numbers(installed) == numbers(wanted) or not numbers(installed):
+        if installed is None or not numbers(installed) or _is_same(installed, wanted):
             continue
         is_older = _is_below(numbers(installed), numbers(wanted))
         symptom = next((each.symptom for each in view.facts.faults if name in each.do.split()), "")
@@ -462,7 +473,7 @@ def installed_vllm(view: View) -> str | None:
 def vllm(view: View) -> Iterator[Said]:
     """Another vLLM than the one that the step is described for."""
     wanted, installed = view.step.vllm, installed_vllm(view)
-    if wanted is None or installed is None or (installed and numbers(installed) == numbers(wanted)):
+    if wanted is None or installed is None or _is_same(installed, wanted):
         return
     has = f"has vLLM {installed}" if installed else "has no vLLM"
     command = host_commands.line("install", requirement=f"vllm=={wanted}")

@@ -34,9 +34,7 @@ _DESKTOP = "https://docs.docker.com/desktop/features/gpu/"
 _TOOLKIT = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
 _PODMAN = "https://docs.podman.io/en/latest/markdown/podman-run.1.html"
 _RECKONED = "reckoned, each term with its source"
-_NO_CARDS = (
-    'a container that asks for cards (--gpus all) ends with `could not select device driver "" with capabilities`'
-)
+_NO_CARDS = "a container that asks for cards (--gpus all) ends with 'could not select device driver'"
 
 
 @dataclass(frozen=True)
