@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from vllm_runbooks.json_errors import loaded
@@ -195,7 +196,8 @@ def _twice(text: str) -> Iterator[str]:
     def look(pairs: list[tuple[str, Any]]) -> None:
         found.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
 
-    json.loads(text, object_pairs_hook=look)
+    with suppress(RecursionError):  # this needs a little more depth than reading it did
+        json.loads(text, object_pairs_hook=look)
     yield from (key[:_MOST_WORDS] for key in found[:_MOST_ITEMS])
 
 
