@@ -60,6 +60,9 @@ _STANDINGS = {
 }
 _HEAD = ("data set", "questions", "float", "quantised", "difference", "interval", "verdict")
 _NUMERIC = frozenset({1, 2, 3, 4})
+_NARROW_HEAD = ("data set", "float", "quantised", "difference", "verdict")
+"""Of a page, where a telephone has no room for more; the rest stands below each row."""
+_PARAGRAPH = "margin:4px 0;max-width:80ch"
 
 
 def view(found: JudgedAccuracy) -> list[Block]:
@@ -90,11 +93,16 @@ def shown(found: JudgedAccuracy) -> Shown:
     html += "".join(map(remark, _about(found)))
     html += picture(found)
     cells = [
-        [*(escape(str(cell)) for cell in _cells(row)), badge(row.verdict.value, _STANDINGS[row.verdict].ground)]
+        [
+            tag("div", escape(visible(_name(row))), "overflow-wrap:anywhere"),
+            *map(escape, (_score(row.float_score), _score(row.quantised_score), _difference(row))),
+            badge(row.verdict.value, _STANDINGS[row.verdict].ground),
+        ]
         for row in rows
     ]
-    table = html_table(_HEAD, cells, numeric=_NUMERIC, below=[visible(row.why) for row in rows], widest="none")
-    html += tag("div", table, "overflow-x:auto;max-width:100%")
+    html += html_table(
+        _NARROW_HEAD, cells, numeric=(1, 2, 3), below=[visible(_below(row)) for row in rows], widest="none"
+    )
     html += remark(left_out) if left_out else ""
     for name, told in (
         ("What it rests on", list(_told(rows))),
@@ -102,8 +110,7 @@ def shown(found: JudgedAccuracy) -> Shown:
         ("Not compared", list(_not_compared(found))),
     ):
         if told:
-            items = "".join(tag("li", prose(visible(said))) for said in told)
-            html += heading(name) + tag("ul", items, "margin:4px 0;padding-left:20px;max-width:80ch")
+            html += heading(name) + "".join(tag("div", prose(visible(said)), _PARAGRAPH) for said in told)
     return Shown(plain(view(found)), html)
 
 
@@ -136,13 +143,13 @@ def picture(found: JudgedAccuracy) -> str:
         )
         parts += [
             caption(0, y, cut(visible(_name(row)), 34), size=12),
-            caption(NARROW - 1, y, f"{row.difference:+.4f} {row.verdict.value}", size=12, anchor="end"),
+            caption(NARROW - 1, y, f"{_difference(row)} {row.verdict.value}", size=12, anchor="end"),
             rule(middle + low * scale, y + 15, middle + high * scale, y + 15, colour=stroke, thick=3),
             *(
                 rule(middle + end * scale, y + 9, middle + end * scale, y + 21, colour=stroke, thick=2)
                 for end in (low, high)
             ),
-            f'<circle cx="{at:.1f}" cy="{y + 15:.1f}" r="5" fill="{stroke}" />',
+            f'<path d="M{at:.1f} {y + 8:.1f}l6 7l-6 7l-6 -7z" fill="{stroke}" />',
         ]
     return narrow(parts, bottom + 20, ". ".join(["Quantised less float, with its interval", *map(visible, said)]))
 
@@ -193,9 +200,18 @@ def _cells(row: JudgedScore) -> tuple[Words, ...]:
         "unknown" if row.questions is None else f"{row.questions:,}",
         _score(row.float_score),
         _score(row.quantised_score),
-        "unknown" if row.difference is None else f"{row.difference:+.4f}",
+        _difference(row),
         _interval(row.interval),
     )
+
+
+def _below(row: JudgedScore) -> str:
+    questions = "number of questions unknown" if row.questions is None else f"{row.questions:,} questions"
+    return f"{questions}, interval {_interval(row.interval)}"
+
+
+def _difference(row: JudgedScore) -> str:
+    return "unknown" if row.difference is None else f"{row.difference:+.4f}"
 
 
 def _name(row: JudgedScore) -> str:

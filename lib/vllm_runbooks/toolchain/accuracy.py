@@ -276,7 +276,10 @@ def _no_share(first: EvaluationScore, second: EvaluationScore, repeats: int) -> 
         )
     if first.is_share is None and second.is_share is None:
         return f"{first.metric} is no share of right answers; give the work folders, whose reviews tell each answer"
-    return "the score is no share of its questions (weights, or points for parts); give the work folders with reviews"
+    return (
+        "the score is no share of its questions (weights, points for parts, or rounded once more); give the work "
+        "folders, whose reviews tell each answer"
+    )
 
 
 # ---- what a difference means

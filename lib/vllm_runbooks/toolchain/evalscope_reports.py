@@ -66,9 +66,8 @@ def _oldest(data: Mapping[str, Any], dataset: str) -> Iterator[Told]:
     told = score if isinstance(score, dict) else {name: score}
     is_alone = len(told) == 1
     for metric, value in told.items():
-        yield Told(
-            dataset, None, score_names.metric(str(metric)), scores.number(value), questions, is_primary=is_alone or None
-        )
+        score, named = scores.number(value), score_names.metric(str(metric))
+        yield Told(dataset, None, named, score, questions, ROUNDED, scores.coarse(score), is_alone or None)
 
 
 def _metrics(data: Mapping[str, Any], metrics: Any, dataset: str, where: str) -> Iterator[Told]:
@@ -93,15 +92,9 @@ def _metrics(data: Mapping[str, Any], metrics: Any, dataset: str, where: str) ->
 
 
 def _metric(each: Mapping[str, Any], dataset: str, metric: Metric, *, is_primary: bool | None) -> Iterator[Told]:
-    yield Told(
-        dataset,
-        None,
-        metric,
-        scores.number(each.get("score")),
-        scores.whole(each.get("num")),
-        ROUNDED_THRICE,
-        is_primary,
-    )
+    score = scores.number(each.get("score"))
+    number = scores.whole(each.get("num"))
+    yield Told(dataset, None, metric, score, number, ROUNDED_THRICE, scores.coarse(score), is_primary)
     seen: set[str] = set()
     for category in _list(each.get("categories")):
         named = category.get("name") if isinstance(category, dict) else None
@@ -113,7 +106,7 @@ def _metric(each: Mapping[str, Any], dataset: str, metric: Metric, *, is_primary
                 name = score_names.shown(f"{name} ({', '.join(map(str, _list(named)))})")
             seen.add(score_names.key(name))
             value, questions = scores.number(subset.get("score")), scores.whole(subset.get("num"))
-            yield Told(dataset, name, metric, value, questions, ROUNDED, is_primary)
+            yield Told(dataset, name, metric, value, questions, ROUNDED, scores.coarse(value), is_primary)
 
 
 def _list(value: Any) -> Sequence[Any]:
@@ -299,8 +292,8 @@ def _alone(file: Reviews) -> Iterator[Told]:
             value,
             len(answers),
             scores.EXACT,
-            len(names) == 1 or None,
-            answers,
+            is_primary=len(names) == 1 or None,
+            answers=answers,
         )
 
 
@@ -363,6 +356,7 @@ def table(text: str, where: str) -> list[TableRow]:
     """
     rows: list[TableRow] = []
     columns: dict[str, int] | None = None
+    is_framed = True
     for number, line in enumerate(_COLOURS.sub("", text).split("\n"), 1):
         if len(line) > 20_000 or not any(letter.isalnum() for letter in line):
             continue
@@ -370,7 +364,8 @@ def table(text: str, where: str) -> list[TableRow]:
         head = [cell.casefold() for cell in cells]
         if set(_COLUMNS) <= set(head):
             columns = {name: head.index(name) for name in _COLUMNS}
-        elif columns is None or len(cells) < 2:
+            is_framed = _is_framed(line)
+        elif columns is None or len(cells) < 2 or _is_framed(line) is not is_framed:
             columns = None
         elif len(cells) <= max(columns.values()):
             raise InputError(f"{where}: line {number}: a row of the table has too few cells; give the table whole")
@@ -386,6 +381,10 @@ def table(text: str, where: str) -> list[TableRow]:
     return _primary(rows)
 
 
+def _is_framed(line: str) -> bool:
+    return _CELLS.match(line.lstrip()) is not None
+
+
 def _cells(line: str) -> list[str]:
     cells = [cell.strip() for cell in _CELLS.split(line)]
     return cells[1:] if cells and not cells[0] else cells
@@ -393,7 +392,7 @@ def _cells(line: str) -> list[str]:
 
 def _row(cells: Mapping[str, str], where: str) -> TableRow:
     subset = None if cells["subset"].upper() == OVERALL else score_names.shown(cells["subset"])
-    value, half = _told_value(cells["score"])
+    value, half, coarse = _told_value(cells["score"])
     half = half * 3 if subset is None and half == ROUNDED else half
     questions = cells["num"].replace(",", "")
     told = Told(
@@ -403,6 +402,7 @@ def _row(cells: Mapping[str, str], where: str) -> TableRow:
         value,
         int(questions) if re.fullmatch(r"[0-9]{1,9}", questions) else None,
         half,
+        coarse,
         where=where,
     )
     return TableRow(score_names.shown(cells["model"]), told)
@@ -411,15 +411,18 @@ def _row(cells: Mapping[str, str], where: str) -> TableRow:
 _VALUE = re.compile(r"(-?[0-9]{1,9}(?:\.([0-9]{1,17}))?)\s?(%?)")
 
 
-def _told_value(cell: str) -> tuple[float | None, float]:
-    """A score, and how far rounding may have moved it; of zeros at the end EvalScope's tables print none."""
+def _told_value(cell: str) -> tuple[float | None, float, float]:
+    """A score, and how far rounding may have moved it: as EvalScope rounds, and by the digits that are there.
+
+    Its tables leave zeros at the end out: 0.8 has four digits.
+    """
     match = _VALUE.fullmatch(cell)
     if match is None:
-        return None, ROUNDED
+        return None, ROUNDED, 0.0
     digits = len(match[2] or "")
     if match[3]:
-        return float(match[1]) / 100, 0.5 * 10.0 ** -max(digits, 1) / 100
-    return float(match[1]), 0.5 * 10.0 ** -max(digits, 4)
+        return float(match[1]) / 100, 0.5 * 10.0 ** -max(digits, 1) / 100, 0.5 * 10.0**-digits / 100
+    return float(match[1]), 0.5 * 10.0 ** -max(digits, 4), 0.5 * 10.0**-digits
 
 
 def _primary(rows: list[TableRow]) -> list[TableRow]:

@@ -32,6 +32,8 @@ class Told:
     questions: int | None
     half: float = ROUNDED
     """How far rounding may have moved it."""
+    coarse: float = 0.0
+    """The same by the digits that are there: fewer than the tool writes, where somebody rounded once more."""
     is_primary: bool | None = None
     answers: Mapping[str, AnsweredQuestion] | None = None
     where: str = ""
@@ -51,6 +53,12 @@ def whole(value: Any) -> int | None:
     """A number of questions; none is larger than a thousand million."""
     found = number(value)
     return int(found) if found is not None and 0 <= found <= 1e9 and found == int(found) else None
+
+
+def coarse(value: float | None) -> float:
+    """Half of a score's last digit, as it is written."""
+    digits = repr(value).partition(".")[2]
+    return 0.5 * 10.0 ** -len(digits) if digits.isdigit() else 0.0
 
 
 def digest(*asked: Any) -> str:
@@ -113,7 +121,13 @@ def _shares(group: Sequence[Told]) -> tuple[list[Told], bool]:
     if not group[0].metric.is_share or not values or not 1 + ROUNDED < max(values) <= 100 or min(values) < 0:
         return list(group), False
     return [
-        replace(each, value=None if each.value is None else each.value / 100, half=each.half / 100) for each in group
+        replace(
+            each,
+            value=None if each.value is None else each.value / 100,
+            half=max(each.half / 100, ROUNDED),
+            coarse=each.coarse / 100,
+        )
+        for each in group
     ], True
 
 
@@ -149,9 +163,14 @@ def _right(each: Told, repeats: int | None) -> tuple[tuple[int, int] | None, boo
         return ((int(sum(values)),) * 2 if is_share else None), is_share
     if not each.metric.is_share or each.value is None or not each.questions or (repeats or 1) > 1:
         return None, each.metric.is_share
-    low = max(0, math.ceil((each.value - each.half) * each.questions - EXACT))
-    high = min(each.questions, math.floor((each.value + each.half) * each.questions + EXACT))
-    return ((low, high), True) if low <= high else (None, False)
+    if not -each.half <= each.value <= 1 + each.half:
+        return None, False
+    for half in (each.half, max(each.half, each.coarse)):
+        low = max(0, math.ceil((each.value - half) * each.questions - EXACT))
+        high = min(each.questions, math.floor((each.value + half) * each.questions + EXACT))
+        if low <= high:
+            return (low, high), True
+    return None, False
 
 
 def _whole(
@@ -166,7 +185,7 @@ def _whole(
     if not known or not questions:
         return _score(told if told is not None else _empty(group[0]), repeats)
     pooled = sum((part.value or 0.0) * (part.questions or 0) for part in parts) / questions
-    own = Told(group[0].dataset, None, group[0].metric, pooled, questions, ROUNDED, group[0].is_primary)
+    own = Told(group[0].dataset, None, group[0].metric, pooled, questions, is_primary=group[0].is_primary)
     if told is not None:
         agrees = told.value is not None and abs(told.value - pooled) <= told.half + 2 * ROUNDED
         if not agrees:

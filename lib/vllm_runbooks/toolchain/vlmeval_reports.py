@@ -114,8 +114,8 @@ def _answers(
             fmean(one.value for one in group.values()),
             len(group),
             EXACT,
-            True,
-            group,
+            is_primary=True,
+            answers=group,
         )
         for name, group in groups
     ]
