@@ -6,6 +6,7 @@ from __future__ import annotations
 import click
 
 from vllm_runbooks.cli import given, output, terminal
+from vllm_runbooks.cli.edge10_judge import judge
 from vllm_runbooks.cli.edge10_options import VERSION
 from vllm_runbooks.cli.edge10_preflight import preflight
 
@@ -16,6 +17,7 @@ def edge10() -> None:
 
 
 edge10.add_command(preflight)
+edge10.add_command(judge)
 
 
 @edge10.command(
