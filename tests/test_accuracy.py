@@ -24,7 +24,15 @@ from command_line import measured, run
 from vllm_runbooks import markup, render
 from vllm_runbooks.edge10 import results
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.toolchain import accuracy, intervals, reports, score_names, workbooks
+from vllm_runbooks.toolchain import (
+    accuracy,
+    evalscope_reports,
+    intervals,
+    reports,
+    score_names,
+    vlmeval_reports,
+    workbooks,
+)
 from vllm_runbooks.toolchain.reports import Given
 from vllm_runbooks.toolchain_records import (
     Accuracy,
@@ -278,6 +286,19 @@ def test_a_metric_that_nobody_knows_has_no_better() -> None:
     assert row.difference == pytest.approx(-0.7)
 
 
+def test_answers_by_a_metric_that_nobody_knows_are_not_judged() -> None:
+    """Each answer is there, and the interval with it; whether more is better is not."""
+    told = [
+        reports.read([Given(f"reviews/{model}/s.jsonl", text.replace("accuracy", "strange").encode())], "w")
+        for model, text in (("m", "\n".join(review(n, n % 2) for n in range(99))), ("q", review(0, 1.0)))
+    ]
+    row = only(accuracy.judge(told[0], told[0]))
+
+    assert (row.verdict, row.paired) == (Accuracy.UNKNOWN, True)
+    assert row.interval is not None
+    assert "whether more is better" in row.why
+
+
 def test_a_mean_without_its_answers_has_no_interval() -> None:
     """ROUGE of a hundred answers may spread little or much."""
     row = only(both(("set Rouge-L-F OVERALL 100 0.61", "set Rouge-L-F OVERALL 100 0.42")))
@@ -478,6 +499,20 @@ def test_reviews_that_do_not_come_to_their_score_are_left_aside() -> None:
     assert [doubt.id for doubt in found.doubts] == ["answers-apart"]
 
 
+def test_reviews_are_used_for_the_metrics_that_they_tell() -> None:
+    """A second metric, which they do not name, keeps its score; so does one of which some answers are missing."""
+    data = report()
+    data["metrics"].append({**data["metrics"][0], "name": "mean_f1"})
+    lines = [review(n, float(n < 15)) for n in range(20)]
+    for text, answered in (("\n".join(lines), [True, False]), ("\n".join(lines[:19]), [False, False])):
+        files = [
+            Given("reports/m/set.json", json.dumps(data).encode()),
+            Given("reviews/m/set_part.jsonl", text.encode()),
+        ]
+        found = reports.read([*files, Given("reviews/m/set.jsonl", lines[0].encode())], "w")
+        assert [each.answers is not None for each in found.scores] == answered
+
+
 def test_reviews_before_1_0_are_read() -> None:
     """Each line has the choices and what came of each."""
     lines = [
@@ -577,6 +612,89 @@ def test_vlmevalkits_answers_are_the_same_in_every_form(kind: str) -> None:
     assert accuracy.judge(first, second).scores[0].counts == PairedCounts(19, 19, 13, 9)
 
 
+def test_a_part_of_the_questions_is_told() -> None:
+    """`limit` takes the first ones of a data set; settings that cannot be read say nothing."""
+    files = [Given("reports/m/set.json", json.dumps(report()).encode())]
+    config = b"limit: 20\nrepeats: many\ngeneration_config:\n  temperature: 0.0\n"
+    found = reports.read([*files, Given("configs/task_config.yaml", config)], "w")
+
+    assert [doubt.id for doubt in found.doubts] == ["limited"]
+    assert (found.temperature, found.repeats) == (0.0, None)
+    for broken in (b"a: [", b"- 1"):
+        assert reports.read([*files, Given("configs/task_config.yaml", broken)], "w").temperature is None
+
+
+def test_answers_asked_at_another_temperature_are_told() -> None:
+    """Neither may be sampled; the one whose settings say nothing is called unknown."""
+    told = [
+        reports.read(
+            [
+                Given("reports/m/set.json", json.dumps(report(model_name=name)).encode()),
+                Given("configs/task_config.yaml", f"generation_config:\n  temperature: {heat}\n".encode()),
+            ],
+            "w",
+        )
+        for name, heat in (("m", 0.0), ("q", 0.7), ("n", -1))
+    ]
+
+    assert "temperature 0 and 0.7" in accuracy.judge(told[0], told[1]).doubts[0].text
+    assert "temperature unknown and 0.7" in accuracy.judge(read(report()), told[1]).doubts[0].text
+    assert [doubt.id for doubt in accuracy.judge(told[0], told[2]).doubts] == ["other-settings"]
+
+
+def test_subsets_of_one_name_are_told_apart_by_their_category() -> None:
+    """Two categories may have a subset `test` each."""
+    data = report()
+    subsets = [{"name": "test", "score": 0.5, "num": 10}]
+    data["metrics"][0]["categories"] = [{"name": ["law"], "subsets": subsets}, {"name": ["art"], "subsets": subsets}]
+    data["metrics"][0]["score"] = 0.5
+
+    assert [each.subset for each in read(data).scores] == [None, "test", "test (art)"]
+
+
+def test_a_table_without_numbers_shows_scores_and_judges_none() -> None:
+    """Subsets alone, and not how many questions they have: no whole is made of them."""
+    found = both(("set acc one - 0.5", "set acc one - 0.4"), ("set acc two - 0.5", "set acc two - 0.4"))
+
+    assert found.verdict is Accuracy.UNKNOWN
+    assert [row.difference for row in found.scores] == [None, pytest.approx(-0.1), pytest.approx(-0.1)]
+
+
+def test_several_metrics_of_one_data_set_are_judged_by_the_primary_one() -> None:
+    """As EvalScope marks it, whatever else fell; where the two mark different ones, nothing is decided."""
+    data = json.loads((ROOT / "evalscope-1.14.1/float/reports/tiny/general_mcq.json").read_text("utf-8"))
+    other = json.loads(json.dumps(data["metrics"][0]).replace("accuracy", "pass"))
+    other["identity"]["aggregation"] = "official"
+    data["metrics"].append(other)
+    swapped = {**data, "model_name": "q", "primary_metric_identity": other["identity"]}
+    found = accuracy.judge(read(data), read({**data, "model_name": "q"}))
+
+    assert [(row.metric, row.is_deciding) for row in found.scores if row.subset is None] == [
+        ("accuracy", True),
+        ("pass-official", False),
+    ]
+    assert "no data set has the score" in accuracy.judge(read(data), read(swapped)).why
+
+
+def test_all_data_sets_together_are_paired_where_each_of_them_is() -> None:
+    """Answers of two data sets, each question once."""
+    files = [Given(f"reviews/{{}}/{name}.jsonl", "\n".join(review(n, 1.0) for n in range(9)).encode()) for name in "ab"]
+    told = [
+        reports.read([each._replace(name=each.name.format(model)) for each in files], "w") for model in ("m", "m-awq")
+    ]
+    whole = accuracy.judge(*told).scores[0]
+
+    assert (whole.dataset, whole.paired, whole.counts) == (None, True, PairedCounts(18, 0, 0, 0))
+
+
+def test_a_difference_on_the_threshold_needs_no_number() -> None:
+    """However many are asked, what lies on the line is not to be told."""
+    assert only(both(("s acc OVERALL 1000 0.8", "s acc OVERALL 1000 0.79"))).needed_questions is None
+    assert (
+        only(both(("s acc OVERALL 1000 0.8", "s acc OVERALL 1000 0.79"), threshold=0.0100001)).needed_questions is None
+    )
+
+
 # ---- folders
 
 
@@ -613,6 +731,40 @@ def test_a_place_without_results_is_refused(make: Callable[[Path], object], tmp_
         results.read(tmp_path / "it")
 
 
+def test_what_is_no_file_of_results_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device is not opened, an unreadable file named, and a folder without end not walked."""
+    with pytest.raises(InputError, match="/dev/null: is no plain file"):
+        results.read(Path("/dev/null"))
+    (tmp_path / "report.json").write_text("{}")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+        with pytest.raises(InputError, match=r"report.json: cannot be read: Permission denied"):
+            results.read(tmp_path / "report.json")
+    shutil.copytree(ROOT / "evalscope-1.1.0/float", tmp_path / "run")
+    for name, said in (("_MAX_FILES", "more than 1 files of results"), ("_MAX_VISITED", "more than 1 files")):
+        with monkeypatch.context() as patched:
+            patched.setattr(results, name, 1)
+            with pytest.raises(InputError, match=said):
+                results.read(tmp_path / "run")
+
+
+def test_splits_of_vlmevalkits_shares_are_subsets() -> None:
+    """A table with a row for each split."""
+    raw = b'"split","Overall","math"\n"dev","0.5","0.4"\n"test","0.6","0.5"\n'
+    found = reports.read([Given("m_MMBench_acc.csv", raw)], "w")
+
+    assert [(each.subset, each.value) for each in found.scores] == [(None, None), ("dev", 0.5), ("test", 0.6)]
+
+
+def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_data_set() -> None:
+    """Both parts may have underlines."""
+    named = vlmeval_reports.named
+
+    assert named("out/my_vl/my_vl_MMBench_DEV_EN_acc.csv") == ("my_vl", "MMBench_DEV_EN")
+    assert named("my_vl_MMBench_DEV_EN_gpt-4o_result.xlsx") == ("my_vl", "MMBench_DEV_EN")
+    assert named("a_b_Other_score.json") == ("a_b", "Other")
+
+
 # ---- what is broken or hostile
 
 
@@ -630,6 +782,8 @@ def test_a_place_without_results_is_refused(make: Callable[[Path], object], tmp_
         ("short.txt", (HEAD + "| m | mmlu |").encode(), "line 3: a row of the table has too few cells"),
         ("a.csv", b"a,b\n1,2\n", "neither the columns index and hit nor Overall"),
         ("a.tsv", b"index\thit\n1\tyes\n", "row 2: hit is no number"),
+        ("a.tsv", b"index\thit\n\n", "has no question"),
+        ("r.jsonl", b"[]\n", "line 1: is no review"),
         ("twice.tsv", b"index\thit\n1\t1\n1\t0\n", "question 1 stands there twice"),
         ("a.csv", b'index,hit\n"' + b"x" * 200_000 + b'",1\n', "field larger than field limit"),
         ("a.xlsx", b"PK\x03\x04broken", "cannot be read as a workbook"),
@@ -645,6 +799,13 @@ def test_what_cannot_be_read_gets_one_line(name: str, raw: bytes, said: str) -> 
     assert re.match(rf"it(/{re.escape(name)})?: [^\n]+; [^\n]+$", str(raised.value))
 
 
+def test_a_table_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After so many rows no more are read."""
+    monkeypatch.setattr(evalscope_reports, "_MAX_ROWS", 3)
+    with pytest.raises(InputError, match="more than 3 rows; give the reports"):
+        reports.read([Given("", (HEAD + "| m | d | acc | s | 1 | 1 |\n" * 4).encode())], "it")
+
+
 def test_a_file_of_reviews_that_is_being_written_is_read_up_to_there() -> None:
     """The last line is not whole: said, and the rest is used where it is all there is."""
     text = "\n".join(review(n, 1.0) for n in range(4)) + '\n{"index": 4, "sample'
@@ -656,7 +817,15 @@ def test_a_file_of_reviews_that_is_being_written_is_read_up_to_there() -> None:
 
 def test_numbers_beyond_reason_are_unknown() -> None:
     """Of questions and of scores: no overflow, and no answer made of them."""
-    for number, score in ((1e300, 0.5), (-3, 0.5), (20, 1e308), (20, float("inf")), ("20", "0.5"), (True, True)):
+    for number, score in (
+        (1e300, 0.5),
+        (-3, 0.5),
+        (20, 1e308),
+        (20, float("inf")),
+        ("20", "0.5"),
+        (True, True),
+        (10**400, 1),
+    ):
         data = report()
         data["metrics"][0] |= {"num": number, "score": score, "categories": []}
         row = only(accuracy.judge(read(data), read({**data, "model_name": "q"})))
@@ -680,6 +849,13 @@ def test_a_workbook_with_entities_or_without_end_is_refused(monkeypatch: pytest.
         list(workbooks.rows(book(" " * 20_000, zipfile.ZIP_DEFLATED), "it.xlsx"))
 
 
+def test_a_workbook_of_too_many_cells_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are counted while it is read."""
+    monkeypatch.setattr(workbooks, "_MAX_CELLS", 3)
+    with pytest.raises(InputError, match="has more than 3 cells"):
+        list(workbooks.rows(book(f"<sheetData><row>{'<c/>' * 4}</row></sheetData>"), "it.xlsx"))
+
+
 def test_cells_of_a_workbook_stand_where_their_names_say() -> None:
     """Empty cells are left out of the file, and texts may stand in place."""
     first = '<row r="1"><c r="B1" t="inlineStr"><is><t>hit</t></is></c></row>'
@@ -689,7 +865,7 @@ def test_cells_of_a_workbook_stand_where_their_names_say() -> None:
     assert found == [["", "hit"], ["1", *[""] * 25, "2"]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["", "a.json", "a.jsonl", "a.csv", "a.xlsx", "a.txt", "c.yaml"]))
 def test_any_bytes_are_read_or_refused(raw: bytes, name: str) -> None:
     """Never anything but a result or one line."""
@@ -709,7 +885,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(_JSON, _JSON)
 def test_reports_of_any_content_are_judged_or_refused(metric: Any, other: Any) -> None:
     """Whatever stands in a report's fields."""
@@ -762,6 +938,29 @@ def test_the_picture_passes_the_sites_cleaning_and_stays_in_its_frame(document: 
         assert text.attrib["fill"] == "currentColor"
 
 
+def test_a_chance_beyond_telling_is_given_as_a_bound() -> None:
+    """Two hundred questions lost, and none won."""
+    found = accuracy.judge(reviewed(*[1.0] * 200), reviewed(*[0.0] * 200, model="q"))
+    text = " ".join(render.accuracy.shown(found).plain.split())
+
+    assert "of 200 questions 200 only the float model answered rightly, 0 only the quantised one" in text
+    assert "p < 0.000001" in text
+
+
+def test_worse_is_to_the_left_in_a_picture_whatever_the_metric() -> None:
+    """An error rate that rose from none to a half is drawn at the left of no difference."""
+    first, second = (
+        reports.read([Given(f"reviews/{model}/s.jsonl", "\n".join(lines).replace("accuracy", "wer").encode())], "w")
+        for model, lines in (("m", [review(n, 0.0) for n in range(60)]), ("q", [review(n, n % 2) for n in range(60)]))
+    )
+    svg = render.accuracy.picture(accuracy.judge(first, second))
+    mark = re.search(r'<path d="M([\d.]+) ', svg)
+
+    assert mark is not None
+    assert float(mark[1]) < 220
+    assert "+0.5000 lost" in svg
+
+
 def test_the_picture_says_in_words_what_it_draws(document: JudgedAccuracy) -> None:
     """For who does not see it: each difference, its interval, its verdict; no picture where nothing is known."""
     assert "mmlu, accuracy: -0.0323, -0.0439 to -0.0206, lost" in render.accuracy.picture(document)
@@ -786,6 +985,19 @@ def test_of_many_rows_those_that_matter_are_shown() -> None:
 
     assert "set, s57" in text
     assert "37 more rows, none of which is lost for certain" in text
+    assert (
+        "37 more rows, 37 of them lost"
+        in render.accuracy.shown(both(*[(a, a.replace("0.8", "0.2")) for a, _ in rows])).plain
+    )
+
+
+def test_what_is_not_compared_is_shown_up_to_a_bound() -> None:
+    """Thirty data sets that were not evaluated again."""
+    rows = [f"set{n} acc OVERALL 9 0.8" for n in range(31)]
+    text = render.accuracy.shown(accuracy.judge(table(*rows), table(rows[0], model="q"))).plain
+
+    assert "set5, accuracy: only in the float results" in text
+    assert "and 6 more: see --format json" in text
 
 
 # ---- the command

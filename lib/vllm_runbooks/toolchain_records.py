@@ -475,6 +475,7 @@ class JudgedScore:
     """Of McNemar's exact test, two-sided."""
     is_real_loss: bool | None = None
     """Whether the interval lies on the side of the loss alone."""
+    higher_is_better: bool | None = None
     needed_questions: int | None = None
     """About how many questions would tell, if the difference stays as it is; None: it is known, or no number would."""
 

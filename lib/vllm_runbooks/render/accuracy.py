@@ -60,7 +60,7 @@ _STANDINGS = {
 }
 _HEAD = ("data set", "questions", "float", "quantised", "difference", "interval", "verdict")
 _NUMERIC = frozenset({1, 2, 3, 4})
-_NARROW_HEAD = ("data set", "float", "quantised", "difference", "verdict")
+_NARROW_HEAD = ("data set", "difference", "verdict")
 """Of a page, where a telephone has no room for more; the rest stands below each row."""
 _PARAGRAPH = "margin:4px 0;max-width:80ch"
 
@@ -95,14 +95,12 @@ def shown(found: JudgedAccuracy) -> Shown:
     cells = [
         [
             tag("div", escape(visible(_name(row))), "overflow-wrap:anywhere"),
-            *map(escape, (_score(row.float_score), _score(row.quantised_score), _difference(row))),
+            escape(_difference(row)),
             badge(row.verdict.value, _STANDINGS[row.verdict].ground),
         ]
         for row in rows
     ]
-    html += html_table(
-        _NARROW_HEAD, cells, numeric=(1, 2, 3), below=[visible(_below(row)) for row in rows], widest="none"
-    )
+    html += html_table(_NARROW_HEAD, cells, numeric=(1,), below=[visible(_below(row)) for row in rows], widest="none")
     html += remark(left_out) if left_out else ""
     for name, told in (
         ("What it rests on", list(_told(rows))),
@@ -137,7 +135,7 @@ def picture(found: JudgedAccuracy) -> str:
         y = 38.0 + 46 * number
         stroke = _STANDINGS[row.verdict].stroke
         low, high = _ends(row)
-        at = middle + (row.difference or 0.0) * scale
+        at = middle + (row.difference or 0.0) * (1 if row.higher_is_better is not False else -1) * scale
         said.append(
             f"{_name(row)}: {row.difference:+.4f}, {_interval(row.widest or row.interval)}, {row.verdict.value}"
         )
@@ -161,9 +159,10 @@ def _dashed(x: float, top: float, bottom: float) -> str:
 
 
 def _ends(row: JudgedScore) -> tuple[float, float]:
-    """The ends of a row's interval in the direction of better."""
+    """The ends of a row's interval, the worse first and below 0."""
     within = row.widest or row.interval
-    return (0.0, 0.0) if within is None else (within.low, within.high)
+    low, high = (0.0, 0.0) if within is None else (within.low, within.high)
+    return (low, high) if row.higher_is_better is not False else (-high, -low)
 
 
 def _about(found: JudgedAccuracy) -> Iterator[str]:
@@ -207,7 +206,8 @@ def _cells(row: JudgedScore) -> tuple[Words, ...]:
 
 def _below(row: JudgedScore) -> str:
     questions = "number of questions unknown" if row.questions is None else f"{row.questions:,} questions"
-    return f"{questions}, interval {_interval(row.interval)}"
+    scores = f"float {_score(row.float_score)}, quantised {_score(row.quantised_score)}"
+    return f"{scores}; {questions}; interval {_interval(row.interval)}"
 
 
 def _difference(row: JudgedScore) -> str:
@@ -236,10 +236,10 @@ def _told(rows: Sequence[JudgedScore]) -> Iterator[str]:
         said = f"{_name(row)}: {row.why}"
         if row.counts is not None:
             counts, chance = row.counts, row.p_value if row.p_value is not None else 1.0
-            value = f"{chance:.2g}" if chance >= 1e-6 else "below 0.000001"
+            value = f"= {chance:.2g}" if chance >= 1e-6 else "< 0.000001"
             said += (
                 f"; of {row.questions:,} questions {counts.float_alone:,} only the float model answered rightly, "
-                f"{counts.quantised_alone:,} only the quantised one (McNemar's exact test: p = {value})"
+                f"{counts.quantised_alone:,} only the quantised one (McNemar's exact test: p {value})"
             )
         if row.widest is not None and row.interval is not None and _moved(row.widest, row.interval):
             said += f"; with rounding and missing questions {_interval(row.widest)}"

@@ -309,6 +309,7 @@ def _row(
         found.counts,
         found.p_value,
         is_real,
+        higher,
         needed,
     )
 
@@ -322,7 +323,7 @@ def _meant(found: _Measured, asked: _Asked, *, higher: bool | None) -> tuple[Acc
     sign = 1 if higher else -1
     gain = sign * found.difference
     low, high = sorted((sign * found.widest.low, sign * found.widest.high))
-    limit = -asked.threshold
+    limit = -asked.threshold - _TINY  # what lies on the threshold is not beyond it
     is_real = high < 0
     if is_real and gain < limit:
         said = "whole interval beyond the threshold" if high < limit else "the interval excludes 0"
@@ -343,7 +344,7 @@ def _meant(found: _Measured, asked: _Asked, *, higher: bool | None) -> tuple[Acc
 def _needed(found: _Measured, gain: float, limit: float, confidence: float) -> int | None:
     """About how many questions would tell a difference as it is; None: it lies on the threshold."""
     distance = -gain if gain < limit else gain - limit
-    if found.variance is None or found.questions is None or distance < _TINY:
+    if found.variance is None or found.questions is None or distance < 2 * _TINY:
         return None
     number = intervals.quantile(confidence) ** 2 * found.variance / (distance * distance)
     if number > 1e9:
