@@ -24,7 +24,15 @@ from command_line import measured, run
 from vllm_runbooks import markup, render
 from vllm_runbooks.edge10 import results
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.toolchain import accuracy, intervals, reports, score_names, vlmeval_reports, workbooks
+from vllm_runbooks.toolchain import (
+    accuracy,
+    evalscope_reports,
+    intervals,
+    reports,
+    score_names,
+    vlmeval_reports,
+    workbooks,
+)
 from vllm_runbooks.toolchain.reports import Given
 from vllm_runbooks.toolchain_records import (
     Accuracy,
@@ -775,7 +783,6 @@ def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_data_set() -> No
         ("a.csv", b"a,b\n1,2\n", "neither the columns index and hit nor Overall"),
         ("a.tsv", b"index\thit\n1\tyes\n", "row 2: hit is no number"),
         ("a.tsv", b"index\thit\n\n", "has no question"),
-        ("long.txt", (HEAD + "| m | d | acc | s | 1 | 1 |\n" * 50_001).encode(), "more than 50,000 rows"),
         ("r.jsonl", b"[]\n", "line 1: is no review"),
         ("twice.tsv", b"index\thit\n1\t1\n1\t0\n", "question 1 stands there twice"),
         ("a.csv", b'index,hit\n"' + b"x" * 200_000 + b'",1\n', "field larger than field limit"),
@@ -790,6 +797,13 @@ def test_what_cannot_be_read_gets_one_line(name: str, raw: bytes, said: str) -> 
         reports.read([Given(name, raw)], "it")
 
     assert re.match(rf"it(/{re.escape(name)})?: [^\n]+; [^\n]+$", str(raised.value))
+
+
+def test_a_table_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After so many rows no more are read."""
+    monkeypatch.setattr(evalscope_reports, "_MAX_ROWS", 3)
+    with pytest.raises(InputError, match="more than 3 rows; give the reports"):
+        reports.read([Given("", (HEAD + "| m | d | acc | s | 1 | 1 |\n" * 4).encode())], "it")
 
 
 def test_a_file_of_reviews_that_is_being_written_is_read_up_to_there() -> None:
@@ -851,7 +865,7 @@ def test_cells_of_a_workbook_stand_where_their_names_say() -> None:
     assert found == [["", "hit"], ["1", *[""] * 25, "2"]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["", "a.json", "a.jsonl", "a.csv", "a.xlsx", "a.txt", "c.yaml"]))
 def test_any_bytes_are_read_or_refused(raw: bytes, name: str) -> None:
     """Never anything but a result or one line."""
@@ -871,7 +885,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(_JSON, _JSON)
 def test_reports_of_any_content_are_judged_or_refused(metric: Any, other: Any) -> None:
     """Whatever stands in a report's fields."""
