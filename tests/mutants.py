@@ -117,7 +117,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "sites": ("sites", "release_sites"),
     "specs": ("specs", "meaning", "plan_command", "layouts"),
     "start_files": ("start_files",),
-    "startup_log": ("launch", "log_lines", "startup_log", "notebook_tracebacks", "golden"),
+    "startup_log": ("launch", "log_lines", "startup_log", "notebook_tracebacks", "golden", "edge10_symptoms"),
     "support": ("meaning", "layouts"),
     "toolchain": ("edge10_preflight",),
     "toolchain_records": ("edge10_preflight",),
