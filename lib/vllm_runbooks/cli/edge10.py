@@ -7,11 +7,10 @@ import click
 
 from vllm_runbooks.cli import given, output, terminal
 from vllm_runbooks.cli.edge10_check import check
+from vllm_runbooks.cli.edge10_judge import judge
 from vllm_runbooks.cli.edge10_make import make
-
-VERSION = click.option(
-    "--toolchain", "version", metavar="V", help="Version of the toolchain, as in 1.1.7 (default: the newest known)."
-)
+from vllm_runbooks.cli.edge10_options import VERSION
+from vllm_runbooks.cli.edge10_preflight import preflight
 
 
 @click.group()
@@ -19,8 +18,10 @@ def edge10() -> None:
     """Check each step of the way to an Edge10 chip: host, scripts, files, accuracy."""
 
 
-edge10.add_command(check)
+edge10.add_command(preflight)
 edge10.add_command(make)
+edge10.add_command(check)
+edge10.add_command(judge)
 
 
 @edge10.command(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vllm_runbooks.cli import complete, given, output, terminal
+from vllm_runbooks.cli.edge10_options import VERSION
 
 if TYPE_CHECKING:
     from vllm_runbooks.toolchain_records import CheckedFolder
@@ -47,7 +48,7 @@ class _Lengths(click.ParamType[tuple[int, ...]]):
 @click.option("--step", type=click.Choice(["quantise", "convert", "compile"]), help="The step that wrote it.")
 @click.option("--repair", is_flag=True, help="Copy and rename what is missing, after asking.")
 @click.option("--yes", is_flag=True, help="With --repair: do not ask.")
-@click.option("--toolchain", "version", metavar="V", help="Version of the toolchain, as in 1.1.7.")
+@VERSION
 @given.FORMAT
 def check(*, name: str, float_name: str | None, repair: bool, yes: bool, form: str, **asked: Any) -> int:
     """Say whether what lies between two steps is whole: a quantised checkpoint, or a compiled model.
