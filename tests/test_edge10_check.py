@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -356,6 +359,55 @@ def test_nothing_is_repaired_unasked(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert _content(tmp_path) == before
 
 
+class _Terminal(io.StringIO):
+    """A reader who answers."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("answer", "status"), [("n", 1), ("", 1), ("y", 0)])
+def test_repair_asks_at_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answer: str, status: int
+) -> None:
+    """Only a yes is one."""
+    root, source = _broken(tmp_path)
+    before = _content(tmp_path)
+    monkeypatch.setattr(sys, "stdin", _Terminal(f"{answer}\n"))
+
+    told, _, err = run(capsys, "edge10", "check", str(root), "--float", str(source), "--repair")
+
+    assert told == status
+    assert "Do these 3 in the folder? [y/N]" in err
+    assert (_content(tmp_path) == before) is (status == 1)
+
+
+def test_copies_that_have_no_room_are_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is done where the disk cannot hold all of them."""
+    root, source = _broken(tmp_path)
+    usage = shutil.disk_usage(root)._replace(free=10)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+
+    with pytest.raises(InputError, match="make room first"):
+        repair.apply(root, [Mend("copy", "tokenizer.json", "4die/tokenizer.json", is_float=True, why="")], source)
+
+
+@pytest.mark.parametrize("does", ["copy", "rename"])
+def test_file_system_without_links_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str) -> None:
+    """Where a file cannot have two names it is copied in a name that nobody has."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    (tmp_path / "old").write_text("it")
+    done = repair.apply(tmp_path, [Mend(does, "old", "new", is_float=False, why="")], None)
+
+    assert len(done.done) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == (["new"] if does == "rename" else ["new", "old"])
+    assert (tmp_path / "new").read_text() == "it"
+
+
 def test_repair_copies_and_renames_and_keeps_a_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With --yes the tree is whole; a list beside it says what takes each step back, and nothing else changed."""
     root, source = _broken(tmp_path)
@@ -532,12 +584,15 @@ def test_too_many_files_are_said_and_nothing_is_missing(tmp_path: Path, monkeypa
     assert _found(found) == [["edge10.tree_cut", None]]
 
 
-def test_listing_of_too_many_lines_is_bounded() -> None:
-    """What is beyond the bound is not read, and the listing is said to be cut."""
-    text = "".join(f"./4die/batch_1/seqlen_1/llm_die{number}.params\n" for number in range(130_000))
-    found = listings.read(text, "many")
+def test_listing_of_too_many_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is beyond the bounds is not read, and the listing is said to be cut."""
+    text = "".join(f"./4die/batch_1/seqlen_1/llm_die{number}.params\n" for number in range(3_000))
+    monkeypatch.setattr(listings, "MAX_FILES", 1_000)
+    few = listings.read(text, "many")
+    monkeypatch.setattr(listings, "_MAX_LINES", 500)
+    fewer = listings.read(text, "many")
 
-    assert (len(found.files), found.is_cut) == (listings.MAX_FILES, True)
+    assert [(len(each.files), each.is_cut) for each in (few, fewer)] == [(1_000, True), (501, True)]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,8 @@ _OF_LS = re.compile(rf"\d{{1,9}}\s+\S+(?:\s+\S+)?\s+(\d[\d.,]{{0,15}}[KMGTP]?)\s
 _OF_TAR = re.compile(rf"\S+/\S+\s+(\d{{1,18}})\s+{_DATE}\s(.*)", re.ASCII)
 _OF_ZIP = re.compile(r"\s*(\d{1,18})\s+(?:\d{4}-\d\d-\d\d|\d\d-\d\d-\d{2,4})\s+\d\d:\d\d\s+(\S.*)", re.ASCII)
 _TOTAL = re.compile(r"(?:total|总计|總計|总用量)\s*[\d.,]+[KMGTP]?\s*", re.ASCII)
-_PICTURES = re.compile(r"[\U0001F300-\U0001FAFF\u2600-\u27BF\ufe0f]{1,3}\s{0,3}")
+_PICTURES = re.compile(r"[\U0001F300-\U0001FAFF\u2600-\u27BF\uE000-\uF8FF\U000F0000-\U000FFFFD\ufe0f]{1,3}\s{0,3}")
+_BULLET = re.compile(r"\A( {0,200})[-*+] {1,3}`?(?=\S)")
 _ENOUGH = 0.8
 """Share of the lines that must be read as what a listing has."""
 
@@ -405,7 +406,7 @@ def _recursive(lines: list[str]) -> _Read | None:
 
 def _indented(lines: list[str]) -> _Read | None:
     """Names that only their indents place."""
-    lines = [line.expandtabs(4) for line in lines]
+    lines = [_BULLET.sub(r"\1", line.expandtabs(4)) for line in lines]
     if any(" " in line.strip() for line in lines) or not any("." in line or line.endswith("/") for line in lines):
         return None
     above: list[tuple[int, str]] = []
