@@ -29,7 +29,7 @@ from vllm_runbooks.toolchain_records import (
 
 EXAMPLE = """\
 # One model's way to the chip. Only model and dies are needed; what is left out comes from the toolchain's facts.
-model: Qwen/Qwen3-VL-4B     # its name on the Hub, or its folder: an absolute path
+model: Qwen/Qwen3-VL-4B-Instruct  # its name on the Hub, or its folder: an absolute path
 # like: Qwen/Qwen3-VL-4B    # the listed model that it is a variant of, where its own name is not in the list
 # quantised: my-model-AWQ   # a checkpoint that is quantised already: then that step is left out
 dies: 4
@@ -154,8 +154,9 @@ class _Reader:
                 self.wrong(key, field, "is no key of a job", do, is_read=False)
             elif not (isinstance(value, Scalar) and value.style == "plain" and value.value in _NULL):
                 found[key.value] = value
-        if any(not isinstance(key, Scalar) for key, _ in mapping.pairs):
-            self.wrong(mapping, path, "has a key that is no word", f"known: {', '.join(known)}", is_read=False)
+        for name, _ in mapping.pairs:
+            if not isinstance(name, Scalar):
+                self.wrong(name, path, "has a key that is no word", f"known: {', '.join(known)}", is_read=False)
         return found
 
     def part(self, node: Node | None, field: str, known: Sequence[str]) -> dict[str, Node]:
