@@ -119,6 +119,8 @@ TESTS: Mapping[str, Sequence[str]] = {
     "start_files": ("start_files",),
     "startup_log": ("launch", "log_lines", "startup_log", "notebook_tracebacks", "golden"),
     "support": ("meaning", "layouts"),
+    "toolchain": ("edge10_make", "edge10_models"),
+    "toolchain_records": ("edge10_make", "edge10_models", "schemas"),
     "user_folders": ("cli_errors", "history"),
     "verdicts": ("answer", "claims", "lint"),
     "vitals": ("probe",),

@@ -685,9 +685,10 @@ def test_containers_are_fetched_without_a_password_in_any_command(llm: Border) -
     assert "EDGE10_USER" in llm.run(script, "pull", fails=True, EDGE10_REGISTRY="registry.test:1")
 
     llm.run(script, "pull", EDGE10_REGISTRY="registry.test:1", EDGE10_USER="me", EDGE10_PASSWORD=SECRET)
-    login, read_, *pulls = llm.programs()
+    login, read_, *pulls, logout = llm.programs()
     assert read_ == ["read", SECRET]
     assert login[1:-1] == ["login", "registry.test:1", "--username", "me", "--password-stdin"]
+    assert logout[1:3] == ["logout", "registry.test:1"]
     assert [each[2] for each in pulls] == [f"registry.test:1/edgex/{name}:v1.1.7" for name in ("tyquantize", "tyllm")]
 
     llm.run(script, "compile", "python3", steps.COMPILE, EDGE10_REGISTRY="r", HF_TOKEN=SECRET)

@@ -183,11 +183,8 @@ def test_all_problems_of_facts_are_told_at_once(tmp_path: Path) -> None:
 def newer(version: str = "1.2.0", *changes: tuple[str, str]) -> str:
     """The facts of a version that differs in what is given."""
     text = FACTS.read_text(encoding="utf-8")
-    for old, new in (
-        ("id: edge10-1.1.7", f"id: edge10-{version}"),
-        ("\nversion: 1.1.7", f"\nversion: {version}"),
-        *changes,
-    ):
+    of_version = (("id: edge10-1.1.7", f"id: edge10-{version}"), ("version: 1.1.7", f"version: {version}"))
+    for old, new in (*of_version, ("/v1.1.7", f"/v{version}"), *changes):
         assert old in text
         text = text.replace(old, new)
     return text

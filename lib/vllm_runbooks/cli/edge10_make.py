@@ -12,7 +12,7 @@ from vllm_runbooks.cli import complete, given, output, terminal
 
 @click.command(
     epilog=given.examples(
-        "edge10 make --example > job.yaml",
+        "edge10 make --example",
         "edge10 make job.yaml --out qwen3-vl",
         "edge10 make job.yaml --out qwen3-vl --gpus RTX3090 --format json",
     )

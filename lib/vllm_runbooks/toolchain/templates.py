@@ -333,8 +333,8 @@ CONTAINERS = """\
 # Fetch the toolchain's containers, or run a command in one with this folder as its working folder:
 #   ./0-containers.sh pull
 #   ./0-containers.sh @first@ COMMAND…
-# EDGE10_REGISTRY names the registry. EDGE10_USER and EDGE10_PASSWORD are read by pull alone, and written nowhere;
-# HF_TOKEN reaches a container where it is set.
+# EDGE10_REGISTRY names the registry. EDGE10_USER and EDGE10_PASSWORD are read by pull alone; what docker keeps of them
+# is removed when it ends. HF_TOKEN reaches a container where it is set.
 set -euo pipefail
 
 here="$(cd "$(dirname "$0")" && pwd)"
@@ -353,6 +353,7 @@ image_of() {
 if [[ "${1:-}" == pull ]]; then
   : "${EDGE10_USER:?set it to the name that the registry knows}" "${EDGE10_PASSWORD:?set it to the password}"
   printf '%s' "$EDGE10_PASSWORD" | docker login "$EDGE10_REGISTRY" --username "$EDGE10_USER" --password-stdin
+  trap 'docker logout "$EDGE10_REGISTRY"' EXIT
   for step in @steps@; do
     docker pull "$(image_of "$step")"
   done
