@@ -62,7 +62,7 @@ def test_commands_in_pages_exist(page: Path) -> None:
     runner = CliRunner()
     text = page.read_text(encoding="utf-8")
 
-    for line in re.findall(r"vllm-runbooks ((?:[a-z]+)(?: [^`\n|]*)?)", text):
+    for line in re.findall(r"vllm-runbooks ((?:[a-z][a-z0-9]*)(?: [^`\n|]*)?)", text):
         words = line.split()
         command = commands.get_command(None, words[0])  # type: ignore[arg-type] # the group needs no context
         if command is None:

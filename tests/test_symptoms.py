@@ -197,10 +197,11 @@ def test_a_recorded_case_is_answered_as_expected(case: Any) -> None:
 
 
 def test_classes_are_those_of_the_labelled_logs() -> None:
-    """The vocabulary is the one by which diagnoses are measured."""
+    """The vocabulary is the one by which diagnoses are measured; the toolchain of a chip has words of its own."""
     labels = Path(__file__).resolve().parents[2] / "shared" / "corpus" / "labels.md"
     if not labels.is_file():
         pytest.skip("the labels are not at hand")
     rows = [line.split("`")[1] for line in labels.read_text().splitlines() if line.startswith("| `")]
 
-    assert {*rows} - {"ok"} == {*authoring.words("classes")} - {"other.platform"}
+    own = {word for word in authoring.words("classes") if word.startswith("edge10.")} | {"other.platform"}
+    assert {*rows} - {"ok"} == {*authoring.words("classes")} - own

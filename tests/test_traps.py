@@ -20,6 +20,8 @@ BY_SYMPTOM = {
     "3.4": ("gpt-oss-gemma-a100-four-starts", "dist.host_ip_ignored"),
     "3.5": ("gpt-oss-gemma-a100-four-starts", "triton.moe_untuned"),
     "4.3": ("qwen-2x24gb-mp-glued", "dist.one_host"),
+    "5.4": ("edge10-name-not-imported", "edge10.name_not_imported"),
+    "5.6": ("edge10-evaluation-model-unknown", "edge10.evaluation_target"),
 }
 """A symptom that says so, and the recorded case in which it does."""
 BY_COMPARISON = {
@@ -70,7 +72,7 @@ BESIDE_A_STATUS = frozenset({"4.4"})
 """What `ray status` shows beside the log."""
 RECONSTRUCTED = frozenset({"4.8"})
 """The script that lost its blanks and line ends."""
-NEED_EDGE10 = frozenset({"5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "5.8", "5.10", "5.11", "5.12", "5.13"})
+NEED_EDGE10 = frozenset({"5.2", "5.3", "5.5", "5.7", "5.8", "5.10", "5.11", "5.12", "5.13"})
 """What is wrong in scripts for Edge10 chips."""
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.plans import Request
     from vllm_runbooks.probe_records import Health, Observation, Serving
     from vllm_runbooks.specs import Card, Specs
-    from vllm_runbooks.toolchain_records import Toolchain
+    from vllm_runbooks.toolchain_records import EdgeHost, Toolchain
 
 
 MAX_SCRIPT = _evidence.MAX_SCRIPT
@@ -358,6 +358,24 @@ def toolchain(version: str | None = None) -> Toolchain:
     raise InputError(
         f"{version}: this version of the toolchain is not known; known: {', '.join(each.version for each in known)}"
     )
+
+
+def edge_host(name: str) -> EdgeHost:
+    """The host that a file, or for `-` standard input, records for the steps of a toolchain.
+
+    Raises:
+        InputError: it cannot be read, or is no recorded host.
+    """
+    from vllm_runbooks.toolchain import host_snapshots
+
+    wanted = "give what vllm-runbooks edge10 preflight STEP --out FILE wrote"
+    try:
+        documents = load_files([name]).documents
+    except WrongFileError as error:
+        raise InputError(f"{error.wrong}; {wanted}") from None
+    if len(documents) != 1:
+        raise InputError(f"{name}: holds {len(documents)} files; {wanted}")
+    return host_snapshots.read(_begun(documents[0], host_snapshots.MAX_TEXT), "standard input" if name == "-" else name)
 
 
 @cache

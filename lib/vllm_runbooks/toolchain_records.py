@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, ClassVar
 
 from vllm_runbooks.command_records import Issue
+from vllm_runbooks.host_records import Inventory
 from vllm_runbooks.record_forms import AUTHORED
 from vllm_runbooks.records import Severity
 
@@ -472,3 +474,356 @@ class AskedModels:
     """Id of the facts."""
     source: str
     models: tuple[AskedModel, ...]
+
+
+# ---- a host, before a step
+
+HOST_KIND = "edge10-host"
+"""What a recorded host calls itself."""
+HOST_STEPS = ("quantise", "evaluate", "compile")
+"""Steps before which a host is looked at; converting takes no more than quantising."""
+
+
+class DockerState(StrEnum):
+    """What became of the question to docker."""
+
+    ANSWERS = "answers"
+    MISSING = "missing"
+    """There is no such program."""
+    STOPPED = "stopped"
+    """Nothing listens where it is looked for."""
+    DENIED = "denied"
+    """This user may not talk to it."""
+    SILENT = "silent"
+    """It gave no answer within the limit, and was left."""
+    REMOTE = "remote"
+    """It is on another host, and was not asked."""
+    PODMAN = "podman"
+    """The program is podman's, which has no such service."""
+    UNKNOWN = "unknown"
+    """What it said is not understood."""
+
+
+@dataclass(frozen=True)
+class DaemonFile:
+    """A file with settings of docker's service."""
+
+    path: str
+    is_there: bool | None = None
+    """None: it may not be read."""
+    problem: str = ""
+    """Why the service refuses it, with the line; empty: nothing."""
+    twice: tuple[str, ...] = ()
+    """Settings that it has more than once: the last one counts."""
+    insecure_registries: tuple[str, ...] | None = None
+    """None: it is not known; empty: it names none."""
+    runtimes: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """A container image, as docker tells of it."""
+
+    name: str
+    """As it was asked for."""
+    is_there: bool | None = None
+    size_gib: float | None = None
+    architecture: str | None = None
+    """Of processors, as in amd64."""
+
+
+@dataclass(frozen=True)
+class RegistryLogin:
+    """Whether this user's docker has a login for a registry; what it is was not read."""
+
+    registry: str
+    is_there: bool | None = None
+
+
+@dataclass(frozen=True)
+class DockerFacts:
+    """Docker, as its program and its service tell of it."""
+
+    state: DockerState = DockerState.UNKNOWN
+    why: str = ""
+    """In its own words, where it does not answer."""
+    client: str | None = None
+    """Release of the program."""
+    server: str | None = None
+    """Release of the service."""
+    endpoint: str | None = None
+    """Where the program looks for the service."""
+    context: str | None = None
+    """Name of the program's setting that says where."""
+    system: str | None = None
+    """That the service runs on, as in "Docker Desktop"."""
+    architecture: str | None = None
+    """Of processors, as in x86_64."""
+    is_rootless: bool | None = None
+    root_folder: str | None = None
+    """Where images are kept."""
+    root_free_gib: float | None = None
+    """On the disk of that folder."""
+    runtimes: tuple[str, ...] | None = None
+    insecure_registries: tuple[str, ...] | None = None
+    """Registries that the running service talks to without a certificate."""
+    insecure_networks: tuple[str, ...] | None = None
+    """Networks of registries of which the same holds, as in 10.0.0.0/8."""
+    is_in_group: bool | None = None
+    """Whether this process may use the group of the service's socket."""
+    is_listed: bool | None = None
+    """Whether the system lists the user in that group."""
+    files: tuple[DaemonFile, ...] | None = None
+    """Where the service may have settings from."""
+    images: tuple[ImageFacts, ...] = ()
+    """Those that were asked for."""
+    logins: tuple[RegistryLogin, ...] = ()
+    """Those that were asked for."""
+
+
+@dataclass(frozen=True)
+class ToolkitFacts:
+    """What gives containers the cards of NVIDIA."""
+
+    version: str | None = None
+    programs: tuple[str, ...] = ()
+    """Of it, those that are found."""
+
+
+@dataclass(frozen=True)
+class FolderFacts:
+    """The folder that a step's container is given."""
+
+    path: str
+    is_there: bool | None = None
+    looked_at: str | None = None
+    """The nearest folder that is there, whose disk this is."""
+    free_gib: float | None = None
+    """For this user."""
+    total_gib: float | None = None
+    is_writable: bool | None = None
+
+
+@dataclass(frozen=True)
+class EdgeHost:
+    """A host at one time, as it was asked or as it was written down."""
+
+    kind: str = HOST_KIND
+    constructed: bool = False
+    """Whether it was written down from what somebody told."""
+    source: str | None = None
+    taken: str | None = None
+    """UTC, as in 2026-01-31T12:00:00Z."""
+    inventory: Inventory = field(default_factory=Inventory)
+    python: str | None = None
+    """The Python that was named, whose packages the inventory has; None: none was, and they are of no step."""
+    docker: DockerFacts | None = None
+    toolkit: ToolkitFacts | None = None
+    folder: FolderFacts | None = None
+    environment: Mapping[str, str] | None = None
+    """Of the variables that steps heed, those that are set."""
+
+
+@dataclass(frozen=True)
+class HostAsked:
+    """What a host is looked at for."""
+
+    step: str
+    """Of `HOST_STEPS`."""
+    model: str | None = None
+    image: str | None = None
+    registry: str | None = None
+    data: str | None = None
+    """The folder that is meant."""
+
+
+@dataclass(frozen=True)
+class NeedTerm:
+    """A part of what a step takes."""
+
+    what: str
+    gib: float | None
+    """At least; None: not known."""
+    source: str
+
+
+@dataclass(frozen=True)
+class HostNeed:
+    """What a step takes of one thing, beside what is there."""
+
+    what: str
+    """"disk", "memory" or "GPU memory"."""
+    terms: tuple[NeedTerm, ...]
+    least_gib: float | None
+    """All terms together; None: one is not known."""
+    there_gib: float | None
+    where: str
+    is_enough: bool | None
+    """Whether all that is counted fits; None: one of the two is not known."""
+    uncounted: str = ""
+    """What comes on top, and nobody tells beforehand."""
+
+
+@dataclass(frozen=True)
+class Untold:
+    """Something that would mean something, and that is not known of a host."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class CheckedHost(EdgeHost):
+    """A host with what it means for a step: what `edge10 preflight --format json` prints."""
+
+    toolchain: str = ""
+    """Id of the facts."""
+    asked: HostAsked = field(default_factory=lambda: HostAsked(""))
+    needs: tuple[HostNeed, ...] = ()
+    findings: tuple[ToolchainFinding, ...] = ()
+    unknown: tuple[Untold, ...] = ()
+    ok: bool | None = None
+    """Whether nothing stands in the way of the step; None: nothing was found, and something is not known."""
+
+
+# ---- accuracy: what evaluations told of the float model and of the quantised one
+
+
+class Accuracy(StrEnum):
+    """Whether quantising cost accuracy."""
+
+    LOST = "lost"
+    """The loss is more than the threshold, and no chance."""
+    KEPT = "kept"
+    """The loss is less than the threshold, as sure as was asked for."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What a reader must know before relying on a comparison."""
+
+    id: str
+    text: str
+    do: str
+
+
+@dataclass(frozen=True)
+class AnsweredQuestion:
+    """What a model's answer to one question was worth."""
+
+    value: float
+    """The mean over its answers, where it was asked several times."""
+    asked: str
+    """Digest of the question as the model got it; empty: it is not told."""
+
+
+@dataclass(frozen=True)
+class EvaluationScore:
+    """A score of a data set, or of one of its subsets."""
+
+    dataset: str
+    subset: str | None
+    """None: the whole data set."""
+    metric: str
+    """Our one name for what releases of the tools call differently, as `accuracy`."""
+    value: float | None
+    """A share of 1 where it is one; None: it is no number."""
+    questions: int | None = None
+    right: tuple[int, int] | None = None
+    """The fewest and the most right answers that a rounded score stands for; None: it is no share of right ones."""
+    is_share: bool | None = None
+    """Whether it is a share of questions answered rightly; None: it is not told."""
+    higher_is_better: bool | None = None
+    is_primary: bool | None = None
+    """Whether it is the one that the data set is judged by; None: it is not told."""
+    answers: Mapping[str, AnsweredQuestion] | None = None
+    """By question; None: only the score is there."""
+
+
+@dataclass(frozen=True)
+class EvaluationResults:
+    """What one model's evaluation told."""
+
+    model: str
+    kind: str
+    """Whose results they are, as `EvalScope report`."""
+    scores: tuple[EvaluationScore, ...]
+    doubts: tuple[Doubt, ...] = ()
+    temperature: float | None = None
+    """With which answers were sampled; None: it is not told."""
+    repeats: int | None = None
+    """How often each question was asked; None: it is not told."""
+
+
+@dataclass(frozen=True)
+class AccuracyInterval:
+    """Where the difference lies, with the confidence that was asked for."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PairedCounts:
+    """Questions that both models answered, by who was right."""
+
+    both: int
+    float_alone: int
+    quantised_alone: int
+    neither: int
+
+
+@dataclass(frozen=True)
+class JudgedScore:
+    """One score of both models, and what its difference means."""
+
+    dataset: str | None
+    """None: all data sets together."""
+    subset: str | None
+    metric: str
+    is_deciding: bool
+    """Whether the verdict on the whole rests on it."""
+    float_score: float | None
+    quantised_score: float | None
+    questions: int | None
+    """That both answered where they were compared one by one, else the larger number of the two."""
+    paired: bool
+    """Whether the answers were compared question by question."""
+    verdict: Accuracy
+    why: str
+    difference: float | None = None
+    """Quantised less float."""
+    interval: AccuracyInterval | None = None
+    widest: AccuracyInterval | None = None
+    """The same with what rounding and questions that only one of them answered may hide; the verdict rests on it."""
+    confidence: float | None = None
+    """Of the interval; of several subsets it is higher, so that all of them hold together with what was asked for."""
+    method: str = ""
+    counts: PairedCounts | None = None
+    p_value: float | None = None
+    """Of McNemar's exact test, two-sided."""
+    is_real_loss: bool | None = None
+    """Whether the interval lies on the side of the loss alone."""
+    higher_is_better: bool | None = None
+    needed_questions: int | None = None
+    """About how many questions would tell, if the difference stays as it is; None: it is known, or no number would."""
+
+
+@dataclass(frozen=True)
+class JudgedAccuracy:
+    """What `edge10 judge --format json` prints: float against quantised."""
+
+    verdict: Accuracy
+    why: str
+    float_model: str
+    float_kind: str
+    quantised_model: str
+    quantised_kind: str
+    threshold: float
+    """A loss beyond it is too much, in shares of 1."""
+    confidence: float
+    scores: tuple[JudgedScore, ...]
+    doubts: tuple[Doubt, ...]
+    not_compared: tuple[str, ...]
+    """What only one of them tells."""

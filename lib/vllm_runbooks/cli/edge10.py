@@ -6,11 +6,10 @@ from __future__ import annotations
 import click
 
 from vllm_runbooks.cli import given, output, terminal
+from vllm_runbooks.cli.edge10_judge import judge
 from vllm_runbooks.cli.edge10_make import make
-
-VERSION = click.option(
-    "--toolchain", "version", metavar="V", help="Version of the toolchain, as in 1.1.7 (default: the newest known)."
-)
+from vllm_runbooks.cli.edge10_options import VERSION
+from vllm_runbooks.cli.edge10_preflight import preflight
 
 
 @click.group()
@@ -19,6 +18,8 @@ def edge10() -> None:
 
 
 edge10.add_command(make)
+edge10.add_command(preflight)
+edge10.add_command(judge)
 
 
 @edge10.command(

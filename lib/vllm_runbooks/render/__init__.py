@@ -9,6 +9,7 @@ from vllm_runbooks.display import to_json
 
 if TYPE_CHECKING:
     from vllm_runbooks.render import (
+        accuracy,
         annotated,
         answers,
         claims,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "accuracy",
     "annotated",
     "answers",
     "claims",
