@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from vllm_runbooks.command_records import Issue
 from vllm_runbooks.host_records import Inventory
 from vllm_runbooks.record_forms import AUTHORED
 from vllm_runbooks.records import Severity
@@ -95,6 +96,23 @@ class Calibration:
     column: str
     vision: bool
     """Whether the vision part of a model may be quantised."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How the source has the float and the quantised model served, and what it asks them."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    datasets: Mapping[str, tuple[str, ...]]
+    """By kind of model."""
+    ports: tuple[int, int]
+    """Of the float and of the quantised model."""
+    answer_tokens: int
+    """Longest answer."""
+    sequences: int
+    """That a server works on at once."""
+    dtype: str
 
 
 @dataclass(frozen=True)
@@ -217,6 +235,7 @@ class Toolchain:
     suffixes: tuple[str, ...]
     """What may stand behind a listed name and is the same model to the list, as the source's own examples use it."""
     calibration: Calibration
+    evaluation: Evaluation
     limits: CompileLimits
     host: HostNeeds
     names: Mapping[str, str]
@@ -312,6 +331,106 @@ class Job:
     def lengths(self) -> tuple[int, ...]:
         """Lengths of which programs are made, rising: tokens that follow one by one, and the pieces of a prompt."""
         return (ONE_BY_ONE, *self.prefill)
+
+
+@dataclass(frozen=True)
+class JobProblem:
+    """What is wrong with the description of a job."""
+
+    line: int
+    """Where it says so, or would."""
+    field: str
+    """As in `evaluation.ports`; empty: it is about the whole."""
+    text: str
+    do: str
+    is_read: bool = True
+    """Whether it can be read and contradicts something; else it cannot be read."""
+
+
+@dataclass(frozen=True)
+class ReadJob:
+    """The description of a job as it was read."""
+
+    job: Job | None
+    """None: there are problems."""
+    problems: tuple[JobProblem, ...]
+    """All of them, by line."""
+    doubts: tuple[str, ...] = ()
+    """What the facts do not tell, so that nobody knows whether the chip takes it."""
+
+
+@dataclass(frozen=True)
+class NameTold:
+    """What the name of a compiled model's folder tells of its settings; None: it does not tell that one."""
+
+    name: str
+    kind: str | None
+    """Of `KINDS`."""
+    model: str
+    """The checkpoint that was compiled."""
+    context_tokens: int | None = None
+    prefill: tuple[int, ...] | None = None
+    """Lengths of a prompt's pieces."""
+    picture: tuple[int, int] | None = None
+    """Width and height in pixels."""
+    dies: int | None = None
+    modality: str | None = None
+    remap: str | None = None
+    """Digits of the orders of the dies, that of the vision part first."""
+    orders: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
+    """What those digits may mean: one pair, and they are told; several, and they are not; none: no order of so many."""
+    rest: str = ""
+    """A word behind all that the template has."""
+
+
+@dataclass(frozen=True)
+class MadeFile:
+    """A file that is made for a job."""
+
+    name: str
+    step: str
+    """Of `STEPS`; empty: it belongs to none of them."""
+    says: str
+    is_run: bool = False
+    """Whether it is a program of the shell."""
+
+
+@dataclass(frozen=True)
+class MadeIssue:
+    """What a linter says of a made file."""
+
+    file: str
+    issue: Issue
+
+
+@dataclass(frozen=True)
+class MadeJob:
+    """What `edge10 make --format json` prints."""
+
+    toolchain: str
+    """Id of the facts; empty: the description does not get so far."""
+    job: Job | None
+    """None: there are problems, and nothing was made."""
+    problems: tuple[JobProblem, ...]
+    doubts: tuple[str, ...]
+    description: str
+    """The file that describes the job, as it was named."""
+    folder: str
+    files: tuple[MadeFile, ...]
+    written: tuple[str, ...] = ()
+    """Names of files that were written; the others were as they are already."""
+    removed: tuple[str, ...] = ()
+    """Names of files of an earlier making that this job has not."""
+    issues: tuple[MadeIssue, ...] = ()
+    """Of the made files, by the linters that judge what a user writes."""
+    quantised_folder: str = ""
+    converted_folder: str = ""
+    compiled_folder: str = ""
+    """The folder of the compiled model, below the job's."""
+    dies_folder: str = ""
+    """The folder below that."""
+    room: str = ""
+    """What the planner says of the two servers; empty: no cards were named, or the model is unknown to it."""
 
 
 # ---- what is found

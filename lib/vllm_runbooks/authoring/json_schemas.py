@@ -33,7 +33,7 @@ from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.record_forms import UNPRINTED, WHERE_TOLD
 from vllm_runbooks.records import Answer, Compared
 from vllm_runbooks.schedule_records import Job, Jobs, Turns
-from vllm_runbooks.toolchain_records import AskedModels, CheckedHost, JudgedAccuracy
+from vllm_runbooks.toolchain_records import AskedModels, CheckedHost, JudgedAccuracy, MadeJob
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "symptom": symptom_files.ADAPTER,
@@ -70,6 +70,7 @@ _PRINTED: dict[str, type] = {
     "cluster-files": StartFiles,
     "edge10-judge": JudgedAccuracy,
     "edge10-models": AskedModels,
+    "edge10-make": MadeJob,
     "edge10-preflight": CheckedHost,
     "open-chain": OpenChain,
 }

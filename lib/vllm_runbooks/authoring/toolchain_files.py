@@ -21,6 +21,8 @@ _ID = re.compile(r"[a-z][a-z0-9]{0,30}-\d{1,4}(?:\.\d{1,4}){1,3}", re.ASCII)
 _HOLE = re.compile(r"\{(\w{0,40})\}", re.ASCII)
 _OF_PATHS = frozenset(("die", "length"))
 _OF_NAMES = frozenset(("model", "prefill", "context", "width", "height", "dies", "modality", "remap"))
+_NAMED = frozenset((*(f"{what}_{kind}" for what in ("quantised", "compiled") for kind in KINDS), "converted", "dies"))
+"""What every version names."""
 _GPU = ("needed", "advised", None)
 
 
@@ -48,6 +50,12 @@ def _problems(found: Toolchain, stem: str) -> Iterator[Problem]:
             yield ("models", index, "kind"), f"{model.kind!r} is none of {', '.join(KINDS)}"
         if names.count(model.name.lower()) > 1:
             yield ("models", index, "name"), f"{model.name!r} is listed twice"
+    for name in sorted(_NAMED - found.names.keys()):
+        yield ("names",), f"has no {name}"
+    for name in sorted(set(KINDS) - found.limits.prefill.keys()):
+        yield ("limits", "prefill"), f"has no {name}"
+    for name in sorted(set(KINDS) - found.evaluation.datasets.keys()):
+        yield ("evaluation", "datasets"), f"has no {name}"
     for name, template in found.names.items():
         for hole in _HOLE.findall(template):
             if hole not in _OF_NAMES:

@@ -7,6 +7,7 @@ import click
 
 from vllm_runbooks.cli import given, output, terminal
 from vllm_runbooks.cli.edge10_judge import judge
+from vllm_runbooks.cli.edge10_make import make
 from vllm_runbooks.cli.edge10_options import VERSION
 from vllm_runbooks.cli.edge10_preflight import preflight
 
@@ -16,6 +17,7 @@ def edge10() -> None:
     """Check each step of the way to an Edge10 chip: host, scripts, files, accuracy."""
 
 
+edge10.add_command(make)
 edge10.add_command(preflight)
 edge10.add_command(judge)
 
