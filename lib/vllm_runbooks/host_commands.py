@@ -278,6 +278,8 @@ TABLE: Mapping[str, HostCommand] = {
     "package-of": _row("python -m pip show {package}"),
     "packages": _row("pip list"),
     "install": _row("pip install {requirement}", _INSTALLS, _REINSTALL),
+    "install-listed": _row("pip install -r requirements-evaluate.txt", _INSTALLS, _REINSTALL),
+    "script": _row("python3 {path}", "runs a script that was made here", "what it writes says it itself"),
     "install-newest": _row("pip install {requirement} -U", _INSTALLS, _REINSTALL),
     "install-here": _row("pip install -e {folder}", _INSTALLS, "pip uninstall {package}"),
     "install-with-uv": _row("uv pip install --upgrade {requirement}", _INSTALLS, _REINSTALL),

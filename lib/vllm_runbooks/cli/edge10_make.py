@@ -12,7 +12,7 @@ from vllm_runbooks.cli import complete, given, output, terminal
 
 @click.command(
     epilog=given.examples(
-        "edge10 make --example > job.yaml",
+        "edge10 make --example",
         "edge10 make job.yaml --out qwen3-vl",
         "edge10 make job.yaml --out qwen3-vl --gpus RTX3090 --format json",
     )
@@ -35,9 +35,10 @@ def make(*, job: str | None, out: Path | None, replace: bool, gpus: str | None, 
     from vllm_runbooks import render
 
     if example:
+        from vllm_runbooks import session
         from vllm_runbooks.toolchain import jobs
 
-        output.write(jobs.EXAMPLE)
+        output.write(jobs.example(session.toolchain()))
         return 0
     if job is None or out is None:
         raise click.UsageError("give JOB and --out DIR, or --example for a description to begin with.")

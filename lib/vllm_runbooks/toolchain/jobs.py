@@ -27,32 +27,6 @@ from vllm_runbooks.toolchain_records import (
     Toolchain,
 )
 
-EXAMPLE = """\
-# One model's way to the chip. Only model and dies are needed; what is left out comes from the toolchain's facts.
-model: Qwen/Qwen3-VL-4B     # its name on the Hub, or its folder: an absolute path
-# like: Qwen/Qwen3-VL-4B    # the listed model that it is a variant of, where its own name is not in the list
-# quantised: my-model-AWQ   # a checkpoint that is quantised already: then that step is left out
-dies: 4
-# remap: [0, 1, 2, 3]       # order of the dies; of a model with pictures {vision: […], language: […]}
-# prefill: 96               # lengths of a prompt's pieces that are compiled
-# context: 8192             # longest sequence
-# kv_cache: 4096            # of a language model: longest sequence that it is compiled for
-# embedding_as_input: false # of a language model: whether the host computes the embedding
-modality: image             # or video; of a model with pictures, as is the next
-picture: 960x540
-gpu: true                   # whether the host that quantises and compiles has one
-# calibration: {dataset: cnn_dailymail, part: 3.0.0, split: train, column: article, samples: 128, tokens: 512}
-evaluation:
-  limit: 200                # questions; left out: all
-#   datasets: [MMStar]
-#   ports: [8000, 8001]     # of the float and of the quantised model
-#   cards: 1                # of each of the two servers
-#   seed: 0
-#   answer_tokens: 2048
-# threshold: 0.01           # largest loss of a score that is taken
-# toolchain: 1.1.7
-"""
-"""A description to begin with."""
 MAX_TEXT = 100_000
 """Characters of a description."""
 _KEYS = (
@@ -108,6 +82,44 @@ def read(text: str, facts_of: Callable[[str | None], Toolchain]) -> ReadJob:
     return ReadJob(None if problems else job, tuple(problems), tuple(reader.doubts))
 
 
+def example(facts: Toolchain) -> str:
+    """A description to begin with: a model with pictures, and what may be said of it, with the values of the facts."""
+    fed, limits, evaluation = facts.calibration, facts.limits, facts.evaluation
+    kind = "vlm"
+    listed = next((each for each in facts.models if each.kind == kind and each.quantise and each.compile), None)
+    name = "MODEL" if listed is None else "-".join([listed.name, *facts.suffixes[:1]])
+    dies = max(limits.dies)
+    order = ", ".join(map(str, range(dies)))
+    width, height = limits.picture
+    fed_with = f"{{dataset: {fed.dataset}, part: {fed.dataset_config}, split: {fed.split}, column: {fed.column}}}"
+    lines = [
+        "# One model's way to the chip. Only model and dies are needed; what is left out comes from the facts.",
+        f"model: {name}  # its name on the Hub, or its folder: an absolute path",
+        f"# like: {name if listed is None else listed.name}  # the listed model, where its own name is not listed",
+        "# quantised: my-model-AWQ  # a checkpoint that is quantised already: then that step is left out",
+        f"dies: {dies}",
+        f"# remap: [{order}]  # order of the dies; of a model with pictures {{vision: […], language: […]}}",
+        f"# prefill: {limits.prefill[kind]}  # lengths of a prompt's pieces that are compiled",
+        f"# context: {limits.max_model_len}  # longest sequence",
+        f"# kv_cache: {limits.kv_cache_tokens}  # of a language model: longest sequence that it is compiled for",
+        "# embedding_as_input: false  # of a language model: whether the host computes the embedding",
+        f"modality: {MODALITIES[0]}  # or {MODALITIES[1]}; of a model with pictures, as is the next",
+        f"picture: {width}x{height}",
+        "gpu: true  # whether the host that quantises and compiles has one",
+        f"# calibration: {fed_with}",
+        "evaluation:",
+        "  limit: 200  # questions; left out: all",
+        f"#   datasets: [{', '.join(evaluation.datasets[kind])}]",
+        f"#   ports: [{', '.join(map(str, evaluation.ports))}]  # of the float and of the quantised model",
+        "#   cards: 1  # of each of the two servers",
+        "#   seed: 0",
+        f"#   answer_tokens: {evaluation.answer_tokens}",
+        "# threshold: 0.01  # largest loss of a score that is taken",
+        f"# toolchain: {facts.version}",
+    ]
+    return "\n".join([*lines, ""])
+
+
 class _Reader:
     """Reads values of nodes, and gathers what is wrong with them."""
 
@@ -154,8 +166,9 @@ class _Reader:
                 self.wrong(key, field, "is no key of a job", do, is_read=False)
             elif not (isinstance(value, Scalar) and value.style == "plain" and value.value in _NULL):
                 found[key.value] = value
-        if any(not isinstance(key, Scalar) for key, _ in mapping.pairs):
-            self.wrong(mapping, path, "has a key that is no word", f"known: {', '.join(known)}", is_read=False)
+        for name, _ in mapping.pairs:
+            if not isinstance(name, Scalar):
+                self.wrong(name, path, "has a key that is no word", f"known: {', '.join(known)}", is_read=False)
         return found
 
     def part(self, node: Node | None, field: str, known: Sequence[str]) -> dict[str, Node]:

@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from vllm_runbooks import host_commands
 from vllm_runbooks.toolchain import models, names, templates
 from vllm_runbooks.toolchain_records import Job, MadeFile, Toolchain
 
@@ -414,28 +415,29 @@ def _readme_lines(job: Job, facts: Toolchain, files: Sequence[MadeFile]) -> Iter
         for doubt in doubts:
             yield f"- {doubt}"
     for package, version in facts.host.packages.items():
-        yield f"- if the compiler ends with a segmentation fault: `pip install {package}=={version}` in its container"
+        install = host_commands.line("install", requirement=f"{package}=={version}")
+        yield f"- if the compiler ends with a segmentation fault: `{install}` in its container"
 
 
 def _order(job: Job, facts: Toolchain) -> Iterator[str]:
     converted = names.converted(job, facts)
     asked = job.evaluation
     judged = f" --threshold {_yaml(job.threshold)}" if job.threshold is not None else ""
-    yield "`export EDGE10_REGISTRY=…`, for now `EDGE10_USER` and `EDGE10_PASSWORD` too: `./0-containers.sh pull`"
+    yield "`EDGE10_REGISTRY` set, and for this `EDGE10_USER` and `EDGE10_PASSWORD` as well: `./0-containers.sh pull`"
     if job.calibration is not None:
         yield f"`vllm-runbooks edge10 preflight quantise`, then `./0-containers.sh quantise python3 {QUANTISE}`"
         yield f"`vllm-runbooks edge10 check {shlex.quote(names.quantised(job, facts))}`"
         program = facts.steps["convert"].programs[0]
         yield f"`./{CONVERT}` in the container that has `{program}`, with `CONVERTER` set to that program's folder"
     yield f"`vllm-runbooks edge10 check {shlex.quote(converted)}`: the checkpoint is complete"
-    yield f"On a host with {2 * asked.cards} GPUs, in an environment of its own: `pip install -r {_NEEDED}`"
+    install = host_commands.line("install-listed")
+    yield f"On a host with {2 * asked.cards} GPUs, in an environment of its own: `{install}`"
     yield (
         f"`./{SERVE_FLOAT}` on port {asked.float_port} and `./{SERVE_QUANTISED}` on port {asked.quantised_port}, "
         "each in a terminal of its own"
     )
-    asking = "`python3 4-evaluate.py`"
-    if job.kind == "llm":
-        asking = "`python3 4-evaluate-float.py` and `python3 4-evaluate-quantised.py`"
+    scripts = ["4-evaluate.py"] if job.kind == "vlm" else ["4-evaluate-float.py", "4-evaluate-quantised.py"]
+    asking = " and ".join(f"`{host_commands.line('script', path=name)}`" for name in scripts)
     yield f"{asking}, then `vllm-runbooks edge10 judge {_RESULTS}/float {_RESULTS}/quantised{judged}`"
     yield f"`vllm-runbooks edge10 preflight compile`, then `./0-containers.sh compile python3 {COMPILE}`"
     yield f"`vllm-runbooks edge10 check {shlex.quote(names.compiled(job, facts))}`: every file of every die is there"

@@ -256,9 +256,7 @@ ParallelConfig.__post_init__ = _one_process
 
 def make_picture():
     """A picture of the compiled size, always the same: what is traced depends on its size alone."""
-    across = np.linspace(0, 255, WIDTH, dtype=np.float32)[None, :].repeat(HEIGHT, axis=0)
-    down = np.linspace(0, 255, HEIGHT, dtype=np.float32)[:, None].repeat(WIDTH, axis=1)
-    Image.fromarray(np.stack([across, down, 255 - across], axis=-1).astype(np.uint8)).save(PICTURE)
+    Image.linear_gradient("L").resize((WIDTH, HEIGHT)).convert("RGB").save(PICTURE)
 
 
 def question():
@@ -335,8 +333,8 @@ CONTAINERS = """\
 # Fetch the toolchain's containers, or run a command in one with this folder as its working folder:
 #   ./0-containers.sh pull
 #   ./0-containers.sh @first@ COMMAND…
-# EDGE10_REGISTRY names the registry. EDGE10_USER and EDGE10_PASSWORD are read by pull alone, and written nowhere;
-# HF_TOKEN reaches a container where it is set.
+# EDGE10_REGISTRY names the registry. EDGE10_USER and EDGE10_PASSWORD are read by pull alone; what docker keeps of them
+# is removed when it ends. HF_TOKEN reaches a container where it is set.
 set -euo pipefail
 
 here="$(cd "$(dirname "$0")" && pwd)"
@@ -355,6 +353,7 @@ image_of() {
 if [[ "${1:-}" == pull ]]; then
   : "${EDGE10_USER:?set it to the name that the registry knows}" "${EDGE10_PASSWORD:?set it to the password}"
   printf '%s' "$EDGE10_PASSWORD" | docker login "$EDGE10_REGISTRY" --username "$EDGE10_USER" --password-stdin
+  trap 'docker logout "$EDGE10_REGISTRY"' EXIT
   for step in @steps@; do
     docker pull "$(image_of "$step")"
   done
