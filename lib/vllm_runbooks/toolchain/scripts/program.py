@@ -107,6 +107,11 @@ class Program(Calls):
         found: Mapping[str, Value] = self._heap[0]
         return found
 
+    @property
+    def bound(self) -> frozenset[str]:
+        """Every name that any statement binds."""
+        return self._stored
+
     def _names(self) -> None:
         """Note the names that no statement anywhere binds, in what was not followed as well."""
         if self._has_star:
