@@ -32,7 +32,7 @@ from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.record_forms import UNPRINTED, WHERE_TOLD
 from vllm_runbooks.records import Answer, Compared
 from vllm_runbooks.schedule_records import Job, Jobs, Turns
-from vllm_runbooks.toolchain_records import AskedModels
+from vllm_runbooks.toolchain_records import AskedModels, LintedScripts
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "symptom": symptom_files.ADAPTER,
@@ -67,6 +67,7 @@ _PRINTED: dict[str, type] = {
     "inventory": Inspected,
     "cluster": CheckedCluster,
     "cluster-files": StartFiles,
+    "edge10-lint": LintedScripts,
     "edge10-models": AskedModels,
 }
 """Records that commands print as JSON."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import click
 
 from vllm_runbooks.cli import given, output, terminal
+from vllm_runbooks.cli.edge10_lint import lint
 
 VERSION = click.option(
     "--toolchain", "version", metavar="V", help="Version of the toolchain, as in 1.1.7 (default: the newest known)."
@@ -15,6 +16,9 @@ VERSION = click.option(
 @click.group()
 def edge10() -> None:
     """Check each step of the way to an Edge10 chip: host, scripts, files, accuracy."""
+
+
+edge10.add_command(lint)
 
 
 @edge10.command(

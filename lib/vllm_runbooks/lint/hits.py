@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
 
 from vllm_runbooks.excerpt import Replacement
-
-if TYPE_CHECKING:
-    from vllm_runbooks.lint.judged import Knowledge
 
 
 @dataclass(frozen=True)
@@ -30,19 +26,3 @@ class Hit:
     """Where else it stands, as the beginning of its message: in a file that the place only names."""
     is_call: bool = False
     """Whether it stands in a Python call, whose readers know keyword arguments and no options."""
-
-
-class Found(Protocol):
-    """A text with all that is wrong in it, whoever looked for it."""
-
-    @property
-    def text(self) -> str:
-        """The whole of it."""
-
-    @property
-    def hits(self) -> list[Hit]:
-        """Every broken rule, in the order of the text."""
-
-    @property
-    def knowledge(self) -> Knowledge:
-        """What it is judged by."""

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from vllm_runbooks.excerpt import Replacement, applied
-from vllm_runbooks.lint.hits import Found, Hit
-from vllm_runbooks.lint.judged import Judged
+from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.lint.judged import Judged, Knowledge
+
+
+class Found(Protocol):
+    """A text with all that is wrong in it, whoever looked for it."""
+
+    @property
+    def text(self) -> str:
+        """The whole of it."""
+
+    @property
+    def hits(self) -> list[Hit]:
+        """Every broken rule, in the order of the text."""
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What it is judged by."""
+
 
 T = TypeVar("T", bound=Found)
 _MAX_ROUNDS = 8

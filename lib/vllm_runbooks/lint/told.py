@@ -12,9 +12,9 @@ from vllm_runbooks.catalog_records import Rule
 from vllm_runbooks.command_records import Fix, Issue, Launch
 from vllm_runbooks.excerpt import Places, Replacement, applied
 from vllm_runbooks.lint import calls
-from vllm_runbooks.lint.hits import Found, Hit
+from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.judged import Judged, severity
-from vllm_runbooks.lint.mending import span
+from vllm_runbooks.lint.mending import Found, span
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.printed import masked
 from vllm_runbooks.records import IssueSeverity

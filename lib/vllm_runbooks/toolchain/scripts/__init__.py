@@ -87,7 +87,7 @@ def _steps(name: str, one: JudgedFile, facts: Toolchain) -> list[ScriptStep]:
             found[step, offset] = ScriptStep(name, step, places(offset).line, of.vllm if of is not None else None)
     ordered = sorted(found.items(), key=lambda each: each[0][1])
     kept: list[ScriptStep] = []
-    for _, step in ordered:
-        if not kept or kept[-1].step != step.step:
-            kept.append(step)
+    for _, each in ordered:
+        if not kept or kept[-1].step != each.step:
+            kept.append(each)
     return kept

@@ -228,7 +228,7 @@ def _twice(one: Compiled) -> Iterator[Hit]:
             known, other = one.numbers(first), one.numbers(value)
             if None in (known, other) or known == other or before.is_beside(event):
                 continue
-            says = {"name": mode, "first": _shown(known or []), "second": _shown(other or [])}
+            says = {"name": mode, "before": _shown(known or []), "second": _shown(other or [])}
             yield hit(one.part, "edge10.remap-set-twice", value.node or event.node, says)
         event, value = settings[-1]
         for option in one.options_of(mode):

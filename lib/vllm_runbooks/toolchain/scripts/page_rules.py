@@ -47,7 +47,10 @@ def _compared(listing: Part, one: Compiled) -> Iterator[Hit]:
             yield from _name(one, top["name"], at)
         dies = _DIES.fullmatch(name)
         if dies and one.dies is not None and int(dies[1]) != one.dies.value:
-            says = {"shown": f"{dies[1]} dies", "set": f"{one.dies.value} ({one.dies.what})"}
+            says = {
+                "shown": "1 die" if dies[1] == "1" else f"{dies[1]} dies",
+                "set": f"{one.dies.value} ({one.dies.what})",
+            }
             yield Hit(_RULE, *place, says)
         length = _LENGTH.fullmatch(name)
         if length:

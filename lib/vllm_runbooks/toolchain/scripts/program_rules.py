@@ -61,8 +61,8 @@ def _names(part: Part, program: Program, known: Mapping[str, str]) -> Iterator[H
     for name, missing in program.missing.items():
         if is_fragment and name not in known:
             continue  # a page shows a piece of a program, and what stands before it elsewhere
-        says = {"name": name, "late": "yes" if missing.is_late else "", "import": known.get(name, "")}
-        says["never"] = "" if missing.is_late else "yes"
+        late, never = ("further down", "") if missing.is_late else ("", "anywhere")
+        says = {"name": name, "late": late, "never": never, "import": known.get(name, "")}
         edits = () if missing.is_late or name not in known else _imported(part, missing.node, known[name])
         yield hit(part, NAMES, missing.node, says, edits)
 

@@ -151,7 +151,7 @@ def _vision(part: Part, job: Job) -> Iterator[Hit]:
         is_seeing = bool(_VISION_CLASS.search(made.name)) or (listed is not None and listed.kind == "vlm")
         if taken & _VISION or is_seeing:
             what = f".{'.'.join(made.of)}" if taken & _VISION else ""
-            says = {"what": what, "whole": "" if what else "yes"}
+            says = {"what": what, "whole": "" if what else "the whole model"}
             yield hit(part, "edge10.vision-quantised", event.node, says)
 
 
@@ -230,7 +230,7 @@ def _compiled(part: Part, job: Job) -> Iterator[Hit]:
         if path is not None and _lacks_conversion(path, job):
             yield hit(part, _MISSING, place, {"folder": path, "what": "compiled"})
         elif job.quantised and not job.conversions and path not in job.quantised:
-            yield hit(part, _MISSING, place, {"none": "yes"})
+            yield hit(part, _MISSING, place, {"none": "no step here converts it"})
 
 
 def _lacks_conversion(path: str, job: Job) -> bool:

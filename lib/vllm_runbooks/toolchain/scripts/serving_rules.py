@@ -42,7 +42,7 @@ def _installed(command: Command, job: Job) -> Iterator[Hit]:
         pin = match["pin"]
         if _SUFFIX.sub("", pin.lstrip("=")) == needed and pin.startswith("=="):
             continue
-        says = {"needed": needed, "pin": pin, "unpinned": "" if pin else "yes"}
+        says = {"needed": needed, "pin": pin, "newest": "" if pin else "whichever release is the newest"}
         yield Hit(_RELEASE, word.start, word.end, says, () if pin else _pinned(word, match["name"], needed))
 
 
@@ -95,8 +95,7 @@ def _server(asked: Asked, said: Said, port: int, servers: Sequence[Server]) -> I
     names = sorted({name for server in possible for name in server.names or ()})
     if model.value not in names:
         where = f"The server of port {port}" if there else "No server here"
-        says = {"name": model.value, "names": ", ".join(names), "where": where, "there": "yes" if there else ""}
-        says["nowhere"] = "" if there else "yes"
+        says = {"name": model.value, "names": ", ".join(names), "where": where}
         yield Hit("edge10.no-such-name", model.start, model.end, says)
 
 
