@@ -108,19 +108,25 @@ def _late(event: Event, key: str, before: Sequence[Event], loading: tuple[str, .
         if patch is not None:
             return _LATE, patch
     if is_device:
-        loaded = next((each for each in others if each.kind == "import" and each.name.startswith(loading)), None)
-        if loaded is not None and loading:
-            return _LATE, loaded
+        loaded = next(
+            (i for i, each in enumerate(others) if each.kind == "import" and each.name.startswith(loading)), None
+        )
+        in_time = loaded is not None and any(_same_key(each, event) for each in others[:loaded])
+        if loaded is not None and loading and not in_time:
+            return _LATE, others[loaded]
     if is_device or is_variable:
         parsed = next((each for each in others if each.kind == "parse"), None)
         options = any(value.options for value in event.args)
-        is_again = any(each.kind == event.kind and _same_key(each, event) for each in others)
+        is_again = any(_same_key(each, event) for each in others)
         if parsed is not None and not options and not is_again:
             return _PARSED, parsed
     return None
 
 
 def _same_key(one: Event, other: Event) -> bool:
+    """Whether two events set the same."""
+    if one.kind != other.kind:
+        return False
     if one.kind == "environ":
         return one.name == other.name
     return one.name == other.name and bool(one.args and other.args and is_same(one.args[0], other.args[0]))
@@ -148,7 +154,8 @@ def _called(event: Event) -> str:
 
 
 def _line(part: Part, event: Event) -> str:
-    return "" if part.piece.is_part else str(getattr(event.node, "lineno", ""))
+    """The line of the file that an event stands in."""
+    return "" if part.text is None else str(part.file.count("\n", 0, part.text.places(event.node)[0]) + 1)
 
 
 # Dies
@@ -279,7 +286,7 @@ def _sizes(one: Compiled) -> Iterator[Hit]:
         dies = one.number(value)
         if value is None or dies is None:
             continue
-        others = [each for each in one.counted_dies if each.source is not value]
+        others = [each for each in one.counted_dies if each.what != _name_of(event, name)]
         says = {"name": name, "dies": str(dies)}
         if others and all(each.value != dies for each in others) and not value.options:
             says |= {"other": others[0].what, "count": str(others[0].value)}
@@ -292,6 +299,12 @@ def _sizes(one: Compiled) -> Iterator[Hit]:
         if longer:
             says = {"size": str(size), "name": longer[0].what, "length": str(longer[0].value)}
             yield hit(one.part, "edge10.cache-size", event.place("max_kv_cache_size"), says)
+
+
+def _name_of(event: Event, keyword: str) -> str:
+    """The variable that an argument is; empty: it is something else."""
+    place = event.places.get(keyword)
+    return place.value.id if isinstance(place, ast.keyword) and isinstance(place.value, ast.Name) else ""
 
 
 # Names of folders

@@ -28,6 +28,8 @@ _NEGATED = re.compile(r"\b(?:no|not|without|lacks?|never|isn't|n't)\b|没有|没
 _CHANGE = re.compile(r"\b(?:change|changed|replace|replaced|use|set|switch|becomes?|make)\b|改|换|设", re.IGNORECASE)
 _TO_CPU = re.compile(r"[\"'(]?\bcpu\b", re.IGNORECASE)
 _CUDA = re.compile(r"cuda|\bgpu", re.IGNORECASE)
+_LINK = re.compile(r"\b(?:to|with|by|into)\b|为|成|->|\u2192", re.IGNORECASE)
+_ENDS = re.compile(r"[;。；]|\.\s")
 _MAX_COMMENT = 400
 
 
@@ -190,6 +192,10 @@ def _reversed(text: str) -> tuple[int, int] | None:
         target = match
     if change is None or target is None or target.start() < change.start():
         return None
+    between = rest[change.end() : target.start()]
+    named = _CUDA.search(between)
+    is_kept = named is not None and not _LINK.search(between, named.end())
     # What comes last is what it is changed to.
-    later = _CUDA.search(rest, target.end())
-    return None if later is not None or _NEGATED.search(rest[: target.start()]) else condition.span("word")
+    if is_kept or _CUDA.search(rest, target.end()) or _NEGATED.search(rest[: target.start()]) or _ENDS.search(between):
+        return None
+    return condition.span("word")
