@@ -8,6 +8,7 @@ import click
 from vllm_runbooks.cli import given, output, terminal
 from vllm_runbooks.cli.edge10_check import check
 from vllm_runbooks.cli.edge10_judge import judge
+from vllm_runbooks.cli.edge10_lint import lint
 from vllm_runbooks.cli.edge10_make import make
 from vllm_runbooks.cli.edge10_options import VERSION
 from vllm_runbooks.cli.edge10_preflight import preflight
@@ -22,6 +23,7 @@ edge10.add_command(preflight)
 edge10.add_command(make)
 edge10.add_command(check)
 edge10.add_command(judge)
+edge10.add_command(lint)
 
 
 @edge10.command(
