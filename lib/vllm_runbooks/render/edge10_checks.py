@@ -21,7 +21,7 @@ from vllm_runbooks.render.styled import (
 )
 from vllm_runbooks.toolchain_records import CheckedFolder, Mend, ToolchainFinding
 
-_STANDINGS = {
+STANDINGS = {
     True: ("ok", "nothing was found that is missing or wrong", Tone.GOOD),
     False: ("not ok", "something is missing or wrong", Tone.BAD),
     None: ("unknown", "nothing wrong was found, and something that was asked for could not be established", Tone.WARN),
@@ -34,8 +34,8 @@ _MAX_PATH, _MAX_TEXT = 160, 600
 
 def view(found: CheckedFolder) -> list[Block]:
     """The folder, for a terminal."""
-    word, why, tone = _STANDINGS[found.ok]
-    parts: list[list[Block]] = [[Loose(styled(word, tone) + f": {why}"), *map(Loose, _about(found))]]
+    word, why, tone = STANDINGS[found.ok]
+    parts: list[list[Block]] = [[Loose(styled(word, tone) + f": {why}"), *map(Loose, about(found))]]
     if found.repaired is not None:
         parts.append(headed("DONE", [*map(_mend, found.repaired.done), *_said(found.repaired.failed.items())]))
     if found.findings:
@@ -64,7 +64,7 @@ def _path(path: str) -> str:
     return visible(cut(_one_line(path), _MAX_PATH))
 
 
-def _about(found: CheckedFolder) -> Iterator[str]:
+def about(found: CheckedFolder) -> Iterator[str]:
     name = _path(found.name or found.listing.name) or "a folder whose name is not told"
     kind = f" of a {_KINDS[found.kind]}" if found.kind else ""
     yield f"{name}: {_WHAT[found.what]}{kind}, by {found.toolchain}"
