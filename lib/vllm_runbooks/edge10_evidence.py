@@ -132,9 +132,17 @@ def read(
     if not isinstance(live, bool):
         raise InputError(f"live: {live!r} is neither True nor False; no host is asked")
     held, case = _held(evidence)
-    own = _Given(*(named[each].strip() or None if each in named else () for each in _Given._fields))
-    own = own._replace(scripts=_parted(scripts), results=_parted(results))
-    parts = _Given(*(mine or given for mine, given in zip(own, held, strict=True)))
+    own = {name: value.strip() for name, value in named.items()}
+    parts = _Given(
+        job=own["job"] or held.job,
+        scripts=_parted(scripts) or held.scripts,
+        host=own["host"] or held.host,
+        quantised=own["quantised"] or held.quantised,
+        original=own["original"] or held.original,
+        compiled=own["compiled"] or held.compiled,
+        results=_parted(results) or held.results,
+        log=own["log"] or held.log,
+    )
     return _told(parts, case, _HostAsked(step, image.strip() or None, live))
 
 
@@ -259,17 +267,22 @@ def _host(source: _Source | None, of_host: _HostAsked, model: str | None, facts:
         return preflight.checked(asked, version=facts.version)
     if source is None:
         return "No host is recorded; turn on live, or name in host what vllm-runbooks edge10 preflight --out wrote."
-    is_text = isinstance(source, Document)
-    found = host_snapshots.read(source.text, source.name) if is_text else session.edge_host(source)
+    if isinstance(source, Document):
+        found = host_snapshots.read(source.text, source.name)
+    else:
+        found = session.edge_host(source)
     return preflight.checked(asked, snapshot=found, version=facts.version)
 
 
 def _planned(model: str | None) -> str | None:
     """A model whose sizes the catalog, or its folder, tells; else what it takes stays unknown."""
+    if model is None:
+        return None
     try:
-        return None if model is None else planner.model(model) and model
+        planner.model(model)
     except InputError:
         return None
+    return model
 
 
 def _scripts(sources: Sequence[_Source], facts: Toolchain) -> Mapping[str, LintedScripts] | str:
