@@ -17,13 +17,13 @@ def options():
     known.add_argument("--checkpoint", default="Qwen3-VL-4B-Instruct-AWQ")
     known.add_argument("--dies", type=int, default=4)
     known.add_argument("--context", type=int, default=8192)
-    known.add_argument("--vision-order", type=int, default=[0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
-    known.add_argument("--language-order", type=int, nargs="+", default=[0, 1, 2, 3] + [0] * 12)
+    known.add_argument("--vm-remap", type=int, default=[0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+    known.add_argument("--lm-remap", type=int, nargs="+", default=[0, 1, 2, 3] + [0] * 12)
     return known.parse_args()
 
 
 given = options()
-order = "".join(map(str, given.vision_order[:4])) + "".join(map(str, given.language_order[:4]))
+order = "".join(map(str, given.vm_remap[:4])) + "".join(map(str, given.lm_remap[:4]))
 target = f"out/Qwen3-VL-4B-Instruct-AWQ-AOT_960x540_{given.context}_{given.dies}die_image_{order}_gpu"
 
 torch_edgex.edgex_module.set_trace_only_mode(True)
@@ -53,5 +53,5 @@ if __name__ == "__main__":
         worker_cls="tyllm.vllm_ext.edgex_executor.EdgeXWorker",
         device="cpu",
     )
-    torch_edgex.set_device_mode("LM_die_remap", given.language_order)
+    torch_edgex.set_device_mode("LM_die_remap", given.lm_remap)
     engine.generate("What is a die?")
