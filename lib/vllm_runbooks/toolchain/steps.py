@@ -420,16 +420,17 @@ def _readme_lines(job: Job, facts: Toolchain, files: Sequence[MadeFile]) -> Iter
 
 
 def _order(job: Job, facts: Toolchain) -> Iterator[str]:
-    converted = names.converted(job, facts)
+    converted, model = names.converted(job, facts), shlex.quote(job.model)
     asked = job.evaluation
     judged = f" --threshold {_yaml(job.threshold)}" if job.threshold is not None else ""
     yield "`EDGE10_REGISTRY` set, and for this `EDGE10_USER` and `EDGE10_PASSWORD` as well: `./0-containers.sh pull`"
     if job.calibration is not None:
-        yield f"`vllm-runbooks edge10 preflight quantise`, then `./0-containers.sh quantise python3 {QUANTISE}`"
-        yield f"`vllm-runbooks edge10 check {shlex.quote(names.quantised(job, facts))}`"
+        looked = f"vllm-runbooks edge10 preflight quantise --model {model} --data ."
+        yield f"`{looked}`, then `./0-containers.sh quantise python3 {QUANTISE}`"
+        yield f"`vllm-runbooks edge10 check {shlex.quote(names.quantised(job, facts))} --step quantise`"
         program = facts.steps["convert"].programs[0]
         yield f"`./{CONVERT}` in the container that has `{program}`, with `CONVERTER` set to that program's folder"
-    yield f"`vllm-runbooks edge10 check {shlex.quote(converted)}`: the checkpoint is complete"
+    yield f"`vllm-runbooks edge10 check {shlex.quote(converted)} --step convert`: the checkpoint is complete"
     install = host_commands.line("install-listed")
     yield f"On a host with {2 * asked.cards} GPUs, in an environment of its own: `{install}`"
     yield (
@@ -439,5 +440,7 @@ def _order(job: Job, facts: Toolchain) -> Iterator[str]:
     scripts = ["4-evaluate.py"] if job.kind == "vlm" else ["4-evaluate-float.py", "4-evaluate-quantised.py"]
     asking = " and ".join(f"`{host_commands.line('script', path=name)}`" for name in scripts)
     yield f"{asking}, then `vllm-runbooks edge10 judge {_RESULTS}/float {_RESULTS}/quantised{judged}`"
-    yield f"`vllm-runbooks edge10 preflight compile`, then `./0-containers.sh compile python3 {COMPILE}`"
-    yield f"`vllm-runbooks edge10 check {shlex.quote(names.compiled(job, facts))}`: every file of every die is there"
+    looked = f"vllm-runbooks edge10 preflight compile --model {model} --data ."
+    yield f"`{looked}`, then `./0-containers.sh compile python3 {COMPILE}`"
+    compiled = shlex.quote(names.compiled(job, facts))
+    yield f"`vllm-runbooks edge10 check {compiled} --job {JOB}`: every file of every die is there"
