@@ -50,6 +50,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "catalog": ("catalog", "answer", "authoring", "schemas"),
     "catalog_records": ("catalog", "entrances", "schemas"),
     "claims": ("claims", "traps"),
+    "chain_records": ("open_chain",),
     "cluster_records": ("cluster", "clusters"),
     "clusters": ("clusters",),
     "command_records": ("lint", "schemas"),

@@ -52,7 +52,8 @@ def test_without_a_sign_of_the_compiler_the_ordinary_answer_stands(name: str) ->
     """The same fault in another program's log is no fault of the toolchain."""
     text = recorded(name)
     for sign, other in (("tyllm", "acme"), ("build_and_compile_llm", "build"), ("EdgeXExecutor", "Executor"),
-                        ("edgex_executor", "executor"), ("-AOT_", "-")):  # fmt: skip
+                        ("edgex_executor", "executor"), ("-AOT_", "-"), ("--num_die", "--count"),
+                        ("COMPILE_THREAD", "THREADS")):  # fmt: skip
         text = text.replace(sign, other)
     found = cause(text)
 

@@ -20,6 +20,7 @@ from vllm_runbooks.authoring import (
     tables,
     toolchain_files,
 )
+from vllm_runbooks.chain_records import OpenChain
 from vllm_runbooks.cluster_records import CheckedCluster
 from vllm_runbooks.command_records import Linted, Migrated
 from vllm_runbooks.history_records import Compared as Differences
@@ -71,8 +72,9 @@ _PRINTED: dict[str, type] = {
     "edge10-models": AskedModels,
     "edge10-make": MadeJob,
     "edge10-preflight": CheckedHost,
+    "open-chain": OpenChain,
 }
-"""Records that commands print as JSON."""
+"""Records that commands print as JSON, and those of a step that is for others to read."""
 
 
 def _fields_with(mark: Mapping[str, Any]) -> dict[str, set[str]]:

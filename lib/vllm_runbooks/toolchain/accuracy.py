@@ -63,6 +63,19 @@ class _Measured(NamedTuple):
     """Questions of the same name that are not the same."""
 
 
+def check(threshold: float, confidence: float) -> None:
+    """See that accuracy can be judged by these.
+
+    Raises:
+        InputError: threshold or confidence is none.
+    """
+    if not 0 <= threshold <= 1 or not 0.5 <= confidence <= 0.9999:
+        raise InputError(
+            f"threshold {threshold:g}, confidence {confidence:g}: give a threshold from 0 to 1, as 0.01 for one point, "
+            "and a confidence from 0.5 to 0.9999"
+        )
+
+
 def judge(
     float_: EvaluationResults,
     quantised: EvaluationResults,
@@ -81,11 +94,7 @@ def judge(
     Raises:
         InputError: threshold or confidence is none, or nothing is in both.
     """
-    if not 0 <= threshold <= 1 or not 0.5 <= confidence <= 0.9999:
-        raise InputError(
-            f"threshold {threshold:g}, confidence {confidence:g}: give a threshold from 0 to 1, as 0.01 for one point, "
-            "and a confidence from 0.5 to 0.9999"
-        )
+    check(threshold, confidence)
     asked = _Asked(threshold, confidence)
     rows: list[JudgedScore] = []
     doubts: dict[str, Doubt] = {}
