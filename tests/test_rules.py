@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,15 @@ def lint(text: str, name: str, vllm: str | None, gpus: str | None) -> Linted:
     return checking.lint_text(text, name=name, vllm=vllm, gpus=gpus, fix=True)
 
 
-def found(sample: RuleExample | RuleNearMiss) -> Linted:
+@cache
+def lint_script(text: str, name: str) -> Linted:
+    """The same, of a script for an edge chip's toolchain."""
+    return checking.lint_scripts({name: text}, fix=True)[name]
+
+
+def found(rule: Rule, sample: RuleExample | RuleNearMiss) -> Linted:
+    if rule.id.startswith("edge10."):
+        return lint_script(sample.text, sample.file)
     return lint(sample.text, sample.file, sample.vllm, sample.gpus)
 
 
@@ -53,7 +62,7 @@ def place(text: str, words: str) -> tuple[int, int]:
 
 def at_its_place(rule: Rule, example: RuleExample) -> Issue:
     """The issue that the example is there for."""
-    issues = [issue for issue in found(example).issues if issue.rule == rule.id]
+    issues = [issue for issue in found(rule, example).issues if issue.rule == rule.id]
     expected = place(example.text, example.at)
 
     assert expected in [(issue.line, issue.column) for issue in issues]
@@ -81,10 +90,10 @@ def test_an_example_is_mended_as_it_says(rule: Rule, example: RuleExample) -> No
     if example.fixed is None:
         assert issue.fix is None
         return
-    again = lint(example.fixed, example.file, example.vllm, example.gpus)
+    again = found(rule, replace(example, text=example.fixed))
 
     assert issue.fix is not None
-    assert example.fixed == found(example).fixed
+    assert example.fixed == found(rule, example).fixed
     assert not [i.rule for i in again.issues if i.severity is IssueSeverity.ERROR and i.fix]
     assert again.fixed in (None, example.fixed)
 
@@ -92,7 +101,7 @@ def test_an_example_is_mended_as_it_says(rule: Rule, example: RuleExample) -> No
 @pytest.mark.parametrize(("rule", "example"), examples())
 def test_an_example_has_no_error_of_another_rule(rule: Rule, example: RuleExample) -> None:
     """What one rule is about is not told a second time as something else."""
-    errors = {issue.rule for issue in found(example).issues if issue.severity is IssueSeverity.ERROR}
+    errors = {issue.rule for issue in found(rule, example).issues if issue.severity is IssueSeverity.ERROR}
 
     assert errors <= {rule.id}
 
@@ -100,7 +109,7 @@ def test_an_example_has_no_error_of_another_rule(rule: Rule, example: RuleExampl
 @pytest.mark.parametrize(("rule", "miss"), near_misses())
 def test_a_rule_is_silent_on_its_near_misses(rule: Rule, miss: RuleNearMiss) -> None:
     """The text most easily confused with a fault is left alone."""
-    assert rule.id not in {issue.rule for issue in found(miss).issues}, miss.why
+    assert rule.id not in {issue.rule for issue in found(rule, miss).issues}, miss.why
 
 
 @pytest.mark.parametrize("rule", TRIED, ids=lambda rule: rule.id)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_runbooks import deployment, documents, options, session, verdicts
@@ -14,6 +15,7 @@ from vllm_runbooks.deployment import forms
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.evidence_records import CaseKind, Document, Evidence
 from vllm_runbooks.records import Judgement
+from vllm_runbooks.toolchain_records import LintedScripts, Toolchain
 
 if TYPE_CHECKING:
     from vllm_runbooks.second_opinion import Verdict
@@ -80,6 +82,57 @@ def migrate_text(
         InputError: a release or a GPU is not known.
     """
     return _lint.migrate(text, session.knowledge(), _asked(text, name, to, gpus, folder), from_=from_)
+
+
+def lint_scripts(
+    texts: Mapping[str, str],
+    *,
+    toolchain: str | None = None,
+    folders: Mapping[str, Path] = MappingProxyType({}),
+    fix: bool = False,
+    lang: str | None = None,
+) -> dict[str, LintedScripts]:
+    """Judge scripts of a toolchain for edge chips, by file; what one says counts for the others.
+
+    Servers and evaluations among them are judged by the release of vLLM that the toolchain evaluates with.
+
+    Args:
+        texts: By name.
+        toolchain: Its version; None: the newest that is known.
+        folders: By name where a text lies: the configuration files that its commands name are read there.
+        fix: Whether each text is given with every fix made as well.
+        lang: As for `lint_text`.
+
+    Raises:
+        InputError: the version of the toolchain or the language is not known.
+    """
+    from vllm_runbooks.toolchain import scripts  # noqa: PLC0415 - rarely asked for
+
+    facts = session.toolchain(toolchain)
+    return scripts.lint(texts, session.knowledge(lang), facts, _asked_of(texts, facts, folders), fix=fix)
+
+
+def mended_script(
+    texts: Mapping[str, str],
+    name: str,
+    *,
+    toolchain: str | None = None,
+    folders: Mapping[str, Path] = MappingProxyType({}),
+) -> str:
+    """One of the scripts with every fix made, its secrets as they are: for the user's own file.
+
+    Raises:
+        InputError: as `lint_scripts`.
+    """
+    from vllm_runbooks.toolchain import scripts  # noqa: PLC0415 - rarely asked for
+
+    facts = session.toolchain(toolchain)
+    return scripts.mended(texts, name, session.knowledge(), facts, _asked_of(texts, facts, folders))
+
+
+def _asked_of(texts: Mapping[str, str], facts: Toolchain, folders: Mapping[str, Path]) -> dict[str, _lint.Asked]:
+    vllm = facts.steps["evaluate"].vllm
+    return {name: _asked(text, name, vllm, None, folders.get(name)) for name, text in texts.items()}
 
 
 class Converted(NamedTuple):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from vllm_runbooks.command_records import Issue
+from vllm_runbooks.command_records import Issue, Linted
 from vllm_runbooks.host_records import Inventory
 from vllm_runbooks.record_forms import AUTHORED
 from vllm_runbooks.records import Severity
@@ -827,3 +827,25 @@ class JudgedAccuracy:
     doubts: tuple[Doubt, ...]
     not_compared: tuple[str, ...]
     """What only one of them tells."""
+
+
+@dataclass(frozen=True)
+class ScriptStep:
+    """Something that a script does on the way to the chip."""
+
+    file: str
+    step: str
+    """"host", "quantise", "convert", "serve", "evaluate", "compile-llm" or "compile-vlm"."""
+    line: int
+    vllm: str | None
+    """Release of vLLM that it is judged by; None: it runs none, or one of a release that is not told."""
+
+
+@dataclass(frozen=True)
+class LintedScripts(Linted):
+    """What `edge10 lint --format json` prints: what `lint` does, and what the scripts are."""
+
+    steps: tuple[ScriptStep, ...] = ()
+    """What the scripts do, as their imports, calls and commands tell; empty: nothing of the toolchain's."""
+    toolchain: str = ""
+    """Id of the facts."""

@@ -33,7 +33,7 @@ from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.record_forms import UNPRINTED, WHERE_TOLD
 from vllm_runbooks.records import Answer, Compared
 from vllm_runbooks.schedule_records import Job, Jobs, Turns
-from vllm_runbooks.toolchain_records import AskedModels, CheckedHost, JudgedAccuracy, MadeJob
+from vllm_runbooks.toolchain_records import AskedModels, CheckedHost, JudgedAccuracy, LintedScripts, MadeJob
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "symptom": symptom_files.ADAPTER,
@@ -69,6 +69,7 @@ _PRINTED: dict[str, type] = {
     "cluster": CheckedCluster,
     "cluster-files": StartFiles,
     "edge10-judge": JudgedAccuracy,
+    "edge10-lint": LintedScripts,
     "edge10-models": AskedModels,
     "edge10-make": MadeJob,
     "edge10-preflight": CheckedHost,

@@ -7,6 +7,7 @@ import click
 
 from vllm_runbooks.cli import given, output, terminal
 from vllm_runbooks.cli.edge10_judge import judge
+from vllm_runbooks.cli.edge10_lint import lint
 from vllm_runbooks.cli.edge10_make import make
 from vllm_runbooks.cli.edge10_options import VERSION
 from vllm_runbooks.cli.edge10_preflight import preflight
@@ -20,6 +21,7 @@ def edge10() -> None:
 edge10.add_command(make)
 edge10.add_command(preflight)
 edge10.add_command(judge)
+edge10.add_command(lint)
 
 
 @edge10.command(

@@ -33,6 +33,7 @@ _SOURCES = {
     "image": "from the image's tag",
     "log": "from the log",
     "newest": "the newest known; name yours with --vllm",
+    "toolchain": "with which the toolchain evaluates",
 }
 _SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -45,8 +46,8 @@ def headline(found: Linted | Migrated) -> str:
 
 def _counted(found: Linted | Migrated) -> tuple[str, str]:
     """How many issues of which severity there are; and in what, by which release."""
-    counts, say = Counter(issue.severity for issue in found.issues), Wording(found.lang)
-    said = say(", ").join(say(_COUNTED[s][counts[s] != 1], count=counts[s]) for s in IssueSeverity if counts[s])
+    say = Wording(found.lang)
+    said = counted(found.issues, found.lang)
     starts = len(found.deployments)
     if not starts and not said:
         return say("no start of vLLM found, so nothing was judged"), release(found)
@@ -69,6 +70,14 @@ def text(found: Linted | Migrated, name: str) -> str:
 
 def view(found: Linted | Migrated, name: str) -> list[Block]:
     """For a terminal: an issue a paragraph, then the count."""
+    is_wrong, is_judged = bool(wrong(found.issues)), bool(found.deployments or found.issues)
+    said, judged = _counted(found)
+    tone = Tone.BAD if is_wrong else Tone.GOOD if is_judged else Tone.WARN
+    return [*paragraphs(found, name), Loose(styled(said, tone) + styled(f" ({judged})", Tone.FAINT))]
+
+
+def paragraphs(found: Linted | Migrated, name: str) -> list[Block]:
+    """For a terminal: an issue a paragraph."""
     blocks: list[Block] = []
     for issue in found.issues:
         place = styled(f"{name}:{issue.line}:{issue.column}: ", Tone.FAINT)
@@ -80,10 +89,13 @@ def view(found: Linted | Migrated, name: str) -> list[Block]:
         if issue.fix is not None:
             blocks.append(Line(styled(f"    {Wording(found.lang)('--fix mends it')}", Tone.GOOD)))
         blocks.append(Space())
-    is_wrong, is_judged = bool(wrong(found.issues)), bool(found.deployments or found.issues)
-    said, judged = _counted(found)
-    tone = Tone.BAD if is_wrong else Tone.GOOD if is_judged else Tone.WARN
-    return [*blocks, Loose(styled(said, tone) + styled(f" ({judged})", Tone.FAINT))]
+    return blocks
+
+
+def counted(issues: Sequence[Issue], lang: str | None = None) -> str:
+    """How many issues of which severity there are."""
+    counts, say = Counter(issue.severity for issue in issues), Wording(lang)
+    return say(", ").join(say(_COUNTED[s][counts[s] != 1], count=counts[s]) for s in IssueSeverity if counts[s])
 
 
 def wrong(issues: Sequence[Issue]) -> list[Issue]:
