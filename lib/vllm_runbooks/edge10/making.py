@@ -77,14 +77,14 @@ def _redacted(problem: JobProblem) -> JobProblem:
 
 
 def _judged(texts: Mapping[str, str], facts: Toolchain) -> list[MadeIssue]:
-    """What the linters say of made files; commands of vLLM by the release that evaluates, where it is told."""
-    release = facts.steps["evaluate"].vllm
-    found = []
-    for name in (steps.SERVE_FLOAT, steps.SERVE_QUANTISED):
-        if release is not None:
-            issues = checking.lint_text(texts[name], name=name, vllm=release).issues
-            found += [MadeIssue(name, issue) for issue in issues if issue.severity is not IssueSeverity.INFO]
-    return found
+    """What the linter of the toolchain's scripts says of made files, judged together."""
+    judged = checking.lint_scripts(texts, toolchain=facts.version)
+    return [
+        MadeIssue(name, issue)
+        for name, found in judged.items()
+        for issue in found.issues
+        if issue.severity is not IssueSeverity.INFO
+    ]
 
 
 def _room(job: Job, facts: Toolchain, card: str) -> str:
