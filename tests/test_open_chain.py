@@ -314,7 +314,7 @@ def test_both_servers_are_asked_and_what_was_lost_is_judged(host: Host) -> None:
         ("quantised", 40, 0.5),
     ]
     assert rb.live.judge_chain(found).verdict is Verdict.FAIL
-    assert record(OpenChain, document(found)) == found  # as a run that is resumed reads it
+    assert document(record(OpenChain, document(found))) == document(found)  # as a run that is resumed reads it
     jsonschema = pytest.importorskip("jsonschema")
     schema = json.loads((catalog.catalog_dir() / "schema" / "open-chain.json").read_text("utf-8"))
     assert list(jsonschema.Draft202012Validator(schema).iter_errors(json.loads(render.to_json(found)))) == []

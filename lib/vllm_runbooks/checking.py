@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from vllm_runbooks import lint as _lint
 from vllm_runbooks.command_records import Linted, Migrated
 from vllm_runbooks.deployment import forms
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.evidence_records import CaseKind, Document, Evidence
+from vllm_runbooks.evidence_records import Document, Evidence
 from vllm_runbooks.records import Judgement
 from vllm_runbooks.toolchain_records import LintedScripts, Toolchain
 
@@ -184,26 +184,6 @@ def convert_text(
 
 def _count(starts: int) -> str:
     return "1 start" if starts == 1 else f"{starts} starts"
-
-
-def judge_recorded(evidence: Evidence) -> Judgement:
-    """The verdict on recorded evidence without a runbook, by what the tool says of what it holds; a log is diagnosed.
-
-    Raises:
-        InputError: it cannot be judged so.
-    """
-    case = evidence.case
-    kind = case.kind if case is not None else CaseKind.LOG
-    if case is not None and case.plan is not None:
-        return verdicts.judge_plan(session.planned(case.plan), case, session.judge_claims(evidence))
-    judged: dict[CaseKind, Callable[[], Judgement]] = {
-        CaseKind.LOG: lambda: session.judge(session.diagnose(evidence), evidence),
-        CaseKind.SCRIPT: lambda: judge_commands(lint_commands(evidence), evidence),
-        CaseKind.SNAPSHOT: lambda: session.judge_inventory(session.inventory(evidence), evidence),
-        CaseKind.NODES: lambda: session.judge_nodes(session.nodes(evidence), evidence),
-        CaseKind.SERVER: lambda: session.judge_health(session.health(evidence), evidence),
-    }
-    return judged[kind]()
 
 
 def lint_commands(evidence: Evidence, *, gpus: str = "", lang: str | None = None) -> Linted:

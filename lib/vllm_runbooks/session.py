@@ -322,6 +322,7 @@ _WITHOUT_A_LOG = {
     CaseKind.QUESTION: "a recorded question and holds no log; vllm-runbooks plan answers it",
     CaseKind.SNAPSHOT: "a host's snapshot and holds no log; vllm-runbooks inventory reads it",
     CaseKind.NODES: "several nodes and holds no log; vllm-runbooks cluster check compares them",
+    CaseKind.JOB: "a job for an edge chip; the runbook edge10-toolchain reads it",
     CaseKind.SERVER: "a running server as observed; vllm-runbooks probe judges it",
 }
 

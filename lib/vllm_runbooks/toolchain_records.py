@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from vllm_runbooks.command_records import Issue, Linted
 from vllm_runbooks.host_records import Inventory
-from vllm_runbooks.record_forms import AUTHORED
+from vllm_runbooks.record_forms import AUTHORED, WHERE_TOLD
 from vllm_runbooks.records import Severity
 
 STEPS = ("quantise", "convert", "evaluate", "compile")
@@ -178,6 +178,8 @@ class TreeFile:
     is_copied: bool = False
     """Whether renaming leaves the former file where it was."""
     may_be_empty: bool = False
+    is_float: bool = False
+    """Whether it is the float model's own, and may be copied from there."""
 
 
 @dataclass(frozen=True)
@@ -849,3 +851,122 @@ class LintedScripts(Linted):
     """What the scripts do, as their imports, calls and commands tell; empty: nothing of the toolchain's."""
     toolchain: str = ""
     """Id of the facts."""
+
+
+# ---- folders between the steps
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    """A file, a folder or a link of a listing."""
+
+    path: str
+    """Below the folder that was listed, with `/` between its parts."""
+    bytes: int | None = None
+    """None: the listing does not tell it."""
+    kind: str = "file"
+    """Of `FILE_KINDS`."""
+
+
+FILE_KINDS = ("file", "folder", "broken link", "linked folder", "other")
+"""A link to a file is the file; one to a folder is not followed; the last is neither, as a socket."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What lies in a folder."""
+
+    name: str
+    """Of the folder; empty: it is not told."""
+    files: tuple[ListedFile, ...]
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """By path of a folder in it why it could not be listed."""
+    is_cut: bool = False
+    """Whether there is more than is listed."""
+    by: str = ""
+    """What listed it."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of a file of weights, as its header tells."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What stands in the files of a folder, as far as it is judged; all by path."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    tensors: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with a file that could not be read."""
+
+
+@dataclass(frozen=True)
+class Mend:
+    """A file that is copied or renamed where `--repair` asks for it."""
+
+    does: str
+    """Of `MENDS`."""
+    source: str
+    """Path of the file below the folder, or below the float model's."""
+    target: str
+    """Below the folder."""
+    is_float: bool
+    """Whether the source is the float model's."""
+    why: str
+
+
+MENDS = ("copy", "rename")
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """What `--repair` did in a folder, as it is kept beside it."""
+
+    folder: str
+    float_folder: str
+    done: tuple[Mend, ...]
+    undo: tuple[str, ...]
+    """What takes each back, the last first."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """By target why it was not done."""
+
+
+@dataclass(frozen=True)
+class CheckedFolder:
+    """What a folder between two steps is, and what is wrong with it: what `edge10 check --format json` prints."""
+
+    toolchain: str
+    """Id of the facts."""
+    name: str
+    """Of the folder; empty: it is not told."""
+    what: str
+    """Of `ARTEFACTS`."""
+    kind: str | None
+    """Of `KINDS`; None: it is not told."""
+    dies: int | None
+    dies_told_by: str
+    lengths: tuple[int, ...] | None
+    lengths_told_by: str
+    listing: Listing
+    findings: tuple[ToolchainFinding, ...]
+    mends: tuple[Mend, ...] = ()
+    """What `--repair` would do."""
+    left: tuple[str, ...] = ()
+    """What could be mended in more than one way, or from no file that is known: it is the reader's."""
+    unchecked: tuple[str, ...] = ()
+    """What was asked for, and could not be established."""
+    remarks: tuple[str, ...] = ()
+    """What the answer does not cover, or takes from the files themselves."""
+    ok: bool | None = None
+    """None: nothing was found, and something that was asked for could not be established."""
+    repaired: Repaired | None = field(default=None, metadata=WHERE_TOLD)
+    """What was done before this was found; None: nothing was."""
+
+
+ARTEFACTS = ("compiled", "checkpoint")

@@ -33,7 +33,14 @@ from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.record_forms import UNPRINTED, WHERE_TOLD
 from vllm_runbooks.records import Answer, Compared
 from vllm_runbooks.schedule_records import Job, Jobs, Turns
-from vllm_runbooks.toolchain_records import AskedModels, CheckedHost, JudgedAccuracy, LintedScripts, MadeJob
+from vllm_runbooks.toolchain_records import (
+    AskedModels,
+    CheckedFolder,
+    CheckedHost,
+    JudgedAccuracy,
+    LintedScripts,
+    MadeJob,
+)
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "symptom": symptom_files.ADAPTER,
@@ -68,6 +75,7 @@ _PRINTED: dict[str, type] = {
     "inventory": Inspected,
     "cluster": CheckedCluster,
     "cluster-files": StartFiles,
+    "edge10-check": CheckedFolder,
     "edge10-judge": JudgedAccuracy,
     "edge10-lint": LintedScripts,
     "edge10-models": AskedModels,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import click
 
 from vllm_runbooks.cli import given, output, terminal
+from vllm_runbooks.cli.edge10_check import check
 from vllm_runbooks.cli.edge10_judge import judge
 from vllm_runbooks.cli.edge10_lint import lint
 from vllm_runbooks.cli.edge10_make import make
@@ -18,8 +19,9 @@ def edge10() -> None:
     """Check each step of the way to an Edge10 chip: host, scripts, files, accuracy."""
 
 
-edge10.add_command(make)
 edge10.add_command(preflight)
+edge10.add_command(make)
+edge10.add_command(check)
 edge10.add_command(judge)
 edge10.add_command(lint)
 

@@ -52,7 +52,7 @@ def make(name: str, out: Path, *, is_replaced: bool = False, gpus: str | None = 
     job, facts = found.job, session.toolchain(found.job.toolchain)
     room = _room(job, facts, gpus) if gpus else ""
     made = steps.made(job, facts)
-    written, removed = _stored(made, out, is_replaced=is_replaced, own=None if name == "-" else Path(name))
+    written, removed = store_made(made, out, is_replaced=is_replaced, own=None if name == "-" else Path(name))
     return MadeJob(
         toolchain=facts.id,
         job=job,
@@ -120,7 +120,9 @@ class _There(NamedTuple):
     is_plain: bool
 
 
-def _stored(made: steps.Made, out: Path, *, is_replaced: bool, own: Path | None) -> tuple[list[str], list[str]]:
+def store_made(
+    made: steps.Made, out: Path, *, is_replaced: bool = False, own: Path | None = None
+) -> tuple[list[str], list[str]]:
     """Store what differs; returns the names that were written, and those that were removed.
 
     Raises:

@@ -228,6 +228,11 @@ def table(found: Linted | Migrated) -> Shown:
     return Shown(text(found, "line"), said + _table_of(found.issues, _tongue(found)))
 
 
+def rows_of(issues: Sequence[Issue]) -> str:
+    """HTML: issues as a table; empty where there are none."""
+    return _table_of(issues, "")
+
+
 def _tongue(found: Linted | Migrated) -> str:
     """What an element's tag says of the language of its text."""
     return "" if found.lang is None else f' lang="{LANGUAGES[found.lang].tag}"'

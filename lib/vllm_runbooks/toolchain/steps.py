@@ -22,7 +22,7 @@ QUANTISE, CONVERT = "1-quantise.py", "2-convert.sh"
 SERVE_FLOAT, SERVE_QUANTISED = "3-serve-float.sh", "3-serve-quantised.sh"
 COMPILE = "5-compile.py"
 _CONTAINERS, _NEEDED, _README = "0-containers.sh", "requirements-evaluate.txt", "README.md"
-_RESULTS = "evaluations"
+RESULTS = "evaluations"
 _ADDRESS = "127.0.0.1"
 _UTILISATION = "0.9"
 """Share of a card's memory that a server takes: each has cards of its own."""
@@ -134,7 +134,7 @@ def _evaluations(job: Job, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
                 ("AT_ONCE", facts.evaluation.sequences),
                 ("ANSWER_TOKENS", asked.answer_tokens),
                 ("SEED", asked.seed),
-                ("RESULTS", f"{_RESULTS}/{which}"),
+                ("RESULTS", f"{RESULTS}/{which}"),
             )
             file = MadeFile(f"4-evaluate-{which}.py", "evaluate", f"asks the {which} model the questions")
             yield file, _script(templates.EVALUATE_LLM, settings, which=which)
@@ -153,7 +153,7 @@ def _vlm_settings(job: Job, facts: Toolchain, which: str, served: str, port: int
         f"# What the {which} model is asked; 4-evaluate.py reads it.",
         "eval_backend: VLMEvalKit",
         f"seed: {asked.seed}",
-        f"work_dir: {_RESULTS}/{which}",
+        f"work_dir: {RESULTS}/{which}",
         "eval_config:",
         "  model:",
         f"    - type: {_yaml(served)}",
@@ -434,7 +434,7 @@ def _order(job: Job, facts: Toolchain) -> Iterator[str]:
     )
     scripts = ["4-evaluate.py"] if job.kind == "vlm" else ["4-evaluate-float.py", "4-evaluate-quantised.py"]
     asking = " and ".join(f"`{host_commands.line('script', path=name)}`" for name in scripts)
-    yield f"{asking}, then `vllm-runbooks edge10 judge {_RESULTS}/float {_RESULTS}/quantised{judged}`"
+    yield f"{asking}, then `vllm-runbooks edge10 judge {RESULTS}/float {RESULTS}/quantised{judged}`"
     looked = f"vllm-runbooks edge10 preflight compile --model {model} --data ."
     yield f"`{looked}`, then `./0-containers.sh compile python3 {COMPILE}`"
     compiled = shlex.quote(names.compiled(job, facts))
