@@ -29,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 STAND_INS = HERE / "edge10_stand_ins"
 VLM = "model: Qwen/Qwen3-VL-4B-Instruct\ndies: 4\n"
 LLM = "model: Qwen/Qwen3-1.7B\ndies: 4\n"
+TOKENIZER = '{"model": {"vocab": {"a": 0}}}'
 SECRET = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7xY"
 
 
@@ -538,7 +539,7 @@ class Border:
     def checkpoint(self) -> None:
         """What converting leaves."""
         (self.folder / self.made.converted_folder).mkdir()
-        (self.folder / self.made.converted_folder / "tokenizer.json").write_text("float", encoding="utf-8")
+        (self.folder / self.made.converted_folder / "tokenizer.json").write_text(TOKENIZER, encoding="utf-8")
 
     def tree(self) -> set[str]:
         """Files of the compiled tree, below the folder of the dies."""
@@ -632,7 +633,7 @@ def test_a_model_with_pictures_is_compiled_in_order_and_its_files_renamed(vlm: B
     assert (root / "visual/vit_die2.so").read_text(encoding="utf-8") == f"{raw}_die2.so"
     assert (root / "visual/constant_die3.params").read_text(encoding="utf-8") == f"{raw}_die3.params"
     assert (root / "compute_rope_param.so").read_text(encoding="utf-8") == "mrope/3_8192_[int32]_die0.so"
-    assert (root / "tokenizer.json").read_text(encoding="utf-8") == "float"
+    assert (root / "tokenizer.json").read_text(encoding="utf-8") == TOKENIZER
     assert not [name for name in tree if name.startswith(raw) and name.endswith((".so", ".params"))]
 
 
@@ -642,6 +643,16 @@ def test_the_renamed_tree_is_that_of_the_guide(vlm: Border, seeds: Path) -> None
     vlm.python(steps.COMPILE)
 
     assert vlm.tree() == listed((seeds / "edge10-toolchain.md").read_text(encoding="utf-8"))
+
+
+def test_what_is_compiled_passes_its_check(vlm: Border, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tree that a made script leaves is whole to the check that looks at it by the same job."""
+    vlm.checkpoint()
+    vlm.python(steps.COMPILE)
+    compiled = str(vlm.folder / vlm.made.compiled_folder)
+    status, told, _ = run(capsys, "edge10", "check", compiled, "--job", str(vlm.folder / steps.JOB))
+
+    assert status == 0, told
 
 
 def listed(page: str) -> set[str]:
