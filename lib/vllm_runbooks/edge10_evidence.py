@@ -27,6 +27,7 @@ from vllm_runbooks.toolchain_records import (
     CheckedFolder,
     CheckedHost,
     Contents,
+    EdgeHost,
     JudgedAccuracy,
     LintedScripts,
     ReadJob,
@@ -267,11 +268,13 @@ def _host(source: _Source | None, of_host: _HostAsked, model: str | None, facts:
         return preflight.checked(asked, version=facts.version)
     if source is None:
         return "No host is recorded; turn on live, or name in host what vllm-runbooks edge10 preflight --out wrote."
+    return preflight.checked(asked, snapshot=_recorded_host(source), version=facts.version)
+
+
+def _recorded_host(source: _Source) -> EdgeHost:
     if isinstance(source, Document):
-        found = host_snapshots.read(source.text, source.name)
-    else:
-        found = session.edge_host(source)
-    return preflight.checked(asked, snapshot=found, version=facts.version)
+        return host_snapshots.read(source.text, source.name)
+    return session.edge_host(source)
 
 
 def _planned(model: str | None) -> str | None:
@@ -399,11 +402,13 @@ def made(told: Told) -> steps.Made | str:
     return steps.made(told.job.job, told.facts)
 
 
-def made_shown(found: steps.Made | str) -> Shown:
-    """The files that were made, and the script that compiles in full."""
+def made_shown(told: Told, found: steps.Made | str) -> Shown:
+    """The files that were made, each in full, and what the linters say of them."""
     from vllm_runbooks.render import edge10_pages  # noqa: PLC0415
 
-    return _said(f"Nothing is made. {found}") if isinstance(found, str) else edge10_pages.made(found.files, found.texts)
+    if isinstance(found, str):
+        return _said(f"Nothing is made. {found}")
+    return edge10_pages.made(found.files, found.texts, making.judged(found.texts, told.facts))
 
 
 def write(found: steps.Made | str, folder: str, *, apply: bool) -> Shown:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter
 
@@ -87,9 +87,23 @@ _PRINTED: dict[str, type] = {
 
 
 def _fields_with(mark: Mapping[str, Any]) -> dict[str, set[str]]:
-    """The fields of printed records that have a mark, by the record's name."""
-    kinds = (kind for kind in _PRINTED.values() if is_dataclass(kind))
-    return {kind.__name__: {f.name for f in fields(kind) if f.metadata == mark} for kind in kinds}
+    """The fields of printed records, and of those in them, that have a mark, by the record's name."""
+    found: dict[str, set[str]] = {}
+    left = list(_PRINTED.values())
+    while left:
+        kind = left.pop()
+        if is_dataclass(kind) and kind.__name__ not in found:
+            found[kind.__name__] = {each.name for each in fields(kind) if each.metadata == mark}
+            left += (one for hint in get_type_hints(kind).values() for one in _kinds_in(hint))
+    return found
+
+
+def _kinds_in(hint: Any) -> Iterator[type]:
+    """The classes that a hint names, as in `tuple[Issue, ...] | None`."""
+    if isinstance(hint, type) and not get_args(hint):
+        yield hint
+    for part in get_args(hint):
+        yield from _kinds_in(part)
 
 
 _UNPRINTED = _fields_with(UNPRINTED)

@@ -26,6 +26,7 @@ from vllm_runbooks.toolchain_records import Job, JobProblem, MadeFile, MadeIssue
 _MARK = ".edge10-made.json"
 """Digests of what was made into a folder."""
 _MAX_READ = 1_000_000
+_SCRIPTS = (".py", ".sh", ".yaml")
 _EXECUTABLE = 0o111
 _DIFFERS = "was written or changed by somebody"
 _NO_FILE = "is no plain file"
@@ -63,7 +64,7 @@ def make(name: str, out: Path, *, is_replaced: bool = False, gpus: str | None = 
         files=made.files,
         written=tuple(written),
         removed=tuple(removed),
-        issues=tuple(_judged(made.texts, facts)),
+        issues=tuple(judged(made.texts, facts)),
         quantised_folder="" if job.calibration is None else names.quantised(job, facts),
         converted_folder=names.converted(job, facts),
         compiled_folder=names.compiled(job, facts),
@@ -76,15 +77,16 @@ def _redacted(problem: JobProblem) -> JobProblem:
     return replace(problem, text=redact_text(problem.text), do=redact_text(problem.do))
 
 
-def _judged(texts: Mapping[str, str], facts: Toolchain) -> list[MadeIssue]:
-    """What the linters say of made files; commands of vLLM by the release that evaluates, where it is told."""
-    release = facts.steps["evaluate"].vllm
-    found = []
-    for name in (steps.SERVE_FLOAT, steps.SERVE_QUANTISED):
-        if release is not None:
-            issues = checking.lint_text(texts[name], name=name, vllm=release).issues
-            found += [MadeIssue(name, issue) for issue in issues if issue.severity is not IssueSeverity.INFO]
-    return found
+def judged(texts: Mapping[str, str], facts: Toolchain) -> list[MadeIssue]:
+    """What the linters say of made files: of scripts together, and of vLLM's commands by the release that evaluates."""
+    scripts = {name: text for name, text in texts.items() if Path(name).suffix in _SCRIPTS and name != steps.JOB}
+    found = checking.lint_scripts(scripts, toolchain=facts.version)
+    return [
+        MadeIssue(name, issue)
+        for name, linted in found.items()
+        for issue in linted.issues
+        if issue.severity is not IssueSeverity.INFO
+    ]
 
 
 def _room(job: Job, facts: Toolchain, card: str) -> str:

@@ -16,7 +16,7 @@ _HEAD = ("link", "result", "wall", "CPU", "memory")
 def shown(found: OpenChain | None) -> Shown:
     """What a chain came to; None: none was asked for."""
     if found is None:
-        said = "Nothing was run on this host: `live` is off."
+        said = "Nothing was run on this host: no chain was asked for."
         return Shown(said, prose(said))
     rows = [(each.name, each.result.value, *_took(each)) for each in found.links]
     lines = [f"{each.name}: {each.says}" for each in found.links]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from vllm_runbooks.display import visible
 from vllm_runbooks.render.styled import (
@@ -19,7 +19,7 @@ from vllm_runbooks.render.styled import (
     parted,
     styled,
 )
-from vllm_runbooks.toolchain_records import Job, JobProblem, MadeJob
+from vllm_runbooks.toolchain_records import Job, JobProblem, MadeIssue, MadeJob
 
 _WRITTEN, _SAME = styled("written", Tone.GOOD), styled("as it was", Tone.FAINT)
 
@@ -45,8 +45,7 @@ def _parts(found: MadeJob, job: Job) -> Iterator[list[Block]]:
     yield from _listed("REMOVED, since this job has no such file", found.removed)
     yield from _listed("TAKEN, since the job does not say it", [f"{name}: {why}" for name, why in job.taken.items()])
     yield from _listed("NOT TOLD", found.doubts)
-    judged = [f"{each.file}:{each.issue.line}: {each.issue.message} [{each.issue.rule}]" for each in found.issues]
-    yield from _listed("FOUND BY THE LINTER", judged)
+    yield from _listed("FOUND BY THE LINTER", judged(found.issues))
     if found.room:
         yield headed("ROOM", [Prose(f"  {visible(found.room)}")])
     yield [Loose(styled(f"What to do, in which order: {visible(found.folder)}/README.md", Tone.FAINT))]
@@ -55,6 +54,11 @@ def _parts(found: MadeJob, job: Job) -> Iterator[list[Block]]:
 def _listed(name: str, said: tuple[str, ...] | list[str]) -> Iterator[list[Block]]:
     if said:
         yield headed(name, [bulleted(visible(each)) for each in said])
+
+
+def judged(found: Sequence[MadeIssue]) -> list[str]:
+    """What the linters say of made files, a line each."""
+    return [f"{each.file}:{each.issue.line}: {each.issue.message} [{each.issue.rule}]" for each in found]
 
 
 def problem_line(description: str, problem: JobProblem) -> str:

@@ -14,7 +14,6 @@ from vllm_runbooks.render.elements import (
     GREEN,
     RED,
     Headline,
-    badge,
     cells,
     grid,
     heading,
@@ -33,6 +32,7 @@ from vllm_runbooks.toolchain_records import (
     Job,
     LintedScripts,
     MadeFile,
+    MadeIssue,
     ReadJob,
     Toolchain,
 )
@@ -71,7 +71,7 @@ def _settings(job: Job) -> Iterator[tuple[str, str, str]]:
         "quantised": job.quantised,
         "dies": str(job.dies),
         "remap.vision": _dies(job.vision_remap[: job.dies]),
-        "remap": _dies(job.language_remap[: job.dies]),
+        "remap.language": _dies(job.language_remap[: job.dies]),
         "prefill": ", ".join(map(str, job.prefill)),
         "context": f"{job.context_tokens} tokens",
         "kv_cache": None if job.kv_cache_tokens is None else f"{job.kv_cache_tokens} tokens",
@@ -87,7 +87,8 @@ def _settings(job: Job) -> Iterator[tuple[str, str, str]]:
     }
     for name, value in values.items():
         if value is not None:
-            yield name, value, job.taken.get(name, "").partition(": ")[2] or "the job"
+            taken = job.taken.get(name) or job.taken.get(name.partition(".")[0], "")
+            yield name, value, taken.partition(": ")[2] or "the job"
 
 
 def _dies(order: Sequence[int]) -> str:
@@ -145,12 +146,13 @@ def folder(found: CheckedFolder) -> Shown:
 # ---- what is made
 
 
-def made(files: Sequence[MadeFile], texts: Mapping[str, str]) -> Shown:
-    """The files of a job with what each does, and each in full, folded."""
+def made(files: Sequence[MadeFile], texts: Mapping[str, str], wrong: Sequence[MadeIssue]) -> Shown:
+    """The files of a job with what each does, and each in full, folded; and what the linters say of them."""
     rows = [[each.name, each.step or "-", each.says] for each in files]
     head = ("file", "step", "what it does")
-    pages = [html_table(head, cells(rows))]
+    judged = edge10_jobs.judged(wrong) or ["The linters find nothing wrong in them."]
+    pages = [html_table(head, cells(rows)), *(remark(visible(each)) for each in judged)]
     for each in files:
-        summary = f'<summary style="cursor:pointer">{badge(each.step or "all", AMBER)} {escape(each.name)}</summary>'
+        summary = f'<summary style="cursor:pointer">{escape(each.name)}</summary>'
         pages.append(tag("details", summary + preformatted(texts[each.name]), "margin-top:6px"))
-    return Shown(grid(head, rows).plain, "".join(pages))
+    return Shown(joined([grid(head, rows).plain.rstrip("\n"), *judged]), "".join(pages))

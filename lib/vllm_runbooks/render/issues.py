@@ -247,12 +247,12 @@ def _table_of(issues: Sequence[Issue], tongue: str) -> str:
         f'<td style="text-align:right">{issue.line}:{issue.column}</td>'
         f"<td>{badge(issue.severity.value, GROUNDS[_MEANT[issue.severity]])}</td>"
         f'<td style="text-align:left">{said(issue)}'
-        f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code></td>'
-        f'<td style="text-align:left"><code>{escape(issue.rule)}</code></td>'
+        f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code>'
+        f'<br><span style="opacity:.75;font-size:13px">{escape(issue.rule)}</span></td>'
         f'<td style="text-align:left">{"yes" if issue.fix else ""}</td></tr>'
         for issue in issues
     )
-    names = ("what is wrong", "rule", "mended")
+    names = ("what is wrong", "mended")
     head = "<th>place</th><th></th>" + "".join(f'<th style="text-align:left">{name}</th>' for name in names)
     return f"<table><tr>{head}</tr>{rows}</table>" if rows else ""
 
