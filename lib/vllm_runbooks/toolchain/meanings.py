@@ -15,6 +15,9 @@ _REMARKS = "the remarks on compiling"
 _FAQ = "the remarks on compiling: missing files are copied from the float model"
 _INCOMPLETE = "edge10.checkpoint_incomplete"
 _VLLM = "vllm 0.11.0 model_executor/layers/quantization/awq.py"
+_VLLM_MODEL = "vllm 0.11.0 model_executor/models/qwen2.py, load_weights"
+_VLLM_LOADER = "vllm 0.11.0 model_executor/model_loader/default_loader.py, load_weights"
+_VLLM_WIDTHS = "vllm 0.11.0 model_executor/layers/quantization, get_supported_act_dtypes of awq.py and awq_marlin.py"
 _FORMAT = "https://github.com/huggingface/safetensors, README.md, Format"
 _INDEX = "https://huggingface.co/docs/transformers/big_models, on sharded checkpoints"
 _CONVERT = "run checkpoint_convert.py with --quant_type awq on the quantised checkpoint, into a new folder"
@@ -235,7 +238,7 @@ MEANINGS: dict[str, _Meaning] = {
     # checkpoints
     "edge10.checkpoint_file_missing": _Meaning(
         _F,
-        "the compile stops while it traces the model, and vLLM does not start",
+        "the compile may stop while it traces the model; a server does not start, or answers in another way",
         "copy it from the float model, which `--repair --float FOLDER` does",
         _FAQ,
         _INCOMPLETE,
@@ -255,9 +258,9 @@ MEANINGS: dict[str, _Meaning] = {
     ),
     "edge10.checkpoint_shard_missing": _Meaning(
         _F,
-        "loading stops at that file",
+        "transformers stops there; vLLM 0.11.0 loads a quantised model without it, and answers are senseless",
         "copy it again; else quantise again",
-        _INDEX,
+        _VLLM_LOADER,
     ),
     "edge10.checkpoint_shard_damaged": _Meaning(
         _F,
@@ -267,15 +270,15 @@ MEANINGS: dict[str, _Meaning] = {
     ),
     "edge10.checkpoint_index_missing": _Meaning(
         _F,
-        "which file holds which tensor is not told",
+        "transformers does not load it, and which files belong together is not told",
         "copy it again; else quantise again",
         _INDEX,
     ),
     "edge10.checkpoint_index_differs": _Meaning(
         _F,
-        "a tensor is looked for in a file that does not hold it",
+        "a tensor that lies in no other file is not loaded, and has whatever values it was made with",
         "the index and the files are of two saves: quantise or convert again into a new folder",
-        _INDEX,
+        _VLLM_LOADER,
     ),
     "edge10.checkpoint_shards_mixed": _Meaning(
         _D,
@@ -297,19 +300,21 @@ MEANINGS: dict[str, _Meaning] = {
     ),
     "edge10.checkpoint_unsaid": _Meaning(
         _F,
-        "vLLM takes the packed weights for a model of 16 bits and stops",
+        "vLLM takes the packed weights for a model of 16 bits and stops at the first of them",
         f"take config.json from the conversion; else {_CONVERT}",
-        _VLLM,
+        _VLLM_MODEL,
     ),
     "edge10.checkpoint_method": _Meaning(
         _F,
-        "vLLM refuses it: `Quantization method specified in the model config does not match` the one that is asked for",
+        "asked for awq vLLM refuses it: `Quantization method specified in the model config (…) does not match`; "
+        "else the method that stands there is taken, or is not known",
         _CONVERT,
         "vllm 0.11.0 config/model.py",
     ),
     "edge10.checkpoint_bits": _Meaning(
         _F,
-        "vLLM refuses it: `Currently, only 4-bit weight quantization is supported for AWQ`",
+        "vLLM refuses it: `Currently, only 4-bit weight quantization is supported for AWQ`, or, where nothing is said, "
+        "`Cannot find any of ['w_bit', 'bits'] in the model's quantization config`",
         _CONVERT,
         _VLLM,
     ),
@@ -317,13 +322,13 @@ MEANINGS: dict[str, _Meaning] = {
         _F,
         "scales are read for other weights than they belong to: loading stops, or answers are senseless",
         "take config.json and weights of one conversion",
-        _VLLM,
+        "vllm 0.11.0 model_executor/parameter.py",
     ),
     "edge10.checkpoint_tensor_missing": _Meaning(
         _F,
-        "a packed weight needs its zero points and its scales",
+        "a packed weight needs its zero points and its scales; vLLM 0.11.0 does not see that one is missing",
         f"copy the file again; else {_CONVERT}",
-        _VLLM,
+        _VLLM_LOADER,
     ),
     "edge10.checkpoint_layer_missing": _Meaning(
         _F,
@@ -345,7 +350,7 @@ MEANINGS: dict[str, _Meaning] = {
     ),
     "edge10.checkpoint_vision_not_excepted": _Meaning(
         _D,
-        "a vLLM that does not find out by itself looks for packed weights in the vision part, and stops",
+        "vLLM looks for packed weights in the vision part as well, and stops",
         'write "visual" into modules_to_not_convert of quantization_config',
         _VLLM,
     ),
@@ -357,15 +362,15 @@ MEANINGS: dict[str, _Meaning] = {
     ),
     "edge10.checkpoint_partly_quantised": _Meaning(
         _F,
-        "vLLM looks for packed weights in every module of the language part that is not excepted",
+        "vLLM looks for packed weights in every linear layer that is not excepted, and stops",
         "quantise again; or name the module in modules_to_not_convert",
         _VLLM,
     ),
     "edge10.checkpoint_dtype": _Meaning(
         _H,
-        "vLLM takes float16 alone for this method; every command of the guide sets it",
-        "start it with --dtype float16",
-        _VLLM,
+        "with --quantization awq vLLM takes float16 alone, with its kernel awq_marlin bfloat16 as well",
+        "start it with --dtype float16, as every command of the guide does",
+        _VLLM_WIDTHS,
     ),
     "edge10.checkpoint_is_float": _Meaning(
         _F,

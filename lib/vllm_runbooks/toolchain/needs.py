@@ -27,7 +27,7 @@ _AWQ = Quantization("awq", ((("Linear",), Format(bits=4, group=_GROUP, has_zeros
 """The language part in 4 bits; embedding, head, norms and a vision part stay as they are."""
 _AWQ_SOURCE = (
     f"reckoned from its tensors: linear layers of the language part in 4 bits, a scale and a zero for {_GROUP} of "
-    "them, as AWQ's published checkpoints have it"
+    "them, as quantised models of the catalog are reckoned"
 )
 _BY_TENSORS = "reckoned from its tensors"
 
