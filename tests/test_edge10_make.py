@@ -29,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 STAND_INS = HERE / "edge10_stand_ins"
 VLM = "model: Qwen/Qwen3-VL-4B-Instruct\ndies: 4\n"
 LLM = "model: Qwen/Qwen3-1.7B\ndies: 4\n"
+TOKENIZER = '{"model": {"vocab": {"a": 0}}}'
 SECRET = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7xY"
 
 
@@ -215,6 +216,58 @@ def test_what_the_facts_do_not_tell_is_a_doubt_and_stops_nobody() -> None:
     )
 
 
+def test_facts_that_say_no_or_nothing_are_told() -> None:
+    """A model that may not be compiled is a problem; one of which it is not told is a doubt."""
+    of = facts()
+    changed: dict[str, dict[str, Any]] = {
+        "Qwen/Qwen3-4B": {"compile": False},
+        "Qwen/Qwen3-1.7B": {"compile": None, "quantise": None},
+    }
+    listed = tuple(replace(model, **changed.get(model.name, {})) for model in of.models)
+    told = replace(of, models=listed)
+    (problem,) = jobs.read("model: Qwen/Qwen3-4B\ndies: 4\n", lambda _: told).problems
+    assert problem.text == "Qwen/Qwen3-4B may not be compiled by Edge10 1.1.7"
+    found = jobs.read(LLM, lambda _: told)
+    assert found.job is not None
+    assert found.doubts == tuple(
+        f"model: whether Qwen/Qwen3-1.7B may be {what} is not told of Edge10 1.1.7"
+        for what in ("quantised", "compiled")
+    )
+    assert jobs.read(f"{LLM}quantised: mine\n", lambda _: told).doubts == found.doubts[1:]
+
+
+def test_what_is_left_empty_is_not_said() -> None:
+    """A key without a value is as good as none, and a size may be a list."""
+    job = read(f"{VLM}remap:\npicture: [640, 480]\nevaluation:\n  limit: ~\n  ports: null\n")
+
+    assert (job.picture, job.evaluation.limit, job.evaluation.float_port) == ((640, 480), None, 8000)
+    assert "picture" not in job.taken
+    assert {"remap", "evaluation.ports"} <= job.taken.keys()
+
+
+def test_an_order_is_judged_where_the_number_of_dies_is_not_known() -> None:
+    """Too many entries are told beside what is wrong with the dies themselves."""
+    found = wrong(f"model: Qwen3-4B\ndies: many\nremap: {[0] * 17}\n")
+
+    assert [each.partition(";")[0] for each in found] == [
+        "2 dies: 'many' is no whole number",
+        "3 remap: has 17 entries, and the toolchain takes 16",
+    ]
+
+
+def test_facts_that_leave_nothing_open_are_quoted_with_nothing_open() -> None:
+    """What the guide does not tell is listed for the reader, and where it tells all there is no such list."""
+    of = facts()
+    plain = replace(
+        of,
+        steps={name: replace(step, doubt="") for name, step in of.steps.items()},
+        host=replace(of.host, packages={}),
+    )
+
+    assert "Not told by the toolchain's guide" in steps.made(read(LLM), of).texts["README.md"]
+    assert "Not told" not in steps.made(read(LLM), plain).texts["README.md"]
+
+
 def test_hostile_descriptions_are_refused_in_time() -> None:
     """Aliases, depth, long lists and numbers, signs that cannot be shown: one line each, within a second."""
     bombs = [
@@ -329,6 +382,8 @@ def drawn(chance: random.Random) -> str:
     if kind == "vlm" and chance.random() < 0.5:
         lines.append(f"picture: {chance.choice(['640x480', '1920x1080', '448x448'])}")
         lines.append(f"modality: {chance.choice(['image', 'video'])}")
+    if chance.random() < 0.5:
+        lines.append(f"threshold: {chance.choice([0.01, 0.005, 0.25])}")
     first = chance.randint(1024, 60_000)
     lines.append(f"evaluation: {{ports: [{first}, {first + 1}], cards: {chance.choice([1, 2])}, limit: {first}}}")
     return "\n".join([*lines, ""])
@@ -386,10 +441,12 @@ def test_files_agree_with_their_job_whatever_it_is(text: str) -> None:
 def test_the_linters_have_nothing_against_what_is_made(text: str, tmp_path: Path) -> None:
     """Commands are right for the evaluation's release, scripts for the toolchain, and shell files for shellcheck."""
     made = steps.made(read(text), facts())
-    for name in (steps.SERVE_FLOAT, steps.SERVE_QUANTISED):
-        judged = checking.lint_text(made.texts[name], name=name, vllm="0.11.0")
-        assert judged.issues == ()
-        assert len(judged.deployments) == 1
+    judged = checking.lint_scripts(made.texts, toolchain="1.1.7")
+    assert {name: found.issues for name, found in judged.items() if found.issues} == {}
+    for file in made.files:
+        if file.step and not file.name.endswith(".txt"):
+            assert judged[file.name].steps, file.name
+    assert {judged[name].vllm.version for name in (steps.SERVE_FLOAT, steps.SERVE_QUANTISED)} == {"0.11.0"}
     shell = [name for name in made.texts if name.endswith(".sh")]
     for name in shell:
         (tmp_path / name).write_text(made.texts[name], encoding="utf-8")
@@ -482,7 +539,7 @@ class Border:
     def checkpoint(self) -> None:
         """What converting leaves."""
         (self.folder / self.made.converted_folder).mkdir()
-        (self.folder / self.made.converted_folder / "tokenizer.json").write_text("float", encoding="utf-8")
+        (self.folder / self.made.converted_folder / "tokenizer.json").write_text(TOKENIZER, encoding="utf-8")
 
     def tree(self) -> set[str]:
         """Files of the compiled tree, below the folder of the dies."""
@@ -576,7 +633,7 @@ def test_a_model_with_pictures_is_compiled_in_order_and_its_files_renamed(vlm: B
     assert (root / "visual/vit_die2.so").read_text(encoding="utf-8") == f"{raw}_die2.so"
     assert (root / "visual/constant_die3.params").read_text(encoding="utf-8") == f"{raw}_die3.params"
     assert (root / "compute_rope_param.so").read_text(encoding="utf-8") == "mrope/3_8192_[int32]_die0.so"
-    assert (root / "tokenizer.json").read_text(encoding="utf-8") == "float"
+    assert (root / "tokenizer.json").read_text(encoding="utf-8") == TOKENIZER
     assert not [name for name in tree if name.startswith(raw) and name.endswith((".so", ".params"))]
 
 
@@ -586,6 +643,16 @@ def test_the_renamed_tree_is_that_of_the_guide(vlm: Border, seeds: Path) -> None
     vlm.python(steps.COMPILE)
 
     assert vlm.tree() == listed((seeds / "edge10-toolchain.md").read_text(encoding="utf-8"))
+
+
+def test_what_is_compiled_passes_its_check(vlm: Border, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tree that a made script leaves is whole to the check that looks at it by the same job."""
+    vlm.checkpoint()
+    vlm.python(steps.COMPILE)
+    compiled = str(vlm.folder / vlm.made.compiled_folder)
+    status, told, _ = run(capsys, "edge10", "check", compiled, "--job", str(vlm.folder / steps.JOB))
+
+    assert status == 0, told
 
 
 def listed(page: str) -> set[str]:
@@ -746,9 +813,11 @@ def test_what_somebody_wrote_or_changed_is_not_lost(tmp_path: Path, capsys: pyte
     (tmp_path / "elsewhere").write_text("theirs", encoding="utf-8")
     (out / steps.QUANTISE).unlink()
     (out / steps.QUANTISE).symlink_to(tmp_path / "elsewhere")
+    (out / steps.CONVERT).unlink()
+    os.mkfifo(out / steps.CONVERT)
     linked = run(capsys, "edge10", "make", str(asked), "--out", str(out), "--replace")
     assert linked[0] == 2
-    assert "1-quantise.py is no plain file; give another folder" in linked[2]
+    assert "1-quantise.py is no plain file, 2-convert.sh is no plain file; give another folder" in linked[2]
     assert (tmp_path / "elsewhere").read_text(encoding="utf-8") == "theirs"
 
 

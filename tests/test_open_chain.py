@@ -29,6 +29,7 @@ from vllm_runbooks.live import open_parts
 from vllm_runbooks.live_records import Result
 from vllm_runbooks.record_forms import document, record
 from vllm_runbooks.records import Verdict
+from vllm_runbooks.toolchain_records import Accuracy
 
 LIVE, PARTS = set_up.place(), of_tests.place()  # asked here: tests have a cache folder of their own
 SERVING = [*UP, {"serve": {}}, {"hold": True}]
@@ -429,22 +430,13 @@ def learnt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def real(learnt: Path, method: str, folder: Path, **given: Any) -> OpenChain:
-    """The whole chain on the model that has learnt."""
+def command(learnt: Path) -> str:
+    """What serves the model that has learnt, as one would type it."""
     variables = {"PYTHONPATH": LIVE / "overlay", "VLLM_CPU_KVCACHE_SPACE": 1, "HF_HUB_OFFLINE": 1, "DO_NOT_TRACK": 1}
     serve = [LIVE / "venv" / "bin" / "vllm", "serve", learnt / "model", "--served-model-name", "tiny"]
     options = ["--enforce-eager", "--max-model-len", "512", "--host", "127.0.0.1"]
-    command = [f"{name}={value}" for name, value in variables.items()] + [f"{word}" for word in (*serve, *options)]
-    return rb.live.chain(
-        shlex.join(command),
-        str(given.pop("questions", learnt / "questions")),
-        str(learnt / "calibration.txt"),
-        method=method,
-        samples=64,
-        tokens=128,
-        python=str(PARTS),
-        folder=str(folder),
-        **given,
+    return shlex.join(
+        [f"{name}={value}" for name, value in variables.items()] + [f"{word}" for word in (*serve, *options)]
     )
 
 
@@ -475,11 +467,28 @@ def sound(found: OpenChain, method: str, questions: int) -> None:
 @pytest.mark.live
 @pytest.mark.slow
 @pytest.mark.skipif(not of_tests.is_ready(PARTS), reason="open parts: python tests/live/open_parts.py sets them up")
-def test_the_whole_chain_for_real(learnt: Path, tmp_path: Path) -> None:
+def test_the_runbook_goes_the_whole_way(learnt: Path, tmp_path: Path) -> None:
     """AWQ on a CPU, two servers side by side, 128 questions: a verdict with an interval, and nothing left running."""
-    found = real(learnt, "awq", tmp_path / "a run")
+    given = {"evidence": "", "chain": command(learnt), "questions": learnt / "questions"}
+    words = [sys.executable, "-m", "vllm_runbooks", "run", "edge10-toolchain", "--out", str(tmp_path / "a run")]
+    for name, value in {**given, "calibration": learnt / "calibration.txt"}.items():
+        words += ["-p", name, f"{value}"]
+    done = subprocess.run(
+        words,
+        env={**os.environ, open_parts.VARIABLE: str(PARTS)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    kept = tmp_path / "a run" / "edge10-toolchain.steps" / "run-chain.json"
+    assert kept.is_file(), done.stdout + done.stderr
+    found = record(OpenChain, json.loads(kept.read_text("utf-8"))["result"])
 
     sound(found, "awq", 128)
+    assert found.accuracy is not None
+    assert done.returncode == int(found.accuracy.verdict is not Accuracy.KEPT), done.stdout
+    assert found.accuracy.why in done.stdout or found.accuracy.verdict is Accuracy.KEPT
     nothing_left(tmp_path)
 
 
@@ -492,7 +501,17 @@ def test_eight_questions_after_gptq_for_real(learnt: Path, tmp_path: Path) -> No
     lines = (learnt / "questions" / "boxes_val.csv").read_text("utf-8").splitlines(keepends=True)
     (tmp_path / "few").mkdir()
     (tmp_path / "few" / "boxes_val.csv").write_text("".join(lines[:9]), "utf-8")
-    found = real(learnt, "gptq", tmp_path / "a run", questions=tmp_path / "few", side_by_side=False)
+    found = rb.live.chain(
+        command(learnt),
+        str(tmp_path / "few"),
+        str(learnt / "calibration.txt"),
+        method="gptq",
+        samples=64,
+        tokens=128,
+        python=str(PARTS),
+        folder=str(tmp_path / "a run"),
+        side_by_side=False,
+    )
 
     sound(found, "gptq", 8)
     nothing_left(tmp_path)

@@ -26,7 +26,6 @@ from vllm_runbooks.toolchain_records import Job, JobProblem, MadeFile, MadeIssue
 _MARK = ".edge10-made.json"
 """Digests of what was made into a folder."""
 _MAX_READ = 1_000_000
-_SCRIPTS = (".py", ".sh", ".yaml")
 _EXECUTABLE = 0o111
 _DIFFERS = "was written or changed by somebody"
 _NO_FILE = "is no plain file"
@@ -78,9 +77,8 @@ def _redacted(problem: JobProblem) -> JobProblem:
 
 
 def judged(texts: Mapping[str, str], facts: Toolchain) -> list[MadeIssue]:
-    """What the linters say of made files: of scripts together, and of vLLM's commands by the release that evaluates."""
-    scripts = {name: text for name, text in texts.items() if Path(name).suffix in _SCRIPTS and name != steps.JOB}
-    found = checking.lint_scripts(scripts, toolchain=facts.version)
+    """What the linter of the toolchain's scripts says of made files, judged together."""
+    found = checking.lint_scripts(texts, toolchain=facts.version)
     return [
         MadeIssue(name, issue)
         for name, linted in found.items()

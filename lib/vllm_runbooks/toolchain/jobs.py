@@ -243,6 +243,8 @@ class _Described:
 
     def __init__(self, reader: _Reader, said: dict[str, Node], facts: Toolchain) -> None:
         self._reader, self._said, self._facts = reader, said, facts
+        self._within: dict[str, dict[str, Node]] = {}
+        """By key that has keys below it, those that are given."""
         self._taken: dict[str, str] = {}
 
     def job(self) -> Job | None:
@@ -304,9 +306,7 @@ class _Described:
         if value is not None:
             return value
         holder, _, key = field.rpartition(".")
-        within = self._said.get(holder) if holder else None
-        is_said = key in self._said if not holder else isinstance(within, Mapping) and within.get(key) is not None
-        if not is_said:
+        if key not in (self._within.get(holder, {}) if holder else self._said):
             self._taken[field] = f"{_told(otherwise, 'x' if field == 'picture' else ', ')}: {why}"
         return otherwise
 
@@ -428,7 +428,7 @@ class _Described:
         """The orders of the vision and of the language part, as many entries as the toolchain takes."""
         node = self._said.get("remap")
         if isinstance(node, Mapping):
-            within = self._reader.keys(node, "remap", _REMAP_KEYS)
+            within = self._within["remap"] = self._reader.keys(node, "remap", _REMAP_KEYS)
             vision = self._remap(within.get("vision"), "remap.vision", dies)
             language = self._remap(within.get("language"), "remap.language", dies)
             if kind == "llm" and "vision" in within:
@@ -521,7 +521,7 @@ class _Described:
         reader, facts, node = self._reader, self._facts.calibration, self._said.get("calibration")
         if node is not None and "quantised" in self._said:
             reader.wrong(node, "calibration", "is not used: `quantised` names a checkpoint", "leave one of them out")
-        said = reader.part(node, "calibration", _CALIBRATION_KEYS)
+        said = self._within["calibration"] = reader.part(node, "calibration", _CALIBRATION_KEYS)
         is_taken = "quantised" not in self._said
 
         def given(key: str, value: Any, otherwise: Any) -> Any:
@@ -558,6 +558,7 @@ class _Described:
     def _evaluation(self, model: str, kind: str | None, context: int) -> EvaluationAsked:
         reader, facts = self._reader, self._facts.evaluation
         said = reader.part(self._said.get("evaluation"), "evaluation", _EVALUATION_KEYS)
+        self._within["evaluation"] = said
 
         def given(key: str, value: Any, otherwise: Any, why: str | None = None) -> Any:
             return self._given(f"evaluation.{key}", value, otherwise, why or self._from_facts())

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks import host_commands
 from vllm_runbooks.toolchain import models, names, templates
-from vllm_runbooks.toolchain_records import Job, MadeFile, Toolchain
+from vllm_runbooks.toolchain_records import CalibrationAsked, Job, MadeFile, Toolchain
 
 JOB = "job.yaml"
 """The job with everything said, as it was made of."""
@@ -69,7 +69,7 @@ def _files(job: Job, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
         _containers(job, facts, with_images),
     )
     if job.calibration is not None:
-        yield MadeFile(QUANTISE, "quantise", facts.steps["quantise"].says), _quantise(job, facts)
+        yield MadeFile(QUANTISE, "quantise", facts.steps["quantise"].says), _quantise(job, facts, job.calibration)
         convert = MadeFile(CONVERT, "convert", facts.steps["convert"].says, is_run=True)
         yield convert, _convert(job, facts, job.calibration.method)
     yield MadeFile(_NEEDED, "evaluate", "packages of the evaluation"), _needed(job, facts)
@@ -106,10 +106,7 @@ def _literal(value: Any) -> str:
     return repr(value)
 
 
-def _quantise(job: Job, facts: Toolchain) -> str:
-    asked = job.calibration
-    if asked is None:
-        raise ValueError("a job whose checkpoint is quantised already has no such step")
+def _quantise(job: Job, facts: Toolchain, asked: CalibrationAsked) -> str:
     settings = (
         ("MODEL", job.model),
         ("QUANTISED", names.quantised(job, facts)),
@@ -409,27 +406,26 @@ def _readme_lines(job: Job, facts: Toolchain, files: Sequence[MadeFile]) -> Iter
     yield f"The compiled model is in `{compiled}/{names.dies_folder(job.dies, facts)}`."
     doubts = [f"{name}: {step.doubt}" for name, step in facts.steps.items() if step.doubt]
     if doubts:
+        yield from ("", "## Not told by the toolchain's guide", "", *(f"- {doubt}" for doubt in doubts))
+    if facts.host.packages:
         yield ""
-        yield "## Not told by the toolchain's guide"
-        yield ""
-        for doubt in doubts:
-            yield f"- {doubt}"
     for package, version in facts.host.packages.items():
         install = host_commands.line("install", requirement=f"{package}=={version}")
-        yield f"- if the compiler ends with a segmentation fault: `{install}` in its container"
+        yield f"If the compiler ends with a segmentation fault: `{install}` in its container"
 
 
 def _order(job: Job, facts: Toolchain) -> Iterator[str]:
-    converted = names.converted(job, facts)
+    converted, model = names.converted(job, facts), shlex.quote(job.model)
     asked = job.evaluation
     judged = f" --threshold {_yaml(job.threshold)}" if job.threshold is not None else ""
     yield "`EDGE10_REGISTRY` set, and for this `EDGE10_USER` and `EDGE10_PASSWORD` as well: `./0-containers.sh pull`"
     if job.calibration is not None:
-        yield f"`vllm-runbooks edge10 preflight quantise`, then `./0-containers.sh quantise python3 {QUANTISE}`"
-        yield f"`vllm-runbooks edge10 check {shlex.quote(names.quantised(job, facts))}`"
+        looked = f"vllm-runbooks edge10 preflight quantise --model {model} --data ."
+        yield f"`{looked}`, then `./0-containers.sh quantise python3 {QUANTISE}`"
+        yield f"`vllm-runbooks edge10 check {shlex.quote(names.quantised(job, facts))} --step quantise`"
         program = facts.steps["convert"].programs[0]
         yield f"`./{CONVERT}` in the container that has `{program}`, with `CONVERTER` set to that program's folder"
-    yield f"`vllm-runbooks edge10 check {shlex.quote(converted)}`: the checkpoint is complete"
+    yield f"`vllm-runbooks edge10 check {shlex.quote(converted)} --step convert`: the checkpoint is complete"
     install = host_commands.line("install-listed")
     yield f"On a host with {2 * asked.cards} GPUs, in an environment of its own: `{install}`"
     yield (
@@ -439,5 +435,7 @@ def _order(job: Job, facts: Toolchain) -> Iterator[str]:
     scripts = ["4-evaluate.py"] if job.kind == "vlm" else ["4-evaluate-float.py", "4-evaluate-quantised.py"]
     asking = " and ".join(f"`{host_commands.line('script', path=name)}`" for name in scripts)
     yield f"{asking}, then `vllm-runbooks edge10 judge {RESULTS}/float {RESULTS}/quantised{judged}`"
-    yield f"`vllm-runbooks edge10 preflight compile`, then `./0-containers.sh compile python3 {COMPILE}`"
-    yield f"`vllm-runbooks edge10 check {shlex.quote(names.compiled(job, facts))}`: every file of every die is there"
+    looked = f"vllm-runbooks edge10 preflight compile --model {model} --data ."
+    yield f"`{looked}`, then `./0-containers.sh compile python3 {COMPILE}`"
+    compiled = shlex.quote(names.compiled(job, facts))
+    yield f"`vllm-runbooks edge10 check {compiled} --job {JOB}`: every file of every die is there"

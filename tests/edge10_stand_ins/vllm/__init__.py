@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ class LLM:
         folder = Path(self._modes["AOT_DIR"]) / f"{self._dies}die"
         for name in [*self._language(), *self._parts()]:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(name, encoding="utf-8")
+            (folder / name).write_text(json.dumps({"path": name}) if name.endswith(".json") else name, encoding="utf-8")
 
     def _language(self) -> list[str]:
         lengths = sorted({*self._modes["prefill_lens"], _OWN})
