@@ -429,6 +429,7 @@ STARTS = {
     "collect.py:_run": "a row",
     "edge10/asking.py:ask": "a row",
     "host/inventory.py:_software": "the user's Python, and a program of ours",
+    "live/open_parts.py:find": "the user's Python, and a program of ours",
     "releases/__init__.py:_download": "a row",
     "releases/__init__.py:_run_dump": "the user's Python, and a program of ours",
     "running.py:__enter__": "the supervisor",

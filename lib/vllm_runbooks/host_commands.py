@@ -249,6 +249,10 @@ TABLE: Mapping[str, HostCommand] = {
     # files
     "sizes": _row("ls -l {path}"),
     "sizes-all": _row("ls -la {path}"),
+    "sizes-below": _row("ls -lR {folder}"),
+    "tree": _row("tree -s {folder}"),
+    "held-by-tar": _row("tar -tv"),
+    "held-by-zip": _row("unzip -l {path}"),
     "characters": _row("cat -A {path}"),
     "head": _row("head -c {number} {path}"),
     "tail": _row("tail -c {size}"),
@@ -278,6 +282,7 @@ TABLE: Mapping[str, HostCommand] = {
     "package-of": _row("python -m pip show {package}"),
     "packages": _row("pip list"),
     "install": _row("pip install {requirement}", _INSTALLS, _REINSTALL),
+    "install-two": _row("pip install {requirement} {requirement}", _INSTALLS, _REINSTALL),
     "install-listed": _row("pip install -r requirements-evaluate.txt", _INSTALLS, _REINSTALL),
     "script": _row("python3 {path}", "runs a script that was made here", "what it writes says it itself"),
     "install-newest": _row("pip install {requirement} -U", _INSTALLS, _REINSTALL),
