@@ -322,6 +322,8 @@ class Calls(Machine):
             parts = [part for index, item in enumerate(items) for part in ((text, item) if index else (item,))]
             return self._joined(parts, node).given(options)
         known = [self.python(each) for each in args]
+        if method in ("encode", "decode"):
+            return text
         if method == "format":
             named = {name: self._text(value) for name, value in keywords.items()}
             made = pure.formatted(text.data, [self._text(each) for each in args], named)

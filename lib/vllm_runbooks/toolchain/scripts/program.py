@@ -391,7 +391,9 @@ class Program(Calls):
     def _constant(self, node: ast.Constant, frame: Frame) -> Value:  # noqa: ARG002 - one of a table
         if isinstance(node.value, int) and node.value.bit_length() > 1024:
             return unknown(node=node)
-        return plain(node.value, node) if not isinstance(node.value, (bytes, complex)) else unknown(node=node)
+        if isinstance(node.value, bytes):
+            return plain(node.value.decode("latin-1"), node)
+        return unknown(node=node) if isinstance(node.value, complex) else plain(node.value, node)
 
     def _name(self, node: ast.Name, frame: Frame) -> Value:
         return self._look_up(node, frame)

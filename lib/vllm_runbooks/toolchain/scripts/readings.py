@@ -43,7 +43,8 @@ class Part:
     trouble: NotPythonError | None = None
     """Why it is no program, where it should be one."""
     commands: tuple[Command, ...] = ()
-    exported: tuple[Assignment, ...] = ()
+    assigned: tuple[Assignment, ...] = ()
+    """What a script of the shell assigns."""
     asked: tuple[Asked, ...] = ()
     """The evaluations that it asks for."""
     steps: tuple[tuple[str, int], ...] = ()
@@ -302,14 +303,13 @@ def _steps(program: Program, text: PythonText, facts: Toolchain) -> Iterator[tup
 
 
 def _script(piece: Piece, facts: Toolchain, judged: Judged) -> Part:
-    found = commands.of_script(piece.text, is_page=piece.is_part)
+    found, given = commands.of_script(piece.text, judged.text, is_page=piece.is_part)
     asked = [one for command in found if (one := evaluations.of_command(command)) is not None]
     steps = list(_steps_of(found, facts))
     start, end = piece.text.at[0], piece.text.at[len(piece.text.text)]
     steps += [
         ("serve", each.start) for each, _ in judged.parsed if each.entry not in CALLS and start <= each.start < end
     ]
-    given = commands.exported(piece.text, is_page=piece.is_part)
     return Part(piece, "", None, None, None, tuple(found), tuple(given), tuple(asked), _once(steps))
 
 
