@@ -176,7 +176,7 @@ class Calls(Machine):
         if self._depth >= _MAX_CALLS or self._stack.count(id(function.node)) > 2:
             return unknown(*args, node=node)
         scope = self._new(self._bound_parameters(function, args, keywords))
-        frame = Frame((scope, *function.scopes), _shared(function.node), [])
+        frame = Frame((scope, *function.scopes), function.shared, [])
         self._depth += 1
         self._stack.append(id(function.node))
         try:
@@ -570,10 +570,3 @@ class Calls(Machine):
         for value in (*args[:1], *filter(None, (keywords.get("target"), keywords.get("fn")))):
             if value.kind == "function":
                 self._invoke(value.data, (), {}, node)
-
-
-def _shared(node: ast.AST) -> frozenset[str]:
-    """The names that a function declares as those of a scope around it."""
-    return frozenset(
-        name for each in ast.walk(node) if isinstance(each, (ast.Global, ast.Nonlocal)) for name in each.names
-    )

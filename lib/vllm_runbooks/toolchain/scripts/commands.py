@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from vllm_runbooks import shell
 from vllm_runbooks.documents import launchers, placeholders
@@ -59,7 +60,7 @@ class Command:
     logins: tuple[Login, ...] = ()
     """The passwords that it shows."""
 
-    @property
+    @cached_property
     def values(self) -> tuple[str, ...]:
         """The words as far as they are known; "" for others."""
         return tuple(word.value or "" for word in self.words)

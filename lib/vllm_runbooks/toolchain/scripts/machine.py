@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from vllm_runbooks.toolchain.scripts import pure
@@ -48,6 +49,13 @@ class Function:
     options: tuple[Option, ...] = ()
     """Those that its decorators declare."""
     defaults: Mapping[str, Value] | None = None
+
+    @cached_property
+    def shared(self) -> frozenset[str]:
+        """The names that it declares as those of a scope around it."""
+        return frozenset(
+            name for each in ast.walk(self.node) if isinstance(each, (ast.Global, ast.Nonlocal)) for name in each.names
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,11 +67,12 @@ class Program(Calls):
         """Whether all of it was followed."""
         self._class_scopes: set[int] = set()
         self._defined: list[Function] = []
-        self._stored = _stored(text.tree)
-        self._imports_late = _module_imports(text.tree)
+        nodes = list(ast.walk(text.tree))
+        self._read = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+        self._stored = frozenset(name for node in nodes for name in _bound_by(node))
+        self._imports_late = _module_imports(text.tree, nodes)
         self._has_star = any(
-            isinstance(node, ast.ImportFrom) and any(each.name == "*" for each in node.names)
-            for node in ast.walk(text.tree)
+            isinstance(node, ast.ImportFrom) and any(each.name == "*" for each in node.names) for node in nodes
         )
         self._statements: Mapping[type[ast.stmt], Callable[[Any, Frame], Signal | None]] = {
             ast.Expr: self._expression, ast.Assign: self._assign, ast.AnnAssign: self._annotated,
@@ -116,10 +117,7 @@ class Program(Calls):
         """Note the names that no statement anywhere binds, in what was not followed as well."""
         if self._has_star:
             return
-        read = (
-            node for node in ast.walk(self.text.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-        )
-        for node in sorted(read, key=lambda node: (node.lineno, node.col_offset)):
+        for node in sorted(self._read, key=lambda node: (node.lineno, node.col_offset)):
             self._note_missing(node, is_late=False)
 
     def _note_missing(self, node: ast.Name, *, is_late: bool) -> None:
@@ -671,11 +669,6 @@ def _last(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _stored(tree: ast.Module) -> frozenset[str]:
-    """Every name that any statement binds, in whichever scope."""
-    return frozenset(name for node in ast.walk(tree) for name in _bound_by(node))
-
-
 def _bound_by(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
         yield node.id
@@ -696,15 +689,9 @@ def _bound_by(node: ast.AST) -> Iterator[str]:
         yield node.rest
 
 
-def _module_imports(tree: ast.Module) -> frozenset[str]:
-    """Names that imports at module level, and no other statement there, bind."""
-    imported = {
-        name for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom)) for name in _bound_by(node)
-    }
-    others = {
-        name
-        for node in ast.walk(tree)
-        if not isinstance(node, (ast.Import, ast.ImportFrom))
-        for name in _bound_by(node)
-    }
+def _module_imports(tree: ast.Module, nodes: Sequence[ast.AST]) -> frozenset[str]:
+    """Names that imports at module level, and no other statement anywhere, bind."""
+    of_module = {id(node) for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))}
+    imported = {name for node in nodes if id(node) in of_module for name in _bound_by(node)}
+    others = {name for node in nodes if id(node) not in of_module for name in _bound_by(node)}
     return frozenset(imported - others)
