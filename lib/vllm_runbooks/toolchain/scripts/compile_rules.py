@@ -216,8 +216,8 @@ def _wrong_dies(order: Sequence[int | None], dies: int | None, needed: int) -> s
     if outside:
         named = ", ".join(map(str, outside))
         return f"{named} {'is' if len(outside) == 1 else 'are'} outside of the dies 0 to {limit - 1}"
-    if dies is None or dies > len(order) or len(known) != len(order):
-        return ""
+    if dies is None or dies > len(order) or len(known) != len(order) or not any(known):
+        return ""  # nothing but zeros may stand for no order at all
     first = order[:dies]
     repeated = sorted({str(die) for die in first if first.count(die) > 1})
     if repeated:

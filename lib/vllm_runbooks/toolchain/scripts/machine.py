@@ -48,6 +48,8 @@ class Function:
     """Last names of its decorators."""
     options: tuple[Option, ...] = ()
     """Those that its decorators declare."""
+    owner: int | None = None
+    """Number in the heap of the class that it is a method of."""
     defaults: Mapping[str, Value] | None = None
 
     @cached_property
@@ -78,6 +80,8 @@ class Frame:
     scopes: tuple[int, ...]
     shared: frozenset[str] = NONE
     """Names that `global` or `nonlocal` makes those of a scope around it."""
+    owner: int | None = None
+    """Number in the heap of the class whose method is called; None: it is none."""
     pending: list[tuple[Value, bool | None]] | None = None
     """What it returns on sides of conditions that are not known, each with whether a GPU is needed for that."""
 

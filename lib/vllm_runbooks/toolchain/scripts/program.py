@@ -239,6 +239,7 @@ class Program(Calls):
             self._seen_from(frame),
             frozenset(marks),
             tuple(filter(None, options)),
+            frame.scopes[0] if frame.scopes[0] in self._class_scopes else None,
             self._defaults(node.args, frame),
         )
         self._defined.append(function)
@@ -282,7 +283,8 @@ class Program(Calls):
         )
         last = {_last(base) for base in node.bases}
         is_record = bool(marks & {"dataclass", "define", "frozen", "attrs"} or last & {"NamedTuple", "BaseModel"})
-        self._store(frame, node.name, Value("class", Class(node.name, scope, bases, fields, is_record=is_record), node))
+        self._classes[scope] = Class(node.name, scope, bases, fields, is_record=is_record)
+        self._store(frame, node.name, Value("class", self._classes[scope], node))
 
     def _return(self, node: ast.Return, frame: Frame) -> Signal:
         return "return", self._value(node.value, frame) if node.value is not None else plain(None)
@@ -569,7 +571,7 @@ class Program(Calls):
         return lifted(lambda *each: self._joined(each, node), *parts)
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, frame: Frame) -> Value:
-        inner = Frame((self._new({}), *frame.scopes), pending=None)
+        inner = Frame((self._new({}), *frame.scopes))
         found: list[tuple[Value, Value]] = []
         is_known = self._rounds(node, 0, inner, found)
         if isinstance(node, ast.DictComp):
