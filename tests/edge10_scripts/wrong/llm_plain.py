@@ -2,7 +2,7 @@ from tyllm.build_util import build_and_compile_llm
 
 torch_edgex.set_device_mode("jit_device", "cpu")
 torch_edgex.set_device_trace_only("edgex", True)
-torch_edgex.set_device_mode("LM_die_remap", [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+torch_edgex.set_device_mode("LM_die_remap", [1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
 
 build_and_compile_llm(
     model_path="./Qwen3-4B-AWQ",

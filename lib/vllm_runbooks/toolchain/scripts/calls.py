@@ -56,6 +56,8 @@ class Calls(Machine):
         self._stack: list[int] = []
         self._followed: set[int] = set()
         """Functions that were called, by their node."""
+        self._classes: dict[int, Class] = {}
+        """By the number of their scope."""
         self._methods = {
             "parser": self._of_parser, "environ": self._of_environ, "plain": self._of_text, "path": self._of_path,
             "box": self._of_box,
@@ -86,6 +88,10 @@ class Calls(Machine):
                 return self._of_class(base, held["__class__"], name, node)
         if base.kind == "class":
             return self._of_class(None, base, name, node)
+        if base.kind == "super":
+            own, of = base.data
+            inherited = (self._of_class(own, each, name, node) for each in of.bases)
+            return next((each for each in inherited if not each.is_unknown), unknown(node=node))
         if base.kind == "made":
             made: Made = base.data
             return Value("made", replace(made, of=(*made.of, name)), node, base.options)
@@ -119,15 +125,10 @@ class Calls(Machine):
         return value if owner is None else Value("bound", (owner, value.data), node)
 
     def _super(self, frame: Frame) -> Value:
-        """`super()`: the instance, seen as one of the classes that its class is made from."""
-        own: Value | None = self._heap[frame.scopes[0]].get("self")
-        if own is None or own.kind != "instance":
-            return UNKNOWN
-        of = self._heap[own.data]["__class__"]
-        bases = of.data.bases if of.kind == "class" else ()
-        stand_in = Value("class", Class("super", self._new({}), bases, (), is_record=False))
-        held = self._new({"__class__": stand_in})
-        return Value("bound", (own, "super"), None) if not bases else Value("instance", held, None)
+        """`super()`: the instance of a method, seen as one of the classes that the method's class is made from."""
+        own = next(iter(self._heap[frame.scopes[0]].values()), None)
+        of = self._classes.get(frame.owner) if frame.owner is not None else None
+        return UNKNOWN if own is None or of is None else Value("super", (own, of))
 
     def _called(
         self,
@@ -146,6 +147,9 @@ class Calls(Machine):
             return self._instance(called, args, keywords, node)
         if called.kind == "bound":
             return self._bound(called, args, keywords, node, is_open=is_open)
+        if called.kind == "instance":
+            method = self._attribute(called, "__call__", node)
+            return self._called(method, args, keywords, node) if method.kind == "bound" else unknown(*args, node=node)
         if called.kind == "symbol":
             return self._symbol_called(called.data, args, keywords, node, is_open=is_open)
         if called.kind == "made":
@@ -176,7 +180,7 @@ class Calls(Machine):
         if self._depth >= _MAX_CALLS or self._stack.count(id(function.node)) > 2:
             return unknown(*args, node=node)
         scope = self._new(self._bound_parameters(function, args, keywords))
-        frame = Frame((scope, *function.scopes), _shared(function.node), [])
+        frame = Frame((scope, *function.scopes), function.shared, function.owner, [])
         self._depth += 1
         self._stack.append(id(function.node))
         try:
@@ -322,6 +326,8 @@ class Calls(Machine):
             parts = [part for index, item in enumerate(items) for part in ((text, item) if index else (item,))]
             return self._joined(parts, node).given(options)
         known = [self.python(each) for each in args]
+        if method in ("encode", "decode"):
+            return text
         if method == "format":
             named = {name: self._text(value) for name, value in keywords.items()}
             made = pure.formatted(text.data, [self._text(each) for each in args], named)
@@ -568,10 +574,3 @@ class Calls(Machine):
         for value in (*args[:1], *filter(None, (keywords.get("target"), keywords.get("fn")))):
             if value.kind == "function":
                 self._invoke(value.data, (), {}, node)
-
-
-def _shared(node: ast.AST) -> frozenset[str]:
-    """The names that a function declares as those of a scope around it."""
-    return frozenset(
-        name for each in ast.walk(node) if isinstance(each, (ast.Global, ast.Nonlocal)) for name in each.names
-    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from vllm_runbooks import shell
 from vllm_runbooks.documents import launchers, placeholders
@@ -31,10 +32,19 @@ _MAX_WITHIN = 3
 _MAX_COMMANDS = 2_000
 _MAX_BEFORE = 8
 """Words between `docker` and `run`."""
-_HERE = re.compile(r"[^\n|;&]{0,1000}?<<<[ \t]{0,8}(?P<word>\"[^\"\n]{0,400}\"|'[^'\n]{0,400}'|[^\s;&|]{1,400})")
+_HERE = re.compile(r"<<<[ \t]{0,8}(?P<word>\"[^\"\n]{0,400}\"|'[^'\n]{0,400}'|[^\s;&|]{1,400})")
 _PIPE = re.compile(
     r"\s{0,40}(?:\\\r?\n\s{0,40})?\|\s{0,40}(?:\\\r?\n\s{0,40})?(?:sudo\s{1,8}(?:-\w{1,8}\s{1,8}){0,4})?"
 )
+
+
+@dataclass(frozen=True)
+class Login:
+    """A password that a command shows."""
+
+    word: Word
+    how: str
+    """"option", "pipe", "here" (a here-string or document) or "credentials"."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +57,10 @@ class Command:
     end: int
     environment: Mapping[str, str | None] = field(default_factory=dict)
     documents: tuple[Excerpt, ...] = ()
-    is_within: bool = False
-    """Whether it stands in a word of another command, or is handed to a shell by a program."""
+    logins: tuple[Login, ...] = ()
+    """The passwords that it shows."""
 
-    @property
+    @cached_property
     def values(self) -> tuple[str, ...]:
         """The words as far as they are known; "" for others."""
         return tuple(word.value or "" for word in self.words)
@@ -74,33 +84,33 @@ class Command:
         return found
 
 
-def of_script(source: Excerpt, *, is_page: bool) -> list[Command]:
-    """The commands of a shell's script, those within words of others included."""
+def of_script(source: Excerpt, file: str, *, is_page: bool) -> tuple[list[Command], list[shell.Assignment]]:
+    """The commands of a shell's script, those within words of others included, and what it assigns.
+
+    Args:
+        source: The script.
+        file: The text of the file that it stands in.
+        is_page: Whether that is a page, where `<name>` is to be filled in.
+    """
     found: list[Command] = []
-    _read(source, found, is_page=is_page, depth=0)
-    return found
+    assigned = _read(source, found, is_page=is_page, depth=0)
+    return _with_logins(found, file), assigned
 
 
-def _read(source: Excerpt, found: list[Command], *, is_page: bool, depth: int) -> None:
+def _read(source: Excerpt, found: list[Command], *, is_page: bool, depth: int) -> list[shell.Assignment]:
     text = placeholders.marked(source.text, is_page=is_page, is_within=depth > 0)
-    for each in shell.read(Excerpt(text, source.at)).invocations:
+    script = shell.read(Excerpt(text, source.at))
+    for each in script.invocations:
         if len(found) >= _MAX_COMMANDS:
-            return
+            break
         words = tuple(placeholders.filled(word) for word in each.words)
-        found.append(Command(words, each.start, each.end, each.environment, each.documents, is_within=depth > 0))
+        found.append(Command(words, each.start, each.end, each.environment, each.documents))
         for word in words[1:]:
             inner = word.excerpt
             is_script = inner is not None and len(inner.text.split()) > 1 and _OF_INTEREST.search(inner.text)
             if inner is not None and is_script and depth < _MAX_WITHIN:
                 _read(inner, found, is_page=is_page, depth=depth + 1)
-
-
-def exported(source: Excerpt, *, is_page: bool) -> list[shell.Assignment]:
-    """The variables that a script hands to what it runs."""
-    text = placeholders.marked(source.text, is_page=is_page, is_within=False)
-    script = shell.read(Excerpt(text, source.at))
-    own = [one for one in script.assignments if one.exported]
-    return [*own, *(one for each in script.invocations for one in each.assignments)]
+    return [*script.assignments, *(one for each in script.invocations for one in each.assignments)]
 
 
 def of_program(program: Program, text: PythonText) -> list[Command]:
@@ -117,23 +127,29 @@ def _run(event: Event, program: Program, text: PythonText) -> Iterator[Command]:
     value = event.args[0]
     known = program.python(value)
     if isinstance(known, str):
-        at = [start] * (len(known) + 1)
         found: list[Command] = []
-        _read(Excerpt(known, at), found, is_page=False, depth=1)
-        for command in found:
-            yield Command(command.words, start, end, command.environment, command.documents, is_within=True)
+        _read(Excerpt.whole(known), found, is_page=False, depth=1)
+        for command in _with_logins(found, known):
+            words = tuple(replace(word, start=start, end=end, at=None) for word in command.words)
+            shown = tuple(Login(replace(one.word, start=start, end=end, at=None), one.how) for one in command.logins)
+            yield Command(words, start, end, command.environment, logins=shown)
         return
     items = program.items(value)
-    if items is None:
-        return
-    words = []
-    for item in items:
+    given: list[Word] = []
+    for item in items or ():
         data = program.python(item)
         places = text.places(item.node) if isinstance(item.node, ast.expr) else (start, end)
         is_text = data is not MISSING and isinstance(data, (str, int))
-        words.append(Word(str(data) if is_text else None, *places, str(data) if is_text else ""))
-    if words:
-        yield Command(tuple(words), start, end, is_within=True)
+        given.append(Word(str(data) if is_text else None, *places, str(data) if is_text else ""))
+    if given:
+        command = Command(tuple(given), start, end)
+        shown = tuple(_logins(command, None, ""))
+        handed = event.given("input")
+        told = program.python(handed)
+        if "--password-stdin" in command.values and isinstance(told, str) and handed is not None:
+            places = text.places(handed.node) if isinstance(handed.node, ast.expr) else (start, end)
+            shown = (*shown, Login(Word(told, *places, told), "here"))
+        yield replace(command, logins=shown)
 
 
 def container(command: Command) -> launchers.Options | None:
@@ -145,23 +161,18 @@ def container(command: Command) -> launchers.Options | None:
     return launchers.container_options(command.words[run + 1 :])
 
 
-@dataclass(frozen=True)
-class Login:
-    """A password that a command shows."""
+def _with_logins(found: Sequence[Command], text: str) -> list[Command]:
+    """The commands of a text, each with the passwords that it shows."""
+    told = []
+    before = None
+    for command in found:
+        told.append(replace(command, logins=tuple(_logins(command, before, text))))
+        before = command
+    return told
 
-    word: Word
-    how: str
-    """"option", "pipe", "here" (a here-string or document) or "credentials"."""
 
-
-def logins(command: Command, before: Command | None, text: str) -> Iterator[Login]:
-    """The passwords that a command shows.
-
-    Args:
-        command: The command.
-        before: The one in front of it, which may be piped to it.
-        text: The text of the file that both stand in.
-    """
+def _logins(command: Command, before: Command | None, text: str) -> Iterator[Login]:
+    """The passwords that a command shows; the one in front of it may be piped to it."""
     at = command.index(*REGISTRY)
     if at is None:
         return
@@ -179,19 +190,26 @@ def logins(command: Command, before: Command | None, text: str) -> Iterator[Logi
     yield from _options(command, login)
     if "--password-stdin" not in command.values:
         return
-    here = None if command.is_within else _HERE.match(text, max(command.end - 1, 0))
-    here = here or (None if command.is_within else _HERE.match(text, command.start))
+    here = _HERE.search(text, command.start, _line_end(text, command.end))
     if here is not None and not _is_reference(here["word"]):
         start, end = here.span("word")
         yield Login(Word(here["word"].strip("\"'"), start, end, here["word"]), "here")
     for document in command.documents:
         body = document.text.strip()
         if body and not _is_reference(body):
-            yield Login(Word(body, document.at[0], document.at[len(document.text)], document.text), "here")
+            begin = document.text.index(body)
+            end = document.at[begin + len(body) - 1] + 1
+            yield Login(Word(body, document.at[begin], end, body), "here")
     if before is not None and _PIPE.fullmatch(text, before.end, command.start) and before.index("echo", "printf") == 0:
         shown = before.words[-1]
-        if len(before.words) > 1 and shown.value and not _is_reference(shown.raw):
+        if len(before.words) > 1 and shown.value:
             yield Login(shown, "pipe")
+
+
+def _line_end(text: str, start: int) -> int:
+    """Where the line ends that a command ends on."""
+    stop = text.find("\n", start)
+    return len(text) if stop < 0 else stop
 
 
 def _options(command: Command, login: int) -> Iterator[Login]:

@@ -15,12 +15,14 @@ from vllm_runbooks.toolchain.scripts.compiled import REMAP, Compiled, digits, te
 from vllm_runbooks.toolchain.scripts.events import Event
 from vllm_runbooks.toolchain.scripts.program import Program
 from vllm_runbooks.toolchain.scripts.readings import COMPILE, Job, Part, is_build, is_engine
-from vllm_runbooks.toolchain.scripts.values import MISSING, Value, arm, is_same
+from vllm_runbooks.toolchain.scripts.values import MISSING, Value, arm
 from vllm_runbooks.toolchain_records import Toolchain
 
 Tables = Mapping[str, Mapping[str, Any]]
 _LATE, _PARSED, _PATCH = "edge10.setting-too-late", "edge10.setting-after-parsing", "edge10.patch-too-late"
 _THREAD = "COMPILE_THREAD"
+_MOST_KEPT = 50
+"""Times of one kind that are kept: a setting that is late is late behind the first."""
 _GPU_WORD = re.compile(r"(?:^|[_-])(?:gpu|cuda)(?:[_-]|$)", re.IGNORECASE)
 _HOLES = {
     "model": r".{0,120}",
@@ -60,25 +62,70 @@ def order(one: Compiled, tables: Tables) -> Iterator[Hit]:
     """Settings of the process that come after what they must precede."""
     table = tables.get(_LATE, {})
     functions, variables = set(table.get("functions", ())), set(table.get("variables", ()))
-    loading = tuple(table.get("imports", ()))
-    before: list[Event] = []
+    done = _Done(tuple(table.get("imports", ())))
     told: set[int] = set()
     for event in one.program.events:
         key = _key(event, functions, variables)
         if key is not None and id(event.node) not in told:
-            found = _late(event, key, before, loading)
+            found = _late(event, key, done)
             if found is not None:
                 told.add(id(event.node))
                 rule, behind = found
                 says = {"setting": key, "behind": _called(behind), "line": _line(one.part, behind)}
                 yield hit(one.part, rule, event.node, says)
-        made = _maker(before, event)
         is_patch = _is_patch(event, "ModelConfig", "ParallelConfig") and id(event.node) not in told
-        if is_patch and made is not None:
+        made = done.first("made", event) if is_patch else None
+        if made is not None:
             told.add(id(event.node))
             says = {"patch": ".".join(event.name.split(".")[-2:]), "line": _line(one.part, made)}
             yield hit(one.part, _PATCH, event.node, says)
-        before.append(event)
+        done.add(event, key)
+
+
+class _Done:
+    """What a program has done by some time that a setting must not come behind, and what it has set."""
+
+    def __init__(self, loading: tuple[str, ...]) -> None:
+        self._loading = loading
+        self._kinds: dict[str, list[tuple[int, Event]]] = {}
+        self._keys: dict[tuple[str, str], list[tuple[int, Event]]] = {}
+        self._nodes: dict[int, int] = {}
+        self._count = 0
+
+    def add(self, event: Event, key: str | None) -> None:
+        """Take in what is done next."""
+        self._count += 1
+        self._nodes.setdefault(id(event.node), self._count)
+        kind = (
+            "made" if is_engine(event) or is_build(event)
+            else "patched" if _is_patch(event, "ParallelConfig")
+            else "parsed" if event.kind == "parse"
+            else "loaded" if self._loading and event.kind == "import" and event.name.startswith(self._loading)
+            else ""
+        )  # fmt: skip
+        for name, held in (
+            (kind, self._kinds.setdefault(kind, [])),
+            (key, self._keys.setdefault((event.kind, key or ""), [])),
+        ):
+            if name and len(held) < _MOST_KEPT:
+                held.append((self._count, event))
+
+    def first(self, kind: str, event: Event) -> Event | None:
+        """The first time that something was done, where that and an event can both happen.
+
+        What an event's own statement did before, as in a loop over several models, was in time: only what was done in
+        front of that counts.
+        """
+        last = self._nodes.get(id(event.node), self._count + 1)
+        return next(
+            (each for count, each in self._kinds.get(kind, ()) if count < last and not each.is_beside(event)), None
+        )
+
+    def is_set(self, event: Event, key: str, before: Event | None = None) -> bool:
+        """Whether the same was set already, in front of something."""
+        last = self._count + 1 if before is None else self._nodes[id(before.node)]
+        held = self._keys.get((event.kind, key), ())
+        return any(count < last and not each.is_beside(event) for count, each in held)
 
 
 def _key(event: Event, functions: set[str], variables: set[str]) -> str | None:
@@ -93,48 +140,21 @@ def _key(event: Event, functions: set[str], variables: set[str]) -> str | None:
     return str(mode.data) if is_named and mode is not None and last.endswith("mode") else last
 
 
-def _late(event: Event, key: str, before: Sequence[Event], loading: tuple[str, ...]) -> tuple[str, Event] | None:
+def _late(event: Event, key: str, done: _Done) -> tuple[str, Event] | None:
     """What a setting comes after and should not, with the rule that says so."""
     is_variable, is_device = event.kind == "environ", key == "jit_device"
-    others = [each for each in before if not each.is_beside(event)]
-    # What was set in time and is set again, as in a loop over several models, was in time.
-    own = next((index for index, each in enumerate(others) if each.node is event.node), None)
-    others = others[:own]
-    made = _maker(others, event)
-    if made is not None:
-        return _LATE, made
-    if not is_variable:
-        patch = next((each for each in others if _is_patch(each, "ParallelConfig")), None)
-        if patch is not None:
-            return _LATE, patch
-    if is_device:
-        loaded = next(
-            (i for i, each in enumerate(others) if each.kind == "import" and each.name.startswith(loading)), None
-        )
-        in_time = loaded is not None and any(_same_key(each, event) for each in others[:loaded])
-        if loaded is not None and loading and not in_time:
-            return _LATE, others[loaded]
-    if is_device or is_variable:
-        parsed = next((each for each in others if each.kind == "parse"), None)
-        options = any(value.options for value in event.args)
-        is_again = any(_same_key(each, event) for each in others)
-        if parsed is not None and not options and not is_again:
-            return _PARSED, parsed
+    made = done.first("made", event)
+    patched = None if is_variable else done.first("patched", event)
+    loaded = done.first("loaded", event) if is_device else None
+    if loaded is not None and done.is_set(event, key, loaded):
+        loaded = None
+    behind = made or patched or loaded
+    if behind is not None:
+        return _LATE, behind
+    if (is_device or is_variable) and not any(value.options for value in event.args) and not done.is_set(event, key):
+        parsed = done.first("parsed", event)
+        return None if parsed is None else (_PARSED, parsed)
     return None
-
-
-def _same_key(one: Event, other: Event) -> bool:
-    """Whether two events set the same."""
-    if one.kind != other.kind:
-        return False
-    if one.kind == "environ":
-        return one.name == other.name
-    return one.name == other.name and bool(one.args and other.args and is_same(one.args[0], other.args[0]))
-
-
-def _maker(before: Sequence[Event], event: Event) -> Event | None:
-    """The first event that has made the engine by then."""
-    return next((each for each in before if (is_engine(each) or is_build(each)) and not each.is_beside(event)), None)
 
 
 def _is_patch(event: Event, *classes: str) -> bool:
@@ -196,8 +216,8 @@ def _wrong_dies(order: Sequence[int | None], dies: int | None, needed: int) -> s
     if outside:
         named = ", ".join(map(str, outside))
         return f"{named} {'is' if len(outside) == 1 else 'are'} outside of the dies 0 to {limit - 1}"
-    if dies is None or dies > len(order) or len(known) != len(order):
-        return ""
+    if dies is None or dies > len(order) or len(known) != len(order) or not any(known):
+        return ""  # nothing but zeros may stand for no order at all
     first = order[:dies]
     repeated = sorted({str(die) for die in first if first.count(die) > 1})
     if repeated:

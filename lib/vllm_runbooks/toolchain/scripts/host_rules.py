@@ -31,19 +31,22 @@ def find(part: Part, job: Job) -> Iterator[Hit]:
 
 def logins(part: Part) -> Iterator[tuple[Command, Login]]:
     """The passwords that a part's commands show."""
-    before = None
     for command in part.commands:
-        for login in commands.logins(command, before, part.file):
+        for login in command.logins:
             yield command, login
-        before = command
 
 
 def secrets(file: ReadFile) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
     """The passwords that a file shows, each with where it stands."""
     for part in file.parts:
         for _, login in logins(part):
-            if login.word.value:
-                yield login.word.value, ((login.word.start, login.word.end),)
+            value = login.word.value
+            if not value:
+                continue
+            yield value, ((login.word.start, login.word.end),)
+            for one in part.assigned:  # of a variable it is the value that is secret
+                if one.value.value == value:
+                    yield value, ((one.value.start, one.value.end),)
 
 
 def _program(command: Command) -> str:
@@ -61,8 +64,8 @@ def _threads(part: Part, job: Job) -> Iterator[Hit]:
             if setting.name == _THREAD:
                 yield from _told(setting.value, setting.start, setting.end, right, told)
     if job.has_gpu:
-        for one in part.exported:
-            if one.name == _THREAD:
+        for one in part.assigned:
+            if one.name == _THREAD and one.exported:
                 yield from _told(one.value, one.start, one.end, right, told)
 
 

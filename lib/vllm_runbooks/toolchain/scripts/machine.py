@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from vllm_runbooks.toolchain.scripts import pure
@@ -47,7 +48,16 @@ class Function:
     """Last names of its decorators."""
     options: tuple[Option, ...] = ()
     """Those that its decorators declare."""
+    owner: int | None = None
+    """Number in the heap of the class that it is a method of."""
     defaults: Mapping[str, Value] | None = None
+
+    @cached_property
+    def shared(self) -> frozenset[str]:
+        """The names that it declares as those of a scope around it."""
+        return frozenset(
+            name for each in ast.walk(self.node) if isinstance(each, (ast.Global, ast.Nonlocal)) for name in each.names
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +80,8 @@ class Frame:
     scopes: tuple[int, ...]
     shared: frozenset[str] = NONE
     """Names that `global` or `nonlocal` makes those of a scope around it."""
+    owner: int | None = None
+    """Number in the heap of the class whose method is called; None: it is none."""
     pending: list[tuple[Value, bool | None]] | None = None
     """What it returns on sides of conditions that are not known, each with whether a GPU is needed for that."""
 

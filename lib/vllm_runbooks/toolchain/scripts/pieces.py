@@ -17,6 +17,7 @@ MAX_PIECES = 400
 """Pieces of one file that are read: nobody writes a page of more."""
 _TREE = re.compile(r"^[ \t\u00a0│|]{0,200}[├└]──", re.MULTILINE)
 _LOGIN = re.compile(r"(?:sudo[ \t]{1,4})?\b(?:docker|podman|nerdctl)[ \t]{1,4}login\b[^\n`]{0,1000}")
+_COMMENTED = re.compile(rf"^[ \t]{{0,80}}#[#\t ]{{0,20}}(?P<login>{_LOGIN.pattern})", re.MULTILINE)
 _COMMAND = re.compile(r"[ \t]{0,40}[!%]{1,2}[ \t]{0,4}")
 _KINDS = frozenset(("python", "shell", "yaml"))
 
@@ -47,6 +48,8 @@ def cut(text: str, name: str = "") -> list[Piece]:
 def _of(source: Excerpt, kind: str, *, is_part: bool) -> Iterator[Piece]:
     if kind == "shell":
         yield Piece("shell", source, is_part)
+        for comment in _COMMENTED.finditer(source.text):
+            yield Piece("shell", source.part(*comment.span("login")), is_part=True)
         for body, target, _ in documents.heredocs(source):
             inner = formats.kind_of(body.text, target)
             if inner in ("python", "yaml"):

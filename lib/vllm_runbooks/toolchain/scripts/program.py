@@ -67,11 +67,12 @@ class Program(Calls):
         """Whether all of it was followed."""
         self._class_scopes: set[int] = set()
         self._defined: list[Function] = []
-        self._stored = _stored(text.tree)
-        self._imports_late = _module_imports(text.tree)
+        nodes = list(ast.walk(text.tree))
+        self._read = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+        self._stored = frozenset(name for node in nodes for name in _bound_by(node))
+        self._imports_late = _module_imports(text.tree, nodes)
         self._has_star = any(
-            isinstance(node, ast.ImportFrom) and any(each.name == "*" for each in node.names)
-            for node in ast.walk(text.tree)
+            isinstance(node, ast.ImportFrom) and any(each.name == "*" for each in node.names) for node in nodes
         )
         self._statements: Mapping[type[ast.stmt], Callable[[Any, Frame], Signal | None]] = {
             ast.Expr: self._expression, ast.Assign: self._assign, ast.AnnAssign: self._annotated,
@@ -116,10 +117,7 @@ class Program(Calls):
         """Note the names that no statement anywhere binds, in what was not followed as well."""
         if self._has_star:
             return
-        read = (
-            node for node in ast.walk(self.text.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-        )
-        for node in sorted(read, key=lambda node: (node.lineno, node.col_offset)):
+        for node in sorted(self._read, key=lambda node: (node.lineno, node.col_offset)):
             self._note_missing(node, is_late=False)
 
     def _note_missing(self, node: ast.Name, *, is_late: bool) -> None:
@@ -241,6 +239,7 @@ class Program(Calls):
             self._seen_from(frame),
             frozenset(marks),
             tuple(filter(None, options)),
+            frame.scopes[0] if frame.scopes[0] in self._class_scopes else None,
             self._defaults(node.args, frame),
         )
         self._defined.append(function)
@@ -284,7 +283,8 @@ class Program(Calls):
         )
         last = {_last(base) for base in node.bases}
         is_record = bool(marks & {"dataclass", "define", "frozen", "attrs"} or last & {"NamedTuple", "BaseModel"})
-        self._store(frame, node.name, Value("class", Class(node.name, scope, bases, fields, is_record=is_record), node))
+        self._classes[scope] = Class(node.name, scope, bases, fields, is_record=is_record)
+        self._store(frame, node.name, Value("class", self._classes[scope], node))
 
     def _return(self, node: ast.Return, frame: Frame) -> Signal:
         return "return", self._value(node.value, frame) if node.value is not None else plain(None)
@@ -391,7 +391,9 @@ class Program(Calls):
     def _constant(self, node: ast.Constant, frame: Frame) -> Value:  # noqa: ARG002 - one of a table
         if isinstance(node.value, int) and node.value.bit_length() > 1024:
             return unknown(node=node)
-        return plain(node.value, node) if not isinstance(node.value, (bytes, complex)) else unknown(node=node)
+        if isinstance(node.value, bytes):
+            return plain(node.value.decode("latin-1"), node)
+        return unknown(node=node) if isinstance(node.value, complex) else plain(node.value, node)
 
     def _name(self, node: ast.Name, frame: Frame) -> Value:
         return self._look_up(node, frame)
@@ -569,7 +571,7 @@ class Program(Calls):
         return lifted(lambda *each: self._joined(each, node), *parts)
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, frame: Frame) -> Value:
-        inner = Frame((self._new({}), *frame.scopes), pending=None)
+        inner = Frame((self._new({}), *frame.scopes))
         found: list[tuple[Value, Value]] = []
         is_known = self._rounds(node, 0, inner, found)
         if isinstance(node, ast.DictComp):
@@ -669,11 +671,6 @@ def _last(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _stored(tree: ast.Module) -> frozenset[str]:
-    """Every name that any statement binds, in whichever scope."""
-    return frozenset(name for node in ast.walk(tree) for name in _bound_by(node))
-
-
 def _bound_by(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
         yield node.id
@@ -694,15 +691,9 @@ def _bound_by(node: ast.AST) -> Iterator[str]:
         yield node.rest
 
 
-def _module_imports(tree: ast.Module) -> frozenset[str]:
-    """Names that imports at module level, and no other statement there, bind."""
-    imported = {
-        name for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom)) for name in _bound_by(node)
-    }
-    others = {
-        name
-        for node in ast.walk(tree)
-        if not isinstance(node, (ast.Import, ast.ImportFrom))
-        for name in _bound_by(node)
-    }
+def _module_imports(tree: ast.Module, nodes: Sequence[ast.AST]) -> frozenset[str]:
+    """Names that imports at module level, and no other statement anywhere, bind."""
+    of_module = {id(node) for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))}
+    imported = {name for node in nodes if id(node) in of_module for name in _bound_by(node)}
+    others = {name for node in nodes if id(node) not in of_module for name in _bound_by(node)}
     return frozenset(imported - others)

@@ -29,6 +29,8 @@ _HOST = frozenset(("docker", "podman", "nerdctl", "pip", "pip3", "apt", "apt-get
 _INSTALL = frozenset(("pip", "pip3"))
 _MAPPED = re.compile(r"(?:[\d.]{7,15}:)?(\d{1,5}):(\d{1,5})(?:/tcp)?")
 _DEFAULT_PORT = 8000
+_OF_HOST = frozenset(("shell", "argv", "docker", "python"))
+"""Ways of starting a server whose port is the host's, or is mapped to it as the command says."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class Part:
     trouble: NotPythonError | None = None
     """Why it is no program, where it should be one."""
     commands: tuple[Command, ...] = ()
-    exported: tuple[Assignment, ...] = ()
+    assigned: tuple[Assignment, ...] = ()
+    """What a script of the shell assigns."""
     asked: tuple[Asked, ...] = ()
     """The evaluations that it asks for."""
     steps: tuple[tuple[str, int], ...] = ()
@@ -127,7 +130,7 @@ class ReadFile:
             is_told = isinstance(known, list) and all(isinstance(each, str) for each in known)
             port = flags.get("port", _DEFAULT_PORT)
             is_certain = not start.is_elided and not self.judged.has_unknown_file(start)
-            port = port if isinstance(port, int) and is_certain and start.kind in ("shell", "argv", "docker") else None
+            port = port if isinstance(port, int) and is_certain and start.kind in _OF_HOST else None
             length = flags.get("max_model_len")
             yield Server(
                 frozenset(known) if is_told and is_certain and known else None,
@@ -232,7 +235,8 @@ def read(name: str, text: str, judged: Judged, facts: Toolchain, known: Mapping[
     parts: list[Part] = []
     outer: frozenset[str] = frozenset()
     for piece in pieces.cut(text, name):
-        part = replace(_part(piece, facts, known, outer, judged), file=text)
+        part = _part(piece, facts, known, outer, judged)
+        part = replace(part, file=text, steps=_once([*part.steps, *_serving(part, judged)]))
         parts.append(part)
         if part.program is not None and piece.is_part:
             outer |= part.program.bound
@@ -302,15 +306,18 @@ def _steps(program: Program, text: PythonText, facts: Toolchain) -> Iterator[tup
 
 
 def _script(piece: Piece, facts: Toolchain, judged: Judged) -> Part:
-    found = commands.of_script(piece.text, is_page=piece.is_part)
+    found, given = commands.of_script(piece.text, judged.text, is_page=piece.is_part)
     asked = [one for command in found if (one := evaluations.of_command(command)) is not None]
     steps = list(_steps_of(found, facts))
-    start, end = piece.text.at[0], piece.text.at[len(piece.text.text)]
-    steps += [
-        ("serve", each.start) for each, _ in judged.parsed if each.entry not in CALLS and start <= each.start < end
-    ]
-    given = commands.exported(piece.text, is_page=piece.is_part)
     return Part(piece, "", None, None, None, tuple(found), tuple(given), tuple(asked), _once(steps))
+
+
+def _serving(part: Part, judged: Judged) -> Iterator[tuple[str, int]]:
+    """The servers that a part starts, whatever it is written in."""
+    start, end = part.span
+    for each, _ in judged.parsed:
+        if each.entry not in CALLS and start <= each.start < end:
+            yield "serve", each.start
 
 
 def _steps_of(found: Sequence[Command], facts: Toolchain) -> Iterator[tuple[str, int]]:
