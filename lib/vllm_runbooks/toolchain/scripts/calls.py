@@ -190,6 +190,8 @@ class Calls(Machine):
         finally:
             self._depth -= 1
             self._stack.pop()
+        if function.is_generator:
+            return unknown(node=node)
         result = signal[1] if signal is not None and signal[0] == "return" else plain(None)
         for value, gpu in reversed(frame.pending or []):
             sides = (None, None) if gpu is None else (gpu, not gpu)

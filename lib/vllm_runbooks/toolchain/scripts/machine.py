@@ -53,6 +53,11 @@ class Function:
     defaults: Mapping[str, Value] | None = None
 
     @cached_property
+    def is_generator(self) -> bool:
+        """Whether calling it gives what it yields, and not what it returns."""
+        return any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(self.node))
+
+    @cached_property
     def shared(self) -> frozenset[str]:
         """The names that it declares as those of a scope around it."""
         return frozenset(
