@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
+import shutil
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,10 +13,12 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from vllm_runbooks import checking
+from command_line import run
+from vllm_runbooks import catalog, checking, render, session
 from vllm_runbooks.records import IssueSeverity
 from vllm_runbooks.toolchain_records import LintedScripts
 
+jsonschema = pytest.importorskip("jsonschema")
 SCRIPTS = Path(__file__).parent / "edge10_scripts"
 EXPECTED: dict[str, Any] = YAML(typ="safe").load((SCRIPTS / "expected.yaml").read_text("utf-8"))
 
@@ -66,3 +72,319 @@ def test_a_script_is_told_for_what_it_is(name: str) -> None:
     by_file = steps if isinstance(steps, dict) else {next(iter(texts(name))): steps}
 
     assert {file: [step.step for step in one.steps] for file, one in linted(name).items()} == by_file
+
+
+@pytest.mark.parametrize("name", sorted(name for name in EXPECTED if EXPECTED[name]["issues"]))
+def test_a_corrected_script_needs_no_second_correction(name: str) -> None:
+    """What was mended is no issue any more, nothing new is wrong, and mending again changes nothing."""
+    found = linted(name)
+    again = checking.lint_scripts({file: one.fixed or "" for file, one in found.items()}, fix=True)
+    mended = {(file, issue.rule) for file, one in found.items() for issue in one.issues if issue.fix is not None}
+
+    assert {file: one.fixed for file, one in again.items()} == {file: one.fixed for file, one in found.items()}
+    assert not [issue for one in again.values() for issue in one.issues if issue.fix is not None]
+    for file, rule in mended - {("serve.sh", "edge10.vllm-release")}:
+        assert rule not in {issue.rule for issue in again[file].issues if issue.fix is not None}
+
+
+PASSWORDS = ("pl4nted-Pa55word", "kiwi", "p@ss:w/ord")
+LOGINS = {
+    "login.sh": (
+        "docker login registry.example.test -u edge -p {}\n",
+        "docker login -u edge -p={} registry.example.test\n",
+        "sudo docker login registry.example.test \\\n  --username edge \\\n  --password '{}'\n",
+        "echo {} | docker login -u edge --password-stdin registry.example.test\n",
+        "echo -n '{}' \\\n  | sudo docker login -u edge --password-stdin registry.example.test\n",
+        'docker login -u edge \\\n  --password-stdin registry.example.test <<< "{}"\n',
+        "docker login -u edge --password-stdin registry.example.test <<EOF\n{}\nEOF\n",
+        "skopeo copy --src-creds edge:{} docker://a/b dir:/x\n",
+        "podman pull --creds=edge:{} a/b\n",
+        "PW={}\ndocker login -u edge -p $PW registry.example.test\n",
+        "PW={}\necho $PW | docker login -u edge --password-stdin registry.example.test\n",
+        "# docker login registry.example.test -u edge -p {}\n",
+        'ssh host "docker login registry.example.test -u edge -p {}"\n',
+    ),
+    "login.py": (
+        'import os\nos.system("docker login registry.example.test -u edge -p {}")\n',
+        'import subprocess as s\ns.run(["docker", "login", "-u", "edge", "-p", "{}"])\n',
+        'import subprocess as s\ns.run(["docker", "login", "-u", "edge", "--password-stdin"], input=b"{}")\n',
+        'import subprocess as s\ns.run(["docker", "login", "-u", name, "--password-stdin"], input="{}".encode())\n',
+        'import subprocess as s\ns.run("echo {} | docker login -u edge --password-stdin", shell=True)\n',
+    ),
+    "login.md": (
+        "Log in:\n\n```shell\n$ sudo docker login registry.example.test:8091 -u edge -p {}\n```\n",
+        "Log in with `docker login registry.example.test -u edge -p {}`, then go on.\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "password"),
+    [(name, form, password) for name, forms in LOGINS.items() for form in forms for password in PASSWORDS],
+)
+def test_a_password_in_a_command_is_found_and_shown_nowhere(name: str, form: str, password: str) -> None:
+    """However it is given, and in no form of the answer: messages, lines, fixes, corrected text, SARIF, annotations."""
+    text = form.format(password) + ("pip install vllm\n" if name.endswith(".sh") else "")
+    found = checking.lint_scripts({name: text}, fix=True)
+    view = render.edge10_scripts
+    shown = "\n".join(
+        (
+            str(render.to_json(view.merged(found))),
+            render.styled.plain(view.view(found)),
+            render.issues.sarif(found, session.knowledge().rules, "1"),
+            render.issues.github(found[name], name),
+        )
+    )
+
+    assert "edge10.password-in-command" in {issue.rule for issue in found[name].issues}
+    assert password not in shown
+
+
+def test_one_script_may_need_what_another_says() -> None:
+    """The server of one file answers the evaluation of the other; alone nothing is known of it."""
+    serve = "vllm serve ./a --served-model-name one --host 127.0.0.1 --port 9001\n"
+    ask = "evalscope eval --model two --api-url http://127.0.0.1:9001/v1 --datasets mmlu\n"
+
+    assert wrong(checking.lint_scripts({"ask.sh": ask})) == []
+    assert wrong(checking.lint_scripts({"serve.sh": serve, "ask.sh": ask})) == [("ask.sh", 1, "edge10.no-such-name")]
+
+
+SERVERS = {
+    "mapped": (
+        "docker run --gpus all -p 127.0.0.1:9001:8000 vllm/vllm-openai:v0.11.0 --model a --served-model-name one\n",
+        9001,
+    ),
+    "of the host": (
+        "docker run --gpus all --network host vllm/vllm-openai:v0.11.0 --model a --served-model-name one --port 9001\n",
+        9001,
+    ),
+    "in a program": (
+        'import subprocess\nsubprocess.Popen(["vllm", "serve", "a", "--port", "9001", "--served-model-name", "one"])\n',
+        9001,
+    ),
+    "not mapped": ("docker run --gpus all vllm/vllm-openai:v0.11.0 --model a --served-model-name one\n", None),
+    "of a variable": ('vllm serve a --port "$PORT" --served-model-name one\n', None),
+    "of a file": ("vllm serve --config server.yaml\n", None),
+}
+
+
+@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("asked", [9001, 8000])
+def test_a_port_is_missed_only_where_all_ports_are_known(name: str, asked: int) -> None:
+    """One that a container is not said to have, or that a variable or file holds, may be the one that is asked."""
+    text, port = SERVERS[name]
+    file = "serve.py" if "import" in text else "serve.sh"
+    ask = f"evalscope eval --model one --api-url http://127.0.0.1:{asked}/v1 --datasets mmlu\n"
+    found = checking.lint_scripts({file: text, "ask.sh": ask})["ask.sh"]
+
+    assert {issue.rule for issue in found.issues} == ({"edge10.no-such-server"} if port not in (None, asked) else set())
+
+
+SETTINGS = {
+    "JSON": '{\n  "eval_backend": "VLMEvalKit",\n  "api_base": "http://h:1/x",\n  "type": "a"\n}\n',
+    "quoted": 'eval_backend: VLMEvalKit\nmodel:\n- "type": "a"\n  "api_base": "http://h:1/x"  # here\n',
+    "without indentation": "eval_backend: VLMEvalKit\neval_config:\nmodel:\n- type: a\napi_base: http://h:1/x\n",
+    "apart": "eval_type: openai_api\nmodel: a\napi_url: http://h:1/x\ngeneration_config:\n  - temperature: 0.5\n",
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_are_read_also_where_their_form_is_lost(name: str) -> None:
+    """Line by line: what is asked of which server, and how."""
+    found = checking.lint_scripts({"task.yaml": SETTINGS[name]})["task.yaml"]
+    expected = {"edge10.api-path"} | ({"edge10.sampled-accuracy"} if name == "apart" else set())
+
+    assert {issue.rule for issue in found.issues if issue.rule.startswith("edge10.")} == expected
+    assert [step.step for step in found.steps] == ["evaluate"]
+
+
+PROGRAMS: dict[str, Any] = YAML(typ="safe").load((SCRIPTS / "short.yaml").read_text("utf-8"))
+"""Short programs, each with all rules that it breaks."""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_is_judged_by_what_it_does(name: str) -> None:
+    """However it says it."""
+    found = checking.lint_scripts({"program.py": PROGRAMS[name]["text"]}, fix=True)["program.py"]
+
+    assert {issue.rule for issue in found.issues} == set(PROGRAMS[name]["breaks"])
+
+
+def test_remaps_that_hold_more_than_zeros_are_not_cut() -> None:
+    """What stands behind the sixteenth entry may have been meant; names in the list may be anything."""
+    text = "from tyllm import torch_edgex\nx = 0\n" + "".join(
+        f"torch_edgex.set_device_mode('{part}_die_remap', [{order}])\n"
+        for part, order in (("LM", "0, " * 16 + "5"), ("VM", "x, " * 17))
+    )
+    found = checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
+
+    assert [issue.rule for issue in found.issues if issue.rule == "edge10.remap-length"] == ["edge10.remap-length"] * 2
+    assert found.fixed == text
+
+
+@pytest.mark.parametrize(
+    ("text", "fixed"),
+    [
+        ("torch_edgex.set_device_trace_only('edgex', True)\n", "from tyllm import torch_edgex\ntorch_edgex"),
+        (
+            '"""Says."""\ntorch_edgex.set_device_trace_only("edgex", True)\n',
+            '"""Says."""\nfrom tyllm import torch_edgex\n',
+        ),
+        ("x = 1; torch_edgex.set_device_trace_only('edgex', True)\n", "from tyllm import torch_edgex\nx = 1; "),
+        ("import os; torch_edgex.go()\n", "import os\nfrom tyllm import torch_edgex; torch_edgex.go()"),
+        ("x = 1; import os\ntorch_edgex.go()\n", "from tyllm import torch_edgex\nx = 1; "),
+    ],
+)
+def test_an_import_is_put_where_it_belongs(text: str, fixed: str) -> None:
+    """Behind the first imports, in front of the first statement, and never within another statement."""
+    found = checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
+
+    assert found.startswith(fixed)
+    compile(found, "a.py", "exec")
+
+
+def test_an_import_in_a_page_is_indented_as_its_block_is() -> None:
+    """In a list's item, or quoted."""
+    block = "from tyllm.build_util import build_and_compile_llm\ntorch_edgex.set_device_trace_only('edgex', True)\n"
+    for lead in ("   ", "> "):
+        page = "".join(f"{lead}{line}\n" for line in ("```python", *block.splitlines(), "```"))
+        found = checking.lint_scripts({"a.md": f"- a\n\n{page}"}, fix=True)["a.md"].fixed or ""
+
+        assert f"{lead}from tyllm import torch_edgex\n{lead}torch_edgex" in found
+
+
+def test_a_piece_of_a_program_on_a_page_goes_on_with_the_one_before() -> None:
+    """A name that an earlier block imports is no mistake; one that none does is, where it is the toolchain's."""
+    first = "```python\nfrom tyllm import torch_edgex\n```\n"
+    second = "```python\ntorch_edgex.set_device_trace_only('edgex', True)\nmade_elsewhere(1)\n```\n"
+
+    assert checking.lint_scripts({"a.md": first + second})["a.md"].issues == ()
+    assert [issue.rule for issue in checking.lint_scripts({"a.md": second})["a.md"].issues] == [
+        "edge10.name-not-imported"
+    ]
+
+
+def folder(tmp_path: Path) -> str:
+    """A folder of scripts with what lies beside them in one."""
+    job = tmp_path / "job"
+    shutil.copytree(SCRIPTS / "wrong" / "job", job)
+    (job / "model.safetensors").write_bytes(b"\0" * 100)
+    (job / ".hidden").mkdir()
+    (job / ".hidden" / "x.py").write_text("import tyllm\n")
+    (job / "link.py").symlink_to(job / "evaluate.py")
+    (job / "large.txt").write_text("x" * 1_100_000)
+    return str(job)
+
+
+def test_a_folder_is_judged_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its scripts, and nothing else that lies in it; each issue with its file."""
+    name = folder(tmp_path)
+    status, out, _ = run(capsys, "edge10", "lint", name, "--format", "json")
+    found = json.loads(out)
+
+    assert status == 1
+    assert found["schema"] == 1
+    assert {step["file"] for step in found["steps"]} == {f"{name}/{each}" for each in texts("wrong/job")}
+    assert {(Path(issue["file"]).name, issue["rule"]) for issue in found["issues"]} >= {
+        (file, rule) for rule, _, file in EXPECTED["wrong/job"]["issues"]
+    }
+    schema = json.loads((catalog.catalog_dir() / "schema" / "edge10-lint.json").read_text("utf-8"))
+    jsonschema.validate(found, schema)
+
+
+def test_the_command_says_what_is_wrong_and_what_each_script_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the place of each mistake, and status 1; a script that is right has 0."""
+    wrong_one, right = (str(SCRIPTS / side / "llm_table.py") for side in ("wrong", "right"))
+    status, out, _ = run(capsys, "edge10", "lint", wrong_one)
+
+    assert status == 1
+    assert f"{wrong_one}:9:21: error: LM_die_remap is no order of the dies" in out
+    assert f"{wrong_one}: compile-llm\n1 error, 1 warning (edge10-1.1.7" in out
+    status, out, _ = run(capsys, "edge10", "lint", right)
+    assert (status, out.splitlines()[-1][:13]) == (0, "nothing wrong")
+
+
+def test_what_is_no_script_of_the_toolchain_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 1: nothing was judged."""
+    path = tmp_path / "hello.py"
+    path.write_text("print('hello')\n")
+
+    status, out, _ = run(capsys, "edge10", "lint", str(path))
+    assert (status, "no step of the toolchain is recognised in it" in out) == (1, True)
+    status, out, err = run(capsys, "edge10", "lint", str(path), "--format", "json")
+    assert (status, json.loads(out)["steps"], "no step of the toolchain" in err) == (1, [], True)
+
+
+def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file itself stays; what is left to do is named; a secret is written to the user's own file alone."""
+    source, target = tmp_path / "host.sh", tmp_path / "mended.sh"
+    shutil.copy(SCRIPTS / "wrong" / "host.sh", source)
+    before = source.read_text("utf-8")
+
+    status, out, err = run(capsys, "edge10", "lint", "--fix", str(source))
+    assert status == 1
+    assert "COMPILE_THREAD=1" in out
+    assert PASSWORDS[0] not in out + err
+    assert "left: 5:1: error: docker is given a password" in err
+    status, out, err = run(capsys, "edge10", "lint", "--fix", str(source), "-o", str(target))
+    assert (out, "wrote" in err) == ("", True)
+    assert target.read_text("utf-8") == before.replace("THREAD=2", "THREAD=1").replace("gptq", "awq")
+    assert source.read_text("utf-8") == before
+    status, out, _ = run(capsys, "edge10", "lint", "--fix", str(source), "--format", "json")
+    assert "COMPILE_THREAD=1" in json.loads(out)["fixed"]
+
+
+@pytest.mark.parametrize("form", ["sarif", "github"])
+def test_other_forms_name_the_same_issues(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """For those who read annotations."""
+    status, out, _ = run(capsys, "edge10", "lint", str(SCRIPTS / "wrong" / "llm_plain.py"), "--format", form)
+
+    assert status == 1
+    for rule, _ in EXPECTED["wrong/llm_plain.py"]["issues"]:
+        assert rule in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "give a file, a folder, or -"),
+        (("-", "-"), "- is given twice"),
+        (("a.py", "-o", "b.py"), "give --fix as well"),
+        (("--fix", "a.py", "--format", "sarif"), "--fix prints the corrected text"),
+        (("--fix", "{job}"), "give one file for --fix"),
+        (("{empty}",), "holds no script"),
+        (("missing.py",), "missing.py"),
+        (("{job}", "--toolchain", "9.9"), "9.9: this version of the toolchain is not known"),
+    ],
+)
+def test_a_request_that_cannot_be_read_is_one_line(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 2, and nothing on standard output."""
+    (tmp_path / "empty").mkdir()
+    places = {"{job}": str(SCRIPTS / "right" / "job"), "{empty}": str(tmp_path / "empty")}
+    status, out, err = run(capsys, "edge10", "lint", *(places.get(each, each) for each in arguments))
+
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_a_folder_of_too_many_scripts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no job."""
+    for number in range(201):
+        (tmp_path / f"{number}.py").touch()
+
+    status, _, err = run(capsys, "edge10", "lint", str(tmp_path))
+    assert (status, "holds more than 200 scripts" in err) == (2, True)
+
+
+def test_standard_input_is_read_as_a_file_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By what stands in it."""
+    text = (SCRIPTS / "wrong" / "llm_plain.py").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+
+    status, out, _ = run(capsys, "edge10", "lint", "-")
+    assert (status, "standard input:3:1: error: torch_edgex is used" in out) == (1, True)

@@ -209,7 +209,7 @@ class Calls(Machine):
         held |= dict(zip(positional, args, strict=False))
         held |= {name: value for name, value in keywords.items() if name in named}
         if given.vararg is not None:
-            held[given.vararg.arg] = self.box(args[len(positional) :], None, is_tuple=True)
+            held[given.vararg.arg] = self.box(args[len(positional) :], None)
         if given.kwarg is not None:
             held[given.kwarg.arg] = self.box({n: v for n, v in keywords.items() if n not in named}, None)
         return held
@@ -283,7 +283,7 @@ class Calls(Machine):
             held = {option.name: self._parsed(option) for option in self._heap[parser.data]}
             space = Value("namespace", self._new(held), node)
             is_pair = method == "parse_known_args"
-            return self.box((space, UNKNOWN), node, is_tuple=True) if is_pair else space
+            return self.box((space, UNKNOWN), node) if is_pair else space
         elif method.startswith("add_"):
             return parser
         return UNKNOWN
@@ -384,7 +384,7 @@ class Calls(Machine):
             keys = [plain(key, box.node) for key in items]
             if method == "items":
                 pairs = zip(keys, items.values(), strict=True)
-                return self.box([self.box(pair, node, is_tuple=True) for pair in pairs], node)
+                return self.box([self.box(pair, node) for pair in pairs], node)
             return self.box(keys if method == "keys" else items.values(), node)
         if method in ("get", "setdefault") and args and args[0].kind == "plain" and args[0].data in items:
             return items[args[0].data]
@@ -548,14 +548,14 @@ class Calls(Machine):
         if items is None:
             return self.box(None, node)
         pairs = enumerate(items)
-        return self.box([self.box((plain(index, node), each), node, is_tuple=True) for index, each in pairs], node)
+        return self.box([self.box((plain(index, node), each), node) for index, each in pairs], node)
 
     def _zipped(self, args: Sequence[Value], keywords: Mapping[str, Value], node: ast.AST) -> Value:  # noqa: ARG002
         every = [self._iterated(each) for each in args]
         known = [each for each in every if each is not None]
         if len(known) != len(every):
             return self.box(None, node)
-        return self.box([self.box(row, node, is_tuple=True) for row in zip(*known, strict=False)], node)
+        return self.box([self.box(row, node) for row in zip(*known, strict=False)], node)
 
     def _mapped(self, args: Sequence[Value], keywords: Mapping[str, Value], node: ast.AST) -> Value:  # noqa: ARG002
         items = self._iterated(args[1]) if len(args) == 2 else None

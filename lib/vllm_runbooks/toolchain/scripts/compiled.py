@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vllm_runbooks.toolchain.scripts import pure
 from vllm_runbooks.toolchain.scripts.events import Event, Option
 from vllm_runbooks.toolchain.scripts.program import Program
 from vllm_runbooks.toolchain.scripts.readings import Part, is_build, is_engine
-from vllm_runbooks.toolchain.scripts.values import MISSING, Value, arm
+from vllm_runbooks.toolchain.scripts.values import Value, arm
 from vllm_runbooks.toolchain_records import Toolchain
 
 MODE = "set_device_mode"
@@ -153,17 +153,14 @@ class Compiled:
 
     def device(self) -> str | None:
         """The device that traces: "cuda", "cpu", "either" (as the host has it); None: it is not set, or not known."""
-        found = set()
+        found: set[str] = set()
         for event, value in self.modes("jit_device"):
-            sides = (True, False) if event.gpu is None else (event.gpu,)
-            known = {self.program.python(arm(value, has_gpu=side)) for side in sides}
-            if MISSING in known:
-                return None
-            found |= known
-        if len(found) > 1:
-            return "either"
-        only: Any = found.pop() if found else None
-        return str(only).partition(":")[0] if only is not None else None
+            for side in (True, False) if event.gpu is None else (event.gpu,):
+                device = self.program.python(arm(value, has_gpu=side))
+                if not isinstance(device, str):
+                    return None
+                found.add(device.partition(":")[0])
+        return "either" if len(found) > 1 else next(iter(found), None)
 
     def options_of(self, mode: str) -> list[Option]:
         """The options whose name says that they order the dies of a mode."""

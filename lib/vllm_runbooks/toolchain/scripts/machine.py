@@ -144,7 +144,7 @@ class Machine:
         self._heap[number] = content
         return number
 
-    def box(self, items: Iterable[Value] | Mapping[Any, Value] | None, node: ast.AST | None, **marks: Any) -> Value:
+    def box(self, items: Iterable[Value] | Mapping[Any, Value] | None, node: ast.AST | None) -> Value:
         """A list, tuple or mapping in the heap."""
         if items is not None and not isinstance(items, Mapping):
             items = tuple(items)
@@ -152,7 +152,7 @@ class Machine:
             items = None
         held = () if items is None else items.values() if isinstance(items, Mapping) else items
         options = NONE.union(*(each.options for each in held)) if held else NONE
-        return Value("box", self._new(Box(items, **marks)), node, options)
+        return Value("box", self._new(Box(items)), node, options)
 
     def _from_python(self, data: Any, node: ast.AST | None, options: frozenset[str]) -> Value:
         """A value of what was worked out."""

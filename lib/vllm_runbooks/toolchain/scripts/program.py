@@ -408,7 +408,7 @@ class Program(Calls):
                 continue
             more = self._iterated(self._value(each.value, frame))
             items = None if items is None or more is None else [*items, *more]
-        return self.box(items, node, is_tuple=isinstance(node, ast.Tuple))
+        return self.box(items, node)
 
     def _dictionary(self, node: ast.Dict, frame: Frame) -> Value:
         held: dict[Any, Value] | None = {}

@@ -74,13 +74,13 @@ def _imported(part: Part, used: ast.Name, statement: str) -> tuple[Replacement, 
     if part.text is None:
         return ()
     body = [node for node in part.text.tree.body if node.lineno <= used.lineno]
+    if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        body = body[1:] or body  # what the program says of itself stays in front
     last: ast.stmt | None = None
     for node in body:
-        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            last = node
-        elif last is not None or not is_docstring:
+        if not isinstance(node, (ast.Import, ast.ImportFrom)):
             break
+        last = node
     first = last or (body[0] if body else None)
     if first is None:
         return ()

@@ -46,11 +46,6 @@ class Box:
 
     items: tuple[Value, ...] | Mapping[Any, Value] | None
     """None: what is in it is not known."""
-    is_tuple: bool = False
-
-    @property
-    def is_mapping(self) -> bool:
-        return isinstance(self.items, Mapping)
 
 
 @dataclass(frozen=True)
@@ -67,9 +62,6 @@ class Made:
 
 class MissingType:
     """The type of `MISSING`."""
-
-    def __bool__(self) -> bool:
-        return False
 
 
 MISSING = MissingType()
