@@ -132,6 +132,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "toolchain/reports": ("accuracy",),
     "toolchain/score_names": ("accuracy",),
     "toolchain/scores": ("accuracy",),
+    "toolchain/scripts": ("edge10_lint", "edge10_programs", "rules", "traps"),
     "toolchain/tree_forms": ("edge10_check",),
     "toolchain/trees": ("edge10_check",),
     "toolchain/vlmeval_reports": ("accuracy",),
