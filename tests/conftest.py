@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import platform
 import signal
+import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -15,6 +16,11 @@ import pytest
 from figures import Figures
 from pages import write_between
 from vllm_runbooks import redact
+
+# As the worker does (`worker.work`): seconds of each process that runs tests, for what none of them asks for.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+pytest_plugins = ("pytest_notebook.plugin",)
+"""Loaded here, behind the line above, and not as an installed plugin (`-p no:nb_regression`)."""
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
