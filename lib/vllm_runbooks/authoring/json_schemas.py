@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter
@@ -112,6 +113,7 @@ _WHERE_TOLD = _fields_with(WHERE_TOLD)
 """Fields that a document has only where there is something to tell."""
 
 
+@cache
 def schemas() -> dict[str, dict[str, Any]]:
     """JSON Schemas for the authored files and for the documents that commands print, by file name."""
     found = {f"{name}.json": _schema(adapter) for name, adapter in _ADAPTERS.items()}
