@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     from vllm_runbooks.chain_records import OpenChain
 
 HOST, QUANTISED, ORIGINAL, COMPILED = "host.json", "quantised.txt", "original.txt", "compiled.txt"
-"""Files of a recorded job: its host, and listings of the folders between the steps."""
+LOG = "log.txt"
+"""Files of a recorded job: its host, listings of the folders between the steps, and the log of one that failed."""
 FLOAT, OTHER = "results-float", "results-quantised"
 """How the names of a recorded job's results begin."""
 _SCRIPTS = (".py", ".sh", ".yaml", ".yml", ".ipynb")
 _LOG = ".log"
+"""How the name of a log in a job's folder ends."""
 _MAX_SCRIPTS = 64
 _JOB_WRONG, _LOST, _CHAIN = "edge10.job", "edge10.accuracy_lost", "edge10.chain"
 """Ids of what is found and has no rule of its own."""
@@ -182,7 +184,7 @@ def _recorded(found: Evidence) -> _Given:
         original=by_name.get(ORIGINAL),
         compiled=by_name.get(COMPILED),
         results=tuple(each for each in (first, second) if each is not None),
-        log=next((each for name, each in by_name.items() if name.endswith(_LOG)), None),
+        log=by_name.get(LOG),
     )
 
 

@@ -19,7 +19,7 @@ _RESULTS = click.Path(path_type=Path)
         "edge10 judge mmlu-float.json mmlu-awq.json --format json",
     )
 )
-@click.argument("float_", type=_RESULTS, metavar="FLOAT")
+@click.argument("float_", type=_RESULTS, metavar="ORIGINAL")
 @click.argument("quantised", type=_RESULTS, metavar="QUANTISED")
 @click.option(
     "--threshold",
@@ -36,8 +36,8 @@ _RESULTS = click.Path(path_type=Path)
 def judge(*, float_: Path, quantised: Path, threshold: float, confidence: float, form: str) -> int:
     """Say whether the quantised model is less accurate than the float one, and whether that may be chance.
 
-    FLOAT and QUANTISED are each a report of EvalScope, its work folder, the table that it prints, or results of
-    VLMEvalKit. Where both have the answers one by one, they are compared question by question.
+    ORIGINAL, of the float model, and QUANTISED are each a report of EvalScope, its work folder, the table that it
+    prints, or results of VLMEvalKit. Where both have the answers one by one, they are compared question by question.
 
     Exit status: 0 kept: the loss is below the threshold, as sure as was asked for; 1 lost, or not to be told; 2 the
     results cannot be read or compared.
