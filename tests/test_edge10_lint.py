@@ -198,6 +198,42 @@ def test_settings_are_read_also_where_their_form_is_lost(name: str) -> None:
     assert [step.step for step in found.steps] == ["evaluate"]
 
 
+_CHATS = "http://localhost:9001/v1/chat/completions"
+WRONG_SETTINGS = {
+    "flow": f"eval_config:\n  model:\n    - {{type: two, api_base: '{_CHATS}', temperature: 0.5}}\n",
+    "merged": f"""
+base: &base
+  api_base: {_CHATS}
+  temperature: 0.5
+eval_config:
+  model:
+    - {{<<: *base, type: one, temperature: 0}}
+    - <<: *base
+      type: two
+""",
+    "user": f"""
+eval_config:
+  model:
+    - type: two
+      api_base: {_CHATS.replace("//", "//someone:word@")}
+      temperature: 0.5
+""",
+    "apart, in flow": f"model: two\napi_url: {_CHATS}\ngeneration_config: {{top_p: 0.8, temperature: 0.5}}\n",
+    "JSON on a line": f'{{"model": "two", "api_url": "{_CHATS}", "generation_config": {{"temperature": 0.5}}}}\n',
+}
+
+
+@pytest.mark.parametrize("name", WRONG_SETTINGS)
+def test_settings_are_judged_however_their_yaml_is_written(name: str) -> None:
+    """In flow style, merged, as JSON, with a user in the address: of the entry that is wrong, and of no other."""
+    serve = "vllm serve ./a --served-model-name one --host 127.0.0.1 --port 9001\n"
+    text = WRONG_SETTINGS[name]
+    found = wrong(checking.lint_scripts({"serve.sh": serve, "task.yaml": text}))
+
+    assert sorted(rule for _, _, rule in found) == ["edge10.no-such-name", "edge10.sampled-accuracy"]
+    assert [text.split("\n")[line - 1].count("two") for _, line, rule in found if rule == "edge10.no-such-name"] == [1]
+
+
 PROGRAMS: dict[str, Any] = YAML(typ="safe").load((SCRIPTS / "short.yaml").read_text("utf-8"))
 """Short programs, each with all rules that it breaks."""
 

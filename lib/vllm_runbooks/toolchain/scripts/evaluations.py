@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from vllm_runbooks.documents import yaml_places
 from vllm_runbooks.documents.python_text import PythonText
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.shell import Word
@@ -24,12 +25,16 @@ _KEY = re.compile(
 """How a line of settings begins, also of such as lost their indentation."""
 _COMMENT = re.compile(r"[ \t]#")
 _ADDRESS = re.compile(
-    r"(?:[A-Za-z][A-Za-z0-9+.-]{0,20}://)?(?P<host>\[[0-9A-Fa-f:.]{2,45}\]|[\w.-]{1,253})(?::(?P<port>\d{1,5}))?(?P<path>/[^\s?#]{0,500})?(?:[?#]\S{0,500})?",
+    r"(?:[A-Za-z][A-Za-z0-9+.-]{0,20}://)?(?:[^\s@/?#]{1,200}@)?(?P<host>\[[0-9A-Fa-f:.]{2,45}\]|[\w.-]{1,253})(?::(?P<port>\d{1,5}))?(?P<path>/[^\s?#]{0,500})?(?:[?#]\S{0,500})?",
     re.ASCII,
 )
-_MARKS = re.compile(r"^[ \t\"']*(?:eval_backend|eval_config|api_base|api_url|task_cfg|eval_type)\b", re.MULTILINE)
+_MARKS = re.compile(
+    r"(?:^|[{,])[ \t\"']{0,200}(?:eval_backend|eval_config|api_base|api_url|task_cfg|eval_type)\b", re.MULTILINE
+)
 _FIRST = frozenset(("type", "api_base", "model", "api_url"))
 """Keys of which a second one belongs to another evaluation."""
+_JUDGE = "judge_model_args"
+"""Settings of the model that judges answers, which is not the one that is evaluated."""
 _MAX_LINES = 5_000
 
 
@@ -79,7 +84,71 @@ def is_settings(text: str) -> bool:
 
 
 def of_settings(source: Excerpt) -> list[Asked]:
-    """The evaluations that settings in YAML or JSON ask for, line by line: also where the indentation was lost."""
+    """The evaluations that settings in YAML or JSON ask for; line by line where their form was lost."""
+    try:
+        roots = [yaml_places.read(each) for each in yaml_places.documents(source)]
+    except yaml_places.YamlError:
+        return _of_lines(source)
+    found = [asked for root in roots if root is not None for asked in _of_tree(root)]
+    # Where the indentation was lost, and it is YAML all the same, the model stands apart from its address.
+    by_lines = [] if all(asked.model for asked in found) else _of_lines(source)
+    return by_lines if by_lines and all(asked.model for asked in by_lines) else found
+
+
+def _of_tree(root: yaml_places.Node) -> Iterator[Asked]:
+    """The mappings that name an address, however they are written, merged ones (`<<`) included."""
+    nodes = [(path, node) for path, node in yaml_places.walk(root) if isinstance(node, yaml_places.Mapping)]
+    bases = {
+        id(base)
+        for _, node in nodes
+        for key, value in node.pairs
+        if isinstance(key, yaml_places.Scalar) and key.value == "<<"
+        for base in (value.items if isinstance(value, yaml_places.Sequence) else [value])
+    }
+    asking = {
+        id(node): node
+        for path, node in nodes
+        if (_address_of(node) is not None and _JUDGE not in path) and (id(node) not in bases or path[-1:] == ("-",))
+    }
+    # What is sampled with may stand in a block of its own, beside the address.
+    apart = {
+        said.start: said
+        for path, node in nodes
+        if _address_of(node) is None
+        and _JUDGE not in path
+        and (said := _of_scalar(node.get("temperature"))) is not None
+    }
+    for node in asking.values():
+        own = node.get("generation_config")
+        sampling = own if isinstance(own, yaml_places.Mapping) else node
+        temperature = _of_scalar(sampling.get("temperature")) or _of_scalar(node.get("temperature"))
+        if temperature is None and len(asking) == 1 and len(apart) == 1:
+            temperature = next(iter(apart.values()))
+        needs_whole_path = node.get("api_base") is not None
+        yield Asked(
+            _of_scalar(node.get("type" if needs_whole_path else "model")),
+            _address_of(node),
+            temperature,
+            _of_scalar(sampling.get("max_tokens")) or _of_scalar(node.get("max_tokens")),
+            needs_whole_path,
+        )
+
+
+def _address_of(node: yaml_places.Mapping) -> Said | None:
+    return _of_scalar(node.get("api_base")) or _of_scalar(node.get("api_url"))
+
+
+def _of_scalar(node: yaml_places.Node | None) -> Said | None:
+    """A value of settings; None: it is none, or a template's."""
+    if not isinstance(node, yaml_places.Scalar) or not node.value or node.has_template:
+        return None
+    value = _scalar(node.value) if node.style == "plain" else node.value
+    quotes = {"plain": 0, "single": 2, "double": 2}.get(node.style)
+    return Said(value, node.start, node.end, node.end - node.start - len(node.value) == quotes)
+
+
+def _of_lines(source: Excerpt) -> list[Asked]:
+    """The evaluations that settings whose form was lost ask for, line by line."""
     groups: list[dict[str, Said]] = [{}]
     begin = 0
     for line in source.text.split("\n")[:_MAX_LINES]:
