@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
 from vllm_runbooks.excerpt import Replacement
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.toolchain.scripts import pure
-from vllm_runbooks.toolchain.scripts.compiled import REMAP, Compiled, digits, text_of
+from vllm_runbooks.toolchain.scripts.compiled import MODE, REMAP, Compiled, digits, text_of
 from vllm_runbooks.toolchain.scripts.events import Event
 from vllm_runbooks.toolchain.scripts.program import Program
 from vllm_runbooks.toolchain.scripts.readings import COMPILE, Job, Part, is_build, is_engine
@@ -21,8 +22,11 @@ from vllm_runbooks.toolchain_records import Toolchain
 Tables = Mapping[str, Mapping[str, Any]]
 _LATE, _PARSED, _PATCH = "edge10.setting-too-late", "edge10.setting-after-parsing", "edge10.patch-too-late"
 _THREAD = "COMPILE_THREAD"
+_ALIKE = 0.8
+"""How alike a name and a setting's are (see difflib) for the one to be the other, misspelt."""
 _MOST_KEPT = 50
 """Times of one kind that are kept: a setting that is late is late behind the first."""
+_MAX_NAME = 100
 _GPU_WORD = re.compile(r"(?:^|[_-])(?:gpu|cuda)(?:[_-]|$)", re.IGNORECASE)
 _HOLES = {
     "model": r".{0,120}",
@@ -38,6 +42,7 @@ def find(part: Part, job: Job, tables: Tables) -> Iterator[Hit]:
         return
     one = Compiled(part, part.program, job.facts)
     yield from order(one, tables)
+    yield from _misspelt(one, tables.get(_LATE, {}).get("variables", ()))
     yield from _remaps(one)
     yield from _twice(one)
     yield from _lengths(one)
@@ -176,6 +181,38 @@ def _called(event: Event) -> str:
 def _line(part: Part, event: Event) -> str:
     """The line of the file that an event stands in."""
     return "" if part.text is None else str(part.file.count("\n", 0, part.text.places(event.node)[0]) + 1)
+
+
+# Names of settings
+
+
+def _misspelt(one: Compiled, variables: Sequence[str]) -> Iterator[Hit]:
+    """Settings under a name that is nearly one of the toolchain's."""
+    for event in one.program.events:
+        first = event.args[0] if event.args else None
+        if event.kind == "environ":
+            name, near, place = event.name, _nearest(event.name, variables), event.node
+        elif event.kind == "call" and event.name.rpartition(".")[2] == MODE and first is not None:
+            if first.kind != "plain" or not isinstance(first.data, str) or first.options:
+                continue
+            name, near, place = first.data, _nearest(first.data, list(one.facts.settings)), first.node or event.node
+        else:
+            continue
+        if near is None:
+            continue
+        edits: tuple[Replacement, ...] = ()
+        if one.part.text is not None and isinstance(place, ast.Constant) and place.value == name:
+            edits = (Replacement(*one.part.text.places(place), f'"{near}"'),)
+        yield hit(one.part, "edge10.setting-misspelt", place, {"name": name, "near": near}, edits)
+
+
+def _nearest(name: str, known: Sequence[str]) -> str | None:
+    """The name that another one was meant to be; None: it is one itself, or like none."""
+    if name in known or len(name) > _MAX_NAME:
+        return None
+    by_case = {each.lower(): each for each in known}
+    near = get_close_matches(name.lower(), by_case, 1, _ALIKE)
+    return by_case[near[0]] if near else None
 
 
 # Dies
