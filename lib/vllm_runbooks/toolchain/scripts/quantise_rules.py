@@ -15,7 +15,7 @@ from vllm_runbooks.toolchain.scripts import pure
 from vllm_runbooks.toolchain.scripts.commands import Command
 from vllm_runbooks.toolchain.scripts.compile_rules import Tables, hit
 from vllm_runbooks.toolchain.scripts.events import Event
-from vllm_runbooks.toolchain.scripts.readings import COMPILE, Job, Part, ReadFile, path_of, saved
+from vllm_runbooks.toolchain.scripts.readings import COMPILE, Job, Part, ReadFile, is_build, path_of, saved
 from vllm_runbooks.toolchain.scripts.values import Made, Value
 
 _SMALL, _ARGUMENT = "edge10.calibration-small", "edge10.calibration-argument"
@@ -225,12 +225,26 @@ def _compiled(part: Part, job: Job) -> Iterator[Hit]:
     for event in part.made():
         value = event.given("model_path", 0) if event.given("model") is None else event.given("model")
         yield from _asked(part, job, value, "compile", told)
+        yield from _kind(part, job, event, value)
         place = event.place("model_path" if event.given("model") is None else "model", 0)
         path = path_of(part, value)
         if path is not None and _lacks_conversion(path, job):
             yield hit(part, _MISSING, place, {"folder": path, "what": "compiled"})
         elif job.quantised and not job.conversions and path not in job.quantised:
             yield hit(part, _MISSING, place, {"none": "no step here converts it"})
+
+
+def _kind(part: Part, job: Job, event: Event, value: Value | None) -> Iterator[Hit]:
+    """A model that sees given to what builds language models."""
+    name = part.program.python(value) if part.program is not None else None
+    if value is None or not is_build(event) or not isinstance(name, str) or pure.HOLE in name:
+        return
+    embedding = event.given("embedding_as_input")
+    if embedding is not None and (part.program is None or part.program.python(embedding) is not False):
+        return  # only its language part may be meant
+    listed = models.listed(name, job.facts)
+    if listed is not None and listed.kind == "vlm":
+        yield hit(part, "edge10.model-kind", value.node, {"model": listed.name})
 
 
 def _lacks_conversion(path: str, job: Job) -> bool:
