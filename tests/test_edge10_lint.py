@@ -234,6 +234,21 @@ def test_settings_are_judged_however_their_yaml_is_written(name: str) -> None:
     assert [text.split("\n")[line - 1].count("two") for _, line, rule in found if rule == "edge10.no-such-name"] == [1]
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("def f(:\n    pass\n", f"Python {sys.version_info.major}.{sys.version_info.minor}"),
+        (f"a = {'- ' * 50_000}1\n", "deeply"),
+        ("a = 1\n" * 70_000, "characters"),
+    ],
+)
+def test_a_limit_of_the_reader_is_told_apart_from_what_is_no_python(text: str, says: str) -> None:
+    """Whose grammar refuses a text, and what is only longer or deeper than is read."""
+    found = checking.lint_scripts({"a.py": "from tyllm import torch_edgex\n" + text})["a.py"]
+
+    assert [says in issue.message for issue in found.issues if issue.rule == "file.not-python"] == [True]
+
+
 PROGRAMS: dict[str, Any] = YAML(typ="safe").load((SCRIPTS / "short.yaml").read_text("utf-8"))
 """Short programs, each with all rules that it breaks."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import warnings
 from bisect import bisect_left
 
@@ -11,6 +12,8 @@ from vllm_runbooks.excerpt import Excerpt
 
 MAX_LENGTH = 400_000
 """Characters that are parsed; a longer file is not written by hand."""
+_GRAMMAR = f"by the grammar of Python {sys.version_info.major}.{sys.version_info.minor}, which reads it here"
+"""A later release's grammar may have what this one's has not."""
 
 
 class NotPythonError(Exception):
@@ -64,14 +67,16 @@ class PythonText:
 
 def _parsed(text: str) -> ast.Module:
     if len(text) > MAX_LENGTH:
-        raise NotPythonError("too long")
+        raise NotPythonError(f"it has more than {MAX_LENGTH} characters, and no more are read here")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an odd escape in the text is no concern of whoever runs this
             return ast.parse(text)
     except SyntaxError as error:
-        raise NotPythonError(str(error.msg)[:200], error.lineno or 1) from None
-    except (ValueError, MemoryError, RecursionError):
+        raise NotPythonError(f"{str(error.msg)[:200]} ({_GRAMMAR})", error.lineno or 1) from None
+    except (MemoryError, RecursionError):
+        raise NotPythonError("it is nested more deeply than is read here") from None
+    except ValueError:
         raise NotPythonError("no Python") from None
 
 
