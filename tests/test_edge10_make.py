@@ -187,6 +187,8 @@ def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
         (f"{LLM}{LLM}", "3 model: stands twice; keep one of them"),
         ("", "1 : is empty; write one key a line"),
         ("- model", "1 : is no mapping"),
+        (f"{LLM}---\n# another\nmodel: x\n", "5 : holds 2 documents, the second from here on"),
+        (f"---\n{LLM}...\n---\n- x\n---\ny\n", "6 : holds 3 documents"),
         ("model: [", "is no YAML"),
         ("x" * 200_000, "1 : is longer than 100000 characters"),
     ],
@@ -194,6 +196,12 @@ def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
 def test_what_no_job_can_be_made_of_is_refused(text: str, expected: str) -> None:
     """A model that may not be quantised, a name that nobody knows, a text that is no description: each one line."""
     assert any(expected in each for each in wrong(text)), wrong(text)
+
+
+def test_marks_of_a_document_without_another_document_are_no_second_job() -> None:
+    """A mark before the first key, or at the end with nothing behind it, is usual, and loses nothing."""
+    assert read(f"# a job\n---\n{LLM}") == read(f"{LLM}---\n# that is all\n") == read(LLM)
+    assert read(f"%YAML 1.2\n---\n{LLM}...\n") == read(f"---\n---\n{LLM}") == read(LLM)
 
 
 def test_all_problems_are_told_at_once_and_by_line() -> None:

@@ -135,10 +135,15 @@ class _Reader:
             self._unread(0, f"is longer than {MAX_TEXT} characters", "give the description of one job")
             return None
         try:
-            root = yaml_places.read(Excerpt.whole(self._text))
+            found = [root for root in yaml_places.roots(Excerpt.whole(self._text)) if not _is_empty(root)]
         except YamlError as error:
             self._unread(error.at, f"is no YAML ({error})", "write one key a line, as `model: Qwen/Qwen3-4B`")
             return None
+        if len(found) > 1:
+            text = f"holds {len(found)} documents, the second from here on, and a job is one"
+            self._unread(found[1].start, text, "give each job a file of its own")
+            return None
+        root = found[0] if found else None
         if not isinstance(root, Mapping):
             said = "is empty" if root is None else "is no mapping"
             self._unread(0, said, "write one key a line; `model` and `dies` are needed")
@@ -164,7 +169,7 @@ class _Reader:
             if key.value not in known:
                 do = meant(_cut(key.value), known, f"known: {', '.join(known)}", cutoff=0.7)
                 self.wrong(key, field, "is no key of a job", do, is_read=False)
-            elif not (isinstance(value, Scalar) and value.style == "plain" and value.value in _NULL):
+            elif not _is_empty(value):
                 found[key.value] = value
         for name, _ in mapping.pairs:
             if not isinstance(name, Scalar):
@@ -608,6 +613,11 @@ class _Described:
             self._reader.wrong(node, "threshold", text, "write the largest loss of a score, as 0.01 for a hundredth")
             return None
         return float(word)
+
+
+def _is_empty(node: Node) -> bool:
+    """Whether a value, or a whole document, says nothing."""
+    return isinstance(node, Scalar) and node.style == "plain" and node.value in _NULL
 
 
 def _path(path: str, key: str) -> str:
