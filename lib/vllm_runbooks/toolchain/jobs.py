@@ -264,6 +264,8 @@ class _Described:
             shown = ", ".join(map(str, facts.limits.dies))
             reader.wrong(None, "dies", "is missing", f"say how many the chip has, as {shown}", is_read=False)
         listed = self._listed(model, like)
+        if model is not None:
+            self._place(model)
         if listed is not None:
             self._allowed(listed, is_quantised="quantised" in said)
         kind = None if listed is None else listed.kind
@@ -336,6 +338,16 @@ class _Described:
         else:
             return name
         return None
+
+    def _place(self, model: str) -> None:
+        """Say where the weights come from, where that is not the name as it was written."""
+        found = models.weights(model, self._facts)
+        if found != model:
+            self._taken["model"] = (
+                f"{found}: on the Hub {model} is {found}, {self._from_facts()}; name a folder by its absolute path"
+            )
+        elif "/" not in model:
+            self._taken["model"] = f"{model}: a folder beside the made files, since no repository of this name is known"
 
     def _listed(self, model: str | None, like: str | None) -> EdgeModel | None:
         """The model of the list that is meant."""
