@@ -100,6 +100,13 @@ def test_what_is_fetched_and_served_is_a_repository_of_the_hub(text: str, reposi
     assert read(made["job.yaml"]).model == job.model
 
 
+@pytest.mark.parametrize("quantised", ["/awq/Qwen3-4B", "Qwen3-4B-AWQ", "Qwen/Qwen3-4B-AWQ", "/data/qwen3-4b"])
+def test_a_quantised_checkpoint_of_a_like_name_is_not_the_model(quantised: str) -> None:
+    """Another folder, or a name with the suffix of quantising, is another checkpoint."""
+    assert read(f"model: /data/Qwen3-4B\ndies: 4\nquantised: {quantised}\n").quantised == quantised
+    assert read(f"model: Qwen3-4B\ndies: 4\nquantised: {quantised}\n").quantised == quantised
+
+
 def test_a_name_that_nobody_knows_is_said_to_be_untold(tmp_path: Path) -> None:
     """A repository that neither the facts nor the catalog have is a doubt; a name without organisation is a folder."""
     description = tmp_path / "described.yaml"
@@ -217,6 +224,9 @@ def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
         ("model: Qwen3-4B\n", "1 dies: is missing; say how many the chip has"),
         (f"{LLM}{LLM}", "3 model: stands twice; keep one of them"),
         ("", "1 : is empty; write one key a line"),
+        ("model: Qwen3-4B\ndies: 4\nquantised: Qwen3-4B\n", "3 quantised: 'Qwen3-4B' is the model itself; name the"),
+        ("model: Qwen/Qwen3-VL-4B\nquantised: Qwen/qwen3-vl-4b-instruct\ndies: 4\n", "2 quantised: 'Qwen/qwen3-vl-4b"),
+        ("model: /m/own\nlike: Qwen3-4B\nquantised: /m//own/\ndies: 4\n", "3 quantised: '/m//own/' is the model"),
         ("- model", "1 : is no mapping"),
         (f"{LLM}---\n# another\nmodel: x\n", "5 : holds 2 documents, the second from here on"),
         (f"---\n{LLM}...\n---\n- x\n---\ny\n", "6 : holds 3 documents"),

@@ -266,6 +266,9 @@ class _Described:
         listed = self._listed(model, like)
         if model is not None:
             self._place(model)
+            if quantised is not None and models.is_one(model, quantised, facts):
+                do = "name the checkpoint that was made of it; one in a folder of this name by its absolute path"
+                reader.wrong(said["quantised"], "quantised", f"{_cut(quantised)!r} is the model itself", do)
         if listed is not None:
             self._allowed(listed, is_quantised="quantised" in said)
         kind = None if listed is None else listed.kind

@@ -64,6 +64,17 @@ def weights(name: str, of: Toolchain) -> str:
     return name
 
 
+def is_one(first: str, second: str, of: Toolchain) -> bool:
+    """Whether two names are of one repository, or of one folder as far as names tell."""
+    return _place(first, of) == _place(second, of)
+
+
+def _place(name: str, of: Toolchain) -> str:
+    found = weights(name.strip(), of)
+    words = [word for word in found.split("/") if word not in ("", ".")]
+    return f"/{'/'.join(words)}" if found.startswith("/") else "/".join(words).lower()
+
+
 def _names(model: EdgeModel) -> tuple[str, ...]:
     return (model.name, *model.aliases, *filter(None, (model.hub,)))
 
