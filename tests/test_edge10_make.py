@@ -80,6 +80,44 @@ def test_a_job_of_two_lines_is_complete_and_says_what_it_took() -> None:
     assert "model" not in job.taken
 
 
+@pytest.mark.parametrize(
+    ("text", "repository"),
+    [
+        ("model: Qwen/Qwen3-VL-8B\ndies: 4\n", "Qwen/Qwen3-VL-8B-Instruct"),
+        ("model: Llama3-8B\ndies: 4\nquantised: mine-AWQ\n", "meta-llama/Meta-Llama-3-8B"),
+        ("model: Qwen3-4B\ndies: 4\n", "Qwen/Qwen3-4B"),
+    ],
+)
+def test_what_is_fetched_and_served_is_a_repository_of_the_hub(text: str, repository: str) -> None:
+    """A listed name that is none, or has no organisation, becomes the Hub's in the files, which is listed as taken."""
+    job = read(text)
+    made = steps.made(job, facts()).texts
+
+    assert f"vllm serve {repository} " in made["3-serve-float.sh"]
+    assert job.calibration is None or settings(made["1-quantise.py"])["MODEL"] == repository
+    assert f"--model {repository} " in made["README.md"]
+    assert job.taken["model"].startswith(f"{repository}: on the Hub {job.model} is {repository}, as in")
+    assert read(made["job.yaml"]).model == job.model
+
+
+@pytest.mark.parametrize("quantised", ["/awq/Qwen3-4B", "Qwen3-4B-AWQ", "Qwen/Qwen3-4B-AWQ", "/data/qwen3-4b"])
+def test_a_quantised_checkpoint_of_a_like_name_is_not_the_model(quantised: str) -> None:
+    """Another folder, or a name with the suffix of quantising, is another checkpoint."""
+    assert read(f"model: /data/Qwen3-4B\ndies: 4\nquantised: {quantised}\n").quantised == quantised
+    assert read(f"model: Qwen3-4B\ndies: 4\nquantised: {quantised}\n").quantised == quantised
+
+
+def test_a_name_that_nobody_knows_is_said_to_be_untold(tmp_path: Path) -> None:
+    """A repository that neither the facts nor the catalog have is a doubt; a name without organisation is a folder."""
+    description = tmp_path / "described.yaml"
+    description.write_text("model: Acme/Own-4B\nlike: Qwen3-4B\ndies: 4\nquantised: Qwen/Qwen3-4B-AWQ\n")
+    (doubt,) = making.make(str(description), tmp_path / "out").doubts
+
+    assert doubt.startswith("model: whether the Hub has a repository Acme/Own-4B is not known")
+    assert "a folder beside the made files" in read("model: own\nlike: Qwen3-4B\ndies: 4\n").taken["model"]
+    assert "model" not in read("model: /data/own\nlike: Qwen3-4B\ndies: 4\n").taken
+
+
 def test_what_is_said_is_not_taken_from_elsewhere() -> None:
     """A field that the description has is never listed as taken, and every value arrives in the record."""
     job = read(
@@ -186,7 +224,12 @@ def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
         ("model: Qwen3-4B\n", "1 dies: is missing; say how many the chip has"),
         (f"{LLM}{LLM}", "3 model: stands twice; keep one of them"),
         ("", "1 : is empty; write one key a line"),
+        ("model: Qwen3-4B\ndies: 4\nquantised: Qwen3-4B\n", "3 quantised: 'Qwen3-4B' is the model itself; name the"),
+        ("model: Qwen/Qwen3-VL-4B\nquantised: Qwen/qwen3-vl-4b-instruct\ndies: 4\n", "2 quantised: 'Qwen/qwen3-vl-4b"),
+        ("model: /m/own\nlike: Qwen3-4B\nquantised: /m//own/\ndies: 4\n", "3 quantised: '/m//own/' is the model"),
         ("- model", "1 : is no mapping"),
+        (f"{LLM}---\n# another\nmodel: x\n", "5 : holds 2 documents, the second from here on"),
+        (f"---\n{LLM}...\n---\n- x\n---\ny\n", "6 : holds 3 documents"),
         ("model: [", "is no YAML"),
         ("x" * 200_000, "1 : is longer than 100000 characters"),
     ],
@@ -194,6 +237,12 @@ def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
 def test_what_no_job_can_be_made_of_is_refused(text: str, expected: str) -> None:
     """A model that may not be quantised, a name that nobody knows, a text that is no description: each one line."""
     assert any(expected in each for each in wrong(text)), wrong(text)
+
+
+def test_marks_of_a_document_without_another_document_are_no_second_job() -> None:
+    """A mark before the first key, or at the end with nothing behind it, is usual, and loses nothing."""
+    assert read(f"# a job\n---\n{LLM}") == read(f"{LLM}---\n# that is all\n") == read(LLM)
+    assert read(f"%YAML 1.2\n---\n{LLM}...\n") == read(f"---\n---\n{LLM}") == read(LLM)
 
 
 def test_all_problems_are_told_at_once_and_by_line() -> None:
@@ -889,7 +938,7 @@ def test_the_servers_are_planned_where_a_card_is_named(tmp_path: Path, capsys: p
     asked.write_text(LLM, encoding="utf-8")
     told = run(capsys, "edge10", "make", str(asked), "--out", str(tmp_path / "a"), "--gpus", "RTX3090")[1]
     assert "the float model on RTX3090 fits" in told
-    asked.write_text("model: Qwen/Qwen2.5-VL-3B\ndies: 4\n", encoding="utf-8")
+    asked.write_text("model: Acme/own\nlike: Qwen/Qwen2.5-VL-3B\ndies: 4\n", encoding="utf-8")
     told = run(capsys, "edge10", "make", str(asked), "--out", str(tmp_path / "b"), "--gpus", "RTX3090")[1]
     assert "is not planned" in told
     assert run(capsys, "edge10", "make", str(asked), "--out", str(tmp_path / "c"), "--gpus", "RTX1")[0] == 2

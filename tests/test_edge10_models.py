@@ -12,10 +12,10 @@ import pytest
 from command_line import run
 from vllm_runbooks import catalog, session
 from vllm_runbooks.authoring import toolchain_files
-from vllm_runbooks.edge10 import making
+from vllm_runbooks.edge10 import making, preflight
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.toolchain import jobs, models, names, steps
-from vllm_runbooks.toolchain_records import AskedModel
+from vllm_runbooks.toolchain_records import AskedModel, EdgeHost
 
 jsonschema = pytest.importorskip("jsonschema")
 FACTS = catalog.catalog_dir() / "toolchains" / "edge10-1.1.7.yaml"
@@ -70,6 +70,33 @@ def test_another_model_is_unknown_and_never_a_guess(name: str) -> None:
     found = asked(name)
 
     assert (found.listed, found.quantise, found.compile) == (None, None, None)
+
+
+@pytest.mark.parametrize("listed", [each.name for each in session.toolchain("1.1.7").models])
+def test_every_listed_model_has_a_repository_that_the_catalog_confirms(listed: str) -> None:
+    """A listed name need not be a repository: the one that the facts have for it is a model of the catalog."""
+    facts = session.toolchain("1.1.7")
+    found = session.specs().model(models.weights(listed, facts))
+
+    assert found is not None
+    assert found.id == models.weights(listed, facts) == models.weights(listed.rpartition("/")[2].lower(), facts)
+    assert models.listed(found.id, facts) == models.listed(listed, facts)
+
+
+@pytest.mark.parametrize(
+    "name", ["/data/Qwen3-VL-8B", "Qwen/Qwen3-4B-AWQ", "someone/Qwen3-4B", "my-tune", "./Qwen3-4B"]
+)
+def test_what_is_no_name_of_the_facts_stays_as_it_was_given(name: str) -> None:
+    """A folder, another organisation's and a quantised model are other weights than those of the listed name."""
+    assert models.weights(name, session.toolchain("1.1.7")) == name
+
+
+def test_preflight_reckons_with_the_repository_of_a_listed_name() -> None:
+    """What the list names is a model to the step before as well; a folder of that name is itself."""
+    host = EdgeHost()
+    found = preflight.checked(preflight.read_asked("quantise", model="Qwen/Qwen3-VL-8B"), snapshot=host)
+
+    assert any("Qwen/Qwen3-VL-8B-Instruct" in term.what for need in found.needs for term in need.terms)
 
 
 def test_unknown_names_come_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

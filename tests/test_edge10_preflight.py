@@ -281,6 +281,7 @@ def test_a_damaged_snapshot_is_refused_in_one_line(
         (["--registry", "http://h:5000"], "is no registry"),
         (["--registry", "h:70000"], "is no registry"),
         (["--model", "no/such"], "no/such: is no model of the catalog"),
+        (["--model", "Qwen/Qwen3-VL-9B"], "Qwen/Qwen3-VL-9B: is no model of the catalog"),
         (["--model", " "], "--model: the name is empty"),
         (["--data", ""], "--data: the name is empty"),
         (["--toolchain", "9"], "this version of the toolchain is not known"),

@@ -77,6 +77,8 @@ class EdgeModel:
     aliases: tuple[str, ...] = ()
     """Names by which the source, or its maker, calls the same weights."""
     note: str = ""
+    hub: str | None = None
+    """Its repository on the Hub, which the listed name need not be; None: not known."""
 
 
 @dataclass(frozen=True)

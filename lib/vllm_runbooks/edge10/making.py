@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.records import IssueSeverity
 from vllm_runbooks.redact import redact_text
-from vllm_runbooks.toolchain import jobs, names, steps
+from vllm_runbooks.toolchain import jobs, models, names, steps
 from vllm_runbooks.toolchain_records import Job, JobProblem, MadeFile, MadeIssue, MadeJob, Toolchain
 
 _MARK = ".edge10-made.json"
@@ -57,7 +57,7 @@ def make(name: str, out: Path, *, is_replaced: bool = False, gpus: str | None = 
         toolchain=facts.id,
         job=job,
         problems=(),
-        doubts=found.doubts,
+        doubts=(*found.doubts, *_unknown(job, facts)),
         description=name,
         folder=str(out),
         files=made.files,
@@ -87,6 +87,16 @@ def judged(texts: Mapping[str, str], facts: Toolchain) -> list[MadeIssue]:
     ]
 
 
+def _unknown(job: Job, facts: Toolchain) -> Iterator[str]:
+    """Names with an organisation that neither the facts nor the catalog have."""
+    for field, name in (("model", job.model), ("quantised", job.quantised)):
+        if name is None or name.startswith("/") or "/" not in name:
+            continue
+        found = models.weights(name, facts)
+        if session.specs().model(found) is None:
+            yield f"{field}: whether the Hub has a repository {found} is not known; a folder of that name would do, too"
+
+
 def _room(job: Job, facts: Toolchain, card: str) -> str:
     """What the planner says of the float model on so many of a card, in a sentence.
 
@@ -97,7 +107,7 @@ def _room(job: Job, facts: Toolchain, card: str) -> str:
     spec = f"{job.evaluation.cards}x{card}" if job.evaluation.cards > 1 else card
     try:
         found = planner.plan_model(
-            job.model,
+            models.weights(job.model, facts),
             spec,
             vllm=facts.steps["evaluate"].vllm,
             tp=job.evaluation.cards,

@@ -120,7 +120,10 @@ def checked(
         InputError: the model, the version, the folder or the Python cannot be read.
     """
     facts = session.toolchain(version)
-    model = None if asked.model is None else planner.model(asked.model)
+    name = asked.model
+    if name is not None and not planner.is_folder(name):
+        name = models.weights(name, facts)
+    model = None if name is None else planner.model(name)
     listed = None if asked.model is None else models.asked(asked.model, facts)
     host = collect(asked, python=python) if snapshot is None else snapshot
     return hosts.check(host, asked, facts, session.specs(), model=model, listed=listed)

@@ -135,10 +135,15 @@ class _Reader:
             self._unread(0, f"is longer than {MAX_TEXT} characters", "give the description of one job")
             return None
         try:
-            root = yaml_places.read(Excerpt.whole(self._text))
+            found = [root for root in yaml_places.roots(Excerpt.whole(self._text)) if not _is_empty(root)]
         except YamlError as error:
             self._unread(error.at, f"is no YAML ({error})", "write one key a line, as `model: Qwen/Qwen3-4B`")
             return None
+        if len(found) > 1:
+            text = f"holds {len(found)} documents, the second from here on, and a job is one"
+            self._unread(found[1].start, text, "give each job a file of its own")
+            return None
+        root = found[0] if found else None
         if not isinstance(root, Mapping):
             said = "is empty" if root is None else "is no mapping"
             self._unread(0, said, "write one key a line; `model` and `dies` are needed")
@@ -164,7 +169,7 @@ class _Reader:
             if key.value not in known:
                 do = meant(_cut(key.value), known, f"known: {', '.join(known)}", cutoff=0.7)
                 self.wrong(key, field, "is no key of a job", do, is_read=False)
-            elif not (isinstance(value, Scalar) and value.style == "plain" and value.value in _NULL):
+            elif not _is_empty(value):
                 found[key.value] = value
         for name, _ in mapping.pairs:
             if not isinstance(name, Scalar):
@@ -259,6 +264,11 @@ class _Described:
             shown = ", ".join(map(str, facts.limits.dies))
             reader.wrong(None, "dies", "is missing", f"say how many the chip has, as {shown}", is_read=False)
         listed = self._listed(model, like)
+        if model is not None:
+            self._place(model)
+            if quantised is not None and models.is_one(model, quantised, facts):
+                do = "name the checkpoint that was made of it; one in a folder of this name by its absolute path"
+                reader.wrong(said["quantised"], "quantised", f"{_cut(quantised)!r} is the model itself", do)
         if listed is not None:
             self._allowed(listed, is_quantised="quantised" in said)
         kind = None if listed is None else listed.kind
@@ -331,6 +341,16 @@ class _Described:
         else:
             return name
         return None
+
+    def _place(self, model: str) -> None:
+        """Say where the weights come from, where that is not the name as it was written."""
+        found = models.weights(model, self._facts)
+        if found != model:
+            self._taken["model"] = (
+                f"{found}: on the Hub {model} is {found}, {self._from_facts()}; name a folder by its absolute path"
+            )
+        elif "/" not in model:
+            self._taken["model"] = f"{model}: a folder beside the made files, since no repository of this name is known"
 
     def _listed(self, model: str | None, like: str | None) -> EdgeModel | None:
         """The model of the list that is meant."""
@@ -608,6 +628,11 @@ class _Described:
             self._reader.wrong(node, "threshold", text, "write the largest loss of a score, as 0.01 for a hundredth")
             return None
         return float(word)
+
+
+def _is_empty(node: Node) -> bool:
+    """Whether a value, or a whole document, says nothing."""
+    return isinstance(node, Scalar) and node.style == "plain" and node.value in _NULL
 
 
 def _path(path: str, key: str) -> str:

@@ -42,11 +42,41 @@ def listed(name: str, of: Toolchain) -> EdgeModel | None:
     organisation, own, path = _parts(name)
     wanted = _without_suffixes(own, of)
     for model in of.models:
-        for known in (model.name, *model.aliases):
+        for known in _names(model):
             its, name_of_it, _ = _parts(known)
             if name_of_it in (wanted, own) and (path or not organisation or not its or its == organisation):
                 return model
     return None
+
+
+def weights(name: str, of: Toolchain) -> str:
+    """Where the weights of a model are that is named: its repository on the Hub as the facts have it, or as given.
+
+    A path is a folder. A suffix makes a name another repository's, so that only the names of the facts are met.
+    """
+    organisation, own, is_path = _parts(name)
+    if is_path or name.strip().startswith(("/", ".", "~")):
+        return name
+    for model in of.models:
+        for its, name_of_it, _ in map(_parts, _names(model)):
+            if model.hub and own == name_of_it and (not organisation or not its or its == organisation):
+                return model.hub
+    return name
+
+
+def is_one(first: str, second: str, of: Toolchain) -> bool:
+    """Whether two names are of one repository, or of one folder as far as names tell."""
+    return _place(first, of) == _place(second, of)
+
+
+def _place(name: str, of: Toolchain) -> str:
+    found = weights(name.strip(), of)
+    words = [word for word in found.split("/") if word not in ("", ".")]
+    return f"/{'/'.join(words)}" if found.startswith("/") else "/".join(words).lower()
+
+
+def _names(model: EdgeModel) -> tuple[str, ...]:
+    return (model.name, *model.aliases, *filter(None, (model.hub,)))
 
 
 def _parts(name: str) -> tuple[str, str, bool]:

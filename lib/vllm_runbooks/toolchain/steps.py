@@ -108,7 +108,7 @@ def _literal(value: Any) -> str:
 
 def _quantise(job: Job, facts: Toolchain, asked: CalibrationAsked) -> str:
     settings = (
-        ("MODEL", job.model),
+        ("MODEL", models.weights(job.model, facts)),
         ("QUANTISED", names.quantised(job, facts)),
         ("DATASET", asked.dataset),
         ("DATASET_PART", asked.dataset_config or None),
@@ -275,7 +275,7 @@ def _serve(job: Job, facts: Toolchain, which: str) -> str:
         "",
         f"export CUDA_VISIBLE_DEVICES={cards}",
         *_command(
-            ["exec", "vllm", "serve", job.model if is_float else names.converted(job, facts)],
+            ["exec", "vllm", "serve", models.weights(job.model, facts) if is_float else names.converted(job, facts)],
             ["--served-model-name", asked.float_name if is_float else asked.quantised_name],
             *parallel,
             ["--dtype", facts.evaluation.dtype],
@@ -415,7 +415,7 @@ def _readme_lines(job: Job, facts: Toolchain, files: Sequence[MadeFile]) -> Iter
 
 
 def _order(job: Job, facts: Toolchain) -> Iterator[str]:
-    converted, model = names.converted(job, facts), shlex.quote(job.model)
+    converted, model = names.converted(job, facts), shlex.quote(models.weights(job.model, facts))
     asked = job.evaluation
     judged = f" --threshold {_yaml(job.threshold)}" if job.threshold is not None else ""
     yield "`EDGE10_REGISTRY` set, and for this `EDGE10_USER` and `EDGE10_PASSWORD` as well: `./0-containers.sh pull`"
