@@ -448,6 +448,21 @@ def test_repair_of_a_checkpoint_copies_what_the_float_model_has(
     assert "quantization_config" in (folder / "config.json").read_text()
 
 
+@pytest.mark.parametrize(("is_packed", "copied"), [(True, []), (False, ["config.json"])])
+def test_configuration_of_packed_weights_is_not_the_float_model_s(
+    tmp_path: Path, *, is_packed: bool, copied: list[str]
+) -> None:
+    """It says how they are packed, which the float model's does not; before conversion the guide copies it."""
+    folder = _checkpoint(tmp_path / "quantised", "llm", {"remove": ["config.json"]}, is_packed=is_packed)
+    source = _given(_checkpoint(tmp_path / "float", "llm", {}, is_packed=False))
+
+    found = artefacts.check(_given(folder), session.toolchain(), Asked(), float_=source)
+
+    assert [each.target for each in found.mends] == copied
+    assert any(each.startswith("config.json: ") and "conversion" in each for each in found.left) is is_packed
+    assert ("conversion" in found.findings[0].do) is is_packed
+
+
 def test_repair_writes_over_nothing_and_leaves_the_folder_alone(tmp_path: Path) -> None:
     """A file that appeared meanwhile, a link out of the folder and a path out of it are refused, with their reason."""
     root, source = _broken(tmp_path)

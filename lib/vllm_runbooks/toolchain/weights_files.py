@@ -25,6 +25,7 @@ from vllm_runbooks.toolchain_records import (
 )
 
 INDEX = "model.safetensors.index.json"
+_CONFIG = "config.json"
 _SHARD = re.compile(r"(.{1,100}?)-(\d{5})-of-(\d{5})\.safetensors", re.ASCII)
 _WEIGHTS = ".safetensors"
 _OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".gguf")
@@ -217,6 +218,11 @@ class _Check:
         name = names[0] if names else each.names[0]
         if len(each.names) > 1 and not names:
             why += f" (or {', '.join(each.names[1:])})"
+        if name == _CONFIG and self._is_converted():
+            do = meanings.MEANINGS["edge10.checkpoint_unsaid"].do
+            self.say("edge10.checkpoint_file_missing", name, why, do=do)
+            self.out.left.append(f"{name}: the float model's does not say how the weights are packed; {do}")
+            return
         self.say("edge10.checkpoint_file_missing", name, why)
         if each.is_copied and names and self.float is not None:
             self.out.mends.append(Mend("copy", name, name, is_float=True, why=each.says))
@@ -226,6 +232,10 @@ class _Check:
                 if self.float is None
                 else f"{name}: the float model has none either"
             )
+
+    def _is_converted(self) -> bool:
+        """Whether its configuration has more to say than that of the float model."""
+        return self.step == "convert" or any(name.endswith(_PACKED) for name in self.names)
 
     # ---- weights
 
