@@ -463,6 +463,20 @@ def test_configuration_of_packed_weights_is_not_the_float_model_s(
     assert ("conversion" in found.findings[0].do) is is_packed
 
 
+def test_repair_needs_one_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All that the float model has is offered at once, whichever files are missing together."""
+    gone = ["tokenizer.json", "vocab.json", "merges.txt", "preprocessor_config.json", "chat_template.json"]
+    folder = _checkpoint(tmp_path / QUANTISED["vlm"], "vlm", {"remove": gone}, is_packed=True)
+    source = _checkpoint(tmp_path / "float", "vlm", {}, is_packed=False)
+
+    status, out, _ = run(
+        capsys, "edge10", "check", str(folder), "--float", str(source), "--repair", "--yes", "--format", "json"
+    )
+
+    assert (status, _ids(out)) == (0, [])
+    assert sorted(each["target"] for each in json.loads(out)["repaired"]["done"]) == sorted(gone)
+
+
 def test_repair_writes_over_nothing_and_leaves_the_folder_alone(tmp_path: Path) -> None:
     """A file that appeared meanwhile, a link out of the folder and a path out of it are refused, with their reason."""
     root, source = _broken(tmp_path)
