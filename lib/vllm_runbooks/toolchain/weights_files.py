@@ -177,10 +177,10 @@ class _Check:
         for each in self.facts.checkpoint:
             if self.kind is not None and self.kind not in each.kinds:
                 continue
+            if any(name in self.found.files for name in each.names) or missing.intersection(each.names):
+                continue
             if self.kind is None and each.kinds != ("llm", "vlm"):
                 self.out.unchecked.append(f"whether {each.names[0]} is wanted: the kind of model is not told")
-                continue
-            if any(name in self.found.files for name in each.names) or missing.intersection(each.names):
                 continue
             why = (
                 ""
