@@ -324,6 +324,62 @@ def test_job_says_what_a_tree_should_be(tmp_path: Path, capsys: pytest.CaptureFi
     assert (status, _ids(out)) == (1, ["edge10.tree_dies_contradict"])
 
 
+VISION = "model: Qwen/Qwen3-VL-4B-Instruct\ndies: 4\nprefill: [8, 96]\n"
+OF_JOB = {
+    "the same": (VISION + "remap: {vision: [0,1,2,3], language: [0,1,2,3]}\n", {}, []),
+    "order": (VISION + "remap: {vision: [3,2,1,0], language: [1,0,2,3]}\n", {}, ["tree_remap"]),
+    "modality": (VISION, {"modality": "video"}, ["tree_job_differs"]),
+    "picture": (VISION, {"picture": "640x480"}, ["tree_job_differs"]),
+    "context": (VISION, {"context": "4096"}, ["tree_job_differs"]),
+    "model": (VISION.replace("Qwen3-VL-4B", "Qwen3-VL-8B"), {}, ["tree_job_differs"]),
+}
+
+
+@pytest.mark.parametrize("what", OF_JOB)
+def test_job_s_settings_are_those_of_the_name(tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
+    """Each setting that a name tells is compared with the job's; how the list spells a model is no difference."""
+    text, more, found = OF_JOB[what]
+    settings = {"modality": "image", "picture": "960x540", "context": "8192"} | more
+    job = tmp_path / "job.yaml"
+    job.write_text(text + "".join(f"{key}: {value}\n" for key, value in settings.items()))
+
+    status, out, err = run(capsys, "edge10", "check", str(_tree(tmp_path)), "--job", str(job), "--format", "json")
+
+    assert (status, _ids(out)) == (int(bool(found)), [f"edge10.{each}" for each in found]), err
+
+
+LANGUAGE = "model: Qwen/Qwen3-4B\ndies: 1\nprefill: 8\nkv_cache: 2048\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (LANGUAGE, []),
+        (LANGUAGE.replace("2048", "4096"), ["context or KV cache: the folder's name tells 2048, the job 4096"]),
+        (LANGUAGE.replace("4B", "1.7B"), ["model: the folder's name tells Qwen3-4B-AWQ, the job Qwen3-1.7B-AWQ"]),
+        (LANGUAGE.replace("prefill: 8", "prefill: [8, 96]"), ["lengths of a prompt's pieces"]),
+    ],
+)
+def test_language_model_s_name_is_that_of_its_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: list[str]
+) -> None:
+    """Model, lengths and KV cache are compared; of a folder that is called otherwise it is said that they are not."""
+    root = _tree(tmp_path, "llm-1die")
+    named, other = root.with_name("Qwen3-4B-AWQ-AOT_8_2048"), root.with_name("mine")
+    job = tmp_path / "job.yaml"
+    job.write_text(text)
+    root.rename(named)
+    _, out, _ = run(capsys, "edge10", "check", str(named), "--job", str(job), "--format", "json")
+    named.rename(other)
+    _, unnamed, _ = run(capsys, "edge10", "check", str(other), "--job", str(job), "--format", "json")
+
+    found = [each["text"] for each in json.loads(out)["findings"] if each["id"] == "edge10.tree_job_differs"]
+    assert len(found) == len(said)
+    assert all(text.startswith(begin) for text, begin in zip(found, said, strict=True)), found
+    assert "edge10.tree_job_differs" not in _ids(unnamed)
+    assert any("were not compared with the job" in each for each in json.loads(unnamed)["remarks"])
+
+
 def _broken(folder: Path) -> tuple[Path, Path]:
     """A tree with three files to mend, and a float model."""
     root = _tree(folder)
@@ -446,6 +502,35 @@ def test_repair_of_a_checkpoint_copies_what_the_float_model_has(
 
     assert (status, _ids(out)) == (0, [])
     assert "quantization_config" in (folder / "config.json").read_text()
+
+
+@pytest.mark.parametrize(("is_packed", "copied"), [(True, []), (False, ["config.json"])])
+def test_configuration_of_packed_weights_is_not_the_float_model_s(
+    tmp_path: Path, *, is_packed: bool, copied: list[str]
+) -> None:
+    """It says how they are packed, which the float model's does not; before conversion the guide copies it."""
+    folder = _checkpoint(tmp_path / "quantised", "llm", {"remove": ["config.json"]}, is_packed=is_packed)
+    source = _given(_checkpoint(tmp_path / "float", "llm", {}, is_packed=False))
+
+    found = artefacts.check(_given(folder), session.toolchain(), Asked(), float_=source)
+
+    assert [each.target for each in found.mends] == copied
+    assert any(each.startswith("config.json: ") and "conversion" in each for each in found.left) is is_packed
+    assert ("conversion" in found.findings[0].do) is is_packed
+
+
+def test_repair_needs_one_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All that the float model has is offered at once, whichever files are missing together."""
+    gone = ["tokenizer.json", "vocab.json", "merges.txt", "preprocessor_config.json", "chat_template.json"]
+    folder = _checkpoint(tmp_path / QUANTISED["vlm"], "vlm", {"remove": gone}, is_packed=True)
+    source = _checkpoint(tmp_path / "float", "vlm", {}, is_packed=False)
+
+    status, out, _ = run(
+        capsys, "edge10", "check", str(folder), "--float", str(source), "--repair", "--yes", "--format", "json"
+    )
+
+    assert (status, _ids(out)) == (0, [])
+    assert sorted(each["target"] for each in json.loads(out)["repaired"]["done"]) == sorted(gone)
 
 
 def test_repair_writes_over_nothing_and_leaves_the_folder_alone(tmp_path: Path) -> None:

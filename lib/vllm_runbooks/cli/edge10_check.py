@@ -41,7 +41,7 @@ class _Lengths(click.ParamType[tuple[int, ...]]):
     )
 )
 @click.argument("name", metavar="FOLDER|LISTING|-", type=complete.SCRIPT)
-@click.option("--job", metavar="FILE", type=complete.SCRIPT, help="The job that it belongs to: its dies and lengths.")
+@click.option("--job", metavar="FILE", type=complete.SCRIPT, help="The job that it belongs to: its model and settings.")
 @click.option("--float", "float_name", metavar="FOLDER", help="The float model: what to compare with, and copy from.")
 @click.option("--dies", metavar="N", type=click.IntRange(1, _MAX_DIES), help="How many dies it should be of.")
 @click.option("--lengths", metavar="N,N", type=_Lengths(), help="Which lengths it should be of, as in 1,8,96.")

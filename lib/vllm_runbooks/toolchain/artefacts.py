@@ -6,7 +6,7 @@ in this order; where two of them contradict each other that is said, and what th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -205,6 +205,8 @@ def _checked_trees(
         bases = chosen
     answers = [_one_tree(given, facts, asked, base, read) for base in bases]
     findings += _of_name(read, facts, kind=answers[0].kind, dies=answers[0].dies)
+    own = {one.id for each in answers for one in each.findings}
+    findings += _of_job(read, asked.job, facts, skip=_PIECES if "edge10.tree_lengths_contradict" in own else "")
     first = answers[0]
     return _answer(
         given, facts, asked, "compiled",
@@ -213,7 +215,7 @@ def _checked_trees(
         findings=[*findings, *(one for each in answers for one in each.findings)],
         mends=[one for each in answers for one in each.mends],
         left=[one for each in answers for one in each.left],
-        remarks=list(dict.fromkeys(one for each in answers for one in each.remarks)),
+        remarks=list(dict.fromkeys([*_uncompared(read, asked.job, facts), *_remarks(answers)])),
     )  # fmt: skip
 
 
@@ -429,6 +431,75 @@ def _of_name(
     if read.remap is not None and read.dies is not None and read.dies == dies and not _orders(read):
         text = f"its name ends in {read.remap or '(nothing)'}, which is no order of {read.dies} dies for both parts"
         yield meanings.finding("edge10.tree_remap", None, text, source=facts.source)
+
+
+_ORDER = "order of the dies"
+_PIECES = "lengths of a prompt's pieces"
+_SETTINGS: Mapping[str, Callable[[NameTold], object]] = {
+    "context or KV cache": lambda told: told.context_tokens,
+    _PIECES: lambda told: told.prefill and _listed(told.prefill),
+    "picture": lambda told: told.picture and "{}x{}".format(*told.picture),
+    "modality": lambda told: told.modality,
+    _ORDER: lambda told: told.remap,
+}
+"""By what it is a setting that the name of a compiled model's folder may tell; dies are compared elsewhere."""
+
+
+def _of_job(read: NameTold | None, job: Job | None, facts: Toolchain, *, skip: str) -> Iterator[ToolchainFinding]:
+    """What the folder's name tells of model and settings, but for one, against the name that the job's would have."""
+    if read is None or job is None:
+        return
+    made = names.compiled(job, facts)
+    told = names.read(made, facts)
+    if told is None:
+        return
+    do = f"give the job's folder, {made}; else correct the job or compile again"
+    if not _is_model(read.model, told.model, job, facts):
+        text = f"model: {_NAME} tells {read.model}, the job {told.model}"
+        yield meanings.finding("edge10.tree_job_differs", None, text, do=do, source=facts.source)
+    if read.kind != told.kind:
+        return
+    for what, of in _SETTINGS.items():
+        mine, its = of(read), of(told)
+        if what == skip or mine is None or its is None or mine == its:
+            continue
+        if what == _ORDER:
+            # Of other dies, or of no order at all, it is said already.
+            if read.dies == told.dies and _orders(read) and read.remap not in _digits(job):
+                text = f"its name says the order {mine or '0'}, and the job {its or '0'}"
+                yield meanings.finding("edge10.tree_remap", None, text, do=do, source=facts.source)
+            continue
+        text = f"{what}: {_NAME} tells {mine}, the job {its}"
+        yield meanings.finding("edge10.tree_job_differs", None, text, do=do, source=facts.source)
+
+
+def _is_model(name: str, made: str, job: Job, facts: Toolchain) -> bool:
+    """Whether a name is that of the job's model, as it would be made or as the toolchain's list takes it."""
+    known = listed(name, facts)
+    return name.lower() == made.lower() or (known is not None and known.name == job.listed)
+
+
+def _digits(job: Job) -> set[str]:
+    """How the job's order of dies may stand in a name: each part without its trailing zeros, or with them."""
+    parts = [
+        (names.digits(remap), "".join(map(str, remap[: job.dies]))) for remap in (job.vision_remap, job.language_remap)
+    ]
+    return {vision + language for vision in parts[0] for language in parts[1]}
+
+
+def _uncompared(read: NameTold | None, job: Job | None, facts: Toolchain) -> Iterator[str]:
+    """What of a job the folder's name does not tell, so that it is not known of the tree."""
+    told = names.read(names.compiled(job, facts), facts) if job is not None else None
+    if told is None:
+        return
+    missing = [what for what, of in _SETTINGS.items() if of(told) is not None and (read is None or of(read) is None)]
+    missing = ["model", *missing] if read is None else missing
+    if missing:
+        yield f"{_NAME} does not tell {', '.join(missing)}, which were not compared with the job ({told.name})"
+
+
+def _remarks(answers: Sequence[CheckedFolder]) -> list[str]:
+    return [one for each in answers for one in each.remarks]
 
 
 def _orders(read: NameTold) -> bool:

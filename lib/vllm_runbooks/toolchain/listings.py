@@ -356,8 +356,10 @@ def _paths(lines: list[str]) -> _Read | None:
     whole = sum("/" in entry.path or "." in entry.path for entry in likely)
     if whole < len(likely) / 2 or _is_indented(lines):
         return None
-    first = entries[0].path
-    return _under(first, entries[1:]) if first.startswith("/") else ("", entries)
+    first, rest = entries[0].path, entries[1:]
+    is_root = bool(rest) and all(entry.path.startswith(f"{first.rstrip('/')}/") for entry in rest)
+    # Of files alone the first is one of them, and not the folder that was searched.
+    return _under(first, rest) if first.startswith("/") and is_root else ("", entries)
 
 
 def _is_indented(lines: list[str]) -> bool:

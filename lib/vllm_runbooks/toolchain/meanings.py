@@ -48,6 +48,12 @@ MEANINGS: dict[str, _Meaning] = {
         "find out which number is meant; rename the folder, or compile again",
         _LISTED,
     ),
+    "edge10.tree_job_differs": _Meaning(
+        _D,
+        "the board gets another model than the job is for, or the same with other settings; or the name lies",
+        "give the folder that belongs to the job; else correct the one that is wrong, and compile again",
+        "the compile script, which writes its settings into the name",
+    ),
     "edge10.tree_kind_contradicts": _Meaning(
         _D,
         "files of a model with pictures are looked for, or are not",

@@ -25,6 +25,7 @@ from vllm_runbooks.toolchain_records import (
 )
 
 INDEX = "model.safetensors.index.json"
+_CONFIG = "config.json"
 _SHARD = re.compile(r"(.{1,100}?)-(\d{5})-of-(\d{5})\.safetensors", re.ASCII)
 _WEIGHTS = ".safetensors"
 _OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".gguf")
@@ -176,10 +177,10 @@ class _Check:
         for each in self.facts.checkpoint:
             if self.kind is not None and self.kind not in each.kinds:
                 continue
+            if any(name in self.found.files for name in each.names) or missing.intersection(each.names):
+                continue
             if self.kind is None and each.kinds != ("llm", "vlm"):
                 self.out.unchecked.append(f"whether {each.names[0]} is wanted: the kind of model is not told")
-                continue
-            if any(name in self.found.files for name in each.names) or missing.intersection(each.names):
                 continue
             why = (
                 ""
@@ -187,8 +188,9 @@ class _Check:
                 else self._wanted(each)
             )
             if why:
-                missing.update(each.names)
                 self._missing(each, why)
+                # The float model tells which of several it has; where it is not at hand, each of them may be meant.
+                missing.update(each.names if self.float is None else (self._name(each),))
         for path, why in self.found.contents.damaged.items():
             if not path.endswith(_WEIGHTS):
                 self.say("edge10.checkpoint_json_damaged", path, why)
@@ -212,13 +214,23 @@ class _Check:
             return "is missing, and tokenizer_config.json names a tokenizer that has it"
         return ""
 
+    def _name(self, each: CheckpointFile) -> str:
+        """Of the names that will do, the one that the float model has; else the first."""
+        held = () if self.float is None else self.float.files
+        return next((name for name in each.names if name in held), each.names[0])
+
     def _missing(self, each: CheckpointFile, why: str) -> None:
-        names = each.names if self.float is None else [name for name in each.names if name in self.float.files]
-        name = names[0] if names else each.names[0]
-        if len(each.names) > 1 and not names:
+        name = self._name(each)
+        is_there = self.float is not None and name in self.float.files
+        if len(each.names) > 1 and self.float is not None and not is_there:
             why += f" (or {', '.join(each.names[1:])})"
+        if name == _CONFIG and self._is_converted():
+            do = meanings.MEANINGS["edge10.checkpoint_unsaid"].do
+            self.say("edge10.checkpoint_file_missing", name, why, do=do)
+            self.out.left.append(f"{name}: the float model's does not say how the weights are packed; {do}")
+            return
         self.say("edge10.checkpoint_file_missing", name, why)
-        if each.is_copied and names and self.float is not None:
+        if each.is_copied and is_there:
             self.out.mends.append(Mend("copy", name, name, is_float=True, why=each.says))
         elif each.is_copied:
             self.out.left.append(
@@ -226,6 +238,10 @@ class _Check:
                 if self.float is None
                 else f"{name}: the float model has none either"
             )
+
+    def _is_converted(self) -> bool:
+        """Whether its configuration has more to say than that of the float model."""
+        return self.step == "convert" or any(name.endswith(_PACKED) for name in self.names)
 
     # ---- weights
 
