@@ -388,3 +388,34 @@ def test_standard_input_is_read_as_a_file_is(
 
     status, out, _ = run(capsys, "edge10", "lint", "-")
     assert (status, "standard input:3:1: error: torch_edgex is used" in out) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("comment", "fixed"),
+    [
+        ('# 如果使用gpu机器量化，这里to("cuda")改成to("cpu")', '# 如果使用CPU机器量化，这里to("cuda")改成to("cpu")'),
+        (
+            "# with a GPU, replace cuda by cpu, or use cuda and change it to cpu",
+            "# with a CPU, replace cuda by cpu, or use cuda and change it to cpu",
+        ),
+        ('# 在这里to("cuda")改成to("cpu")', None),
+        ("# use device=cuda, change it to cpu where that is all there is", None),
+    ],
+)
+def test_of_a_reversed_comment_the_condition_alone_is_mended(comment: str, fixed: str | None) -> None:
+    """However often it is mended: the device that is changed stays, also where it stands behind the condition."""
+    text = f"from quant_toolchain import quantize_model\n{comment}\n"
+    found = checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
+
+    assert (found.fixed or "").split("\n")[1] == (fixed or comment)
+    assert bool(found.issues) == (fixed is not None)
+
+
+def test_an_import_ends_as_the_lines_around_it_do() -> None:
+    """Windows' line ends stay whole, wherever the statement is put."""
+    use = "torch_edgex.set_device_trace_only('edgex', True)\n"
+    for before in ("import os\n", "", '"""Says."""\n'):
+        text = f"{before}{use}".replace("\n", "\r\n")
+        fixed = checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
+
+        assert fixed == f"{before}from tyllm import torch_edgex\n{use}".replace("\n", "\r\n")
