@@ -419,3 +419,25 @@ def test_an_import_ends_as_the_lines_around_it_do() -> None:
         fixed = checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
 
         assert fixed == f"{before}from tyllm import torch_edgex\n{use}".replace("\n", "\r\n")
+
+
+@pytest.mark.parametrize("password", [*PASSWORDS, "s3cr3t-os"])
+def test_of_a_call_with_a_password_the_password_alone_is_replaced(password: str) -> None:
+    """The line stays legible, and so do other findings in it and texts that are part of the call."""
+    text = "from tyllm import torch_edgex\n" + "".join(
+        f"{call}\n"
+        for call in (
+            f'os.system("docker login reg -u a -p {password}")',
+            'subprocess.run(f"docker login reg -u a -p {word}", shell=True)',
+            'secret = torch_edgex.login(password="Pl4ntedTwo")',
+            'secret = torch_edgex.login(\n    password="Pl4ntedTwo")',
+        )
+    )
+    found = checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
+    shown = {(issue.line, issue.text) for issue in found.issues}
+
+    assert {(2, "os"), (3, "subprocess")} <= shown
+    assert any(line == 2 and said.startswith('os.system("docker login reg -u a -p [secret') for line, said in shown)
+    assert (3, 'subprocess.run(f"docker login reg -u a -p {word}", shell=True)') in shown
+    assert "Pl4nted" not in (found.fixed or "")
+    assert (found.fixed or "").count("secret = torch_edgex.login(") == 2
