@@ -441,3 +441,23 @@ def test_of_a_call_with_a_password_the_password_alone_is_replaced(password: str)
     assert (3, 'subprocess.run(f"docker login reg -u a -p {word}", shell=True)') in shown
     assert "Pl4nted" not in (found.fixed or "")
     assert (found.fixed or "").count("secret = torch_edgex.login(") == 2
+
+
+@pytest.mark.parametrize("form", ["text", "json", "sarif", "github"])
+@pytest.mark.parametrize(
+    "name", ["hf_Pl4ntedabcdefghijklmn.py", "hf_Pl4ntedabcdefghijklmn/b.py", "password=Pl4nted5ecret.py",
+             "alice:Pl4nted5ecret@reg.py", "docker login -u x -p Pl4nted5ecret reg.py"],
+)  # fmt: skip
+def test_a_secret_in_the_name_of_a_file_is_shown_nowhere(
+    name: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither beside an issue nor where it is told what each file is, by itself and in a folder."""
+    path = tmp_path / "job" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("import tyllm\ntorch_edgex.go()\n")
+    (tmp_path / "job" / "other.py").write_text("print(1)\n")
+    for given in (path, tmp_path / "job"):
+        status, out, err = run(capsys, "edge10", "lint", str(given), "--format", form)
+
+        assert (status, "Pl4nted" in out + err) == (1, False)
+        assert "secret-" in out
