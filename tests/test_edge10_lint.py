@@ -439,3 +439,76 @@ def test_standard_input_is_read_as_a_file_is(
 
     status, out, _ = run(capsys, "edge10", "lint", "-")
     assert (status, "standard input:3:1: error: torch_edgex is used" in out) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("comment", "fixed"),
+    [
+        ('# 如果使用gpu机器量化，这里to("cuda")改成to("cpu")', '# 如果使用CPU机器量化，这里to("cuda")改成to("cpu")'),
+        (
+            "# with a GPU, replace cuda by cpu, or use cuda and change it to cpu",
+            "# with a CPU, replace cuda by cpu, or use cuda and change it to cpu",
+        ),
+        ('# 在这里to("cuda")改成to("cpu")', None),
+        ("# use device=cuda, change it to cpu where that is all there is", None),
+    ],
+)
+def test_of_a_reversed_comment_the_condition_alone_is_mended(comment: str, fixed: str | None) -> None:
+    """However often it is mended: the device that is changed stays, also where it stands behind the condition."""
+    text = f"from quant_toolchain import quantize_model\n{comment}\n"
+    found = checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
+
+    assert (found.fixed or "").split("\n")[1] == (fixed or comment)
+    assert bool(found.issues) == (fixed is not None)
+
+
+def test_an_import_ends_as_the_lines_around_it_do() -> None:
+    """Windows' line ends stay whole, wherever the statement is put."""
+    use = "torch_edgex.set_device_trace_only('edgex', True)\n"
+    for before in ("import os\n", "", '"""Says."""\n'):
+        text = f"{before}{use}".replace("\n", "\r\n")
+        fixed = checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
+
+        assert fixed == f"{before}from tyllm import torch_edgex\n{use}".replace("\n", "\r\n")
+
+
+@pytest.mark.parametrize("password", [*PASSWORDS, "s3cr3t-os"])
+def test_of_a_call_with_a_password_the_password_alone_is_replaced(password: str) -> None:
+    """The line stays legible, and so do other findings in it and texts that are part of the call."""
+    text = "from tyllm import torch_edgex\n" + "".join(
+        f"{call}\n"
+        for call in (
+            f'os.system("docker login reg -u a -p {password}")',
+            'subprocess.run(f"docker login reg -u a -p {word}", shell=True)',
+            'secret = torch_edgex.login(password="Pl4ntedTwo")',
+            'secret = torch_edgex.login(\n    password="Pl4ntedTwo")',
+        )
+    )
+    found = checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
+    shown = {(issue.line, issue.text) for issue in found.issues}
+
+    assert {(2, "os"), (3, "subprocess")} <= shown
+    assert any(line == 2 and said.startswith('os.system("docker login reg -u a -p [secret') for line, said in shown)
+    assert (3, 'subprocess.run(f"docker login reg -u a -p {word}", shell=True)') in shown
+    assert "Pl4nted" not in (found.fixed or "")
+    assert (found.fixed or "").count("secret = torch_edgex.login(") == 2
+
+
+@pytest.mark.parametrize("form", ["text", "json", "sarif", "github"])
+@pytest.mark.parametrize(
+    "name", ["hf_Pl4ntedabcdefghijklmn.py", "hf_Pl4ntedabcdefghijklmn/b.py", "password=Pl4nted5ecret.py",
+             "alice:Pl4nted5ecret@reg.py", "docker login -u x -p Pl4nted5ecret reg.py"],
+)  # fmt: skip
+def test_a_secret_in_the_name_of_a_file_is_shown_nowhere(
+    name: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither beside an issue nor where it is told what each file is, by itself and in a folder."""
+    path = tmp_path / "job" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("import tyllm\ntorch_edgex.go()\n")
+    (tmp_path / "job" / "other.py").write_text("print(1)\n")
+    for given in (path, tmp_path / "job"):
+        status, out, err = run(capsys, "edge10", "lint", str(given), "--format", form)
+
+        assert (status, "Pl4nted" in out + err) == (1, False)
+        assert "secret-" in out

@@ -371,6 +371,9 @@ _SHUT = _Pattern(
     re.IGNORECASE,
 )
 """What is closed and no value: a placeholder, a shell's command, a call or an index in a line of code."""
+_CALLED = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,8}\((?:[A-Za-z_]\w{0,60}=)?\Z", re.ASCII)
+"""A method's call as far as its first quote: what is secret in it is what stands within."""
+_ARGUMENT = re.compile(r"(?P<quote>[\"'])(?P<value>(?:\\[^\n]|(?!(?P=quote))[^\n\\]){1,4000})")
 _HARMLESS = _Pattern(
     r"(?:none|null|nil|true|false|empty|undefined|unset|redacted|(?:not[ _-])?set|\*+|x{3,}"
     r"|\.{3}|…|-|\\|<|\$\{?[A-Za-z_]\w{0,80}\}?|\$\{[A-Za-z_]\w{0,80}:?\?[^{}]{0,80}\}|\$\("
@@ -800,6 +803,11 @@ def _values(match: re.Match[str]) -> Iterator[Secret]:
     if _is_unset(match, group) or _is_its_name(match, value) or _is_other(match, value, is_option=option is not None):
         return
     end = match.end(group)
+    if not match["quoted"] and _CALLED.match(value) and text.startswith(("'", '"', "\n", "\r"), end):
+        argument = _ARGUMENT.match(text, end)
+        if argument is not None and not _is_unset(argument, "value"):
+            yield Secret(*argument.span("value"), kind, match.start())
+        return
     if not match["quoted"] and len(value) == 2000:
         end = min(next((m.start() for m in _ENDS.finditer(text, end)), len(text)), end + 16_000)
     yield Secret(match.start(group), end, kind, match.start())

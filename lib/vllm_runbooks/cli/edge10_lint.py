@@ -56,7 +56,7 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
     Exit status: 0 nothing wrong; 1 an error or warning, or nothing of the toolchain's is recognised; 2 the input cannot
     be read.
     """
-    from vllm_runbooks import checking, render, session
+    from vllm_runbooks import checking, redact, render, session
 
     if not files:
         raise click.UsageError("give a file, a folder, or - for standard input.")
@@ -74,6 +74,7 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
     folders = {name: folder for name in texts if (folder := folder_of(name)) is not None}
     checked = checking.lint_scripts(texts, toolchain=version, folders=folders, fix=fix)
     view = render.edge10_scripts
+    checked = view.shown(checked, redact.redact_name)
     if fix:
         mended = checking.mended_script(texts, next(iter(texts)), toolchain=version, folders=folders)
         if out is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from vllm_runbooks.records import IssueSeverity
@@ -23,6 +23,26 @@ def merged(checked: Mapping[str, LintedScripts]) -> LintedScripts:
         fixed=first.fixed if len(checked) == 1 else None,
         steps=tuple(step for found in checked.values() for step in found.steps),
     )
+
+
+def shown(checked: Mapping[str, LintedScripts], named: Callable[[str], str]) -> dict[str, LintedScripts]:
+    """What was found, each file by the name that it is shown by: a name may hold a secret, as a text may."""
+    names = {name: named(name) for name in checked}
+    return {
+        names[name]: replace(
+            found,
+            issues=tuple(replace(issue, message=_renamed(issue.message, names)) for issue in found.issues),
+            steps=tuple(replace(step, file=names.get(step.file, step.file)) for step in found.steps),
+        )
+        for name, found in checked.items()
+    }
+
+
+def _renamed(said: str, names: Mapping[str, str]) -> str:
+    for name, new in names.items():
+        if name != new:
+            said = said.replace(name, new)
+    return said
 
 
 def unknown(checked: Mapping[str, LintedScripts]) -> list[str]:

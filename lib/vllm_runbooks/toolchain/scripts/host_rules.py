@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from vllm_runbooks.excerpt import Replacement
@@ -11,6 +12,8 @@ from vllm_runbooks.toolchain.scripts import commands
 from vllm_runbooks.toolchain.scripts.commands import Command, Login
 from vllm_runbooks.toolchain.scripts.readings import Job, Part, ReadFile
 
+_UNKNOWN = "\0"
+"""What stands in a program's text for a value that is not known."""
 _THREAD, _RULE = "COMPILE_THREAD", "edge10.compile-threads"
 _HOW = {
     "option": "as an option",
@@ -41,12 +44,22 @@ def secrets(file: ReadFile) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]
     for part in file.parts:
         for _, login in logins(part):
             value = login.word.value
-            if not value:
+            if not value or not value.strip(_UNKNOWN):
                 continue
-            yield value, ((login.word.start, login.word.end),)
+            yield value, _places(file.text, login.word, value)
             for one in part.assigned:  # of a variable it is the value that is secret
                 if one.value.value == value:
                     yield value, ((one.value.start, one.value.end),)
+
+
+def _places(text: str, word: Word, value: str) -> tuple[tuple[int, int], ...]:
+    """Where a password stands: in a program's call the value's places; the whole call where it is coded."""
+    if word.at is None:
+        whole = re.compile(rf"(?<!\w){re.escape(value)}(?!\w)")
+        found = [match.span() for match in whole.finditer(text, word.start, word.end)]
+        if found:
+            return tuple(found)
+    return ((word.start, word.end),)
 
 
 def _program(command: Command) -> str:

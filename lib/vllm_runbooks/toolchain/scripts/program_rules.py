@@ -21,12 +21,13 @@ _ONE_ITEM = frozenset(f"builtins.{name}" for name in ("int", "float", "str", "li
 """What makes of a word of the command line one item, or letters."""
 _CONDITION = re.compile(
     r"(?P<lead>(?:\b(?:if|when|on|with|have|has|having|using|use|uses|for)\b|如果|若|使用|有|用|在)[^\n.;。；]{0,40}?)"
-    r"(?P<word>gpus?|cuda)(?![a-z])",
+    r"(?<![\"'(=.:])(?P<word>gpus?|cuda)(?![a-z])",
     re.IGNORECASE,
 )
 _NEGATED = re.compile(r"\b(?:no|not|without|lacks?|never|isn't|n't)\b|没有|没|无|非|不", re.IGNORECASE)
 _CHANGE = re.compile(r"\b(?:change|changed|replace|replaced|use|set|switch|becomes?|make)\b|改|换|设", re.IGNORECASE)
 _TO_CPU = re.compile(r"[\"'(]?\bcpu\b", re.IGNORECASE)
+_CPU = re.compile(r"cpu", re.IGNORECASE)
 _CUDA = re.compile(r"cuda|\bgpu", re.IGNORECASE)
 _LINK = re.compile(r"\b(?:to|with|by|into)\b|为|成|->|\u2192", re.IGNORECASE)
 _ENDS = re.compile(r"[;。；]|\.\s")
@@ -92,9 +93,16 @@ def _imported(part: Part, used: ast.Name, statement: str) -> tuple[Replacement, 
     file_start = source.at[start]
     lead = _lead(part, file_start)
     if last is None:
-        return (Replacement(file_start, file_start, f"{statement}\n{lead}"),)
+        return (Replacement(file_start, file_start, f"{statement}{_line_end(part.file, file_start)}{lead}"),)
     end = text.places(last)[1]
-    return (Replacement(end, end, f"\n{lead}{statement}"),)
+    return (Replacement(end, end, f"{_line_end(part.file, end)}{lead}{statement}"),)
+
+
+def _line_end(file: str, offset: int) -> str:
+    """How the line of a file ends that a place is on; of the last line, how its first one does."""
+    at = file.find("\n", offset)
+    at = file.find("\n") if at < 0 else at
+    return "\r\n" if at > 0 and file[at - 1] == "\r" else "\n"
 
 
 def _lead(part: Part, offset: int) -> str:
@@ -185,6 +193,8 @@ def _reversed(text: str) -> tuple[int, int] | None:
     condition = _CONDITION.search(text)
     if condition is None or _NEGATED.search(text, 0, condition.end()):
         return None
+    if _CPU.search(text, 0, condition.start("word")):
+        return None  # the first device that is named is the condition's; the GPU is what it is changed from
     rest = text[condition.end() :]
     change = _CHANGE.search(rest)
     target = None
