@@ -512,3 +512,29 @@ def test_a_secret_in_the_name_of_a_file_is_shown_nowhere(
 
         assert (status, "Pl4nted" in out + err) == (1, False)
         assert "secret-" in out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'os.environ["REGISTRY_PASSWORD"] = "{}"',
+        'requests.get("https://reg", auth=("alice", "{}"))',
+        'requests.get("https://reg", auth=HTTPBasicAuth("alice", "{}"))',
+        'docker.from_env().login("alice", "{}", registry="reg")',
+        'huggingface_hub.login("{}")',
+        'p.add_argument("--password", default="{}")',
+        'run("docker login -u a -p " + "{}")',
+        "run(f\"docker login reg -u a -p {{'{}'}}\")",
+        "# image: alice:{}@reg/edgex/tyllm:v1",
+        "# regctl registry login reg -u u -p {}",
+        "# ctr image pull --user alice:{} reg/x",
+    ],
+)
+@pytest.mark.parametrize("password", ["Pl4nted5ecret", "kiwi"])
+def test_a_corrected_text_shows_no_login(line: str, password: str) -> None:
+    """However a program or another client of a registry gives its password."""
+    text = f"import tyllm\n{line.format(password)}\n"
+    fixed = checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
+
+    assert fixed.count("\n") >= 2
+    assert password not in fixed

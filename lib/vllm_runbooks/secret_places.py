@@ -214,7 +214,7 @@ _COOKIE = _Pattern(
 )
 _MAYBE_NAMED = re.compile(
     r"(?:keys?|[_-]id|passw(?:or)?ds?|pass|passphrase|secrets?|credentials?|token|authorization|cookie|signature|pwd|sig"
-    r"|_auth|masterauth|url)(?:_base|_v?\d{1,2})?[\\\"']{0,4}(?:[\s=:%,\\]|\Z)",
+    r"|_auth|masterauth|url)(?:_base|_v?\d{1,2})?[\\\"']{0,4}(?:[\s=:%,\\\]]|\Z)",
     re.ASCII,
 )
 """What every lower-cased text with a named secret holds: far quicker to look for than the name itself."""
@@ -272,6 +272,31 @@ _ADDRESSED = _Pattern(
     re.ASCII | re.IGNORECASE,
 )
 """`user:password@host.domain` without a scheme, with a port or a path behind it."""
+_TEXT = r"[bruf]{0,2}[\"'](?P<value>[^\"'\n]{1,400})[\"']"
+_FIRST = r"[\"'][^\"'\n]{0,200}[\"'],\s{0,20}"
+"""A user's name, as the argument in front of the password."""
+_IN_CODE = tuple(
+    _Pattern(source, re.ASCII | re.IGNORECASE)
+    for source in (
+        rf"[\"'][A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"']\][ \t]{{0,4}}=[ \t]{{0,4}}{_TEXT}",
+        rf"[\"']--[A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"'],[^\n()]{{0,200}}?\bdefault[ \t]{{0,4}}=[ \t]{{0,4}}{_TEXT}",
+        rf"\b(?:auth[ \t]{{0,4}}=[ \t]{{0,4}}|HTTP(?:Basic|Digest|Proxy)Auth)\(\s{{0,20}}{_FIRST}{_TEXT}",
+        rf"\.login\(\s{{0,20}}{_FIRST}{_TEXT}",
+        rf"\b(?:huggingface_hub|wandb|modelscope)\.login\(\s{{0,20}}{_TEXT}",
+        rf"\blogin\b[^\n\"']{{0,200}}?\s-p ?(?:%s)?[\"']\s{{0,4}}[+%]\s{{0,4}}{_TEXT}",
+        rf"\blogin\b[^\n\"']{{0,200}}?\s-p ?\{{{_TEXT}\}}",
+        (
+            r"\b(?:regctl|ctr|crictl)\b[^\n]{0,200}?\s(?:-u|--user|--creds)[ =][\"']?[^\s:\"']{1,100}:"
+            r"(?P<value>[^\s\"']{1,400})"
+        ),
+        r"\bregctl\b[^\n]{0,80}?\blogin\b[^\n]{0,200}?\s-p[ =]?[\"']?(?P<value>[^\s\"'-][^\s\"']{0,400})",
+        (
+            r"\b(?:image[\"']?[ \t]{0,4}[:=]|from)[ \t]{0,4}[\"']?[\w.+-]{1,100}:(?P<value>[^\s/:@\"']{1,200})"
+            r"@(?!sha256:)[\w.-]{1,200}(?::\d|/)"
+        ),
+    )
+)
+"""Secrets of programs and of clients of registries, which stand apart from their name or have none."""
 _AUTH_FIELD = re.compile(
     rf"{_QUOTE}auth{_QUOTE}\s{{0,4}}:\s{{0,8}}{_QUOTE}(?P<value>[A-Za-z0-9+/_-]{{6,4000}}={{0,2}})", re.ASCII
 )
@@ -307,13 +332,28 @@ _ISSUED_TRIGGERS = (
 _HOOK_TRIGGERS = ("hooks.slack.com", "/webhook", "api.telegram.org", "dingtalk", "feishu")
 _LOGIN_TRIGGERS = ("login", "sshpass", "curl ", "wget ", "http ", "redis-cli", "mysql ", "creds")
 _REGISTRY_WORDS = ("docker", "podman", "nerdctl", "helm", "crane", "skopeo", "oras", "buildah", "creds")
+_CODE_TRIGGERS = (
+    "login",
+    "auth=(",
+    "auth = (",
+    "basicauth(",
+    "digestauth(",
+    "ctr ",
+    "regctl ",
+    "crictl ",
+    "@",
+    '"]',
+    "']",
+    "--",
+)
 _NAME_TRIGGERS = (
     "key", "token", "secret", "pass", "masterauth", "credential", "cookie", "authorization", "_auth", "signature",
     "pwd",
     "sig=", "webhook",
 )  # fmt: skip
 _TRIGGERS = (
-    *_ISSUED_TRIGGERS, *_HOOK_TRIGGERS, *_LOGIN_TRIGGERS, "@", "bearer", "basic", '"auth', "'auth", "private key",
+    *_ISSUED_TRIGGERS, *_HOOK_TRIGGERS, *_LOGIN_TRIGGERS, *_CODE_TRIGGERS[1:8],
+    "@", "bearer", "basic", '"auth', "'auth", "private key",
     *_NAME_TRIGGERS,
 )  # fmt: skip
 """Lower-case words one of which is in every text with a secret."""
@@ -647,6 +687,10 @@ def _plain(text: str, known: Iterable[str] = (), *, encoded: bool = True) -> lis
             found.append(_secret(match, "value", "url"))
     if _MAYBE_NAMED.search(lowered):
         found += _named(text)
+    for pattern in _IN_CODE if _holds(lowered, _CODE_TRIGGERS) else ():
+        for match in pattern.finditer(text):
+            if not (_is_unset(match, "value") or names_secret(match["value"])):
+                found.append(_secret(match, "value", "password"))
     for match in _AUTH_FIELD.finditer(text):
         if b":" in _decoded(match["value"]):
             found.append(_secret(match, "value", "authorization"))
