@@ -1,2 +1,0 @@
-"""Stands in for Pillow."""
-# ruff: noqa: N999 - Pillow's names

@@ -1,1 +1,0 @@
-"""Stands in for the settings of quantising."""

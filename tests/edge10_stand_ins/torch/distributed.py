@@ -1,5 +1,0 @@
-"""Stands in for torch.distributed."""
-
-from types import SimpleNamespace
-
-constants = SimpleNamespace(default_pg_timeout=None)

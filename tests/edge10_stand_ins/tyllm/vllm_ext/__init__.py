@@ -1,1 +1,0 @@
-"""Stands in for the compiler's part in vLLM."""
