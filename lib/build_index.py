@@ -24,7 +24,7 @@ class IndexBuildHook(BuildHookInterface):  # type: ignore[misc] # hatchling publ
         root = Path(self.root)
         sys.path.insert(0, str(root / "lib"))
         from vllm_runbooks import authoring  # noqa: PLC0415 - only importable now
-        from vllm_runbooks.authoring import entrances_file, rule_files, serving_file, spec_files  # noqa: PLC0415
+        from vllm_runbooks.authoring import entrances_file, rule_files, serving_file, spec_files, toolchain_files  # noqa: PLC0415
 
         compilers = {
             "index": authoring.compile_index,
@@ -32,6 +32,7 @@ class IndexBuildHook(BuildHookInterface):  # type: ignore[misc] # hatchling publ
             "specs": spec_files.compile_specs,
             "serving": serving_file.compile_serving,
             "entrances": entrances_file.compile_entrances,
+            "toolchains": toolchain_files.compile_toolchains,
         }
 
         self._folder = tempfile.mkdtemp(prefix="vllm-runbooks-index-")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import os
 import platform
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -15,6 +17,11 @@ import pytest
 from figures import Figures
 from pages import write_between
 from vllm_runbooks import redact
+
+# As the worker does (`worker.work`): seconds of each process that runs tests, for what none of them asks for.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+pytest_plugins = ("pytest_notebook.plugin",)
+"""Loaded here, behind the line above, and not as an installed plugin (`-p no:nb_regression`)."""
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -45,9 +52,22 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
 
 
 def pytest_sessionstart() -> None:
-    """Hear a hang-up whatever started the tests: `nohup` hands on that it is ignored, to them and what they start."""
+    """Hear signals whatever started the tests: `nohup` and `&` hand on to all that is started that they are ignored."""
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the tests themselves, twenty thousand of them, out of every later search for garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture

@@ -43,13 +43,15 @@ def log(tmp_path: Path) -> str:
         ("tiny-cpu-engine-killed", 1, "failed"),
     ],
 )
-def test_the_exit_status_says_whether_anything_is_wrong(case: str, status: int, outcome: str) -> None:
+def test_the_exit_status_says_whether_anything_is_wrong(
+    case: str, status: int, outcome: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """0 healthy, 1 a cause or no proof of health; nothing on stderr; one document."""
-    done = call("diagnose", case, "--format", "json")
+    returned, out, err = run(capsys, "diagnose", case, "--format", "json")
 
-    assert (done.returncode, done.stderr) == (status, b"")
-    assert done.stdout.startswith(b'{\n  "schema": 1,')
-    assert json.loads(done.stdout)["outcome"] == outcome
+    assert (returned, err) == (status, "")
+    assert out.startswith('{\n  "schema": 1,')
+    assert json.loads(out)["outcome"] == outcome
 
 
 def test_an_unknown_text_is_status_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -160,6 +162,7 @@ def test_the_same_input_gives_the_same_document_anywhere(tmp_path: Path) -> None
             cwd=tmp_path / folder,
             env={**os.environ, "TZ": zone, "LC_ALL": "C"},
         )
+        assert (done.returncode, done.stderr) == (0, b"")
         outs.append(done.stdout.decode("ascii", "backslashreplace"))
 
     assert outs[0] == outs[1]
@@ -201,13 +204,15 @@ def test_a_reader_that_goes_away_is_no_error(log: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_help_comes_at_once(command: list[str]) -> None:
-    """In less than half a second of the processor, the best of two, with a sentence and the options."""
+    """In less than half a second of the processor, at the second try at the latest, with a sentence and the options."""
     seconds = []
     for _ in range(2):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = call(*command, "--help")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        if seconds[-1] < 0.5:
+            break
 
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"Usage: " in done.stdout

@@ -18,7 +18,7 @@ import pytest
 
 import vllm_runbooks as rb
 from command_line import measured, run
-from vllm_runbooks import authoring, catalog, checking, cli, clusters, render, session
+from vllm_runbooks import authoring, cases, catalog, cli, clusters, render, session
 from vllm_runbooks.cluster_records import CheckedCluster, Cluster, RankState
 from vllm_runbooks.clusters import meanings
 from vllm_runbooks.errors import CatalogError, InputError
@@ -86,7 +86,7 @@ def _node(data: dict[str, Any], number: int = 1) -> dict[str, Any]:
 @pytest.mark.parametrize("case", CASES)
 def test_every_recorded_cluster_shows_what_was_written_down_beforehand(case: str) -> None:
     """A case's findings are those that it expects, all of them and no others."""
-    judged = checking.judge_recorded(session.load(case))
+    judged = cases.judge(session.load(case))
 
     assert (judged.verdict.value, judged.reason[:11]) == ("pass", "as expected"), judged.reason
 

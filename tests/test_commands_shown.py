@@ -54,6 +54,8 @@ def shown() -> Iterator[tuple[str, str, str | None, str]]:
     """Every command that the answer to a recorded case offers: case, title, release, command."""
     for case in CASES:
         evidence = session.load(case)
+        if evidence.case is not None and evidence.case.kind is CaseKind.JOB:
+            continue  # what its steps print is no start of vLLM
         if evidence.case is not None and evidence.case.kind is CaseKind.NODES:
             continue  # what is to be done about nodes is told in words
         if evidence.case is not None and evidence.case.kind is CaseKind.SERVER:

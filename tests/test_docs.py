@@ -46,6 +46,31 @@ def test_the_readme_shows_what_is_printed() -> None:
         assert any(real.startswith(shown) for real in printed), line
 
 
+def test_the_page_of_edge10_shows_what_is_printed(tmp_path: Path) -> None:
+    """Of the script that the page shows the linter says what stands there, line by line; `…` stands for the rest."""
+    page = (ROOT / "docs" / "edge10.md").read_text(encoding="utf-8")
+    command = "$ vllm-runbooks edge10 lint compile.py"
+    (sample,) = re.findall(rf"```console\n{re.escape(command)}\n(.*?)\n```", page, re.DOTALL)
+    (script,) = re.findall(r"```python\n(import argparse\n.*?)```", page, re.DOTALL)
+    path = tmp_path / "compile.py"
+    path.write_text(script, encoding="utf-8")
+    printed = CliRunner().invoke(commands, ["edge10", "lint", str(path)]).output.replace(f"{tmp_path}/", "")
+
+    shown = [line.partition("…")[0].rstrip() for line in sample.splitlines()]
+    assert [line[: len(head)] for line, head in zip(printed.splitlines(), shown, strict=True)] == shown
+
+
+def test_the_job_of_two_lines_is_made(tmp_path: Path) -> None:
+    """What the page says is enough for a job is."""
+    page = (ROOT / "docs" / "edge10.md").read_text(encoding="utf-8")
+    (job,) = re.findall(r"```yaml\n(model: .*?)```", page, re.DOTALL)
+    (tmp_path / "job.yaml").write_text(job, encoding="utf-8")
+
+    asked = ["edge10", "make", str(tmp_path / "job.yaml"), "--out", str(tmp_path / "made")]
+    assert CliRunner().invoke(commands, asked).exit_code == 0
+    assert (tmp_path / "made" / "5-compile.py").is_file()
+
+
 def test_the_readme_lists_the_runbooks() -> None:
     """Its table has a row for every runbook, with the title that the notebook has."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -62,7 +87,7 @@ def test_commands_in_pages_exist(page: Path) -> None:
     runner = CliRunner()
     text = page.read_text(encoding="utf-8")
 
-    for line in re.findall(r"vllm-runbooks ((?:[a-z]+)(?: [^`\n|]*)?)", text):
+    for line in re.findall(r"vllm-runbooks ((?:[a-z][a-z0-9]*)(?: [^`\n|]*)?)", text):
         words = line.split()
         command = commands.get_command(None, words[0])  # type: ignore[arg-type] # the group needs no context
         if command is None:

@@ -11,7 +11,7 @@ import pytest
 
 from vllm_runbooks import cli
 
-WITHOUT_EXAMPLES = {"vllm-runbooks catalog", "vllm-runbooks cluster",
+WITHOUT_EXAMPLES = {"vllm-runbooks catalog", "vllm-runbooks cluster", "vllm-runbooks edge10",
     "vllm-runbooks releases", "vllm-runbooks schedule", "vllm-runbooks case",
                     "vllm-runbooks history", "vllm-runbooks site"}  # fmt: skip
 """Groups whose own commands have theirs."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import checking, notebook, session
+from vllm_runbooks import cases, notebook, session
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNBOOKS = sorted((ROOT / "runbooks").glob("*.ipynb"))
@@ -115,6 +115,6 @@ def test_every_case_is_used_by_a_test_or_a_runbook() -> None:
 @pytest.mark.parametrize("folder", sorted((ROOT / "catalog" / "cases").iterdir()), ids=lambda p: p.name)
 def test_recorded_cases_are_answered_as_expected(folder: Path) -> None:
     """What is said of each recorded case, be it a log, a question, a host or a running server, was written down."""
-    judgement = checking.judge_recorded(session.load(str(folder)))
+    judgement = cases.judge(session.load(str(folder)))
 
     assert (judgement.verdict.value, judgement.reason.startswith("as expected")) == ("pass", True), judgement.reason

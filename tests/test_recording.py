@@ -18,7 +18,7 @@ import pytest
 
 from vllm_runbooks import catalog, cli, processes, recording, running, session
 from vllm_runbooks.errors import InputError, RunbooksError
-from vllm_runbooks.evidence_records import Document, Evidence, Expectation
+from vllm_runbooks.evidence_records import CaseKind, Document, Evidence, Expectation
 from vllm_runbooks.records import Verdict
 from vllm_runbooks.redact import Redactor
 
@@ -29,7 +29,7 @@ READY = "INFO:     Application startup complete."
 CASES = sorted(
     path.parent.name
     for path in catalog.cases_dir().glob("*/case.yaml")
-    if session.load_case(path.parent).files  # a question to the planner holds none
+    if (case := session.load_case(path.parent)).files and case.kind is not CaseKind.JOB  # a question holds none
 )
 
 

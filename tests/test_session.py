@@ -99,7 +99,11 @@ WRAPPED = [
 ]
 
 
-@pytest.mark.parametrize(("case", "width"), WRAPPED)
+@pytest.mark.parametrize(
+    ("case", "width"),
+    # By default a fifth of them, in which every width has its part.
+    [pytest.param(*each, marks=() if n % 5 == 0 else pytest.mark.slow) for n, each in enumerate(WRAPPED)],
+)
 def test_a_terminal_s_rows_change_no_answer(case: str, width: int) -> None:
     """Logs copied from a terminal that wrapped each, words cut in two, have the same outcome and cause."""
     copied = tuple(wrap(document, width) for document in session.load(case).documents)

@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vllm_runbooks import live, nodes_evidence, plan_evidence, render, widgets
+    from vllm_runbooks import edge10_evidence, live, nodes_evidence, plan_evidence, render, widgets
     from vllm_runbooks.checking import judge_commands, lint_commands, migrate_commands, shown
     from vllm_runbooks.errors import InputError, RunbooksError, VerdictFailed
     from vllm_runbooks.notebook import conclude
@@ -42,6 +42,7 @@ __all__ = [
     "VerdictFailed",
     "conclude",
     "diagnose",
+    "edge10_evidence",
     "entrances",
     "find_plan",
     "health",
@@ -83,7 +84,7 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name's module when it is first used: starting up stays a matter of milliseconds."""
-    if name in ("live", "nodes_evidence", "plan_evidence", "render", "widgets"):
+    if name in ("edge10_evidence", "live", "nodes_evidence", "plan_evidence", "render", "widgets"):
         return importlib.import_module(f"vllm_runbooks.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(f"vllm_runbooks.{_HOME[name]}"), name)

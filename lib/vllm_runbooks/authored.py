@@ -11,6 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
+from ruamel.yaml.parser import RoundTripParser
 
 from vllm_runbooks.errors import CatalogError
 
@@ -22,25 +23,33 @@ Problem = tuple[Location, str]
 """Where in a file, and what is wrong there."""
 
 
-def _guard(text: str, where: str) -> None:
-    """Refuse what would make the parser slow, deep or creative: aliases, tags, deep nesting."""
+class _GuardedParser(RoundTripParser):
+    """Refuses, as it is read, what would make the loader slow, deep or creative: aliases, tags, deep nesting."""
+
     depth = 0
-    for event in YAML(typ="safe", pure=True).parse(text):
+
+    def get_event(self) -> Any:
+        event = super().get_event()
         line = event.start_mark.line + 1
         if isinstance(event, AliasEvent):
-            raise CatalogError(f"{where}:{line}: aliases (*name) are not allowed; write it out")
+            raise CatalogError(f"{line}: aliases (*name) are not allowed; write it out")
         if isinstance(event, (ScalarEvent, CollectionStartEvent)) and event.tag is not None:
-            raise CatalogError(f"{where}:{line}: tags (!name) are not allowed; write plain YAML")
-        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            raise CatalogError(f"{where}:{line}: nested deeper than {MAX_DEPTH} levels; flatten it")
+            raise CatalogError(f"{line}: tags (!name) are not allowed; write plain YAML")
+        self.depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if self.depth > MAX_DEPTH:
+            raise CatalogError(f"{line}: nested deeper than {MAX_DEPTH} levels; flatten it")
+        return event
 
 
 @lru_cache(maxsize=1024)
 def _loaded(text: str, where: str) -> Any:
     """The data of a YAML text, with positions; a catalog is read more than once while it is checked."""
-    _guard(text, where)
-    return YAML(typ="rt", pure=True).load(text)
+    yaml = YAML(typ="rt", pure=True)
+    yaml.Parser = _GuardedParser
+    try:
+        return yaml.load(text)
+    except CatalogError as error:
+        raise CatalogError(f"{where}:{error}") from None
 
 
 def read_yaml(path: Path, where: str | None = None) -> dict[Any, Any] | list[Any]:

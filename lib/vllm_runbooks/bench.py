@@ -175,10 +175,10 @@ class Bench:
 def judge_alone(folder: str) -> dict[str, Any]:
     """Judge a case without a runbook, by what the tool says of what it holds; a worker's answer."""
     # The core loads slowly, and whoever hands out the runs needs none of it.
-    from vllm_runbooks import checking, session  # noqa: PLC0415
+    from vllm_runbooks import cases, session  # noqa: PLC0415
 
     try:
-        judgement = checking.judge_recorded(session.load(folder))
+        judgement = cases.judge(session.load(folder))
     except InputError as error:
         return {"reason": str(error), "refused": True}
     return {"judgement": {"schema": SCHEMA, **document(judgement)}}

@@ -25,6 +25,7 @@ from vllm_runbooks.files import NotStoredError, store
 from vllm_runbooks.probe_records import Serving
 from vllm_runbooks.record_forms import form, record
 from vllm_runbooks.scan import PatternSet
+from vllm_runbooks.toolchain_records import Toolchain
 
 DATA = "VLLM_RUNBOOKS_DATA"
 """Variable that names the folder of the data."""
@@ -359,6 +360,33 @@ def load_entrances(compiler: Compiler | None = None) -> tuple[Entrance, ...]:
         return tuple(record(Entrance, data) for data in index["entrances"])
 
     return indexed("entrances", root, entrances_key, compiler, decoded)
+
+
+def toolchain_sources(root: Path) -> list[Path]:
+    """The authored files of toolchains, in a fixed order."""
+    return sorted((root / "toolchains").glob("*.yaml"))
+
+
+def toolchains_key(root: Path) -> str:
+    """Key of the index of toolchains."""
+    return digest(toolchain_sources(root), Toolchain)
+
+
+def load_toolchains(compiler: Compiler | None = None) -> tuple[Toolchain, ...]:
+    """Load `catalog/toolchains`: each version of a toolchain that is known, the newest last.
+
+    Raises:
+        InputError: they are not compiled and there is no compiler, or one is broken.
+    """
+    root = catalog_dir()
+
+    def decoded(index: Any) -> tuple[Toolchain, ...]:
+        if index.get("problems"):
+            raise InputError(f"{root}: a toolchain is broken: {'; '.join(index['problems'])}")
+        found = (record(Toolchain, data) for data in index["toolchains"])
+        return tuple(sorted(found, key=lambda each: tuple(map(int, each.version.split(".")))))
+
+    return indexed("toolchains", root, toolchains_key, compiler, decoded)
 
 
 def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) -> Catalog:

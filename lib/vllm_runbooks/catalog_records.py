@@ -47,10 +47,10 @@ class Signature:
     """Regular expression in the common subset of RE2 and `re`; a blank stands for any blank space or none. In YAML a
     list of pieces is joined, and `@name` is a pattern of `patterns.yaml`."""
     origin: str = "vllm"
-    """Who prints it: vllm, torch, cuda, nccl, ray, python, uvicorn, shell, kernel or wrapper."""
+    """Who prints it: vllm, torch, cuda, nccl, ray, python, uvicorn, shell, kernel, wrapper or toolchain."""
     frames: tuple[str, ...] = ()
-    """Function names (regular expressions, whole name), one of which must stand in the traceback that ends here.
-    Named groups become captures."""
+    """Functions (regular expressions, whole name), one of which must stand in the traceback that ends here; with a
+    colon `file:function`, with a slash `path:function`. Named groups become captures."""
     phases: tuple[str, ...] = ()
     """Phases of the start in which the line counts; empty: all."""
     exception: bool = False

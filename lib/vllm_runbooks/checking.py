@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_runbooks import deployment, documents, options, session, verdicts
@@ -12,8 +13,9 @@ from vllm_runbooks import lint as _lint
 from vllm_runbooks.command_records import Linted, Migrated
 from vllm_runbooks.deployment import forms
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.evidence_records import CaseKind, Document, Evidence
+from vllm_runbooks.evidence_records import Document, Evidence
 from vllm_runbooks.records import Judgement
+from vllm_runbooks.toolchain_records import LintedScripts, Toolchain
 
 if TYPE_CHECKING:
     from vllm_runbooks.second_opinion import Verdict
@@ -82,6 +84,57 @@ def migrate_text(
     return _lint.migrate(text, session.knowledge(), _asked(text, name, to, gpus, folder), from_=from_)
 
 
+def lint_scripts(
+    texts: Mapping[str, str],
+    *,
+    toolchain: str | None = None,
+    folders: Mapping[str, Path] = MappingProxyType({}),
+    fix: bool = False,
+    lang: str | None = None,
+) -> dict[str, LintedScripts]:
+    """Judge scripts of a toolchain for edge chips, by file; what one says counts for the others.
+
+    Servers and evaluations among them are judged by the release of vLLM that the toolchain evaluates with.
+
+    Args:
+        texts: By name.
+        toolchain: Its version; None: the newest that is known.
+        folders: By name where a text lies: the configuration files that its commands name are read there.
+        fix: Whether each text is given with every fix made as well.
+        lang: As for `lint_text`.
+
+    Raises:
+        InputError: the version of the toolchain or the language is not known.
+    """
+    from vllm_runbooks.toolchain import scripts  # noqa: PLC0415 - rarely asked for
+
+    facts = session.toolchain(toolchain)
+    return scripts.lint(texts, session.knowledge(lang), facts, _asked_of(texts, facts, folders), fix=fix)
+
+
+def mended_script(
+    texts: Mapping[str, str],
+    name: str,
+    *,
+    toolchain: str | None = None,
+    folders: Mapping[str, Path] = MappingProxyType({}),
+) -> str:
+    """One of the scripts with every fix made, its secrets as they are: for the user's own file.
+
+    Raises:
+        InputError: as `lint_scripts`.
+    """
+    from vllm_runbooks.toolchain import scripts  # noqa: PLC0415 - rarely asked for
+
+    facts = session.toolchain(toolchain)
+    return scripts.mended(texts, name, session.knowledge(), facts, _asked_of(texts, facts, folders))
+
+
+def _asked_of(texts: Mapping[str, str], facts: Toolchain, folders: Mapping[str, Path]) -> dict[str, _lint.Asked]:
+    vllm = facts.steps["evaluate"].vllm
+    return {name: _asked(text, name, vllm, None, folders.get(name)) for name, text in texts.items()}
+
+
 class Converted(NamedTuple):
     """A start written in another form."""
 
@@ -131,26 +184,6 @@ def convert_text(
 
 def _count(starts: int) -> str:
     return "1 start" if starts == 1 else f"{starts} starts"
-
-
-def judge_recorded(evidence: Evidence) -> Judgement:
-    """The verdict on recorded evidence without a runbook, by what the tool says of what it holds; a log is diagnosed.
-
-    Raises:
-        InputError: it cannot be judged so.
-    """
-    case = evidence.case
-    kind = case.kind if case is not None else CaseKind.LOG
-    if case is not None and case.plan is not None:
-        return verdicts.judge_plan(session.planned(case.plan), case, session.judge_claims(evidence))
-    judged: dict[CaseKind, Callable[[], Judgement]] = {
-        CaseKind.LOG: lambda: session.judge(session.diagnose(evidence), evidence),
-        CaseKind.SCRIPT: lambda: judge_commands(lint_commands(evidence), evidence),
-        CaseKind.SNAPSHOT: lambda: session.judge_inventory(session.inventory(evidence), evidence),
-        CaseKind.NODES: lambda: session.judge_nodes(session.nodes(evidence), evidence),
-        CaseKind.SERVER: lambda: session.judge_health(session.health(evidence), evidence),
-    }
-    return judged[kind]()
 
 
 def lint_commands(evidence: Evidence, *, gpus: str = "", lang: str | None = None) -> Linted:

@@ -83,6 +83,30 @@ def tensor_names(folder: Path) -> frozenset[str] | None:
     return frozenset(name for path in files for name in _header(path)) if files else None
 
 
+def tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], int]]:
+    """By name dtype, shape and bytes of the tensors of one file of weights.
+
+    Raises:
+        InputError: it is damaged, cut off or longer than its header tells, or only points to the file.
+        OSError: it cannot be read.
+    """
+    end, size = _end_of(path), path.stat().st_size
+    if end is None:
+        raise InputError(f"{path}: is a pointer of Git LFS, not the weights; fetch them with git lfs pull")
+    if size != end:
+        raise InputError(f"{path}: holds {size} bytes where its header tells {end}; fetch it again")
+    with path.open("rb") as stream:
+        (length,) = struct.unpack("<Q", stream.read(8))
+        header = json.loads(stream.read(length))
+    found = {}
+    for name, (begin, last) in _header(path).items():
+        dtype, shape = header[name].get("dtype"), header[name].get("shape")
+        if not isinstance(dtype, str) or not isinstance(shape, list) or not all(map(_is_size, shape)):
+            raise InputError(f"{path}: its header is damaged; fetch the file again")
+        found[name] = (dtype, tuple(shape), last - begin)
+    return found
+
+
 def _header_bytes(path: Path) -> int:
     return sum(end - begin for begin, end in _header(path).values())
 

@@ -36,6 +36,8 @@ class Issue:
     """What stands there, at most 400 characters, secrets replaced."""
     message: str
     fix: Fix | None
+    file: str | None = field(default=None, metadata=WHERE_TOLD)
+    """Where several files are judged together: the one that it is in."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class CommandRelease:
 
     version: str
     source: str
-    """"given", "image", "log" or "newest"."""
+    """"given", "image", "log", "newest" or "toolchain" (which evaluates with it)."""
     data: str
     """The release whose generated data is used: the same, else the nearest."""
 

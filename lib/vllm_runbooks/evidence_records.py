@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from vllm_runbooks.record_forms import AUTHORED
 from vllm_runbooks.records import Outcome, Truth
 
-SNAPSHOT, OBSERVATION, NODES = "inventory.json", "probe.json", "cluster.json"
+SNAPSHOT, OBSERVATION, NODES, JOB = "inventory.json", "probe.json", "cluster.json", "job.yaml"
 """Files of a case that is a host's snapshot, a running server as observed, or several nodes: each is alone there."""
 PIECE = 1 << 18
 """Characters or bytes of a text that are handed on at a time."""
@@ -83,7 +83,8 @@ class Expectation:
     starts: list[Outcome] | None = None
     """Outcome of every start in the files, in order."""
     findings: list[str] | None = None
-    """Ids of symptoms that must be among the findings; of a snapshot, a server or nodes those of all that is found."""
+    """Ids of symptoms that must be among the findings; of a snapshot, a server, nodes or a job those of all
+    that is found."""
     claims: list[str] | None = None
     """Ids of claims of `claims.yaml` whose verdict must be the one that stands there."""
     issues: list[IssueRef] | None = None
@@ -230,6 +231,8 @@ class CaseKind(StrEnum):
     """That runs, as it was observed."""
     NODES = "nodes"
     """Several, before a start over them."""
+    JOB = "job"
+    """For an edge chip, with what its steps were run by and what they left."""
 
 
 @dataclass(frozen=True)
@@ -260,6 +263,8 @@ class CaseFile:
             return CaseKind.QUESTION
         if self.expect.issues is not None:
             return CaseKind.SCRIPT
+        if JOB in self.files:
+            return CaseKind.JOB
         alone = self.files[0] if len(self.files) == 1 else None
         by_file = {SNAPSHOT: CaseKind.SNAPSHOT, OBSERVATION: CaseKind.SERVER, NODES: CaseKind.NODES}
         return by_file.get(alone or "", CaseKind.LOG)

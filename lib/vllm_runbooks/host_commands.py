@@ -42,6 +42,9 @@ VALUES: Mapping[str, str] = {
     "address": r"[A-Za-z0-9](?:[A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?",
     "url_host": r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]",
     "login": r"(?:[A-Za-z_][\w.-]{0,31}@)?[A-Za-z0-9](?:[A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?",
+    "image": r"(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}(?::\d{1,5})?/)?[a-z0-9][a-z0-9._-]{0,127}"
+    r"(?:/[a-z0-9][a-z0-9._-]{0,127}){0,8}(?::\w[\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?",
+    "user": r"[a-z_][a-z0-9_-]{0,31}",
     "url": r"https://[A-Za-z0-9.-]{1,253}(?:/[A-Za-z0-9._/-]{0,200})?",
     "remote_path": r"/[A-Za-z0-9._@/-]{1,200}",
     "module": r"[A-Za-z_]\w{0,80}(?:\.\w{1,80}){0,8}",
@@ -49,6 +52,8 @@ VALUES: Mapping[str, str] = {
     "setting": r"[a-z][a-z0-9_]{0,40}(?:\.[a-z0-9_-]{1,60}){1,6}",
 }
 """By kind of placeholder the whole pattern of its values; the shell of another host reads a `remote_path` once more."""
+_AS_JSON = ("--format", "{{{{json .}}}}")
+"""For docker, whose releases before 23.0 print the word where they are asked for `--format json`."""
 _READS = "reads and prints; changes nothing"
 _NOTHING = "nothing: it only reads"
 
@@ -163,6 +168,42 @@ TABLE: Mapping[str, HostCommand] = {
     "crontab-edit": _row(
         "crontab -e", "opens this user's plan of cron in an editor", "crontab -e, and remove the line"
     ),
+    "unit-start": _row("systemctl start {unit}", "starts the unit, as root", "systemctl stop {unit}"),
+    "unit-restart": _row(
+        "systemctl restart {unit}",
+        "stops the unit and starts it again, as root; docker's containers end with it, unless it keeps them alive",
+        "start again what has ended",
+    ),
+    # docker and its cards
+    "docker-program": _row("docker --version"),
+    "docker-context": HostCommand(("docker", "context", "inspect", *_AS_JSON)),
+    "docker-service": HostCommand(("docker", "info", *_AS_JSON)),
+    "docker-image": HostCommand(("docker", "image", "inspect", *_AS_JSON, "{image}")),
+    "docker-context-here": _row(
+        "docker context use default",
+        "has docker's program talk to this host",
+        "docker context use, with the former name",
+    ),
+    "docker-pull": _row("docker pull {image}", "fetches an image onto docker's disk", "docker image rm {image}"),
+    "docker-login": _row(
+        "docker login {url_host}:{port}",
+        "asks for a login, and stores it for this user",
+        "docker logout {url_host}:{port}",
+    ),
+    "docker-group": _row(
+        "usermod -aG docker {user}",
+        "lets a user talk to docker from the next login on, as root: whoever may is as good as root there",
+        "gpasswd -d {user} docker",
+    ),
+    "toolkit-program": _row("nvidia-ctk --version"),
+    "toolkit-for-docker": _row(
+        "nvidia-ctk runtime configure --runtime=docker",
+        "writes a runtime into docker's daemon.json, as root; it counts when docker is restarted",
+        "take the runtime out of daemon.json, and restart docker",
+    ),
+    "system-package": _row(
+        "apt install {package}", "installs a package of the system, as root", "apt remove {package}"
+    ),
     # network
     "listeners": _row("ss -ltnp"),
     "addresses": _row("ip -br addr"),
@@ -208,6 +249,10 @@ TABLE: Mapping[str, HostCommand] = {
     # files
     "sizes": _row("ls -l {path}"),
     "sizes-all": _row("ls -la {path}"),
+    "sizes-below": _row("ls -lR {folder}"),
+    "tree": _row("tree -s {folder}"),
+    "held-by-tar": _row("tar -tv"),
+    "held-by-zip": _row("unzip -l {path}"),
     "characters": _row("cat -A {path}"),
     "head": _row("head -c {number} {path}"),
     "tail": _row("tail -c {size}"),
@@ -237,6 +282,9 @@ TABLE: Mapping[str, HostCommand] = {
     "package-of": _row("python -m pip show {package}"),
     "packages": _row("pip list"),
     "install": _row("pip install {requirement}", _INSTALLS, _REINSTALL),
+    "install-two": _row("pip install {requirement} {requirement}", _INSTALLS, _REINSTALL),
+    "install-listed": _row("pip install -r requirements-evaluate.txt", _INSTALLS, _REINSTALL),
+    "script": _row("python3 {path}", "runs a script that was made here", "what it writes says it itself"),
     "install-newest": _row("pip install {requirement} -U", _INSTALLS, _REINSTALL),
     "install-here": _row("pip install -e {folder}", _INSTALLS, "pip uninstall {package}"),
     "install-with-uv": _row("uv pip install --upgrade {requirement}", _INSTALLS, _REINSTALL),
@@ -375,6 +423,23 @@ def row_of(printed: str) -> HostCommand | None:
     return next((row for row in TABLE.values() if _fits(words, row.argv)), None)
 
 
+def undo(printed: str) -> str:
+    """How a printed command is undone, with its own values; empty: it is of no row.
+
+    Of several values of one kind the first is put in.
+    """
+    row = row_of(printed)
+    if row is None:
+        return ""
+    found: dict[str, str] = {}
+    for word, asked in zip(shlex.split(printed), row.argv, strict=False):
+        match = re.fullmatch(_pattern(asked), word, re.ASCII)
+        kinds = [field for _, field, _, _ in string.Formatter().parse(asked) if field]
+        for kind, value in zip(kinds, match.groups() if match else (), strict=False):
+            found.setdefault(kind, value)
+    return re.sub(r"\{([a-z_]+)\}", lambda hole: found.get(hole[1], hole[0]), row.undo)
+
+
 def _fits(words: Sequence[str], argv: Sequence[str]) -> bool:
     if not words or len(words) > len(argv):
         return False
@@ -384,16 +449,19 @@ def _fits(words: Sequence[str], argv: Sequence[str]) -> bool:
 def _is_word(word: str, asked: str) -> bool:
     parts = list(string.Formatter().parse(asked))
     if all(field is None for _, field, _, _ in parts):
-        return word == asked
-    pattern = "".join(
-        re.escape(text) + (f"({_PLACED}|{VALUES[field]})" if field else "") for text, field, _, _ in parts
-    )
-    match = re.fullmatch(pattern, word, re.ASCII)
+        return word in (asked, "".join(text for text, _, _, _ in parts))
+    match = re.fullmatch(_pattern(asked), word, re.ASCII)
     kinds = [field for _, field, _, _ in parts if field]
     return match is not None and all(
         re.fullmatch(_PLACED, value) or is_of_kind(kind, value)
         for kind, value in zip(kinds, match.groups(), strict=True)
     )
+
+
+def _pattern(asked: str) -> str:
+    """Of a word of a row, what may stand in its place; each value is a group."""
+    parts = string.Formatter().parse(asked)
+    return "".join(re.escape(text) + (f"({_PLACED}|{VALUES[field]})" if field else "") for text, field, _, _ in parts)
 
 
 def printed(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-AUTHORED: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True}
+AUTHORED: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True, "defer_build": True}
 """Of records that are written by hand, in YAML: a field that there is not is refused."""
 WHERE_TOLD: Mapping[str, Any] = {"where_told": True}
 """Metadata of a field that a document has only where it is not None."""

@@ -47,6 +47,8 @@ _SUFFIX = re.compile(
     r"(?:\.(?:log|txt|out|err|json|jsonl|ya?ml|md|html|ipynb|csv|gz|xz|bz2|zip)){1,3}\Z", re.IGNORECASE
 )
 
+_OWNED = re.compile(r"(?<![^/])(?P<user>[^\s/:@]{1,100}:)(?P<value>[^\s/:@]{1,200})@(?!sha256\b)")
+"""A login in front of a host, in a file's name."""
 _PLACEHOLDER = re.compile(r"\[secret[^\]]{0,20}\]\Z")
 _MAX_AGAIN, _FIRST = 1000, 128
 """For how many known values is looked at a time; the first of them are never forgotten.
@@ -127,7 +129,8 @@ class Redactor:
     def name(self, name: str) -> str:
         """A file's name or a path with its secrets replaced; its suffix stays."""
         stem = _stem(name)
-        return self.text(stem) + name[len(stem) :]
+        shown = _OWNED.sub(lambda owned: owned["user"] + self.value(owned["value"]) + "@", self.text(stem))
+        return shown + name[len(stem) :]
 
     def value(self, value: str) -> str:
         """The placeholder of a value that is secret, as whoever has it apart from its name knows."""

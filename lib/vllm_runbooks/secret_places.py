@@ -214,7 +214,7 @@ _COOKIE = _Pattern(
 )
 _MAYBE_NAMED = re.compile(
     r"(?:keys?|[_-]id|passw(?:or)?ds?|pass|passphrase|secrets?|credentials?|token|authorization|cookie|signature|pwd|sig"
-    r"|_auth|masterauth|url)(?:_base|_v?\d{1,2})?[\\\"']{0,4}(?:[\s=:%,\\]|\Z)",
+    r"|_auth|masterauth|url)(?:_base|_v?\d{1,2})?[\\\"']{0,4}(?:[\s=:%,\\\]]|\Z)",
     re.ASCII,
 )
 """What every lower-cased text with a named secret holds: far quicker to look for than the name itself."""
@@ -224,12 +224,11 @@ _URL = _Pattern(
     re.ASCII,
 )
 _BEARER = re.compile(r"\b(?:[Bb]earer|BEARER|[Bb]asic)\s{1,4}(?P<value>[A-Za-z0-9._~+/=-]{8,4000})", re.ASCII)
+_REGISTRY = r"(?:docker|podman|nerdctl|helm|crane|skopeo|oras|buildah)"
 _LOGIN = _Pattern(
     r"\blogin\s{1,8}\S{1,200}\s{1,8}password\s{1,8}(?P<netrc>\S{1,400})"
     r"|\b(?:curl|wget|http)\b[^\n]{0,300}?\s(?:-u|--user|--proxy-user)[ =]{1,2}"
     r"[\"']?[^\s:\"']{1,100}:(?P<curl>[^\s\"']{1,400})"
-    r"|\b(?:docker|podman|nerdctl|helm|crane|skopeo|oras)\b[^\n]{0,80}?\blogin\b[^\n]{0,200}?\s-p[ =]?"
-    r"[\"']?(?P<registry>[^\s\"'-][^\s\"']{0,400})"
     r"|\b(?:wandb|hf auth|huggingface-cli|modelscope) login (?!-)[\"']?(?P<cli>[A-Za-z0-9_-]{16,200})"
     r"|\bsshpass\b[^\n]{0,20}?\s-p ?[\"']?(?P<ssh>[^\s\"']{1,200})"
     r"|\bredis-cli\b[^\n]{0,100}?\s-a [\"']?(?P<redis>[^\s\"']{1,200})"
@@ -237,6 +236,67 @@ _LOGIN = _Pattern(
     re.ASCII,
 )
 """Logins whose secret has no name of its own: `.netrc` and the command lines of clients."""
+_REGISTRY_LOGIN = _Pattern(rf"\b{_REGISTRY}\b(?>[^\n]{{0,80}}?\blogin\b)", re.ASCII)
+_AFTER_LOGIN = 400
+"""Characters behind a login that its password stands within, on its line or on those that a backslash joins to it."""
+_OF_LOGIN = tuple(
+    _Pattern(source, re.ASCII)
+    for source in (
+        r"\s-p[ =]?[\"']?(?P<value>[^\s\"'-][^\s\"']{0,400})",
+        r"<<<[ \t]{0,8}[\"']?(?P<value>[^\s\"'$`][^\s\"']{0,400})",
+        r"[\"']-p[\"'],[ \t]{0,8}[\"'](?P<value>[^\"'\n]{1,400})[\"']",
+        r"\][^\n]{0,80}?\binput[ \t]{0,4}=[ \t]{0,4}b?[\"'](?P<value>[^\"'\n]{1,400})[\"']",
+    )
+)
+"""A registry's password on the line of its login: as an option, in a here-string, in a list of words, handed over."""
+_HERE_DOCUMENT = _Pattern(
+    r"<<-?[ \t]{0,4}[\"']?[A-Za-z_]\w{0,30}[\"']?[ \t]{0,8}\r?\n[ \t]{0,40}(?P<value>[^\s$`<]{1,400})[ \t]{0,8}\r?\n",
+    re.ASCII,
+)
+"""One that follows the line of its login."""
+_PIPED = (
+    r"\b(?:echo|printf)(?:[ \t]{1,8}-\w{1,4}){0,3}(?:[ \t]{1,8}[\"']%s(?:\\n)?[\"'])?[ \t]{1,8}[\"']?"
+    r"(?P<value>[^\s\"'|$`]{1,400})[\"']?[ \t]{0,8}\|[ \t]{0,8}(?:sudo[ \t]{1,8})?"
+    rf"{_REGISTRY}\b[^\n]{{0,300}}?--password-stdin"
+)
+_CREDENTIALS = r"--(?:src-|dest-)?(?:registry-)?creds(?:=|[ \t]{1,8})[\"']?[^\s:\"']{1,100}:(?P<value>[^\s\"']{1,400})"
+_IN_IMAGE = (
+    rf"\b{_REGISTRY}\b[^\n]{{0,200}}?[ \t][\"']?[\w.+-]{{1,100}}:(?P<value>[^\s/:\"']{{1,200}})"
+    r"@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}(?::\d|/)"
+)
+_REGISTRIES = tuple(_Pattern(source, re.ASCII) for source in (_PIPED, _CREDENTIALS, _IN_IMAGE))
+"""A registry's password where no option names it: piped, in a here-document, in a list of words, within a word."""
+_ADDRESSED = _Pattern(
+    r"(?<![\w.+/@:-])(?!(?:mailto|cc|bcc|to|from|sip|xmpp|acct|ssh|git|by|user|author):)[A-Za-z][\w.-]{1,60}"
+    r":(?P<value>(?=[^\s@]{0,200}?[^A-Za-z@])[^\s/@:\"'<>$]{4,200})@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}(?::\d{2,5}\b|/)",
+    re.ASCII | re.IGNORECASE,
+)
+"""`user:password@host.domain` without a scheme, with a port or a path behind it."""
+_TEXT = r"[bruf]{0,2}[\"'](?P<value>[^\"'\n]{1,400})[\"']"
+_FIRST = r"[\"'][^\"'\n]{0,200}[\"'],\s{0,20}"
+"""A user's name, as the argument in front of the password."""
+_IN_CODE = tuple(
+    _Pattern(source, re.ASCII | re.IGNORECASE)
+    for source in (
+        rf"[\"'][A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"']\][ \t]{{0,4}}=[ \t]{{0,4}}{_TEXT}",
+        rf"[\"']--[A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"'],[^\n()]{{0,200}}?\bdefault[ \t]{{0,4}}=[ \t]{{0,4}}{_TEXT}",
+        rf"\b(?:auth[ \t]{{0,4}}=[ \t]{{0,4}}|HTTP(?:Basic|Digest|Proxy)Auth)\(\s{{0,20}}{_FIRST}{_TEXT}",
+        rf"\.login\(\s{{0,20}}{_FIRST}{_TEXT}",
+        rf"\b(?:huggingface_hub|wandb|modelscope)\.login\(\s{{0,20}}{_TEXT}",
+        rf"\blogin\b[^\n\"']{{0,200}}?\s-p ?(?:%s)?[\"']\s{{0,4}}[+%]\s{{0,4}}{_TEXT}",
+        rf"\blogin\b[^\n\"']{{0,200}}?\s-p ?\{{{_TEXT}\}}",
+        (
+            r"\b(?:regctl|ctr|crictl)\b[^\n]{0,200}?\s(?:-u|--user|--creds)[ =][\"']?[^\s:\"']{1,100}:"
+            r"(?P<value>[^\s\"']{1,400})"
+        ),
+        r"\bregctl\b[^\n]{0,80}?\blogin\b[^\n]{0,200}?\s-p[ =]?[\"']?(?P<value>[^\s\"'-][^\s\"']{0,400})",
+        (
+            r"\b(?:image[\"']?[ \t]{0,4}[:=]|from)[ \t]{0,4}[\"']?[\w.+-]{1,100}:(?P<value>[^\s/:@\"']{1,200})"
+            r"@(?!sha256:)[\w.-]{1,200}(?::\d|/)"
+        ),
+    )
+)
+"""Secrets of programs and of clients of registries, which stand apart from their name or have none."""
 _AUTH_FIELD = re.compile(
     rf"{_QUOTE}auth{_QUOTE}\s{{0,4}}:\s{{0,8}}{_QUOTE}(?P<value>[A-Za-z0-9+/_-]{{6,4000}}={{0,2}})", re.ASCII
 )
@@ -270,14 +330,30 @@ _ISSUED_TRIGGERS = (
     "age-secret-",
 )  # fmt: skip
 _HOOK_TRIGGERS = ("hooks.slack.com", "/webhook", "api.telegram.org", "dingtalk", "feishu")
-_LOGIN_TRIGGERS = ("login", "sshpass", "curl ", "wget ", "http ", "redis-cli", "mysql ")
+_LOGIN_TRIGGERS = ("login", "sshpass", "curl ", "wget ", "http ", "redis-cli", "mysql ", "creds")
+_REGISTRY_WORDS = ("docker", "podman", "nerdctl", "helm", "crane", "skopeo", "oras", "buildah", "creds")
+_CODE_TRIGGERS = (
+    "login",
+    "auth=(",
+    "auth = (",
+    "basicauth(",
+    "digestauth(",
+    "ctr ",
+    "regctl ",
+    "crictl ",
+    "@",
+    '"]',
+    "']",
+    "--",
+)
 _NAME_TRIGGERS = (
     "key", "token", "secret", "pass", "masterauth", "credential", "cookie", "authorization", "_auth", "signature",
     "pwd",
     "sig=", "webhook",
 )  # fmt: skip
 _TRIGGERS = (
-    *_ISSUED_TRIGGERS, *_HOOK_TRIGGERS, *_LOGIN_TRIGGERS, "@", "bearer", "basic", '"auth', "'auth", "private key",
+    *_ISSUED_TRIGGERS, *_HOOK_TRIGGERS, *_LOGIN_TRIGGERS, *_CODE_TRIGGERS[1:8],
+    "@", "bearer", "basic", '"auth', "'auth", "private key",
     *_NAME_TRIGGERS,
 )  # fmt: skip
 """Lower-case words one of which is in every text with a secret."""
@@ -335,6 +411,9 @@ _SHUT = _Pattern(
     re.IGNORECASE,
 )
 """What is closed and no value: a placeholder, a shell's command, a call or an index in a line of code."""
+_CALLED = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,8}\((?:[A-Za-z_]\w{0,60}=)?\Z", re.ASCII)
+"""A method's call as far as its first quote: what is secret in it is what stands within."""
+_ARGUMENT = re.compile(r"(?P<quote>[\"'])(?P<value>(?:\\[^\n]|(?!(?P=quote))[^\n\\]){1,4000})")
 _HARMLESS = _Pattern(
     r"(?:none|null|nil|true|false|empty|undefined|unset|redacted|(?:not[ _-])?set|\*+|x{3,}"
     r"|\.{3}|…|-|\\|<|\$\{?[A-Za-z_]\w{0,80}\}?|\$\{[A-Za-z_]\w{0,80}:?\?[^{}]{0,80}\}|\$\("
@@ -601,14 +680,43 @@ def _plain(text: str, known: Iterable[str] = (), *, encoded: bool = True) -> lis
     for match in _LOGIN.finditer(text) if _holds(lowered, _LOGIN_TRIGGERS) else ():
         if not _is_unset(match, match.lastgroup or 0):
             found.append(_secret(match, match.lastgroup or 0, "password"))
+    if _holds(lowered, _REGISTRY_WORDS):
+        found += _of_registries(text)
+    for match in _ADDRESSED.finditer(text) if "@" in text else ():
+        if not _is_unset(match, "value"):
+            found.append(_secret(match, "value", "url"))
     if _MAYBE_NAMED.search(lowered):
         found += _named(text)
+    for pattern in _IN_CODE if _holds(lowered, _CODE_TRIGGERS) else ():
+        for match in pattern.finditer(text):
+            if not (_is_unset(match, "value") or names_secret(match["value"])):
+                found.append(_secret(match, "value", "password"))
     for match in _AUTH_FIELD.finditer(text):
         if b":" in _decoded(match["value"]):
             found.append(_secret(match, "value", "authorization"))
     if encoded:
         found += [Secret(start, end, "encoded", start) for start, end in _encoded(text, known)]
     return _turned(text, merged(found))
+
+
+def _of_registries(text: str) -> Iterator[Secret]:
+    """The passwords of registries, which have no name of their own."""
+    for pattern in _REGISTRIES:
+        for match in pattern.finditer(text):
+            if not _is_unset(match, "value"):
+                yield _secret(match, "value", "password")
+    for login in _REGISTRY_LOGIN.finditer(text):
+        start, most = login.end(), min(login.end() + _AFTER_LOGIN, len(text))
+        end = text.find("\n", start, most)
+        while end > start and text[end - 1] == "\\":
+            end = text.find("\n", end + 1, most)
+        end = most if end < 0 else end
+        matches = [pattern.search(text, start, end) for pattern in _OF_LOGIN]
+        opened = _HERE_DOCUMENT.search(text, start, most)
+        matches.append(opened if opened is not None and opened.start() < end else None)
+        for found in matches:
+            if found is not None and not _is_unset(found, "value"):
+                yield Secret(*found.span("value"), "password", login.start())
 
 
 def _secret(match: re.Match[str], group: int | str, kind: str) -> Secret:
@@ -739,6 +847,11 @@ def _values(match: re.Match[str]) -> Iterator[Secret]:
     if _is_unset(match, group) or _is_its_name(match, value) or _is_other(match, value, is_option=option is not None):
         return
     end = match.end(group)
+    if not match["quoted"] and _CALLED.match(value) and text.startswith(("'", '"', "\n", "\r"), end):
+        argument = _ARGUMENT.match(text, end)
+        if argument is not None and not _is_unset(argument, "value"):
+            yield Secret(*argument.span("value"), kind, match.start())
+        return
     if not match["quoted"] and len(value) == 2000:
         end = min(next((m.start() for m in _ENDS.finditer(text, end)), len(text)), end + 16_000)
     yield Secret(match.start(group), end, kind, match.start())

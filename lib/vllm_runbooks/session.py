@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.plans import Request
     from vllm_runbooks.probe_records import Health, Observation, Serving
     from vllm_runbooks.specs import Card, Specs
+    from vllm_runbooks.toolchain_records import EdgeHost, Toolchain
 
 
 MAX_SCRIPT = _evidence.MAX_SCRIPT
@@ -321,6 +322,7 @@ _WITHOUT_A_LOG = {
     CaseKind.QUESTION: "a recorded question and holds no log; vllm-runbooks plan answers it",
     CaseKind.SNAPSHOT: "a host's snapshot and holds no log; vllm-runbooks inventory reads it",
     CaseKind.NODES: "several nodes and holds no log; vllm-runbooks cluster check compares them",
+    CaseKind.JOB: "a job for an edge chip; the runbook edge10-toolchain reads it",
     CaseKind.SERVER: "a running server as observed; vllm-runbooks probe judges it",
 }
 
@@ -339,6 +341,42 @@ def _knowledge(lang: str | None) -> Knowledge:
     from vllm_runbooks import lint
 
     return lint.Knowledge(_catalog.load_rules(_compile_rules).by_id, specs(), lang)
+
+
+def toolchain(version: str | None = None) -> Toolchain:
+    """The facts of a toolchain for edge chips: of a version as in `1.1.7`, else of the newest that is known.
+
+    Raises:
+        InputError: that version is not known.
+    """
+    known = _catalog.load_toolchains(_compile_toolchains)
+    if version is None:
+        return known[-1]
+    wanted = version.strip().removeprefix("v")
+    for each in known:
+        if wanted in (each.version, each.id):
+            return each
+    raise InputError(
+        f"{version}: this version of the toolchain is not known; known: {', '.join(each.version for each in known)}"
+    )
+
+
+def edge_host(name: str) -> EdgeHost:
+    """The host that a file, or for `-` standard input, records for the steps of a toolchain.
+
+    Raises:
+        InputError: it cannot be read, or is no recorded host.
+    """
+    from vllm_runbooks.toolchain import host_snapshots
+
+    wanted = "give what vllm-runbooks edge10 preflight STEP --out FILE wrote"
+    try:
+        documents = load_files([name]).documents
+    except WrongFileError as error:
+        raise InputError(f"{error.wrong}; {wanted}") from None
+    if len(documents) != 1:
+        raise InputError(f"{name}: holds {len(documents)} files; {wanted}")
+    return host_snapshots.read(_begun(documents[0], host_snapshots.MAX_TEXT), "standard input" if name == "-" else name)
 
 
 @cache
@@ -520,6 +558,12 @@ def _compile_serving(root: Path) -> tuple[dict[str, Any], list[str]]:
     from vllm_runbooks.authoring import serving_file
 
     return serving_file.compile_serving(root)
+
+
+def _compile_toolchains(root: Path) -> tuple[dict[str, Any], list[str]]:
+    from vllm_runbooks.authoring import toolchain_files
+
+    return toolchain_files.compile_toolchains(root)
 
 
 def _compile_entrances(root: Path) -> tuple[dict[str, Any], list[str]]:

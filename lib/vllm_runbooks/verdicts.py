@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from vllm_runbooks.claims.figures import plan_figures, written
@@ -171,6 +171,33 @@ def judge_nodes(found: CheckedCluster, case: Case | None) -> Judgement:
         verdict, reason = Verdict.FAIL, f"not measured: {found.unmeasured[0].what}"
     else:
         verdict, reason = Verdict.PASS, f"nothing stands in the way of a start over {len(found.nodes)} nodes"
+    return Judgement(verdict, reason, case.id if case else None, None, None, (), told)
+
+
+def judge_job(
+    found: Sequence[tuple[str, str]], unknown: Sequence[str], case: Case | None, told: Mapping[str, Any]
+) -> Judgement:
+    """The verdict on a job for an edge chip: against what a case expects, else on whether anything is wrong.
+
+    Args:
+        found: What is wrong, each as its id and a sentence; what is only worth knowing is not among it.
+        unknown: What could not be established, a sentence each.
+        case: The recorded job.
+        told: What is known of it, by name.
+    """
+    names = [name for name, _ in found]
+    if case is not None:
+        differences = list(_other_findings(names, case.expect))
+        verdict = Verdict.FAIL if differences else Verdict.PASS
+        reason = "; ".join(differences) or f"as expected: {', '.join(dict.fromkeys(names)) or 'nothing wrong'}"
+    elif found:
+        name, text = found[0]
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        verdict, reason = Verdict.FAIL, f"{text} ({name}){more}"
+    elif unknown:
+        verdict, reason = Verdict.FAIL, f"not established: {unknown[0]}"
+    else:
+        verdict, reason = Verdict.PASS, "nothing is wrong with what was given of the job"
     return Judgement(verdict, reason, case.id if case else None, None, None, (), told)
 
 

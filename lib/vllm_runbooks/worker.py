@@ -75,6 +75,9 @@ def work(runtime: str) -> None:
     adopt_orphans()
     orders: SimpleQueue[str] = SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin, orders), daemon=True).start()
+    # Where JupyterLab is installed, jsonschema makes a parser of international addresses as it is imported: two seconds
+    # of each start for a check that no notebook asks for.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     import papermill  # noqa: F401 - while the caller prepares the first order
 
     while order := orders.get():

@@ -8,7 +8,7 @@ from typing import Any
 
 from vllm_runbooks import catalog, specs
 from vllm_runbooks.authored import named, read_yaml
-from vllm_runbooks.authoring import case_files, entrances_file, serving_file, spec_files, translations
+from vllm_runbooks.authoring import case_files, entrances_file, serving_file, spec_files, toolchain_files, translations
 from vllm_runbooks.authoring.case_files import read_case
 from vllm_runbooks.authoring.claims_file import read_claims
 from vllm_runbooks.authoring.json_schemas import schemas
@@ -44,7 +44,7 @@ def check_file(path: Path) -> None:
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file, or use --dir for a catalog folder")
     readers = {**_TABLES, "case.yaml": read_case, "claims.yaml": read_claims}
-    kinds = {"rules": read_rule, "policies": read_policy}
+    kinds = {"rules": read_rule, "policies": read_policy, "toolchains": toolchain_files.read_toolchain}
     reader = readers.get(path.name, kinds.get(path.absolute().parent.name))
     if reader is None and (kind := spec_files.kind_of(path)):
         spec_files.read_spec(path, str(path), kind)
@@ -78,7 +78,10 @@ def check_folder(root: Path) -> tuple[int, list[str]]:
     tables = [path for name in _TABLES if (path := root / name).is_file()]
     cases = sorted((root / "cases").glob("*/")) if (root / "cases").is_dir() else []
     authored = [
-        path for kind in ("symptoms", "policies", "rules") for path in (root / kind).glob("*.yaml") if path.is_file()
+        path
+        for kind in ("symptoms", "policies", "rules", "toolchains")
+        for path in (root / kind).glob("*.yaml")
+        if path.is_file()
     ]
     specifications = [path for path in specs.sources(root) if path.is_file()]
     checked = len(tables) + len(authored) + len(specifications) + len(cases)
@@ -97,6 +100,7 @@ def check_folder(root: Path) -> tuple[int, list[str]]:
             where = str(path.relative_to(root))
             problems += named(read_yaml(path, where), where, old)
     problems += spec_files.compile_specs(root)[1]
+    problems += toolchain_files.compile_toolchains(root)[1]
     for case in cases:
         problems += case_files.folder_problems(case)
     return checked, list(dict.fromkeys(problems))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from functools import cache
+from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter
 
@@ -18,7 +19,9 @@ from vllm_runbooks.authoring import (
     serving_file,
     symptom_files,
     tables,
+    toolchain_files,
 )
+from vllm_runbooks.chain_records import OpenChain
 from vllm_runbooks.cluster_records import CheckedCluster
 from vllm_runbooks.command_records import Linted, Migrated
 from vllm_runbooks.history_records import Compared as Differences
@@ -31,6 +34,14 @@ from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.record_forms import UNPRINTED, WHERE_TOLD
 from vllm_runbooks.records import Answer, Compared
 from vllm_runbooks.schedule_records import Job, Jobs, Turns
+from vllm_runbooks.toolchain_records import (
+    AskedModels,
+    CheckedFolder,
+    CheckedHost,
+    JudgedAccuracy,
+    LintedScripts,
+    MadeJob,
+)
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "symptom": symptom_files.ADAPTER,
@@ -42,6 +53,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "job": TypeAdapter(Job),
     "serving": serving_file.ADAPTER,
     "entrances": entrances_file.ADAPTER,
+    "toolchain": toolchain_files.ADAPTER,
 }
 _PRINTED: dict[str, type] = {
     "diagnose": Answer,
@@ -64,14 +76,35 @@ _PRINTED: dict[str, type] = {
     "inventory": Inspected,
     "cluster": CheckedCluster,
     "cluster-files": StartFiles,
+    "edge10-check": CheckedFolder,
+    "edge10-judge": JudgedAccuracy,
+    "edge10-lint": LintedScripts,
+    "edge10-models": AskedModels,
+    "edge10-make": MadeJob,
+    "edge10-preflight": CheckedHost,
+    "open-chain": OpenChain,
 }
-"""Records that commands print as JSON."""
+"""Records that commands print as JSON, and those of a step that is for others to read."""
 
 
 def _fields_with(mark: Mapping[str, Any]) -> dict[str, set[str]]:
-    """The fields of printed records that have a mark, by the record's name."""
-    kinds = (kind for kind in _PRINTED.values() if is_dataclass(kind))
-    return {kind.__name__: {f.name for f in fields(kind) if f.metadata == mark} for kind in kinds}
+    """The fields of printed records, and of those in them, that have a mark, by the record's name."""
+    found: dict[str, set[str]] = {}
+    left = list(_PRINTED.values())
+    while left:
+        kind = left.pop()
+        if is_dataclass(kind) and kind.__name__ not in found:
+            found[kind.__name__] = {each.name for each in fields(kind) if each.metadata == mark}
+            left += (one for hint in get_type_hints(kind).values() for one in _kinds_in(hint))
+    return found
+
+
+def _kinds_in(hint: Any) -> Iterator[type]:
+    """The classes that a hint names, as in `tuple[Issue, ...] | None`."""
+    if isinstance(hint, type) and not get_args(hint):
+        yield hint
+    for part in get_args(hint):
+        yield from _kinds_in(part)
 
 
 _UNPRINTED = _fields_with(UNPRINTED)
@@ -80,6 +113,7 @@ _WHERE_TOLD = _fields_with(WHERE_TOLD)
 """Fields that a document has only where there is something to tell."""
 
 
+@cache
 def schemas() -> dict[str, dict[str, Any]]:
     """JSON Schemas for the authored files and for the documents that commands print, by file name."""
     found = {f"{name}.json": _schema(adapter) for name, adapter in _ADAPTERS.items()}

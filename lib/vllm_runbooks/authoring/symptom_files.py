@@ -22,7 +22,7 @@ from vllm_runbooks.errors import CatalogError
 from vllm_runbooks.records import Facts, Severity
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Symptom)
-_ORIGINS = ("vllm", "torch", "cuda", "nccl", "ray", "python", "uvicorn", "shell", "kernel", "wrapper")
+_ORIGINS = ("vllm", "torch", "cuda", "nccl", "ray", "python", "uvicorn", "shell", "kernel", "wrapper", "toolchain")
 """Who may print a line."""
 _SIGNATURES = ("signatures", "companions")
 _NO_LITERAL = "needs a word"

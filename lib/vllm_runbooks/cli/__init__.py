@@ -30,6 +30,7 @@ _COMMANDS = {
     "convert": ("convert", "convert", "Write a start of vLLM as shell, docker, compose or systemd."),
     "diagnose": ("diagnose", "diagnose", "Find the root cause in the log of a vLLM start."),
     "diff": ("diff", "diff", "Compare two runs, hosts or releases: inputs first, then results."),
+    "edge10": ("edge10", "edge10", "Check each step of the way to an Edge10 chip: host, scripts, files, accuracy."),
     "history": ("history", "history", "List what was checked, run, started and probed here."),
     "inventory": ("inventory", "inventory", "Read this host's GPUs and limits, and what they mean for vLLM."),
     "lab": ("lab", "lab", "Open JupyterLab on a runbook, with panels to diagnose and plan in."),
@@ -51,7 +52,7 @@ _COMMANDS = {
 """Command: module, attribute, and the line `--help` shows without importing it."""
 _GROUPS = {
     "A start that failed": ("diagnose", "pack", "leftovers"),
-    "Before a start": ("lint", "migrate", "convert", "plan", "inventory", "cluster"),
+    "Before a start": ("lint", "migrate", "convert", "plan", "inventory", "cluster", "edge10"),
     "Starting and running": ("serve", "probe"),
     "Runbooks and checks": ("list", "show", "run", "check", "schedule", "history", "diff"),
     "Cases and catalog": ("record", "case", "catalog", "releases"),

@@ -199,7 +199,7 @@ def _read(source: Excerpt, kind: str, around: Around, reading: Reading) -> None:
         _read_comments(source, reading)
     elif kind == "notebook":
         _check_json(source, reading)
-        for inner, cell in _cells(source):
+        for inner, cell in cells(source):
             _read(cell, inner, replace(around, is_page=True), reading)
     elif kind == "python":
         _read_python(source, around, reading)
@@ -213,7 +213,7 @@ def _read_shell(source: Excerpt, around: Around, reading: Reading) -> None:
     before = len(reading.starts)
     programs.read_script(source, around, reading)
     run = sorted(one.start for one in reading.starts[before:])
-    for body, target, is_literal in _heredocs(source):
+    for body, target, is_literal in heredocs(source):
         inner = formats.kind_of(body.text, target)
         is_run = bisect_left(run, body.at[0]) < bisect_left(run, body.at[-1])
         if inner == "page" or is_run:  # what a shell is handed (`bash <<EOF`) is read with the script
@@ -402,7 +402,7 @@ def _written(body: Excerpt) -> Excerpt:
     return Excerpt("".join(text[at] for at in kept), [*(body.at[at] for at in kept), body.at[len(text)]])
 
 
-def _heredocs(source: Excerpt) -> Iterator[tuple[Excerpt, str, bool]]:
+def heredocs(source: Excerpt) -> Iterator[tuple[Excerpt, str, bool]]:
     """Texts that a script writes to files or hands to programs: the file's name, and whether nothing is expanded."""
     text, place = source.text, 0
     while True:
@@ -443,7 +443,7 @@ def _check_json(source: Excerpt, reading: Reading) -> None:
         reading.troubles.append(Trouble("file.not-json", source.at[0], source.at[0], {"says": "no JSON"}, ()))
 
 
-def _cells(source: Excerpt) -> Iterator[tuple[str, Excerpt]]:
+def cells(source: Excerpt) -> Iterator[tuple[str, Excerpt]]:
     """The cells of a notebook, each with its kind; a text that is no JSON has none."""
     opened: list[str] = []
     keys: list[str] = [""]

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
-from bisect import bisect_left
 from dataclasses import replace
 from typing import Any
 
 from vllm_runbooks.documents import escapes, gpus, placeholders, programs
+from vllm_runbooks.documents.python_text import MAX_LENGTH, NotPythonError, PythonText, line_starts
 from vllm_runbooks.documents.starts import Around, Found, Keyword, Reading, Setting, Within
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.options import CALLS
 from vllm_runbooks.shell import Trouble, Word
 
-_MAX_LENGTH = 400_000
-"""Characters that are parsed; a longer file is not somebody's start of vLLM."""
 _MAX_DEPTH = 40
 """How deep a value may nest."""
 _MAX_WORK = 500_000
@@ -38,37 +35,28 @@ class _UnknownError(Exception):
 
 def read(source: Excerpt, around: Around, reading: Reading) -> bool:
     """Add what a Python text starts and sets; False where it is no Python, which is left to the caller to report."""
-    if len(source.text) > _MAX_LENGTH:
-        reading.troubles.append(Trouble("file.not-python", source.at[0], source.at[0], {"says": "too long"}, ()))
-        return True
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an odd escape in the text is no concern of whoever runs this
-            tree = ast.parse(source.text)
-    except SyntaxError as error:
-        lines = _line_starts(source.text)
-        line = min(max((error.lineno or 1), 1), len(lines)) - 1
+        text = PythonText(source)
+    except NotPythonError as error:
+        lines = line_starts(source.text)
+        line = min(max(error.line or 1, 1), len(lines)) - 1
         at = source.at[min(lines[line], len(source.text))]
-        reading.troubles.append(Trouble("file.not-python", at, at, {"says": str(error.msg)[:200]}, ()))
-        return False
-    except (ValueError, MemoryError, RecursionError):
-        reading.troubles.append(Trouble("file.not-python", source.at[0], source.at[0], {"says": "no Python"}, ()))
-        return False
-    _Program(source, tree, replace(around, kind="python", language="python"), reading).read()
+        reading.troubles.append(Trouble("file.not-python", at, at, {"says": error.says}, ()))
+        return len(source.text) > MAX_LENGTH
+    _Program(text, replace(around, kind="python", language="python"), reading).read()
     return True
 
 
 class _Program:
     """A parsed text being looked through."""
 
-    def __init__(self, source: Excerpt, tree: ast.Module, around: Around, reading: Reading) -> None:
-        self.source, self.around, self.reading = source, around, reading
-        self.lines = _line_starts(source.text)
+    def __init__(self, text: PythonText, around: Around, reading: Reading) -> None:
+        self.source, self.around, self.reading = text.source, around, reading
+        self._span, self._places = text.span, text.places
         self.nodes = sorted(
-            (node for node in ast.walk(tree) if isinstance(node, (ast.expr, ast.stmt))),
+            (node for node in ast.walk(text.tree) if isinstance(node, (ast.expr, ast.stmt))),
             key=lambda node: (node.lineno, node.col_offset),
         )
-        self.columns: dict[int, list[int]] = {}
         self.work = 0
         self.names, self.imported = self._names()
         self.environment: dict[str, Setting] = {}
@@ -126,32 +114,6 @@ class _Program:
             for name, values in given.items()
             if len(values) == 1 and values[0] is not None and stores.get(name, 0) == 1
         }, imported
-
-    # Places
-
-    def _index(self, line: int, column: int) -> int:
-        """Index in the text of a place that `ast` gives: lines from 1, columns in bytes of UTF-8."""
-        begin = self.lines[line - 1]
-        stop = self.lines[line] if line < len(self.lines) else len(self.source.text)
-        text = self.source.text[begin:stop]
-        if text.isascii():
-            return begin + column
-        if line not in self.columns:
-            places, total = [], 0
-            for character in text:
-                places.append(total)
-                total += len(character.encode("utf-8", "surrogatepass"))
-            self.columns[line] = [*places, total]
-        return begin + bisect_left(self.columns[line], column)
-
-    def _span(self, node: ast.AST) -> tuple[int, int]:
-        start = self._index(node.lineno, node.col_offset)  # type: ignore[attr-defined]
-        return start, self._index(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
-
-    def _places(self, node: ast.AST) -> tuple[int, int]:
-        """Where an expression stands in the file."""
-        start, end = self._span(node)
-        return self.source.at[start], self.source.at[end - 1] + 1 if end > start else self.source.at[end]
 
     # Values
 
@@ -491,11 +453,6 @@ class _Program:
             return
         if isinstance(target, ast.Name) and target.id in self.commands and isinstance(value, (ast.List, ast.Tuple)):
             self.reading.loose += programs.options_of([self._word(one) for one in value.elts], "bare")
-
-
-def _line_starts(text: str) -> list[int]:
-    """Where lines begin as Python counts them."""
-    return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]
 
 
 def _last_name(node: ast.expr) -> str:

@@ -156,6 +156,15 @@ def read(source: Excerpt) -> Node | None:
     Raises:
         YamlError: The text is no YAML, or more than can be read.
     """
+    return next(iter(roots(source)), None)
+
+
+def roots(source: Excerpt) -> list[Node]:
+    """The root of each document of a stream, that of an empty one being an empty scalar; as `read`.
+
+    Raises:
+        YamlError: The text is no YAML, or more than can be read.
+    """
     if len(source.text) > _MAX_LENGTH:
         raise YamlError(f"longer than {_MAX_LENGTH} characters", source.at[0])
     import warnings  # noqa: PLC0415 - read only where there is YAML
@@ -227,7 +236,7 @@ def _get(mapping: Mapping, key: str, left: list[int]) -> Node | None:
     return None
 
 
-def _composed(source: Excerpt, text: str, events: Iterator[object]) -> Node | None:
+def _composed(source: Excerpt, text: str, events: Iterator[object]) -> list[Node]:
     root: list[Node] = []
     anchors: dict[str, Node] = {}
     open_: list[_Open] = []
@@ -257,7 +266,7 @@ def _composed(source: Excerpt, text: str, events: Iterator[object]) -> Node | No
         _put(open_[-1] if open_ else None, node, root)
         if kind in {"SequenceStartEvent", "MappingStartEvent"}:
             open_.append(_Open(node))  # type: ignore[arg-type]
-    return root[0] if root else None
+    return root
 
 
 def _put(within: _Open | None, node: Node, root: list[Node]) -> None:

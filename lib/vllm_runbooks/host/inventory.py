@@ -41,11 +41,11 @@ _MAX_RECORDS = 50_000
 _ASKED_S = 60.0
 """How long another Python may take to name its packages."""
 _PACKAGES = re.compile(
-    r"(?:vllm|torch|nvidia|flashinfer|flash[-_.]attn|ray|triton|transformers|xformers|tokenizers|numpy|cuda|nccl)"
+    r"(?:vllm|torch|nvidia|flashinfer|flash[-_.]attn|ray|triton|transformers|xformers|tokenizers|numpy|cuda|nccl|pyarrow)"
     r"(?:[-_.][\w.-]{1,60})?",
     re.ASCII | re.IGNORECASE,
 )
-"""Names of packages that matter to vLLM."""
+"""Names of packages that matter to vLLM, or to what models are made ready with for it."""
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]{4,20})\): (\d{1,4})", re.ASCII)
 _CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])", re.ASCII)
 _NAMES_PACKAGES = """

@@ -3,23 +3,47 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
 
 from vllm_runbooks.excerpt import Replacement, applied
 from vllm_runbooks.lint.hits import Hit
-from vllm_runbooks.lint.judged import Judged
+from vllm_runbooks.lint.judged import Judged, Knowledge
 
+
+class Found(Protocol):
+    """A text with all that is wrong in it, whoever looked for it."""
+
+    @property
+    def text(self) -> str:
+        """The whole of it."""
+
+    @property
+    def hits(self) -> list[Hit]:
+        """Every broken rule, in the order of the text."""
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What it is judged by."""
+
+
+T = TypeVar("T", bound=Found)
 _MAX_ROUNDS = 8
 """Times that a file is mended: a command that was cut shows its other faults once it is whole."""
 
 
 def mended(judged: Judged) -> Judged:
     """The text with every fix made, judged as far as that was needed."""
+    return mended_by(judged, lambda text: Judged(text, judged.knowledge, judged.asked))
+
+
+def mended_by(judged: T, again: Callable[[str], T]) -> T:
+    """As `mended`, for a text that `again` judges once it has changed."""
     for _ in range(_MAX_ROUNDS):
         changed = applied(judged.text, _apart(judged.hits))
         if changed == judged.text:
             break
-        judged = Judged(changed, judged.knowledge, judged.asked)
+        judged = again(changed)
     return judged
 
 

@@ -51,7 +51,19 @@ class _Given(NamedTuple):
 class Secrets:
     """The secrets of one text, and of what it becomes."""
 
-    def __init__(self, first: Reading, *others: Reading) -> None:
+    def __init__(
+        self,
+        first: Reading,
+        *others: Reading,
+        more: Iterable[tuple[str, tuple[tuple[int, int], ...]]] = (),
+    ) -> None:
+        """Learn the secrets of a text, and of versions of it.
+
+        Args:
+            first: The text that is shown.
+            others: What it becomes.
+            more: Further secrets of the text, as its reader knows them, each with where it stands.
+        """
         self._redactor = Redactor()
         self._text = first.page.text
         self._values: dict[str, str] = {}
@@ -62,6 +74,8 @@ class Secrets:
             self._redactor.learn([reading.page.text])
             for given in _given(reading):
                 self._learn(given, reading.page.text, is_first=reading is first)
+        for value, places in more:
+            self._learn(_Given(value, places), first.page.text, is_first=True)
 
     def _learn(self, given: _Given, text: str, *, is_first: bool) -> None:
         value = given.value.strip(_QUOTES)

@@ -14,7 +14,7 @@ from vllm_runbooks.excerpt import Places, Replacement, applied
 from vllm_runbooks.lint import calls
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.judged import Judged, severity
-from vllm_runbooks.lint.mending import span
+from vllm_runbooks.lint.mending import Found, span
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.printed import masked
 from vllm_runbooks.records import IssueSeverity
@@ -29,7 +29,7 @@ _NOTE = "note"
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
-def issues(judged: Judged, secrets: Secrets) -> Iterator[Issue]:
+def issues(judged: Found, secrets: Secrets) -> Iterator[Issue]:
     """What is wrong, in the order of the text."""
     places = Places(judged.text)
     for hit in _most_serious(judged):
@@ -58,7 +58,7 @@ def _told(rule: Rule, hit: Hit, secrets: Secrets, lang: str | None) -> str:
     return hit.where + (calls.spoken(said, lang) if hit.is_call else said)
 
 
-def _most_serious(judged: Judged) -> list[Hit]:
+def _most_serious(judged: Found) -> list[Hit]:
     """The hits that are told, in the order of the text: of very many the most serious ones, and that there are more."""
     if len(judged.hits) <= MAX_ISSUES:
         return judged.hits

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from vllm_runbooks.cluster.named import nodes
+from vllm_runbooks.live.chains import chain
 from vllm_runbooks.live.checking import check
 from vllm_runbooks.live.confirming import confirmed, of_split
 from vllm_runbooks.live.fleets import fleet, split
-from vllm_runbooks.live.judging import is_ready, judge, judge_pair, judge_split
+from vllm_runbooks.live.judging import is_ready, judge, judge_chain, judge_pair, judge_split
 from vllm_runbooks.live.probing import probe
 from vllm_runbooks.live.starting import apply, evidence, start
 from vllm_runbooks.live.watching import watched
@@ -15,12 +16,14 @@ from vllm_runbooks.serve.load import Load
 __all__ = [
     "Load",
     "apply",
+    "chain",
     "check",
     "confirmed",
     "evidence",
     "fleet",
     "is_ready",
     "judge",
+    "judge_chain",
     "judge_pair",
     "judge_split",
     "nodes",

@@ -7,19 +7,19 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from queue import Empty, SimpleQueue
 
 from vllm_runbooks import host_commands, probe, proxy, serve, session, steps
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 from vllm_runbooks.host import ports
 from vllm_runbooks.live import starting
+from vllm_runbooks.live.side_by_side import Servers
 from vllm_runbooks.live.starting import READY_S, Say
-from vllm_runbooks.live_records import Change, Check, Fleet, Guarded, Measured, Result
+from vllm_runbooks.live_records import Change, Fleet, Guarded, Measured
 from vllm_runbooks.records import Edit
 from vllm_runbooks.running import Running
 from vllm_runbooks.serve import load as loads
@@ -30,7 +30,6 @@ from vllm_runbooks.serve.subject import Subject
 _TICK_S = 0.2
 _PROXY_S = 10.0
 """Time for the proxy to listen."""
-_ENDING_S = 30.0
 _MOST = 64
 
 
@@ -223,7 +222,7 @@ def _together(requests: Sequence[serve.Request], load: Load, place: Path, say: S
     measured: Measured | None = None
     answered: list[int | None] = []
     front = ""
-    servers = _Servers(requests)
+    servers = Servers({f"server {number}": each for number, each in enumerate(requests, 1)})
     try:
         if servers.wait(say):
             subjects = [each.subject for each in requests]
@@ -242,79 +241,6 @@ def _together(requests: Sequence[serve.Request], load: Load, place: Path, say: S
         starting.record(one, say)
     starting.keep_commands(place, found, [measured], say)
     return Fleet(tuple(found), front, tuple(answered), measured, str(place))
-
-
-class _Servers:
-    """Guarded starts, each in a thread of its own: they are ready together, and end together."""
-
-    def __init__(self, requests: Sequence[serve.Request]) -> None:
-        self._requests = requests
-        self._said: SimpleQueue[str] = SimpleQueue()
-        self._done = threading.Event()
-        self._is_cancelled = False
-        self._ready = [False] * len(requests)
-        self._found: list[Guarded | None] = [None] * len(requests)
-        self._wrong: list[BaseException] = []
-        self._threads = [
-            threading.Thread(target=self._serve, args=(number, request), daemon=True)
-            for number, request in enumerate(requests)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def _serve(self, number: int, request: serve.Request) -> None:
-        def proof(is_gone: Callable[[], bool]) -> None:
-            self._ready[number] = True
-            while not self._done.wait(_TICK_S) and not is_gone():
-                pass
-
-        def say(line: str) -> None:
-            self._said.put(f"server {number + 1}: {line}")
-
-        try:
-            self._found[number] = serve.serve(
-                replace(request, proof=proof, is_cancelled=lambda: self._is_cancelled), show=lambda _: None, say=say
-            )
-        except BaseException as error:  # noqa: BLE001 - raised again where the others have been ended
-            self._wrong.append(error)
-
-    def wait(self, say: Say) -> bool:
-        """Whether all became ready; it ends as soon as one has ended instead."""
-        while all(thread.is_alive() for thread in self._threads):
-            self._tell(say)
-            if all(self._ready):
-                return True
-            time.sleep(_TICK_S)
-        return False
-
-    def end(self, say: Say) -> list[Guarded]:
-        """End those that run.
-
-        Raises:
-            InputError: as one of the starts did.
-        """
-        self._is_cancelled = not all(self._ready)
-        self._done.set()
-        for thread in self._threads:
-            thread.join(_ENDING_S)
-        self._is_cancelled = True  # of one that is not through by now
-        self._tell(say)
-        if self._wrong:
-            raise self._wrong[0]
-        return [each or self._not_ended(request) for each, request in zip(self._found, self._requests, strict=True)]
-
-    @staticmethod
-    def _not_ended(request: serve.Request) -> Guarded:
-        said = f"it had not ended after {_ENDING_S:g} s"
-        check = Check("command", Result.FAILED, said)
-        return Guarded("", request.subject.vllm, (check,), (), 1, str(request.folder), notes=(said,))
-
-    def _tell(self, say: Say) -> None:
-        while True:
-            try:
-                say(self._said.get_nowait())
-            except Empty:
-                return
 
 
 @contextmanager

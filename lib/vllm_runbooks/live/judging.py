@@ -7,8 +7,10 @@ from dataclasses import replace
 from itertools import chain
 
 from vllm_runbooks import verdicts
+from vllm_runbooks.chain_records import OpenChain
 from vllm_runbooks.live_records import Fleet, Guarded, Measured, Printed, Result
 from vllm_runbooks.records import Answer, Judgement, Outcome, Verdict
+from vllm_runbooks.toolchain_records import Accuracy
 
 
 def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> Judgement:
@@ -60,6 +62,18 @@ def judge_split(one: Guarded, copies: Fleet, split: Guarded, lines: Sequence[Seq
     answered = f"{measured.answered} of {measured.requests} requests" if measured is not None else "no load"
     reason = f"{len(copies.servers)} copies behind one address answered {answered}; the split took effect{alone}"
     return Judgement(Verdict.PASS, reason, None, Outcome.READY, None, ())
+
+
+def judge_chain(found: OpenChain) -> Judgement:
+    """The verdict on a chain of open parts: less was lost than the threshold, or why that is not established."""
+    accuracy = found.accuracy
+    if accuracy is not None:
+        verdict = Verdict.PASS if accuracy.verdict is Accuracy.KEPT else Verdict.FAIL
+        reason = f"{accuracy.verdict.value}: {accuracy.why}"
+    else:
+        verdict = Verdict.SKIPPED if found.needs else Verdict.INTERRUPTED if found.stopped_by else Verdict.FAIL
+        reason = found.why_none
+    return Judgement(verdict, reason, None, None, None, ())
 
 
 def is_ready(started: Guarded | None) -> bool:

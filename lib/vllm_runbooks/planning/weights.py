@@ -484,6 +484,18 @@ def size_on_rank(tensor: Tensor, ranks: Ranks, dtype: str | None) -> int:
     return sum(_bytes(*on_rank(tensor, ranks), None, width, bias=tensor.bias))
 
 
+def checkpoint_bytes(stock: Inventory) -> int | None:
+    """Bytes of all tensors of a checkpoint in the form that its configuration tells, else in 16 bits; None: unknown."""
+    if stock.missing:
+        return None
+    width = _BYTES.get(stock.shape.dtype or "", 2)
+    return sum(
+        times * sum(_bytes(tensor.count, tensor.rows, tensor.columns, form, tensor.width or width, bias=tensor.bias))
+        for tensor, form, times in stock.everything
+        if tensor.in_checkpoint
+    )
+
+
 def _slack(blocks: Iterable[int]) -> int:
     """What the allocator of torch adds to the allocations of a layer.
 

@@ -9,10 +9,16 @@ from vllm_runbooks.display import to_json
 
 if TYPE_CHECKING:
     from vllm_runbooks.render import (
+        accuracy,
         annotated,
         answers,
+        chains,
         claims,
         clusters,
+        edge10_checks,
+        edge10_jobs,
+        edge10_pages,
+        edge10_scripts,
         entrances,
         guarded,
         health,
@@ -25,13 +31,20 @@ if TYPE_CHECKING:
         schedule,
         start_files,
         starts,
+        toolchains,
     )
 
 __all__ = [
+    "accuracy",
     "annotated",
     "answers",
+    "chains",
     "claims",
     "clusters",
+    "edge10_checks",
+    "edge10_jobs",
+    "edge10_pages",
+    "edge10_scripts",
     "entrances",
     "guarded",
     "health",
@@ -45,6 +58,7 @@ __all__ = [
     "start_files",
     "starts",
     "to_json",
+    "toolchains",
 ]
 
 

@@ -33,6 +33,7 @@ _SOURCES = {
     "image": "from the image's tag",
     "log": "from the log",
     "newest": "the newest known; name yours with --vllm",
+    "toolchain": "with which the toolchain evaluates",
 }
 _SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -45,8 +46,8 @@ def headline(found: Linted | Migrated) -> str:
 
 def _counted(found: Linted | Migrated) -> tuple[str, str]:
     """How many issues of which severity there are; and in what, by which release."""
-    counts, say = Counter(issue.severity for issue in found.issues), Wording(found.lang)
-    said = say(", ").join(say(_COUNTED[s][counts[s] != 1], count=counts[s]) for s in IssueSeverity if counts[s])
+    say = Wording(found.lang)
+    said = counted(found.issues, found.lang)
     starts = len(found.deployments)
     if not starts and not said:
         return say("no start of vLLM found, so nothing was judged"), release(found)
@@ -69,6 +70,14 @@ def text(found: Linted | Migrated, name: str) -> str:
 
 def view(found: Linted | Migrated, name: str) -> list[Block]:
     """For a terminal: an issue a paragraph, then the count."""
+    is_wrong, is_judged = bool(wrong(found.issues)), bool(found.deployments or found.issues)
+    said, judged = _counted(found)
+    tone = Tone.BAD if is_wrong else Tone.GOOD if is_judged else Tone.WARN
+    return [*paragraphs(found, name), Loose(styled(said, tone) + styled(f" ({judged})", Tone.FAINT))]
+
+
+def paragraphs(found: Linted | Migrated, name: str) -> list[Block]:
+    """For a terminal: an issue a paragraph."""
     blocks: list[Block] = []
     for issue in found.issues:
         place = styled(f"{name}:{issue.line}:{issue.column}: ", Tone.FAINT)
@@ -80,10 +89,13 @@ def view(found: Linted | Migrated, name: str) -> list[Block]:
         if issue.fix is not None:
             blocks.append(Line(styled(f"    {Wording(found.lang)('--fix mends it')}", Tone.GOOD)))
         blocks.append(Space())
-    is_wrong, is_judged = bool(wrong(found.issues)), bool(found.deployments or found.issues)
-    said, judged = _counted(found)
-    tone = Tone.BAD if is_wrong else Tone.GOOD if is_judged else Tone.WARN
-    return [*blocks, Loose(styled(said, tone) + styled(f" ({judged})", Tone.FAINT))]
+    return blocks
+
+
+def counted(issues: Sequence[Issue], lang: str | None = None) -> str:
+    """How many issues of which severity there are."""
+    counts, say = Counter(issue.severity for issue in issues), Wording(lang)
+    return say(", ").join(say(_COUNTED[s][counts[s] != 1], count=counts[s]) for s in IssueSeverity if counts[s])
 
 
 def wrong(issues: Sequence[Issue]) -> list[Issue]:
@@ -216,6 +228,11 @@ def table(found: Linted | Migrated) -> Shown:
     return Shown(text(found, "line"), said + _table_of(found.issues, _tongue(found)))
 
 
+def rows_of(issues: Sequence[Issue]) -> str:
+    """HTML: issues as a table; empty where there are none."""
+    return _table_of(issues, "")
+
+
 def _tongue(found: Linted | Migrated) -> str:
     """What an element's tag says of the language of its text."""
     return "" if found.lang is None else f' lang="{LANGUAGES[found.lang].tag}"'
@@ -230,12 +247,12 @@ def _table_of(issues: Sequence[Issue], tongue: str) -> str:
         f'<td style="text-align:right">{issue.line}:{issue.column}</td>'
         f"<td>{badge(issue.severity.value, GROUNDS[_MEANT[issue.severity]])}</td>"
         f'<td style="text-align:left">{said(issue)}'
-        f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code></td>'
-        f'<td style="text-align:left"><code>{escape(issue.rule)}</code></td>'
+        f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code>'
+        f'<br><span style="opacity:.75;font-size:13px">{escape(issue.rule)}</span></td>'
         f'<td style="text-align:left">{"yes" if issue.fix else ""}</td></tr>'
         for issue in issues
     )
-    names = ("what is wrong", "rule", "mended")
+    names = ("what is wrong", "mended")
     head = "<th>place</th><th></th>" + "".join(f'<th style="text-align:left">{name}</th>' for name in names)
     return f"<table><tr>{head}</tr>{rows}</table>" if rows else ""
 

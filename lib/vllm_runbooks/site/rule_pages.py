@@ -8,6 +8,7 @@ from typing import Any
 
 from vllm_runbooks import checking
 from vllm_runbooks.catalog_records import Rule, RuleExample, RuleNearMiss
+from vllm_runbooks.command_records import Linted
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.site import bilingual
 from vllm_runbooks.site.myst import (
@@ -26,7 +27,7 @@ from vllm_runbooks.site.myst import (
 
 GROUPS = {
     "shell": "Shell", "option": "Options", "environment": "Environment", "meaning": "Meaning", "safety": "Safety",
-    "file": "Files", "parser": "The installed vLLM",
+    "file": "Files", "parser": "The installed vLLM", "edge10": "Scripts for Edge10",
 }  # fmt: skip
 """First words of ids as headings, in the order of the index; one that is missing here comes last, as its word."""
 _COLUMNS = {
@@ -89,7 +90,10 @@ def tell_by_linting(rule: str, example: RuleExample) -> str:
     before = example.text[: example.text.index(example.at)]
     place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
     try:
-        found = checking.lint_text(example.text, name=example.file, vllm=example.vllm, gpus=example.gpus)
+        if rule.startswith("edge10."):
+            found: Linted = checking.lint_scripts({example.file: example.text})[example.file]
+        else:
+            found = checking.lint_text(example.text, name=example.file, vllm=example.vllm, gpus=example.gpus)
     except InputError:
         return ""
     said = [i.message for i in found.issues if i.rule == rule and (i.line, i.column) == place]

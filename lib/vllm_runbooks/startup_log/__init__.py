@@ -389,18 +389,19 @@ def _captured(wanted: tuple[str, ...], path: str, function: str) -> dict[str, st
 
     The same functions stand in traceback after traceback, and a thousand signatures ask.
     """
-    file = re.split(r"[/\\]", path)[-1]
-    for pattern, has_file in map(_frame_pattern, wanted):
-        match = pattern.fullmatch(f"{file}:{function}" if has_file else function)
+    path = path.replace("\\", "/")
+    named = {"": function, ":": f"{path.rpartition('/')[2]}:{function}", "/": f"{path}:{function}"}
+    for pattern, sign in map(_frame_pattern, wanted):
+        match = pattern.fullmatch(named[sign])
         if match:
             return {name: value for name, value in match.groupdict().items() if value is not None}
     return None
 
 
 @cache
-def _frame_pattern(wanted: str) -> tuple[re.Pattern[str], bool]:
-    """A frame that is asked for, and whether its file is named as well as its function."""
-    return re.compile(wanted), ":" in wanted.replace("(?:", "")
+def _frame_pattern(wanted: str) -> tuple[re.Pattern[str], str]:
+    """A frame that is asked for, and the sign by which it names its file (":") or its path ("/") with its function."""
+    return re.compile(wanted), "/" if "/" in wanted else ":" if ":" in wanted.replace("(?:", "") else ""
 
 
 def _unit(name: str) -> str | None:

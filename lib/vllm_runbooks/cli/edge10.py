@@ -1,0 +1,57 @@
+"""`vllm-runbooks edge10`: quantise, evaluate and compile a model for an edge chip, each step checked."""
+
+# ruff: noqa: PLC0415 - `--help` needs none of what is imported late
+from __future__ import annotations
+
+import click
+
+from vllm_runbooks.cli import given, output, terminal
+from vllm_runbooks.cli.edge10_check import check
+from vllm_runbooks.cli.edge10_judge import judge
+from vllm_runbooks.cli.edge10_lint import lint
+from vllm_runbooks.cli.edge10_make import make
+from vllm_runbooks.cli.edge10_options import VERSION
+from vllm_runbooks.cli.edge10_preflight import preflight
+
+
+@click.group()
+def edge10() -> None:
+    """Check each step of the way to an Edge10 chip: host, scripts, files, accuracy."""
+
+
+edge10.add_command(preflight)
+edge10.add_command(make)
+edge10.add_command(check)
+edge10.add_command(judge)
+edge10.add_command(lint)
+
+
+@edge10.command(
+    epilog=given.examples("edge10 models", "edge10 models Qwen/Qwen3-4B Qwen3-VL-4B-Instruct --format json")
+)
+@click.argument("names", nargs=-1, metavar="[NAME…]")
+@VERSION
+@given.FORMAT
+def models(*, names: tuple[str, ...], version: str | None, form: str) -> int:
+    """Say which models the toolchain quantises and compiles: yes, no, or unknown with the nearest names.
+
+    Without a NAME all that it lists.
+
+    Exit status: 0 all named may be quantised and compiled, or none was named; 1 one may not, or is unknown; 2 the
+    request cannot be read.
+    """
+    from vllm_runbooks import render, session
+    from vllm_runbooks.errors import InputError
+    from vllm_runbooks.toolchain import models as known
+    from vllm_runbooks.toolchain_records import AskedModels
+
+    if not all(name.strip() for name in names):
+        raise InputError("(nothing): is no name of a model; name one, or leave it out for the whole list")
+    facts = session.toolchain(version)
+    wanted = names or [model.name for model in facts.models]
+    found = AskedModels(facts.id, facts.source, tuple(known.asked(name, facts) for name in wanted))
+    if form == "json":
+        output.write_json(render.to_json(found))
+    else:
+        terminal.show(render.toolchains.models(found))
+    return int(bool(names) and not all(each.quantise and each.compile for each in found.models))

@@ -1,0 +1,504 @@
+"""A job for an edge chip with what ran its steps and what they left, recorded or in a folder, judged as a whole.
+
+What is not given is said in its place, and judged nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from vllm_runbooks import checking, planner, session, verdicts
+from vllm_runbooks.display import Shown
+from vllm_runbooks.edge10 import artefact_checks, making, preflight
+from vllm_runbooks.edge10 import results as evaluations
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.evidence_records import JOB, Case, CaseKind, Document, Evidence
+from vllm_runbooks.records import Answer, IssueSeverity, Judgement, Severity
+from vllm_runbooks.redact import redact_text
+from vllm_runbooks.toolchain import accuracy as _accuracy
+from vllm_runbooks.toolchain import artefacts, host_snapshots, jobs, listings, models, names, reports, steps
+from vllm_runbooks.toolchain_records import (
+    Accuracy,
+    AskedModel,
+    CheckedFolder,
+    CheckedHost,
+    Contents,
+    EdgeHost,
+    JudgedAccuracy,
+    LintedScripts,
+    ReadJob,
+    Toolchain,
+)
+
+if TYPE_CHECKING:
+    from vllm_runbooks.chain_records import OpenChain
+
+HOST, QUANTISED, ORIGINAL, COMPILED = "host.json", "quantised.txt", "original.txt", "compiled.txt"
+LOG = "log.txt"
+"""Files of a recorded job: its host, listings of the folders between the steps, and the log of one that failed."""
+FLOAT, OTHER = "results-float", "results-quantised"
+"""How the names of a recorded job's results begin."""
+_SCRIPTS = (".py", ".sh", ".yaml", ".yml", ".ipynb")
+_LOG = ".log"
+"""How the name of a log in a job's folder ends."""
+_MAX_SCRIPTS = 64
+_JOB_WRONG, _LOST, _CHAIN = "edge10.job", "edge10.accuracy_lost", "edge10.chain"
+"""Ids of what is found and has no rule of its own."""
+
+_Source = str | Document
+"""A path of this host, or a text of a recorded job."""
+
+
+class _Given(NamedTuple):
+    """What there is of a job."""
+
+    job: _Source | None = None
+    scripts: tuple[_Source, ...] = ()
+    host: _Source | None = None
+    quantised: _Source | None = None
+    original: _Source | None = None
+    compiled: _Source | None = None
+    results: tuple[_Source, ...] = ()
+    log: _Source | None = None
+
+
+class _HostAsked(NamedTuple):
+    """What the host is looked at for."""
+
+    step: str
+    image: str | None = None
+    is_live: bool = False
+
+
+@dataclass(frozen=True)
+class Told:
+    """A job, and what is to be said of each part of it; a text is why there is nothing."""
+
+    facts: Toolchain
+    job: ReadJob | str
+    model: AskedModel | None
+    host: CheckedHost | str
+    scripts: Mapping[str, LintedScripts] | str
+    """By file."""
+    quantised: CheckedFolder | str
+    compiled: CheckedFolder | str
+    accuracy: JudgedAccuracy | str
+    log: Answer | str
+    case: Case | None = None
+    """What is examined, where it is recorded."""
+
+
+# ---- what there is
+
+
+def read(
+    evidence: str,
+    *,
+    job: str = "",
+    scripts: str = "",
+    quantised: str = "",
+    original: str = "",
+    compiled: str = "",
+    results: str = "",
+    log: str = "",
+    host: str = "",
+    image: str = "",
+    step: str = "compile",
+    live: bool = False,
+) -> Told:
+    """A job with what belongs to it; what is named takes the place of what the evidence holds.
+
+    Args:
+        evidence: A recorded job (a case), or a folder with `job.yaml` and what the job's steps left in it; empty: there
+            is only what is named.
+        job: Description of the job.
+        scripts: Scripts, separated by commas.
+        quantised: The quantised checkpoint: its folder, or a listing of it.
+        original: The float model's folder, or a listing of it.
+        compiled: The compiled model: its folder, or a listing of it.
+        results: Results of the float and of the quantised model, separated by a comma.
+        log: Log of a step that failed.
+        host: A recorded host.
+        image: The container of the step, as in `registry.example.com/edgex/tyllm:v1.1.7`; it is looked for on the host.
+        step: The step that the host is looked at for.
+        live: Whether this host is asked in place of a recorded one.
+
+    Raises:
+        InputError: Something of it cannot be read.
+    """
+    named = {"job": job, "quantised": quantised, "original": original, "compiled": compiled, "log": log, "host": host}
+    session.check_texts(evidence=evidence, scripts=scripts, results=results, image=image, step=step, **named)
+    if not isinstance(live, bool):
+        raise InputError(f"live: {live!r} is neither True nor False; no host is asked")
+    held, case = _held(evidence)
+    own = {name: value.strip() for name, value in named.items()}
+    parts = _Given(
+        job=own["job"] or held.job,
+        scripts=_parted(scripts) or held.scripts,
+        host=own["host"] or held.host,
+        quantised=own["quantised"] or held.quantised,
+        original=own["original"] or held.original,
+        compiled=own["compiled"] or held.compiled,
+        results=_parted(results) or held.results,
+        log=own["log"] or held.log,
+    )
+    return _told(parts, case, _HostAsked(step, image.strip() or None, live))
+
+
+def of(evidence: Evidence) -> Told:
+    """A recorded job.
+
+    Raises:
+        InputError: It is none, or something of it cannot be read.
+    """
+    return _told(_recorded(evidence), evidence.case, _HostAsked("compile"))
+
+
+def _held(evidence: str) -> tuple[_Given, Case | None]:
+    """What a recorded job or a folder holds."""
+    if not evidence.strip():
+        return _Given(), None
+    folder = Path(evidence)
+    if folder.is_dir() and (folder / JOB).is_file() and not (folder / "case.yaml").is_file():
+        return _in_folder(folder), None
+    found = session.load(evidence)
+    return _recorded(found), found.case
+
+
+def _recorded(found: Evidence) -> _Given:
+    if found.case is None or found.case.kind is not CaseKind.JOB:
+        where = found.case.id if found.case is not None else "the evidence"
+        raise InputError(f"{where}: is no recorded job; name one, or a folder with {JOB}")
+    by_name = {each.name: each for each in found.documents}
+    first = next((each for name, each in by_name.items() if name.startswith(FLOAT)), None)
+    second = next((each for name, each in by_name.items() if name.startswith(OTHER)), None)
+    return _Given(
+        job=by_name[JOB],
+        scripts=tuple(each for name, each in by_name.items() if _is_script(name)),
+        host=by_name.get(HOST),
+        quantised=by_name.get(QUANTISED),
+        original=by_name.get(ORIGINAL),
+        compiled=by_name.get(COMPILED),
+        results=tuple(each for each in (first, second) if each is not None),
+        log=by_name.get(LOG),
+    )
+
+
+def _is_script(name: str) -> bool:
+    return name.endswith(_SCRIPTS) and name != JOB and not name.startswith((FLOAT, OTHER))
+
+
+def _in_folder(folder: Path) -> _Given:
+    """What a job's folder holds, by the names that its own files use."""
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}; give a folder that can be listed") from None
+    scripts = [str(path) for path in entries if _is_script(path.name) and path.is_file()]
+    if len(scripts) > _MAX_SCRIPTS:
+        raise InputError(f"{folder}: holds more than {_MAX_SCRIPTS} scripts; name those of the job in scripts")
+    logs = [str(path) for path in entries if path.name.endswith(_LOG) and path.is_file()]
+    if len(logs) > 1:
+        raise InputError(f"{folder}: holds {len(logs)} logs; name the one that is meant in log")
+    found = _Given(
+        job=str(folder / JOB), scripts=tuple(scripts), host=_there(folder / HOST), log=logs[0] if logs else None
+    )
+    read = _job(found.job)
+    if isinstance(read, str) or read.job is None:
+        return found
+    job, facts = read.job, session.toolchain(read.job.toolchain)
+    checkpoints = (names.converted(job, facts), *([names.quantised(job, facts)] if job.calibration else []))
+    given = [_there(folder / steps.RESULTS / which) for which in ("float", "quantised")]
+    return found._replace(
+        quantised=next((name for each in checkpoints if (name := _there(folder / each))), None),
+        original=_there(folder / job.model) if Path(job.model).is_absolute() else None,
+        compiled=_there(folder / names.compiled(job, facts)),
+        results=tuple(each for each in given if each is not None) if all(given) else (),
+    )
+
+
+def _there(path: Path) -> str | None:
+    return str(path) if path.exists() else None
+
+
+def _parted(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+# ---- what is to be said of it
+
+
+def _told(given: _Given, case: Case | None, of_host: _HostAsked) -> Told:
+    job = _job(given.job)
+    known = job.job if isinstance(job, ReadJob) else None
+    facts = session.toolchain(known.toolchain if known is not None else None)
+    asked = artefacts.Asked(known, None, None, None)
+    original = _artefact(given.original) if given.original is not None else None
+
+    def folder(source: _Source | None, name: str) -> CheckedFolder | str:
+        if source is None:
+            return f"Nothing is given of it; name its folder, or a listing of it, in {name}."
+        return artefact_checks.without_secrets(artefacts.check(_artefact(source), facts, asked, float_=original))
+
+    return Told(
+        facts=facts,
+        job=job,
+        model=models.asked(known.listed, facts) if known is not None else None,
+        host=_host(given.host, of_host, known.model if known is not None else None, facts),
+        scripts=_scripts(given.scripts, facts),
+        quantised=folder(given.quantised, "quantised"),
+        compiled=folder(given.compiled, "compiled"),
+        accuracy=_lost(given.results, known.threshold if known is not None else None),
+        log=_logged(given.log),
+        case=case,
+    )
+
+
+def _job(source: _Source | None) -> ReadJob | str:
+    if source is None:
+        return f"No description of a job is given; name one in job, or a folder with {JOB} in evidence."
+    return jobs.read(source.text if isinstance(source, Document) else session.read_text(source), session.toolchain)
+
+
+def _host(source: _Source | None, of_host: _HostAsked, model: str | None, facts: Toolchain) -> CheckedHost | str:
+    asked = preflight.read_asked(of_host.step, model=_planned(model), image=of_host.image)
+    if of_host.is_live:
+        return preflight.checked(asked, version=facts.version)
+    if source is None:
+        return "No host is recorded; turn on live, or name in host what vllm-runbooks edge10 preflight --out wrote."
+    return preflight.checked(asked, snapshot=_recorded_host(source), version=facts.version)
+
+
+def _recorded_host(source: _Source) -> EdgeHost:
+    if isinstance(source, Document):
+        return host_snapshots.read(source.text, source.name)
+    return session.edge_host(source)
+
+
+def _planned(model: str | None) -> str | None:
+    """A model whose sizes the catalog, or its folder, tells; else what it takes stays unknown."""
+    if model is None:
+        return None
+    try:
+        planner.model(model)
+    except InputError:
+        return None
+    return model
+
+
+def _scripts(sources: Sequence[_Source], facts: Toolchain) -> Mapping[str, LintedScripts] | str:
+    if not sources:
+        return "No script is given; name them in scripts, separated by commas."
+    texts = {
+        each.name if isinstance(each, Document) else Path(each).name: each.text
+        if isinstance(each, Document)
+        else session.read_text(each)
+        for each in sources
+    }
+    return checking.lint_scripts(texts, toolchain=facts.version)
+
+
+def _artefact(source: _Source) -> artefacts.Given:
+    if isinstance(source, str):
+        return artefact_checks.read(source)
+    return artefacts.Given(listings.read(source.text, source.name), Contents())
+
+
+def _lost(sources: Sequence[_Source], threshold: float | None) -> JudgedAccuracy | str:
+    if not sources:
+        return "No results are given; name those of the float and of the quantised model in results."
+    if len(sources) != len((FLOAT, OTHER)):
+        raise InputError(f"results: {len(sources)} are given; name those of the float model, then the quantised one's")
+    paths = [Path(each) for each in sources if isinstance(each, str)]
+    if len(paths) == len(sources):
+        evaluations.distinct(*paths)
+    first, second = (
+        reports.read([reports.Given("", each.text.encode())], each.name)
+        if isinstance(each, Document)
+        else evaluations.read(Path(each))
+        for each in sources
+    )
+    return _accuracy.judge(first, second, threshold=_accuracy.THRESHOLD if threshold is None else threshold)
+
+
+def _logged(source: _Source | None) -> Answer | str:
+    if source is None:
+        return "No log is given; name that of the step that failed in log."
+    return session.diagnose(Evidence((source,)) if isinstance(source, Document) else session.load(source))
+
+
+# ---- how it is shown
+
+
+def job(told: Told) -> Shown:
+    """The job's settings, each with where it comes from, and what is wrong with its description."""
+    from vllm_runbooks.render import edge10_pages  # noqa: PLC0415 - a view, as those below
+
+    return _said(told.job) if isinstance(told.job, str) else edge10_pages.job(told.job, told.facts, told.model)
+
+
+def host(told: Told) -> Shown:
+    """The host, and what stands in the way of the step."""
+    from vllm_runbooks.render import toolchains  # noqa: PLC0415
+
+    return _said(told.host) if isinstance(told.host, str) else toolchains.host_shown(told.host)
+
+
+def scripts(told: Told) -> Shown:
+    """What is wrong in the scripts, and what each does."""
+    from vllm_runbooks.render import edge10_pages  # noqa: PLC0415
+
+    return _said(told.scripts) if isinstance(told.scripts, str) else edge10_pages.scripts(told.scripts)
+
+
+def quantised(told: Told) -> Shown:
+    """The quantised checkpoint."""
+    return _folder(told.quantised)
+
+
+def compiled(told: Told) -> Shown:
+    """The compiled model."""
+    return _folder(told.compiled)
+
+
+def _folder(found: CheckedFolder | str) -> Shown:
+    from vllm_runbooks.render import edge10_pages  # noqa: PLC0415
+
+    return _said(found) if isinstance(found, str) else edge10_pages.folder(found)
+
+
+def accuracy(told: Told) -> Shown:
+    """What the quantised model lost."""
+    from vllm_runbooks.render import accuracy as views  # noqa: PLC0415
+
+    return _said(told.accuracy) if isinstance(told.accuracy, str) else views.shown(told.accuracy)
+
+
+def logged(told: Told) -> Shown:
+    """Why a step failed, and what to do."""
+    from vllm_runbooks.render import answers  # noqa: PLC0415
+
+    if isinstance(told.log, str):
+        return _said(told.log)
+    parts = [answers.cause(told.log), answers.remedies(told.log)]
+    return Shown("\n".join(part.plain for part in parts), "".join(part.html for part in parts))
+
+
+def _said(text: str) -> Shown:
+    return Shown(text, f"<p>{escape(text)}</p>")
+
+
+# ---- the steps, made anew
+
+
+def made(told: Told) -> steps.Made | str:
+    """Every file of the job; else why there is none. Nothing is written."""
+    if isinstance(told.job, str):
+        return told.job
+    if told.job.job is None:
+        return "The description contradicts itself or the toolchain: mend what is wrong with it first."
+    return steps.made(told.job.job, told.facts)
+
+
+def made_shown(told: Told, found: steps.Made | str) -> Shown:
+    """The files that were made, each in full, and what the linters say of them."""
+    from vllm_runbooks.render import edge10_pages  # noqa: PLC0415
+
+    if isinstance(found, str):
+        return _said(f"Nothing is made. {found}")
+    return edge10_pages.made(found.files, found.texts, making.judged(found.texts, told.facts))
+
+
+def write(found: steps.Made | str, folder: str, *, apply: bool) -> Shown:
+    """Write the files of the job into a folder, where that is asked for; what somebody changed is not overwritten.
+
+    Raises:
+        InputError: No folder is given, or a file would be lost.
+    """
+    if not isinstance(apply, bool):
+        raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
+    session.check_texts(folder=folder)
+    if isinstance(found, str):
+        return _said(f"Nothing is written. {found}")
+    if not apply:
+        return _said("Nothing is written, since apply is False.")
+    if not folder.strip():
+        raise InputError("folder is empty; name the folder that the files are to be written into")
+    written, _ = making.store_made(found, Path(folder))
+    return _said(f"Written into {folder}: {', '.join(written) or 'nothing, it was all there as it is'}.")
+
+
+# ---- the verdict
+
+
+def judge(told: Told, chain: OpenChain | None = None) -> Judgement:
+    """The verdict on a job: against what its case expects, else on whether anything is wrong or left open.
+
+    Args:
+        told: The job.
+        chain: The middle of the way as it was gone with open parts; None: it was not.
+    """
+    facts = {
+        "scripts": 0 if isinstance(told.scripts, str) else len(told.scripts),
+        **({} if isinstance(told.accuracy, str) else {"accuracy": told.accuracy.verdict.value}),
+    }
+    parts = [_is_given(part) for part in (told.job, told.host, told.scripts, told.quantised, told.compiled)]
+    if not any((*parts, _is_given(told.accuracy), _is_given(told.log), chain is not None)):
+        raise InputError("nothing of a job is given; name a recorded job or a folder in evidence, or a part of it")
+    found, unknown = list(_wrong(told)), list(_open(told))
+    if chain is not None:
+        found += _wrong_in(chain)
+        unknown += _open_in(chain)
+    return verdicts.judge_job(found, unknown, told.case, facts)
+
+
+def _is_given(part: object) -> bool:
+    return not isinstance(part, str)
+
+
+def _wrong(told: Told) -> Iterator[tuple[str, str]]:
+    """What is wrong, by id, in the order of the runbook."""
+    if isinstance(told.job, ReadJob):
+        yield from ((_JOB_WRONG, redact_text(f"{JOB}:{each.line}: {each.text}")) for each in told.job.problems)
+    if isinstance(told.host, CheckedHost):
+        yield from ((each.id, each.text) for each in told.host.findings if each.severity is not Severity.HINT)
+    if not isinstance(told.scripts, str):
+        for name, found in told.scripts.items():
+            issues = (each for each in found.issues if each.severity is not IssueSeverity.INFO)
+            yield from ((each.rule, f"{name}:{each.line}: {each.message}") for each in issues)
+    for folder in (told.quantised, told.compiled):
+        if isinstance(folder, CheckedFolder):
+            yield from ((each.id, each.text) for each in folder.findings if each.severity is not Severity.HINT)
+    if isinstance(told.accuracy, JudgedAccuracy) and told.accuracy.verdict is Accuracy.LOST:
+        yield _LOST, told.accuracy.why
+    if isinstance(told.log, Answer) and told.log.root_cause is not None:
+        yield told.log.root_cause.symptom, told.log.root_cause.title
+
+
+def _open(told: Told) -> Iterator[str]:
+    """What was given and could not be established, a sentence each."""
+    if isinstance(told.host, CheckedHost) and told.host.ok is None:
+        yield from (f"{each.what} of the host ({each.why})" for each in told.host.unknown)
+    if not isinstance(told.scripts, str):
+        yield from (f"what {name} does" for name, found in told.scripts.items() if not found.steps)
+    for folder in (told.quantised, told.compiled):
+        if isinstance(folder, CheckedFolder) and folder.ok is None:
+            yield from folder.unchecked
+    if isinstance(told.accuracy, JudgedAccuracy) and told.accuracy.verdict is Accuracy.UNKNOWN:
+        yield f"what was lost: {told.accuracy.why}"
+
+
+def _wrong_in(chain: OpenChain) -> Iterator[tuple[str, str]]:
+    if chain.accuracy is not None and chain.accuracy.verdict is Accuracy.LOST:
+        yield _CHAIN, chain.accuracy.why
+
+
+def _open_in(chain: OpenChain) -> Iterator[str]:
+    if chain.accuracy is None:
+        yield f"the chain of open parts: {chain.why_none}"
+    elif chain.accuracy.verdict is Accuracy.UNKNOWN:
+        yield f"the chain of open parts: {chain.accuracy.why}"

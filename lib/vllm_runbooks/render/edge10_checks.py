@@ -1,0 +1,99 @@
+"""Folders between the steps to an edge chip, for a terminal: what they are, what is wrong, and what would be mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from vllm_runbooks.display import visible
+from vllm_runbooks.render.elements import cut
+from vllm_runbooks.render.styled import (
+    BLANK,
+    SEVERITIES,
+    Block,
+    Loose,
+    Prose,
+    Tone,
+    Words,
+    bulleted,
+    headed,
+    parted,
+    styled,
+)
+from vllm_runbooks.toolchain_records import CheckedFolder, Mend, ToolchainFinding
+
+STANDINGS = {
+    True: ("ok", "nothing was found that is missing or wrong", Tone.GOOD),
+    False: ("not ok", "something is missing or wrong", Tone.BAD),
+    None: ("unknown", "nothing wrong was found, and something that was asked for could not be established", Tone.WARN),
+}
+_WHAT = {"compiled": "a compiled model", "checkpoint": "a checkpoint"}
+_KINDS = {"llm": "language model", "vlm": "model with pictures"}
+_MOST = 60
+_MAX_PATH, _MAX_TEXT = 160, 600
+
+
+def view(found: CheckedFolder) -> list[Block]:
+    """The folder, for a terminal."""
+    word, why, tone = STANDINGS[found.ok]
+    parts: list[list[Block]] = [[Loose(styled(word, tone) + f": {why}"), *map(Loose, about(found))]]
+    if found.repaired is not None:
+        parts.append(headed("DONE", [*map(_mend, found.repaired.done), *_said(found.repaired.failed.items())]))
+    if found.findings:
+        shown = [block for each in found.findings[:_MOST] for block in _finding(each)]
+        rest = len(found.findings) - _MOST
+        more = [bulleted(f"and {rest:,} more: see --format json")] if rest > 0 else []
+        parts.append(headed("WHAT IS WRONG", [*shown, *more]))
+    if found.mends:
+        parts.append(headed("WHAT --repair WOULD DO", [*map(_mend, found.mends[:_MOST])]))
+    for name, said in (
+        ("LEFT TO YOU", found.left),
+        ("NOT ESTABLISHED", found.unchecked),
+        ("NOT JUDGED", found.remarks),
+    ):
+        if said:
+            parts.append(headed(name, [bulleted(visible(cut(_one_line(each), _MAX_TEXT))) for each in said[:_MOST]]))
+    return [*parted(parts), BLANK]
+
+
+def _one_line(text: str) -> str:
+    """A text whose line ends are signs: a name may have some."""
+    return text.replace("\n", "\\n")
+
+
+def _path(path: str) -> str:
+    return visible(cut(_one_line(path), _MAX_PATH))
+
+
+def about(found: CheckedFolder) -> Iterator[str]:
+    name = _path(found.name or found.listing.name) or "a folder whose name is not told"
+    kind = f" of a {_KINDS[found.kind]}" if found.kind else ""
+    yield f"{name}: {_WHAT[found.what]}{kind}, by {found.toolchain}"
+    if found.dies is not None:
+        lengths = ", ".join(map(str, found.lengths or ())) or "none"
+        dies = f"{found.dies} {'die' if found.dies == 1 else 'dies'}"
+        yield f"{dies} (by {found.dies_told_by}), lengths {lengths} (by {found.lengths_told_by})"
+    files = [each for each in found.listing.files if each.kind == "file"]
+    sizes = [each.bytes for each in files]
+    told = sum(size for size in sizes if size is not None)
+    size = f", {told:,} bytes" if sizes and None not in sizes else ""
+    yield f"{len(files):,} {'file' if len(files) == 1 else 'files'}{size}"
+
+
+def _finding(found: ToolchainFinding) -> Sequence[Block]:
+    severity = styled(found.severity.value, SEVERITIES[found.severity])
+    where = f" {_path(found.path)}" if found.path is not None else ""
+    said = visible(cut(_one_line(found.text), _MAX_TEXT))
+    return [
+        bulleted(severity + styled(f" {found.id}", Tone.FAINT) + f":{where} {said}"),
+        Prose(styled("so:", Tone.HEADING) + f" {found.effect}", "    "),
+        Prose(styled("do:", Tone.HEADING) + f" {_one_line(found.do)}", "    "),
+    ]
+
+
+def _mend(each: Mend) -> Block:
+    origin: Words = styled("of the float model ", Tone.FAINT) if each.is_float else ""
+    return bulleted(styled(each.does, Tone.COMMAND) + " " + origin + f"{_path(each.source)} to {_path(each.target)}")
+
+
+def _said(failed: Iterable[tuple[str, str]]) -> list[Block]:
+    return [bulleted(styled("not done", Tone.BAD) + f" {_path(target)}: {why}") for target, why in failed]

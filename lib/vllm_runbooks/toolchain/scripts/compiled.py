@@ -1,0 +1,189 @@
+"""What a compile script compiles: dies, lengths, context, orders of the dies, the folder that it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from vllm_runbooks.toolchain.scripts import pure
+from vllm_runbooks.toolchain.scripts.events import Event, Option
+from vllm_runbooks.toolchain.scripts.program import Program
+from vllm_runbooks.toolchain.scripts.readings import Part, is_build, is_engine
+from vllm_runbooks.toolchain.scripts.values import Value, arm
+from vllm_runbooks.toolchain_records import Toolchain
+
+MODE = "set_device_mode"
+REMAP = "die_remap"
+_DIES = re.compile(
+    r"(?:num|n|count)?_?dies?(?:_?(?:num|count|number))?|(?:num|n)_?dev(?:ice)?s?|dev(?:ice)?_?count", re.ASCII
+)
+"""Names that a number of dies has."""
+_SIZES = {
+    "width": re.compile(r"(?:.{0,30}_)?(?:width|w)", re.ASCII),
+    "height": re.compile(r"(?:.{0,30}_)?(?:height|h)", re.ASCII),
+}
+"""Names that the sides of a picture have."""
+_CONTEXT = re.compile(r"max_?(?:model|context|seq)_?len(?:gth)?|context(?:_len(?:gth)?)?|ctx(?:_len)?", re.ASCII)
+_PARTS = {"vm": frozenset(("vm", "vit", "visual", "vision")), "lm": frozenset(("lm", "llm", "language", "text"))}
+"""Words in an option's name that say of which part of the model it orders the dies."""
+
+
+class Number(NamedTuple):
+    """A number, and where it is from."""
+
+    value: int
+    what: str
+    """How a message calls it."""
+    source: Value
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The settings of one compile script."""
+
+    part: Part
+    program: Program
+    facts: Toolchain
+
+    def number(self, value: Value | None) -> int | None:
+        """A whole number; None: it is none, or not known."""
+        data = self.program.python(value)
+        return data if isinstance(data, int) and not isinstance(data, bool) else None
+
+    def numbers(self, value: Value | None) -> list[int] | None:
+        """A list of whole numbers, all of them known; None: it is none."""
+        data = self.program.python(value)
+        known = isinstance(data, list) and all(isinstance(each, int) and not isinstance(each, bool) for each in data)
+        return data if known else None
+
+    @cached_property
+    def builds(self) -> list[Event]:
+        return [each for each in self.program.events if is_build(each)]
+
+    @cached_property
+    def engines(self) -> list[Event]:
+        return [each for each in self.program.events if is_engine(each)]
+
+    def modes(self, name: str) -> list[tuple[Event, Value]]:
+        """The settings of a mode, with their values."""
+        found = []
+        for event in self.program.events:
+            is_mode = event.kind == "call" and event.name.rpartition(".")[2] == MODE and len(event.args) > 1
+            if is_mode and event.args[0].kind == "plain" and str(event.args[0].data) == name:
+                found.append((event, event.args[1]))
+        return found
+
+    @cached_property
+    def remaps(self) -> dict[str, list[tuple[Event, Value]]]:
+        """The orders of dies that are set, by the mode's name."""
+        names = [name for name in self.facts.settings if name.endswith(REMAP)]
+        return {name: self.modes(name) for name in names if self.modes(name)}
+
+    @cached_property
+    def dies(self) -> Number | None:
+        """How many dies the model is compiled for; None: that is not known."""
+        for event, name in (
+            *((each, "dev_count") for each in self.builds),
+            *((each, "tensor_parallel_size") for each in self.engines),
+        ):
+            value = event.given(name)
+            number = self.number(value)
+            if number is not None and value is not None:
+                return Number(number, name, value)
+            if value is not None:
+                return None
+        if self.builds and not any(each.is_open for each in self.builds):
+            return Number(self.facts.limits.dev_count, "the default of dev_count", Value("unknown"))
+        return None
+
+    @cached_property
+    def context(self) -> Number | None:
+        """How many tokens a conversation may have; None: that is not known."""
+        for event, name in (
+            *((each, "max_kv_cache_size") for each in self.builds),
+            *((each, "max_model_len") for each in self.engines),
+        ):
+            value = event.given(name)
+            number = self.number(value)
+            if number is not None and value is not None:
+                return Number(number, name, value)
+        return None
+
+    @cached_property
+    def lengths(self) -> list[tuple[Event, Value]]:
+        """The lists of lengths that programs are made of."""
+        built = [(each, value) for each in self.builds if (value := each.given("seq_len_list")) is not None]
+        return [*built, *self.modes("prefill_lens")]
+
+    @cached_property
+    def folders(self) -> list[Value]:
+        """The folders that the artefacts go to."""
+        built = [value for each in self.builds if (value := each.given("artifacts_path", 1)) is not None]
+        return [*built, *(value for _, value in self.modes("AOT_DIR"))]
+
+    def named(self, pattern: re.Pattern[str]) -> Iterator[Number]:
+        """Numbers of the module, or defaults of options, whose name says what they are."""
+        held: Mapping[str, Value] = self.program.names
+        for name, value in held.items():
+            number = self.number(value)
+            if number is not None and pattern.fullmatch(name.lower()):
+                yield Number(number, name, value)
+        for option in self.program.options:
+            number = self.number(option.default)
+            if number is not None and option.default is not None and pattern.fullmatch(option.name.lower()):
+                yield Number(number, option.flags[0], option.default)
+
+    @cached_property
+    def counted_dies(self) -> list[Number]:
+        """Numbers of dies that the script names."""
+        return list(self.named(_DIES))
+
+    @cached_property
+    def contexts(self) -> list[Number]:
+        """Lengths of a context that the script names."""
+        return list(self.named(_CONTEXT))
+
+    def side(self, name: str) -> int | None:
+        """Width or height of the picture; None: not known, or named twice with different values."""
+        found = {number.value for number in self.named(_SIZES[name])}
+        return found.pop() if len(found) == 1 else None
+
+    def device(self) -> str | None:
+        """The device that traces: "cuda", "cpu", "either" (as the host has it); None: it is not set, or not known."""
+        found: set[str] = set()
+        for event, value in self.modes("jit_device"):
+            for side in (True, False) if event.gpu is None else (event.gpu,):
+                device = self.program.python(arm(value, has_gpu=side))
+                if not isinstance(device, str):
+                    return None
+                found.add(device.partition(":")[0])
+        return "either" if len(found) > 1 else next(iter(found), None)
+
+    def options_of(self, mode: str) -> list[Option]:
+        """The options whose name says that they order the dies of a mode."""
+        kind = mode.partition("_")[0].lower()
+        found = []
+        for option in self.program.options:
+            words = set(re.split(r"[_-]", option.name.lower()))
+            told = [name for name, known in _PARTS.items() if words & known]
+            if "remap" in words and (told == [kind] or (not told and len(self.remaps) == 1)):
+                found.append(option)
+        return found
+
+
+def digits(order: list[int], dies: int | None) -> set[str]:
+    """How an order of dies may stand in a folder's name: without the zeros at its end, or as many as there are dies."""
+    last = max((index for index, die in enumerate(order) if die), default=-1)
+    found = {"".join(map(str, order[: last + 1]))}
+    if dies is not None:
+        found.add("".join(map(str, order[:dies])))
+    return found
+
+
+def text_of(program: Program, value: Value) -> str | None:
+    """A folder's name; what is not known of it is a hole. None: nothing is known of it."""
+    data = program.python(value)
+    return data if isinstance(data, str) and data.strip(pure.HOLE) else None

@@ -1,0 +1,117 @@
+"""What of a file is a program, commands of a shell, settings, or the print-out of a tree: each with its places.
+
+A page is cut into its blocks, a script into itself and the files that it writes, a notebook's cells become one program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vllm_runbooks import documents
+from vllm_runbooks.documents import formats, pages
+from vllm_runbooks.excerpt import Excerpt
+
+MAX_PIECES = 400
+"""Pieces of one file that are read: nobody writes a page of more."""
+_TREE = re.compile(r"^[ \t\u00a0│|]{0,200}[├└]──", re.MULTILINE)
+_LOGIN = re.compile(r"(?:sudo[ \t]{1,4})?\b(?:docker|podman|nerdctl)[ \t]{1,4}login\b[^\n`]{0,1000}")
+_COMMENTED = re.compile(rf"^[ \t]{{0,80}}#[#\t ]{{0,20}}(?P<login>{_LOGIN.pattern})", re.MULTILINE)
+_COMMAND = re.compile(r"[ \t]{0,40}[!%]{1,2}[ \t]{0,4}")
+_KINDS = frozenset(("python", "shell", "yaml"))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a file that is of one kind."""
+
+    kind: str
+    """"python", "shell", "yaml" or "listing"."""
+    text: Excerpt
+    is_part: bool = False
+    """Whether it stands in a page, where it may be a fragment that goes on with what stands before it."""
+
+
+def cut(text: str, name: str = "") -> list[Piece]:
+    """The pieces of a file, in order; `name` helps to tell its format."""
+    whole = Excerpt.whole(text[: documents.MAX_LENGTH])
+    kind = formats.kind_of(whole.text, name)
+    found: list[Piece] = []
+    for piece in _of(whole, kind, is_part=False):
+        found.append(piece)
+        if len(found) == MAX_PIECES:
+            break
+    return sorted(found, key=lambda piece: piece.text.at[0])
+
+
+def _of(source: Excerpt, kind: str, *, is_part: bool) -> Iterator[Piece]:
+    if kind == "shell":
+        yield Piece("shell", source, is_part)
+        for comment in _COMMENTED.finditer(source.text):
+            yield Piece("shell", source.part(*comment.span("login")), is_part=True)
+        for body, target, _ in documents.heredocs(source):
+            inner = formats.kind_of(body.text, target)
+            if inner in ("python", "yaml"):
+                yield Piece(inner, body)
+    elif kind in ("python", "yaml"):
+        yield Piece(kind, source, is_part)
+    elif kind == "notebook":
+        yield from _notebook(source)
+    elif kind == "page":
+        yield from _page(source)
+
+
+def _page(source: Excerpt) -> Iterator[Piece]:
+    for block in pages.blocks(source):
+        if block.kind == "prose":
+            for login in _LOGIN.finditer(block.text.text):
+                yield Piece("shell", block.text.part(*login.span()), is_part=True)
+            continue
+        if block.kind in ("cut", "unit", "dockerfile"):
+            continue
+        if block.kind not in ("python", "yaml") and _TREE.search(block.text.text):
+            yield Piece("listing", block.text, is_part=True)
+            continue
+        kind = block.kind or formats.by_content(block.text.text)
+        kind = "shell" if kind in ("page", "command", "span") else kind
+        if kind in _KINDS:
+            text = pages.without_prompts(block.text) if kind == "shell" else pages.dedented(block.text)
+            yield from _of(text, kind, is_part=True)
+
+
+def _notebook(source: Excerpt) -> Iterator[Piece]:
+    """The cells of Python as one program, as they are run one after the other; lines of shell in them as such."""
+    text, at = [], []
+    for kind, cell in documents.cells(source):
+        if kind == "shell":
+            yield Piece("shell", cell, is_part=True)
+        elif kind == "page":
+            yield from _page(cell)
+        else:
+            own, commands = _without_commands(cell)
+            for command in commands:
+                yield Piece("shell", command, is_part=True)
+            text.append(own.text + "\n")
+            at += [*own.at[: len(own.text)], own.at[len(own.text)]]
+    if text:
+        yield Piece("python", Excerpt("".join(text), [*at, at[-1] + 1 if at else 0]))
+
+
+def _without_commands(cell: Excerpt) -> tuple[Excerpt, list[Excerpt]]:
+    """A cell of a notebook without its lines of shell (`!pip install …`), and these."""
+    parts: list[tuple[int, int]] = []
+    commands: list[Excerpt] = []
+    begin = 0
+    goes_on = False
+    for line in cell.text.split("\n"):
+        end = min(begin + len(line) + 1, len(cell.text))
+        mark = _COMMAND.match(line)
+        if mark or goes_on:
+            commands.append(cell.part(begin + (mark.end() if mark else 0), end))
+            goes_on = line.rstrip().endswith("\\")
+            parts.append((begin + len(line), end))
+        else:
+            parts.append((begin, end))
+        begin = end
+    return cell.joined(parts), commands

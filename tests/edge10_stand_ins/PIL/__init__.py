@@ -1,0 +1,2 @@
+"""Stands in for Pillow."""
+# ruff: noqa: N999 - Pillow's names

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Stands in for a program of the host: notes its words, and what it reads where that is a password.
+{
+  printf '%s' "${0##*/}"
+  printf '\t%s' "$@"
+  printf '\tCUDA_VISIBLE_DEVICES=%s\n' "${CUDA_VISIBLE_DEVICES:-}"
+} >> "$EDGE10_PROGRAMS"
+if [[ "$*" == *--password-stdin* ]]; then
+  printf 'read\t%s\n' "$(cat)" >> "$EDGE10_PROGRAMS"
+fi

@@ -1,0 +1,5 @@
+"""Stands in for torch.distributed."""
+
+from types import SimpleNamespace
+
+constants = SimpleNamespace(default_pg_timeout=None)

@@ -1,0 +1,1 @@
+"""Stands in for the compiler's part in vLLM."""
