@@ -282,8 +282,10 @@ def test_an_answer_that_has_begun_is_cut_off_and_never_sent_again(*, retries_pos
         answers = closed_loop(made, "/stream", kill_after=0.9)
         runs = made.runs()
 
-    cut = [answer for answer in answers if not answer.is_whole]
+    begun = [answer for answer in answers if answer.server]
+    cut = [answer for answer in begun if not answer.is_whole]
     assert 0 < len(cut) <= CLIENTS
-    assert all(answer.server == "one" and answer.seconds for answer in cut)
-    assert all(runs[answer.body] == 1 for answer in cut)
-    assert all(answer.status == 200 for answer in answers)
+    assert all((answer.server, runs[answer.body]) == ("one", 1) for answer in cut)
+    assert all(answer.status == 200 for answer in begun)
+    # On a machine that is busy a client may be about to be answered when the server dies: no answer of it has begun.
+    assert all(answer.status == 502 and not retries_posts for answer in answers if not answer.server)
