@@ -98,7 +98,7 @@ NAMES = ["", "run.sh", "compose.yaml", "unit.service", "page.md", "start.py", "D
     "count",
     [
         pytest.param(150, id="150"),
-        pytest.param(2000, id="2000", marks=pytest.mark.slow),
+        pytest.param(700, id="700", marks=pytest.mark.slow),
         pytest.param(10_000, id="10000", marks=pytest.mark.full),
     ],
 )

@@ -681,11 +681,18 @@ def test_adding_a_symptom_goes_as_described(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_first_steps_work(tmp_path: Path) -> None:
-    """The page's commands, on the log of the page on authoring and a copied script, end as is documented."""
+@pytest.mark.parametrize("checked", [" --only 'autoglm-*'", pytest.param("", id="everything", marks=pytest.mark.full)])
+def test_the_commands_of_the_first_steps_work(tmp_path: Path, checked: str) -> None:
+    """The page's commands, on the log of the page on authoring and a copied script, end as is documented.
+
+    What the page checks whole is checked whole from the wheel (`test_wheel`), and here in part.
+    """
     write_files("authoring.md", tmp_path)
     shutil.copyfile(ROOT / "catalog" / "cases" / "copied-launch-script" / "launch.sh", tmp_path / "launch.sh")
-    statuses = [run(command, tmp_path).returncode for command, _ in commands("first-steps.md")]
+    told = [command for command, _ in commands("first-steps.md")]
+    assert told[2] == "vllm-runbooks check"
+    told[2] += checked
+    statuses = [run(command, tmp_path).returncode for command in told]
     # The plan of the page leaves video open, which one card does not bear and pairs do.
     assert statuses[:6] == [1, 1, 0, 1, 1, 0]
     # What is found on this host is its own, and is read in any case.

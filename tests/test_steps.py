@@ -162,7 +162,17 @@ def arguments(out: Path, command: str) -> list[str]:
     return ["run", "single-gpu-oom", "--out", str(out), *(word for n, v in given.items() for word in ("-p", n, v))]
 
 
-@pytest.mark.slow
+def _assert_proved(out: Path) -> None:
+    for step, ended in (("start", 1), ("apply", 0)):
+        place = out / "single-gpu-oom.steps" / step
+        report = json.loads((place / "report.json").read_text())
+        assert report["status"] == ended
+        assert (place / "server.log").is_file()
+        assert (place / "case" / "case.yaml").is_file()
+    assert "--max-model-len" in report["attempts"][0]["command"]
+
+
+@pytest.mark.full
 def test_a_way_out_is_applied_and_proved(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     """Before, change, after, symptom gone; each start leaves command, exit status, log and case beside the notebook."""
     model = stage.folder / "tiny"
@@ -174,24 +184,20 @@ def test_a_way_out_is_applied_and_proved(stage: Stage, capsys: pytest.CaptureFix
 
     assert status == 0, said
     assert "PASS" in said
-    for step, ended in (("start", 1), ("apply", 0)):
-        place = out / "single-gpu-oom.steps" / step
-        report = json.loads((place / "report.json").read_text())
-        assert report["status"] == ended
-        assert (place / "server.log").is_file()
-        assert (place / "case" / "case.yaml").is_file()
-    assert "--max-model-len" in report["attempts"][0]["command"]
+    _assert_proved(out)
 
 
 @pytest.mark.slow
 def test_a_resumed_run_says_what_an_uninterrupted_one_says(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    """The first start is not made again; nor is it when the one step is asked for."""
+    """The first start is not made again; nor is it when the one step is asked for. Uninterrupted, all is proved."""
     model = stage.folder / "tiny"
     _make(model)
     up = [*UP, {"serve": {}}, {"hold": True}]
     command = scripted(stage, up).replace("tiny", str(model), 1)
     whole, parted = stage.folder / "whole", stage.folder / "parted"
-    run(capsys, *arguments(whole, command))
+    status, said, _ = run(capsys, *arguments(whole, command))
+    assert (status, "PASS" in said) == (0, True), said
+    _assert_proved(whole)
     (stage.folder / "count").unlink()
     first = run(capsys, *arguments(parted, command), "--step", "start")
     second = run(capsys, *arguments(parted, command), "--resume")
