@@ -83,7 +83,7 @@ _STANDINGS = {
     False: ("not ok", "the step would fail or suffer", RED, Tone.BAD),
     None: ("unknown", "nothing was found that stands in the way, and not everything is known", AMBER, Tone.WARN),
 }
-_NEEDS = ("what", "at least", "there", "enough", "terms, each at least")
+_NEEDS = ("what", "at least", "there", "enough")
 _ENOUGH = {True: styled("yes", Tone.GOOD), False: styled("no", Tone.BAD), None: styled("unknown", Tone.WARN)}
 _UNKNOWN = "unknown"
 
@@ -109,11 +109,9 @@ def host(found: CheckedHost) -> list[Block]:
         )
     parts.append(headed("HOST", [bulleted(said) for said in _of_host(found)]))
     if found.needs:
-        blocks: list[Block] = [
-            Table([styled(name, Tone.FAINT) for name in _NEEDS[:4]], [_need(n)[:4] for n in found.needs])
-        ]
+        blocks: list[Block] = [Table([styled(name, Tone.FAINT) for name in _NEEDS], [_need(n) for n in found.needs])]
         for need in found.needs:
-            blocks += [bulleted(said) for said in _terms(need)]
+            blocks += [bulleted(f"{need.what}: {said}") for said in _terms(need)]
         parts.append(headed("WHAT THE STEP TAKES", blocks))
     if found.findings:
         blocks = [block for each in found.findings for block in _finding(each)]
@@ -133,7 +131,8 @@ def host_shown(found: CheckedHost) -> Shown:
     html = verdict(_headline(found), ground) + "".join(remark(said) for said in _of_host(found))
     if found.needs:
         rows = [[escape(str(cell)) for cell in _need(need)] for need in found.needs]
-        html += heading("What the step takes") + html_table(_NEEDS, rows)
+        terms = [f"terms, each at least: {'; '.join(_terms(need))}" for need in found.needs]
+        html += heading("What the step takes") + html_table(_NEEDS, rows, below=terms)
     if found.findings:
         rows = [
             [
@@ -170,22 +169,19 @@ def _commands(found: CheckedHost) -> Iterator[str]:
 def _need(need: HostNeed) -> tuple[Words, ...]:
     least = sum(term.gib for term in need.terms if term.gib is not None)
     is_whole = need.least_gib is not None
-    terms = "; ".join(f"{term.what} {_gib(term.gib)} ({term.source})" for term in need.terms)
-    beyond = f"; not counted: {need.uncounted}" if need.uncounted else ""
     return (
         f"{need.what}, {visible(cut(need.where, 60))}",
         f"{least:,.1f} GiB{'' if is_whole else ' and what is unknown'}",
         _gib(need.there_gib),
         _ENOUGH[need.is_enough],
-        f"{visible(terms)}{beyond}",
     )
 
 
 def _terms(need: HostNeed) -> Iterator[str]:
     for term in need.terms:
-        yield visible(f"{need.what}: {term.what} {_gib(term.gib)} ({term.source})")
+        yield visible(f"{term.what} {_gib(term.gib)} ({term.source})")
     if need.uncounted:
-        yield f"{need.what}, not counted: {need.uncounted}"
+        yield f"not counted: {need.uncounted}"
 
 
 def _gib(size: float | None) -> str:
