@@ -583,6 +583,18 @@ BAD: dict[str, tuple[str, str]] = {
     "JSON of something else": ('{"schema": 1, "findings": []}', "has no list of files"),
     "JSON that is cut off": ('{"listing": {"files": [', "is no JSON"),
     "deep JSON": ("[" * 100_000, "is no listing of a folder"),
+    "what another program puts before paths": (
+        "".join(
+            f"{4000 + die} {die} of 4  m-AWQ-AOT_8_4096/4die/batch_1/seqlen_{length}/llm_die{die}.params\n"
+            for die in range(4)
+            for length in (1, 8)
+        ),
+        "is no listing of a folder",
+    ),
+    "dates before paths": (
+        "".join(f"2025-11-28 10:00:00   64 m-AWQ-AOT_8_4096/4die/batch_1/common_die{die}.params\n" for die in range(4)),
+        "is no listing of a folder",
+    ),
     "a file without a path": ('{"listing": {"files": [{"bytes": 1}]}}', "files[0]: is no file"),
     "a size that is none": ('{"listing": {"files": [{"path": "a", "bytes": -1}]}}', "files[0]: is no file"),
 }
@@ -681,7 +693,8 @@ def test_listing_of_too_many_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    "text", ["│" * 200_000, "[" * 200_000, "a " * 200_000, "└── " * 50_000, "-rw-r--r-- " * 40_000]
+    "text",
+    ["│" * 200_000, "[" * 200_000, "a " * 200_000, "└── " * 50_000, "-rw-r--r-- " * 40_000, "28-11-25 10:00 " * 30_000],
 )
 def test_hostile_lines_cost_no_time(text: str) -> None:
     """No pattern takes more than its length."""

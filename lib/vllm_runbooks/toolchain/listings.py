@@ -1,4 +1,4 @@
-"""Listings of folders, as programs print them, to one record: `tree`, `ls`, `find`, `tar`, `unzip`, and our own JSON.
+"""Listings of folders, as programs print them, to one record: `tree`, `ls`, `find`, `dir`, `tar`, `zip`, our own JSON.
 
 What a program prints is told by its lines, not by its name: columns of drawn branches, permissions, sizes beside paths.
 Every line is read once from its beginning; what no listing has is passed over, and a text of which too little is read
@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,10 +43,30 @@ _BEHIND = re.compile(r"(\S.{0,400}?)\s{1,8}[(\[](\d[\d.,]{0,15})\s?([KMGT]?)i?B?
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 _MODE = re.compile(r"\s*(?:\d{1,20}\s+\d{1,20}\s+)?([-dlbcpsh])[-rwxsStTl]{9}[.+@]?\s+(.*)", re.ASCII)
 _DATE = r"(?:\d{4}-\d\d-\d\d\s+\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:\s+[+-]\d{4})?|\S{1,8}\s+\S{1,8}\s+\d[\d:]{3,7})"
+_ZIPPED = r"(?:\d\d-[A-Z][a-z]{2}-\d\d\s\d\d:\d\d|\d{8}\.\d{6})"
 _OF_LS = re.compile(rf"\d{{1,9}}\s+\S+(?:\s+\S+)?\s+(\d[\d.,]{{0,15}}[KMGTP]?)\s+{_DATE}\s(.*)", re.ASCII)
 _OF_TAR = re.compile(rf"\S+/\S+\s+(\d{{1,18}})\s+{_DATE}\s(.*)", re.ASCII)
+_OF_ZIPINFO = re.compile(
+    rf"\d{{1,3}}\.\d{{1,3}}\s+\w{{1,8}}\s+(\d{{1,18}})\s+\S{{2}}(?:\s+\d{{1,18}})?\s+\w{{1,8}}\s+{_ZIPPED}\s(.*)",
+    re.ASCII,
+)
 _OF_ZIP = re.compile(r"\s*(\d{1,18})\s+(?:\d{4}-\d\d-\d\d|\d\d-\d\d-\d{2,4})\s+\d\d:\d\d\s+(\S.*)", re.ASCII)
-_TOTAL = re.compile(r"(?:total|总计|總計|总用量)\s*[\d.,]+[KMGTP]?\s*", re.ASCII)
+_OF_WINDOWS = re.compile(
+    r"\s*(?:([-dlarhs]{5,6})\s+)?\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\s+\d{1,2}:\d\d(?:\s?[AaPp]\.?[Mm]\.?)?\s+"
+    r"(?:(?:<([A-Z]{1,12})>|(\d[\d.,]{0,20}))\s+)?(\S.*)",
+    re.ASCII,
+)
+_WINDOWS_PLACE = re.compile(r"(?:^|\s)([A-Za-z]:\\.*|\\\\\w.*)", re.ASCII)
+_OF_PLACE = (" 的目录", " 的目錄", " のディレクトリ", " 디렉터리")
+"""What `dir` writes behind the folder in some languages."""
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
+_DIGEST = re.compile(r"\\?[0-9a-fA-F]{32,128}\s{1,4}\*?(\S.*)", re.ASCII)
+_NAMED_DIGEST = re.compile(r"[A-Z][A-Z0-9/-]{1,20} \((.*)\) = [0-9a-fA-F]{32,128}", re.ASCII)
+_DATED = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\s", re.ASCII)
+_TOTAL = re.compile(
+    r"(?:total|总计|總计|总用量)\s*[\d.,]+[KMGTP]?\s*|Archive:.*|Zip file size:.*|\d{1,9} files?, \d{1,18} bytes.*",
+    re.ASCII,
+)
 _PICTURES = re.compile(r"[\U0001F300-\U0001FAFF\u2600-\u27BF\uE000-\uF8FF\U000F0000-\U000FFFFD\ufe0f]{1,3}\s{0,3}")
 _BULLET = re.compile(r"\A( {0,200})[-*+] {1,3}`?(?=\S)")
 _ENOUGH = 0.8
@@ -290,7 +311,7 @@ def _named(text: str) -> _Entry:
 
 
 def _long(lines: list[str]) -> _Read | None:
-    """What `ls -l`, `ls -lR`, `find -ls` and `tar -tv` print."""
+    """What `ls -l`, `ls -lR`, `find -ls`, `tar -tv` and `zipinfo` print."""
     entries: list[_Entry] = []
     folder = root = ""
     understood = 0
@@ -304,7 +325,7 @@ def _long(lines: list[str]) -> _Read | None:
             else:
                 understood += bool(_TOTAL.fullmatch(line))
             continue
-        rest = _OF_TAR.fullmatch(mode[2]) or _OF_LS.fullmatch(mode[2])
+        rest = _OF_ZIPINFO.fullmatch(mode[2]) or _OF_TAR.fullmatch(mode[2]) or _OF_LS.fullmatch(mode[2])
         if rest is None:
             continue
         understood += 1
@@ -340,6 +361,43 @@ def _zipped(lines: list[str]) -> _Read | None:
     return "", [_Entry(each[2], int(each[1]), "folder" if each[2].endswith("/") else "file") for each in found]
 
 
+def _zipped_by_python(lines: list[str]) -> _Read | None:
+    """What `python -m zipfile -l` prints."""
+    entries = []
+    for line in lines[1:]:
+        path, *told = line.rsplit(None, 3)
+        if len(told) != 3 or not _STAMP.fullmatch(" ".join(told[:2])) or not _is_number(told[2]):
+            return None
+        is_folder = path.endswith("/")
+        entries.append(_Entry(path, None if is_folder else int(told[2][:18]), "folder" if is_folder else "file"))
+    return ("", entries) if entries else None
+
+
+def _windows(lines: list[str]) -> _Read | None:
+    """What `dir /s` and `Get-ChildItem -Recurse` print: rows below the folder that they lie in."""
+    root, folder = "", None
+    found: list[tuple[str, _Entry]] = []
+    for line in lines:
+        row, place = _OF_WINDOWS.fullmatch(line), _WINDOWS_PLACE.search(line)
+        if row is not None and folder is not None:
+            mode, mark, number, name = row.groups()
+            is_folder = (mode or "").startswith("d") or mark == "DIR"
+            # A link's own size says nothing of the file that it leads to.
+            kind = "folder" if is_folder else "other" if mark or (mode or "").endswith("l") else "file"
+            told = int(re.sub("[.,]", "", number)) if number and kind == "file" else None
+            found.append((folder, _Entry(name, told, kind)))
+        elif place is not None:
+            folder = place[1]
+            for end in _OF_PLACE:
+                folder = folder.removesuffix(end)
+            root = root or folder
+    if 2 * len(found) < len(lines) - 3 * len({folder for folder, _ in found}) or not found:
+        return None
+    if not all(f"{place}\\".startswith(f"{root}\\") for place, _ in found):
+        root = ""
+    return root, [replace(one, path=f"{place.removeprefix(root)}\\{one.path}") for place, one in found]
+
+
 # ---- lines with paths
 
 
@@ -349,7 +407,14 @@ _KINDS = {"d": "folder", "f": "file", "l": "file", "-": "file"}
 def _paths(lines: list[str]) -> _Read | None:
     """What `find` prints: paths, and where it was asked for their sizes and kinds, in front of them or behind."""
     entries = [entry for line in lines if (entry := _path(line))]
-    likely = [entry for entry in entries if " " not in entry.path or "/" in entry.path]
+    tops = [entry.path.replace("\\", "/").partition("/")[0] for entry in entries]
+    # What another program puts before a path looks like the folder on top, and is another for each.
+    usual = Counter(tops).most_common(1)[0][0] if tops else ""
+    likely = [
+        entry
+        for entry, top in zip(entries, tops, strict=True)
+        if (" " not in top or (top == usual and "/" in entry.path)) and not _DATED.match(entry.path)
+    ]
     has_folders = any("/" in entry.path.strip("/").removeprefix("./") for entry in entries)
     if not has_folders or any(line.endswith(":") for line in lines) or len(likely) < _ENOUGH * len(lines):
         return None
@@ -360,6 +425,16 @@ def _paths(lines: list[str]) -> _Read | None:
     is_root = bool(rest) and all(entry.path.startswith(f"{first.rstrip('/')}/") for entry in rest)
     # Of files alone the first is one of them, and not the folder that was searched.
     return _under(first, rest) if first.startswith("/") and is_root else ("", entries)
+
+
+def _digested(lines: list[str]) -> _Read | None:
+    """What `sha256sum` and its like print."""
+    found = [match for line in lines if (match := _DIGEST.fullmatch(line) or _NAMED_DIGEST.fullmatch(line))]
+    return _paths([each[1] for each in found]) if len(found) == len(lines) else None
+
+
+def _is_number(word: str) -> bool:
+    return word.isdigit() and word.isascii()
 
 
 def _is_indented(lines: list[str]) -> bool:
@@ -374,9 +449,9 @@ def _path(line: str) -> _Entry | None:
     kind, told = None, None
     if len(words) > 1 and words[0] in _KINDS:
         kind = _KINDS[words.pop(0)]
-    if len(words) > 1 and words[0].isdigit() and words[0].isascii():
+    if len(words) > 1 and _is_number(words[0]):
         told = int(words.pop(0)[:18])
-    elif len(words) > 1 and words[-1].isdigit() and words[-1].isascii():
+    elif len(words) > 1 and _is_number(words[-1]):
         told = int(words.pop()[:18])
     if kind is None and len(words) > 1 and words[-1] in _KINDS:
         kind = _KINDS[words.pop()]
@@ -428,6 +503,9 @@ _READERS: tuple[tuple[str, Callable[[list[str]], _Read | None]], ...] = (
     ("permissions", _long),
     ("tree", _drawn),
     ("unzip", _zipped),
+    ("zipfile", _zipped_by_python),
+    ("dir", _windows),
+    ("digests", _digested),
     ("find", _paths),
     ("ls", _recursive),
     ("indents", _indented),
