@@ -292,6 +292,7 @@ def _one_tree(given: Given, facts: Toolchain, asked: Asked, base: str, read: Nam
     if dies not in facts.limits.dies:
         shown = ", ".join(map(str, facts.limits.dies))
         remarks.append(f"the source shows {shown} dies; whether {dies} are possible is not told")
+    findings += _of_folder(about, dies)
     lengths = Lengths(tree, facts, dies)
     wanted_lengths, by = _lengths(lengths, about)
     contents = given.contents
@@ -372,6 +373,20 @@ def _dies(tree: Tree, about: _About) -> tuple[int, str]:
             )
         )
     return number, by
+
+
+def _of_folder(about: _About, dies: int) -> Iterator[ToolchainFinding]:
+    """What is wrong with the name of the folder in which the dies' files lie."""
+    own = about.base.rstrip("/").rpartition("/")[2] or about.listing.name
+    if not own or names.dies_of(own, about.facts) is not None:
+        return
+    wanted = names.dies_folder(dies, about.facts)
+    path = about.base.rstrip("/") or None
+    if path is None and names.read(own, about.facts) is not None:
+        text, do = f"its files lie in it, and not in {wanted} below it", f"make {wanted} in it, and move them there"
+    else:
+        text, do = f"is no name of a folder of dies, which is {wanted} here", f"rename the folder to {wanted}"
+    yield meanings.finding("edge10.tree_misnamed", path, text, do=do, source=about.facts.source)
 
 
 def _lengths(found: Lengths, about: _About) -> tuple[tuple[int, ...], str]:
