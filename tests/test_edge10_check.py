@@ -348,6 +348,22 @@ def test_job_s_settings_are_those_of_the_name(tmp_path: Path, capsys: pytest.Cap
     assert (status, _ids(out)) == (int(bool(found)), [f"edge10.{each}" for each in found]), err
 
 
+def test_context_of_a_job_is_that_of_the_files_where_no_name_tells_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The numbers in the names of the position encoding's files are compared with the job's."""
+    root = _tree(tmp_path)
+    root = root.rename(root.with_name("mine"))
+    job = tmp_path / "job.yaml"
+    found = {}
+    for context in (8192, 4096):
+        job.write_text(VISION + f"picture: 960x540\ncontext: {context}\n")
+        _, out, _ = run(capsys, "edge10", "check", str(root), "--job", str(job), "--format", "json")
+        found[context] = _ids(out)
+
+    assert found == {8192: [], 4096: ["edge10.tree_context_differs"]}
+
+
 LANGUAGE = "model: Qwen/Qwen3-4B\ndies: 1\nprefill: 8\nkv_cache: 2048\n"
 
 

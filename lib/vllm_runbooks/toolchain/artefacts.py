@@ -18,6 +18,7 @@ from vllm_runbooks.toolchain.tree_forms import Form, Tree
 from vllm_runbooks.toolchain.trees import Lengths, Wanted
 from vllm_runbooks.toolchain.weights_files import Checkpoint
 from vllm_runbooks.toolchain_records import (
+    MODALITIES,
     CheckedFolder,
     Contents,
     Job,
@@ -301,7 +302,7 @@ def _one_tree(given: Given, facts: Toolchain, asked: Asked, base: str, read: Nam
         Wanted(
             dies=dies,
             lengths=wanted_lengths,
-            context=read.context_tokens if read else None,
+            context=(read.context_tokens if read else None) or (asked.job.context_tokens if asked.job else None),
             digits=read.remap if read else None,
             texts=_below(base, contents.texts),
             damaged=_below(base, contents.damaged),
@@ -443,6 +444,9 @@ def _of_name(
     if kind == "vlm" and "_" in read.model:
         text = f"its name has an underscore in that of the model: {read.model}"
         yield meanings.finding("edge10.tree_name_model", None, text, source=facts.source)
+    if read.modality is not None and read.modality not in MODALITIES:
+        text = f"its name tells the modality {read.modality}, and there are {' and '.join(MODALITIES)}"
+        yield meanings.finding("edge10.tree_name_modality", None, text, source=facts.source)
     if read.remap is not None and read.dies is not None and read.dies == dies and not _orders(read):
         text = f"its name ends in {read.remap or '(nothing)'}, which is no order of {read.dies} dies for both parts"
         yield meanings.finding("edge10.tree_remap", None, text, source=facts.source)

@@ -210,10 +210,16 @@ MEANINGS: dict[str, _Meaning] = {
         "rename the folder",
         _REMARKS,
     ),
+    "edge10.tree_name_modality": _Meaning(
+        _D,
+        "the board's programme asks for a folder of a certain name, and no compile gives this one",
+        "see with which modality it was compiled, and rename the folder",
+        "the compile script, which writes the modality into the name",
+    ),
     "edge10.tree_context_differs": _Meaning(
-        _H,
-        "it may be of a compile with another context",
-        "compare it with the compile script",
+        _D,
+        "the name tells a context that was not compiled, or the files are of an earlier compile",
+        "compare both with the compile script; then rename the folder, or compile again",
         _LISTED,
     ),
     # any folder

@@ -668,18 +668,10 @@ class _Check:
                 )
             for stem in stems:
                 found = _MEMBER.match(stem)
-                if (
-                    found
-                    and len(stems) == 1
-                    and self.wanted.context
-                    and folder in self._copied_from()
-                    and int(found[1]) != self.wanted.context
-                ):
-                    self._say(
-                        "edge10.tree_context_differs",
-                        folder,
-                        f"its files are named by {found[1]} tokens, the compiled model by {self.wanted.context:,}",
-                    )
+                told = self.wanted.context
+                if found and len(stems) == 1 and told and folder in self._copied_from() and int(found[1]) != told:
+                    said = f"its files are named by {int(found[1]):,} tokens, where the context is told as {told:,}"
+                    self._say("edge10.tree_context_differs", folder, said)
 
     def _copied_from(self) -> set[str]:
         return {
