@@ -136,6 +136,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "toolchain/tree_forms": ("edge10_check",),
     "toolchain/trees": ("edge10_check",),
     "toolchain/vlmeval_reports": ("accuracy",),
+    "toolchain/vocabularies": ("edge10_check",),
     "toolchain/weights_files": ("edge10_check",),
     "toolchain/workbooks": ("accuracy",),
     "verdicts": ("answer", "claims", "lint"),

@@ -258,7 +258,8 @@ def test_checkpoint_shows_what_was_written_down(tmp_path: Path, row: dict[str, A
     folder = _checkpoint(tmp_path / QUANTISED[row["of"]], kind, row, is_packed=row["of"] != "float")
     float_ = None
     if row.get("with_float"):
-        float_ = _given(_checkpoint(tmp_path / "float", kind, {}, is_packed=False))
+        beside = {"texts": row.get("float_texts", {})}
+        float_ = _given(_checkpoint(tmp_path / "float", kind, beside, is_packed=False))
     asked = Asked(step=row.get("step"))
     facts = session.toolchain()
     found = artefacts.check(_given(folder), facts, asked, float_=float_, is_same=row.get("same", False))
@@ -687,6 +688,32 @@ def test_links_lead_in_no_circle(tmp_path: Path) -> None:
     found = artefacts.check(_given(root), session.toolchain(), Asked())
 
     assert _found(found) == [["edge10.tree_link", "1die/nothing.so"], ["edge10.tree_linked_folder", "1die/again"]]
+
+
+def test_pipe_in_a_file_s_place_is_told(tmp_path: Path) -> None:
+    """What cannot be read is not waited for, and is no file."""
+    root = _checkpoint(tmp_path / "Qwen3-1.7B-AWQ", "llm", {}, is_packed=True)
+    (root / "tokenizer.json").unlink()
+    os.mkfifo(root / "tokenizer.json")
+
+    found = artefacts.check(_given(root), session.toolchain(), Asked(step="convert"))
+
+    assert _found(found) == [["edge10.tree_no_file", "tokenizer.json"]]
+
+
+def test_what_is_asked_of_a_compiled_model_is_not_known_of_a_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option that says nothing there is named, and no pass."""
+    root = _checkpoint(tmp_path / "Qwen3-1.7B-AWQ", "llm", {}, is_packed=True)
+
+    status, out, _ = run(capsys, "edge10", "check", str(root), "--dies", "4", "--lengths", "1,8", "--format", "json")
+
+    assert status == 1
+    assert [each.split(":")[0] for each in json.loads(out)["unchecked"]] == [
+        "what --dies says",
+        "what --lengths says",
+    ]
 
 
 def test_too_many_files_are_said_and_nothing_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -899,6 +899,15 @@ class Tensor:
 
 
 @dataclass(frozen=True)
+class Vocabulary:
+    """What a tokenizer knows, for comparison alone."""
+
+    entries: int
+    digest: str
+    """Of all entries with their numbers."""
+
+
+@dataclass(frozen=True)
 class Contents:
     """What stands in the files of a folder, as far as it is judged; all by path."""
 
@@ -906,6 +915,7 @@ class Contents:
     tensors: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
     damaged: Mapping[str, str] = field(default_factory=dict)
     """What is wrong with a file that could not be read."""
+    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

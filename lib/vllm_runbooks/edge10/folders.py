@@ -13,8 +13,9 @@ from pathlib import Path
 
 from vllm_runbooks import checkpoints
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.toolchain import vocabularies
 from vllm_runbooks.toolchain.listings import MAX_DEPTH, MAX_FILES
-from vllm_runbooks.toolchain_records import Contents, ListedFile, Listing, Tensor
+from vllm_runbooks.toolchain_records import Contents, ListedFile, Listing, Tensor, Vocabulary
 
 _MAX_JSON = 64 << 20
 """Bytes of a JSON file that are read; the tokenizers of the largest vocabularies have half of that."""
@@ -24,6 +25,7 @@ _MAX_SHARDS = 1_000
 _LFS = b"version https://git-lfs"
 _KEPT = 4 << 20
 """Characters of a text that are kept for what stands in it; of a longer one only whether it is whole is judged."""
+_MAX_DIGITS = 18
 _INDEX = "model.safetensors.index.json"
 
 
@@ -91,6 +93,7 @@ def read_contents(folder: Path, listing: Listing) -> Contents:
     texts: dict[str, str] = {}
     damaged: dict[str, str] = {}
     tensors: dict[str, dict[str, Tensor]] = {}
+    known: dict[str, Vocabulary] = {}
     left = _MAX_TOGETHER
     shards = 0
     for each in listing.files:
@@ -98,7 +101,9 @@ def read_contents(folder: Path, listing: Listing) -> Contents:
             continue
         if each.path.endswith(".json") and each.bytes is not None and left > 0:
             left -= min(each.bytes, _MAX_JSON)
-            text, why = _json(folder / each.path)
+            text, told, why = _json(folder / each.path)
+            if each.path.rpartition("/")[2] in vocabularies.FILES and (found := vocabularies.of(told)) is not None:
+                known[each.path] = found
             if why:
                 damaged[each.path] = why
             elif text is not None and (len(text) <= _KEPT or each.path.rpartition("/")[2] == _INDEX):
@@ -113,31 +118,35 @@ def read_contents(folder: Path, listing: Listing) -> Contents:
                 damaged[each.path] = f"cannot be read ({error.strerror}); mend its permissions"
             else:
                 tensors[each.path] = {name: Tensor(*one) for name, one in held.items()}
-    return Contents(texts, tensors, damaged)
+    return Contents(texts, tensors, damaged, known)
 
 
-def _json(path: Path) -> tuple[str | None, str]:
-    """A JSON text and what is wrong with it; nothing that stands in it is quoted."""
+def _json(path: Path) -> tuple[str | None, object, str]:
+    """A JSON text, what it holds, and what is wrong with it; nothing that stands in it is quoted."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as stream:
             raw = stream.read(_MAX_JSON + 1)
     except OSError as error:
-        return None, f"cannot be read ({error.strerror})"
+        return None, None, f"cannot be read ({error.strerror})"
     if len(raw) > _MAX_JSON:
-        return None, f"is larger than the {_MAX_JSON >> 20} MiB that such a file may have"
+        return None, None, f"is larger than the {_MAX_JSON >> 20} MiB that such a file may have"
     if raw.startswith(_LFS):
-        return None, "is a pointer of Git LFS, not the file"
+        return None, None, "is a pointer of Git LFS, not the file"
     if not raw.strip():
-        return None, "is empty"
+        return None, None, "is empty"
     try:
         text = raw.decode()
-        # Numbers are not reckoned: one of very many digits takes very long.
-        json.loads(text, parse_int=len, parse_float=len)
+        told = json.loads(text, parse_int=_number, parse_float=len)
     except UnicodeDecodeError as error:
-        return None, f"is no text in UTF-8 from byte {error.start} on"
+        return None, None, f"is no text in UTF-8 from byte {error.start} on"
     except json.JSONDecodeError as error:
-        return None, f"is cut off or no JSON at {error.lineno}:{error.colno}"
+        return None, None, f"is cut off or no JSON at {error.lineno}:{error.colno}"
     except RecursionError:
-        return None, "is nested too deeply to be read"
-    return text, ""
+        return None, None, "is nested too deeply to be read"
+    return text, told, ""
+
+
+def _number(digits: str) -> int:
+    """A number of few digits; one of very many takes very long to be reckoned, and is the count of them."""
+    return int(digits) if len(digits) <= _MAX_DIGITS else len(digits)

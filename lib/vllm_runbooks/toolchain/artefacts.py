@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.records import Severity
@@ -30,6 +30,7 @@ from vllm_runbooks.toolchain_records import (
     ToolchainFinding,
 )
 
+_T = TypeVar("_T")
 _FILES = "the files themselves"
 _NAME = "the folder's name"
 _COMPILED = frozenset(("compile",))
@@ -113,6 +114,9 @@ def _general(listing: Listing, facts: Toolchain) -> Iterator[ToolchainFinding]:
             yield meanings.finding("edge10.tree_link", each.path, "is a link that leads nowhere", source=facts.source)
         elif each.kind == "linked folder":
             yield meanings.finding("edge10.tree_linked_folder", each.path, "is a link to a folder", source=facts.source)
+        elif each.kind == "other":
+            said = "is no file to be read: a pipe, a socket or a device"
+            yield meanings.finding("edge10.tree_no_file", each.path, said, source=facts.source)
 
 
 # ---- what it is
@@ -333,8 +337,8 @@ def _once(mends: Sequence[Mend]) -> list[Mend]:
     return list({each.target: each for each in mends}.values())
 
 
-def _below(base: str, held: Mapping[str, str]) -> dict[str, str]:
-    return {path.removeprefix(base): text for path, text in held.items() if path.startswith(base)}
+def _below(base: str, held: Mapping[str, _T]) -> dict[str, _T]:
+    return {path.removeprefix(base): one for path, one in held.items() if path.startswith(base)}
 
 
 class _About(NamedTuple):
@@ -542,11 +546,15 @@ def _checked_checkpoint(
     kind = own if own == "vlm" else (asked.job.kind if asked.job else None) or (known.kind if known else None) or own
     out = weights_files.check(found, facts, kind=kind, step=asked.step, float_=beside, is_same=is_same)
     findings = [replace(each, path=f"{base}{each.path}" if each.path else each.path) for each in out.findings]
+    unchecked = list(out.unchecked)
+    for option, value in (("--dies", asked.dies), ("--lengths", asked.lengths)):
+        if value is not None:
+            unchecked.append(f"what {option} says: it is of a compiled model, and this is a checkpoint")
     above = "" if float_ is None else _checkpoint(float_.listing) or ""
     mends = [replace(each, source=f"{above}{each.source}", target=f"{base}{each.target}") for each in out.mends]
     return _answer(
         given, facts, asked, "checkpoint", name=found.name, kind=kind, findings=[*broken, *findings], mends=mends,
-        left=out.left, unchecked=out.unchecked, remarks=out.remarks,
+        left=out.left, unchecked=unchecked, remarks=out.remarks,
     )  # fmt: skip
 
 
@@ -557,6 +565,8 @@ def _as_checkpoint(given: Given, base: str) -> Checkpoint:
         if each.path.startswith(base) and each.kind == "file"
     }
     held = given.contents
-    tensors = {path.removeprefix(base): found for path, found in held.tensors.items() if path.startswith(base)}
-    contents = Contents(_below(base, held.texts), tensors, _below(base, held.damaged))
+    contents = Contents(
+        _below(base, held.texts), _below(base, held.tensors), _below(base, held.damaged),
+        _below(base, held.vocabularies),
+    )  # fmt: skip
     return Checkpoint(files, contents, base.rstrip("/").rpartition("/")[2] or given.listing.name)

@@ -382,9 +382,10 @@ def _windows(lines: list[str]) -> _Read | None:
         if row is not None and folder is not None:
             mode, mark, number, name = row.groups()
             is_folder = (mode or "").startswith("d") or mark == "DIR"
-            # A link's own size says nothing of the file that it leads to.
-            kind = "folder" if is_folder else "other" if mark or (mode or "").endswith("l") else "file"
-            told = int(re.sub("[.,]", "", number)) if number and kind == "file" else None
+            kind = "folder" if is_folder else "file" if mark in (None, "SYMLINK") else "linked folder"
+            is_link = mark is not None or (mode or "").endswith("l")
+            told = int(re.sub("[.,]", "", number)) if number and not is_folder and not is_link else None
+            name = name.partition(" [")[0] if mark else name
             found.append((folder, _Entry(name, told, kind)))
         elif place is not None:
             folder = place[1]

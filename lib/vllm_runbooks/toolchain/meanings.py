@@ -241,6 +241,12 @@ MEANINGS: dict[str, _Meaning] = {
         "copy the file itself",
         _TREE_SYSTEM,
     ),
+    "edge10.tree_no_file": _Meaning(
+        _F,
+        "whoever reads it waits for ever, or stops",
+        "put the file itself there",
+        _TREE_SYSTEM,
+    ),
     "edge10.tree_linked_folder": _Meaning(
         _D,
         "a link to a folder is not followed: what lies there is not judged",
@@ -291,6 +297,18 @@ MEANINGS: dict[str, _Meaning] = {
         "a tensor that lies in no other file is not loaded, and has whatever values it was made with",
         "the index and the files are of two saves: quantise or convert again into a new folder",
         _VLLM_LOADER,
+    ),
+    "edge10.checkpoint_index_empty": _Meaning(
+        _F,
+        "vLLM 0.11.0 reads the files that the index names, and so none",
+        "copy the index again; else quantise or convert again into a new folder",
+        "vllm 0.11.0 model_executor/model_loader/weight_utils.py, filter_duplicate_safetensors_files",
+    ),
+    "edge10.checkpoint_other_tokenizer": _Meaning(
+        _F,
+        "tokens have other numbers than the model was trained with: answers are senseless",
+        "copy the tokenizer's files from the float model that was quantised",
+        "tokenizer of both",
     ),
     "edge10.checkpoint_shards_mixed": _Meaning(
         _D,

@@ -43,7 +43,10 @@ _PAIRS = ("vocab.json", "merges.txt")
 _OF_PAIRS = frozenset(("qwen2tokenizer", "qwen2tokenizerfast", "gpt2tokenizer", "gpt2tokenizerfast"))
 """Classes of tokenizers that are saved with both, as `tokenizer_class` of transformers has them."""
 _HALF_WIDTH = frozenset(("F16", "BF16"))
-_SAME = ("model_type", "hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "intermediate_size")
+_SAME = (
+    "architectures", "model_type", "hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size",
+    "intermediate_size",
+)  # fmt: skip
 _PER_GROUP = 2.5
 """Bytes that a group of one row adds: a scale of 16 bits and a zero point of 4."""
 _SMALLEST_GROUP = 32
@@ -278,6 +281,10 @@ class _Check:
                 "edge10.checkpoint_shards_mixed",
                 stale[0],
                 f"{_are(stale)} of another save than {'the index tells' if named else 'the other files of weights'}",
+            )
+        if isinstance(index, dict) and not places and shards:
+            self.say(
+                "edge10.checkpoint_index_empty", INDEX, f"names no tensor, beside {_files(len(shards))} of weights"
             )
         if INDEX not in files and len([name for name in shards if name not in stale]) > 1:
             self.say("edge10.checkpoint_index_missing", INDEX, "is missing, and the weights are in several files")
@@ -519,7 +526,19 @@ class _Check:
                         f"says {key} {str(mine)[:40]}, the float model's {str(its)[:40]}",
                     )
                     return
+        self._tokenizer(self.float)
         self._size()
+
+    def _tokenizer(self, of: Checkpoint) -> None:
+        """The vocabulary, file by file."""
+        for name, its in of.contents.vocabularies.items():
+            mine = self.found.contents.vocabularies.get(name)
+            if mine is not None and mine != its:
+                said = (
+                    f"has a vocabulary of {mine.entries:,} entries, which is not the float model's of {its.entries:,}"
+                )
+                self.say("edge10.checkpoint_other_tokenizer", name, said)
+                return
 
     def _size(self) -> None:
         if self.float is None or any(one.id.startswith(_INCOMPLETE) for one in self.out.findings):
@@ -548,6 +567,10 @@ class _Check:
 
 def _and_more(found: Sequence[object]) -> str:
     return f"{found[0]} and {len(found) - 1} more" if len(found) > 1 else f"{found[0]}"
+
+
+def _files(count: int) -> str:
+    return "one file" if count == 1 else f"{count:,} files"
 
 
 def _are(found: Sequence[object]) -> str:
