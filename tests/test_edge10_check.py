@@ -536,6 +536,27 @@ def test_configuration_of_packed_weights_is_not_the_float_model_s(
     assert ("conversion" in found.findings[0].do) is is_packed
 
 
+def test_name_that_is_taken_is_no_place_for_a_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder, or a link that leads nowhere, under the name of a missing file: what is in the way is told."""
+    folder = _checkpoint(tmp_path / "Qwen3-1.7B-AWQ", "llm", {}, is_packed=True)
+    float_ = _checkpoint(tmp_path / "Qwen3-1.7B", "llm", {}, is_packed=False)
+    for name in ("vocab.json", "merges.txt"):
+        (folder / name).unlink()
+    (folder / "vocab.json").mkdir()
+    (folder / "merges.txt").symlink_to(tmp_path / "gone")
+
+    status, out, err = run(
+        capsys, "edge10", "check", str(folder), "--float", str(float_), "--repair", "--yes", "--format", "json"
+    )
+
+    told = json.loads(out)
+    assert (status, told["mends"], "repaired" in told, err) == (1, [], False, "")
+    assert sorted(told["left"]) == [
+        "merges.txt: a link that leads nowhere has this name; remove it, and check again",
+        "vocab.json: a folder has this name; remove it, and check again",
+    ]
+
+
 def test_repair_needs_one_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All that the float model has is offered at once, whichever files are missing together."""
     gone = ["tokenizer.json", "vocab.json", "merges.txt", "preprocessor_config.json", "chat_template.json"]

@@ -97,9 +97,25 @@ def _answer(given: Given, facts: Toolchain, asked: Asked, what: str, **more: obj
         dies_told_by="", lengths=None, lengths_told_by="", listing=given.listing, findings=(),
     )  # fmt: skip
     held = {name: tuple(value) if isinstance(value, list) else value for name, value in more.items()}
-    found = replace(empty, **held)  # type: ignore[arg-type]
+    found = _with_room(replace(empty, **held))  # type: ignore[arg-type]
     is_wrong = any(each.severity is not Severity.HINT for each in found.findings)
     return replace(found, ok=False if is_wrong else None if found.unchecked else True)
+
+
+def _with_room(found: CheckedFolder) -> CheckedFolder:
+    """The answer with copies and renames only to names that nothing has."""
+    kinds = {each.path: each.kind for each in found.listing.files}
+    taken = [each for each in found.mends if each.target in kinds]
+    left = (
+        f"{each.target}: {_IN_THE_WAY[kinds[each.target]]} has this name; remove it, and check again" for each in taken
+    )
+    return replace(found, mends=tuple(each for each in found.mends if each not in taken), left=(*found.left, *left))
+
+
+_IN_THE_WAY = {
+    "file": "a file", "folder": "a folder", "broken link": "a link that leads nowhere",
+    "linked folder": "a link to a folder", "other": "what is no file",
+}  # fmt: skip
 
 
 def _general(listing: Listing, facts: Toolchain) -> Iterator[ToolchainFinding]:
