@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "tests" / "edge10_trees"
 SIZE = 4096
+VLM = "vlm-4die"
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
@@ -347,6 +349,31 @@ def test_job_s_settings_are_those_of_the_name(tmp_path: Path, capsys: pytest.Cap
     status, out, err = run(capsys, "edge10", "check", str(_tree(tmp_path)), "--job", str(job), "--format", "json")
 
     assert (status, _ids(out)) == (int(bool(found)), [f"edge10.{each}" for each in found]), err
+
+
+NAMED: dict[str, tuple[str, str]] = {
+    "in capitals": ("VIT_die0.so", "is no name that a compile writes, and visual/vit_die0.so is missing"),
+    "of a die that there is not": (
+        "vit_die4.so", "is of die 4, where the last is die 3, and visual/vit_die0.so is missing",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", NAMED)
+def test_wrong_name_is_told_for_what_it_is(what: str) -> None:
+    """Neither a name of the compiler nor one that no compile writes where it is another die's."""
+    name, said = NAMED[what]
+    files = [
+        replace(each, path=each.path.replace("visual/vit_die0.so", f"visual/{name}")) for each in _document(VLM).files
+    ]
+    found = artefacts.check(
+        Given(replace(_document(VLM), files=tuple(files)), Contents()), session.toolchain(), Asked()
+    )
+
+    assert [(each.id, each.path, each.text) for each in found.findings] == [
+        ("edge10.tree_misnamed", f"4die/visual/{name}", said)
+    ]
+    assert found.mends == ()
 
 
 def test_context_of_a_job_is_that_of_the_files_where_no_name_tells_one(

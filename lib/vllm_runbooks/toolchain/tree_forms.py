@@ -93,18 +93,21 @@ class Tree:
             ):
                 self.others.append(each)
 
-    @staticmethod
     def _put(
-        each: ListedFile, numbers: Iterable[int], forms: Sequence[Form | None], into: dict[Slot, list[Placed]]
+        self, each: ListedFile, numbers: Iterable[int], forms: Sequence[Form | None], into: dict[Slot, list[Placed]]
     ) -> bool:
         for number in numbers:
             form = forms[number]
             found = form.read(each.path) if form is not None else None
-            if found is not None:
-                die, length, free = found
-                slot = Slot(number, die, length)
-                into.setdefault(slot, []).append(Placed(each.path, slot, free, each.bytes))
-                return True
+            if found is None:
+                continue
+            final = self.forms[number].path(found[0], found[1])
+            if forms is self.raw_forms and final.lower() == each.path.lower():
+                continue  # in letters of another size it is what it was renamed to, not what the compiler called it
+            die, length, free = found
+            slot = Slot(number, die, length)
+            into.setdefault(slot, []).append(Placed(each.path, slot, free, each.bytes))
+            return True
         return False
 
     def path(self, slot: Slot) -> str:

@@ -470,8 +470,9 @@ class _Check:
             ]
             near = self._nearest(near, name) if len(near) > 1 else near
             if len(near) == 1:
+                what = self._other_of(near[0])
                 self._taken(near[0], spare, slot)
-                self._say("edge10.tree_misnamed", near[0], f"is no name that a compile writes, and {path} is missing")
+                self._say("edge10.tree_misnamed", near[0], f"{what}, and {path} is missing")
                 continue
             places = [one for one in spare if one.rpartition("/")[2] == name]
             beside = [one for one in self.above if one.rpartition("/")[2] == name]
@@ -489,6 +490,19 @@ class _Check:
                         f"belongs at {self.base}{path}, where it is missing",
                         at_base=False,
                     )
+
+    def _other_of(self, path: str) -> str:
+        """What is wrong with the name of a file that is not wanted."""
+        one = self.extra.get(path)
+        if one is None:
+            return "is no name that a compile writes"
+        if one.slot.die is not None and one.slot.die >= self.wanted.dies:
+            return f"is of die {one.slot.die}, where the last is die {self.wanted.dies - 1}"
+        if one.slot.length not in self.wanted.lengths:
+            return f"is of length {one.slot.length}, which is not wanted"
+        return (
+            f"is a file to {self.tree.templates[one.slot.number].phase}, which length {one.slot.length} does not serve"
+        )
 
     def _taken(self, path: str, spare: dict[str, None], slot: Slot) -> None:
         self._drop([slot])
@@ -583,11 +597,8 @@ class _Check:
             "edge10.tree_length_beyond",
             lambda one: one.slot.length if one.slot.length not in self.wanted.lengths else None,
         )
-        for path, one in self.extra.items():
-            phase = self.tree.templates[one.slot.number].phase
-            self._say(
-                "edge10.tree_leftover", path, f"is a file to {phase}, which length {one.slot.length} does not serve"
-            )
+        for path in self.extra:
+            self._say("edge10.tree_leftover", path, self._other_of(path))
         self._twice()
         for path, each in self.others.items():
             self._other(path, each)
