@@ -34,6 +34,8 @@ _NVIDIA = "nvidia"
 _DESKTOP = "Docker Desktop"
 _PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 """What the kernel calls processors, and images do."""
+_USUAL = "amd64"
+"""Processors that an image is for where nobody tells otherwise."""
 _ASKED_HERE = (DockerState.ANSWERS, DockerState.STOPPED, DockerState.DENIED, DockerState.SILENT, DockerState.UNKNOWN)
 """States of a docker that is this host's."""
 
@@ -169,8 +171,12 @@ def old(view: View) -> Iterator[Said]:
         return
     said = docker.server or docker.client
     version, least = numbers(said), numbers(view.facts.host.docker_above)
-    if version and _is_below(version, least):
-        yield Said(f"docker is {said}, and the guide asks for one above {view.facts.host.docker_above}")
+    if version and not _is_below(least, version):
+        is_older = _is_below(version, least)
+        yield Said(
+            f"docker is {said}, and the guide asks for one above {view.facts.host.docker_above}",
+            None if is_older else Severity.DEGRADED,
+        )
 
 
 def desktop(view: View) -> Iterator[Said]:
@@ -389,6 +395,13 @@ def image_foreign(view: View) -> Iterator[Said]:
     here = _PROCESSORS.get(docker.architecture, docker.architecture)
     if image.architecture != here:
         yield Said(f"the image {image.name} is for {image.architecture}, and docker runs on {here}")
+
+
+def unseen_processors(view: View) -> str:
+    """This host's processors, where an image that is not there may be for other ones; empty: no doubt is known."""
+    here = None if view.docker is None else view.docker.architecture
+    is_usual = here is None or _PROCESSORS.get(here, here) == _USUAL
+    return "" if is_usual or view.has_image or here is None else here
 
 
 # ---- the model, and room for it

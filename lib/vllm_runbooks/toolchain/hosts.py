@@ -79,7 +79,7 @@ RULES: Sequence[Rule] = (
         f"see what it waits for: `{line('unit-log', unit='docker')}`; a full disk, or a network disk that is gone, is "
         "the usual reason", _DOCKER),
     Rule("edge10.host_docker_old", Severity.FATAL, rules.old,
-        "it does not know --gpus, by which a container gets the cards",
+        "one before 19.03 does not know --gpus, by which a container gets the cards",
         f"install a newer one, as by `{line('system-package', package='docker.io')}`"),
     Rule("edge10.host_docker_desktop", Severity.DEGRADED, rules.desktop,
         "its containers run in a machine of its own, with its own memory and disk: only on Windows, by WSL 2, does it "
@@ -266,6 +266,21 @@ def _of_docker(view: rules.View) -> Iterator[Untold]:
         yield Untold(f"whether the step's image ({view.step.image}) is there", "name it: --image NAME:TAG")
     elif view.has_image is None:
         yield Untold(f"whether the image {view.asked.image} is there", _why_not(view))
+    here = rules.unseen_processors(view)
+    if here:
+        yield Untold(
+            f"whether the step's image is for {here}", "it is not here to be looked at, and the guide is silent"
+        )
+    if view.has_image is False:
+        free = "how much is free there is not told" if docker.root_free_gib is None else _free(docker.root_free_gib)
+        yield Untold(
+            "whether the step's image fits",
+            f"it goes to {docker.root_folder or 'docker'}: {free}; its size is not told",
+        )
+
+
+def _free(gib: float) -> str:
+    return f"{gib:,.1f} GiB are free there"
 
 
 def _why_not(view: rules.View) -> str:
