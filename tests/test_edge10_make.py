@@ -169,6 +169,9 @@ CONTRADICTIONS = {
     "like: Qwen3-9B": "like: 'Qwen3-9B' is not in the list of Edge10 1.1.7; did you mean",
     "like: Qwen3-4B": "like: 'Qwen3-4B' is listed as Qwen/Qwen3-4B, and the model itself as Qwen/Qwen3-VL-4B",
     "dies: 17": "dies: 17 is not from 1 to 16",
+    "dies: -1": "dies: -1 is not from 1 to 16",
+    "dies: 99999999999999999999999": "dies: 99999999999999999999999 is not from 1 to 16",
+    "evaluation: {datasets: [mmlu]}": "evaluation.datasets: mmlu is for a language model, and this is a model with pic",
     "picture: 0x540": "picture: is no size",
 }
 UNREADABLE = {
@@ -176,6 +179,8 @@ UNREADABLE = {
     "calibration: {sample: 3}": "calibration.sample: is no key of a job; did you mean samples?",
     "calibration: 128": "calibration: is no mapping",
     "context: 8k": "context: '8k' is no whole number",
+    "dies: 2.0": "dies: '2.0' is no whole number; write 2",
+    "prefill: '8,96'": "prefill: is a text and no list; write [8, 96], without quotes",
     "gpu: maybe": "gpu: 'maybe' is neither true nor false",
     "remap: 0123": "remap: is no list",
     "prefill: []": "prefill: is an empty list",
@@ -263,6 +268,35 @@ def test_what_the_facts_do_not_tell_is_a_doubt_and_stops_nobody() -> None:
         "dies: edge10-1.1.7 shows 1, 3, 4; whether 2 compile is not told",
         "prefill: edge10-1.1.7 shows 8, 96; whether 24 compiles is not told",
     )
+
+
+def test_questions_and_pictures_that_nobody_tells_of_are_doubts() -> None:
+    """A data set that the facts do not show, and a picture of less than one token."""
+    found = jobs.read(f"{LLM}evaluation: {{datasets: [MMLU, nope]}}\n", session.toolchain)
+    small = jobs.read(VLM.replace("picture:", "# ") + "picture: 1x540\n", session.toolchain)
+
+    assert found.job is not None
+    assert small.job is not None
+    assert [each.split(";")[1] for each in found.doubts] == [" whether there is a data set nope is not told"]
+    assert [each.split(";")[0] for each in small.doubts] == [
+        "picture: a side of 1 is less than the 28 pixels of one token of a picture"
+    ]
+
+
+def test_file_that_describes_no_job_is_answered_with_what_one_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Making and checking name a description; the linter of scripts names scripts."""
+    gone = str(tmp_path / "gone.yaml")
+    for words, said in (
+        (("make", gone, "--out", str(tmp_path / "out")), "give the file that describes a job"),
+        (("make", str(tmp_path), "--out", str(tmp_path / "out")), "give the file that describes a job"),
+        (("check", str(tmp_path), "--job", gone), "give the file that describes a job"),
+        (("lint", gone), "give a script, settings or a page of a step"),
+    ):
+        status, out, err = run(capsys, "edge10", *words)
+        assert (status, out, err.count("\n")) == (2, "", 1), err
+        assert said in err
 
 
 def test_facts_that_say_no_or_nothing_are_told() -> None:

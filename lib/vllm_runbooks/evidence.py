@@ -558,12 +558,16 @@ def handed(name: str, raw: bytes) -> Document:
 
 
 @contextmanager
-def wanted_script() -> Iterator[None]:
-    """Say of what is read as a log, and cannot be, that a script was wanted."""
+def wanted_script(instead: str = NAME_A_SCRIPT) -> Iterator[None]:
+    """Say of what is read as a log, and cannot be, that a script was wanted.
+
+    Args:
+        instead: What to give in its place.
+    """
     try:
         yield
     except WrongFileError as error:
-        raise InputError(f"{error.wrong}; {NAME_A_SCRIPT}") from None
+        raise InputError(f"{error.wrong}; {instead}") from None
 
 
 def script(found: Document, where: str) -> str:

@@ -147,8 +147,12 @@ def load_case(folder: Path) -> Case:
     return case
 
 
-def read_text(name: str) -> str:
+def read_text(name: str, instead: str = _evidence.NAME_A_SCRIPT) -> str:
     """The text of a script as it is, its line ends included: of a file, a recorded case, a pack's command, or `-`.
+
+    Args:
+        name: Of the file.
+        instead: What to give in its place where it is none.
 
     Raises:
         InputError: it cannot be read, is too large, or is no text.
@@ -158,8 +162,8 @@ def read_text(name: str) -> str:
     if _is_pack(name):
         return _evidence.packed_command(Path(name))
     if name != "-" and Path(name).is_dir() and not (Path(name) / "case.yaml").is_file():
-        raise InputError(f"{name}: holds no case.yaml; {_evidence.NAME_A_SCRIPT}")  # and logs in it are no scripts
-    with _evidence.wanted_script():
+        raise InputError(f"{name}: holds no case.yaml; {instead}")  # and logs in it are no scripts
+    with _evidence.wanted_script(instead):
         documents = load_files([name]).documents
     if len(documents) != 1:
         raise InputError(f"{name}: holds {len(documents)} files; name one of them")
@@ -170,7 +174,7 @@ def _is_pack(name: str) -> bool:
     return name != "-" and Path(name).is_file() and _evidence.is_pack(Path(name))
 
 
-def read_rewritable(name: str) -> str:
+def read_rewritable(name: str, instead: str = _evidence.NAME_A_SCRIPT) -> str:
     """As `read_text`, of a text that is written anew: nothing of it may be lost, so it is in UTF-8.
 
     Raises:
@@ -182,9 +186,9 @@ def read_rewritable(name: str) -> str:
     raw = _evidence.standard_input().read(4 * MAX_SCRIPT) if name == "-" else b""
     _evidence.check_rewritable(Path(name).read_bytes() if Path(name).is_file() else raw, where)
     if name != "-":
-        return read_text(name)
+        return read_text(name, instead)
     if not raw.strip():
-        raise InputError(f"{where}: is empty; {_evidence.NAME_A_SCRIPT}")
+        raise InputError(f"{where}: is empty; {instead}")
     text = _evidence.decode(raw, where)
     if len(text) > MAX_SCRIPT:
         raise InputError(f"{where}: is larger than {MAX_SCRIPT} characters; give the part that starts vLLM")

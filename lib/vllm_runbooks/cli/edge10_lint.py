@@ -14,6 +14,7 @@ from vllm_runbooks.cli.lint import folder_of
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
 
+_INSTEAD = "give a script, settings or a page of a step, a folder of them, or - for standard input"
 _SUFFIXES = frozenset((".py", ".sh", ".bash", ".yaml", ".yml", ".md", ".ipynb", ".json", ".txt"))
 """Of the files of a folder that are read."""
 _MAX_FILES = 200
@@ -70,7 +71,7 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
     if fix and len(names) > 1:
         raise click.UsageError("give one file for --fix.")
     read = session.read_rewritable if fix else session.read_text
-    texts = {(output.STDIN if name == "-" else name): read(name) for name in names}
+    texts = {(output.STDIN if name == "-" else name): read(name, _INSTEAD) for name in names}
     folders = {name: folder for name in texts if (folder := folder_of(name)) is not None}
     checked = checking.lint_scripts(texts, toolchain=version, folders=folders, fix=fix)
     view = render.edge10_scripts

@@ -88,7 +88,7 @@ def read_job(name: str) -> Job:
     Raises:
         InputError: it cannot be read, or contradicts itself; the first problem is told.
     """
-    found = jobs.read(session.read_text(name), session.toolchain)
+    found = jobs.read(session.read_text(name, jobs.INSTEAD), session.toolchain)
     if found.job is None:
         first = found.problems[0]
         more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""

@@ -43,7 +43,7 @@ def make(name: str, out: Path, *, is_replaced: bool = False, gpus: str | None = 
     Raises:
         InputError: The description cannot be read, or a file would be lost.
     """
-    found = jobs.read(session.read_text(name), session.toolchain)
+    found = jobs.read(session.read_text(name, jobs.INSTEAD), session.toolchain)
     problems = tuple(map(_redacted, found.problems))
     if found.job is None:
         if not all(problem.is_read for problem in problems):

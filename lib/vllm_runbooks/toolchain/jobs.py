@@ -29,6 +29,7 @@ from vllm_runbooks.toolchain_records import (
 
 MAX_TEXT = 100_000
 """Characters of a description."""
+INSTEAD = "give the file that describes a job, as `vllm-runbooks edge10 make --example` prints one"
 _KEYS = (
     "model", "like", "quantised", "toolchain", "gpu", "dies", "remap", "prefill", "context", "kv_cache",
     "embedding_as_input", "modality", "picture", "calibration", "evaluation", "threshold",
@@ -45,11 +46,16 @@ _MAX_VALUE = 300
 _MAX_ITEMS = 64
 _MOST_TOKENS = 10_000_000
 _MOST_PIXELS = 16_384
+_LEAST_SIDE = 28
+"""Pixels of one token, 14 of a patch and 2 patches merged: the least among the listed models (transformers 4.57,
+models/qwen2_vl/image_processing_qwen2_vl.py, smart_resize); Qwen3-VL has 32."""
 _MOST_CARDS = 64
 _MOST_SEED = 2**31 - 1
 _ROUND, _NEAR = 1024, 16
 """Contexts are counted in these; one that is so little beside a multiple is a slip."""
-_WHOLE = re.compile(r"\d{1,12}", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d{1,300}", re.ASCII)
+_ROUNDED = re.compile(r"([+-]?\d{1,12})\.0{1,12}", re.ASCII)
+_LISTED = re.compile(r"\[?\s?(\d{1,12}(?:\s?[,;]\s?\d{1,12}){1,32})\s?\]?", re.ASCII)
 _SHARE = re.compile(r"\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}", re.ASCII)
 _PICTURE = re.compile(r"(\d{1,6}) ?[xX\u00d7] ?(\d{1,6})", re.ASCII)
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}", re.ASCII)
@@ -208,9 +214,11 @@ class _Reader:
         if word is None:
             return None
         if not _WHOLE.fullmatch(word):
-            self.wrong(node, field, f"{_cut(word)!r} is no whole number", f"write one, as {least}", is_read=False)
+            rounded = _ROUNDED.fullmatch(word)
+            do = f"write {rounded[1]}" if rounded else f"write a number from {least} to {most} without a point"
+            self.wrong(node, field, f"{_cut(word)!r} is no whole number", do, is_read=False)
         elif not least <= int(word) <= most:
-            self.wrong(node, field, f"{int(word)} is not from {least} to {most}", "write one that is")
+            self.wrong(node, field, f"{_cut(word)} is not from {least} to {most}", "write one that is")
         else:
             return int(word)
         return None
@@ -237,6 +245,11 @@ class _Reader:
 
     def wholes(self, node: Node | None, field: str, least: int, most: int) -> list[int] | None:
         """A list of whole numbers; None: not given, or one of them is none."""
+        listed = _LISTED.fullmatch(node.value.strip()) if isinstance(node, Scalar) else None
+        if listed is not None:
+            shown = ", ".join(re.findall(r"\d+", listed[1]))
+            self.wrong(node, field, "is a text and no list", f"write [{shown}], without quotes", is_read=False)
+            return None
         items = self.items(node, field)
         found = [self.whole(item, field, least, most) for item in items]
         numbers = [number for number in found if number is not None]
@@ -361,8 +374,8 @@ class _Described:
         if found.listed is None:
             near = f"did you mean {', '.join(found.near)}?" if found.near else "see vllm-runbooks edge10 models"
             text = f"{_cut(name)!r} is not in the list of {self._facts.name} {self._facts.version}"
-            more = "" if field == "like" else " If it is a variant of a listed model, name that with `like`"
-            self._reader.wrong(self._said.get(field), field, text, near + more)
+            more = "" if field == "like" else "if it is a variant of a listed model, name that with `like`"
+            self._reader.wrong(self._said.get(field), field, text, "; ".join(filter(None, (near, more))))
         elif like is not None and model is not None:
             own = models.listed(model, self._facts)
             if own is not None and own != found.listed:
@@ -530,6 +543,11 @@ class _Described:
             text = f"is no size of a picture up to {_MOST_PIXELS} pixels a side"
             reader.wrong(node, "picture", text, do, is_read=size is not None)
             size = None
+        if size is not None and min(size) < _LEAST_SIDE:
+            self._reader.doubts.append(
+                f"picture: a side of {min(size)} is less than the {_LEAST_SIDE} pixels of one token of a picture; "
+                "processors enlarge or refuse it, and whether it compiles is not told"
+            )
         found: tuple[int, int] = self._given(
             "picture", None if size is None else (size[0], size[1]), otherwise, self._from_facts()
         )
@@ -589,6 +607,7 @@ class _Described:
         node = said.get("datasets")
         asked = [reader.word(item, "evaluation.datasets") for item in reader.items(node, "evaluation.datasets")]
         datasets = tuple(dict.fromkeys(each for each in asked if each is not None))
+        self._known(said.get("datasets"), datasets, kind)
         ports = reader.wholes(said.get("ports"), "evaluation.ports", 1, 65535)
         if ports is not None and len(ports) != 2:
             reader.wrong(said["ports"], "evaluation.ports", f"are {len(ports)}", "write two: float, quantised")
@@ -617,6 +636,24 @@ class _Described:
             answer_tokens=answer,
             cards=given("cards", whole("cards", 1, _MOST_CARDS), 1, "one card a server"),
         )
+
+    def _known(self, node: Node | None, datasets: Sequence[str], kind: str | None) -> None:
+        """Whether data sets are of questions that this kind of model can be asked."""
+        known = self._facts.evaluation.datasets
+        of = {each.lower(): each_kind for each_kind, found in known.items() for each in found}
+        for name in datasets if kind is not None else ():
+            told = of.get(name.lower())
+            if told is None:
+                shown = ", ".join(known.get(kind or "", ()))
+                self._reader.doubts.append(
+                    f"evaluation.datasets: {self._facts.id} shows {shown} for {_OF_KIND[kind or '']}; "
+                    f"whether there is a data set {_cut(name)} is not told"
+                )
+            elif told != kind:
+                text = f"{_cut(name)} is for {_OF_KIND[told]}, and this is {_OF_KIND[kind or '']}"
+                self._reader.wrong(
+                    node, "evaluation.datasets", text, f"take another, as {', '.join(known[kind or ''])}"
+                )
 
     def _threshold(self) -> float | None:
         node = self._said.get("threshold")
