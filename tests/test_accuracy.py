@@ -695,6 +695,16 @@ def test_a_difference_on_the_threshold_needs_no_number() -> None:
     )
 
 
+def test_one_question_is_no_questions() -> None:
+    """A number of one has words of its own, in the verdict and in what is to be known."""
+    found = only(both(("s acc OVERALL 1 1.0", "s acc OVERALL 1 0.0")))
+    apart = accuracy.judge(reviewed(1, 0, 1), reviewed(1, 0))
+
+    assert "with 1 question" in found.why
+    assert "1 questions" not in found.why + "".join(each.text for each in apart.doubts)
+    assert any("1 question of" in each.text for each in apart.doubts)
+
+
 # ---- folders
 
 
@@ -721,6 +731,26 @@ def test_a_folder_of_several_runs_or_models_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"results of 2 models .*tiny, tiny-w4"):
         results.read(tmp_path / "20260101")
     assert results.read(tmp_path / "20260101/reports/tiny-w4").model == "tiny-w4"
+
+
+def test_a_folder_of_reports_or_answers_alone_is_read(tmp_path: Path) -> None:
+    """What was copied out of a work folder, or is a part of one, tells what it tells there."""
+    whole = ROOT / "evalscope-1.1.0/quantised"
+    (report,) = (whole / "reports").rglob("*.json")
+    copied, answers = tmp_path / "r1", tmp_path / "reviews"
+    copied.mkdir()
+    shutil.copy(report, copied / "mmlu.json")
+    shutil.copytree(whole / "reviews", answers)
+    (tmp_path / "elsewhere/reports/other").mkdir(parents=True)
+    (tmp_path / "elsewhere/reports/other/mmlu.json").write_text("{}")
+    (model,) = answers.iterdir()
+
+    found = results.read(whole)
+
+    assert results.read(copied).scores[0].value == found.scores[0].value
+    assert results.read(whole / "reviews") == results.read(whole / "reviews" / model.name) == found
+    assert results.read(answers).scores == results.read(model).scores
+    assert all(each.answers for each in results.read(answers).scores)
 
 
 @pytest.mark.parametrize("make", [lambda _: None, lambda p: p.mkdir(), lambda p: p.write_text("")])

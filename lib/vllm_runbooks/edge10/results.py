@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from vllm_runbooks.errors import InputError
@@ -63,18 +63,31 @@ def _of_folder(path: Path) -> Iterator[Given]:
     folder = path.resolve()
     if folder.name == _REPORTS and not (folder / _REPORTS).is_dir():
         folder = folder.parent
-    if folder.parent.name == _REPORTS:
+    if folder.name == _REVIEWS and (folder.parent / _REPORTS).is_dir():
+        folder = folder.parent
+    if folder.name == _REVIEWS:
+        return _given(_of(_walked(folder), folder.parent), folder.parent)
+    if folder.parent.name in (_REPORTS, _REVIEWS):
         root, model = folder.parent.parent, folder.name
-        found = [*_listed(folder), *_listed(root / _REVIEWS / model), *_listed(root / _CONFIGS)]
-        return _given([each for each in found if reports.is_wanted(each.relative_to(root).as_posix())], root)
+        found = [
+            *_listed(root / _REPORTS / model), *_listed(root / _REVIEWS / model), *_listed(root / _CONFIGS),
+        ]  # fmt: skip
+        return _given(_of(found, root), root)
     if not (folder / _REPORTS).is_dir():
         runs = sorted(each.parent for each in _walked(folder) if each.name == _REPORTS and each.is_dir())
         if len(runs) > 1:
             some = ", ".join(str(each.relative_to(folder)) for each in runs[-4:])
             raise InputError(f"{path}: holds {len(runs)} runs (the last: {some}); name the folder of one")
         folder = runs[0] if runs else folder
-    wanted = [each for each in _walked(folder) if reports.is_wanted(each.relative_to(folder).as_posix())]
+    wanted = _of(_walked(folder), folder)
+    # Reports that were copied out of their work folder are told by what stands in them.
+    wanted = wanted or [each for each in _listed(folder) if each.suffix in (".json", ".jsonl")]
     return _given(_once(wanted), folder)
+
+
+def _of(found: Iterable[Path], root: Path) -> list[Path]:
+    """Files whose place below a work folder is that of results."""
+    return [each for each in found if reports.is_wanted(each.relative_to(root).as_posix())]
 
 
 def _walked(folder: Path) -> Iterator[Path]:

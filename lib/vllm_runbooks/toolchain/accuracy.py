@@ -347,7 +347,11 @@ def _meant(found: _Measured, asked: _Asked, *, higher: bool | None) -> tuple[Acc
     needed = _needed(found, gain, limit, asked.confidence)
     many = f"; about {needed:,} questions would tell" if needed is not None else ""
     begun = "a real loss, and not to be told whether of more than the threshold" if is_real else "not to be told"
-    return Accuracy.UNKNOWN, f"{begun} with {found.questions:,} questions{many}", is_real, needed
+    return Accuracy.UNKNOWN, f"{begun} with {_questions(found.questions)}{many}", is_real, needed
+
+
+def _questions(number: int | None) -> str:
+    return "1 question" if number == 1 else f"{number:,} questions"
 
 
 def _needed(found: _Measured, gain: float, limit: float, confidence: float) -> int | None:
@@ -449,15 +453,13 @@ def _more(rows: Sequence[JudgedScore]) -> str:
 def _note(found: _Measured, score: EvaluationScore, doubts: dict[str, Doubt]) -> None:
     """Say of each data set once what stands between its questions and a comparison."""
     if found.others:
-        said = (
-            f"{found.others:,} questions of {score.dataset} are not the same in both: scores are compared, not answers."
-        )
+        are = "is" if found.others == 1 else "are"
+        said = f"{_questions(found.others)} of {score.dataset} {are} not the same in both: scores are compared."
         do = "Evaluate both with one release, one prompt and one order of the choices."
         doubts.setdefault(f"others {score.dataset}", Doubt("other-questions", said, do))
     if found.missing:
-        said = (
-            f"{found.missing:,} questions of {score.dataset} were answered by one of them alone: the interval is wider."
-        )
+        were = "was" if found.missing == 1 else "were"
+        said = f"{_questions(found.missing)} of {score.dataset} {were} answered by one alone: the interval is wider."
         doubts.setdefault(
             f"missing {score.dataset}", Doubt("missing-questions", said, "Evaluate both on all questions.")
         )

@@ -96,7 +96,11 @@ def _doubts(
     doubts = []
     failed = sum(each.failed for each in found)
     if failed:
-        said = f"{failed:,} requests failed, and their questions count for nothing."
+        said = (
+            "One request failed, and its question counts for nothing."
+            if failed == 1
+            else f"{failed:,} requests failed, and their questions count for nothing."
+        )
         doubts.append(Doubt("incomplete", said, "Find out why, and evaluate again."))
     missing = sorted({name for file in files for name in file.not_computed})
     if missing:
