@@ -53,7 +53,7 @@ def test_without_a_sign_of_the_compiler_the_ordinary_answer_stands(name: str) ->
     text = recorded(name)
     for sign, other in (("tyllm", "acme"), ("build_and_compile_llm", "build"), ("EdgeXExecutor", "Executor"),
                         ("edgex_executor", "executor"), ("-AOT_", "-"), ("--num_die", "--count"),
-                        ("COMPILE_THREAD", "THREADS")):  # fmt: skip
+                        ("COMPILE_THREAD", "THREADS"), ("触发AOT编译", "触发编译")):  # fmt: skip
         text = text.replace(sign, other)
     found = cause(text)
 
