@@ -351,6 +351,15 @@ def test_job_s_settings_are_those_of_the_name(tmp_path: Path, capsys: pytest.Cap
     assert (status, _ids(out)) == (int(bool(found)), [f"edge10.{each}" for each in found]), err
 
 
+def test_one_file_is_no_files() -> None:
+    """A folder in which a single file belongs is told in words of its own."""
+    files = tuple(ListedFile(path, None) for path in _made({"kind": "llm", "dies": 1, "lengths": {}, "name": "m"}))
+    gone = [each for each in files if not each.path.startswith("1die/batch_1/")]
+    found = artefacts.check(Given(Listing("m", tuple(gone)), Contents()), session.toolchain(), Asked(dies=1))
+
+    assert [each.text for each in found.findings] == ["nothing is in it, where one file belongs"]
+
+
 NAMED: dict[str, tuple[str, str]] = {
     "in capitals": ("VIT_die0.so", "is no name that a compile writes, and visual/vit_die0.so is missing"),
     "of a die that there is not": (

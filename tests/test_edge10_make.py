@@ -226,6 +226,7 @@ def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
         (f"{LLM}prefill: 5000\n", "3 prefill: 5000 tokens are more than the 4096 of `kv_cache`"),
         (f"{LLM}quantised: mine-AWQ\ncalibration: {{samples: 3}}\n", "4 calibration: is not used"),
         ("dies: 4\n", "1 model: is missing; name a model, or its folder"),
+        ("model: Qwen3-4B\ndies: 1\nremap: [1]\n", "3 remap: die 1 is named, and there is die 0 alone; name each"),
         ("model: Qwen3-4B\n", "1 dies: is missing; say how many the chip has"),
         (f"{LLM}{LLM}", "3 model: stands twice; keep one of them"),
         ("", "1 : is empty; write one key a line"),

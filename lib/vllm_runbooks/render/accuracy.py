@@ -204,8 +204,12 @@ def _cells(row: JudgedScore) -> tuple[Words, ...]:
     )
 
 
+def _questions(number: int) -> str:
+    return "1 question" if number == 1 else f"{number:,} questions"
+
+
 def _below(row: JudgedScore) -> str:
-    questions = "number of questions unknown" if row.questions is None else f"{row.questions:,} questions"
+    questions = "number of questions unknown" if row.questions is None else _questions(row.questions)
     scores = f"float {_score(row.float_score)}, quantised {_score(row.quantised_score)}"
     return f"{scores}; {questions}; interval {_interval(row.interval)}"
 
@@ -238,7 +242,7 @@ def _told(rows: Sequence[JudgedScore]) -> Iterator[str]:
             counts, chance = row.counts, row.p_value if row.p_value is not None else 1.0
             value = f"= {chance:.2g}" if chance >= 1e-6 else "< 0.000001"
             said += (
-                f"; of {row.questions:,} questions {counts.float_alone:,} only the float model answered rightly, "
+                f"; of {_questions(row.questions or 0)} {counts.float_alone:,} only the float model answered rightly, "
                 f"{counts.quantised_alone:,} only the quantised one (McNemar's exact test: p {value})"
             )
         if row.widest is not None and row.interval is not None and _moved(row.widest, row.interval):

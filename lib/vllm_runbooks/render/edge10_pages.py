@@ -81,7 +81,9 @@ def _settings(job: Job) -> Iterator[tuple[str, str, str]]:
         "calibration.samples": None if fed is None else f"{fed.samples} of {fed.tokens} tokens, {fed.method}",
         "calibration.dataset": None if fed is None else f"{fed.dataset}, {fed.split}, {fed.column}",
         "evaluation.datasets": ", ".join(asked.datasets),
-        "evaluation.limit": "all questions" if asked.limit is None else f"{asked.limit} questions",
+        "evaluation.limit": "all questions"
+        if asked.limit is None
+        else f"{asked.limit} question{'s' * (asked.limit != 1)}",
         "evaluation.ports": f"{asked.float_port} float, {asked.quantised_port} quantised",
         "threshold": None if job.threshold is None else f"{job.threshold:g}",
     }

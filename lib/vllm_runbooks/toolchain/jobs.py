@@ -508,7 +508,8 @@ class _Described:
         missing = [die for die in range(dies) if die not in own]
         twice = sorted({die for die in own if own.count(die) > 1})
         if strange:
-            yield f"die {strange[0]} is none of 0 to {dies - 1}", f"name each of the {dies} dies once"
+            there = f"is none of 0 to {dies - 1}" if dies > 1 else "is named, and there is die 0 alone"
+            yield f"die {strange[0]} {there}", "name each die once"
         elif len(own) < dies:
             yield f"names {len(own)} of the {dies} dies", "name each once"
         elif twice:

@@ -264,7 +264,7 @@ class _Check:
                     and self.tree.templates[slot.number].renamed_from.startswith(f"{top}/")
                     and not self._was_copied(top)
                 )
-                self._say("edge10.tree_folder_missing", top, f"nothing is in it, where {len(gone):,} files belong")
+                self._say("edge10.tree_folder_missing", top, f"nothing is in it, where {_belong(len(gone))}")
 
     def _was_copied(self, top: str) -> bool:
         """Whether a file that is copied from a folder is there."""
@@ -309,7 +309,7 @@ class _Check:
                     self._say(
                         "edge10.tree_die_missing",
                         folder,
-                        f"no file of die {die} is there, where {len(inside):,} belong",
+                        f"no file of die {die} is there, where {_belong(len(inside))}",
                     )
 
     def _has_most(self, die: int, folder: str, wanted: int) -> bool:
@@ -328,7 +328,7 @@ class _Check:
                 self._say(
                     "edge10.tree_length_missing",
                     folder,
-                    f"nothing of length {length} is there, where {len(gone):,} files belong",
+                    f"nothing of length {length} is there, where {_belong(len(gone))}",
                 )
 
     # ---- what the last part of the compile script renames
@@ -734,6 +734,10 @@ class _Check:
                         "edge10.tree_remap", path, f"{order}, and the folder's name says {self.wanted.digits or '0'}"
                     )
                     break
+
+
+def _belong(count: int) -> str:
+    return "one file belongs" if count == 1 else f"{count:,} files belong"
 
 
 def _common(paths: Sequence[str]) -> str:

@@ -250,9 +250,11 @@ def _wrong_dies(order: Sequence[int | None], dies: int | None, needed: int) -> s
     known = [die for die in order if die is not None]
     limit = needed if dies is None else dies
     outside = sorted({die for die in known if not 0 <= die < limit})
-    if outside:
-        named = ", ".join(map(str, outside))
-        return f"{named} {'is' if len(outside) == 1 else 'are'} outside of the dies 0 to {limit - 1}"
+    if outside and limit > 0:
+        named = f"{', '.join(map(str, outside))} {'is' if len(outside) == 1 else 'are'}"
+        return (
+            f"{named} outside of the dies 0 to {limit - 1}" if limit > 1 else f"{named} named, and there is die 0 alone"
+        )
     if dies is None or dies > len(order) or len(known) != len(order) or not any(known):
         return ""  # nothing but zeros may stand for no order at all
     first = order[:dies]
