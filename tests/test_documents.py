@@ -411,6 +411,32 @@ def test_only_tags_that_count_as_vllm_does_name_a_release(image: str, release: s
     assert release == images.release_of(image)
 
 
+@pytest.mark.parametrize(
+    ("options", "service", "is_local"),
+    [
+        ("-p 127.0.0.1:8000:8000", 'ports: ["127.0.0.1:8000:8000"]', True),
+        ("--publish=127.1.2.3::8000", "ports: [{target: 8000, host_ip: 127.1.2.3}]", True),
+        ("-p [::1]:8000:8000", 'ports: ["[::1]:8000:8000"]', True),
+        ("-p 8000:8000", 'ports: ["8000:8000"]', False),
+        ("-p 10.0.0.5:8000:8000", "ports: [{target: 8000, host_ip: 10.0.0.5}]", False),
+        ("-p 127.0.0.1:8000:8000 -p 9000:9000", 'ports: ["127.0.0.1:8000:8000", {target: 9000}]', False),
+        ("-p 127.0.0.1:8000:8000 -P", 'ports: ["127.0.0.1:8000:8000", [9000]]', False),
+        ("-p $AT:8000:8000", 'ports: ["${AT}:8000:8000"]', False),
+        ("--net host -p 127.0.0.1:8000:8000", 'network_mode: host\n    ports: ["127.0.0.1:8000:8000"]', False),
+        ("", "ports: 8000", False),
+    ],
+)
+def test_ports_of_a_container_are_published_to_its_host_or_to_all(options: str, service: str, is_local: bool) -> None:  # noqa: FBT001
+    """Of docker and of compose alike: local are all ports that are published, or the container is not."""
+    image = "vllm/vllm-openai:v0.11.0"
+    (run,) = documents.read(f"docker run {options} {image} --model org/m\n").starts
+    (composed,) = documents.read(
+        f"services:\n  chat:\n    image: {image}\n    command: --model org/m\n    {service}\n", "compose.yaml"
+    ).starts
+
+    assert (run.is_local, composed.is_local) == (is_local, is_local)
+
+
 def test_arguments_of_a_call_are_read_as_literals() -> None:
     """Names that are set once, mappings unpacked and simple arithmetic are followed; the rest is unknown."""
     call = documents.read(PYTHON, "start.py").starts[0]

@@ -13,6 +13,7 @@ from vllm_runbooks.documents.starts import Gpus, Setting
 from vllm_runbooks.shell import Word
 
 _RUNTIMES = {"docker", "podman", "nerdctl", "nvidia-docker", "docker.exe"}
+_LOOPBACK = re.compile(r"(?:127(?:\.\d{1,3}){3}|\[?::1\]?):", re.ASCII)
 _COMPOSERS = {"docker-compose", "podman-compose"}
 _SANDBOXES = {"apptainer", "singularity"}
 _SANDBOX_IMAGE = re.compile(r"(?:docker|oras|library|shub|docker-daemon|docker-archive)://|.*\.(?:sif|simg|img|sqsh)\Z")
@@ -77,6 +78,9 @@ class Options:
     image: Word | None = None
     entrypoint: Word | None = None
     gpus: Gpus | None = None
+    ports: list[str | None] = field(default_factory=list)
+    """That are published, as they are written; None: it is not known where."""
+    network: str | None = None
     rest: tuple[Word, ...] = ()
     taken: int = 0
     """Words up to the image, and with it."""
@@ -132,6 +136,8 @@ def _option(words: Sequence[Word], index: int) -> tuple[str, Word | None, int]:
 
 
 def _take(found: Options, name: str, given: Word | None, word: Word) -> None:
+    if name == "--publish-all" or (name[1:2] != "-" and "P" in name):
+        found.ports.append(None)
     if given is None:
         return
     value = given.value
@@ -150,6 +156,20 @@ def _take(found: Options, name: str, given: Word | None, word: Word) -> None:
         found.entrypoint = given
     elif name in {"--gpus", "--device"} and value is not None:
         found.gpus = gpus.of_option(value, word.start, given.end) or found.gpus
+    elif name in {"-p", "--publish"}:
+        found.ports.append(value)
+    elif name in {"--net", "--network"}:
+        found.network = value
+
+
+def are_local(ports: Sequence[str | None], network: str | None) -> bool:
+    """Whether ports of a container are published, and all of them at an address that its host alone reaches.
+
+    Args:
+        ports: As docker and compose write them: an address in front, or none for every address.
+        network: Of the container; in that of its host nothing is published.
+    """
+    return bool(ports) and network != "host" and all(each is not None and _LOOPBACK.match(each) for each in ports)
 
 
 def is_node(options: Options) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vllm_runbooks.documents import programs, yaml_places
+from vllm_runbooks.documents import launchers, programs, yaml_places
 from vllm_runbooks.documents.starts import Around, Gpus, Reading, Setting, Within
 from vllm_runbooks.documents.yaml_places import Node, Scalar, YamlError
 from vllm_runbooks.excerpt import Excerpt, Replacement
@@ -164,6 +164,7 @@ class _Manifest:
             environment=environment,
             image=image,
             gpus=_reserved(node, given),
+            is_local=_is_local(given),
             language="compose" if isinstance(text, Scalar) else "yaml",
             within=(Within("yaml", text.start, text.end),) if isinstance(text, Scalar) else (),
             keys=_keys(node),
@@ -623,6 +624,19 @@ def _reserved(node: yaml_places.Mapping, given: Mapping[str, Node]) -> Gpus | No
                 )
             return Gpus(None, None, device.start, device.end)
     return None
+
+
+def _is_local(given: Mapping[str, Node]) -> bool:
+    """Whether a compose service publishes its ports to its host alone."""
+    ports, network = given.get("ports"), given.get("network_mode")
+    found: list[str | None] = []
+    for port in ports.items if isinstance(ports, yaml_places.Sequence) else []:
+        if isinstance(port, yaml_places.Mapping):
+            address = port.get("host_ip")
+            found.append(f"{address.value}:" if isinstance(address, Scalar) else None)
+        else:
+            found.append(port.value if isinstance(port, Scalar) else None)
+    return launchers.are_local(found, network.value if isinstance(network, Scalar) else None)
 
 
 def _limits(given: Mapping[str, Node]) -> Gpus | None:

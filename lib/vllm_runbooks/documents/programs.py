@@ -521,6 +521,7 @@ class _Command:
             environment=self._passed(options.settings),
             image=image,
             gpus=options.gpus,
+            is_local=launchers.are_local(options.ports, options.network),
         )
         before = words[: begin + options.taken]
         count = len(self.reading.starts)
@@ -701,6 +702,7 @@ def _add_start(
             is_reconstructed=around.is_reconstructed or is_pasted,
             is_elided=is_elided,
             invocation=invocation,
+            is_local=around.is_local,
         )
     )
 

@@ -112,6 +112,8 @@ class Found:
     """What the shell runs, where one does: background, waiting, loop."""
     container: Sequence[Word] = ()
     """The options of `docker run`."""
+    is_local: bool = False
+    """Whether its container's ports are published, to the host of the container alone."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,8 @@ class Around:
     is_certain: bool = True
     is_reconstructed: bool = False
     depth: int = 0
+    is_local: bool = False
+    """Whether the container's ports are published to its host alone."""
 
     @property
     def known(self) -> dict[str, str]:

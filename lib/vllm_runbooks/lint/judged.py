@@ -306,6 +306,7 @@ class Judged:
             model=self.knowledge.specs.model(parsed.model) if parsed.model else None,
             name=parsed.model,
             has_own_network=start.kind != "shell",
+            is_local=start.is_local,
             cards=self.cards,
             devices=start.gpus.devices if start.gpus else None,
             device_count=start.gpus.count if start.gpus else None,

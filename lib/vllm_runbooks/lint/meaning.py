@@ -73,6 +73,8 @@ class Command:
     entry: str = "serve"
     has_own_network: bool = False
     """Whether its ports are not those of the host: in a container, or of another host."""
+    is_local: bool = False
+    """Whether its ports are published to the host of its container alone."""
     is_elided: bool = False
     """Whether there are arguments beside those in `flags`, as where `...` or a file stands for them."""
     unknown: frozenset[str] = frozenset()
@@ -680,7 +682,7 @@ def _local_media(command: Command) -> Iterator[Judgement]:
 
 
 def _open_port(command: Command) -> Iterator[Judgement]:
-    if command.is_elided or command.entry not in SERVERS or "uds" in command.flags:
+    if command.is_elided or command.entry not in SERVERS or "uds" in command.flags or command.is_local:
         return
     if command.flags.get("headless") is True:
         return
