@@ -22,6 +22,7 @@ from ruamel.yaml import YAML
 
 from command_line import measured, run
 from vllm_runbooks import markup, render
+from vllm_runbooks.accuracy_records import Accuracy, EvaluationResults, JudgedAccuracy, JudgedScore, PairedCounts
 from vllm_runbooks.edge10 import results
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.toolchain import (
@@ -34,13 +35,6 @@ from vllm_runbooks.toolchain import (
     workbooks,
 )
 from vllm_runbooks.toolchain.reports import Given
-from vllm_runbooks.toolchain_records import (
-    Accuracy,
-    EvaluationResults,
-    JudgedAccuracy,
-    JudgedScore,
-    PairedCounts,
-)
 
 ROOT = Path(__file__).resolve().parent / "edge10_reports"
 EXPECTED = YAML(typ="safe").load(ROOT / "expected.yaml")

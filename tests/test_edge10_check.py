@@ -22,11 +22,12 @@ import pytest
 
 from command_line import run
 from vllm_runbooks import session
+from vllm_runbooks.artefact_records import CheckedFolder, Contents, ListedFile, Listing, Mend
 from vllm_runbooks.edge10 import folders, repair
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.toolchain import artefacts, listings
 from vllm_runbooks.toolchain.artefacts import Asked, Given
-from vllm_runbooks.toolchain_records import CheckedFolder, Contents, ListedFile, Listing, Mend, TreeFile
+from vllm_runbooks.toolchain_records import TreeFile
 
 yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).resolve().parent.parent

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from command_line import run
 from vllm_runbooks import catalog, checking, render, session
 from vllm_runbooks.records import IssueSeverity
-from vllm_runbooks.toolchain_records import LintedScripts
+from vllm_runbooks.script_records import LintedScripts
 
 jsonschema = pytest.importorskip("jsonschema")
 SCRIPTS = Path(__file__).parent / "edge10_scripts"

@@ -21,8 +21,9 @@ from command_line import run
 from vllm_runbooks import catalog, checking, session
 from vllm_runbooks.edge10 import making
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.job_records import Job
 from vllm_runbooks.toolchain import jobs, names, steps
-from vllm_runbooks.toolchain_records import Job, Toolchain
+from vllm_runbooks.toolchain_records import Toolchain
 
 jsonschema = pytest.importorskip("jsonschema")
 HERE = Path(__file__).resolve().parent

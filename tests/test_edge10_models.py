@@ -13,9 +13,10 @@ from command_line import run
 from vllm_runbooks import catalog, session
 from vllm_runbooks.authoring import toolchain_files
 from vllm_runbooks.edge10 import making, preflight
+from vllm_runbooks.edge_host_records import EdgeHost
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.toolchain import jobs, models, names, steps
-from vllm_runbooks.toolchain_records import AskedModel, EdgeHost
+from vllm_runbooks.toolchain_records import AskedModel
 
 jsonschema = pytest.importorskip("jsonschema")
 FACTS = catalog.catalog_dir() / "toolchains" / "edge10-1.1.7.yaml"

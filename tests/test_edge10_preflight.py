@@ -27,14 +27,7 @@ from ruamel.yaml import YAML
 
 from vllm_runbooks import cli, host_commands, planner, render, session
 from vllm_runbooks.edge10 import asking, docker, preflight
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.host import inventory as live_inventory
-from vllm_runbooks.host_records import Inventory
-from vllm_runbooks.record_forms import document, record
-from vllm_runbooks.records import Severity
-from vllm_runbooks.toolchain import docker_texts, host_snapshots, hosts
-from vllm_runbooks.toolchain.needs import Sizes
-from vllm_runbooks.toolchain_records import (
+from vllm_runbooks.edge_host_records import (
     CheckedHost,
     DockerFacts,
     DockerState,
@@ -43,6 +36,13 @@ from vllm_runbooks.toolchain_records import (
     HostAsked,
     ToolkitFacts,
 )
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.host import inventory as live_inventory
+from vllm_runbooks.host_records import Inventory
+from vllm_runbooks.record_forms import document, record
+from vllm_runbooks.records import Severity
+from vllm_runbooks.toolchain import docker_texts, host_snapshots, hosts
+from vllm_runbooks.toolchain.needs import Sizes
 
 FILE = Path(__file__).with_name("edge10_hosts.yaml")
 

@@ -23,13 +23,13 @@ import tiny_models
 import vllm_runbooks as rb
 from test_serve import RACE, UP, Stage
 from vllm_runbooks import catalog, render
+from vllm_runbooks.accuracy_records import Accuracy
 from vllm_runbooks.chain_records import LINKS, OpenChain
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.live import open_parts
 from vllm_runbooks.live_records import Result
 from vllm_runbooks.record_forms import document, record
 from vllm_runbooks.records import Verdict
-from vllm_runbooks.toolchain_records import Accuracy
 
 LIVE, PARTS = set_up.place(), of_tests.place()  # asked here: tests have a cache folder of their own
 SERVING = [*UP, {"serve": {}}, {"hold": True}]

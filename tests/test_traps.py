@@ -11,11 +11,12 @@ import pytest
 from conftest import SHARED
 from test_node_logs import IDLE
 from vllm_runbooks import authoring, catalog, checking, documents, session
+from vllm_runbooks.accuracy_records import Accuracy
 from vllm_runbooks.command_records import Issue
 from vllm_runbooks.evidence_records import Document, Evidence
 from vllm_runbooks.records import IssueSeverity
+from vllm_runbooks.script_records import LintedScripts
 from vllm_runbooks.toolchain import accuracy, reports
-from vllm_runbooks.toolchain_records import Accuracy, LintedScripts
 
 BY_SYMPTOM = {
     "2.2": ("qwen-a100-relogged-by-wrapper", "engine.v0_claimed"),

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from vllm_runbooks.accuracy_records import JudgedAccuracy
 from vllm_runbooks.live_records import Guarded, Result
-from vllm_runbooks.toolchain_records import JudgedAccuracy
 
 LINKS = ("parts", "quantise", "serve", "evaluate-float", "evaluate-quantised", "judge")
 """What is done, in this order; servers that run one after the other are both told in "serve"."""

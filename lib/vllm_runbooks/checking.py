@@ -15,7 +15,8 @@ from vllm_runbooks.deployment import forms
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.evidence_records import Document, Evidence
 from vllm_runbooks.records import Judgement
-from vllm_runbooks.toolchain_records import LintedScripts, Toolchain
+from vllm_runbooks.script_records import LintedScripts
+from vllm_runbooks.toolchain_records import Toolchain
 
 if TYPE_CHECKING:
     from vllm_runbooks.second_opinion import Verdict

@@ -12,27 +12,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_runbooks import checking, planner, session, verdicts
+from vllm_runbooks.accuracy_records import Accuracy, JudgedAccuracy
+from vllm_runbooks.artefact_records import CheckedFolder, Contents
 from vllm_runbooks.display import Shown
 from vllm_runbooks.edge10 import artefact_checks, making, preflight
 from vllm_runbooks.edge10 import results as evaluations
+from vllm_runbooks.edge_host_records import CheckedHost, EdgeHost
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.evidence_records import JOB, Case, CaseKind, Document, Evidence
+from vllm_runbooks.job_records import ReadJob
 from vllm_runbooks.records import Answer, IssueSeverity, Judgement, Severity
 from vllm_runbooks.redact import redact_text
+from vllm_runbooks.script_records import LintedScripts
 from vllm_runbooks.toolchain import accuracy as _accuracy
 from vllm_runbooks.toolchain import artefacts, host_snapshots, jobs, listings, models, names, reports, steps
-from vllm_runbooks.toolchain_records import (
-    Accuracy,
-    AskedModel,
-    CheckedFolder,
-    CheckedHost,
-    Contents,
-    EdgeHost,
-    JudgedAccuracy,
-    LintedScripts,
-    ReadJob,
-    Toolchain,
-)
+from vllm_runbooks.toolchain_records import AskedModel, Toolchain
 
 if TYPE_CHECKING:
     from vllm_runbooks.chain_records import OpenChain

@@ -25,6 +25,7 @@ from vllm_runbooks.records import Answer, JudgedClaim, Judgement, Start
 
 if TYPE_CHECKING:
     from vllm_runbooks.cluster_records import CheckedCluster, Cluster
+    from vllm_runbooks.edge_host_records import EdgeHost
     from vllm_runbooks.host_records import Inspected, Inventory
     from vllm_runbooks.lint import Knowledge
     from vllm_runbooks.plan_records import Layouts, Plan
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.plans import Request
     from vllm_runbooks.probe_records import Health, Observation, Serving
     from vllm_runbooks.specs import Card, Specs
-    from vllm_runbooks.toolchain_records import EdgeHost, Toolchain
+    from vllm_runbooks.toolchain_records import Toolchain
 
 
 MAX_SCRIPT = _evidence.MAX_SCRIPT

@@ -10,6 +10,8 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter
 
+from vllm_runbooks.accuracy_records import JudgedAccuracy
+from vllm_runbooks.artefact_records import CheckedFolder
 from vllm_runbooks.authoring import (
     case_files,
     claims_file,
@@ -24,9 +26,11 @@ from vllm_runbooks.authoring import (
 from vllm_runbooks.chain_records import OpenChain
 from vllm_runbooks.cluster_records import CheckedCluster
 from vllm_runbooks.command_records import Linted, Migrated
+from vllm_runbooks.edge_host_records import CheckedHost
 from vllm_runbooks.history_records import Compared as Differences
 from vllm_runbooks.history_records import Entry, Listed, Trend
 from vllm_runbooks.host_records import Inspected
+from vllm_runbooks.job_records import MadeJob
 from vllm_runbooks.live_records import Guarded
 from vllm_runbooks.pack_records import Manifest
 from vllm_runbooks.plan_records import Layouts, Plan, StartFiles
@@ -34,14 +38,8 @@ from vllm_runbooks.probe_records import Health, Observation
 from vllm_runbooks.record_forms import UNPRINTED, WHERE_TOLD
 from vllm_runbooks.records import Answer, Compared
 from vllm_runbooks.schedule_records import Job, Jobs, Turns
-from vllm_runbooks.toolchain_records import (
-    AskedModels,
-    CheckedFolder,
-    CheckedHost,
-    JudgedAccuracy,
-    LintedScripts,
-    MadeJob,
-)
+from vllm_runbooks.script_records import LintedScripts
+from vllm_runbooks.toolchain_records import AskedModels
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "symptom": symptom_files.ADAPTER,

@@ -14,7 +14,7 @@ from vllm_runbooks.cli import complete, given, output, terminal
 from vllm_runbooks.cli.edge10_options import VERSION
 
 if TYPE_CHECKING:
-    from vllm_runbooks.toolchain_records import CheckedFolder
+    from vllm_runbooks.artefact_records import CheckedFolder
 
 _NUMBERS = re.compile(r"\d{1,7}(?:,\d{1,7}){0,15}", re.ASCII)
 _MAX_DIES = 256

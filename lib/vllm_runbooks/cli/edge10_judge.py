@@ -43,9 +43,9 @@ def judge(*, float_: Path, quantised: Path, threshold: float, confidence: float,
     results cannot be read or compared.
     """
     from vllm_runbooks import render
+    from vllm_runbooks.accuracy_records import Accuracy
     from vllm_runbooks.edge10 import results
     from vllm_runbooks.toolchain import accuracy
-    from vllm_runbooks.toolchain_records import Accuracy
 
     results.distinct(float_, quantised)
     found = accuracy.judge(results.read(float_), results.read(quantised), threshold=threshold, confidence=confidence)

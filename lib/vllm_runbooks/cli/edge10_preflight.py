@@ -9,7 +9,7 @@ import click
 
 from vllm_runbooks.cli import complete, given, output, terminal
 from vllm_runbooks.cli.edge10_options import VERSION
-from vllm_runbooks.toolchain_records import HOST_STEPS
+from vllm_runbooks.edge_host_records import HOST_STEPS
 
 
 @click.command(

@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from vllm_runbooks import session
+from vllm_runbooks.artefact_records import CheckedFolder, Contents, Listing
 from vllm_runbooks.edge10 import folders
 from vllm_runbooks.errors import InputError, WrongFileError
+from vllm_runbooks.job_records import Job
 from vllm_runbooks.redact import redact_record, redact_text
 from vllm_runbooks.toolchain import artefacts, jobs, listings
 from vllm_runbooks.toolchain.artefacts import Asked, Given
-from vllm_runbooks.toolchain_records import CheckedFolder, Contents, Job, Listing
 
 _INSTEAD = "name a folder of artefacts, or what `tree -s` or `ls -lR` printed of one"
 

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from vllm_runbooks import host_commands
 from vllm_runbooks.edge10 import asking
 from vllm_runbooks.edge10.asking import Answer, ask
-from vllm_runbooks.toolchain import docker_texts
-from vllm_runbooks.toolchain_records import (
+from vllm_runbooks.edge_host_records import (
     DaemonFile,
     DockerFacts,
     DockerState,
@@ -22,6 +21,7 @@ from vllm_runbooks.toolchain_records import (
     RegistryLogin,
     ToolkitFacts,
 )
+from vllm_runbooks.toolchain import docker_texts
 
 _GIB = 1 << 30
 _MAX_FILE = 4 << 20

@@ -12,10 +12,10 @@ import stat
 from pathlib import Path
 
 from vllm_runbooks import checkpoints
+from vllm_runbooks.artefact_records import Contents, ListedFile, Listing, Tensor, Vocabulary
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.toolchain import vocabularies
 from vllm_runbooks.toolchain.listings import MAX_DEPTH, MAX_FILES
-from vllm_runbooks.toolchain_records import Contents, ListedFile, Listing, Tensor, Vocabulary
 
 _MAX_JSON = 64 << 20
 """Bytes of a JSON file that are read; the tokenizers of the largest vocabularies have half of that."""

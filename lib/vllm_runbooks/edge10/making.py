@@ -18,10 +18,11 @@ from typing import NamedTuple
 from vllm_runbooks import checking, planner, render, session
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
+from vllm_runbooks.job_records import Job, JobProblem, MadeFile, MadeIssue, MadeJob
 from vllm_runbooks.records import IssueSeverity
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.toolchain import jobs, models, names, steps
-from vllm_runbooks.toolchain_records import Job, JobProblem, MadeFile, MadeIssue, MadeJob, Toolchain
+from vllm_runbooks.toolchain_records import Toolchain
 
 _MARK = ".edge10-made.json"
 """Digests of what was made into a folder."""

@@ -10,12 +10,12 @@ from pathlib import Path
 from vllm_runbooks import host_commands, moments, planner, session
 from vllm_runbooks.display import visible
 from vllm_runbooks.edge10 import docker
+from vllm_runbooks.edge_host_records import CheckedHost, EdgeHost, FolderFacts, HostAsked
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host import inventory
 from vllm_runbooks.redact import redact_record, redact_text
 from vllm_runbooks.toolchain import hosts, models
 from vllm_runbooks.toolchain.host_rules import HEEDED
-from vllm_runbooks.toolchain_records import CheckedHost, EdgeHost, FolderFacts, HostAsked
 
 _GIB = 1 << 30
 _REGISTRY = re.compile(

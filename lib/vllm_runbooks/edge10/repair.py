@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from vllm_runbooks.artefact_records import Mend, Repaired
 from vllm_runbooks.display import to_json
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.files import store
-from vllm_runbooks.toolchain_records import Mend, Repaired
 
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 """What a file system says that has no hard links."""

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from vllm_runbooks.accuracy_records import EvaluationResults
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.toolchain import reports
 from vllm_runbooks.toolchain.reports import Given
-from vllm_runbooks.toolchain_records import EvaluationResults
 
 _MAX_FILES = 4_000
 _MAX_VISITED = 100_000

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vllm_runbooks import serve, session, steps
+from vllm_runbooks.accuracy_records import JudgedAccuracy
 from vllm_runbooks.chain_records import Evaluated, Link, OpenChain, OpenParts, Quantised
 from vllm_runbooks.edge10 import results
 from vllm_runbooks.errors import InputError
@@ -33,7 +34,6 @@ from vllm_runbooks.running import handled_by
 from vllm_runbooks.serve.subject import Subject
 from vllm_runbooks.toolchain import accuracy
 from vllm_runbooks.toolchain.accuracy import CONFIDENCE, THRESHOLD
-from vllm_runbooks.toolchain_records import JudgedAccuracy
 
 HOUR_S = 3600.0
 _FLOAT, _QUANTISED = "float", "quantised"

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from vllm_runbooks.accuracy_records import EvaluationResults
 from vllm_runbooks.chain_records import Evaluated, Link, OpenParts
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.live import limited
 from vllm_runbooks.live.limited import Bounds
 from vllm_runbooks.live_records import Result
 from vllm_runbooks.serve.subject import Subject
-from vllm_runbooks.toolchain_records import EvaluationResults
 
 DATASET = "general_mcq"
 """EvalScope's name for questions of one's own with a choice of answers."""

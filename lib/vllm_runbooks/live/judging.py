@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import chain
 
 from vllm_runbooks import verdicts
+from vllm_runbooks.accuracy_records import Accuracy
 from vllm_runbooks.chain_records import OpenChain
 from vllm_runbooks.live_records import Fleet, Guarded, Measured, Printed, Result
 from vllm_runbooks.records import Answer, Judgement, Outcome, Verdict
-from vllm_runbooks.toolchain_records import Accuracy
 
 
 def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> Judgement:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
+from vllm_runbooks.accuracy_records import Accuracy, AccuracyInterval, JudgedAccuracy, JudgedScore
 from vllm_runbooks.display import Shown, visible
 from vllm_runbooks.render.drawing import caption, rule
 from vllm_runbooks.render.elements import (
@@ -36,7 +37,6 @@ from vllm_runbooks.render.styled import (
     plain,
     styled,
 )
-from vllm_runbooks.toolchain_records import Accuracy, AccuracyInterval, JudgedAccuracy, JudgedScore
 
 _MOST = 24
 """Rows that a table and a picture have; the rest is in the JSON document."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from vllm_runbooks.artefact_records import CheckedFolder, Mend
 from vllm_runbooks.display import visible
 from vllm_runbooks.render.elements import cut
 from vllm_runbooks.render.styled import (
@@ -19,7 +20,7 @@ from vllm_runbooks.render.styled import (
     parted,
     styled,
 )
-from vllm_runbooks.toolchain_records import CheckedFolder, Mend, ToolchainFinding
+from vllm_runbooks.toolchain_records import ToolchainFinding
 
 STANDINGS = {
     True: ("ok", "nothing was found that is missing or wrong", Tone.GOOD),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vllm_runbooks.display import visible
+from vllm_runbooks.job_records import Job, JobProblem, MadeIssue, MadeJob
 from vllm_runbooks.render.styled import (
     BLANK,
     Block,
@@ -19,7 +20,6 @@ from vllm_runbooks.render.styled import (
     parted,
     styled,
 )
-from vllm_runbooks.toolchain_records import Job, JobProblem, MadeIssue, MadeJob
 
 _WRITTEN, _SAME = styled("written", Tone.GOOD), styled("as it was", Tone.FAINT)
 

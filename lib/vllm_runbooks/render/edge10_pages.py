@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
+from vllm_runbooks.artefact_records import CheckedFolder
 from vllm_runbooks.display import Shown, visible
+from vllm_runbooks.job_records import Job, MadeFile, MadeIssue, ReadJob
 from vllm_runbooks.redact import redact_text
 from vllm_runbooks.render import edge10_checks, edge10_findings, edge10_jobs, edge10_scripts, issues
 from vllm_runbooks.render.elements import (
@@ -26,16 +28,8 @@ from vllm_runbooks.render.elements import (
     verdict,
 )
 from vllm_runbooks.render.styled import plain
-from vllm_runbooks.toolchain_records import (
-    AskedModel,
-    CheckedFolder,
-    Job,
-    LintedScripts,
-    MadeFile,
-    MadeIssue,
-    ReadJob,
-    Toolchain,
-)
+from vllm_runbooks.script_records import LintedScripts
+from vllm_runbooks.toolchain_records import AskedModel, Toolchain
 
 _MOST = 30
 """Mends and remarks that are shown."""

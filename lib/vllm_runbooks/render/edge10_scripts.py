@@ -8,7 +8,7 @@ from dataclasses import replace
 from vllm_runbooks.records import IssueSeverity
 from vllm_runbooks.render import issues
 from vllm_runbooks.render.styled import Block, Loose, Tone, styled
-from vllm_runbooks.toolchain_records import LintedScripts
+from vllm_runbooks.script_records import LintedScripts
 
 UNKNOWN = "no step of the toolchain is recognised in it"
 

@@ -7,6 +7,7 @@ from html import escape
 
 from vllm_runbooks import host_commands
 from vllm_runbooks.display import Shown, to_json, visible
+from vllm_runbooks.edge_host_records import CheckedHost, DockerFacts, DockerState, EdgeHost, HostNeed
 from vllm_runbooks.record_forms import document
 from vllm_runbooks.render.elements import (
     AMBER,
@@ -38,16 +39,7 @@ from vllm_runbooks.render.styled import (
     plain,
     styled,
 )
-from vllm_runbooks.toolchain_records import (
-    AskedModel,
-    AskedModels,
-    CheckedHost,
-    DockerFacts,
-    DockerState,
-    EdgeHost,
-    HostNeed,
-    ToolchainFinding,
-)
+from vllm_runbooks.toolchain_records import AskedModel, AskedModels, ToolchainFinding
 
 _SAID = {True: styled("yes", Tone.GOOD), False: styled("no", Tone.BAD), None: styled("unknown", Tone.WARN)}
 _HEAD = ("model", "quantise", "compile", "kind", "why")

@@ -12,9 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, variance
 from typing import NamedTuple
 
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.toolchain import intervals, score_names
-from vllm_runbooks.toolchain_records import (
+from vllm_runbooks.accuracy_records import (
     Accuracy,
     AccuracyInterval,
     AnsweredQuestion,
@@ -25,6 +23,8 @@ from vllm_runbooks.toolchain_records import (
     JudgedScore,
     PairedCounts,
 )
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.toolchain import intervals, score_names
 
 THRESHOLD, CONFIDENCE = 0.01, 0.95
 """A loss of more than one point of a hundred is too much, where nothing else is asked for."""

@@ -10,25 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
+from vllm_runbooks.artefact_records import CheckedFolder, Contents, ListedFile, Listing, Mend
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.job_records import Job, NameTold
 from vllm_runbooks.records import Severity
 from vllm_runbooks.toolchain import meanings, names, trees, weights_files
 from vllm_runbooks.toolchain.models import listed
 from vllm_runbooks.toolchain.tree_forms import Form, Tree
 from vllm_runbooks.toolchain.trees import Lengths, Wanted
 from vllm_runbooks.toolchain.weights_files import Checkpoint
-from vllm_runbooks.toolchain_records import (
-    MODALITIES,
-    CheckedFolder,
-    Contents,
-    Job,
-    ListedFile,
-    Listing,
-    Mend,
-    NameTold,
-    Toolchain,
-    ToolchainFinding,
-)
+from vllm_runbooks.toolchain_records import MODALITIES, Toolchain, ToolchainFinding
 
 _T = TypeVar("_T")
 _FILES = "the files themselves"

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from vllm_runbooks.edge_host_records import DaemonFile, DockerState
 from vllm_runbooks.json_errors import loaded
-from vllm_runbooks.toolchain_records import DaemonFile, DockerState
 
 _MOST_WORDS = 400
 _MOST_ITEMS = 1000

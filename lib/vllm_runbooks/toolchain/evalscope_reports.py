@@ -13,13 +13,13 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from vllm_runbooks import json_errors
+from vllm_runbooks.accuracy_records import AnsweredQuestion
 from vllm_runbooks.documents import yaml_places
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.toolchain import score_names, scores
 from vllm_runbooks.toolchain.score_names import Metric
 from vllm_runbooks.toolchain.scores import ROUNDED, ROUNDED_THRICE, Told
-from vllm_runbooks.toolchain_records import AnsweredQuestion
 
 _MAX_SUBSETS = 20_000
 OVERALL = "OVERALL"

@@ -9,21 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vllm_runbooks import host_commands, inventories
+from vllm_runbooks.edge_host_records import DockerFacts, DockerState, EdgeHost, HostAsked, HostNeed, ImageFacts
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host_records import VLLM_PACKAGES, GpuFacts
 from vllm_runbooks.planning.budget import Subject
 from vllm_runbooks.records import Severity
-from vllm_runbooks.toolchain_records import (
-    AskedModel,
-    DockerFacts,
-    DockerState,
-    EdgeHost,
-    EdgeStep,
-    HostAsked,
-    HostNeed,
-    ImageFacts,
-    Toolchain,
-)
+from vllm_runbooks.toolchain_records import AskedModel, EdgeStep, Toolchain
 
 THREADS = "COMPILE_THREAD"
 """The variable by which the compiler divides its work."""

@@ -6,12 +6,12 @@ from dataclasses import fields, replace
 
 from vllm_runbooks import inventories
 from vllm_runbooks.display import SCHEMA
+from vllm_runbooks.edge_host_records import HOST_KIND, CheckedHost, EdgeHost
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host_records import KIND as INVENTORY
 from vllm_runbooks.json_errors import loaded
 from vllm_runbooks.record_forms import record
 from vllm_runbooks.redact import redact_record, redact_text
-from vllm_runbooks.toolchain_records import HOST_KIND, CheckedHost, EdgeHost
 
 MAX_TEXT = 8 << 20
 """Characters of a recorded host."""

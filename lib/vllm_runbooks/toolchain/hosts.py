@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from vllm_runbooks.edge_host_records import CheckedHost, DockerState, EdgeHost, HostAsked, Untold
 from vllm_runbooks.host_commands import line
 from vllm_runbooks.planning.budget import Subject
 from vllm_runbooks.records import Severity
 from vllm_runbooks.specs import Specs
 from vllm_runbooks.toolchain import host_rules as rules
 from vllm_runbooks.toolchain.needs import needs
-from vllm_runbooks.toolchain_records import (
-    AskedModel,
-    CheckedHost,
-    DockerState,
-    EdgeHost,
-    HostAsked,
-    Toolchain,
-    ToolchainFinding,
-    Untold,
-)
+from vllm_runbooks.toolchain_records import AskedModel, Toolchain, ToolchainFinding
 
 _GUIDE = ""
 """The toolchain's own source, which its facts name."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist, fmean, stdev
 
-from vllm_runbooks.toolchain_records import AccuracyInterval, PairedCounts
+from vllm_runbooks.accuracy_records import AccuracyInterval, PairedCounts
 
 
 def quantile(confidence: float) -> float:

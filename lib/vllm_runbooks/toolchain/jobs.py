@@ -14,18 +14,9 @@ from vllm_runbooks.documents import yaml_places
 from vllm_runbooks.documents.yaml_places import Mapping, Node, Scalar, YamlError
 from vllm_runbooks.errors import InputError, meant
 from vllm_runbooks.excerpt import Excerpt, Places
+from vllm_runbooks.job_records import CalibrationAsked, EvaluationAsked, Job, JobProblem, ReadJob
 from vllm_runbooks.toolchain import models, names
-from vllm_runbooks.toolchain_records import (
-    MODALITIES,
-    ONE_BY_ONE,
-    CalibrationAsked,
-    EdgeModel,
-    EvaluationAsked,
-    Job,
-    JobProblem,
-    ReadJob,
-    Toolchain,
-)
+from vllm_runbooks.toolchain_records import MODALITIES, ONE_BY_ONE, EdgeModel, Toolchain
 
 MAX_TEXT = 100_000
 """Characters of a description."""

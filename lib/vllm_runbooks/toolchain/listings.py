@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vllm_runbooks.artefact_records import FILE_KINDS, ListedFile, Listing
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.toolchain_records import FILE_KINDS, ListedFile, Listing
 
 MAX_FILES = 100_000
 """Of a listing, or a folder; what is checked has some hundreds."""

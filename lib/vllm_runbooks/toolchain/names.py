@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import PurePosixPath
 
-from vllm_runbooks.toolchain_records import KINDS, Job, NameTold, Toolchain
+from vllm_runbooks.job_records import Job, NameTold
+from vllm_runbooks.toolchain_records import KINDS, Toolchain
 
 _MAX_NAME = 255
 """Bytes of a file's name on common file systems."""

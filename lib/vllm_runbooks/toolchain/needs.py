@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from vllm_runbooks.edge_host_records import EdgeHost, HostNeed, NeedTerm
 from vllm_runbooks.host_records import HostFacts, Inventory
 from vllm_runbooks.inventories import unfit, usable_mib
 from vllm_runbooks.planning import weights
 from vllm_runbooks.planning.budget import Subject
 from vllm_runbooks.planning.shape import Format, Quantization
 from vllm_runbooks.specs import Specs
-from vllm_runbooks.toolchain_records import EdgeHost, HostNeed, NeedTerm, Toolchain
+from vllm_runbooks.toolchain_records import Toolchain
 
 _GIB = 1 << 30
 _MIB_PER_GIB = 1024

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from vllm_runbooks import json_errors
+from vllm_runbooks.accuracy_records import Doubt, EvaluationResults
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.toolchain import evalscope_reports, score_names, scores, vlmeval_reports, workbooks
 from vllm_runbooks.toolchain.evalscope_reports import Report, Reviews, Settings
 from vllm_runbooks.toolchain.scores import Told
-from vllm_runbooks.toolchain_records import Doubt, EvaluationResults
 
 MAX_BYTES = 64 * 2**20
 """Of one file."""

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vllm_runbooks.accuracy_records import AnsweredQuestion, Doubt, EvaluationScore
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.toolchain import score_names
 from vllm_runbooks.toolchain.score_names import Metric
-from vllm_runbooks.toolchain_records import AnsweredQuestion, Doubt, EvaluationScore
 
 ROUNDED = 0.00005
 """How far a score with four digits may lie from what was rounded (`normalize_score` of EvalScope)."""

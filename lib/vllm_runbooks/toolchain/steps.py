@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vllm_runbooks import host_commands
+from vllm_runbooks.job_records import CalibrationAsked, Job, MadeFile
 from vllm_runbooks.toolchain import models, names, templates
-from vllm_runbooks.toolchain_records import CalibrationAsked, Job, MadeFile, Toolchain
+from vllm_runbooks.toolchain_records import Toolchain
 
 JOB = "job.yaml"
 """The job with everything said, as it was made of."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from vllm_runbooks.toolchain_records import ListedFile, TreeFile
+from vllm_runbooks.artefact_records import ListedFile
+from vllm_runbooks.toolchain_records import TreeFile
 
 _HOLES = {"{die}": r"(?P<die>0|[1-9]\d{0,2})", "{length}": r"(?P<length>0|[1-9]\d{0,6})", "*": r"(?P<free>[^/]{0,255})"}
 _PARTS = re.compile(r"(\{die\}|\{length\}|\*)")

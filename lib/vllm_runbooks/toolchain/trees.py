@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median_high
 
+from vllm_runbooks.artefact_records import ListedFile, Mend
 from vllm_runbooks.toolchain import meanings
 from vllm_runbooks.toolchain.tree_forms import Placed, Slot, Tree
-from vllm_runbooks.toolchain_records import PHASES, ListedFile, Mend, Toolchain, ToolchainFinding
+from vllm_runbooks.toolchain_records import PHASES, Toolchain, ToolchainFinding
 
 _HALF = 0.5
 """Of what other dies have, below which a file is taken for cut off: dividing heads over dies leaves less apart."""

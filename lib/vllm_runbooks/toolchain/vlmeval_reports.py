@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from vllm_runbooks.accuracy_records import AnsweredQuestion
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.toolchain import score_names, scores
 from vllm_runbooks.toolchain.scores import EXACT, Told
-from vllm_runbooks.toolchain_records import AnsweredQuestion
 
 _ENDS = re.compile(r"_(?:acc|score|rating|scores|metrics|[A-Za-z0-9.-]{1,40}(?:_matching)?_result|result|judge)$")
 _DATASETS = re.compile(

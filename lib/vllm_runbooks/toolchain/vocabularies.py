@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from vllm_runbooks.toolchain_records import Vocabulary
+from vllm_runbooks.artefact_records import Vocabulary
 
 FILES = ("tokenizer.json", "vocab.json")
 """Files that hold one."""

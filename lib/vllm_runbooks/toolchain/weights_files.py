@@ -13,16 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vllm_runbooks.artefact_records import Contents, ListedFile, Mend, Tensor
 from vllm_runbooks.toolchain import meanings
-from vllm_runbooks.toolchain_records import (
-    CheckpointFile,
-    Contents,
-    ListedFile,
-    Mend,
-    Tensor,
-    Toolchain,
-    ToolchainFinding,
-)
+from vllm_runbooks.toolchain_records import CheckpointFile, Toolchain, ToolchainFinding
 
 INDEX = "model.safetensors.index.json"
 _CONFIG = "config.json"

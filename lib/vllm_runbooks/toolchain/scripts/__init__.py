@@ -10,10 +10,11 @@ from vllm_runbooks.lint import Asked, Knowledge
 from vllm_runbooks.lint.mending import mended_by
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.lint.told import issues, launches
+from vllm_runbooks.script_records import LintedScripts, ScriptStep
 from vllm_runbooks.toolchain.scripts import host_rules
 from vllm_runbooks.toolchain.scripts.judged import JudgedFile, JudgedFiles
 from vllm_runbooks.toolchain.scripts.readings import COMPILE
-from vllm_runbooks.toolchain_records import LintedScripts, ScriptStep, Toolchain
+from vllm_runbooks.toolchain_records import Toolchain
 
 _STEPS = {
     "quantise": "quantise", "convert": "convert", "serve": "evaluate", "evaluate": "evaluate",
