@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from typing import NamedTuple, TypeVar
+from functools import cache, reduce
+from typing import NamedTuple, Self, TypeVar
 
 from vllm_runbooks.catalog_records import Rule, RuleTexts, Symptom, SymptomTexts
 from vllm_runbooks.errors import InputError
@@ -94,6 +94,26 @@ def _templates(lang: str) -> list[tuple[re.Pattern[str], str]]:
     return found
 
 
+class Phrase(str):
+    """What fills a hole in words of the code's own: English as it stands, and known by its template elsewhere."""
+
+    __slots__ = ("template", "values")
+
+    template: str
+    values: Mapping[str, str]
+
+    def __new__(cls, template: str, **values: str) -> Self:
+        """The template with its `{name}` filled, by phrases as well."""
+        made = super().__new__(cls, template.format(**values))
+        made.template, made.values = template, values
+        return made
+
+
+def listed(said: Sequence[str], form: str = "{first} and {second}") -> str:
+    """Some texts in a row, at least one; they may be phrases."""
+    return reduce(lambda first, second: Phrase(form, first=first, second=second), said)
+
+
 class Wording(NamedTuple):
     """The fixed words of what is printed, in a language; None is English."""
 
@@ -115,6 +135,12 @@ class Wording(NamedTuple):
             if match:
                 return template.format(**match.groupdict())
         return f"{language.mark}{text.format(**values) if values else text}"
+
+    def filling(self, said: str) -> str:
+        """What fills a hole: a phrase in this language, anything else as it stands."""
+        if self.lang is None or not isinstance(said, Phrase):
+            return said
+        return self(said.template, **{name: self.filling(value) for name, value in said.values.items()})
 
     def joined(self, text: str, *others: str) -> str:
         """The text in this language, with sentences behind it that are in it already."""

@@ -17,7 +17,7 @@ class Hit:
     """Offsets in the file."""
     end: int
     says: Mapping[str, str] = field(default_factory=dict)
-    """What fills the sentences of the rule's message."""
+    """What fills the sentences of the rule's message: names and figures, and phrases in words of the code's own."""
     edits: tuple[Replacement, ...] = ()
     """The changes that mend it, all of them or none; empty: nothing certain does."""
     is_loose: bool = False

@@ -50,8 +50,9 @@ def issues(judged: Found, secrets: Secrets) -> Iterator[Issue]:
 
 def _told(rule: Rule, hit: Hit, secrets: Secrets, lang: str | None) -> str:
     """The message of a hit, in the words of where it stands."""
-    says = {name: secrets.hidden(said) for name, said in hit.says.items()}
-    mark = languages.Wording(lang).mark
+    say = languages.Wording(lang)
+    says = {name: secrets.hidden(say.filling(said)) for name, said in hit.says.items()}
+    mark = say.mark
     if says.get(_NOTE) and rule.message[0] != mark:  # a table's note is English; a message that is has its own mark
         says[_NOTE] = f"{mark}{says[_NOTE]}"
     said = message(rule, says)

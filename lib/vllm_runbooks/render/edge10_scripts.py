@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from vllm_runbooks.languages import Wording
 from vllm_runbooks.records import IssueSeverity
 from vllm_runbooks.render import issues
 from vllm_runbooks.render.styled import Block, Loose, Tone, styled
@@ -53,17 +54,22 @@ def unknown(checked: Mapping[str, LintedScripts]) -> list[str]:
 def view(checked: Mapping[str, LintedScripts]) -> list[Block]:
     """For a terminal: an issue a paragraph, then what each file does, and the count."""
     blocks: list[Block] = []
+    whole = merged(checked)
+    say = Wording(whole.lang)
     for name, found in checked.items():
         blocks += issues.paragraphs(found, name)
     for name, found in checked.items():
-        does = ", ".join(dict.fromkeys(step.step for step in found.steps))
-        said = styled(does or UNKNOWN, Tone.HEADING if does else Tone.WARN)
+        does = say(", ").join(say(step) for step in dict.fromkeys(step.step for step in found.steps))
+        said = styled(does or say(UNKNOWN), Tone.HEADING if does else Tone.WARN)
         blocks.append(Loose(styled(f"{name}: ", Tone.FAINT) + said))
-    whole = merged(checked)
     said_of = issues.counted(whole.issues, whole.lang)
     is_wrong = any(issue.severity is not IssueSeverity.INFO for issue in whole.issues)
     is_read = bool(whole.steps)
     tone = Tone.BAD if is_wrong else Tone.GOOD if is_read else Tone.WARN
-    verdict = said_of or ("nothing wrong" if is_read else "nothing was judged")
-    judged = f" ({whole.toolchain}; servers and evaluations by vLLM {whole.vllm.version})"
-    return [*blocks, Loose(styled(verdict, tone) + styled(judged, Tone.FAINT))]
+    verdict = said_of or (say("nothing wrong") if is_read else say("nothing was judged"))
+    by = say(
+        "{toolchain}; servers and evaluations by vLLM {version}",
+        toolchain=whole.toolchain,
+        version=whole.vllm.version,
+    )
+    return [*blocks, Loose(styled(verdict, tone) + styled(f" ({by})", Tone.FAINT))]

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from vllm_runbooks.excerpt import Replacement
+from vllm_runbooks.languages import Phrase, listed
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.toolchain.scripts import pure
 from vllm_runbooks.toolchain.scripts.compiled import MODE, REMAP, Compiled, digits, text_of
@@ -170,12 +171,14 @@ def _is_patch(event: Event, *classes: str) -> bool:
 def _called(event: Event) -> str:
     """How a message calls what an event does."""
     if event.kind == "parse":
-        return "the command line is parsed"
+        return Phrase("the command line is parsed")
     if event.kind == "import":
-        return f"{event.name} is imported"
+        return Phrase("{name} is imported", name=event.name)
     if event.kind == "assign":
-        return f"{'.'.join(event.name.split('.')[-2:])} is replaced"
-    return f"{event.name.rpartition('.')[2]}(…) has made the engine" if is_engine(event) else "the model is built"
+        return Phrase("{name} is replaced", name=".".join(event.name.split(".")[-2:]))
+    if is_engine(event):
+        return Phrase("{name}(…) has made the engine", name=event.name.rpartition(".")[2])
+    return Phrase("the model is built")
 
 
 def _line(part: Part, event: Event) -> str:
@@ -251,18 +254,28 @@ def _wrong_dies(order: Sequence[int | None], dies: int | None, needed: int) -> s
     limit = needed if dies is None else dies
     outside = sorted({die for die in known if not 0 <= die < limit})
     if outside and limit > 0:
-        named = f"{', '.join(map(str, outside))} {'is' if len(outside) == 1 else 'are'}"
-        return (
-            f"{named} outside of the dies 0 to {limit - 1}" if limit > 1 else f"{named} named, and there is die 0 alone"
-        )
+        named = ", ".join(map(str, outside))
+        if limit == 1:
+            return Phrase("it names {outside}, and there is die 0 alone", outside=named)
+        return Phrase("it names {outside}, and the dies are 0 to {last}", outside=named, last=str(limit - 1))
     if dies is None or dies > len(order) or len(known) != len(order) or not any(known):
         return ""  # nothing but zeros may stand for no order at all
     first = order[:dies]
     repeated = sorted({str(die) for die in first if first.count(die) > 1})
     if repeated:
-        return f"among its first {dies} entries, one for each die, {' and '.join(repeated)} stands more than once"
+        return Phrase(
+            "among its first {dies} entries, one for each die, {repeated} stands more than once",
+            dies=str(dies),
+            repeated=listed(repeated),
+        )
     beyond = [die for die in known[dies:] if die]
-    return f"behind its first {dies} entries, one for each die, stands {beyond[0]} in place of 0" if beyond else ""
+    if not beyond:
+        return ""
+    return Phrase(
+        "behind its first {dies} entries, one for each die, stands {beyond} in place of 0",
+        dies=str(dies),
+        beyond=str(beyond[0]),
+    )
 
 
 def _resized(one: Compiled, value: Value, needed: int) -> tuple[Replacement, ...]:
@@ -318,15 +331,20 @@ def _lengths(one: Compiled) -> Iterator[Hit]:
         lengths = one.numbers(value)
         if lengths is None:
             continue
-        says = {"lengths": ", ".join(map(str, lengths)) or "none"}
+        says = {"lengths": ", ".join(map(str, lengths)) or Phrase("none")}
         if 1 not in lengths:
-            says["wrong"] = "the length 1, by which every further token is made, is missing"
+            says["wrong"] = Phrase("the length 1, by which every further token is made, is missing")
         elif set(lengths) == {1}:
-            says["wrong"] = "no length for the prompt is there beside 1: it would be taken in token by token"
+            says["wrong"] = Phrase("no length for the prompt is there beside 1: it would be taken in token by token")
         elif one.context is not None and max(lengths) > one.context.value:
-            says["wrong"] = f"{max(lengths)} is longer than the {one.context.value} tokens of {one.context.what}"
+            says["wrong"] = Phrase(
+                "{length} is longer than the {tokens} tokens of {name}",
+                length=str(max(lengths)),
+                tokens=str(one.context.value),
+                name=one.context.what,
+            )
         elif any(length < 1 for length in lengths):
-            says["wrong"] = "a length below 1 is none"
+            says["wrong"] = Phrase("a length below 1 is none")
         if "wrong" in says:
             yield hit(one.part, "edge10.sequence-lengths", _own_place(event, value), says)
 
@@ -378,9 +396,13 @@ def _names(one: Compiled) -> Iterator[Hit]:
         told = named_settings(text, one.facts)
         wrong = _untrue(one, told)
         if wrong:
-            yield hit(one.part, "edge10.name-differs", node, {"name": _last_names(text), "wrong": "; ".join(wrong)})
+            says = {"name": _last_names(text), "wrong": listed(wrong, "{first}; {second}")}
+            yield hit(one.part, "edge10.name-differs", node, says)
         if any(_GPU_WORD.search(folder) and "AOT" in folder for folder in text.split("/")):
-            device = {"cpu": "the script compiles on the CPU", "either": "the script takes what the host has"}
+            device = {
+                "cpu": Phrase("the script compiles on the CPU"),
+                "either": Phrase("the script takes what the host has"),
+            }
             says = {"name": _last_names(text), "device": device.get(one.device() or "", "")}
             yield hit(one.part, "edge10.name-gpu", node, says)
 
@@ -416,42 +438,43 @@ def _template(text: str) -> re.Pattern[str]:
     return re.compile("".join(made) + r"(?:_[A-Za-z]\w{0,60})?")
 
 
-def _untrue(one: Compiled, told: Mapping[str, str]) -> list[str]:
+def _untrue(one: Compiled, told: Mapping[str, str]) -> list[Phrase]:
     """What a name says that is not set, in words."""
-    found: list[str] = []
+    found: list[Phrase] = []
     for key, check in _CHECKS.items():
         if key in told:
             found += check(one, told[key])
     return found
 
 
-def _of_dies(one: Compiled, told: str) -> Iterator[str]:
+def _of_dies(one: Compiled, told: str) -> Iterator[Phrase]:
     if one.dies is not None and int(told) != one.dies.value:
-        yield f"{told} dies, and {one.dies.value} are set"
+        yield Phrase("{told} dies, and {set} are set", told=told, set=str(one.dies.value))
 
 
-def _of_context(one: Compiled, told: str) -> Iterator[str]:
+def _of_context(one: Compiled, told: str) -> Iterator[Phrase]:
     if one.context is not None and int(told) != one.context.value:
-        yield f"{told} tokens, and {one.context.what} is {one.context.value}"
+        tokens = str(one.context.value)
+        yield Phrase("{told} tokens, and {name} is {set}", told=told, name=one.context.what, set=tokens)
 
 
-def _of_prefill(one: Compiled, told: str) -> Iterator[str]:
+def _of_prefill(one: Compiled, told: str) -> Iterator[Phrase]:
     for _, value in one.lengths:
         lengths = one.numbers(value)
         if lengths is not None and int(told) not in lengths:
-            yield f"the length {told}, and {', '.join(map(str, lengths))} are set"
+            yield Phrase("the length {told}, and {set} are set", told=told, set=", ".join(map(str, lengths)))
 
 
-def _of_side(name: str) -> Callable[[Compiled, str], Iterator[str]]:
-    def check(one: Compiled, told: str) -> Iterator[str]:
+def _of_side(name: str, called: Phrase) -> Callable[[Compiled, str], Iterator[Phrase]]:
+    def check(one: Compiled, told: str) -> Iterator[Phrase]:
         side = one.side(name)
         if side is not None and int(told) != side:
-            yield f"a {name} of {told}, and {side} is set"
+            yield Phrase("{side} of {told}, and {set} is set", side=called, told=told, set=str(side))
 
     return check
 
 
-def _of_remap(one: Compiled, told: str) -> Iterator[str]:
+def _of_remap(one: Compiled, told: str) -> Iterator[Phrase]:
     """The orders of the dies of both parts behind one another."""
     orders = [settings[-1][1] for name, settings in sorted(one.remaps.items(), reverse=True) if name.endswith(REMAP)]
     known = [one.numbers(value) for value in orders]
@@ -460,24 +483,25 @@ def _of_remap(one: Compiled, told: str) -> Iterator[str]:
     dies = one.dies.value if one.dies else None
     first, second = (digits(order, dies) for order in known if order is not None)
     if told not in {a + b for a in first for b in second}:
-        shown = " and ".join(_shown(order or []) for order in known)
-        yield f"the order {told} of the dies, and {shown} are set"
+        shown = listed([_shown(order or []) for order in known])
+        yield Phrase("the order {told} of the dies, and {set} are set", told=told, set=shown)
 
 
-def _of_modality(one: Compiled, told: str) -> Iterator[str]:
+def _of_modality(one: Compiled, told: str) -> Iterator[Phrase]:
     for option in one.program.options:
         default = one.program.python(option.default)
         if option.name == "modality" and isinstance(default, str) and default != told:
-            yield f"{told}, and {option.flags[0]} is {default} by default"
+            flag = option.flags[0]
+            yield Phrase("{told}, and {option} is {default} by default", told=told, option=flag, default=default)
 
 
-_CHECKS: Mapping[str, Callable[[Compiled, str], Iterator[str]]] = {
+_CHECKS: Mapping[str, Callable[[Compiled, str], Iterator[Phrase]]] = {
     "dies": _of_dies,
     "context": _of_context,
     "cache": _of_context,
     "prefill": _of_prefill,
-    "width": _of_side("width"),
-    "height": _of_side("height"),
+    "width": _of_side("width", Phrase("a width")),
+    "height": _of_side("height", Phrase("a height")),
     "modality": _of_modality,
     "remap": _of_remap,
 }
@@ -498,8 +522,10 @@ def _threads(one: Compiled, job: Job) -> Iterator[Hit]:
             continue
         has_gpu = device in ("cuda", "either") or event.gpu is True or uses_gpu(one.program)
         if has_gpu or (device is None and job.has_gpu):
-            certain = "" if device != "either" else "With a GPU, which the script takes where there is one,"
-            says = {"value": str(told), "right": right, "where": certain or "With a GPU, which is used here,"}
+            where = Phrase("With a GPU, which is used here,")
+            if device == "either":
+                where = Phrase("With a GPU, which the script takes where there is one,")
+            says = {"value": str(told), "right": right, "where": where}
             yield hit(one.part, "edge10.compile-threads", event.node, says, _rewritten(one, event, right))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from vllm_runbooks.languages import Phrase
 from vllm_runbooks.toolchain.scripts import pure
 from vllm_runbooks.toolchain.scripts.events import Event, Option
 from vllm_runbooks.toolchain.scripts.program import Program
@@ -96,7 +97,9 @@ class Compiled:
             if value is not None:
                 return None
         if self.builds and not any(each.is_open for each in self.builds):
-            return Number(self.facts.limits.dev_count, "the default of dev_count", Value("unknown"))
+            return Number(
+                self.facts.limits.dev_count, Phrase("the default of {name}", name="dev_count"), Value("unknown")
+            )
         return None
 
     @cached_property

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from vllm_runbooks.excerpt import Replacement
+from vllm_runbooks.languages import Phrase
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.shell import Word
 from vllm_runbooks.toolchain.scripts import commands
@@ -16,10 +17,10 @@ _UNKNOWN = "\0"
 """What stands in a program's text for a value that is not known."""
 _THREAD, _RULE = "COMPILE_THREAD", "edge10.compile-threads"
 _HOW = {
-    "option": "as an option",
-    "pipe": "by a pipe, from a command that has it",
-    "here": "on standard input, from the script itself",
-    "credentials": "within another word",
+    "option": Phrase("as an option"),
+    "pipe": Phrase("by a pipe, from a command that has it"),
+    "here": Phrase("on standard input, from the script itself"),
+    "credentials": Phrase("within another word"),
 }
 
 
@@ -64,7 +65,7 @@ def _places(text: str, word: Word, value: str) -> tuple[tuple[int, int], ...]:
 
 def _program(command: Command) -> str:
     at = command.index(*commands.REGISTRY)
-    return command.values[at].rpartition("/")[2] if at is not None else "the command"
+    return command.values[at].rpartition("/")[2] if at is not None else Phrase("the command")
 
 
 def _threads(part: Part, job: Job) -> Iterator[Hit]:
@@ -88,5 +89,5 @@ def _told(value: Word, start: int, end: int, right: str, told: set[int]) -> Iter
     told.add(start)
     is_bare = value.at is not None and len(value.at) == len(value.value) and value.value
     edits = (Replacement(value.at[0], value.at[-1] + 1, right),) if is_bare and value.at is not None else ()
-    where = "With a GPU, which the container is given here,"
+    where = Phrase("With a GPU, which the container is given here,")
     yield Hit(_RULE, start, end, {"value": value.value, "right": right, "where": where}, edits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from vllm_runbooks.languages import Phrase, listed
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.toolchain.scripts import pure
 from vllm_runbooks.toolchain.scripts.compiled import Compiled, text_of
@@ -48,8 +49,8 @@ def _compared(listing: Part, one: Compiled) -> Iterator[Hit]:
         dies = _DIES.fullmatch(name)
         if dies and one.dies is not None and int(dies[1]) != one.dies.value:
             says = {
-                "shown": "1 die" if dies[1] == "1" else f"{dies[1]} dies",
-                "set": f"{one.dies.value} ({one.dies.what})",
+                "shown": Phrase("1 die") if dies[1] == "1" else Phrase("{count} dies", count=dies[1]),
+                "set": Phrase("{who} ({why})", who=str(one.dies.value), why=one.dies.what),
             }
             yield Hit(_RULE, *place, says)
         length = _LENGTH.fullmatch(name)
@@ -58,13 +59,15 @@ def _compared(listing: Part, one: Compiled) -> Iterator[Hit]:
             shown.add(int(length[1]))
             if is_known and int(length[1]) not in set_lengths:
                 said = ", ".join(map(str, sorted(set_lengths)))
-                yield Hit(_RULE, *place, {"shown": f"a program of the length {length[1]}", "set": said})
+                yield Hit(
+                    _RULE, *place, {"shown": Phrase("a program of the length {length}", length=length[1]), "set": said}
+                )
         begin += len(line) + 1
     missing = sorted(set_lengths - shown) if is_known and places else []
     if missing and shown <= set_lengths:
         said = ", ".join(map(str, sorted(set_lengths)))
-        lacking = " and ".join(map(str, missing))
-        yield Hit(_RULE, *places[0], {"shown": f"no program of the length {lacking}", "set": said})
+        lacking = Phrase("no program of the length {length}", length=listed([str(each) for each in missing]))
+        yield Hit(_RULE, *places[0], {"shown": lacking, "set": said})
 
 
 def _name(one: Compiled, name: str, place: tuple[int, int]) -> Iterator[Hit]:
@@ -76,4 +79,4 @@ def _name(one: Compiled, name: str, place: tuple[int, int]) -> Iterator[Hit]:
         folders = [folder for folder in text.split("/") if "AOT" in folder]
         own = name.rstrip("/").rpartition("/")[2]
         if folders and "AOT" in own and own not in folders:
-            yield Hit(_RULE, *place, {"shown": f"the folder {own}", "set": folders[-1]})
+            yield Hit(_RULE, *place, {"shown": Phrase("the folder {name}", name=own), "set": folders[-1]})

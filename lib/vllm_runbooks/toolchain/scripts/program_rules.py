@@ -9,6 +9,7 @@ import tokenize
 from collections.abc import Iterator, Mapping
 
 from vllm_runbooks.excerpt import Replacement
+from vllm_runbooks.languages import Phrase
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.toolchain.scripts.compile_rules import Tables, hit
 from vllm_runbooks.toolchain.scripts.events import Option
@@ -64,7 +65,7 @@ def _names(part: Part, program: Program, known: Mapping[str, str]) -> Iterator[H
     for name, missing in program.missing.items():
         if is_fragment and name not in known:
             continue  # a page shows a piece of a program, and what stands before it elsewhere
-        late, never = ("further down", "") if missing.is_late else ("", "anywhere")
+        late, never = (Phrase("further down"), "") if missing.is_late else ("", Phrase("anywhere"))
         says = {"name": name, "late": late, "never": never, "import": known.get(name, "")}
         edits = () if missing.is_late or name not in known else _imported(part, missing.node, known[name])
         yield hit(part, NAMES, missing.node, says, edits)

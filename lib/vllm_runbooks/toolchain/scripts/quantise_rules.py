@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vllm_runbooks.excerpt import Replacement
+from vllm_runbooks.languages import Phrase
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.shell import Word
 from vllm_runbooks.toolchain import models
@@ -70,8 +71,8 @@ def _calibration(part: Part, job: Job, datasets: Mapping[str, Any]) -> Iterator[
     facts = job.facts.calibration
     for event in _calls(part, "get_dataloader"):
         for name, least, what in (
-            ("num_max_orig_samples", facts.samples, "samples"),
-            ("max_sequence_length", facts.tokens, "tokens of a sample"),
+            ("num_max_orig_samples", facts.samples, Phrase("samples")),
+            ("max_sequence_length", facts.tokens, Phrase("tokens of a sample")),
         ):
             value = part.program.python(event.given(name)) if part.program is not None else None
             if isinstance(value, int) and not isinstance(value, bool) and value < least:
@@ -87,7 +88,7 @@ def _calibration(part: Part, job: Job, datasets: Mapping[str, Any]) -> Iterator[
             and "split" not in made.keywords
             and len(made.args) < 5
         ):
-            says = {"wrong": "load_dataset is given no split: it gives all of them, by name, and no texts"}
+            says = {"wrong": Phrase("load_dataset is given no split: it gives all of them, by name, and no texts")}
             edits = _with_split(part, data, facts.split) if _dataset(made) == facts.dataset else ()
             yield hit(part, _ARGUMENT, data.node, says, edits)
 
@@ -126,12 +127,17 @@ def _column(part: Part, event: Event, data: Value | None, datasets: Mapping[str,
             yield hit(part, _ARGUMENT, event.node, says)
         return
     if column.kind == "plain" and isinstance(column.data, str) and columns and column.data not in columns and made:
-        says = {"wrong": f"{_dataset(made)} has no column {column.data}: its columns are {', '.join(columns)}"}
+        wrong = Phrase(
+            "{dataset} has no column {column}: its columns are {columns}",
+            dataset=_dataset(made),
+            column=str(column.data),
+            columns=", ".join(columns),
+        )
         node = column.node
         edits: tuple[Replacement, ...] = ()
         if part.text is not None and isinstance(node, ast.Constant):
             edits = (Replacement(*part.text.places(node), f'"{known["text"]}"'),)
-        yield hit(part, _ARGUMENT, event.place("column"), says, edits)
+        yield hit(part, _ARGUMENT, event.place("column"), {"wrong": wrong}, edits)
 
 
 def _vision(part: Part, job: Job) -> Iterator[Hit]:
@@ -151,7 +157,7 @@ def _vision(part: Part, job: Job) -> Iterator[Hit]:
         is_seeing = bool(_VISION_CLASS.search(made.name)) or (listed is not None and listed.kind == "vlm")
         if taken & _VISION or is_seeing:
             what = f".{'.'.join(made.of)}" if taken & _VISION else ""
-            says = {"what": what, "whole": "" if what else "the whole model"}
+            says = {"what": what, "whole": "" if what else Phrase("the whole model")}
             yield hit(part, "edge10.vision-quantised", event.node, says)
 
 
@@ -173,7 +179,7 @@ def _asked(part: Part, job: Job, value: Value | None, step: str, told: set[str])
     found = models.asked(name, job.facts)
     allowed = found.quantise if step == "quantise" else found.compile
     if allowed is False and found.listed is not None:
-        yield hit(part, "edge10.model-unsupported", value.node, {"model": found.listed.name, "step": step})
+        yield hit(part, "edge10.model-unsupported", value.node, {"model": found.listed.name, "step": Phrase(step)})
     elif allowed is None:
         says = {"model": name, "near": ", ".join(found.near)}
         yield hit(part, "edge10.model-unknown", value.node, says)
@@ -190,7 +196,7 @@ def _folders(part: Part) -> Iterator[Hit]:
         value = event.given("save_path", 1) or event.given("save_directory")
         path = path_of(part, value)
         if path is not None and path in read:
-            yield hit(part, _SAME, event.node, {"folder": path, "what": "the float model is read from"})
+            yield hit(part, _SAME, event.node, {"folder": path, "what": Phrase("the float model is read from")})
 
 
 def _conversion(command: Command, job: Job) -> Iterator[Hit]:
@@ -205,7 +211,7 @@ def _conversion(command: Command, job: Job) -> Iterator[Hit]:
         yield Hit(_METHOD, program.start, max(method.end, program.end), says, edits)
     src, dst = command.option("--src", start=at), command.option("--dst", start=at)
     if src is not None and dst is not None and _is_same(src, dst):
-        says = {"folder": dst.value or dst.raw, "what": "the checkpoint is read from"}
+        says = {"folder": dst.value or dst.raw, "what": Phrase("the checkpoint is read from")}
         yield Hit(_SAME, program.start, max(src.end, dst.end), says)
 
 
@@ -229,9 +235,9 @@ def _compiled(part: Part, job: Job) -> Iterator[Hit]:
         place = event.place("model_path" if event.given("model") is None else "model", 0)
         path = path_of(part, value)
         if path is not None and _lacks_conversion(path, job):
-            yield hit(part, _MISSING, place, {"folder": path, "what": "compiled"})
+            yield hit(part, _MISSING, place, {"folder": path, "what": Phrase("compiled")})
         elif job.quantised and not job.conversions and path not in job.quantised:
-            yield hit(part, _MISSING, place, {"none": "no step here converts it"})
+            yield hit(part, _MISSING, place, {"none": Phrase("no step here converts it")})
 
 
 def _kind(part: Part, job: Job, event: Event, value: Value | None) -> Iterator[Hit]:
@@ -257,4 +263,4 @@ def _served(file: ReadFile, job: Job) -> Iterator[Hit]:
     for server in file.servers:
         path = server.model.rstrip("/").removeprefix("./") if server.model else None
         if path is not None and _lacks_conversion(path, job):
-            yield Hit(_MISSING, server.start, server.start, {"folder": path, "what": "served"})
+            yield Hit(_MISSING, server.start, server.start, {"folder": path, "what": Phrase("served")})

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from vllm_runbooks.excerpt import Replacement
+from vllm_runbooks.languages import Phrase
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.shell import Word
 from vllm_runbooks.toolchain.scripts import evaluations
@@ -42,7 +43,7 @@ def _installed(command: Command, job: Job) -> Iterator[Hit]:
         pin = match["pin"]
         if _SUFFIX.sub("", pin.lstrip("=")) == needed and pin.startswith("=="):
             continue
-        says = {"needed": needed, "pin": pin, "newest": "" if pin else "whichever release is the newest"}
+        says = {"needed": needed, "pin": pin, "newest": "" if pin else Phrase("whichever release is the newest")}
         yield Hit(_RELEASE, word.start, word.end, says, () if pin else _pinned(word, match["name"], needed))
 
 
@@ -94,7 +95,7 @@ def _server(asked: Asked, said: Said, port: int, servers: Sequence[Server]) -> I
         return
     names = sorted({name for server in possible for name in server.names or ()})
     if model.value not in names:
-        where = f"The server of port {port}" if there else "No server here"
+        where = Phrase("No server of port {port}", port=str(port)) if there else Phrase("No server here")
         says = {"name": model.value, "names": ", ".join(names), "where": where}
         yield Hit("edge10.no-such-name", model.start, model.end, says)
 
