@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+import warnings
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -201,3 +205,38 @@ def test_durations_between_times_of_one_form(earlier: str, later: str, seconds: 
 def test_pairs_end_where_the_bracket_does(text: str, expected: dict[str, object]) -> None:
     """What stands in quotes or in brackets of its own parts nothing."""
     assert pairs(text) == expected
+
+
+class _Swept:
+    """Garbage whose end takes long enough for another thread to have its turn."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        sum(range(300))
+
+
+def test_two_threads_read_literals_at_once() -> None:
+    """As the guards of two servers do: neither stumbles over the other's tree, and the filters of warnings stay."""
+    text = "{" + ", ".join(f"'k{number}': [{number}, {{'a': 0.5}}]" for number in range(60)) + "}"
+    before, told = list(warnings.filters), []
+
+    def read() -> None:
+        for _ in range(200):
+            told.append(type(literal(text)))
+            _ = [_Swept() for _ in range(5)]
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    interval = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(1e-6)
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert told == [dict] * 400
+    assert list(warnings.filters) == before
