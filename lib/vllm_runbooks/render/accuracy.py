@@ -46,7 +46,6 @@ _MAX_NAME = 44
 class _Standing(NamedTuple):
     """How a verdict looks."""
 
-    verdict: str
     ground: str
     tone: Tone
     stroke: str
@@ -54,9 +53,9 @@ class _Standing(NamedTuple):
 
 
 _STANDINGS = {
-    Accuracy.LOST: _Standing("lost", RED, Tone.BAD, "#d05a4e"),
-    Accuracy.KEPT: _Standing("kept", GREEN, Tone.GOOD, "#2f9c8f"),
-    Accuracy.UNKNOWN: _Standing("unknown", AMBER, Tone.WARN, "#8a94a0"),
+    Accuracy.LOST: _Standing(RED, Tone.BAD, "#d05a4e"),
+    Accuracy.KEPT: _Standing(GREEN, Tone.GOOD, "#2f9c8f"),
+    Accuracy.UNKNOWN: _Standing(AMBER, Tone.WARN, "#8a94a0"),
 }
 _HEAD = ("data set", "questions", "float", "quantised", "difference", "interval", "verdict")
 _NUMERIC = frozenset({1, 2, 3, 4})
@@ -68,7 +67,7 @@ _PARAGRAPH = "margin:4px 0;max-width:80ch"
 def view(found: JudgedAccuracy) -> list[Block]:
     """The comparison, for a terminal."""
     standing = _STANDINGS[found.verdict]
-    first: list[Block] = [Loose(styled(standing.verdict, standing.tone) + f": {visible(found.why)}")]
+    first: list[Block] = [Loose(styled(found.verdict.value, standing.tone) + f": {visible(found.why)}")]
     first += [Loose(line) for line in _about(found)]
     rows, left_out = _shown(found.scores)
     cells = [(*_cells(row), styled(row.verdict.value, _STANDINGS[row.verdict].tone)) for row in rows]
@@ -89,7 +88,7 @@ def shown(found: JudgedAccuracy) -> Shown:
     """The comparison for a notebook: the verdict, a picture of the differences, and the table."""
     standing = _STANDINGS[found.verdict]
     rows, left_out = _shown(found.scores)
-    html = verdict(Headline(standing.verdict, visible(found.why)), standing.ground)
+    html = verdict(Headline(found.verdict.value, visible(found.why)), standing.ground)
     html += "".join(map(remark, _about(found)))
     html += picture(found)
     cells = [
@@ -130,26 +129,26 @@ def picture(found: JudgedAccuracy) -> str:
         _dashed(limit, 20, bottom),
         caption(max(limit, 60), bottom + 14, f"threshold -{found.threshold:g}", size=11, anchor="middle", faint=True),
     ]
-    said = []
     for number, row in enumerate(rows):
-        y = 38.0 + 46 * number
-        stroke = _STANDINGS[row.verdict].stroke
-        low, high = _ends(row)
-        at = middle + (row.difference or 0.0) * (1 if row.higher_is_better is not False else -1) * scale
-        said.append(
-            f"{_name(row)}: {row.difference:+.4f}, {_interval(row.widest or row.interval)}, {row.verdict.value}"
-        )
-        parts += [
-            caption(0, y, cut(visible(_name(row)), 34), size=12),
-            caption(NARROW - 1, y, f"{_difference(row)} {row.verdict.value}", size=12, anchor="end"),
-            rule(middle + low * scale, y + 15, middle + high * scale, y + 15, colour=stroke, thick=3),
-            *(
-                rule(middle + end * scale, y + 9, middle + end * scale, y + 21, colour=stroke, thick=2)
-                for end in (low, high)
-            ),
-            f'<path d="M{at:.1f} {y + 8:.1f}l6 7l-6 7l-6 -7z" fill="{stroke}" />',
-        ]
+        parts += _drawn(row, 38.0 + 46 * number, middle, scale)
+    said = [
+        f"{_name(row)}: {_difference(row)}, {_interval(row.widest or row.interval)}, {row.verdict.value}"
+        for row in rows
+    ]
     return narrow(parts, bottom + 20, ". ".join(["Quantised less float, with its interval", *map(visible, said)]))
+
+
+def _drawn(row: JudgedScore, y: float, middle: float, scale: float) -> Iterator[str]:
+    """A row of the picture: its name and difference, and below them the interval with a mark at the difference."""
+    stroke = _STANDINGS[row.verdict].stroke
+    low, high = (middle + end * scale for end in _ends(row))
+    at = middle + _gain(row) * scale
+    yield caption(0, y, cut(visible(_name(row)), 34), size=12)
+    yield caption(NARROW - 1, y, f"{_difference(row)} {row.verdict.value}", size=12, anchor="end")
+    yield rule(low, y + 15, high, y + 15, colour=stroke, thick=3)
+    for end in (low, high):
+        yield rule(end, y + 9, end, y + 21, colour=stroke, thick=2)
+    yield f'<path d="M{at:.1f} {y + 8:.1f}l6 7l-6 7l-6 -7z" fill="{stroke}" />'
 
 
 def _dashed(x: float, top: float, bottom: float) -> str:
@@ -163,6 +162,12 @@ def _ends(row: JudgedScore) -> tuple[float, float]:
     within = row.widest or row.interval
     low, high = (0.0, 0.0) if within is None else (within.low, within.high)
     return (low, high) if row.higher_is_better is not False else (-high, -low)
+
+
+def _gain(row: JudgedScore) -> float:
+    """The difference, a loss below 0 whatever the metric."""
+    difference = row.difference or 0.0
+    return difference if row.higher_is_better is not False else -difference
 
 
 def _about(found: JudgedAccuracy) -> Iterator[str]:
@@ -181,16 +186,16 @@ def _shown(scores: Sequence[JudgedScore]) -> tuple[list[JudgedScore], str]:
         return list(scores), ""
     ranked = sorted(range(len(scores)), key=lambda at: (not scores[at].is_deciding, _rank(scores[at]), at))
     kept = sorted(ranked[:_MOST])
-    said = f"{len(scores) - _MOST:,} more rows, none of which is lost for certain: see --format json"
     lost = sum(scores[at].verdict is Accuracy.LOST for at in ranked[_MOST:])
-    if lost:
-        said = f"{len(scores) - _MOST:,} more rows, {lost:,} of them lost: see --format json"
-    return [scores[at] for at in kept], said
+    among = f"{lost:,} of them lost" if lost else "none of which is lost for certain"
+    return [scores[at] for at in kept], f"{len(scores) - _MOST:,} more rows, {among}: see --format json"
 
 
 def _rank(row: JudgedScore) -> float:
     """The sooner shown, the more was lost."""
-    return -2.0 if row.verdict is Accuracy.LOST else (row.difference if row.difference is not None else 1.0)
+    if row.verdict is Accuracy.LOST:
+        return -2.0
+    return 1.0 if row.difference is None else _gain(row)
 
 
 def _cells(row: JudgedScore) -> tuple[Words, ...]:

@@ -16,6 +16,7 @@ from vllm_runbooks.errors import InputError
 _MAX_PART = 128 * 2**20
 """Bytes of a part, unpacked."""
 _MAX_CELLS = 5_000_000
+"""Cells, those counted that are left out of the file: a row with its last cell alone is read as wide as it is."""
 _SHEET, _STRINGS = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml"
 
 
@@ -27,16 +28,20 @@ class _Sheet:
     """What expat tells of a sheet or of the table of strings, one element after the other."""
 
     def __init__(self, strings: list[str] | None) -> None:
-        """Args: strings: Those of the workbook; None: it is them that are read."""
-        self.strings, self.rows, self.texts = strings, [], []
+        """Begin with nothing.
+
+        Args:
+            strings: Those of the workbook; None: it is them that are read.
+        """
+        self.strings = strings
+        self.rows: list[dict[int, str]] = []
+        self.texts: list[str] = []
         self._text: list[str] | None = None
         self._row: dict[int, str] = {}
         self._cell: tuple[int, str] = (0, "")
         self._whole: list[str] = []
         self._cells = 0
-
-    rows: list[dict[int, str]]
-    texts: list[str]
+        self._area = 0
 
     def refuse(self, *_: object) -> None:
         raise _Refused("has a document type of its own")
@@ -47,8 +52,7 @@ class _Sheet:
             self._row = {}
         elif name == "c":
             self._cells += 1
-            if self._cells > _MAX_CELLS:
-                raise _Refused(f"has more than {_MAX_CELLS:,} cells")
+            self._bound(self._cells)
             at = _column(attributes.get("r", ""))
             self._cell = (len(self._row) if at is None else at, attributes.get("t", ""))
             self._whole = []
@@ -75,7 +79,18 @@ class _Sheet:
                 said = self.strings[int(said)] if said.isdigit() and int(said) < len(self.strings) else ""
             self._row[at] = said
         elif name == "row":
+            self._area += _width(self._row)
+            self._bound(self._area)
             self.rows.append(self._row)
+
+    @staticmethod
+    def _bound(cells: int) -> None:
+        if cells > _MAX_CELLS:
+            raise _Refused(f"has more than {_MAX_CELLS:,} cells")
+
+
+def _width(row: dict[int, str]) -> int:
+    return max(row, default=-1) + 1
 
 
 def _column(reference: str) -> int | None:
@@ -103,7 +118,7 @@ def rows(raw: bytes, where: str) -> Iterator[list[str]]:
     except _Refused as error:
         raise InputError(f"{where}: {error}; save its table as .tsv and give that") from None
     for row in sheet.rows:
-        yield [row.get(at, "") for at in range(max(row, default=-1) + 1)]
+        yield [row.get(at, "") for at in range(_width(row))]
 
 
 def _read(archive: zipfile.ZipFile, name: str, strings: list[str] | None) -> _Sheet:
