@@ -209,6 +209,16 @@ def test_points_that_all_differ_alike_are_no_certainty() -> None:
     assert row.verdict is Accuracy.UNKNOWN
 
 
+def test_what_binary_fractions_leave_is_no_spread() -> None:
+    """0.3 - 0.2 and 0.8 - 0.7 differ in the last digit: two questions that lost a tenth each prove no real loss."""
+    assert 0.3 - 0.2 != 0.8 - 0.7
+    row = only(accuracy.judge(reviewed(0.3, 0.8), reviewed(0.2, 0.7, model="m-awq")))
+
+    assert row.interval is not None
+    assert row.interval.high > 0.5
+    assert (row.verdict, row.is_real_loss) == (Accuracy.UNKNOWN, False)
+
+
 # ---- what a difference means
 
 
@@ -252,9 +262,10 @@ def test_the_threshold_and_the_confidence_are_the_callers() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [{"threshold": -0.1}, {"threshold": math.nan}, {"confidence": 1.0}, {"confidence": 95}]
+    "asked",
+    [{"threshold": -0.1}, {"threshold": math.nan}, {"threshold": "1 %"}, {"confidence": 1.0}, {"confidence": 95}],
 )
-def test_an_impossible_question_is_refused(asked: dict[str, float]) -> None:
+def test_an_impossible_question_is_refused(asked: dict[str, Any]) -> None:
     """In one line."""
     with pytest.raises(InputError, match="give a threshold from 0 to 1"):
         both(("s acc OVERALL 4 0.5", "s acc OVERALL 4 0.5"), **asked)
@@ -405,6 +416,16 @@ def test_percent_and_shares_are_brought_to_one_scale() -> None:
     assert found.verdict is Accuracy.LOST
     assert only(found).quantised_score == pytest.approx(0.5901)
     assert [doubt.id for doubt in found.doubts] == ["percent"]
+
+
+def test_every_data_set_that_is_read_as_percent_is_named() -> None:
+    """In one doubt; of many the first four, and how many more."""
+    names = ["mmlu", "gsm8k", "arc", "bbh", "ceval", "race"]
+    found = table(*(f"{name} acc OVERALL 100 62.0" for name in names))
+
+    assert [each.text for each in found.doubts] == [
+        "The scores of mmlu, gsm8k, arc, bbh and 2 more data sets lie above 1 and are read as percent."
+    ]
 
 
 @pytest.mark.parametrize("score", ["-", "nan", "—", "622.4", "-0.2"])
@@ -874,10 +895,12 @@ def test_a_workbook_with_entities_or_without_end_is_refused(monkeypatch: pytest.
 
 
 def test_a_workbook_of_too_many_cells_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are counted while it is read."""
+    """They are counted while it is read, with those that a row leaves out before its last."""
     monkeypatch.setattr(workbooks, "_MAX_CELLS", 3)
     with pytest.raises(InputError, match="has more than 3 cells"):
         list(workbooks.rows(book(f"<sheetData><row>{'<c/>' * 4}</row></sheetData>"), "it.xlsx"))
+    with pytest.raises(InputError, match="has more than 3 cells"):
+        list(workbooks.rows(book("<sheetData>" + '<row><c r="B1"/></row>' * 2 + "</sheetData>"), "it.xlsx"))
 
 
 def test_cells_of_a_workbook_stand_where_their_names_say() -> None:
@@ -1013,6 +1036,13 @@ def test_of_many_rows_those_that_matter_are_shown() -> None:
         "37 more rows, 37 of them lost"
         in render.accuracy.shown(both(*[(a, a.replace("0.8", "0.2")) for a, _ in rows])).plain
     )
+
+
+def test_of_many_error_rates_those_that_rose_are_shown() -> None:
+    """What is worse comes first, also where less is better."""
+    rows = [(f"set wer s{n} 500 0.2", f"set wer s{n} 500 {0.3 if n == 57 else 0.2}") for n in range(60)]
+
+    assert "set, s57" in render.accuracy.shown(both(*rows)).plain
 
 
 def test_what_is_not_compared_is_shown_up_to_a_bound() -> None:

@@ -69,9 +69,10 @@ def check(threshold: float, confidence: float) -> None:
     Raises:
         InputError: threshold or confidence is none.
     """
-    if not 0 <= threshold <= 1 or not 0.5 <= confidence <= 0.9999:
+    are_numbers = all(type(each) in (int, float) for each in (threshold, confidence))
+    if not are_numbers or not 0 <= threshold <= 1 or not 0.5 <= confidence <= 0.9999:
         raise InputError(
-            f"threshold {threshold:g}, confidence {confidence:g}: give a threshold from 0 to 1, as 0.01 for one point, "
+            f"threshold {threshold}, confidence {confidence}: give a threshold from 0 to 1, as 0.01 for one point, "
             "and a confidence from 0.5 to 0.9999"
         )
 
@@ -119,17 +120,17 @@ def judge(
     is_same = any(doubt.id == "same-results" for doubt in doubts.values())
     verdict, why = _whole(rows, alone, is_same=is_same)
     return JudgedAccuracy(
-        verdict,
-        why,
-        float_.model,
-        float_.kind,
-        quantised.model,
-        quantised.kind,
-        threshold,
-        confidence,
-        tuple(rows),
-        tuple(doubts.values()),
-        tuple(alone),
+        verdict=verdict,
+        why=why,
+        float_model=float_.model,
+        float_kind=float_.kind,
+        quantised_model=quantised.model,
+        quantised_kind=quantised.kind,
+        threshold=threshold,
+        confidence=confidence,
+        scores=tuple(rows),
+        doubts=tuple(doubts.values()),
+        not_compared=tuple(alone),
     )
 
 
@@ -181,7 +182,7 @@ def _matched(
     return pairs, alone
 
 
-def _name(score: EvaluationScore) -> str:
+def _name(score: EvaluationScore | JudgedScore) -> str:
     return ", ".join(filter(None, [score.dataset, score.subset, score.metric]))
 
 
@@ -300,26 +301,26 @@ def _row(
     higher = first.higher_is_better if first.higher_is_better is not None else second.higher_is_better
     verdict, why, is_real, needed = _meant(found, asked, higher=higher)
     return JudgedScore(
-        first.dataset or None,
-        first.subset,
-        first.metric,
-        is_deciding,
-        first.value,
-        second.value,
-        found.questions,
-        found.method in (PAIRED, STUDENT),
-        verdict,
-        why,
-        found.difference,
-        found.interval,
-        found.widest,
-        asked.confidence if found.interval is not None else None,
-        found.method,
-        found.counts,
-        found.p_value,
-        is_real,
-        higher,
-        needed,
+        dataset=first.dataset or None,
+        subset=first.subset,
+        metric=first.metric,
+        is_deciding=is_deciding,
+        float_score=first.value,
+        quantised_score=second.value,
+        questions=found.questions,
+        paired=found.method in (PAIRED, STUDENT),
+        verdict=verdict,
+        why=why,
+        difference=found.difference,
+        interval=found.interval,
+        widest=found.widest,
+        confidence=asked.confidence if found.interval is not None else None,
+        method=found.method,
+        counts=found.counts,
+        p_value=found.p_value,
+        is_real_loss=is_real,
+        higher_is_better=higher,
+        needed_questions=needed,
     )
 
 
@@ -373,16 +374,16 @@ def _together(pairs: Sequence[tuple[EvaluationScore, EvaluationScore]], asked: _
     if any(each is None for each in merged) or len(directions) > 1:
         why = "the data sets are not judged by shares of right answers alone, so that they make no one score"
         return JudgedScore(
-            None,
-            None,
-            "",
-            False,
-            None,
-            None,
-            None,
-            False,
-            Accuracy.UNKNOWN,
-            why,
+            dataset=None,
+            subset=None,
+            metric="",
+            is_deciding=False,
+            float_score=None,
+            quantised_score=None,
+            questions=None,
+            paired=False,
+            verdict=Accuracy.UNKNOWN,
+            why=why,
         )
     first, second = (each for each in merged if each is not None)
     return _row(first, second, _measured(first, second, asked.confidence, repeats), asked, is_deciding=False)
@@ -406,16 +407,15 @@ def _merged(parts: Sequence[EvaluationScore]) -> EvaluationScore | None:
     names = {part.metric for part in parts}
     metric = names.pop() if len(names) == 1 else "right answers"
     return EvaluationScore(
-        "",
-        None,
-        metric,
-        value,
-        questions,
-        right,
-        True,
-        parts[0].higher_is_better,
-        None,
-        answers,
+        dataset="",
+        subset=None,
+        metric=metric,
+        value=value,
+        questions=questions,
+        right=right,
+        is_share=True,
+        higher_is_better=parts[0].higher_is_better,
+        answers=answers,
     )
 
 
@@ -428,19 +428,15 @@ def _whole(rows: Sequence[JudgedScore], alone: Sequence[str], *, is_same: bool) 
     deciding = [row for row in rows if row.is_deciding]
     lost = [row for row in rows if row.verdict is Accuracy.LOST and (row.is_deciding or row.subset is not None)]
     if lost:
-        return Accuracy.LOST, f"{_of(lost[0])}: {lost[0].why}{_more(lost)}"
+        return Accuracy.LOST, f"{_name(lost[0])}: {lost[0].why}{_more(lost)}"
     unknown = [row for row in deciding if row.verdict is Accuracy.UNKNOWN]
     if unknown:
-        return Accuracy.UNKNOWN, f"{_of(unknown[0])}: {unknown[0].why}{_more(unknown)}"
+        return Accuracy.UNKNOWN, f"{_name(unknown[0])}: {unknown[0].why}{_more(unknown)}"
     if not deciding:
         return Accuracy.UNKNOWN, "no data set has the score that it is judged by in both results"
     if alone:
         return Accuracy.UNKNOWN, f"what both tell is kept, and {len(alone)} more cannot be compared"
-    return Accuracy.KEPT, f"{_of(deciding[0])}: {deciding[0].why}{_more(deciding)}"
-
-
-def _of(row: JudgedScore) -> str:
-    return ", ".join(filter(None, [row.dataset, row.subset, row.metric]))
+    return Accuracy.KEPT, f"{_name(deciding[0])}: {deciding[0].why}{_more(deciding)}"
 
 
 def _more(rows: Sequence[JudgedScore]) -> str:

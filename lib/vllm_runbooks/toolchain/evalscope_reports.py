@@ -62,12 +62,12 @@ def report(data: Any, where: str) -> Report | None:
 def _oldest(data: Mapping[str, Any], dataset: str) -> Iterator[Told]:
     """Of a report before EvalScope 0.9: numbers of questions stand for the whole alone."""
     questions = scores.whole(data.get("total_num"))
-    score, name = data.get("score"), data.get("metric")
-    told = score if isinstance(score, dict) else {name: score}
-    is_alone = len(told) == 1
-    for metric, value in told.items():
-        score, named = scores.number(value), score_names.metric(str(metric))
-        yield Told(dataset, None, named, score, questions, ROUNDED, scores.coarse(score), is_alone or None)
+    told = data.get("score")
+    by_metric = told if isinstance(told, dict) else {data.get("metric"): told}
+    is_primary = True if len(by_metric) == 1 else None
+    for name, value in by_metric.items():
+        score, metric = scores.number(value), score_names.metric(str(name))
+        yield Told(dataset, None, metric, score, questions, ROUNDED, scores.coarse(score), is_primary)
 
 
 def _metrics(data: Mapping[str, Any], metrics: Any, dataset: str, where: str) -> Iterator[Told]:

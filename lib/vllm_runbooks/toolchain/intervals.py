@@ -20,7 +20,13 @@ def quantile(confidence: float) -> float:
 
 
 def wilson(right: float, number: float, confidence: float) -> tuple[float, float]:
-    """Wilson's score interval of a share."""
+    """Wilson's score interval of a share, without a continuity correction.
+
+    Args:
+        right: Right answers; where only a rounded share is told, not always a whole number.
+        number: Questions, at least one.
+        confidence: Of the interval, two-sided.
+    """
     z = quantile(confidence)
     share = right / number
     middle = share + z * z / (2 * number)
@@ -42,14 +48,20 @@ def _squared_and_added(
 
 
 def unpaired(first: tuple[float, float], second: tuple[float, float], confidence: float) -> AccuracyInterval:
-    """Of two shares, each as right answers and number of questions, told of different or unknown questions."""
+    """Newcombe's hybrid score interval of the difference of two shares, over questions that need not be the same.
+
+    Args:
+        first: Right answers and number of questions.
+        second: The same of the other.
+        confidence: Of the interval, two-sided.
+    """
     return _squared_and_added(
         first[0] / first[1], second[0] / second[1], wilson(*first, confidence), wilson(*second, confidence), 0.0
     )
 
 
 def paired(counts: PairedCounts, confidence: float) -> AccuracyInterval:
-    """Of two shares over the same questions."""
+    """Newcombe's hybrid score interval of the difference of two shares over the same questions."""
     both, alone, other, neither = counts.both, counts.float_alone, counts.quantised_alone, counts.neither
     number = both + alone + other + neither
     first, second = both + alone, both + other
@@ -63,7 +75,7 @@ def paired(counts: PairedCounts, confidence: float) -> AccuracyInterval:
 
 
 def mcnemar(float_alone: int, quantised_alone: int) -> float:
-    """How likely so uneven a split is where neither model is better: exact, two-sided."""
+    """McNemar's exact test, two-sided: how likely so uneven a split is where neither model is better."""
     number, fewer = float_alone + quantised_alone, min(float_alone, quantised_alone)
     if not number:
         return 1.0
@@ -72,15 +84,19 @@ def mcnemar(float_alone: int, quantised_alone: int) -> float:
     return min(1.0, 2 * tail)
 
 
+_NO_SPREAD = 1e-9
+"""A standard deviation below this is what binary fractions leave of equal differences, as 0.8 - 0.7 and 0.3 - 0.2."""
+
+
 def mean(differences: Sequence[float], confidence: float) -> AccuracyInterval:
-    """Of the mean of differences question by question, each between -1 and 1: Student's t.
+    """Student's t interval of the mean of differences question by question, each between -1 and 1.
 
     Where all are the same, their spread says nothing; then as large a share of all questions may be otherwise as could
-    have been missed by chance, each by as much as there is room for.
+    have been missed by chance (Clopper and Pearson's bound of none seen), each by as much as there is room for.
     """
     number, middle = len(differences), fmean(differences)
     spread = stdev(differences) if number > 1 else 0.0
-    if spread <= 0:
+    if spread < _NO_SPREAD:
         unseen = 1 - (1 - confidence) ** (1 / number)
         return AccuracyInterval(middle - unseen * (1 + middle), middle + unseen * (1 - middle))
     half = student(number - 1, confidence) * spread / math.sqrt(number)

@@ -25,7 +25,6 @@ _ALIASES = {
     "averageaccuracy": "accuracy",
     "weightedaverageaccuracy": "accuracy",
     "average-accuracy": "accuracy",
-    "exact_match": "exact-match",
     "pass-at-1": "pass-1",
 }
 _STATISTICS = {"recall": "r", "precision": "p", "f1": "f", "r": "r", "p": "p", "f": "f"}

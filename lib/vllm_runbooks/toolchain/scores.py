@@ -19,6 +19,7 @@ ROUNDED = 0.00005
 ROUNDED_THRICE = 3 * ROUNDED
 """The same of a mean over categories of means over subsets, each rounded."""
 EXACT = 1e-9
+_MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -81,15 +82,15 @@ def finished(told: Iterable[Told], repeats: int | None) -> tuple[tuple[Evaluatio
     for each in told:
         groups.setdefault((score_names.key(each.dataset), each.metric.name), []).append(each)
     scores: list[EvaluationScore] = []
-    doubts: dict[str, Doubt] = {}
+    in_percent: dict[str, None] = {}
     for group in groups.values():
         scaled, is_percent = _shares(_once(group))
         if is_percent:
-            doubts.setdefault("percent", _percent(scaled[0]))
+            in_percent[scaled[0].dataset] = None
         parts = [_score(each, repeats) for each in scaled if each.subset is not None]
         of_all = next((each for each in scaled if each.subset is None), None)
         scores += [_whole(of_all, parts, scaled, repeats), *(parts if len(parts) > 1 else [])]
-    return tuple(scores), list(doubts.values())
+    return tuple(scores), [_percent(list(in_percent))] if in_percent else []
 
 
 def _once(group: Sequence[Told]) -> list[Told]:
@@ -131,10 +132,11 @@ def _shares(group: Sequence[Told]) -> tuple[list[Told], bool]:
     ], True
 
 
-def _percent(each: Told) -> Doubt:
+def _percent(datasets: Sequence[str]) -> Doubt:
+    more = f" and {len(datasets) - _MOST_NAMED} more data sets" if len(datasets) > _MOST_NAMED else ""
     return Doubt(
         "percent",
-        f"The scores of {each.dataset} lie above 1 and are read as percent.",
+        f"The scores of {', '.join(datasets[:_MOST_NAMED])}{more} lie above 1 and are read as percent.",
         "Nothing, if they are; else give a report whose scores are shares of 1.",
     )
 
@@ -142,16 +144,16 @@ def _percent(each: Told) -> Doubt:
 def _score(each: Told, repeats: int | None) -> EvaluationScore:
     right, is_share = _right(each, repeats)
     return EvaluationScore(
-        each.dataset,
-        each.subset,
-        each.metric.name,
-        each.value,
-        each.questions if each.answers is None else len(each.answers),
-        right,
-        is_share,
-        each.metric.higher_is_better,
-        each.is_primary,
-        each.answers,
+        dataset=each.dataset,
+        subset=each.subset,
+        metric=each.metric.name,
+        value=each.value,
+        questions=each.questions if each.answers is None else len(each.answers),
+        right=right,
+        is_share=is_share,
+        higher_is_better=each.metric.higher_is_better,
+        is_primary=each.is_primary,
+        answers=each.answers,
     )
 
 
