@@ -25,7 +25,7 @@ from vllm_runbooks import session
 from vllm_runbooks.artefact_records import CheckedFolder, Contents, ListedFile, Listing, Mend
 from vllm_runbooks.edge10 import folders, repair
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.toolchain import artefacts, listings
+from vllm_runbooks.toolchain import artefacts, listings, meanings
 from vllm_runbooks.toolchain.artefacts import Asked, Given
 from vllm_runbooks.toolchain_records import TreeFile
 
@@ -751,6 +751,19 @@ def test_links_lead_in_no_circle(tmp_path: Path) -> None:
     found = artefacts.check(_given(root), session.toolchain(), Asked())
 
     assert _found(found) == [["edge10.tree_link", "1die/nothing.so"], ["edge10.tree_linked_folder", "1die/again"]]
+    assert {each.source for each in found.findings} == {"what the file system said"}
+
+
+def test_the_guide_is_the_source_of_what_stands_in_it_alone() -> None:
+    """Of a compiled model's files it is; of a loader's behaviour the loader's own sources are."""
+    facts = session.toolchain()
+    told = {
+        name: meanings.finding(name, None, "text", source=facts.source).source
+        for name in ("edge10.tree_file_missing", "edge10.checkpoint_layer_missing", "edge10.checkpoint_shard_missing")
+    }
+
+    assert told["edge10.tree_file_missing"] == f"{facts.source}: the listing of what a compile writes"
+    assert not any(facts.source in told[name] for name in told if "checkpoint" in name)
 
 
 def test_pipe_in_a_file_s_place_is_told(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from vllm_runbooks.toolchain_records import ToolchainFinding
 
 _AGAIN = "delete what the compile left and run it again"
 _LOADS = "the board's programme does not find what it loads"
-_LISTED = "the listing of what a compile writes"
-_LAST = "the last part of the compile script, which renames"
-_REMARKS = "the remarks on compiling"
-_FAQ = "the remarks on compiling: missing files are copied from the float model"
+_LISTED = "{guide}: the listing of what a compile writes"
+_LAST = "{guide}: the last part of the compile script, which renames"
+_REMARKS = "{guide}: the remarks on compiling"
+_FAQ = "{guide}: the remarks on compiling: missing files are copied from the float model"
 _INCOMPLETE = "edge10.checkpoint_incomplete"
 _VLLM = "vllm 0.11.0 model_executor/layers/quantization/awq.py"
 _VLLM_MODEL = "vllm 0.11.0 model_executor/models/qwen2.py, load_weights"
@@ -30,6 +30,7 @@ class _Meaning:
     effect: str
     do: str
     source: str
+    """`{guide}` stands for the source of the toolchain's facts."""
     symptom: str = ""
 
 
@@ -52,7 +53,7 @@ MEANINGS: dict[str, _Meaning] = {
         _D,
         "the board gets another model than the job is for, or the same with other settings; or the name lies",
         "give the folder that belongs to the job; else correct the one that is wrong, and compile again",
-        "the compile script, which writes its settings into the name",
+        "{guide}: the compile script, which writes its settings into the name",
     ),
     "edge10.tree_kind_contradicts": _Meaning(
         _D,
@@ -196,7 +197,7 @@ MEANINGS: dict[str, _Meaning] = {
         _D,
         "the folder's name says another order of dies than was compiled",
         "compile again with one order, or rename the folder",
-        "the compile script, which writes the order into the name",
+        "{guide}: the compile script, which writes the order into the name",
     ),
     "edge10.tree_name_rest": _Meaning(
         _D,
@@ -326,7 +327,7 @@ MEANINGS: dict[str, _Meaning] = {
         _F,
         "vLLM and the compiler read another form",
         _CONVERT,
-        "format conversion",
+        "{guide}: format conversion",
     ),
     "edge10.checkpoint_unsaid": _Meaning(
         _F,
@@ -376,7 +377,7 @@ MEANINGS: dict[str, _Meaning] = {
         _F,
         "the toolchain does not quantise the vision part, and its compiler does not read it so",
         "quantise the language part alone",
-        "quantising a model with pictures",
+        "{guide}: quantising a model with pictures",
     ),
     "edge10.checkpoint_vision_not_excepted": _Meaning(
         _D,
@@ -388,7 +389,7 @@ MEANINGS: dict[str, _Meaning] = {
         _F,
         "a model with pictures cannot be loaded without its vision part",
         "save the whole model after its language part was quantised",
-        "quantising a model with pictures",
+        "{guide}: quantising a model with pictures",
     ),
     "edge10.checkpoint_partly_quantised": _Meaning(
         _F,
@@ -406,7 +407,7 @@ MEANINGS: dict[str, _Meaning] = {
         _F,
         "a model compared with itself loses nothing, and a conversion into its own source overwrites it",
         "give each step a folder of its own",
-        "format conversion",
+        "{guide}: format conversion",
     ),
     "edge10.checkpoint_other_model": _Meaning(
         _F,
@@ -418,7 +419,7 @@ MEANINGS: dict[str, _Meaning] = {
         _D,
         "some of it is not as wide as it should be, or is missing",
         "compare the tensors with the float model's; quantise again",
-        "4 bits for weights of the language part, 16 for the rest",
+        "{guide}: 4 bits for weights of the language part, 16 for the rest",
     ),
 }
 
@@ -431,7 +432,7 @@ def finding(of: str, path: str | None, text: str, *, do: str = "", source: str) 
         path: What it is about; None: nothing in particular.
         text: What is wrong, in this case.
         do: What to do about this one; empty: what is done about its kind.
-        source: Of the facts, which a source that is no address stands in.
+        source: Of the toolchain's facts.
     """
     known = MEANINGS[of]
     return ToolchainFinding(
@@ -441,6 +442,6 @@ def finding(of: str, path: str | None, text: str, *, do: str = "", source: str) 
         text=text,
         effect=known.effect,
         do=do or known.do,
-        source=known.source if "://" in known.source or "0.11.0" in known.source else f"{source}: {known.source}",
+        source=known.source.replace("{guide}", source),
         symptom=known.symptom,
     )
