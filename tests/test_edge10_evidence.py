@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +99,29 @@ def test_two_logs_in_a_folder_are_not_chosen_from(tmp_path: Path) -> None:
     for name in ("a.log", "b.log"):
         (tmp_path / "job" / name).write_text("x\n")
 
-    with pytest.raises(InputError, match="holds 2 logs; name the one that is meant in log"):
+    with pytest.raises(InputError, match=r"^log: 2 are there \(a.log, b.log\); name the one meant$"):
         rb.edge10_evidence.read(str(tmp_path / "job"))
+    assert not isinstance(rb.edge10_evidence.read(str(tmp_path / "job"), log=str(tmp_path / "job" / "b.log")).log, str)
+
+
+def test_a_job_s_folder_may_have_the_files_of_a_recorded_one(tmp_path: Path) -> None:
+    """Listings, tables and a log that were put beside the description are found, as they are in a case."""
+    shutil.copytree(catalog.cases_dir() / CASE, tmp_path / "job")
+    (tmp_path / "job" / "case.yaml").unlink()
+    recorded, found = rb.edge10_evidence.read(CASE), rb.edge10_evidence.read(str(tmp_path / "job"))
+
+    assert found.case is None
+    for part in PARTS:
+        told = [getattr(rb.edge10_evidence, part)(each).plain.splitlines() for each in (found, recorded)]
+        assert sorted(told[0]) == sorted(told[1])  # scripts are in the order of their names
+
+
+def test_a_recorded_job_s_log_may_have_its_own_name() -> None:
+    """Not only `log.txt`: what ends in `.log` is one."""
+    held = session.load(CASE)
+    renamed = [replace(each, name="compile.log") if each.name == "log.txt" else each for each in held.documents]
+
+    assert not isinstance(rb.edge10_evidence.of(replace(held, documents=tuple(renamed))).log, str)
 
 
 def test_a_description_that_contradicts_itself_makes_nothing(tmp_path: Path) -> None:

@@ -31,14 +31,13 @@ from vllm_runbooks.toolchain_records import AskedModel, Toolchain
 if TYPE_CHECKING:
     from vllm_runbooks.chain_records import OpenChain
 
-HOST, QUANTISED, ORIGINAL, COMPILED = "host.json", "quantised.txt", "original.txt", "compiled.txt"
-LOG = "log.txt"
-"""Files of a recorded job: its host, listings of the folders between the steps, and the log of one that failed."""
-FLOAT, OTHER = "results-float", "results-quantised"
-"""How the names of a recorded job's results begin."""
+_HOST, _QUANTISED, _ORIGINAL, _COMPILED = "host.json", "quantised.txt", "original.txt", "compiled.txt"
+"""Files of a job, recorded or in its folder: its host, and listings of the folders between the steps."""
+_LOGS = (".log", "log.txt")
+"""How the name of a failed step's log ends."""
+_FLOAT, _OTHER = "results-float", "results-quantised"
+"""How the names of results begin."""
 _SCRIPTS = (".py", ".sh", ".yaml", ".yml", ".ipynb")
-_LOG = ".log"
-"""How the name of a log in a job's folder ends."""
 _MAX_SCRIPTS = 64
 _JOB_WRONG, _LOST, _CHAIN = "edge10.job", "edge10.accuracy_lost", "edge10.chain"
 """Ids of what is found and has no rule of its own."""
@@ -57,7 +56,7 @@ class _Given(NamedTuple):
     original: _Source | None = None
     compiled: _Source | None = None
     results: tuple[_Source, ...] = ()
-    log: _Source | None = None
+    logs: tuple[_Source, ...] = ()
 
 
 class _HostAsked(NamedTuple):
@@ -138,7 +137,7 @@ def read(
         original=own["original"] or held.original,
         compiled=own["compiled"] or held.compiled,
         results=_parted(results) or held.results,
-        log=own["log"] or held.log,
+        logs=(own["log"],) if own["log"] else held.logs,
     )
     return _told(parts, case, _HostAsked(step, image.strip() or None, live))
 
@@ -167,40 +166,35 @@ def _recorded(found: Evidence) -> _Given:
     if found.case is None or found.case.kind is not CaseKind.JOB:
         where = found.case.id if found.case is not None else "the evidence"
         raise InputError(f"{where}: is no recorded job; name one, or a folder with {JOB}")
-    by_name = {each.name: each for each in found.documents}
-    first = next((each for name, each in by_name.items() if name.startswith(FLOAT)), None)
-    second = next((each for name, each in by_name.items() if name.startswith(OTHER)), None)
+    return _by_name({each.name: each for each in found.documents})
+
+
+def _by_name(files: Mapping[str, _Source]) -> _Given:
+    """What there is of a job, by the names of its files."""
+    ends = [next((each for name, each in files.items() if name.startswith(begin)), None) for begin in (_FLOAT, _OTHER)]
     return _Given(
-        job=by_name[JOB],
-        scripts=tuple(each for name, each in by_name.items() if _is_script(name)),
-        host=by_name.get(HOST),
-        quantised=by_name.get(QUANTISED),
-        original=by_name.get(ORIGINAL),
-        compiled=by_name.get(COMPILED),
-        results=tuple(each for each in (first, second) if each is not None),
-        log=by_name.get(LOG),
+        job=files[JOB],
+        scripts=tuple(each for name, each in files.items() if _is_script(name)),
+        host=files.get(_HOST),
+        quantised=files.get(_QUANTISED),
+        original=files.get(_ORIGINAL),
+        compiled=files.get(_COMPILED),
+        results=tuple(each for each in ends if each is not None),
+        logs=tuple(each for name, each in files.items() if name.endswith(_LOGS)),
     )
 
 
 def _is_script(name: str) -> bool:
-    return name.endswith(_SCRIPTS) and name != JOB and not name.startswith((FLOAT, OTHER))
+    return name.endswith(_SCRIPTS) and name != JOB and not name.startswith((_FLOAT, _OTHER))
 
 
 def _in_folder(folder: Path) -> _Given:
-    """What a job's folder holds, by the names that its own files use."""
+    """What a job's folder holds: under the names of a recorded job, and under those that the job's own files use."""
     try:
-        entries = sorted(folder.iterdir())
+        files: dict[str, _Source] = {path.name: str(path) for path in sorted(folder.iterdir()) if path.is_file()}
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}; give a folder that can be listed") from None
-    scripts = [str(path) for path in entries if _is_script(path.name) and path.is_file()]
-    if len(scripts) > _MAX_SCRIPTS:
-        raise InputError(f"{folder}: holds more than {_MAX_SCRIPTS} scripts; name those of the job in scripts")
-    logs = [str(path) for path in entries if path.name.endswith(_LOG) and path.is_file()]
-    if len(logs) > 1:
-        raise InputError(f"{folder}: holds {len(logs)} logs; name the one that is meant in log")
-    found = _Given(
-        job=str(folder / JOB), scripts=tuple(scripts), host=_there(folder / HOST), log=logs[0] if logs else None
-    )
+    found = _by_name(files)
     read = _job(found.job)
     if isinstance(read, str) or read.job is None:
         return found
@@ -208,10 +202,10 @@ def _in_folder(folder: Path) -> _Given:
     checkpoints = (names.converted(job, facts), *([names.quantised(job, facts)] if job.calibration else []))
     given = [_there(folder / steps.RESULTS / which) for which in ("float", "quantised")]
     return found._replace(
-        quantised=next((name for each in checkpoints if (name := _there(folder / each))), None),
-        original=_there(folder / job.model) if Path(job.model).is_absolute() else None,
-        compiled=_there(folder / names.compiled(job, facts)),
-        results=tuple(each for each in given if each is not None) if all(given) else (),
+        quantised=next((name for each in checkpoints if (name := _there(folder / each))), found.quantised),
+        original=(_there(Path(job.model)) if Path(job.model).is_absolute() else None) or found.original,
+        compiled=_there(folder / names.compiled(job, facts)) or found.compiled,
+        results=tuple(each for each in given if each is not None) if all(given) else found.results,
     )
 
 
@@ -246,8 +240,8 @@ def _told(given: _Given, case: Case | None, of_host: _HostAsked) -> Told:
         scripts=_scripts(given.scripts, facts),
         quantised=folder(given.quantised, "quantised"),
         compiled=folder(given.compiled, "compiled"),
-        accuracy=_lost(given.results, known.threshold if known is not None else None),
-        log=_logged(given.log),
+        accuracy=_compared(given.results, known.threshold if known is not None else None),
+        log=_logged(given.logs),
         case=case,
     )
 
@@ -255,7 +249,15 @@ def _told(given: _Given, case: Case | None, of_host: _HostAsked) -> Told:
 def _job(source: _Source | None) -> ReadJob | str:
     if source is None:
         return f"No description of a job is given; name one in job, or a folder with {JOB} in evidence."
-    return jobs.read(source.text if isinstance(source, Document) else session.read_text(source), session.toolchain)
+    return jobs.read(_text(source), session.toolchain)
+
+
+def _name(source: _Source) -> str:
+    return source.name if isinstance(source, Document) else Path(source).name
+
+
+def _text(source: _Source) -> str:
+    return source.text if isinstance(source, Document) else session.read_text(source)
 
 
 def _host(source: _Source | None, of_host: _HostAsked, model: str | None, facts: Toolchain) -> CheckedHost | str:
@@ -287,12 +289,9 @@ def _planned(model: str | None) -> str | None:
 def _scripts(sources: Sequence[_Source], facts: Toolchain) -> Mapping[str, LintedScripts] | str:
     if not sources:
         return "No script is given; name them in scripts, separated by commas."
-    texts = {
-        each.name if isinstance(each, Document) else Path(each).name: each.text
-        if isinstance(each, Document)
-        else session.read_text(each)
-        for each in sources
-    }
+    if len(sources) > _MAX_SCRIPTS:
+        raise InputError(f"scripts: {len(sources)} are there; name those of the job, {_MAX_SCRIPTS} at most")
+    texts = {_name(each): _text(each) for each in sources}
     return checking.lint_scripts(texts, toolchain=facts.version)
 
 
@@ -302,10 +301,10 @@ def _artefact(source: _Source) -> artefacts.Given:
     return artefacts.Given(listings.read(source.text, source.name), Contents())
 
 
-def _lost(sources: Sequence[_Source], threshold: float | None) -> JudgedAccuracy | str:
+def _compared(sources: Sequence[_Source], threshold: float | None) -> JudgedAccuracy | str:
     if not sources:
         return "No results are given; name those of the float and of the quantised model in results."
-    if len(sources) != len((FLOAT, OTHER)):
+    if len(sources) != 2:
         raise InputError(f"results: {len(sources)} are given; name those of the float model, then the quantised one's")
     paths = [Path(each) for each in sources if isinstance(each, str)]
     if len(paths) == len(sources):
@@ -319,9 +318,12 @@ def _lost(sources: Sequence[_Source], threshold: float | None) -> JudgedAccuracy
     return _accuracy.judge(first, second, threshold=_accuracy.THRESHOLD if threshold is None else threshold)
 
 
-def _logged(source: _Source | None) -> Answer | str:
-    if source is None:
+def _logged(sources: Sequence[_Source]) -> Answer | str:
+    if not sources:
         return "No log is given; name that of the step that failed in log."
+    if len(sources) > 1:
+        raise InputError(f"log: {len(sources)} are there ({', '.join(map(_name, sources[:4]))}); name the one meant")
+    (source,) = sources
     return session.diagnose(Evidence((source,)) if isinstance(source, Document) else session.load(source))
 
 
