@@ -16,15 +16,17 @@ def judge(evidence: Evidence) -> Judgement:
         InputError: it cannot be judged so.
     """
     case = evidence.case
-    kind = case.kind if case is not None else CaseKind.LOG
     if case is not None and case.plan is not None:
         return verdicts.judge_plan(session.planned(case.plan), case, session.judge_claims(evidence))
-    judged: dict[CaseKind, Callable[[], Judgement]] = {
-        CaseKind.LOG: lambda: session.judge(session.diagnose(evidence), evidence),
-        CaseKind.SCRIPT: lambda: checking.judge_commands(checking.lint_commands(evidence), evidence),
-        CaseKind.SNAPSHOT: lambda: session.judge_inventory(session.inventory(evidence), evidence),
-        CaseKind.NODES: lambda: session.judge_nodes(session.nodes(evidence), evidence),
-        CaseKind.SERVER: lambda: session.judge_health(session.health(evidence), evidence),
-        CaseKind.JOB: lambda: edge10_evidence.judge(edge10_evidence.of(evidence)),
-    }
-    return judged[kind]()
+    return _JUDGES[case.kind if case is not None else CaseKind.LOG](evidence)
+
+
+_JUDGES: dict[CaseKind, Callable[[Evidence], Judgement]] = {
+    CaseKind.LOG: lambda held: session.judge(session.diagnose(held), held),
+    CaseKind.SCRIPT: lambda held: checking.judge_commands(checking.lint_commands(held), held),
+    CaseKind.SNAPSHOT: lambda held: session.judge_inventory(session.inventory(held), held),
+    CaseKind.NODES: lambda held: session.judge_nodes(session.nodes(held), held),
+    CaseKind.SERVER: lambda held: session.judge_health(session.health(held), held),
+    CaseKind.JOB: lambda held: edge10_evidence.judge(edge10_evidence.of(held)),
+}
+"""By what a case holds; a question is judged before."""

@@ -161,9 +161,7 @@ def judge_nodes(found: CheckedCluster, case: Case | None) -> Judgement:
     names = [one.id for one in found.findings]
     told = {"nodes": len(found.nodes)}
     if case is not None:
-        differences = list(_other_findings(names, case.expect))
-        verdict = Verdict.FAIL if differences else Verdict.PASS
-        reason = "; ".join(differences) or f"as expected: {', '.join(dict.fromkeys(names)) or 'nothing wrong'}"
+        verdict, reason = _as_expected(names, case.expect)
     elif found.ok is False:
         wrong = next(one for one in found.findings if one.severity is not Severity.HINT)
         verdict, reason = Verdict.FAIL, f"{wrong.text} ({wrong.id})"
@@ -185,11 +183,8 @@ def judge_job(
         case: The recorded job.
         told: What is known of it, by name.
     """
-    names = [name for name, _ in found]
     if case is not None:
-        differences = list(_other_findings(names, case.expect))
-        verdict = Verdict.FAIL if differences else Verdict.PASS
-        reason = "; ".join(differences) or f"as expected: {', '.join(dict.fromkeys(names)) or 'nothing wrong'}"
+        verdict, reason = _as_expected([name for name, _ in found], case.expect)
     elif found:
         name, text = found[0]
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
@@ -213,6 +208,13 @@ def together(found: Sequence[Judgement], case: Case | None) -> Judgement:
         findings=tuple(each for one in found for each in one.findings),
         facts={name: value for one in reversed(found) for name, value in one.facts.items()},
     )
+
+
+def _as_expected(names: Sequence[str], expect: Expectation) -> tuple[Verdict, str]:
+    """The verdict on findings against those that a case expects, and why."""
+    differences = list(_other_findings(names, expect))
+    verdict = Verdict.FAIL if differences else Verdict.PASS
+    return verdict, "; ".join(differences) or f"as expected: {', '.join(dict.fromkeys(names)) or 'nothing wrong'}"
 
 
 def _other_findings(names: Collection[str], expect: Expectation) -> Iterator[str]:
