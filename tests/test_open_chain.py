@@ -156,6 +156,8 @@ def test_the_open_parts_are_looked_for_where_the_variable_says(host: Host, monke
         ("", {"evaluate_within_s": -1}, "evaluate_within_s is -1; give a number above 0"),
         ("", {"memory_gib": float("nan")}, "memory_gib is nan; give a number above 0"),
         ("", {"at_once": True}, "at_once is True; give a whole number"),
+        ("", {"ready_within_s": None}, "ready_within_s is None; give a number above 0"),
+        ("", {"gpus": "nonsense:2"}, "nonsense:2: is no GPU that is known"),
         ("", {"quantised": "/none"}, "/none: is no folder; correct the path"),
         ("model/config.json", {}, "config.json: is missing"),
         ("model", {}, "is no folder; the chain works on a model that lies on this host"),
@@ -182,6 +184,7 @@ def test_what_cannot_be_used_is_told_in_one_line(host: Host, spoilt: str, given:
         (("--quantization", "awq"), "so leave --quantization away"),
         (("--uds", "run/x"), "give its --port"),
         (("--ssl-keyfile", "k"), "without TLS"),
+        (("--host", "192.0.2.1"), "192.0.2.1:.*give --host and --port of this host"),
         (("-tp", "60"), r"each needs one; or have one serve after the other \(side_by_side=False\)"),
     ],
 )
@@ -297,6 +300,38 @@ def test_a_disk_that_is_too_full_is_told_before(host: Host, monkeypatch: pytest.
 
     assert results(found)["quantise"] == "failed"
     assert "0 MiB are free, and the float model alone has" in found.why_none
+
+
+def test_a_disk_that_is_full_when_files_are_copied_is_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was quantised by then stays, and the record says where."""
+    import shutil
+
+    def full(source: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device", str(source), None, str(target))
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    (host.model / "tokenizer.json").write_text("{}")
+    found = host.chain()
+
+    assert results(found)["quantise"] == "failed"
+    assert "could not be copied from the float model: No space left on device" in found.why_none
+    assert [Path(each).name for each in found.links[-1].files] == ["quantise.log", "model"]
+    assert Path(found.folder or "").stat().st_mode & 0o077 == 0  # logs may hold what nobody else is to read
+
+
+def test_a_server_that_cannot_be_begun_is_a_link_that_failed(host: Host) -> None:
+    """Hours after the request it is no refusal any more: what was quantised is in the record."""
+
+    def say(line: str) -> None:
+        if line.startswith("quantise: passed"):
+            (host.folder / "run" / "chain" / "serve-float").mkdir()
+            (host.folder / "run" / "chain" / "serve-float" / "somebody's").touch()
+
+    found = host.chain(say=say, side_by_side=False)
+
+    assert results(found) == {"parts": "passed", "quantise": "passed", "serve": "failed"}
+    assert "serve-float: is not empty" in found.why_none
+    assert found.quantised is not None
 
 
 # ---- both served, both asked

@@ -56,7 +56,8 @@ class Link:
     result: Result
     says: str
     """One line: what it came to, or why it did not."""
-    seconds: float = 0.0
+    seconds: float | None = None
+    """Of the clock on the wall; None: it was not measured."""
     program: Program | None = None
     """None: no program of its own was run for it."""
     files: tuple[str, ...] = ()

@@ -21,8 +21,7 @@ def taken(host: str | None, port: int) -> Taken | None:
 
     It is bound as vLLM binds it, for a moment and without listening.
     """
-    family = socket.AF_INET6 if host and ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as tried:
+    with socket.socket(_family(host), socket.SOCK_STREAM) as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             tried.bind((host or "", port))
@@ -37,9 +36,13 @@ def taken(host: str | None, port: int) -> Taken | None:
 
 def free(host: str) -> int:
     """A port of this address that nobody has now."""
-    with socket.socket() as tried:
+    with socket.socket(_family(host), socket.SOCK_STREAM) as tried:
         tried.bind((host, 0))
         return int(tried.getsockname()[1])
+
+
+def _family(host: str | None) -> socket.AddressFamily:
+    return socket.AF_INET6 if host and ":" in host else socket.AF_INET
 
 
 def holders(port: int) -> list[str]:

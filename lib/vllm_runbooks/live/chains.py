@@ -12,7 +12,7 @@ import math
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from vllm_runbooks import serve, session, steps
@@ -31,6 +31,7 @@ from vllm_runbooks.live_records import Guarded, Result
 from vllm_runbooks.records import Edit
 from vllm_runbooks.redact import redact_record, redact_text
 from vllm_runbooks.running import handled_by
+from vllm_runbooks.serve import places
 from vllm_runbooks.serve.subject import Subject
 from vllm_runbooks.toolchain import accuracy
 from vllm_runbooks.toolchain.accuracy import CONFIDENCE, THRESHOLD
@@ -100,47 +101,49 @@ def chain(
     """
     one = starting.subject(command, vllm)
     cards = starting.cards_of(memory)
-    model = _model(one)
-    wanted = None if quantised.strip() else _wanted(method, calibration, samples, tokens)
-    limits: Mapping[str, object] = {
-        "quantise_within_s": quantise_within_s,
-        "ready_within_s": ready_within_s,
-        "evaluate_within_s": evaluate_within_s,
-        **({} if memory_gib is None else {"memory_gib": memory_gib}),
-    }
-    for name, number in limits.items():
-        if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < math.inf:
-            raise InputError(f"{name} is {number!r}; give a number above 0")
+    if gpus.strip():
+        session.cards(gpus)  # the guards, which read them again, start when hours have gone into quantising
+    limits = _Limits(quantise_within_s, ready_within_s, evaluate_within_s, memory_gib)
+    limits.check()
     accuracy.check(threshold, confidence)
     asking = Asking(answer_tokens, at_once)
     asking.check()
-    asked = evaluating.questions_in(Path(questions).expanduser())
     plan = _Plan(
         one=one,
-        model=model,
-        wanted=wanted,
-        given=Path(quantised).expanduser().absolute() if wanted is None else None,
-        questions=asked,
+        model=_model(one),
+        source=_given(quantised) if quantised.strip() else _wanted(method, calibration, samples, tokens),
+        questions=evaluating.questions_in(Path(questions).expanduser()),
         asking=asking,
         places=_placed(one, cards, side_by_side=side_by_side),
         side_by_side=side_by_side,
-        judged_by=(threshold, confidence),
+        threshold=threshold,
+        confidence=confidence,
         cards=cards,
         gpus=gpus,
-        within_s=(quantise_within_s, ready_within_s, evaluate_within_s),
-        memory_gib=memory_gib,
+        limits=limits,
     )
-    if plan.given is not None and (lacks := quantising.described(model, plan.given, None).lacks):
-        raise InputError(lacks[0])
     parts = open_parts.find(python, one.python, one.environment)
+    asked = (plan.source, plan.questions, asking, side_by_side, threshold, confidence, gpus, parts)
     return steps.do(
         step,
         lambda: _Chain(plan, parts, step, folder, say).run(),
         OpenChain,
-        asked=(one.argv, one.vllm, wanted, plan.given, asked, asking, side_by_side, plan.judged_by, gpus, parts),
+        asked=(one.argv, one.vllm, *asked),
         is_done=lambda found: found.accuracy is not None,
-        timeout_s=quantise_within_s + 2 * (ready_within_s + evaluate_within_s) + starting.AROUND_S,
+        timeout_s=limits.whole_s,
     )
+
+
+def _given(quantised: str) -> Path:
+    """The folder of a model that is quantised already.
+
+    Raises:
+        InputError: it holds none that is whole.
+    """
+    folder = Path(quantised).expanduser().absolute()
+    if lacks := quantising.lacking(folder):
+        raise InputError(lacks[0])
+    return folder
 
 
 def _wanted(method: str, calibration: str, samples: int, tokens: int) -> Wanted:
@@ -169,6 +172,9 @@ def _model(one: Subject) -> Path:
     starting.check_load(one)
     if one.target.is_tls:
         raise InputError(f"{one.shown}: EvalScope speaks to it without TLS; leave --ssl-* away for this")
+    refused = ports.taken(one.target.host, one.target.port)
+    if refused is not None and not refused.is_in_use:
+        raise InputError(f"{one.shown}: {one.target.place}: {refused.why}; give --host and --port of this host")
     if one.flags.get("quantization"):
         raise InputError(
             f"{one.shown}: is to serve the float model, so leave --quantization away; of the quantised one its "
@@ -197,25 +203,54 @@ def _placed(one: Subject, cards: starting.Cards, *, side_by_side: bool) -> tuple
 
 
 @dataclass(frozen=True)
+class _Limits:
+    """What each link may take."""
+
+    quantise_within_s: float
+    ready_within_s: float
+    evaluate_within_s: float
+    memory_gib: float | None
+    """Of quantising, and of each evaluation; None: nearly all that is free then."""
+
+    def check(self) -> None:
+        """Refuse limits within which nothing can be done.
+
+        Raises:
+            InputError: one is no number above 0.
+        """
+        for each in fields(self):
+            number = getattr(self, each.name)
+            is_open = number is None and each.name == "memory_gib"
+            if not is_open and (type(number) not in (int, float) or not 0 < number < math.inf):
+                raise InputError(f"{each.name} is {number!r}; give a number above 0")
+
+    @property
+    def whole_s(self) -> float:
+        """The longest that all of it may take, one server after the other."""
+        return self.quantise_within_s + 2 * (self.ready_within_s + self.evaluate_within_s) + starting.AROUND_S
+
+    def of(self, seconds: float) -> Bounds:
+        """The bounds of a program that begins now."""
+        return Bounds(seconds, limited.room_gib() if self.memory_gib is None else self.memory_gib)
+
+
+@dataclass(frozen=True)
 class _Plan:
     """What is to be done."""
 
     one: Subject
     model: Path
-    wanted: Wanted | None
-    given: Path | None
+    source: Wanted | Path
+    """How the model is to be quantised; or the folder of one that is."""
     questions: Questions
     asking: Asking
     places: tuple[tuple[Edit, ...], ...]
     side_by_side: bool
-    judged_by: tuple[float, float]
+    threshold: float
+    confidence: float
     cards: starting.Cards
     gpus: str
-    within_s: tuple[float, float, float]
-    memory_gib: float | None
-
-    def bounds(self, seconds: float) -> Bounds:
-        return Bounds(seconds, limited.room_gib() if self.memory_gib is None else self.memory_gib)
+    limits: _Limits
 
 
 @dataclass
@@ -242,13 +277,13 @@ class _Chain:
 
         say = self.say
         self.say = lambda line: say(redact_text(line))
-        wanted = [*([open_parts.QUANTISES] if self.plan.wanted is not None else []), open_parts.EVALUATES]
-        needs = open_parts.missing(self.parts, wanted)
+        quantises = [open_parts.QUANTISES] if isinstance(self.plan.source, Wanted) else []
+        needs = open_parts.missing(self.parts, [*quantises, open_parts.EVALUATES])
         if needs:
             self._add(Link("parts", Result.LEFT_OUT, open_parts.how(self.parts, needs)))
             return self._told(None, needs=needs)
         place = starting.place_of(self.step, self.folder)
-        place.mkdir(parents=True)
+        places.make(place)
         versions = [f"{name} {version}" for name, version in self.parts.versions.items() if version is not None]
         self._add(Link("parts", Result.PASSED, f"{', '.join(versions)} in {self.parts.python}"))
         with handled_by(stop):
@@ -272,21 +307,22 @@ class _Chain:
         self.links.append(link)
         if link.program is not None and link.program.stopped_by is not None:
             self.stopped_by = self.stopped_by or link.program.stopped_by
-        took = f" ({link.seconds:.0f} s)" if link.seconds else ""
+        took = "" if link.seconds is None else f" ({link.seconds:.0f} s)"
         self.say(f"{link.name}: {link.result.value}: {link.says}{took}")
 
     def _quantise(self, place: Path) -> None:
         plan = self.plan
-        if plan.wanted is None:
-            self.quantised = quantising.described(plan.model, plan.given or Path(), None)
-            self._add(Link("quantise", Result.PASSED, f"{plan.given}: was quantised before", files=(str(plan.given),)))
+        if isinstance(plan.source, Path):
+            self.quantised = quantising.described(plan.model, plan.source)
+            says, folder = f"{plan.source}: was quantised before", str(plan.source)
+            self._add(Link("quantise", Result.PASSED, says, files=(folder,)))
             return
         link, self.quantised = quantising.quantise(
             self.parts,
-            plan.wanted,
+            plan.source,
             plan.model,
             place,
-            plan.bounds(plan.within_s[0]),
+            plan.limits.of(plan.limits.quantise_within_s),
             environment=plan.one.environment,
             known=plan.one.known,
             say=self.say,
@@ -309,7 +345,9 @@ class _Chain:
         plan = self.plan
         host, port = plan.one.target.host, plan.one.target.port
         first = port if ports.taken(host, port) is None else ports.free(host)
-        second = next(number for number in iter(lambda: ports.free(host), None) if number != first)
+        second = ports.free(host)
+        while second == first:
+            second = ports.free(host)
         out = self.quantised.folder if self.quantised is not None else ""
         moved = [Edit("set", "port", first)] if first != port else []
         edits = [[*moved, *plan.places[0]], [Edit("set", "model", out), Edit("set", "port", second), *plan.places[1]]]
@@ -324,7 +362,7 @@ class _Chain:
                 source=plan.cards.source,
                 why_none=plan.cards.why_none,
                 gpus=plan.gpus or None,
-                limits=serve.Limits(ready_s=plan.within_s[1]),
+                limits=serve.Limits(ready_s=plan.limits.ready_within_s),
                 folder=place / f"serve-{name}",
             )
             for name, one in subjects.items()
@@ -333,11 +371,15 @@ class _Chain:
         evaluated: list[Link] = []
         ready_s: float | None = None
         try:
-            if servers.wait(self.say, is_stopped=self._is_stopped) and not self._is_stopped():
-                ready_s = time.monotonic() - began
-                evaluated = self._evaluated(subjects, servers, place)
-        finally:
-            found = servers.end(self.say)
+            try:
+                if servers.wait(self.say, is_stopped=self._is_stopped) and not self._is_stopped():
+                    ready_s = time.monotonic() - began
+                    evaluated = self._evaluated(subjects, servers, place)
+            finally:
+                found = servers.end(self.say)
+        except InputError as error:
+            self._add(Link("serve", Result.FAILED, f"{error}"))
+            return
         for name, one in zip(subjects, found, strict=True):
             self.servers[name] = one
             starting.record(one, self.say)
@@ -362,7 +404,7 @@ class _Chain:
                     questions=self.plan.questions,
                     asking=self.plan.asking,
                     place=place,
-                    bounds=self.plan.bounds(self.plan.within_s[2]),
+                    bounds=self.plan.limits.of(self.plan.limits.evaluate_within_s),
                     say=self.say,
                     is_gone=lambda: servers.is_gone,
                     is_over=is_over,
@@ -379,7 +421,7 @@ class _Chain:
         if not bad and ready_s is not None:
             return Link("serve", Result.PASSED, f"{' and '.join(names)} ready", ready_s, files=folders)
         says = "; ".join(bad) or f"{' and '.join(names)} not ready: {self.stopped_by or 'ended before'}"
-        return Link("serve", Result.FAILED, says, ready_s or 0.0, files=folders)
+        return Link("serve", Result.FAILED, says, ready_s, files=folders)
 
     def _judge(self, place: Path) -> None:
         """Read both reports, and judge what was lost."""
@@ -389,8 +431,7 @@ class _Chain:
                 folder = evaluating.folder_of(place, name)
                 read.append(results.read(folder))
                 self.evaluated.append(evaluating.evaluated(read[-1], name, self.plan.one, folder))
-            threshold, confidence = self.plan.judged_by
-            self.accuracy = accuracy.judge(*read, threshold=threshold, confidence=confidence)
+            self.accuracy = accuracy.judge(*read, threshold=self.plan.threshold, confidence=self.plan.confidence)
         except InputError as error:
             self._add(Link("judge", Result.FAILED, f"{error}"))
             return

@@ -94,7 +94,9 @@ def run(
     ending = f"was ended: {why}" if why else running.ending
     if not why and (stopped or status != 0):
         why = f"stopped by {stopped}" if stopped else f"it {running.ending}{_fault(log)}"
-    why += f"; its log is cut off: {watched.unwritten}" if watched.unwritten and why else ""
+    if watched.unwritten:
+        cut = f"; its log is cut off: {watched.unwritten}"
+        ending, why = ending + cut, why and why + cut
     return Program(shown, status, ending, took, watched.cpu_s, watched.most / _GIB, str(log), stopped, why)
 
 

@@ -72,7 +72,7 @@ def _python(named: str, name: str) -> str:
     Raises:
         InputError: there is none.
     """
-    place = Path(named)
+    place = Path(named).expanduser()
     if place.is_dir():
         found = next((place / each for each in _BELOW if (place / each).is_file()), None)
         if found is None:

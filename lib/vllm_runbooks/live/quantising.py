@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -175,21 +175,33 @@ def quantise(
         heard=told.hear,
         is_cancelled=is_over,
     )
-    files = [program.log, *([str(out)] if out.is_dir() else [])]
+    files = (program.log, *([str(out)] if out.is_dir() else []))
     if program.why:
-        return Link("quantise", Result.FAILED, program.why, program.seconds, program, tuple(files)), None
-    found = described(model, out, wanted, told, _completed(model, out))
+        return Link("quantise", Result.FAILED, program.why, program.seconds, program, files), None
+    try:
+        copied = _completed(model, out)
+    except OSError as error:
+        says = f"{error.filename2 or error.filename}: could not be copied from the float model: {error.strerror}"
+        return Link("quantise", Result.FAILED, says, program.seconds, program, files), None
+    found = replace(
+        described(model, out),
+        method=wanted.method,
+        scheme=SCHEMES[wanted.method],
+        samples=told.samples,
+        sample_tokens=told.tokens,
+        copied=copied,
+    )
     return _judged(found, program, files), found
 
 
-def _judged(found: Quantised, program: Program, files: list[str]) -> Link:
+def _judged(found: Quantised, program: Program, files: tuple[str, ...]) -> Link:
     if found.lacks:
-        return Link("quantise", Result.FAILED, found.lacks[0], program.seconds, program, tuple(files))
+        return Link("quantise", Result.FAILED, found.lacks[0], program.seconds, program, files)
     before, after = (size or 0 for size in (found.float_bytes, found.quantised_bytes))
     says = f"{found.method}, {found.scheme}: {before / 1e6:.1f} MB became {after / 1e6:.1f} MB"
     if found.samples is not None:
         says += f", calibrated with {found.samples} texts of {found.sample_tokens} tokens in all"
-    return Link("quantise", Result.PASSED, says, program.seconds, program, tuple(files))
+    return Link("quantise", Result.PASSED, says, program.seconds, program, files)
 
 
 class _Told:
@@ -232,35 +244,35 @@ def _completed(model: Path, out: Path) -> tuple[str, ...]:
     return tuple(copied)
 
 
-def described(
-    model: Path, out: Path, wanted: Wanted | None, told: _Told | None = None, copied: tuple[str, ...] = ()
-) -> Quantised:
-    """A quantised model as it lies in its folder, with what it lacks.
+def described(model: Path, out: Path) -> Quantised:
+    """A quantised model as its folder tells it, with what it lacks.
 
     Args:
         model: Folder of the float model.
         out: That of the quantised one.
-        wanted: How it was quantised; None: it was given.
-        told: What was said while it was.
-        copied: Names of the float model's files that were put there.
     """
-    config = _config(out)
-    lacks = list(checkpoints.problems(out)) if out.is_dir() else [f"{out}: is no folder; correct the path"]
-    how = config.get("quantization_config")
-    if not lacks and not isinstance(how, dict):
-        lacks.append(f"{out}: its config.json has no quantization_config, so it is served as a float model")
+    how = _config(out).get("quantization_config")
     named = how.get("quant_method") if isinstance(how, dict) else None
     return Quantised(
         folder=str(out),
-        method=wanted.method if wanted is not None else named if isinstance(named, str) else "",
-        scheme="" if wanted is None else SCHEMES[wanted.method],
-        samples=told.samples if told is not None else None,
-        sample_tokens=told.tokens if told is not None else None,
+        method=named if isinstance(named, str) else "",
+        scheme="",
+        samples=None,
+        sample_tokens=None,
         float_bytes=_bytes(model),
         quantised_bytes=_bytes(out),
-        copied=copied,
-        lacks=tuple(lacks),
+        lacks=lacking(out),
     )
+
+
+def lacking(out: Path) -> tuple[str, ...]:
+    """What is missing or damaged in the folder of a quantised model, a sentence each."""
+    if not out.is_dir():
+        return (f"{out}: is no folder; correct the path",)
+    found = tuple(checkpoints.problems(out))
+    if not found and not isinstance(_config(out).get("quantization_config"), dict):
+        return (f"{out}: its config.json has no quantization_config, so it is served as a float model",)
+    return found
 
 
 def _bytes(folder: Path) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
@@ -198,14 +197,21 @@ def place_of(step: str, folder: str) -> Path:
     """A new folder for a step: below the one that is named, the run's own, or among those of all starts.
 
     What an earlier start has left there is moved aside, by its own time.
+
+    Raises:
+        InputError: that cannot be done there.
     """
     base = Path(folder) if folder else steps.folder()
     if base is None:
         return places.new(uuid.uuid4().hex)
     place = base / step
-    with contextlib.suppress(FileNotFoundError):
+    try:
         made = datetime.fromtimestamp(place.stat().st_mtime, tz=UTC)
         place.rename(place.with_name(f"{step}-until-{made:%Y%m%dT%H%M%S.%fZ}"))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise InputError(f"{place}: cannot be moved aside: {error.strerror}; name another folder") from None
     return place
 
 

@@ -21,7 +21,6 @@ def shown(found: OpenChain | None) -> Shown:
     rows = [(each.name, each.result.value, *_took(each)) for each in found.links]
     lines = [f"{each.name}: {each.says}" for each in found.links]
     lines += [each.program.command for each in found.links if each.program is not None]
-    below = f"Logs, reports and the quantised model: {found.folder}." if found.folder else ""
     plain = "\n".join([in_columns(_HEAD, rows).plain.rstrip("\n"), *lines])
     html = [html_table(_HEAD, cells(rows), widest="none")]
     html += [tag("p", escape(visible(line)), "margin:2px 0") for line in lines]
@@ -33,7 +32,8 @@ def shown(found: OpenChain | None) -> Shown:
     else:
         parts.append(f"Not judged: {visible(found.why_none)}")
         pages.append(prose(f"Not judged: {found.why_none}"))
-    if below:
+    if found.folder:
+        below = f"Logs, reports and the quantised model: {found.folder}."
         parts.append(below)
         pages.append(remark(below))
     return Shown(joined(parts), "".join(pages))
@@ -41,7 +41,7 @@ def shown(found: OpenChain | None) -> Shown:
 
 def _took(link: Link) -> tuple[str, str, str]:
     """Wall clock, processor time and memory; empty where nothing was measured."""
-    wall = f"{link.seconds:.1f} s" if link.seconds else ""
+    wall = "" if link.seconds is None else f"{link.seconds:.1f} s"
     if link.program is None:
         return wall, "", ""
     return wall, f"{link.program.cpu_s:.1f} s", f"{link.program.memory_gib:.2f} GiB"
