@@ -126,7 +126,7 @@ def chain(
     asked = (plan.source, plan.questions, asking, side_by_side, threshold, confidence, gpus, parts)
     return steps.do(
         step,
-        lambda: _Chain(plan, parts, step, folder, say).run(),
+        lambda: _Chain(plan, parts, step, folder, lambda line: say(redact_text(line))).run(),
         OpenChain,
         asked=(one.argv, one.vllm, *asked),
         is_done=lambda found: found.accuracy is not None,
@@ -275,8 +275,6 @@ class _Chain:
         def stop(number: int, _frame: object) -> None:
             self.stopped_by = self.stopped_by or signal.Signals(number).name
 
-        say = self.say
-        self.say = lambda line: say(redact_text(line))
         quantises = [open_parts.QUANTISES] if isinstance(self.plan.source, Wanted) else []
         needs = open_parts.missing(self.parts, [*quantises, open_parts.EVALUATES])
         if needs:
