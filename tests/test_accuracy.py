@@ -209,6 +209,14 @@ def test_points_that_all_differ_alike_are_no_certainty() -> None:
     assert row.verdict is Accuracy.UNKNOWN
 
 
+def test_points_of_another_scale_have_no_interval() -> None:
+    """Their mean may lie between 0 and 1 all the same."""
+    row = only(accuracy.judge(reviewed(3.0, -2.0), reviewed(3.0, -3.0, model="m-awq")))
+
+    assert (row.verdict, row.interval, row.difference) == (Accuracy.UNKNOWN, None, -0.5)
+    assert "an answer is worth more than 1 or less than 0" in row.why
+
+
 def test_what_binary_fractions_leave_is_no_spread() -> None:
     """0.3 - 0.2 and 0.8 - 0.7 differ in the last digit: two questions that lost a tenth each prove no real loss."""
     assert 0.3 - 0.2 != 0.8 - 0.7
@@ -842,6 +850,20 @@ def test_what_cannot_be_read_gets_one_line(name: str, raw: bytes, said: str) -> 
         reports.read([Given(name, raw)], "it")
 
     assert re.match(rf"it(/{re.escape(name)})?: [^\n]+; [^\n]+$", str(raised.value))
+
+
+def test_more_scores_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is left out nobody could say whether it was lost."""
+    subsets = [{"name": f"s{n}", "score": 0.5, "num": 4} for n in range(9)]
+    metric = {"name": "mean_acc", "num": 36, "score": 0.5, "categories": [{"name": ["default"], "subsets": subsets}]}
+    monkeypatch.setattr(evalscope_reports, "_MAX_SUBSETS", 8)
+    with pytest.raises(InputError, match=r"report\.json: has more than 8 subsets"):
+        read(report(metrics=[metric]))
+    monkeypatch.setattr(vlmeval_reports, "_MAX_SCORES", 3)
+    with pytest.raises(InputError, match="holds more than 3 scores"):
+        reports.read([Given("m_MMVet_score.json", b'{"a": 1, "b": 2, "c": 3, "d": 4}')], "it")
+    with pytest.raises(InputError, match="holds more than 3 scores"):
+        reports.read([Given("m_MMStar_acc.csv", b"split,Overall,a,b,c\nnone,0.5,0.5,0.5,0.5\n")], "it")
 
 
 def test_a_table_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

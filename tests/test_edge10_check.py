@@ -25,6 +25,8 @@ from vllm_runbooks import session
 from vllm_runbooks.artefact_records import CheckedFolder, Contents, ListedFile, Listing, Mend
 from vllm_runbooks.edge10 import folders, repair
 from vllm_runbooks.errors import InputError
+from vllm_runbooks.render import edge10_checks, edge10_pages
+from vllm_runbooks.render.styled import plain
 from vllm_runbooks.toolchain import artefacts, listings, meanings
 from vllm_runbooks.toolchain.artefacts import Asked, Given
 from vllm_runbooks.toolchain_records import TreeFile
@@ -737,6 +739,17 @@ def test_folder_that_cannot_be_listed_is_a_finding(tmp_path: Path, monkeypatch: 
     found = artefacts.check(_given(root), session.toolchain(), Asked())
 
     assert _found(found) == [["edge10.tree_unread", "4die/batch_1/seqlen_8"]]
+
+
+def test_of_many_mends_the_rest_is_counted(tmp_path: Path) -> None:
+    """A list that is cut says so, in a terminal as on a page: whoever says yes to a repair says it to all of them."""
+    found = artefacts.check(_given(_tree(tmp_path)), session.toolchain(), Asked())
+    mends = tuple(Mend("copy", f"{n}.json", f"4die/{n}.json", is_float=True, why="") for n in range(70))
+    many = replace(found, mends=mends, left=("x",) * 70)
+    text = plain(edge10_checks.view(many))
+
+    assert text.count("and 10 more: see --format json") == 2
+    assert edge10_pages.folder(many).html.count("and 40 more: see --format json") == 2
 
 
 def test_links_lead_in_no_circle(tmp_path: Path) -> None:

@@ -104,6 +104,17 @@ def test_two_logs_in_a_folder_are_not_chosen_from(tmp_path: Path) -> None:
     assert not isinstance(rb.edge10_evidence.read(str(tmp_path / "job"), log=str(tmp_path / "job" / "b.log")).log, str)
 
 
+def test_more_scripts_than_a_job_has_are_not_chosen_from(tmp_path: Path) -> None:
+    """A folder of somebody's whole work: those of the job are the user's to name."""
+    (tmp_path / "job.yaml").write_text(JOB)
+    for number in range(65):
+        (tmp_path / f"{number}.sh").write_text("true\n")
+
+    with pytest.raises(InputError, match=r"^scripts: 65 are there; name those of the job, 64 at most$"):
+        rb.edge10_evidence.read(str(tmp_path))
+    assert len(rb.edge10_evidence.read(str(tmp_path), scripts=str(tmp_path / "1.sh")).scripts) == 1
+
+
 def test_a_job_s_folder_may_have_the_files_of_a_recorded_one(tmp_path: Path) -> None:
     """Listings, tables and a log that were put beside the description are found, as they are in a case."""
     shutil.copytree(catalog.cases_dir() / CASE, tmp_path / "job")

@@ -15,6 +15,7 @@ from vllm_runbooks.render.elements import (
     RED,
     Headline,
     badge,
+    beyond,
     cut,
     heading,
     html_table,
@@ -104,7 +105,7 @@ def shown(found: JudgedAccuracy) -> Shown:
     for name, told in (
         ("What it rests on", list(_told(rows))),
         ("Doubts", [f"{each.text} {each.do}" for each in found.doubts]),
-        ("Not compared", list(_not_compared(found))),
+        ("Not compared", _not_compared(found)),
     ):
         if told:
             html += heading(name) + "".join(tag("div", prose(visible(said)), _PARAGRAPH) for said in told)
@@ -259,7 +260,5 @@ def _moved(one: AccuracyInterval, other: AccuracyInterval) -> bool:
     return max(abs(one.low - other.low), abs(one.high - other.high)) > 5e-5
 
 
-def _not_compared(found: JudgedAccuracy) -> Iterator[str]:
-    yield from found.not_compared[:_MOST]
-    if len(found.not_compared) > _MOST:
-        yield f"and {len(found.not_compared) - _MOST:,} more: see --format json"
+def _not_compared(found: JudgedAccuracy) -> list[str]:
+    return [*found.not_compared[:_MOST], *beyond(found.not_compared, _MOST)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from vllm_runbooks.artefact_records import CheckedFolder, Mend
 from vllm_runbooks.display import visible
-from vllm_runbooks.render.elements import cut
+from vllm_runbooks.render.elements import beyond, cut
 from vllm_runbooks.render.styled import (
     BLANK,
     SEVERITIES,
@@ -41,19 +41,22 @@ def view(found: CheckedFolder) -> list[Block]:
         parts.append(headed("DONE", [*map(_mend, found.repaired.done), *_said(found.repaired.failed.items())]))
     if found.findings:
         shown = [block for each in found.findings[:_MOST] for block in _finding(each)]
-        rest = len(found.findings) - _MOST
-        more = [bulleted(f"and {rest:,} more: see --format json")] if rest > 0 else []
-        parts.append(headed("WHAT IS WRONG", [*shown, *more]))
+        parts.append(headed("WHAT IS WRONG", [*shown, *_beyond(found.findings)]))
     if found.mends:
-        parts.append(headed("WHAT --repair WOULD DO", [*map(_mend, found.mends[:_MOST])]))
+        parts.append(headed("WHAT --repair WOULD DO", [*map(_mend, found.mends[:_MOST]), *_beyond(found.mends)]))
     for name, said in (
         ("LEFT TO YOU", found.left),
         ("NOT ESTABLISHED", found.unchecked),
         ("NOT JUDGED", found.remarks),
     ):
         if said:
-            parts.append(headed(name, [bulleted(visible(cut(_one_line(each), _MAX_TEXT))) for each in said[:_MOST]]))
+            shown = [bulleted(visible(cut(_one_line(each), _MAX_TEXT))) for each in said[:_MOST]]
+            parts.append(headed(name, [*shown, *_beyond(said)]))
     return [*parted(parts), BLANK]
+
+
+def _beyond(rows: Sequence[object]) -> list[Block]:
+    return [bulleted(line) for line in beyond(rows, _MOST)]
 
 
 def _one_line(text: str) -> str:

@@ -16,6 +16,7 @@ from vllm_runbooks.render.elements import (
     GREEN,
     RED,
     Headline,
+    beyond,
     cells,
     grid,
     heading,
@@ -129,13 +130,15 @@ def folder(found: CheckedFolder) -> Shown:
         pages.append(heading(f"What --repair would do: {counted}"))
         shown = [[each.does, each.source, each.target] for each in found.mends[:_MOST]]
         pages.append(html_table(("", "from", "to"), cells([[visible(cell) for cell in row] for row in shown])))
+        pages += map(remark, beyond(found.mends, _MOST))
     for name, said in (
         ("Left to you", found.left),
         ("Not established", found.unchecked),
         ("Not judged", found.remarks),
     ):
         if said:
-            pages.append(heading(name) + "".join(remark(visible(each)) for each in said[:_MOST]))
+            lines = [*map(visible, said[:_MOST]), *beyond(said, _MOST)]
+            pages.append(heading(name) + "".join(map(remark, lines)))
     return Shown(plain(edge10_checks.view(found)), "".join(pages))
 
 

@@ -36,6 +36,11 @@ def cut(line: str, width: int = 160) -> str:
     return columns.cut(" ".join(line.split()), width)
 
 
+def beyond(rows: Sequence[object], most: int) -> list[str]:
+    """A line that says how many more rows there are than are shown; none where all are."""
+    return [f"and {len(rows) - most:,} more: see --format json"] if len(rows) > most else []
+
+
 def joined(parts: Iterable[str]) -> str:
     """Paragraphs of a terminal, with nothing in them that steers it."""
     return visible("\n\n".join(parts) + "\n")

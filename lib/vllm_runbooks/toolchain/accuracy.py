@@ -232,6 +232,9 @@ def _by_question(
         spread = (alone + other + 1) / (number + 2) - difference * difference
         p_value = intervals.mcnemar(alone, other)
         found = _Measured(difference, interval, None, number, PAIRED, max(spread, _TINY), counts, p_value)
+    elif not all(0 <= each <= 1 for pair in pairs for each in pair):
+        unknown = "an answer is worth more than 1 or less than 0, and the threshold is one of shares"
+        return _Measured(difference, questions=number, unknown=unknown)
     else:
         steps = [b - a for a, b in pairs]
         interval = intervals.mean(steps, confidence)

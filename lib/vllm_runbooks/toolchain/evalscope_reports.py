@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -88,7 +89,10 @@ def _metrics(data: Mapping[str, Any], metrics: Any, dataset: str, where: str) ->
         else:
             # `Report.score` of these releases is that of the first metric.
             metric, is_primary = score_names.metric(str(each.get("name", ""))), position == 0
-        yield from _metric(each, dataset, metric, is_primary=is_primary)
+        told_of = list(islice(_metric(each, dataset, metric, is_primary=is_primary), _MAX_SUBSETS + 1))
+        if len(told_of) > _MAX_SUBSETS:
+            raise InputError(f"{where}: has more than {_MAX_SUBSETS:,} subsets; give the table that EvalScope prints")
+        yield from told_of
 
 
 def _metric(each: Mapping[str, Any], dataset: str, metric: Metric, *, is_primary: bool | None) -> Iterator[Told]:
@@ -99,7 +103,7 @@ def _metric(each: Mapping[str, Any], dataset: str, metric: Metric, *, is_primary
     for category in _list(each.get("categories")):
         named = category.get("name") if isinstance(category, dict) else None
         for subset in _list(category.get("subsets") if isinstance(category, dict) else None):
-            if not isinstance(subset, dict) or subset.get("is_aggregate") is True or len(seen) >= _MAX_SUBSETS:
+            if not isinstance(subset, dict) or subset.get("is_aggregate") is True:
                 continue
             name = score_names.shown(subset.get("name", ""))
             if score_names.key(name) in seen:

@@ -75,14 +75,19 @@ def read(given: Iterable[Given], where: str) -> EvaluationResults:
         raise InputError(f"{where}: holds no results; name a report, or the work folder, of one evaluation")
     settings = [each.settings for each in found if each.settings is not None]
     temperature = max((each.temperature for each in settings if each.temperature is not None), default=None)
-    asked = [each.repeats for each in settings if each.repeats is not None]
-    answers = [len(file.lines) / len({line.question for line in file.lines}) for file in files if file.lines]
-    repeats = max([*asked, *(round(each) for each in answers)], default=None)
+    repeats = _repeats(settings, files)
     finished, doubts = scores.finished(told, repeats)
     doubts += _doubts(found, files, settings, apart)
     kinds = {each.kind for each in found if each.kind and each.told} or {ANSWERS}
     model = models[0] if models else ""
     return EvaluationResults(model, " and ".join(sorted(kinds)), finished, tuple(doubts), temperature, repeats)
+
+
+def _repeats(settings: Sequence[Settings], files: Sequence[Reviews]) -> int | None:
+    """How often each question was asked, by the task's settings and by the answers; None: neither tells."""
+    asked = [each.repeats for each in settings if each.repeats is not None]
+    answers = [round(len(each.lines) / len({line.question for line in each.lines})) for each in files if each.lines]
+    return max([*asked, *answers], default=None)
 
 
 def _is_one(metric: str, names: Collection[str]) -> bool:
@@ -168,7 +173,7 @@ def _of_json(text: str, path: str, where: str) -> _Read:
     found: Report | None = evalscope_reports.report(data, where)
     if found is not None:
         return _Read(REPORT, found.model, found.scores, found.failed)
-    told = vlmeval_reports.scored(data, path)
+    told = vlmeval_reports.scored(data, path, where)
     if not told:
         raise InputError(f"{where}: is JSON, and no report of EvalScope or VLMEvalKit; give one of those")
     return _of_vlmevalkit(told, path)

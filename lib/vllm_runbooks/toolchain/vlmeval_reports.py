@@ -9,6 +9,8 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -24,7 +26,7 @@ _DATASETS = re.compile(
     r".{0,80})$",
 )
 """Data sets begin so; a model's name may have underlines as well."""
-_MAX_METRICS = 500
+_MAX_SCORES = 5_000
 _MAX_DEPTH = 4
 WHOLE = "overall"
 _MEASURED = ("hit", "score")
@@ -76,7 +78,7 @@ def table(found: Iterable[Sequence[str]], path: str, where: str) -> list[Told]:
     if measured is not None and "index" in places:
         return _answers(lines, places, measured, path, where)
     if WHOLE in places:
-        return list(_shares(lines, head, places[WHOLE], path))
+        return _bounded(_shares(lines, head, places[WHOLE], path), where)
     raise InputError(
         f"{where}: has neither the columns index and hit nor Overall; give VLMEvalKit's *_acc.csv, or its *_result file"
     )
@@ -123,36 +125,49 @@ def _answers(
 
 def _shares(lines: Iterable[Sequence[str]], head: Sequence[str], whole: int, path: str) -> Iterator[Told]:
     """Of a table of shares: its columns are categories, its rows splits of the data set."""
-    told = [row for row in lines if any(row)][:_MAX_METRICS]
+    told = [row for row in islice(lines, _MAX_SCORES + 1) if any(row)]
     dataset, metric = named(path).dataset, score_names.metric("accuracy")
     for row in told:
         split = None if len(told) == 1 else score_names.shown(row[0])
         yield Told(dataset, split, metric, _number(_at(row, whole)), None, EXACT, is_primary=True)
         if split is None:
-            for at, name in enumerate(head[:_MAX_METRICS]):
+            for at, name in enumerate(head):
                 value = _number(_at(row, at))
                 if at != whole and name.casefold() not in ("split", "") and value is not None:
                     yield Told(dataset, score_names.shown(name), metric, value, None, EXACT, is_primary=True)
 
 
-def scored(data: Any, path: str) -> list[Told]:
-    """The numbers of a `*_score.json` or `*_acc.json`, each as a metric of its own."""
+def _bounded(found: Iterable[Told], where: str) -> list[Told]:
+    """All of the scores.
+
+    Raises:
+        InputError: there are more than are read.
+    """
+    read = list(islice(found, _MAX_SCORES + 1))
+    if len(read) > _MAX_SCORES:
+        raise InputError(f"{where}: holds more than {_MAX_SCORES:,} scores; give VLMEvalKit's *_result file")
+    return read
+
+
+def scored(data: Any, path: str, where: str) -> list[Told]:
+    """The numbers of a `*_score.json` or `*_acc.json`, each as a metric of its own.
+
+    Raises:
+        InputError: there are more than are read.
+    """
     dataset = named(path).dataset
-    found = list(_leaves(data, (), [_MAX_METRICS]))
-    return [
-        Told(dataset, None, score_names.metric(name), value, None, EXACT, is_primary=len(found) == 1 or None)
-        for name, value in found
-    ]
+    leaves = ((score_names.metric(name), value) for name, value in _leaves(data, ()))
+    found = _bounded((Told(dataset, None, metric, value, None, EXACT) for metric, value in leaves), where)
+    return [replace(found[0], is_primary=True)] if len(found) == 1 else found
 
 
-def _leaves(data: Any, path: tuple[str, ...], left: list[int]) -> Iterator[tuple[str, float]]:
+def _leaves(data: Any, path: tuple[str, ...]) -> Iterator[tuple[str, float]]:
     value = scores.number(data)
-    if value is not None and path and left[0] > 0:
-        left[0] -= 1
+    if value is not None and path:
         yield " ".join(path), value
     elif isinstance(data, dict) and len(path) < _MAX_DEPTH:
         for name, each in data.items():
-            yield from _leaves(each, (*path, score_names.shown(name)), left)
+            yield from _leaves(each, (*path, score_names.shown(name)))
 
 
 def _at(row: Sequence[str], at: int) -> str:
