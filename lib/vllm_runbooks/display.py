@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,18 @@ class Shown:
         """Let no control character of a log reach a terminal or a page."""
         object.__setattr__(self, "plain", visible(self.plain))
         object.__setattr__(self, "html", visible(self.html))
+
+    @classmethod
+    def said(cls, text: str) -> Shown:
+        """One paragraph of plain text."""
+        from html import escape  # noqa: PLC0415 - most commands show no page
+
+        return cls(text, f"<p>{escape(text)}</p>")
+
+    @classmethod
+    def joined(cls, parts: Sequence[Shown]) -> Shown:
+        """One after the other."""
+        return cls("\n".join(part.plain for part in parts), "".join(part.html for part in parts))
 
     def __str__(self) -> str:
         return self.plain

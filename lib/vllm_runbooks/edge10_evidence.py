@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -332,23 +331,23 @@ def _logged(sources: Sequence[_Source]) -> Answer | str:
 
 def job(told: Told) -> Shown:
     """The job's settings, each with where it comes from, and what is wrong with its description."""
-    from vllm_runbooks.render import edge10_pages  # noqa: PLC0415 - a view, as those below
+    from vllm_runbooks.render import edge10_pages  # noqa: PLC0415 - a verdict needs no view, here and below
 
-    return _said(told.job) if isinstance(told.job, str) else edge10_pages.job(told.job, told.facts, told.model)
+    return Shown.said(told.job) if isinstance(told.job, str) else edge10_pages.job(told.job, told.facts, told.model)
 
 
 def host(told: Told) -> Shown:
     """The host, and what stands in the way of the step."""
     from vllm_runbooks.render import toolchains  # noqa: PLC0415
 
-    return _said(told.host) if isinstance(told.host, str) else toolchains.host_shown(told.host)
+    return Shown.said(told.host) if isinstance(told.host, str) else toolchains.host_shown(told.host)
 
 
 def scripts(told: Told) -> Shown:
     """What is wrong in the scripts, and what each does."""
     from vllm_runbooks.render import edge10_pages  # noqa: PLC0415
 
-    return _said(told.scripts) if isinstance(told.scripts, str) else edge10_pages.scripts(told.scripts)
+    return Shown.said(told.scripts) if isinstance(told.scripts, str) else edge10_pages.scripts(told.scripts)
 
 
 def quantised(told: Told) -> Shown:
@@ -364,14 +363,14 @@ def compiled(told: Told) -> Shown:
 def _folder(found: CheckedFolder | str) -> Shown:
     from vllm_runbooks.render import edge10_pages  # noqa: PLC0415
 
-    return _said(found) if isinstance(found, str) else edge10_pages.folder(found)
+    return Shown.said(found) if isinstance(found, str) else edge10_pages.folder(found)
 
 
 def accuracy(told: Told) -> Shown:
     """What the quantised model lost."""
     from vllm_runbooks.render import accuracy as views  # noqa: PLC0415
 
-    return _said(told.accuracy) if isinstance(told.accuracy, str) else views.shown(told.accuracy)
+    return Shown.said(told.accuracy) if isinstance(told.accuracy, str) else views.shown(told.accuracy)
 
 
 def logged(told: Told) -> Shown:
@@ -379,13 +378,8 @@ def logged(told: Told) -> Shown:
     from vllm_runbooks.render import answers  # noqa: PLC0415
 
     if isinstance(told.log, str):
-        return _said(told.log)
-    parts = [answers.cause(told.log), answers.remedies(told.log)]
-    return Shown("\n".join(part.plain for part in parts), "".join(part.html for part in parts))
-
-
-def _said(text: str) -> Shown:
-    return Shown(text, f"<p>{escape(text)}</p>")
+        return Shown.said(told.log)
+    return Shown.joined([answers.cause(told.log), answers.remedies(told.log)])
 
 
 # ---- the steps, made anew
@@ -405,7 +399,7 @@ def made_shown(told: Told, found: steps.Made | str) -> Shown:
     from vllm_runbooks.render import edge10_pages  # noqa: PLC0415
 
     if isinstance(found, str):
-        return _said(f"Nothing is made. {found}")
+        return Shown.said(f"Nothing is made. {found}")
     return edge10_pages.made(found.files, found.texts, making.judged(found.texts, told.facts))
 
 
@@ -419,13 +413,13 @@ def write(found: steps.Made | str, folder: str, *, apply: bool) -> Shown:
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
     session.check_texts(folder=folder)
     if isinstance(found, str):
-        return _said(f"Nothing is written. {found}")
+        return Shown.said(f"Nothing is written. {found}")
     if not apply:
-        return _said("Nothing is written, since apply is False.")
+        return Shown.said("Nothing is written, since apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
     written, _ = making.store_made(found, Path(folder))
-    return _said(f"Written into {folder}: {', '.join(written) or 'nothing, it was all there as it is'}.")
+    return Shown.said(f"Written into {folder}: {', '.join(written) or 'nothing, it was all there as it is'}.")
 
 
 # ---- the verdict

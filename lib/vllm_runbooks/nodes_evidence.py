@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from html import escape
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -115,7 +114,7 @@ def logged(told: Told) -> Shown:
     from vllm_runbooks.render import answers  # noqa: PLC0415 - a view, where there is a log
 
     if told.answer is None:
-        return _said(_NO_LOG)
+        return Shown.said(_NO_LOG)
     return answers.starts(told.answer) if len(told.answer.starts) > 1 else answers.outcome(told.answer)
 
 
@@ -124,9 +123,8 @@ def cause(told: Told) -> Shown:
     from vllm_runbooks.render import answers  # noqa: PLC0415 - as above
 
     if told.answer is None:
-        return _said(_NO_LOG)
-    parts = [answers.cause(told.answer), answers.others(told.answer)]
-    return Shown("\n".join(part.plain for part in parts), "".join(part.html for part in parts))
+        return Shown.said(_NO_LOG)
+    return Shown.joined([answers.cause(told.answer), answers.others(told.answer)])
 
 
 def remedies(told: Told) -> Shown:
@@ -134,7 +132,7 @@ def remedies(told: Told) -> Shown:
     from vllm_runbooks.render import answers, elements  # noqa: PLC0415 - as above
 
     if told.answer is None:
-        return _said(_NO_LOG)
+        return Shown.said(_NO_LOG)
     alone = _alone(told.answer)
     if alone is not None and told.answer.root_cause is None:
         return Shown(alone.do_first, elements.tag("p", elements.prose(alone.do_first), "max-width:80ch"))
@@ -281,17 +279,13 @@ def write(asked: Request | str, one: Plan | str, folder: str, *, apply: bool) ->
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
     session.check_texts(folder=folder)
     if isinstance(asked, str) or isinstance(one, str):
-        return _said(f"Nothing is written: {one if isinstance(one, str) else asked}.")
+        return Shown.said(f"Nothing is written: {one if isinstance(one, str) else asked}.")
     if not apply:
-        return _said("Nothing is written, since apply is False.")
+        return Shown.said("Nothing is written, since apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
     told = planner.node_files(asked, one, Path(folder))
-    return _said(f"Written: {', '.join(str(Path(folder) / name) for name in told.files)}.")
-
-
-def _said(text: str) -> Shown:
-    return Shown(text, f"<p>{escape(text)}</p>")
+    return Shown.said(f"Written: {', '.join(str(Path(folder) / name) for name in told.files)}.")
 
 
 # ---- the verdict

@@ -197,19 +197,13 @@ def write(
     session.check_texts(folder=folder)
     one = best(found)
     if isinstance(one, str):
-        return _said(f"Nothing is written: {one}.")
+        return Shown.said(f"Nothing is written: {one}.")
     if not apply:
-        return _said("Nothing is written, since apply is False.")
+        return Shown.said("Nothing is written, since apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
     written = planner.deploy(asked, one, Path(folder), first_port=first_port, retries_posts=retries_posts)
-    return _said(f"Written: {', '.join(map(str, written))}.")
-
-
-def _said(text: str) -> Shown:
-    from html import escape  # noqa: PLC0415 - for one sentence
-
-    return Shown(text, f"<p>{escape(text)}</p>")
+    return Shown.said(f"Written: {', '.join(map(str, written))}.")
 
 
 # ---- the starts of a log
