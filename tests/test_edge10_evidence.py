@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import vllm_runbooks as rb
+from command_line import run
 from vllm_runbooks import cases, catalog, session
 from vllm_runbooks.chain_records import OpenChain
 from vllm_runbooks.edge10_evidence import Told
@@ -91,6 +92,17 @@ def test_a_folder_has_its_artefacts_by_the_names_that_the_job_gives_them(tmp_pat
     assert not isinstance(found.accuracy, str)
     assert not isinstance(found.log, str)
     assert judged.facts["accuracy"] == "unknown"
+
+
+def test_the_runbook_takes_a_job_s_folder_at_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the page says, by its name in the folder where one is: it holds no log, and is refused by nobody for that."""
+    made(tmp_path / "my-job")
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, "run", "edge10-toolchain", "-p", "evidence", "my-job", "--no-history")
+
+    assert (status, "PASS edge10-toolchain: nothing is wrong" in out) == (0, True), out + err
 
 
 def test_two_logs_in_a_folder_are_not_chosen_from(tmp_path: Path) -> None:

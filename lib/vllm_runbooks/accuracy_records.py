@@ -11,10 +11,11 @@ class Accuracy(StrEnum):
     """Whether quantising cost accuracy."""
 
     LOST = "lost"
-    """The loss is more than the threshold, and no chance."""
+    """The loss is more than the threshold, and its interval excludes 0."""
     KEPT = "kept"
-    """The loss is less than the threshold, as sure as was asked for."""
+    """Nothing in the interval is a loss of more than the threshold."""
     UNKNOWN = "unknown"
+    """Neither can be told from these results."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ class AccuracyInterval:
     """Where the difference lies, with the confidence that was asked for."""
 
     low: float
+    """Quantised less float, in shares of 1, as is the next."""
     high: float
 
 
@@ -141,6 +143,7 @@ class JudgedAccuracy:
     threshold: float
     """A loss beyond it is too much, in shares of 1."""
     confidence: float
+    """That was asked for: of intervals of whole data sets, and of all subsets of one together."""
     scores: tuple[JudgedScore, ...]
     doubts: tuple[Doubt, ...]
     not_compared: tuple[str, ...]

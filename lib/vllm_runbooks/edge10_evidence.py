@@ -154,9 +154,8 @@ def _held(evidence: str) -> tuple[_Given, Case | None]:
     """What a recorded job or a folder holds."""
     if not evidence.strip():
         return _Given(), None
-    folder = Path(evidence)
-    if folder.is_dir() and (folder / JOB).is_file() and not (folder / "case.yaml").is_file():
-        return _in_folder(folder), None
+    if session.is_job(evidence):
+        return _in_folder(Path(evidence)), None
     found = session.load(evidence)
     return _recorded(found), found.case
 
@@ -223,7 +222,7 @@ def _told(given: _Given, case: Case | None, of_host: _HostAsked) -> Told:
     job = _job(given.job)
     known = job.job if isinstance(job, ReadJob) else None
     facts = session.toolchain(known.toolchain if known is not None else None)
-    asked = artefacts.Asked(known, None, None, None)
+    asked = artefacts.Asked(job=known)
     original = _artefact(given.original) if given.original is not None else None
 
     def folder(source: _Source | None, name: str) -> CheckedFolder | str:

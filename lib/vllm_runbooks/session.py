@@ -20,7 +20,7 @@ from vllm_runbooks import languages
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.catalog_records import Entrance
 from vllm_runbooks.errors import InputError, WrongFileError
-from vllm_runbooks.evidence_records import SNAPSHOT, Case, CaseKind, Document, Evidence, PlanAsked
+from vllm_runbooks.evidence_records import JOB, SNAPSHOT, Case, CaseKind, Document, Evidence, PlanAsked
 from vllm_runbooks.records import Answer, JudgedClaim, Judgement, Start
 
 if TYPE_CHECKING:
@@ -146,6 +146,12 @@ def load_case(folder: Path) -> Case:
     if case is None:
         raise InputError(f"{folder}: holds no case.yaml")
     return case
+
+
+def is_job(name: str) -> bool:
+    """Whether a folder holds a job for an edge chip that is no recorded case."""
+    folder = Path(name)
+    return (folder / JOB).is_file() and not (folder / "case.yaml").is_file()
 
 
 def read_text(name: str, instead: str = _evidence.NAME_A_SCRIPT) -> str:

@@ -464,13 +464,17 @@ def find(runbook_id: str, runbooks: str | None) -> Runbook:
 
 
 def _check_evidence(runbook: Runbook, parameters: dict[str, Any]) -> None:
-    """Load the evidence once, so that a file that cannot be read is refused before a kernel starts."""
+    """Load the evidence once, so that a file that cannot be read is refused before a kernel starts.
+
+    A job's folder is no evidence of its own: the runbook reads its parts, each in its place.
+    """
     default = {parameter.name: parameter.default for parameter in runbook.parameters}.get("evidence")
     evidence = parameters.get("evidence", default)
     if isinstance(evidence, str) and evidence:
-        from vllm_runbooks.session import load
+        from vllm_runbooks import session
 
-        load(evidence)
+        if not session.is_job(evidence):
+            session.load(evidence)
 
 
 def _without_raising(runbook: Runbook, parameters: dict[str, Any]) -> dict[str, Any]:
