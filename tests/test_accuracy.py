@@ -864,6 +864,8 @@ def test_more_scores_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) 
         reports.read([Given("m_MMVet_score.json", b'{"a": 1, "b": 2, "c": 3, "d": 4}')], "it")
     with pytest.raises(InputError, match="holds more than 3 scores"):
         reports.read([Given("m_MMStar_acc.csv", b"split,Overall,a,b,c\nnone,0.5,0.5,0.5,0.5\n")], "it")
+    with pytest.raises(InputError, match="has more than 20,000 columns"):
+        reports.read([Given("m_MMStar_acc.csv", b"," * 20_000)], "it")
 
 
 def test_a_table_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ _DATASETS = re.compile(
 )
 """Data sets begin so; a model's name may have underlines as well."""
 _MAX_SCORES = 5_000
+_MAX_COLUMNS = 20_000
 _MAX_DEPTH = 4
 WHOLE = "overall"
 _MEASURED = ("hit", "score")
@@ -57,10 +58,13 @@ def rows(text: str, where: str, *, delimiter: str) -> Iterator[list[str]]:
     """The rows of a file with commas or tabs.
 
     Raises:
-        InputError: it is none.
+        InputError: it is none, or wider than any that is written.
     """
     try:
-        yield from csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            if len(row) > _MAX_COLUMNS:
+                raise InputError(f"{where}: has more than {_MAX_COLUMNS:,} columns; give it as VLMEvalKit wrote it")
+            yield row
     except csv.Error as error:
         raise InputError(f"{where}: cannot be read as a table: {error}; give it as VLMEvalKit wrote it") from None
 
@@ -164,10 +168,10 @@ def scored(data: Any, path: str, where: str) -> list[Told]:
 def _leaves(data: Any, path: tuple[str, ...]) -> Iterator[tuple[str, float]]:
     value = scores.number(data)
     if value is not None and path:
-        yield " ".join(path), value
+        yield " ".join(map(score_names.shown, path)), value
     elif isinstance(data, dict) and len(path) < _MAX_DEPTH:
         for name, each in data.items():
-            yield from _leaves(each, (*path, score_names.shown(name)))
+            yield from _leaves(each, (*path, name))
 
 
 def _at(row: Sequence[str], at: int) -> str:
