@@ -852,6 +852,14 @@ def test_what_cannot_be_read_gets_one_line(name: str, raw: bytes, said: str) -> 
     assert re.match(rf"it(/{re.escape(name)})?: [^\n]+; [^\n]+$", str(raised.value))
 
 
+def test_reviews_that_went_over_windows_are_read() -> None:
+    """Lines end with a return then, and a question may hold a separator of lines, which is none of JSON's."""
+    line = json.dumps(json.loads(review(1, 1.0, asked="one\u2028two")), ensure_ascii=False)
+    found = reports.read([Given("reviews/m/s_p.jsonl", f"{line}\r\n{review(2, 0.0)}\r\n".encode())], "w")
+
+    assert [each.questions for each in found.scores] == [2]
+
+
 def test_more_scores_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what is left out nobody could say whether it was lost."""
     subsets = [{"name": f"s{n}", "score": 0.5, "num": 4} for n in range(9)]

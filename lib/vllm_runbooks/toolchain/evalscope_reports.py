@@ -150,7 +150,7 @@ def reviews(text: str, name: str, where: str) -> Reviews:
     """
     found: list[Review] = []
     failed: set[str] = set()
-    lines = text.splitlines() if "\r" in text else text.split("\n")
+    lines = text.split("\n")  # alone: what else `splitlines` takes for an end of line may stand in a question
     last = max((number for number, line in enumerate(lines) if line.strip()), default=-1)
     for number, line in enumerate(lines):
         if not line.strip():
