@@ -1,4 +1,4 @@
-"""The verdict on an answer, commands, a plan or hosts: against a case's expectation, else on what is wrong."""
+"""The verdict on an answer, commands, a plan, hosts or a job: against a case's expectation, else on what is wrong."""
 
 from __future__ import annotations
 

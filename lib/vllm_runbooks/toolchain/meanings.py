@@ -8,7 +8,7 @@ from vllm_runbooks.records import Severity
 from vllm_runbooks.toolchain_records import ToolchainFinding
 
 _AGAIN = "delete what the compile left and run it again"
-_LOADS = "the board's programme does not find what it loads"
+_LOADS = "the board's program does not find what it loads"
 _LISTED = "{guide}: the listing of what a compile writes"
 _LAST = "{guide}: the last part of the compile script, which renames"
 _REMARKS = "{guide}: the remarks on compiling"
@@ -201,13 +201,13 @@ MEANINGS: dict[str, _Meaning] = {
     ),
     "edge10.tree_name_rest": _Meaning(
         _D,
-        "the board's programme asks for a folder of a certain name, and the listing of a compile has none that goes on",
+        "the board's program asks for a folder of a certain name, and the listing of a compile has none that goes on",
         "rename the folder",
         _REMARKS,
     ),
     "edge10.tree_name_model": _Meaning(
         _D,
-        "the board's programme asks for names whose parts are joined by dashes",
+        "the board's program asks for names whose parts are joined by dashes",
         "rename the folder",
         _REMARKS,
     ),
