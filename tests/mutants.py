@@ -107,6 +107,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "printed": ("printed", "redact"),
     "probe_records": ("probe",),
     "proxy": ("proxy", "fleet"),
+    "python_trees": ("printed", "documents"),
     "record_forms": ("catalog", "schemas", "history", "in_browser"),
     "records": ("catalog", "schemas", "diagnosis", "evidence", "lint"),
     "redact": ("redact", "secrets"),

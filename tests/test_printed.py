@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import LIMIT, growth
+from vllm_runbooks import python_trees
 from vllm_runbooks.printed import is_closed, literal, masked, moment, number, pairs, seconds_between
 
 
@@ -217,14 +218,14 @@ class _Swept:
         sum(range(300))
 
 
-def test_two_threads_read_literals_at_once() -> None:
+def test_two_threads_read_python_at_once() -> None:
     """As the guards of two servers do: neither stumbles over the other's tree, and the filters of warnings stay."""
     text = "{" + ", ".join(f"'k{number}': [{number}, {{'a': 0.5}}]" for number in range(60)) + "}"
     before, told = list(warnings.filters), []
 
     def read() -> None:
-        for _ in range(200):
-            told.append(type(literal(text)))
+        for _ in range(100):
+            told.append((type(literal(text)), len(python_trees.parse(f"x = {text}").body)))
             _ = [_Swept() for _ in range(5)]
 
     threads = [threading.Thread(target=read) for _ in range(2)]
@@ -238,5 +239,5 @@ def test_two_threads_read_literals_at_once() -> None:
     finally:
         sys.setswitchinterval(interval)
 
-    assert told == [dict] * 400
+    assert told == [(dict, 1)] * 200
     assert list(warnings.filters) == before

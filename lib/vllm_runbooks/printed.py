@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import re
-import threading
-import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from vllm_runbooks import python_trees
 from vllm_runbooks.redact import redact_text, redact_value
 from vllm_runbooks.secret_places import names_secret
 
@@ -23,9 +21,6 @@ _TIME = re.compile(r"(?:(\d{4})[-/])?(?:(\d\d)[-/](\d\d))?[T ]?(\d\d):(\d\d):(\d
 _MAX_COUNT = 7
 """Digits of a number that is no secret, whatever its name."""
 _HALF_A_YEAR = 183 * 86400
-_ALONE = threading.RLock()
-"""Logs of several servers are read at once, and what parsing a literal changes is the process's: the filters of
-warnings, and before Python 3.11.8 and 3.12.2 the depth of the tree (python/cpython#106905)."""
 
 
 class Moment(NamedTuple):
@@ -79,12 +74,10 @@ def literal(text: str) -> Any:
     text = text.strip()
     value: Any = text
     if len(text) <= MAX_LITERAL:
-        with _ALONE, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an odd escape in the text is no concern of whoever runs this
-            try:
-                value = ast.literal_eval(text)
-            except (ValueError, SyntaxError, MemoryError, RecursionError):
-                value = text
+        try:
+            value = python_trees.literal(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            value = text
     return masked(value, otherwise=text)
 
 

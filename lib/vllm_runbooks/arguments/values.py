@@ -224,12 +224,12 @@ def _refuse_tried(text: str, outcomes: Mapping[str, Any]) -> None:
 
 def _literal(text: str) -> Any:
     """A Python literal, as releases that read JSON options with `ast.literal_eval` take it."""
-    import ast  # noqa: PLC0415 - few releases read values so
+    from vllm_runbooks import python_trees  # noqa: PLC0415 - few releases read values so
 
     if len(text) > _MAX_LITERAL or _DEEP.search(text):
         return UNKNOWN
     try:
-        return ast.literal_eval(text)
+        return python_trees.literal(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         at = getattr(error, "offset", None)
         says = {"reason": "not a Python literal", "at": str((at or 1) - 1)}

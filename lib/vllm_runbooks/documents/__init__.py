@@ -6,7 +6,6 @@ argument vector and of the arguments that a log prints. Nothing is run, and noth
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import shlex
@@ -15,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vllm_runbooks import python_trees
 from vllm_runbooks.documents import (
     container_files,
     formats,
@@ -355,7 +355,7 @@ def _read_calls(source: Excerpt, around: Around, reading: Reading) -> None:
             r",(\s*)\.\.\.(\s*(?:#[^\n]*\s*)?)\)\Z", lambda m: f" {m[1]}   {m[2]})", text[match.start() : stop]
         )
         try:
-            ast.parse(call)
+            python_trees.parse(call)
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             continue
         python_calls.read(Excerpt(call, source.at[match.start() : stop + 1]), around, reading)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 import sys
-import warnings
 from bisect import bisect_left
 
+from vllm_runbooks import python_trees
 from vllm_runbooks.excerpt import Excerpt
 
 MAX_LENGTH = 400_000
@@ -69,9 +69,7 @@ def _parsed(text: str) -> ast.Module:
     if len(text) > MAX_LENGTH:
         raise NotPythonError(f"it has more than {MAX_LENGTH} characters, and no more are read here")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an odd escape in the text is no concern of whoever runs this
-            return ast.parse(text)
+        return python_trees.parse(text)
     except SyntaxError as error:
         raise NotPythonError(f"{str(error.msg)[:200]} ({_GRAMMAR})", error.lineno or 1) from None
     except (MemoryError, RecursionError):
