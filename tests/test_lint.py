@@ -830,7 +830,7 @@ def test_a_verdict_names_its_release(vllm: CommandRelease, said: str) -> None:
 def test_an_issue_is_a_paragraph_in_a_terminal() -> None:
     """Place, severity, message and rule; the first line of what stands there, where there is something; the mending."""
     assert render.issues.text(FOUND, "a.sh") == (
-        "a.sh:3:14: error: 100% wrong,\nno: such [option.unknown]\n    vllm serve m \\\n"
+        "a.sh:3:14: error: 100% wrong,\\nno: such [option.unknown]\n    vllm serve m \\\n"
         "a.sh:4:1: warning: A blank <b> \\x1b[31m [shell.blank]\n    --fix mends it\n"
         f"a.sh:9:2: info: The newest [name.latest]\n    {'x' * 201}\n"
         "1 error, 1 warning, 1 info (1 start of vLLM; vLLM 0.19.0, as asked)"
@@ -846,7 +846,7 @@ def test_what_is_left_is_a_line_each() -> None:
     """Errors and warnings; what is only worth knowing is not told there."""
     assert render.issues.wrong(FOUND.issues) == [FAULT, MENDED]
     assert render.issues.left(FOUND.issues) == [
-        "left: 3:14: error: 100% wrong,\nno: such [option.unknown]",
+        "left: 3:14: error: 100% wrong,\\nno: such [option.unknown]",
         "left: 4:1: warning: A blank <b> \\x1b[31m [shell.blank]",
     ]
     assert render.issues.left((KNOWN,)) == []
@@ -1017,3 +1017,46 @@ def test_documents_are_indented_by_two_and_keep_their_letters() -> None:
     ):
         assert re.match(r'\{\n  "', said)
         assert '"ü"' in said
+
+
+NAMES = ["x\n::error::pwned", "e\x1b[31mred\x1b]0;title\x07", "u\u202e\u2028v"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_files_name_begins_no_line_and_steers_no_terminal(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever command prints it, in which form: a line that begins with `::` is an order to a CI's runner."""
+    monkeypatch.chdir(tmp_path)
+    script, log = Path(f"{name}.sh"), Path(f"{name}.log")
+    script.write_text("docker login reg -u a -p x\nvllm serve m --max-modl-len 3\n")
+    log.write_text("INFO 01-01 00:00:00 [api_server.py:1] vLLM API server version 0.11.0\nRuntimeError: none\n")
+    for arguments in (
+        *((*each, str(script), "--format", form) for each in (("lint",), ("edge10", "lint")) for form in
+          ("text", "github")),
+        ("lint", str(script), "--fix", "-o", f"{name}.out"),
+        ("edge10", "lint", str(script), "--fix", "-o", f"{name}.out"),
+        ("migrate", str(script), "--from", "0.11.0", "--to", "0.19.0"),
+        ("diagnose", str(log)),
+        ("diagnose", str(log), str(script)),
+        ("lint", f"{name}.none"),
+    ):  # fmt: skip
+        _, out, err = run(capsys, *arguments)
+
+        assert not [line for line in (out + err).split("\n") if line.startswith("::error::pwned")], arguments
+        assert re.search("[\x1b\x07\u202e\u2028]", out + err) is None, arguments
+
+
+@pytest.mark.parametrize("form", ["text", "sarif", "github"])
+def test_a_secret_in_a_scripts_name_is_shown_nowhere(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither its own nor that of its folder."""
+    path = tmp_path / f"{TOKEN}" / "password=Pl4nted5ecret.sh"
+    path.parent.mkdir()
+    path.write_text("vllm serve m --max-modl-len 3\n")
+    _, out, err = run(capsys, "lint", str(path), "--format", form)
+
+    assert "secret-" in out
+    assert "Pl4nted" not in out + err
+    assert TOKEN not in out + err

@@ -66,5 +66,10 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else " " if c in _SPACES else _escaped(c) for c in text)
 
 
+def one_line(text: str) -> str:
+    """The text as `visible` has it, its line ends as signs: a name may hold some, where a message is one line."""
+    return visible(text).replace("\n", "\\n")
+
+
 def _escaped(letter: str) -> str:
     return letter.encode("unicode_escape").decode()

@@ -15,6 +15,7 @@ from vllm_runbooks.answer.several_logs import Told
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.catalog_records import Policy, RemedyText
 from vllm_runbooks.diagnosis import Diagnosis, diagnose, found_by_comparison
+from vllm_runbooks.display import one_line
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.evidence_records import Evidence
 from vllm_runbooks.languages import Wording
@@ -152,7 +153,7 @@ def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
         told = told._replace(release=Release(evidence.vllm, "given"))
     left_out = sum(start.left_out for start in starts)
     ways = _ways(asked, told)
-    names = tuple(redact_name(d.name) for d in evidence.documents)
+    names = tuple(one_line(redact_name(d.name)) for d in evidence.documents)
     return Answer(
         files=names,
         outcome=told.outcome,
@@ -266,7 +267,9 @@ def _over_nodes(way: Remedy) -> Remedy:
 
 def _memory(asked: _Asked, told: Told, base: Base | None = None) -> Memory:
     evidence = asked.evidence
-    names = ", ".join(dict.fromkeys(redact_name(evidence.documents[start.file].name) for start in told.starts))
+    names = ", ".join(
+        dict.fromkeys(one_line(redact_name(evidence.documents[start.file].name)) for start in told.starts)
+    )
     source = f"case {evidence.case.id}" if evidence.case else names
     return Memory(
         told, base, cards=asked.cards, specs=asked.specs, source=source, model=asked.model, lang=asked.catalog.lang

@@ -170,5 +170,5 @@ def _fetched(source: str, vllm: str | None) -> Evidence:
     output.say(f"running `{redact_text(command.line)}`: {command.effect}")
     document, said = collect.fetch(command)
     if said:
-        output.say(f"{command.argv[0]} says: {said}")
+        output.say(f"{command.argv[0]} says: {'; '.join(said.splitlines())}")
     return Evidence((document,), vllm=vllm)

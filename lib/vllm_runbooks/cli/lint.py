@@ -90,7 +90,7 @@ def lint(
     Give files, `-` for standard input, or `-- vllm serve …`, the command itself. Exit status: 0 nothing wrong, 1 an
     error or warning, 2 the input cannot be read.
     """
-    from vllm_runbooks import checking, render, session
+    from vllm_runbooks import checking, redact, render, session
 
     named, is_command = _given(files, is_rewritten=fix)
     if len(named) > 1 and (form == "json" or fix):
@@ -118,6 +118,7 @@ def lint(
         if not context.meta[_BEHIND]:
             session.read_text(files[0])  # meant as a file, then: says why it cannot be read
         raise InputError("the command behind -- starts no vLLM that is known; write it as vllm serve MODEL …")
+    told = {redact.redact_name(name): found for name, found in checked.items()}
     if fix:
         ((name, text),) = named.items()
         _show_fixed(
@@ -128,12 +129,12 @@ def lint(
     elif form == "sarif":
         from importlib import metadata
 
-        output.write_json(render.issues.sarif(checked, session.knowledge().rules, metadata.version("vllm-runbooks")))
+        output.write_json(render.issues.sarif(told, session.knowledge().rules, metadata.version("vllm-runbooks")))
     elif form == "github":
-        said = "\n".join(filter(None, (render.issues.github(found, name) for name, found in checked.items())))
+        said = "\n".join(filter(None, (render.issues.github(found, name) for name, found in told.items())))
         output.write(said) if said else None
     else:
-        terminal.show(block for name, found in checked.items() for block in render.issues.view(found, name))
+        terminal.show(block for name, found in told.items() for block in render.issues.view(found, name))
     return int(any(render.issues.wrong(found.issues) for found in checked.values()))
 
 
@@ -206,7 +207,7 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
 
     Exit status: 0 nothing is wrong on the new release, 1 something is, 2 it cannot be read.
     """
-    from vllm_runbooks import checking, render, session
+    from vllm_runbooks import checking, redact, render, session
 
     name = output.STDIN if file == "-" else file
     text = session.read_rewritable(file)
@@ -217,5 +218,5 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
     if form == "json":
         output.write_json(render.to_json(found))
     else:
-        terminal.show([*render.issues.view(found, name), *render.issues.changes_view(found)])
+        terminal.show([*render.issues.view(found, redact.redact_name(name)), *render.issues.changes_view(found)])
     return int(bool(render.issues.wrong(found.issues)))

@@ -39,11 +39,11 @@ def name_left_out(catalog: Catalog) -> None:
 
 def say(line: str) -> None:
     """Say a line on standard error, secrets replaced; where nobody reads it, the command goes on."""
-    from vllm_runbooks.display import visible  # noqa: PLC0415 - most commands say nothing
+    from vllm_runbooks.display import one_line  # noqa: PLC0415 - most commands say nothing
     from vllm_runbooks.redact import redact_text  # noqa: PLC0415
 
     with suppress(OSError, ValueError):
-        click.echo(f"vllm-runbooks: {visible(redact_text(line))}", err=True)
+        click.echo(f"vllm-runbooks: {one_line(redact_text(line))}", err=True)
 
 
 def write(text: str) -> None:

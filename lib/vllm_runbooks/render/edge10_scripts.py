@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from vllm_runbooks.display import one_line
 from vllm_runbooks.languages import Wording
 from vllm_runbooks.records import IssueSeverity
 from vllm_runbooks.render import issues
@@ -61,7 +62,7 @@ def view(checked: Mapping[str, LintedScripts]) -> list[Block]:
     for name, found in checked.items():
         does = say(", ").join(say(step) for step in dict.fromkeys(step.step for step in found.steps))
         said = styled(does or say(UNKNOWN), Tone.HEADING if does else Tone.WARN)
-        blocks.append(Loose(styled(f"{name}: ", Tone.FAINT) + said))
+        blocks.append(Loose(styled(f"{one_line(name)}: ", Tone.FAINT) + said))
     said_of = issues.counted(whole.issues, whole.lang)
     is_wrong = any(issue.severity is not IssueSeverity.INFO for issue in whole.issues)
     is_read = bool(whole.steps)

@@ -11,7 +11,7 @@ from typing import Any
 
 from vllm_runbooks.catalog_records import Rule
 from vllm_runbooks.command_records import Issue, Linted, Migrated
-from vllm_runbooks.display import Shown, visible
+from vllm_runbooks.display import Shown, one_line, visible
 from vllm_runbooks.languages import LANGUAGES, Wording, told_in
 from vllm_runbooks.records import IssueSeverity
 from vllm_runbooks.render.elements import GREEN, GREY, RED, badge, prose, tinted
@@ -80,9 +80,9 @@ def paragraphs(found: Linted | Migrated, name: str) -> list[Block]:
     """For a terminal: an issue a paragraph."""
     blocks: list[Block] = []
     for issue in found.issues:
-        place = styled(f"{name}:{issue.line}:{issue.column}: ", Tone.FAINT)
+        place = styled(f"{one_line(name)}:{issue.line}:{issue.column}: ", Tone.FAINT)
         severity = styled(issue.severity.value, _MEANT[issue.severity])
-        blocks.append(Loose(place + severity + f": {issue.message} " + styled(f"[{issue.rule}]", Tone.FAINT)))
+        blocks.append(Loose(place + severity + f": {one_line(issue.message)} " + styled(f"[{issue.rule}]", Tone.FAINT)))
         line = issue.text.split("\n", 1)[0]
         if line.strip():
             blocks.append(Line("    " + styled(line, Tone.QUOTE)))
@@ -106,7 +106,7 @@ def wrong(issues: Sequence[Issue]) -> list[Issue]:
 def left(issues: Sequence[Issue]) -> list[str]:
     """For a terminal, beside a text that was written: an error or warning in it a line."""
     return [
-        visible(f"left: {issue.line}:{issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]")
+        one_line(f"left: {issue.line}:{issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]")
         for issue in wrong(issues)
     ]
 
@@ -154,7 +154,7 @@ def github(found: Linted, name: str) -> str:
         return said.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
     def property_(said: str) -> str:
-        return escaped(said).replace(":", "%3A").replace(",", "%2C")
+        return visible(escaped(said)).replace(":", "%3A").replace(",", "%2C")
 
     return "\n".join(
         f"::{_GITHUB_LEVELS[issue.severity]} file={property_(name)},line={issue.line},col={issue.column},"
