@@ -192,7 +192,7 @@ def test_an_edit_changes_what_was_asked_and_nothing_else(name: str, release: Rel
             if not edits:
                 continue
             made += 1
-            again = documents.read(applied(text, edits), name)
+            again = documents.read(page.changed(edits), name)
             assert len(page.starts) == len(again.starts)
             after = again.starts[number]
             if change.op == "env":

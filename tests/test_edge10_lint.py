@@ -538,3 +538,49 @@ def test_a_corrected_text_shows_no_login(line: str, password: str) -> None:
 
     assert fixed.count("\n") >= 2
     assert password not in fixed
+
+
+PROGRAM = """\
+import os
+from tyllm.build_util import build_and_compile_llm
+os.environ["COMPILE_THREAD"] = 2
+# 如果使用gpu机器量化 "\\n"
+torch_edgex.set_device_mode("LM_die_remap", [0])
+build_and_compile_llm(model_path="/m/Qwen3-4B-AWQ", artifacts_path="/x/2die", dev_count=2, seq_len_list=[16, 2048])
+"""
+"""It lacks an import and quotes: what mends it holds line ends and quotes."""
+SHELL = '!vllm serve m --max-modl-len 4096 --port 8001\n!echo "done"'
+
+
+@pytest.mark.parametrize("is_list", [True, False])
+@pytest.mark.parametrize("form", [{"indent": 1}, {}, {"indent": 2, "ensure_ascii": False}, {"separators": (",", ":")}])
+def test_a_mended_notebook_is_the_notebook_with_mended_cells(form: dict[str, Any], *, is_list: bool) -> None:
+    """Its JSON stays what it was but for the cells' lines, and these become what a script of them becomes."""
+    sources = [PROGRAM, SHELL]
+    own: dict[str, Any] = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    cells = [own | {"source": each.splitlines(keepends=True) if is_list else each} for each in sources]
+    notebook = {"cells": cells, "metadata": {"a": '"\\n'}, "nbformat": 4, "nbformat_minor": 5}
+    text = json.dumps(notebook, **form)
+    script = checking.lint_scripts({"a.py": PROGRAM}, fix=True)["a.py"].fixed
+    for fixed in (
+        checking.mended_script({"a.ipynb": text}, "a.ipynb"),
+        checking.lint_scripts({"a.ipynb": text}, fix=True)["a.ipynb"].fixed,
+    ):
+        read = json.loads(fixed or "")
+        given = [cell.pop("source") for cell in read["cells"]]
+
+        assert read == {
+            **notebook,
+            "cells": [{key: value for key, value in cell.items() if key != "source"} for cell in cells],
+        }
+        assert "".join(given[0]) == script != PROGRAM
+        assert "".join(given[1]) == SHELL.replace("modl", "model")
+        for each in given:
+            assert isinstance(each, list) is is_list
+            assert not is_list or "".join(each).splitlines(keepends=True) == each
+    for issue in checking.lint_scripts({"a.ipynb": text})["a.ipynb"].issues:
+        if issue.fix is not None:
+            lines = text.split("\n")
+            start = sum(len(line) + 1 for line in lines[: issue.fix.line - 1]) + issue.fix.column - 1
+            end = sum(len(line) + 1 for line in lines[: issue.fix.end_line - 1]) + issue.fix.end_column - 1
+            json.loads(text[:start] + issue.fix.new_text + text[end:])

@@ -16,7 +16,7 @@ from vllm_runbooks.deployment import Deployment, editing, to_shell
 from vllm_runbooks.documents import Page
 from vllm_runbooks.documents.starts import Found
 from vllm_runbooks.errors import InputError
-from vllm_runbooks.excerpt import Places, applied
+from vllm_runbooks.excerpt import Places
 from vllm_runbooks.lint import Asked, Knowledge
 from vllm_runbooks.options import ReleaseData
 from vllm_runbooks.records import IssueSeverity, Remedy
@@ -113,7 +113,7 @@ class Base:
             made = editing.edits(*self._given, remedy.edits, self.data)
             if not made:
                 return self._unknown(remedy, "the change cannot be made in this text without doubt")
-            text = self._mended(applied(self._given[0].text, made))
+            text = self._mended(self._given[0].changed(made))
         errors = self._errors(text)
         if errors - self._own_errors:
             return None

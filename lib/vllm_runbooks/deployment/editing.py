@@ -28,7 +28,7 @@ from vllm_runbooks.deployment import (
 )
 from vllm_runbooks.documents import Page
 from vllm_runbooks.documents.starts import Found, Keyword, Setting, Within
-from vllm_runbooks.excerpt import Replacement, applied
+from vllm_runbooks.excerpt import Replacement
 from vllm_runbooks.options import CALLS, ReleaseData
 from vllm_runbooks.records import Edit
 from vllm_runbooks.shell import Word
@@ -67,9 +67,7 @@ def without(page: Page, found: Found, first: int, last: int, release: ReleaseDat
     except RefusedError:
         return ()
     kept = [word.value for word in (*found.words[:first], *found.words[last:])]
-    after = [
-        start for start in documents.read(applied(page.text, made), kind=page.kind).starts if start.start == found.start
-    ]
+    after = [start for start in documents.read(page.changed(made), kind=page.kind).starts if start.start == found.start]
     return tuple(made) if any([word.value for word in start.words] == kept for start in after) else ()
 
 
@@ -82,7 +80,7 @@ def unset(page: Page, setting: Setting) -> tuple[Replacement, ...]:
     if span is None:
         return ()
     made = (Replacement(*span, ""),)
-    again = documents.read(applied(page.text, made), kind=page.kind)
+    again = documents.read(page.changed(made), kind=page.kind)
     if len(again.starts) != len(page.starts):
         return ()
     for before, after in zip(page.starts, again.starts, strict=True):
@@ -661,7 +659,7 @@ def _is_as_asked(
     page: Page, found: Found, changes: Sequence[Edit], release: ReleaseData, made: Sequence[Replacement]
 ) -> bool:
     """Whether the text, read again, has the changes and no other."""
-    again = documents.read(applied(page.text, made), kind=page.kind)
+    again = documents.read(page.changed(made), kind=page.kind)
     if len(again.starts) != len(page.starts):
         return False
     for before, after in zip(page.starts, again.starts, strict=True):

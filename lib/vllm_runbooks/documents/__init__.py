@@ -10,12 +10,13 @@ import json
 import re
 import shlex
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from vllm_runbooks import python_trees
 from vllm_runbooks.documents import (
+    cell_edits,
     container_files,
     formats,
     glued,
@@ -27,7 +28,7 @@ from vllm_runbooks.documents import (
     unit_files,
 )
 from vllm_runbooks.documents.starts import Around, Found, Loose, Reading, Setting
-from vllm_runbooks.excerpt import Excerpt
+from vllm_runbooks.excerpt import Excerpt, Replacement, applied
 from vllm_runbooks.json_errors import same_words
 from vllm_runbooks.shell import Trouble, Word
 
@@ -73,6 +74,14 @@ class Page:
     troubles: tuple[Trouble, ...] = ()
     images: tuple[Word, ...] = ()
     """Every container image that is named as one."""
+
+    def fitted(self, edits: Iterable[Replacement]) -> tuple[Replacement, ...]:
+        """Changes of what the file says as changes of its text: those of a notebook's cells stay JSON."""
+        return cell_edits.fitted(self.text, edits) if self.kind == "notebook" else tuple(edits)
+
+    def changed(self, edits: Iterable[Replacement]) -> str:
+        """The text with changes made of what the file says."""
+        return applied(self.text, self.fitted(edits))
 
 
 def read(text: str, name: str = "", kind: str | None = None) -> Page:

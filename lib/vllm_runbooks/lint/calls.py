@@ -12,7 +12,7 @@ from vllm_runbooks import documents
 from vllm_runbooks.deployment import editing
 from vllm_runbooks.documents import Page
 from vllm_runbooks.documents.starts import Found, Keyword
-from vllm_runbooks.excerpt import Replacement, applied
+from vllm_runbooks.excerpt import Replacement
 from vllm_runbooks.languages import Wording
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.option_rules import Tables
@@ -148,6 +148,6 @@ def _checked(page: Page, start: Found, made: list[Replacement], changed: Mapping
     """The changes, where the program read again has exactly these arguments changed."""
     wanted = {one.name: one.value for one in start.keywords} | dict(changed)
     gone = {name for name, value in changed.items() if value is None}
-    again = documents.read(applied(page.text, sorted(made)), kind=page.kind).starts
+    again = documents.read(page.changed(sorted(made)), kind=page.kind).starts
     read = next(({one.name: one.value for one in each.keywords} for each in again if each.start == start.start), None)
     return tuple(sorted(made)) if read == {name: value for name, value in wanted.items() if name not in gone} else ()

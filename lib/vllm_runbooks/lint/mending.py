@@ -6,7 +6,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from vllm_runbooks.excerpt import Replacement, applied
+from vllm_runbooks.documents import Page
+from vllm_runbooks.excerpt import Replacement
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.judged import Judged, Knowledge
 
@@ -17,6 +18,10 @@ class Found(Protocol):
     @property
     def text(self) -> str:
         """The whole of it."""
+
+    @property
+    def page(self) -> Page:
+        """The text as it is read."""
 
     @property
     def hits(self) -> list[Hit]:
@@ -40,7 +45,7 @@ def mended(judged: Judged) -> Judged:
 def mended_by(judged: T, again: Callable[[str], T]) -> T:
     """As `mended`, for a text that `again` judges once it has changed."""
     for _ in range(_MAX_ROUNDS):
-        changed = applied(judged.text, _apart(judged.hits))
+        changed = judged.page.changed(_apart(judged.hits))
         if changed == judged.text:
             break
         judged = again(changed)

@@ -11,7 +11,7 @@ from vllm_runbooks.arguments import Parsed
 from vllm_runbooks.command_records import ChangedDefault, Migrated
 from vllm_runbooks.deployment import editing
 from vllm_runbooks.documents.starts import Found
-from vllm_runbooks.excerpt import Replacement, applied
+from vllm_runbooks.excerpt import Replacement
 from vllm_runbooks.lint import moves
 from vllm_runbooks.lint.judged import Asked, Judged, Knowledge, parsed_by
 from vllm_runbooks.lint.mending import mended
@@ -54,7 +54,7 @@ def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tup
             name = each.told.option
             explicit = (each.edit is not None and bool(made)) or (name in changes and changes[name].explicit)
             changes[name] = replace(each.told, explicit=explicit)
-    rewritten = applied(moved.text, sorted(set(edits)))
+    rewritten = moved.page.changed(sorted(set(edits)))
     secrets = Secrets(*judged.readings, *moved.readings, *Judged(rewritten, knowledge, asked).readings)
     shown = secrets.hidden(rewritten)
     diff = "".join(
@@ -88,7 +88,7 @@ def _replaced(judged: Judged) -> Judged:
         if made is None:
             break
         left -= 1
-        tried = Judged(applied(judged.text, made), judged.knowledge, judged.asked)
+        tried = Judged(judged.page.changed(made), judged.knowledge, judged.asked)
         if tried.faults <= judged.faults:
             judged, refused = tried, set()
         else:

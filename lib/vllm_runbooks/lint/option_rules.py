@@ -21,7 +21,7 @@ from vllm_runbooks.arguments.conditions import UNKNOWN
 from vllm_runbooks.deployment import editing
 from vllm_runbooks.documents import Page
 from vllm_runbooks.documents.starts import Found, Loose
-from vllm_runbooks.excerpt import Replacement, applied
+from vllm_runbooks.excerpt import Replacement
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.options import Option, Past, ReleaseData, Standing, past, standing
 from vllm_runbooks.records import Edit
@@ -591,7 +591,7 @@ class _Judge:
         """Whether the page, read with changes, has the start with less that is refused."""
         if self.page is None or self.start is None or not self._may_read():
             return False
-        again = documents.read(applied(self.page.text, edits), kind=self.page.kind)
+        again = documents.read(self.page.changed(edits), kind=self.page.kind)
         words = next(
             ([word.value for word in one.words] for one in again.starts if one.start == self.start.start), None
         )

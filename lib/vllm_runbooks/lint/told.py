@@ -10,6 +10,7 @@ from vllm_runbooks import languages
 from vllm_runbooks.arguments.conditions import UNKNOWN
 from vllm_runbooks.catalog_records import Rule
 from vllm_runbooks.command_records import Fix, Issue, Launch
+from vllm_runbooks.documents import Page
 from vllm_runbooks.excerpt import Places, Replacement, applied
 from vllm_runbooks.lint import calls
 from vllm_runbooks.lint.hits import Hit
@@ -44,7 +45,7 @@ def issues(judged: Found, secrets: Secrets) -> Iterator[Issue]:
             column=column,
             text=secrets.part(hit.start, min(hit.end, hit.start + _MAX_TEXT))[:_MAX_TEXT],
             message=_told(rule, hit, secrets, judged.knowledge.lang),
-            fix=_fix(judged.text, hit.edits, places, secrets) if hit.edits else None,
+            fix=_fix(judged.page, hit.edits, places, secrets) if hit.edits else None,
         )
 
 
@@ -80,8 +81,9 @@ def message(rule: Rule, says: Mapping[str, str]) -> str:
     )
 
 
-def _fix(text: str, edits: Sequence[Replacement], places: Places, secrets: Secrets) -> Fix | None:
+def _fix(page: Page, edits: Sequence[Replacement], places: Places, secrets: Secrets) -> Fix | None:
     """The edits as one replacement; None where a secret stands in between, which a placeholder would destroy."""
+    text, edits = page.text, page.fitted(edits)
     start, end = span(edits)
     inside = [Replacement(edit.start - start, edit.end - start, edit.new_text) for edit in edits]
     new_text = applied(text[start:end], inside)

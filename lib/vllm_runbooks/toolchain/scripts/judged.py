@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
+from vllm_runbooks.documents import Page
 from vllm_runbooks.lint import Asked, Knowledge
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.judged import Judged
@@ -71,6 +72,11 @@ class JudgedFile:
     def text(self) -> str:
         """The text of the file."""
         return self.file.text
+
+    @property
+    def page(self) -> Page:
+        """The text as the ordinary linter reads it."""
+        return self.file.judged.page
 
     @property
     def knowledge(self) -> Knowledge:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from vllm_runbooks.documents.python_text import NotPythonError, PythonText
+from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.lint.judged import Judged
 from vllm_runbooks.options import CALLS, SERVERS
 from vllm_runbooks.shell import Assignment
@@ -107,13 +109,13 @@ class ReadFile:
     """By the ordinary linter, on the release that the toolchain evaluates with."""
 
     @cached_property
-    def compiled_spans(self) -> list[tuple[int, int]]:
-        """Where programs stand that run in the compile container, whose vLLM is another one."""
-        return [part.span for part in self.parts if part.piece.kind == "python" and part.has(*COMPILE)]
+    def compiled(self) -> list[Excerpt]:
+        """The programs that run in the compile container, whose vLLM is another one."""
+        return [part.piece.text for part in self.parts if part.piece.kind == "python" and part.has(*COMPILE)]
 
     def is_compiled(self, offset: int) -> bool:
-        """Whether a place is within such a program."""
-        return any(start <= offset < end for start, end in self.compiled_spans)
+        """Whether a place is within such a program; between a notebook's cells of it others may stand."""
+        return any(_holds(program, offset) for program in self.compiled)
 
     @cached_property
     def servers(self) -> tuple[Server, ...]:
@@ -139,6 +141,12 @@ class ReadFile:
                 length if isinstance(length, int) else None,
                 start.prefix[0].start if start.prefix else start.start,
             )
+
+
+def _holds(text: Excerpt, offset: int) -> bool:
+    """Whether a character of a text stands at an offset of its file."""
+    index = bisect_left(text.at, offset, 0, len(text.text))
+    return index < len(text.text) and text.at[index] == offset
 
 
 def _on_host(port: int | None, words: Sequence[str]) -> int | None:
