@@ -1060,3 +1060,25 @@ def test_a_secret_in_a_scripts_name_is_shown_nowhere(
     assert "secret-" in out
     assert "Pl4nted" not in out + err
     assert TOKEN not in out + err
+
+
+COMPILES = """\
+from tyllm import torch_edgex
+from vllm import LLM
+os.environ["VLLM_USE_V1"] = "1"
+llm = LLM("m", device="edgex", swap_space=4, max_modl_len=3, api_key="Pl4nted5ecret")
+"""
+
+
+def test_a_program_with_a_vllm_of_its_own_is_judged_by_no_release() -> None:
+    """Neither told nor mended, unless a release is asked for; what stands beside it is judged as ever."""
+    page = f"```python\n{COMPILES}```\n\n```bash\nvllm serve m --host 127.0.0.1 --max-modl-len 3\n```\n"
+    alone, beside = checking.lint_text(COMPILES, name="a.py", fix=True), checking.lint_text(page, name="a.md", fix=True)
+
+    assert rules(alone) == ["file.other-vllm"]
+    assert alone.deployments == ()
+    assert "Pl4nted5ecret" not in render.to_json(alone)
+    assert (alone.fixed or "").count('device="edgex", swap_space=4, max_modl_len=3') == 1
+    assert rules(beside) == ["file.other-vllm", "option.unknown"]
+    assert len(beside.deployments) == 1
+    assert {"option.removed", "option.unknown"} <= {*rules(checking.lint_text(COMPILES, name="a.py", vllm="0.33.0"))}

@@ -57,10 +57,19 @@ def _asked(text: str, name: str, vllm: str | None, gpus: str | None, folder: Pat
     """What is asked, with the configuration files beside the text."""
     cards = session.cards(gpus) if gpus else None
     if folder is None:
-        return _lint.Asked(name, vllm or None, cards)
+        return _lint.Asked(name, vllm or None, cards, apart=_apart)
     texts = ((each, session.read_beside(folder, each)) for each in _lint.config_names(text, name))
     files = {each: read for each, read in texts if read is not None}
-    return _lint.Asked(name, vllm or None, cards, files)
+    return _lint.Asked(name, vllm or None, cards, files, _apart)
+
+
+def _apart(text: str, name: str) -> _lint.Apart | None:
+    """The programs of a text that a toolchain for edge chips runs with a vLLM of its own."""
+    if "import" not in text:
+        return None
+    from vllm_runbooks.toolchain import scripts  # noqa: PLC0415 - most texts hold no such program
+
+    return scripts.apart(text, name, session.knowledge(), session.toolchain())
 
 
 def mended(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from vllm_runbooks import documents
 from vllm_runbooks.command_records import Linted
 from vllm_runbooks.lint import config_files, mending
-from vllm_runbooks.lint.judged import Ask, Asked, Judged, Knowledge, Opinion
+from vllm_runbooks.lint.judged import Apart, Ask, Asked, Judged, Knowledge, Opinion
 from vllm_runbooks.lint.migration import migrate
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.lint.told import MAX_ISSUES, issues, launches, message
 
 __all__ = [
-    "MAX_ISSUES", "Ask", "Asked", "Knowledge", "Opinion", "config_names", "hidden", "lint", "mended",
+    "MAX_ISSUES", "Apart", "Ask", "Asked", "Knowledge", "Opinion", "config_names", "hidden", "lint", "mended",
     "message", "migrate", "secrets_of",
 ]  # fmt: skip
 

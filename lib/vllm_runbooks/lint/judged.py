@@ -29,6 +29,7 @@ from vllm_runbooks.shell import Trouble, Word
 from vllm_runbooks.specs import Card, Specs
 
 _IDLE = "option.without-effect"
+_NOT_PYTHON, _OTHER_VLLM = "file.not-python", "file.other-vllm"
 _IN_ARGUMENTS = "safety.secret-in-arguments"
 
 
@@ -81,6 +82,19 @@ class Asked:
     """There are; None: not known."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Texts of the configuration files that the commands name, as far as the caller has them; see `config_names`."""
+    apart: Callable[[str, str], Apart | None] | None = None
+    """Of a text and its file's name: the programs for which no release is right; None: there are none."""
+
+
+class Apart(Protocol):
+    """The programs of a text that run with a vLLM which is none of the releases that are known."""
+
+    @property
+    def says(self) -> Mapping[str, str]:
+        """What is told of them."""
+
+    def holds(self, offset: int) -> bool:
+        """Whether a place is within one."""
 
 
 def severity(rule: Rule, hit: Hit) -> IssueSeverity:
@@ -109,7 +123,7 @@ class Judged:
     @cached_property
     def readings(self) -> list[Reading]:
         """The text as it is read, and as it was meant where the shell cuts a command."""
-        own = Reading(self.page, self.parsed)
+        own = Reading(self.page, self._read)
         return [own, *self.meant[0].readings] if self.meant is not None else [own]
 
     @cached_property
@@ -135,11 +149,25 @@ class Judged:
     @cached_property
     def parsed(self) -> list[tuple[Found, Parsed]]:
         """The starts, as their release's parser understands them."""
+        return [(start, parsed) for start, parsed in self._read if not self._is_apart(start.start)]
+
+    @cached_property
+    def _read(self) -> list[tuple[Found, Parsed]]:
+        """The starts, those of programs with another vLLM among them."""
         return [
             (start, parsed_by(start, self.data(start), self._config(start)))
             for start in self.page.starts
             if start.entry in _STARTS
         ]
+
+    @cached_property
+    def _apart(self) -> Apart | None:
+        """The programs with another vLLM; a release that is asked for is what they are judged by."""
+        is_asked = self.asked.vllm is None and self.asked.apart is not None
+        return self.asked.apart(self.text, self.asked.name) if is_asked and self.asked.apart is not None else None
+
+    def _is_apart(self, offset: int) -> bool:
+        return self._apart is not None and self._apart.holds(offset)
 
     @cached_property
     def configs(self) -> dict[str, config_files.Config | None]:
@@ -171,12 +199,24 @@ class Judged:
     def hits(self) -> list[Hit]:
         """Every broken rule, in the order of the text; of the same rule at the same place one."""
         found: dict[tuple[str, int, int, str], Hit] = {}
-        for hit in self._all():
+        for hit in (*self._all(), *self._other_vllm()):
             if hit.rule in self.knowledge.rules:
                 found.setdefault((hit.rule, hit.start, hit.end, hit.where), hit)
         return sorted(found.values(), key=lambda hit: (hit.start, hit.end, hit.rule))
 
+    def _other_vllm(self) -> Iterator[Hit]:
+        """The starts that no release is right for."""
+        for start, _ in self._read if self._apart is not None else ():
+            if self._apart is not None and self._apart.holds(start.start):
+                yield Hit(_OTHER_VLLM, start.start, start.end, self._apart.says)
+
     def _all(self) -> Iterator[Hit]:
+        """Every broken rule, but for those of releases in a program with another vLLM."""
+        for hit in self._of_text():
+            if hit.rule == _NOT_PYTHON or not self._is_apart(hit.start):
+                yield hit
+
+    def _of_text(self) -> Iterator[Hit]:
         for trouble in self.page.troubles:
             yield Hit(_rule_of(trouble), trouble.start, trouble.end, trouble.says, trouble.edits)
         if self.meant is None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from vllm_runbooks.command_records import CommandRelease
-from vllm_runbooks.excerpt import Places
+from vllm_runbooks.excerpt import Excerpt, Places
 from vllm_runbooks.lint import Asked, Knowledge
 from vllm_runbooks.lint.mending import mended_by
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.lint.told import issues, launches
 from vllm_runbooks.script_records import LintedScripts, ScriptStep
-from vllm_runbooks.toolchain.scripts import host_rules
+from vllm_runbooks.toolchain.scripts import host_rules, program_rules, readings
 from vllm_runbooks.toolchain.scripts.judged import JudgedFile, JudgedFiles
 from vllm_runbooks.toolchain.scripts.readings import COMPILE
 from vllm_runbooks.toolchain_records import Toolchain
@@ -40,6 +41,27 @@ def lint(
     """
     judged = JudgedFiles(texts, knowledge, facts, asked)
     return {name: _told(name, one, fix=fix) for name, one in judged.files.items()}
+
+
+@dataclass(frozen=True)
+class Apart:
+    """The programs of a text that run in the compile container."""
+
+    programs: tuple[Excerpt, ...]
+    says: Mapping[str, str]
+
+    def holds(self, offset: int) -> bool:
+        """Whether a place is within one of them."""
+        return any(readings.holds(program, offset) for program in self.programs)
+
+
+def apart(text: str, name: str, knowledge: Knowledge, facts: Toolchain) -> Apart | None:
+    """The programs of a text that run in the compile container, whose vLLM is another one; None: there are none."""
+    modules = facts.steps["compile"].modules
+    if not any(module in text for module in modules):
+        return None
+    found = readings.compiled(text, name, facts, program_rules.dotted(knowledge.tables))
+    return Apart(tuple(found), {"toolchain": facts.id}) if found else None
 
 
 def mended(

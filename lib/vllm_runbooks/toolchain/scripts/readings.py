@@ -6,7 +6,7 @@ import ast
 import posixpath
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -111,11 +111,11 @@ class ReadFile:
     @cached_property
     def compiled(self) -> list[Excerpt]:
         """The programs that run in the compile container, whose vLLM is another one."""
-        return [part.piece.text for part in self.parts if part.piece.kind == "python" and part.has(*COMPILE)]
+        return _compiled(self.parts)
 
     def is_compiled(self, offset: int) -> bool:
         """Whether a place is within such a program; between a notebook's cells of it others may stand."""
-        return any(_holds(program, offset) for program in self.compiled)
+        return any(holds(program, offset) for program in self.compiled)
 
     @cached_property
     def servers(self) -> tuple[Server, ...]:
@@ -143,7 +143,25 @@ class ReadFile:
             )
 
 
-def _holds(text: Excerpt, offset: int) -> bool:
+def _compiled(parts: Iterable[Part]) -> list[Excerpt]:
+    return [part.piece.text for part in parts if part.piece.kind == "python" and part.has(*COMPILE)]
+
+
+def compiled(text: str, name: str, facts: Toolchain, known: Mapping[str, str]) -> list[Excerpt]:
+    """The programs of a file that run in the compile container.
+
+    Args:
+        text: Of the file.
+        name: Of the file; it helps to tell its format.
+        facts: Of the toolchain.
+        known: As for `read`.
+    """
+    return _compiled(
+        _program(piece, facts, known, frozenset()) for piece in pieces.cut(text, name) if piece.kind == "python"
+    )
+
+
+def holds(text: Excerpt, offset: int) -> bool:
     """Whether a character of a text stands at an offset of its file."""
     index = bisect_left(text.at, offset, 0, len(text.text))
     return index < len(text.text) and text.at[index] == offset
