@@ -230,7 +230,10 @@ def test_settings_are_judged_however_their_yaml_is_written(name: str) -> None:
     text = WRONG_SETTINGS[name]
     found = wrong(checking.lint_scripts({"serve.sh": serve, "task.yaml": text}))
 
-    assert sorted(rule for _, _, rule in found) == ["edge10.no-such-name", "edge10.sampled-accuracy"]
+    assert sorted(rule for _, _, rule in found if rule != "edge10.secret-in-file") == [
+        "edge10.no-such-name",
+        "edge10.sampled-accuracy",
+    ]
     assert [text.split("\n")[line - 1].count("two") for _, line, rule in found if rule == "edge10.no-such-name"] == [1]
 
 
@@ -584,3 +587,65 @@ def test_a_mended_notebook_is_the_notebook_with_mended_cells(form: dict[str, Any
             start = sum(len(line) + 1 for line in lines[: issue.fix.line - 1]) + issue.fix.column - 1
             end = sum(len(line) + 1 for line in lines[: issue.fix.end_line - 1]) + issue.fix.end_column - 1
             json.loads(text[:start] + issue.fix.new_text + text[end:])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rule"),
+    [
+        ("Dockerfile", "FROM a\nRUN --mount=type=cache,target=/x \\\n  docker login -u x -p {} reg && true\n",
+         "password-in-command"),
+        ("Dockerfile", "FROM reg/edgex/tyllm:v1\nENV HF_TOKEN={}\n", "secret-in-file"),
+        ("ci.yml", "jobs:\n  a:\n    steps:\n      - run: docker login -u a -p {} reg\n", "password-in-command"),
+        ("ci.yml", 'script:\n  - "docker login -u a -p {} reg"\n', "password-in-command"),
+        ("ci.yml", "script:\n  - |\n    sudo docker login -u a \\\n      -p {} reg\n", "password-in-command"),
+        ("compose.yaml", "services:\n  a:\n    image: alice:{}@reg/edgex/tyllm:v1\n", "secret-in-file"),
+        ("a.md", "```dockerfile\nFROM a\nRUN docker login -u x -p {} reg\n```\n", "password-in-command"),
+        ("a.sh", "export HF_TOKEN={}\n", "secret-in-file"),
+        ("a.sh", "docker run -e HF_TOKEN={} reg/edgex/tyllm:v1 bash\n", "secret-in-file"),
+        ("a.sh", "huggingface-cli login --token {}\n", "secret-in-file"),
+        ("a.sh", "sshpass -p {} ssh host\n", "secret-in-file"),
+        ("a.sh", "kubectl create secret docker-registry r --docker-password={}\n", "secret-in-file"),
+        ("a.sh", "curl -u alice:{} https://reg/v2/_catalog\n", "secret-in-file"),
+        ("a.sh", "pip install -i https://alice:{}@pypi.example.test/simple vllm==0.11.0\n", "secret-in-file"),
+        ("a.sh", "regctl registry login reg -u u -p {}\n", "password-in-command"),
+        ("a.py", 'PASSWORD = "{}"\n', "secret-in-file"),
+    ],
+)  # fmt: skip
+def test_a_secret_is_told_in_whatever_file_it_stands(name: str, text: str, rule: str) -> None:
+    """Once, with its place, and not itself."""
+    found = checking.lint_scripts({name: text.format("S3cr3tPl4nted9x")})[name]
+    told = [issue for issue in found.issues if "secret" in issue.rule or "password" in issue.rule]
+
+    assert [issue.rule for issue in told] == [f"edge10.{rule}"]
+    assert "[secret-" in told[0].text
+    assert "Pl4nted" not in render.to_json(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Dockerfile", "FROM a\nRUN --mount=type=secret,id=p docker login -u x --password-stdin reg < /run/p\n"),
+        ("ci.yml", 'steps:\n  - run: echo "$PASSWORD" | docker login -u a --password-stdin reg\n'),
+        ("ci.yml", "env:\n  HF_TOKEN: ${{ secrets.HF_TOKEN }}\nsteps:\n  - name: docker login\n    uses: a/b@v3\n"),
+        ("a.sh", 'export HF_TOKEN="$(cat token)"\nexport A_API_KEY=EMPTY\nvllm serve m --max-num-seqs 2048\n'),
+        ("a.py", "from evalscope import TaskConfig\nTaskConfig(model='m', api_key='EMPTY', api_url='http://a:1/v1')\n"),
+        ("a.py", 'import os\npassword = os.environ["REGISTRY_PASSWORD"]\ntokenizer = "a.json"\nkey = "lm_head"\n'),
+        ("a.yaml", "eval_backend: Native\nmodel: m\napi_key: sk-local\ntokenizer_path: /models/Qwen3-4B-AWQ\n"),
+    ],
+)  # fmt: skip
+def test_what_only_names_a_secret_is_none(name: str, text: str) -> None:
+    """Variables, placeholders, what a server without a key is given, and words that a secret's name is in."""
+    found = checking.lint_scripts({name: text})[name]
+
+    assert [issue for issue in found.issues if "secret" in issue.rule or "password" in issue.rule] == []
+
+
+def test_a_dockerfile_of_a_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Though its name has no suffix."""
+    (tmp_path / "Dockerfile").write_text("FROM a\nRUN docker login -u x -p Pl4nted5ecret reg\n")
+    (tmp_path / "Dockerfile.gpu").write_text("FROM a\n")
+    status, out, _ = run(capsys, "edge10", "lint", str(tmp_path))
+
+    assert status == 1
+    assert "Dockerfile:2:5: error: docker is given a password as an option" in out
+    assert "Dockerfile.gpu" in out

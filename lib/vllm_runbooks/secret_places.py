@@ -447,7 +447,7 @@ def names_secret(name: str) -> bool:
     return _KEYWORD.search(name) is not None and _NAME.match(name) is not None
 
 
-def _is_telling(value: str) -> bool:
+def is_telling(value: str) -> bool:
     """Whether a secret is unlike any other word, so that it may be looked for everywhere."""
     return (
         _MIN_AGAIN <= len(value) <= 4000
@@ -472,7 +472,7 @@ def tellings(secret: Secret, shown: str) -> list[str]:
     if secret.kind in ("encoded", "repeated"):
         return []
     values = _KEY_LINE.findall(shown)[:_MAX_KEY_LINES] if secret.kind == "private_key" else [value_of(shown)]
-    return [value for value in values if _is_telling(value) and not _is_none(value)]
+    return [value for value in values if is_telling(value) and not _is_none(value)]
 
 
 def key_begun(text: str) -> int | None:

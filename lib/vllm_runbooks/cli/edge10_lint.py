@@ -17,6 +17,7 @@ from vllm_runbooks.files import store
 _INSTEAD = "give a script, settings or a page of a step, a folder of them, or - for standard input"
 _SUFFIXES = frozenset((".py", ".sh", ".bash", ".yaml", ".yml", ".md", ".ipynb", ".json", ".txt"))
 """Of the files of a folder that are read."""
+_NAMES = ("Dockerfile", "Containerfile")
 _MAX_FILES = 200
 _MAX_DEPTH = 3
 _MAX_BYTES = 1_000_000
@@ -116,7 +117,8 @@ def _files(name: str) -> Iterator[str]:
         below[:] = [] if depth >= _MAX_DEPTH else sorted(each for each in below if not each.startswith("."))
         for each in sorted(held):
             path = Path(folder, each)
-            is_plain = path.suffix.lower() in _SUFFIXES and not each.startswith(".") and not path.is_symlink()
+            is_script = path.suffix.lower() in _SUFFIXES or each.startswith(_NAMES)
+            is_plain = is_script and not each.startswith(".") and not path.is_symlink()
             if is_plain and path.is_file() and path.stat().st_size <= _MAX_BYTES:
                 found.append(str(path))
             if len(found) > _MAX_FILES:

@@ -28,7 +28,7 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
     image: Word | None = None
     entry: Excerpt | None = None
     command: Excerpt | None = None
-    for name, rest in _instructions(source):
+    for name, rest in instructions(source):
         if name == "FROM":
             environment, entry, command = {}, None, None
             match = re.match(r"(?:--\S{1,100}[ \t]+)?(\S+)", rest.text)
@@ -56,7 +56,7 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
         programs.run_image(words or None, given or (), image, replace(around, language="json"), reading)
 
 
-def _instructions(source: Excerpt) -> list[tuple[str, Excerpt]]:
+def instructions(source: Excerpt) -> list[tuple[str, Excerpt]]:
     """Each instruction with its arguments as written, continued lines and comments between them taken out."""
     found: list[tuple[str, Excerpt]] = []
     parts: list[tuple[int, int]] = []

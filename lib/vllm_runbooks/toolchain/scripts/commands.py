@@ -19,7 +19,7 @@ from vllm_runbooks.toolchain.scripts.program import Program
 from vllm_runbooks.toolchain.scripts.values import MISSING
 
 DOCKER = frozenset(("docker", "podman", "nerdctl"))
-REGISTRY = DOCKER | {"helm", "crane", "skopeo", "oras", "buildah"}
+REGISTRY = DOCKER | {"helm", "crane", "skopeo", "oras", "buildah", "regctl"}
 """Programs that log in to a registry."""
 _SHELL_CALLS = frozenset(
     (

@@ -20,6 +20,7 @@ from vllm_runbooks.toolchain.scripts import (
     program_rules,
     quantise_rules,
     readings,
+    secret_rules,
     serving_rules,
 )
 from vllm_runbooks.toolchain.scripts.readings import Job, ReadFile
@@ -88,7 +89,9 @@ class JudgedFile:
         """Every broken rule, in the order of the text; of the same rule at the same place one."""
         found: dict[tuple[str, int, int], Hit] = {}
         rules = self.knowledge.rules
-        for hit in (*self._ordinary(), *self._own()):
+        others = (*self._ordinary(), *self._own())
+        shown = (value for value, _ in host_rules.secrets(self.file))
+        for hit in (*others, *secret_rules.find(self.text, others, shown)):
             if hit.rule in rules:
                 found.setdefault((hit.rule, hit.start, hit.end), hit)
         return sorted(found.values(), key=lambda hit: (hit.start, hit.end, hit.rule))

@@ -10,13 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vllm_runbooks import documents
-from vllm_runbooks.documents import formats, pages
+from vllm_runbooks.documents import container_files, formats, pages
 from vllm_runbooks.excerpt import Excerpt
 
 MAX_PIECES = 400
 """Pieces of one file that are read: nobody writes a page of more."""
 _TREE = re.compile(r"^[ \t\u00a0│|]{0,200}[├└]──", re.MULTILINE)
 _LOGIN = re.compile(r"(?:sudo[ \t]{1,4})?\b(?:docker|podman|nerdctl)[ \t]{1,4}login\b[^\n`]{0,1000}")
+_LOGIN_IN_FIELD = re.compile(
+    r"(?:sudo[ \t]{1,4})?\b(?:docker|podman|nerdctl|helm|skopeo|oras|buildah|crane|regctl)[ \t]"
+    r"(?:[^\n]{0,80}[ \t])?login\b(?:[^\n\\]|\\.){0,1000}",
+    re.DOTALL,
+)
+_FLAGS = re.compile(r"(?:--[a-z]{1,20}=\S{1,400}[ \t]{1,40}){0,8}")
+"""What a Dockerfile's `RUN` takes in front of its command."""
 _COMMENTED = re.compile(rf"^[ \t]{{0,80}}#[#\t ]{{0,20}}(?P<login>{_LOGIN.pattern})", re.MULTILINE)
 _COMMAND = re.compile(r"[ \t]{0,40}[!%]{1,2}[ \t]{0,4}")
 _KINDS = frozenset(("python", "shell", "yaml"))
@@ -56,10 +63,26 @@ def _of(source: Excerpt, kind: str, *, is_part: bool) -> Iterator[Piece]:
                 yield Piece(inner, body)
     elif kind in ("python", "yaml"):
         yield Piece(kind, source, is_part)
+        yield from _fields(source) if kind == "yaml" else ()
+    elif kind == "dockerfile":
+        for name, rest in container_files.instructions(source):
+            flags = _FLAGS.match(rest.text)
+            if name == "RUN" and flags is not None:
+                yield Piece("shell", rest.part(flags.end(), len(rest.text)), is_part)
     elif kind == "notebook":
         yield from _notebook(source)
     elif kind == "page":
         yield from _page(source)
+
+
+def _fields(source: Excerpt) -> Iterator[Piece]:
+    """The logins to registries that the fields of a manifest or of a CI's settings hold."""
+    for login in _LOGIN_IN_FIELD.finditer(source.text):
+        start, end = login.span()
+        quote = source.text[start - 1 : start]
+        if quote in ("'", '"') and (shut := source.text.rfind(quote, start, end)) >= 0:
+            end = shut
+        yield Piece("shell", source.part(start, end), is_part=True)
 
 
 def _page(source: Excerpt) -> Iterator[Piece]:
@@ -68,14 +91,14 @@ def _page(source: Excerpt) -> Iterator[Piece]:
             for login in _LOGIN.finditer(block.text.text):
                 yield Piece("shell", block.text.part(*login.span()), is_part=True)
             continue
-        if block.kind in ("cut", "unit", "dockerfile"):
+        if block.kind in ("cut", "unit"):
             continue
         if block.kind not in ("python", "yaml") and _TREE.search(block.text.text):
             yield Piece("listing", block.text, is_part=True)
             continue
         kind = block.kind or formats.by_content(block.text.text)
         kind = "shell" if kind in ("page", "command", "span") else kind
-        if kind in _KINDS:
+        if kind in (*_KINDS, "dockerfile"):
             text = pages.without_prompts(block.text) if kind == "shell" else pages.dedented(block.text)
             yield from _of(text, kind, is_part=True)
 

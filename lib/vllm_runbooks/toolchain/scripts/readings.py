@@ -27,7 +27,7 @@ from vllm_runbooks.toolchain_records import Toolchain
 BUILD = "build_and_compile_llm"
 _ENGINES = frozenset(("LLM", "LLMEngine", "AsyncLLMEngine", "AsyncLLM"))
 _MAKERS = frozenset(("from_engine_args", "from_vllm_config"))
-_HOST = frozenset(("docker", "podman", "nerdctl", "pip", "pip3", "apt", "apt-get", "nvidia-ctk", "nvidia-smi"))
+_HOST = commands.REGISTRY | {"pip", "pip3", "apt", "apt-get", "nvidia-ctk", "nvidia-smi"}
 _INSTALL = frozenset(("pip", "pip3"))
 _MAPPED = re.compile(r"(?:[\d.]{7,15}:)?(\d{1,5}):(\d{1,5})(?:/tcp)?")
 _DEFAULT_PORT = 8000
