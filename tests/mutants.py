@@ -114,6 +114,8 @@ TESTS: Mapping[str, Sequence[str]] = {
     "render": ("render", "pictures", "render_plans", "lint", "plan_evidence", "actual", "policies", "golden"),
     "scan": ("scan", "symptoms"),
     "schedule_records": ("schedule",),
+    "secret_context": ("redact",),
+    "secret_parts": ("redact",),
     "secret_places": ("redact", "secrets"),
     "shell": ("shell", "deployment", "rules", "benchmarks/test_shell_against_bash"),
     "sites": ("sites", "release_sites"),

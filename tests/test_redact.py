@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import LIMIT, growth, seconds
-from vllm_runbooks import authoring, catalog, redact, secret_places, startup_log
+from vllm_runbooks import authoring, catalog, redact, secret_parts, secret_places, startup_log
 from vllm_runbooks.evidence_records import Document, Evidence
 from vllm_runbooks.printed import Moment
 from vllm_runbooks.record_forms import document
@@ -462,7 +462,7 @@ def test_a_value_is_known_again_where_it_is_unlike_a_word(value: str, is_known: 
 )
 def test_turns_between_kinds_of_characters(text: str, turns: int) -> None:
     """Small letters, capitals and digits; what stands between does not count."""
-    assert secret_places._turns(text) == turns
+    assert secret_parts.turns(text) == turns
 
 
 @pytest.mark.parametrize(
@@ -566,6 +566,9 @@ def test_repeated_heads_are_quickly_read(unit: str, length: int) -> None:
         "Cookie: a=b;", "authorization: a ", "api_key=abcdef12\n", "api_key=abcdef1z ", "sk-aB1cD2eF3gH4iJ5k ",
         "QUJDREVGR0hJSktMTU5PUFFS ", "-----BEGIN PRIVATE KEY-----\n", "mysql ", "token='",
         "-----BEGIN PRIVATE KEY-----\nQUJDREVGR0hJSktMTU5PUFFS\n", "-----BEGIN PRIVATE KEY----------END ",
+        'pw="', "pw: a1B2c3D4,", "密码：", "密码 a1B2c3D4 ", "key: a, api_base: ", "key: a\napi_base: b\n",
+        "spawn login ", "spawn ssh\n", 'assword" send "', '"--password",(a)', '"--password",', '"login -p {}".format("',
+        "{}login -p ",
     ],
 )  # fmt: skip
 def test_redacting_is_linear(unit: str) -> None:
@@ -948,3 +951,143 @@ def test_a_text_is_redacted_while_another_thread_learns() -> None:
     thread.join()
 
     assert errors == []
+
+
+TOLD_BY_CONTEXT = [
+    "model:\n  - type: x\n    api_base: http://localhost:9999/v1\n    key: S3cr3tPlanted77\n",
+    '    - {type: x, name: C, api_base: "http://localhost:9999/v1", key: S3cr3tPlanted77, temperature: 0.9}',
+    '"model": [{"key": "S3cr3tPlanted77", "api_base": "http://localhost/v1"}]',
+    "model=[dict(type='x', key='S3cr3tPlanted77', api_base='http://localhost/v1')]",
+    "      key: kiwi\n      api_base: http://localhost:9999/v1\n",
+    "registry: {user: alice, pass: S3cr3tPlanted78}",
+    "registry: {user: alice, pwd: S3cr3tPlanted78}",
+    "user: alice\npass: kiwi\n",
+    "user: alice\npwd: kiwi\n",
+    "passwd: S3cr3tPlanted78\n",
+    "pass: S3cr3tPlanted78\n",
+    "pwd: S3cr3tPlanted78\n",
+    'pw: str = "S3cr3tPlanted68"',
+    'pw = "kiwi"',
+    "pwd = 'kiwi7'",
+    'passwd = "kiwi"',
+    '密码 = "S3cr3tPlanted70"',
+    "# 密码: S3cr3tPlanted71",
+    "密码：S3cr3tPlanted71",
+    "登录密码为：S3cr3tPlanted71",
+    "口令: S3cr3tPlanted71",
+    '密钥 = "S3cr3tPlanted71"',
+    "令牌：S3cr3tPlanted71",
+    "用户名：alice 密码：kiwi",
+    "密码是 S3cr3tPlanted71",
+    "{密码: S3cr3tPlanted80}",
+    'p.add_argument("--password", default="kiwi")',
+    'p.add_argument("-p", "--password", type=str, default="kiwi")',
+    "p.add_argument('--passwd',\n    default='S3cr3tPlanted1')",
+    '@click.option("--password", default="kiwi")',
+    '@click.option("-p", "--pw", default="S3cr3tPlanted1")',
+    'parser.add_argument("--registry_pass", help="x (y)", default="S3cr3tPlanted1")',
+    "run(f\"docker login reg -u a -p {'S3cr3tPlanted56'}\")",
+    "regctl registry login reg -u u -p S3cr3tPlanted30",
+    "regctl registry login reg -u u --pass S3cr3tPlanted30",
+    "ctr image pull --user alice:S3cr3tPlanted31 reg/x",
+    "ctr -n k8s.io images pull -u alice:S3cr3tPlanted31 reg/x",
+    "expect -c 'spawn docker login -u x reg; send \"S3cr3tPlanted33\\r\"'",
+    'expect "*assword:*" { send "kiwi\\r" }',
+    'expect "Password:"\nsend -- "S3cr3tPlanted33\\r"\n',
+    'spawn ssh root@host\nexpect "*assword:*"\nsend "kiwi\\n"\n',
+    'child.expect("[Pp]assword: ")\nchild.sendline("kiwi")',
+    "child.expect('Password')\nchild.sendline('S3cr3tPlanted1')",
+    'spawn docker login reg -u x\nsend "S3cr3tPlanted33\\r"\n',
+    'cmd = "docker login -u a -p {}".format("S3cr3tPlanted1")',
+    "'docker login -u {} -p {}'.format('a', 'S3cr3tPlanted1')",
+    "auth = ('alice', 'S3cr3tPlanted57')",
+    'secret = torch_edgex.login(password="S3cr3tPlanted68")',
+    "login(password='kiwi')",
+    "密码（S3cr3tPlanted71）",
+    "账号 alice 密码 S3cr3tPlanted71",
+    "账号/密码：alice/S3cr3tPlanted71",
+    "PW=S3cr3tPlanted1",
+    "export PW='kiwi'",
+    '"source": ["pw = \\"kiwi\\"\\n", "密码 = \\"kiwi\\"\\n"]',
+    'dict(\n    type="x",\n    key="kiwi",\n    api_base="http://localhost/v1",\n)',
+    "child.expect('密码'); child.expect('assword:'); child.sendline('kiwi')",
+]
+
+NOT_TOLD_BY_CONTEXT = [
+    "key: value\nother: 1\n",
+    "  key: lm_head\n",
+    "for key: str in x",
+    "First pass: compile the graph",
+    "pass: true",
+    "pass: 12\nfail: 3\n",
+    "fusion pass: RMSNormQuant",
+    "pwd: /home/alice/work",
+    "PWD=/root",
+    "pwd=$(pwd)",
+    "pw: 4",
+    "pass_config: {enable_fusion: true}",
+    "if x: pass",
+    "        pass\n        pw = 3\n",
+    "pass = compile_pass\n",
+    "passes: [fusion]",
+    "密码：请联系管理员",
+    "密码: none",
+    "密钥长度: 256",
+    "令牌数：512",
+    "密码不要写在脚本里",
+    "请输入密码: ",
+    "密码: $PASSWORD",
+    '密码 = os.environ["P"]',
+    '密码 = getpass.getpass("x")',
+    "api_base: http://localhost:9999/v1\nkey: EMPTY\n",
+    "api_base: http://localhost/v1\nname: Qwen3-VL-4B\nkey: null\n",
+    'send "yes\\r"',
+    'expect "yes/no"\nsend "yes\\r"\n',
+    'spawn bash\nsend "ls -l\\r"',
+    'socket.send("hello")',
+    'p.add_argument("--password", default=None)',
+    'p.add_argument("--password", help="give it")',
+    'p.add_argument("--tokenizer", default="tokenizer.json")',
+    'p.add_argument("--token_type", default="a")',
+    "pw = get_pw()",
+    "pw = args.pw",
+    "the pass: see README",
+    "pass: see README",
+    "Compile pass 1: model",
+    "pw: float = 0.3",
+    "pass: compile\n",
+    "1st pass: quantise\n",
+    "key: prefix-cache-key, api: x",
+    "令牌：每秒 512",
+    "密钥：见 README",
+    "password: str",
+    "pass: AWQ\n",
+    "pwd: build\n",
+    "  pass: first-2\n",
+    "- pass: 2026-11-22\n",
+    "pass: model.layers.0\n",
+    'pass: "12/14"\n',
+    "pwd: '~/x'\n",
+    "pass@1: 0.3456\n",
+    "pass: 0.3456\n",
+    "- key: kiwi\n- name: x\n  api_base: http://a/v1\n",
+    "outer: {key: kiwi}\n  api_base: http://a/v1\n",
+    "sorted(models, key=len), api_base",
+    '"login -u {} -p {}".format(user, password)',
+    '"docker login {} -p {}".format("reg", pw)',
+]
+
+
+@pytest.mark.parametrize("text", TOLD_BY_CONTEXT)
+def test_what_stands_around_a_secret_tells_it(text: str) -> None:
+    """Where its name is short, common, Chinese or none; whether it looks like a secret or like a word."""
+    shown = Redactor().text(text)
+
+    assert "[secret-1]" in shown
+    assert not [word for word in ("S3cr3t", "kiwi") if word in shown]
+
+
+@pytest.mark.parametrize("text", NOT_TOLD_BY_CONTEXT)
+def test_a_short_name_alone_hides_nothing(text: str) -> None:
+    """Passes of a compiler, folders, counts, sentences, code that reads the secret, keys of other mappings."""
+    assert Redactor().text(text) == text

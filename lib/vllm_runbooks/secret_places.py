@@ -11,44 +11,12 @@ import binascii
 import re
 import string
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
-from itertools import pairwise
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
+from vllm_runbooks import secret_context
 from vllm_runbooks.scan import WordSet
-
-
-class _Pattern:
-    """A pattern that is compiled when it is first used: most texts need few of them, and some take milliseconds."""
-
-    def __init__(self, source: str, flags: int = 0) -> None:
-        self._source, self._flags = source, flags
-
-    @cached_property
-    def _compiled(self) -> re.Pattern[str]:
-        return re.compile(self._source, self._flags)
-
-    @cached_property
-    def search(self) -> Callable[..., re.Match[str] | None]:
-        return self._compiled.search
-
-    @cached_property
-    def match(self) -> Callable[..., re.Match[str] | None]:
-        return self._compiled.match
-
-    @cached_property
-    def finditer(self) -> Callable[..., Iterator[re.Match[str]]]:
-        return self._compiled.finditer
-
-    @cached_property
-    def sub(self) -> Callable[..., str]:
-        return self._compiled.sub
-
-    @cached_property
-    def findall(self) -> Callable[..., list[Any]]:
-        return self._compiled.findall
-
+from vllm_runbooks.secret_parts import Pattern, is_telling, turns
 
 MAX_KEY = 20_000
 """Characters of a private key."""
@@ -60,8 +28,6 @@ _ROW = 16
 """Characters of a row of a wrapped secret that is not its last, at the least."""
 _MAX_COUNT = 7
 """Digits of a count; a longer number may be a secret."""
-_MIN_AGAIN = 8
-"""Shortest value that is looked for wherever else it stands."""
 PART = 8
 """Characters of such a value by which a part of it is known where a text begins or ends inside it."""
 
@@ -93,12 +59,12 @@ _ISSUERS = {
         r"|AGE-SECRET-KEY-1[0-9A-Z]{40,80}"
     ),
 }  # fmt: skip
-_ISSUED = _Pattern(
+_ISSUED = Pattern(
     f"{_APART}(?:" + "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _ISSUERS.items()) + ")", re.ASCII
 )
 _SK = re.compile(rf"{_APART}sk-(?P<value>[A-Za-z0-9_-]{{16,250}})", re.ASCII)
 """A key in OpenAI's form, which models may be named in: `_is_key` tells."""
-_HOOK = _Pattern(
+_HOOK = Pattern(
     r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot"
     r"|/webhook/send\?key=|oapi\.dingtalk\.com/robot/send\?access_token=|open\.feishu\.cn/open-apis/bot/v2/hook/)"
     r"(?P<value>[A-Za-z0-9_/:-]{16,300})",
@@ -146,7 +112,7 @@ _SENSITIVE = (
     rf"|(?<![A-Za-z_-])token|(?<=--)token|(?-i:(?<=[A-Z0-9]){_NO_TOKEN}_TOKEN))(?-i:_V?\d{{1,2}})?)"
 )
 """Ends of sensitive names. A lower-case `…_token` is a tokenizer's (`eos_token`) unless its kind is listed."""
-_NAME = _Pattern(rf"[A-Za-z0-9_-]{{0,80}}?{_SENSITIVE}\Z", re.ASCII | re.IGNORECASE)
+_NAME = Pattern(rf"[A-Za-z0-9_-]{{0,80}}?{_SENSITIVE}\Z", re.ASCII | re.IGNORECASE)
 _QUOTE = r"\\{0,3}[\"']"
 _WORD = r"(?:[^\s\x00-\x1f\"',;)\]}]|[,;)\]}](?![\s\"',;)\]}]|\Z|[\w-]{1,60}[=:])){1,2000}"
 """A value without quotes: up to a blank, or to a comma or bracket behind which the next field begins."""
@@ -154,7 +120,7 @@ _GAP = r"[ \t]{0,8}"
 _BREAK = r"\r?\n[ \t]{1,60}(?:-[ \t]{1,4})?"
 """A line's end behind which a value stands indented, or as a list's first item."""
 _ANNOTATION = r"(?::[ \t]{0,4}(?:str|bytes|SecretStr|Optional\[(?:str|SecretStr)\])(?:[ \t]{0,4}\|[ \t]{0,4}None)?)?"
-_NAMED = _Pattern(
+_NAMED = Pattern(
     rf"(?P<name>{_SENSITIVE})"
     rf"(?P<between>{_ANNOTATION}(?:{_QUOTE})?{_GAP}"
     rf"(?:(?:=>|:[=-]|[=:]|%3[AaDd]){_GAP}(?:[|>][+-]?{_GAP}(?={_BREAK}))?(?:{_BREAK})?"
@@ -185,47 +151,47 @@ _GOES_ON = re.compile(r" [a-z]{2,20}(?:[ ,.;]|\s|\Z)")
 """A sentence, behind its first word."""
 _COMMAND = re.compile(r"vllm|api_server|docker |podman |python|\$ |--model|serve ")
 _PAIR_BEGUN = re.compile(r"[(\[][ \t]{0,4}[bB]?[\"']")
-_PAIRED = _Pattern(
+_PAIRED = Pattern(
     rf"[(\[][ \t]{{0,4}}b?[\"'][A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"'],[ \t]{{0,4}}"
     r"b?[\"'](?P<value>[^\"'\n]{1,4000})[\"'][ \t]{0,4}[)\]]",
     re.ASCII | re.IGNORECASE,
 )
 """A name and its value as a pair, in a list of headers or variables."""
-_VARIABLE = _Pattern(
+_VARIABLE = Pattern(
     rf"\bname(?:{_QUOTE})?\s{{0,4}}[:=]\s{{0,4}}(?:{_QUOTE})?[A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}(?:{_QUOTE})?,?\s{{0,60}}"
     rf"(?:{_QUOTE})?value(?:{_QUOTE})?\s{{0,4}}[:=][ \t]{{0,4}}(?P<quote>{_QUOTE})?(?P<value>[^\s\"'\\]{{1,4000}})",
     re.ASCII | re.IGNORECASE,
 )
 """A container's variable as two fields, `name` and `value`."""
-_AUTHORIZATION = _Pattern(
+_AUTHORIZATION = Pattern(
     rf"authorization(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:{_QUOTE})?[A-Za-z][\w-]{{0,30}}\s{{1,4}}"
     r"(?P<value>[^\s\"',;)\]}]{4,4000})",
     re.ASCII | re.IGNORECASE,
 )
 """The header with any scheme."""
-_COOKIES = _Pattern(
+_COOKIES = Pattern(
     rf"cookie(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:{_QUOTE})?[^\s\"'\\;]{{1,4000}}"
     r"(?:; ?[^\s\"'\\;]{1,4000}){0,4}",
     re.IGNORECASE,
 )
-_COOKIE = _Pattern(
+_COOKIE = Pattern(
     r"[:;=\s\"'](?!(?:path|domain|expires|max-age|samesite|version)=)[\w.-]{1,80}=(?P<value>[^\s;,\"']{1,4000})",
     re.ASCII | re.IGNORECASE,
 )
 _MAYBE_NAMED = re.compile(
-    r"(?:keys?|[_-]id|passw(?:or)?ds?|pass|passphrase|secrets?|credentials?|token|authorization|cookie|signature|pwd|sig"
+    r"(?:keys?|[_-]id|passw(?:or)?ds?|pass|passphrase|secrets?|credentials?|token|authorization|cookie|signature|pwd?|sig"
     r"|_auth|masterauth|url)(?:_base|_v?\d{1,2})?[\\\"']{0,4}(?:[\s=:%,\\\]]|\Z)",
     re.ASCII,
 )
 """What every lower-cased text with a named secret holds: far quicker to look for than the name itself."""
-_URL = _Pattern(
+_URL = Pattern(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20}://)"
     r"(?:(?P<user>[^\s/:@\"'<>]{0,200}):(?P<value>[^\s/@]{1,200}(?:@[^\s/@?#,;\"']{1,200}){0,3})|(?P<only>[^\s/:@]{16,300}))@",
     re.ASCII,
 )
 _BEARER = re.compile(r"\b(?:[Bb]earer|BEARER|[Bb]asic)\s{1,4}(?P<value>[A-Za-z0-9._~+/=-]{8,4000})", re.ASCII)
 _REGISTRY = r"(?:docker|podman|nerdctl|helm|crane|skopeo|oras|buildah)"
-_LOGIN = _Pattern(
+_LOGIN = Pattern(
     r"\blogin\s{1,8}\S{1,200}\s{1,8}password\s{1,8}(?P<netrc>\S{1,400})"
     r"|\b(?:curl|wget|http)\b[^\n]{0,300}?\s(?:-u|--user|--proxy-user)[ =]{1,2}"
     r"[\"']?[^\s:\"']{1,100}:(?P<curl>[^\s\"']{1,400})"
@@ -236,11 +202,11 @@ _LOGIN = _Pattern(
     re.ASCII,
 )
 """Logins whose secret has no name of its own: `.netrc` and the command lines of clients."""
-_REGISTRY_LOGIN = _Pattern(rf"\b{_REGISTRY}\b(?>[^\n]{{0,80}}?\blogin\b)", re.ASCII)
+_REGISTRY_LOGIN = Pattern(rf"\b{_REGISTRY}\b(?>[^\n]{{0,80}}?\blogin\b)", re.ASCII)
 _AFTER_LOGIN = 400
 """Characters behind a login that its password stands within, on its line or on those that a backslash joins to it."""
 _OF_LOGIN = tuple(
-    _Pattern(source, re.ASCII)
+    Pattern(source, re.ASCII)
     for source in (
         r"\s-p[ =]?[\"']?(?P<value>[^\s\"'-][^\s\"']{0,400})",
         r"<<<[ \t]{0,8}[\"']?(?P<value>[^\s\"'$`][^\s\"']{0,400})",
@@ -249,7 +215,7 @@ _OF_LOGIN = tuple(
     )
 )
 """A registry's password on the line of its login: as an option, in a here-string, in a list of words, handed over."""
-_HERE_DOCUMENT = _Pattern(
+_HERE_DOCUMENT = Pattern(
     r"<<-?[ \t]{0,4}[\"']?[A-Za-z_]\w{0,30}[\"']?[ \t]{0,8}\r?\n[ \t]{0,40}(?P<value>[^\s$`<]{1,400})[ \t]{0,8}\r?\n",
     re.ASCII,
 )
@@ -264,9 +230,9 @@ _IN_IMAGE = (
     rf"\b{_REGISTRY}\b[^\n]{{0,200}}?[ \t][\"']?[\w.+-]{{1,100}}:(?P<value>[^\s/:\"']{{1,200}})"
     r"@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}(?::\d|/)"
 )
-_REGISTRIES = tuple(_Pattern(source, re.ASCII) for source in (_PIPED, _CREDENTIALS, _IN_IMAGE))
+_REGISTRIES = tuple(Pattern(source, re.ASCII) for source in (_PIPED, _CREDENTIALS, _IN_IMAGE))
 """A registry's password where no option names it: piped, in a here-document, in a list of words, within a word."""
-_ADDRESSED = _Pattern(
+_ADDRESSED = Pattern(
     r"(?<![\w.+/@:-])(?!(?:mailto|cc|bcc|to|from|sip|xmpp|acct|ssh|git|by|user|author):)[A-Za-z][\w.-]{1,60}"
     r":(?P<value>(?=[^\s@]{0,200}?[^A-Za-z@])[^\s/@:\"'<>$]{4,200})@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}(?::\d{2,5}\b|/)",
     re.ASCII | re.IGNORECASE,
@@ -275,11 +241,14 @@ _ADDRESSED = _Pattern(
 _TEXT = r"[bruf]{0,2}[\"'](?P<value>[^\"'\n]{1,400})[\"']"
 _FIRST = r"[\"'][^\"'\n]{0,200}[\"'],\s{0,20}"
 """A user's name, as the argument in front of the password."""
+_DEFAULT = rf"(?:[^()]|\([^()]{{0,80}}\)){{0,200}}?\bdefault[ \t]{{0,4}}=[ \t]{{0,4}}{_TEXT}"
+"""What an option has where it is not given, among its other arguments."""
 _IN_CODE = tuple(
-    _Pattern(source, re.ASCII | re.IGNORECASE)
+    Pattern(source, re.ASCII | re.IGNORECASE)
     for source in (
         rf"[\"'][A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"']\][ \t]{{0,4}}=[ \t]{{0,4}}{_TEXT}",
-        rf"[\"']--[A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"'],[^\n()]{{0,200}}?\bdefault[ \t]{{0,4}}=[ \t]{{0,4}}{_TEXT}",
+        rf"[\"']--[A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"'],{_DEFAULT}",
+        rf"[\"']--?(?:pw|pwd)[\"'],{_DEFAULT}",
         rf"\b(?:auth[ \t]{{0,4}}=[ \t]{{0,4}}|HTTP(?:Basic|Digest|Proxy)Auth)\(\s{{0,20}}{_FIRST}{_TEXT}",
         rf"\.login\(\s{{0,20}}{_FIRST}{_TEXT}",
         rf"\b(?:huggingface_hub|wandb|modelscope)\.login\(\s{{0,20}}{_TEXT}",
@@ -304,7 +273,7 @@ _AUTH_FIELD = re.compile(
 _PEM = re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_BODY = re.compile(r"(?:(?:\\{1,2}[rn]|[^\w+/\\]){1,80}[A-Za-z0-9+/]{16,200}={0,2}){0,400}", re.ASCII)
-_PEM_LINE = _Pattern(
+_PEM_LINE = Pattern(
     r"[ \t│|]{0,40}(?:(?P<head>(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash): [^\n]{1,200})"
     r"|(?P<body>=?[A-Za-z0-9+/]{1,200}={0,2})|)(?=[ \t│|]{0,200}\r?(?:\n|\Z))",
     re.ASCII,
@@ -349,10 +318,10 @@ _CODE_TRIGGERS = (
 _NAME_TRIGGERS = (
     "key", "token", "secret", "pass", "masterauth", "credential", "cookie", "authorization", "_auth", "signature",
     "pwd",
-    "sig=", "webhook",
+    "sig=", "webhook", "pw",
 )  # fmt: skip
 _TRIGGERS = (
-    *_ISSUED_TRIGGERS, *_HOOK_TRIGGERS, *_LOGIN_TRIGGERS, *_CODE_TRIGGERS[1:8],
+    *_ISSUED_TRIGGERS, *_HOOK_TRIGGERS, *_LOGIN_TRIGGERS, *_CODE_TRIGGERS[1:8], *secret_context.TRIGGERS,
     "@", "bearer", "basic", '"auth', "'auth", "private key",
     *_NAME_TRIGGERS,
 )  # fmt: skip
@@ -366,7 +335,7 @@ _BEFORE = 32
 """Characters in front of such a word within which the name it ends begins."""
 _COLOUR = r"\d{0,3}(?:;\d{1,3}){0,6}m"
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u200b-\u200f\u2060\ufeff"
-_CODE = _Pattern(
+_CODE = Pattern(
     # One set of first characters, told apart behind it: a search skips all others at once.
     rf"[{_CONTROLS}%\\&\[^](?:(?<=\x1b)(?:\[[0-?]{{0,32}}[ -/]{{0,4}}[@-~]|[@-Z\\-_])"
     r"|(?<=%)(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f])"
@@ -385,16 +354,16 @@ _ENTITIES = {
     "#x27": "'",
     "#x22": '"',
 }
-_MAYBE_CODED = _Pattern(
+_MAYBE_CODED = Pattern(
     rf"[{_CONTROLS}%\\&\[](?:(?<=[{_CONTROLS}])|(?<=%)[2-7][0-9A-Fa-f]|(?<=%)25|(?<=\\)[uxe0\\]|(?<=&)[qalg#]|(?<=\[){_COLOUR})"
 )
-_TURN = _Pattern(
+_TURN = Pattern(
     r"[ \t│|]{0,200}\r?\n(?P<margin>[ \t│|]{0,200})(?P<rest>[A-Za-z0-9_+/~-]{3,2000}={0,2})"
     r"(?![\w:=.(\[\\/@])(?P<box>[ \t]{0,200}│)?",
     re.ASCII,
 )
 """From a line's end to the end of the word that the next one begins with."""
-_TURN_OF_WEB_TOKEN = _Pattern(
+_TURN_OF_WEB_TOKEN = Pattern(
     r"[ \t│|]{0,200}\r?\n(?P<margin>[ \t│|]{0,200})(?P<rest>[A-Za-z0-9_.-]{1,2000})(?=[ \t│|]{0,200}(?:\r?\n|\Z))",
     re.ASCII,
 )
@@ -405,7 +374,7 @@ _OF_TURN, _MAX_MARGIN, _MIN_TURN = string.ascii_letters + string.digits + "_+/~=
 _MARGIN = re.compile(r"[^\n]{0,160}?(?:\]|\||│|:)[ \t│|]{1,8}")
 """What a logger or a box puts in front of every line."""
 _OBJECT = r"(?:self|args|os|config|settings|cls|kwargs|options|request|envs?|app|ctx|get_[A-Za-z_]{1,40}|getenv)"
-_SHUT = _Pattern(
+_SHUT = Pattern(
     r"<(?:[^<>\s]{1,200}|[A-Za-z_.,'/ -]{1,80}(?: at 0x[0-9a-f]{1,16})?(?<![ -]))>|\$\([^()\n]{1,200}\)"
     rf"|{_OBJECT}(?:\.[A-Za-z_]{{1,80}}|\((?:[^()\n]|\([^()\n]{{0,80}}\)){{0,200}}\)|\[[^\[\]\n]{{0,200}}\]){{1,8}}",
     re.IGNORECASE,
@@ -414,7 +383,7 @@ _SHUT = _Pattern(
 _CALLED = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,8}\((?:[A-Za-z_]\w{0,60}=)?\Z", re.ASCII)
 """A method's call as far as its first quote: what is secret in it is what stands within."""
 _ARGUMENT = re.compile(r"(?P<quote>[\"'])(?P<value>(?:\\[^\n]|(?!(?P=quote))[^\n\\]){1,4000})")
-_HARMLESS = _Pattern(
+_HARMLESS = Pattern(
     r"(?:none|null|nil|true|false|empty|undefined|unset|redacted|(?:not[ _-])?set|\*+|x{3,}"
     r"|\.{3}|…|-|\\|<|\$\{?[A-Za-z_]\w{0,80}\}?|\$\{[A-Za-z_]\w{0,80}:?\?[^{}]{0,80}\}|\$\("
     r"|%[A-Za-z_]\w{0,80}%|(?:(?:bearer|basic|token) )?\{\{?[^{}]{0,80}\}{0,2}|(?:bearer )?%(?:\(\w{1,40}\))?[sr]"
@@ -445,26 +414,6 @@ class Secret(NamedTuple):
 def names_secret(name: str) -> bool:
     """Whether the value of an option, variable or field of this name is secret."""
     return _KEYWORD.search(name) is not None and _NAME.match(name) is not None
-
-
-def is_telling(value: str) -> bool:
-    """Whether a secret is unlike any other word, so that it may be looked for everywhere."""
-    return (
-        _MIN_AGAIN <= len(value) <= 4000
-        and not any(character.isspace() for character in value)
-        and any(character.isalpha() for character in value)
-        and (
-            any(character.isdigit() for character in value)
-            or not value.replace("_", "").replace("-", "").replace(".", "").replace("/", "").replace(":", "").isalnum()
-            or _turns(value) >= 4
-        )
-    )
-
-
-def _turns(value: str) -> int:
-    """How often a text changes between small letters, capitals and digits."""
-    kinds = ["d" if c.isdigit() else "u" if c.isupper() else "l" for c in value if c.isalnum()]
-    return sum(one != other for one, other in pairwise(kinds))
 
 
 def tellings(secret: Secret, shown: str) -> list[str]:
@@ -691,6 +640,9 @@ def _plain(text: str, known: Iterable[str] = (), *, encoded: bool = True) -> lis
         for match in pattern.finditer(text):
             if not (_is_unset(match, "value") or names_secret(match["value"])):
                 found.append(_secret(match, "value", "password"))
+    for match, kind in secret_context.find(text, lowered):
+        if not (_is_unset(match, "value") or names_secret(match["value"])):
+            found.append(_secret(match, "value", kind))
     for match in _AUTH_FIELD.finditer(text):
         if b":" in _decoded(match["value"]):
             found.append(_secret(match, "value", "authorization"))
@@ -749,7 +701,7 @@ def _is_key(value: str) -> bool:
     """Whether a text is a key made by chance rather than a model's name: one long piece with digits throughout."""
     return any(
         len(piece) >= 12
-        and (sum(c.isdigit() for c in piece) >= 3 or (_turns(piece) >= 4 and any(c.isdigit() for c in piece)))
+        and (sum(c.isdigit() for c in piece) >= 3 or (turns(piece) >= 4 and any(c.isdigit() for c in piece)))
         for piece in re.split(r"[_-]", value)
     )
 
@@ -932,7 +884,7 @@ def _is_other(match: re.Match[str], value: str, *, is_option: bool) -> bool:
         return not (
             len(value) >= 8
             and value.isascii()
-            and (any(c.isdigit() for c in value) or _turns(value) >= 4 or len(value) >= 24)
+            and (any(c.isdigit() for c in value) or turns(value) >= 4 or len(value) >= 24)
         )
     if name == "passwd" and match.string[match.start() - 1 : match.start()] == "/":
         return True  # a mount, /etc/passwd:/etc/passwd:ro
@@ -1012,7 +964,7 @@ def _is_full(text: str, end: int) -> bool:
     return newline >= 0 and end - start >= _ROW and length <= newline - start
 
 
-def _turn(text: str, end: int, of: _Pattern = _TURN) -> int | None:
+def _turn(text: str, end: int, of: Pattern = _TURN) -> int | None:
     """Where the word ends that goes on with a secret in the next line; None where nothing goes on."""
     newline = text.find("\n", end, end + 202)
     if newline < 0:
@@ -1034,7 +986,7 @@ def _turn(text: str, end: int, of: _Pattern = _TURN) -> int | None:
     if of is _TURN_OF_WEB_TOKEN and (not rest.isalpha() or not rest.islower()):
         return turn.end("rest") + shift
     has_digit = any(c.isdigit() for c in rest)
-    goes_on = (has_digit and any(c.isalpha() for c in rest) and (_turns(rest) >= 3 or len(rest) >= 16)) or _turns(
+    goes_on = (has_digit and any(c.isalpha() for c in rest) and (turns(rest) >= 3 or len(rest) >= 16)) or turns(
         rest
     ) >= 6
     if is_margin or not goes_on or _HEX_DATE.match(rest):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from vllm_runbooks import secret_places
+from vllm_runbooks import secret_parts, secret_places
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.secret_places import Secret
 
@@ -46,7 +46,7 @@ def find(text: str, others: Sequence[Hit], shown: Iterable[str]) -> Iterator[Hit
 def _is_told(secret: Secret, value: str) -> bool:
     if secret.kind in _NOT_TOLD or value in _PUBLIC:
         return False
-    return secret.kind not in _NAMED or (len(value) >= _LEAST and secret_places.is_telling(value))
+    return secret.kind not in _NAMED or (len(value) >= _LEAST and secret_parts.is_telling(value))
 
 
 def _name_at(text: str, secret: Secret) -> int:

@@ -1,0 +1,63 @@
+"""What finders of secrets share: patterns that are compiled when first used, and what a value tells by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+MIN_AGAIN = 8
+"""Shortest value that is looked for wherever else it stands."""
+
+
+class Pattern:
+    """A pattern that is compiled when it is first used: most texts need few of them, and some take milliseconds."""
+
+    def __init__(self, source: str, flags: int = 0) -> None:
+        self._source, self._flags = source, flags
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(self._source, self._flags)
+
+    @cached_property
+    def search(self) -> Callable[..., re.Match[str] | None]:
+        return self._compiled.search
+
+    @cached_property
+    def match(self) -> Callable[..., re.Match[str] | None]:
+        return self._compiled.match
+
+    @cached_property
+    def finditer(self) -> Callable[..., Iterator[re.Match[str]]]:
+        return self._compiled.finditer
+
+    @cached_property
+    def sub(self) -> Callable[..., str]:
+        return self._compiled.sub
+
+    @cached_property
+    def findall(self) -> Callable[..., list[Any]]:
+        return self._compiled.findall
+
+
+def is_telling(value: str) -> bool:
+    """Whether a secret is unlike any other word, so that it may be looked for everywhere."""
+    return (
+        MIN_AGAIN <= len(value) <= 4000
+        and not any(character.isspace() for character in value)
+        and any(character.isalpha() for character in value)
+        and (
+            any(character.isdigit() for character in value)
+            or not value.replace("_", "").replace("-", "").replace(".", "").replace("/", "").replace(":", "").isalnum()
+            or turns(value) >= 4
+        )
+    )
+
+
+def turns(value: str) -> int:
+    """How often a text changes between small letters, capitals and digits."""
+    kinds = ["d" if c.isdigit() else "u" if c.isupper() else "l" for c in value if c.isalnum()]
+    return sum(one != other for one, other in pairwise(kinds))
