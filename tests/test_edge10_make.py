@@ -995,7 +995,7 @@ def test_the_example_is_a_job(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_secret_in_a_description_reaches_no_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A value that is refused is told with its secret replaced, whether it was read or not."""
-    for wrong_line, status in ((f"modality: {SECRET}\nlike: {SECRET}", 1), (f"gpu: {SECRET}", 2)):
+    for wrong_line, status in ((f"modality: {SECRET}\nlike: {SECRET}", 1), (f"{SECRET}: 1", 2)):
         for form in ("text", "json"):
             (tmp_path / "asked.yaml").write_text(f"{LLM}{wrong_line}\n", encoding="utf-8")
             found = run(
@@ -1003,3 +1003,24 @@ def test_a_secret_in_a_description_reaches_no_output(tmp_path: Path, capsys: pyt
             )
             assert found[0] == status
             assert SECRET not in found[1] + found[2]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [f"model: /m/{SECRET}/Qwen3-4B\nlike: Qwen3-4B", f"quantised: /m/{SECRET}-AWQ",
+     "model: /m/alice:Pl4nted5ecret@b\nlike: Qwen3-4B",
+     f"calibration: {{dataset: 'https://a:{SECRET}@b/c'}}"],
+)  # fmt: skip
+def test_no_file_is_made_that_holds_a_secret(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A token in a path or an address of the description is refused, and named by its field."""
+    field = line.partition(":")[0]
+    kept = "".join(f"{each}\n" for each in LLM.splitlines() if not each.startswith(f"{field}:"))
+    (tmp_path / "asked.yaml").write_text(f"{line}\n{kept}", encoding="utf-8")
+    status, out, err = run(capsys, "edge10", "make", str(tmp_path / "asked.yaml"), "--out", str(tmp_path / "out"))
+
+    assert status == 1
+    assert field in out
+    assert "holds a secret" in out
+    assert SECRET not in out + err
+    assert "Pl4nted" not in out + err
+    assert not (tmp_path / "out").exists()

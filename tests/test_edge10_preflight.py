@@ -230,12 +230,16 @@ def test_secrets_of_a_snapshot_are_replaced(tmp_path: Path, capsys: pytest.Captu
     """By whoever wrote it: what comes from a file is hostile."""
     file = tmp_path / "host.json"
     told = {"environment": {"HF_TOKEN": "hf_abcdefghijklmnopqrstuvwxyz012345"}, "source": "token=hunter2secret99"}
-    file.write_text(json.dumps({"schema": 1, "kind": "edge10-host", **told}))
+    logins = [{"registry": "alice:hunter3@registry.example.com", "is_there": True}]
+    docker = {"state": "answers", "logins": logins}
+    file.write_text(json.dumps({"schema": 1, "kind": "edge10-host", **told, "docker": docker}))
 
     _, out, _ = run(capsys, "compile", "--snapshot", str(file), "--format", "json")
 
     assert "hf_abcdefghij" not in out
     assert "hunter2secret99" not in out
+    assert "hunter3" not in out
+    assert "alice:[secret-" in out
     file.write_text("{" + " " * host_snapshots.MAX_TEXT + "}")
     assert "so no recorded host" in run(capsys, "compile", "--snapshot", str(file))[2]
 

@@ -6,12 +6,12 @@ from dataclasses import fields, replace
 
 from vllm_runbooks import inventories
 from vllm_runbooks.display import SCHEMA
-from vllm_runbooks.edge_host_records import HOST_KIND, CheckedHost, EdgeHost
+from vllm_runbooks.edge_host_records import HOST_KIND, CheckedHost, DockerFacts, EdgeHost
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.host_records import KIND as INVENTORY
 from vllm_runbooks.json_errors import loaded
 from vllm_runbooks.record_forms import record
-from vllm_runbooks.redact import redact_record, redact_text
+from vllm_runbooks.redact import redact_name, redact_record, redact_text
 
 MAX_TEXT = 8 << 20
 """Characters of a recorded host."""
@@ -47,7 +47,15 @@ def read(text: str, where: str) -> EdgeHost:
     inventories.check(EdgeHost, told, where)
     found = record(EdgeHost, told)
     inventories.check_host(found.inventory, where)
-    return redact_record(replace(found, environment=_told(found)))
+    return redact_record(replace(found, environment=_told(found), docker=_without_logins(found.docker)))
+
+
+def _without_logins(docker: DockerFacts | None) -> DockerFacts | None:
+    """Docker's facts, with no password beside a registry's address."""
+    if docker is None:
+        return None
+    logins = tuple(replace(each, registry=redact_name(each.registry)) for each in docker.logins)
+    return replace(docker, logins=logins)
 
 
 def _told(found: EdgeHost) -> dict[str, str] | None:

@@ -15,6 +15,7 @@ from vllm_runbooks.documents.yaml_places import Mapping, Node, Scalar, YamlError
 from vllm_runbooks.errors import InputError, meant
 from vllm_runbooks.excerpt import Excerpt, Places
 from vllm_runbooks.job_records import CalibrationAsked, EvaluationAsked, Job, JobProblem, ReadJob
+from vllm_runbooks.redact import redact_name
 from vllm_runbooks.toolchain import models, names
 from vllm_runbooks.toolchain_records import MODALITIES, ONE_BY_ONE, EdgeModel, Toolchain
 
@@ -195,6 +196,9 @@ class _Reader:
         elif not value or len(value) > _MAX_VALUE or not value.isprintable():
             said = "is empty" if not value else f"has signs that cannot be shown, or more than {_MAX_VALUE}"
             self.wrong(node, field, said, "write a short text", is_read=False)
+        elif redact_name(value) != value:
+            said = "holds a secret, which every file made of it would hold"
+            self.wrong(node, field, said, "write it without; a token is read from HF_TOKEN where it is needed")
         else:
             return value
         return None
