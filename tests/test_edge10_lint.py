@@ -649,3 +649,36 @@ def test_a_dockerfile_of_a_folder_is_read(tmp_path: Path, capsys: pytest.Capture
     assert status == 1
     assert "Dockerfile:2:5: error: docker is given a password as an option" in out
     assert "Dockerfile.gpu" in out
+
+
+TASK = """\
+eval_backend: VLMEvalKit
+eval_config:
+  model:
+    - type: one
+      name: CustomAPIModel
+      api_base: http://localhost:8000/v1/chat/completions
+      key: EMPTY
+  data: [MMStar]
+"""
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "a.md", "a.sh", "indented.md"])
+def test_settings_that_are_no_yaml_are_told_wherever_they_stand(name: str) -> None:
+    """In a file, in a page's block and in what a script writes: once, with the line; what can be read of them is."""
+    around = {
+        "a.yaml": "{}", "a.md": "# Evaluate\n\n```yaml\n{}```\n", "a.sh": "cat > task.yaml <<'EOF'\n{}EOF\n",
+        "indented.md": "- so:\n  ```yaml\n{}  ```\n",
+    }[name]  # fmt: skip
+    wrong_text = TASK.replace("      name: Custom", "    name: Custom")
+    if name == "indented.md":
+        wrong_text, right_text = ("".join(f"  {line}\n" for line in text.splitlines()) for text in (wrong_text, TASK))
+    else:
+        right_text = TASK
+    found = checking.lint_scripts({name: around.format(wrong_text)})[name]
+    told = [issue for issue in found.issues if issue.rule == "file.not-yaml"]
+
+    assert [issue.line for issue in told] == [around.partition("{}")[0].count("\n") + 5]
+    assert [step.step for step in found.steps] == ["evaluate"]
+    right = checking.lint_scripts({name: around.format(right_text)})[name]
+    assert [issue for issue in right.issues if issue.rule == "file.not-yaml"] == []

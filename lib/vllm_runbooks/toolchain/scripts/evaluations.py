@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.documents import yaml_places
 from vllm_runbooks.documents.python_text import PythonText
+from vllm_runbooks.documents.yaml_places import YamlError
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.shell import Word
 from vllm_runbooks.toolchain.scripts.commands import Command
@@ -83,11 +84,21 @@ def is_settings(text: str) -> bool:
     return _MARKS.search(text) is not None
 
 
+def broken(source: Excerpt) -> YamlError | None:
+    """Why settings are no YAML, and where; None: they are some, or a template makes them."""
+    for document in yaml_places.documents(source):
+        try:
+            yaml_places.read(document)
+        except YamlError as error:
+            return None if yaml_places.is_near_template(document, error.at) else error
+    return None
+
+
 def of_settings(source: Excerpt) -> list[Asked]:
     """The evaluations that settings in YAML or JSON ask for; line by line where their form was lost."""
     try:
         roots = [yaml_places.read(each) for each in yaml_places.documents(source)]
-    except yaml_places.YamlError:
+    except YamlError:
         return _of_lines(source)
     found = [asked for root in roots if root is not None for asked in _of_tree(root)]
     # Where the indentation was lost, and it is YAML all the same, the model stands apart from its address.

@@ -15,6 +15,7 @@ from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.judged import Judged
 from vllm_runbooks.toolchain.scripts import (
     compile_rules,
+    evaluations,
     host_rules,
     page_rules,
     program_rules,
@@ -27,7 +28,7 @@ from vllm_runbooks.toolchain.scripts.readings import Job, ReadFile
 from vllm_runbooks.toolchain_records import Toolchain
 
 _OURS = "edge10."
-_NOT_PYTHON = "file.not-python"
+_NOT_PYTHON, _NOT_YAML = "file.not-python", "file.not-yaml"
 
 
 class JudgedFiles:
@@ -107,12 +108,21 @@ class JudgedFile:
         for part in self.file.parts:
             if part.trouble is not None:
                 yield self._unread(part)
+            if part.piece.kind == "yaml" and part.has("evaluate"):
+                yield from self._no_settings(part)
             yield from compile_rules.find(part, job, tables)
             yield from program_rules.find(part, tables)
             yield from quantise_rules.find(self.file, part, job, tables)
             yield from serving_rules.find(part, job)
             yield from host_rules.find(part, job)
         yield from page_rules.find(self.file, job)
+
+    @staticmethod
+    def _no_settings(part: readings.Part) -> Iterator[Hit]:
+        """Settings of an evaluation that no reader of YAML takes."""
+        error = evaluations.broken(part.piece.text)
+        if error is not None:
+            yield Hit(_NOT_YAML, error.at, error.at, {"says": str(error)})
 
     @staticmethod
     def _unread(part: readings.Part) -> Hit:
