@@ -606,7 +606,7 @@ def test_a_mended_notebook_is_the_notebook_with_mended_cells(form: dict[str, Any
         ("a.sh", "sshpass -p {} ssh host\n", "secret-in-file"),
         ("a.sh", "kubectl create secret docker-registry r --docker-password={}\n", "secret-in-file"),
         ("a.sh", "curl -u alice:{} https://reg/v2/_catalog\n", "secret-in-file"),
-        ("a.sh", "pip install -i https://alice:{}@pypi.example.test/simple vllm==0.11.0\n", "secret-in-file"),
+        ("a.sh", "pip install -i https://alice:{}@wheels.example.test/all vllm==0.11.0\n", "secret-in-file"),
         ("a.sh", "regctl registry login reg -u u -p {}\n", "password-in-command"),
         ("a.py", 'PASSWORD = "{}"\n', "secret-in-file"),
     ],

@@ -1091,3 +1091,24 @@ def test_what_stands_around_a_secret_tells_it(text: str) -> None:
 def test_a_short_name_alone_hides_nothing(text: str) -> None:
     """Passes of a compiler, folders, counts, sentences, code that reads the secret, keys of other mappings."""
     assert Redactor().text(text) == text
+
+
+@pytest.mark.parametrize("text", [text for text in TOLD_BY_CONTEXT if "\n" not in text.strip("\n")])
+@pytest.mark.parametrize("is_ascii", [True, False])
+def test_a_secret_within_a_text_of_json_is_replaced_and_the_rest_stays_json(text: str, *, is_ascii: bool) -> None:
+    """As in a notebook's cells: quotes are escaped there, and Chinese may be."""
+    given = {"source": [text.strip("\n") + "\n", "other\n"]}
+    shown = Redactor().text(json.dumps(given, ensure_ascii=is_ascii))
+    read = json.loads(shown)
+
+    assert not [word for word in ("S3cr3t", "kiwi") if word in shown]
+    assert [line[-1] for line in read["source"]] == ["\n", "\n"]
+    assert read["source"][1] == "other\n"
+
+
+@pytest.mark.parametrize("text", [text for text in NOT_TOLD_BY_CONTEXT if "\n" not in text.strip("\n")])
+def test_a_short_name_within_a_text_of_json_hides_nothing(text: str) -> None:
+    """Though what ends a line there are two letters."""
+    given = json.dumps({"source": [text.strip("\n") + "\n", "other\n"]}, ensure_ascii=False)
+
+    assert Redactor().text(given) == given

@@ -14,25 +14,39 @@ from vllm_runbooks.secret_parts import Pattern, is_telling, turns
 
 _WORDS = ("密码", "密碼", "口令", "密钥", "密鑰", "令牌")
 _PASSWORDS = _WORDS[:3]
+
+
+def _coded(text: str) -> str:
+    """A text as JSON may write it."""
+    return "".join(rf"\u{ord(sign):04x}" for sign in text)
+
+
+_CODED = {_coded(word): word for word in _WORDS}
 TRIGGERS = (
-    *_WORDS, "api_base", "api_url", "base_url", "assword", "assphrase", "spawn ", "sendline", "user:", "username",
+    *_WORDS, *_CODED, "api_base", "api_url", "base_url", "assword", "assphrase", "spawn ", "sendline", "user:",
+    "username",
 )  # fmt: skip
 """Lower-case words one of which is in the lines of each of these, or `pass` or `pw`."""
+_BEGUN = r"(?<=\\[nrt])"
+"""Behind an escape of a text within a text: its letter is no part of the word."""
 _QUOTE = r"\\{0,3}[\"']"
 _SHORT = Pattern(
-    rf"(?<![\w./$@-])(?:{_QUOTE})?(?P<name>pass|pwd|pw)(?:{_QUOTE})?(?::[ \t]{{0,4}}(?:str|bytes|SecretStr)\b)?"
+    rf"(?:(?<![\w./$@-])|{_BEGUN})(?:{_QUOTE})?(?P<name>pass|pwd|pw)(?:{_QUOTE})?"
+    rf"(?::[ \t]{{0,4}}(?:str|bytes|SecretStr)\b)?"
     rf"[ \t]{{0,8}}(?P<sign>[=:])(?![=:])[ \t]{{0,8}}[bruf]{{0,2}}(?P<quote>{_QUOTE})?"
     r"(?P<value>(?(quote)[^\"'\n\\]{1,200}|[^\s\"',;)\]}\\]{1,200}))",
     re.ASCII | re.IGNORECASE,
 )
+_IS = r"(?:[为為是]|\\u(?:4e3a|70ba|662f))"
 _CHINESE = Pattern(
-    rf"(?P<name>{'|'.join(_WORDS)})(?:{_QUOTE})?"
-    rf"(?P<sign>[ \t]{{0,4}}(?:[为為是][ \t]{{0,4}})?[=:：（(]|[为為是]|[ \t])[ \t]{{0,4}}(?P<quote>{_QUOTE})?"
+    rf"(?P<name>{'|'.join((*_WORDS, *map(re.escape, _CODED)))})(?:{_QUOTE})?"
+    rf"(?P<sign>[ \t]{{0,4}}(?:{_IS}[ \t]{{0,4}})?(?:[=:：（(]|\\uff1a|\\uff08)|{_IS}|[ \t])"
+    rf"[ \t]{{0,4}}(?P<quote>{_QUOTE})?"
     # No quote, bracket, comma or semicolon, and no letter beyond ASCII: Chinese goes on without a blank.
     r"(?P<value>(?(quote)[^\"'\n\\]{1,200}|[!#-&*+\--:<-\[^-z|~]{3,200}))"
 )
 _KEY = Pattern(
-    rf"(?<![\w.-])(?:{_QUOTE})?(?P<name>key)(?:{_QUOTE})?[ \t]{{0,4}}(?P<sign>[=:])(?![=:])[ \t]{{0,4}}"
+    rf"(?:(?<![\w.-])|{_BEGUN})(?:{_QUOTE})?(?P<name>key)(?:{_QUOTE})?[ \t]{{0,4}}(?P<sign>[=:])(?![=:])[ \t]{{0,4}}"
     rf"(?P<quote>{_QUOTE})?"
     r"(?P<value>(?(quote)[^\"'\n\\]{1,400}|[^\s\"',;)\]}\\]{1,400}))",
     re.ASCII,
@@ -65,8 +79,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{0,60}(?:[-_.][A-Za-z0-9]{1,60}){1,8}\Z"
 _BESIDE = re.compile(
     r"(?:\b(?:user(?:_?name)?|login|account|registry)|用户名?|账号|帐号|账户)[\"']{0,2}[ \t]{0,4}[:：=]", re.IGNORECASE
 )
-_AT_FIELD = re.compile(r"(?:^|[{,(\[])[ \t]{0,60}(?:-[ \t]{1,4}){0,3}\Z", re.MULTILINE)
-_FIELD_ENDS = re.compile(r"[\"'\\]{0,4}[ \t]{0,8}(?:[,;)\]}，。；）\r\n]|#|\Z)")
+_AT_FIELD = re.compile(r"(?:^|[{,(\[]|\\n)[ \t]{0,60}(?:-[ \t]{1,4}){0,3}\Z", re.MULTILINE)
+_FIELD_ENDS = re.compile(r"\\{1,3}[nr]|[\"'\\]{0,4}[ \t]{0,8}(?:[,;)\]}，。；）\r\n]|#|\Z)")
 _AROUND, _MAX_MAPPING, _MAX_LINE = 200, 600, 400
 _CODE = re.compile(r"[A-Za-z_][\w.]{0,80}[(\[]")
 
@@ -80,7 +94,7 @@ def find(text: str, lowered: str) -> Iterator[tuple[re.Match[str], str]]:
     """
     if "pass" in lowered or "pw" in lowered:
         yield from ((found, "password") for found in _SHORT.finditer(text) if _is_password(found))
-    if any(name in text for name in _WORDS):
+    if any(name in text for name in (*_WORDS, *_CODED)):
         yield from ((found, "password") for found in _CHINESE.finditer(text) if _is_said(found))
     if "key" in text and ("api_base" in text or "_url" in text):
         yield from ((found, "key") for found in _keys(text))
@@ -104,7 +118,8 @@ def _is_password(found: re.Match[str]) -> bool:
         return False
     if found["sign"] == ":" or not found["quote"]:
         lead = text[max(text.rfind("\n", 0, found.start()) + 1, found.start() - _AROUND) : found.start()]
-        is_field = found["sign"] == "=" or _AT_FIELD.search(lead) is not None
+        is_text = found[0][0] in "\"'"  # one that begins with the name
+        is_field = found["sign"] == "=" or is_text or _AT_FIELD.search(lead) is not None
         if not is_field or not _FIELD_ENDS.match(text, found.end()):
             return False
     elif found["name"].lower() != "pass":
@@ -125,7 +140,7 @@ def _is_said(found: re.Match[str]) -> bool:
         return True
     if _CODE.match(found.string, found.start("value")):
         return False
-    is_sure = found["name"] in _PASSWORDS and found["sign"].strip(" \t") != ""
+    is_sure = _CODED.get(found["name"], found["name"]) in _PASSWORDS and found["sign"].strip(" \t") != ""
     return is_telling(value) or (is_sure and _FIELD_ENDS.match(found.string, found.end()) is not None)
 
 

@@ -339,7 +339,7 @@ _CODE = Pattern(
     # One set of first characters, told apart behind it: a search skips all others at once.
     rf"[{_CONTROLS}%\\&\[^](?:(?<=\x1b)(?:\[[0-?]{{0,32}}[ -/]{{0,4}}[@-~]|[@-Z\\-_])"
     r"|(?<=%)(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f])"
-    rf"|(?<=\\)\\{{0,2}}(?:u00(?P<unicode>[2-7][0-9A-Fa-f])|(?:u001[bB]|x1[bB]|033|e)\[{_COLOUR})"
+    rf"|(?<=\\)\\{{0,2}}(?:u00(?P<unicode>[2-7][0-9A-Fa-f])|(?:u001[bB]|x1[bB]|033|e)\[{_COLOUR}|(?P<quote>[\"']))"
     rf"|(?<=&)(?P<entity>quot|apos|amp|lt|gt|#34|#39|#x27|#x22);|(?<=\[){_COLOUR}|(?<=\^)\[\[{_COLOUR}|(?<=[{_CONTROLS}]))"
 )
 """What stands between the characters of a text, or for one of them: colours, percent signs, escapes, entities."""
@@ -355,7 +355,7 @@ _ENTITIES = {
     "#x22": '"',
 }
 _MAYBE_CODED = Pattern(
-    rf"[{_CONTROLS}%\\&\[](?:(?<=[{_CONTROLS}])|(?<=%)[2-7][0-9A-Fa-f]|(?<=%)25|(?<=\\)[uxe0\\]|(?<=&)[qalg#]|(?<=\[){_COLOUR})"
+    rf"[{_CONTROLS}%\\&\[](?:(?<=[{_CONTROLS}])|(?<=%)[2-7][0-9A-Fa-f]|(?<=%)25|(?<=\\)[uxe0\\\"']|(?<=&)[qalg#]|(?<=\[){_COLOUR})"
 )
 _TURN = Pattern(
     r"[ \t│|]{0,200}\r?\n(?P<margin>[ \t│|]{0,200})(?P<rest>[A-Za-z0-9_+/~-]{3,2000}={0,2})"
@@ -555,6 +555,8 @@ def _meant(match: re.Match[str]) -> str:
     """The character that an escape stands for; none for a colour."""
     if not match.lastgroup:
         return ""
+    if match["quote"]:
+        return match["quote"]
     return _ENTITIES[match[match.lastgroup]] if match["entity"] else chr(int(match[match.lastgroup], 16))
 
 
@@ -648,7 +650,18 @@ def _plain(text: str, known: Iterable[str] = (), *, encoded: bool = True) -> lis
             found.append(_secret(match, "value", "authorization"))
     if encoded:
         found += [Secret(start, end, "encoded", start) for start, end in _encoded(text, known)]
-    return _turned(text, merged(found))
+    return _turned(text, merged([_within_quotes(text, secret) for secret in found]))
+
+
+_ESCAPED_END = re.compile(r"(?:\\{1,3}[nrt]){0,4}\\{1,3}\Z|(?:\\{1,3}[nrt]){1,4}\Z")
+
+
+def _within_quotes(text: str, secret: Secret) -> Secret:
+    """A secret without what escapes the quote behind it, and the line's end in front of that: a text within a text."""
+    if text[secret.end : secret.end + 1] not in ('"', "'"):
+        return secret
+    escaped = _ESCAPED_END.search(text, max(secret.end - 20, secret.start + 1), secret.end)
+    return secret._replace(end=escaped.start()) if escaped else secret
 
 
 def _of_registries(text: str) -> Iterator[Secret]:
@@ -679,6 +692,8 @@ def _is_none(value: str) -> bool:
     if _MAYBE_CODED.search(value):
         # A value ends in front of its last entity's semicolon; its quotes may be entities as well.
         value = _CODE.sub(_meant, f"{value};").rstrip(";").strip("\"'")
+    if (escaped := _ESCAPED_END.search(value, max(len(value) - 20, 1))) is not None:
+        value = value[: escaped.start()]
     return (
         "[secret" in value
         or _is_shut(value, 0, len(value.rstrip(",;:")))
