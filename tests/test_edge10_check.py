@@ -720,9 +720,12 @@ def test_secret_in_a_name_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFix
     token = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7xY"
     root = _tree(tmp_path, "llm-1die")
     (root / "1die" / f"{token}.so").write_bytes(b"x")
+    (root / "1die" / "alice:Pl4nted5ecret@reg.onnx").write_bytes(b"x")
     for form in ("text", "json"):
         _, out, err = run(capsys, "edge10", "check", str(root), "--format", form)
         assert token not in out + err
+        assert "Pl4nted" not in out + err
+        assert "alice:[secret-" in out
 
 
 def test_folder_that_cannot_be_listed_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

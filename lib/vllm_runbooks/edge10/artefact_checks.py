@@ -11,7 +11,7 @@ from vllm_runbooks.artefact_records import CheckedFolder, Contents, Listing
 from vllm_runbooks.edge10 import folders
 from vllm_runbooks.errors import InputError, WrongFileError
 from vllm_runbooks.job_records import Job
-from vllm_runbooks.redact import redact_record, redact_text
+from vllm_runbooks.redact import redact_name, redact_record, redact_text
 from vllm_runbooks.toolchain import artefacts, jobs, listings
 from vllm_runbooks.toolchain.artefacts import Asked, Given
 
@@ -99,9 +99,12 @@ def read_job(name: str) -> Job:
 
 def without_secrets(found: CheckedFolder) -> CheckedFolder:
     """The answer as it may be shown; what is done with it needs the names as they are."""
+    for each in found.listing.files:
+        if "@" in each.path:
+            redact_name(each.path)  # a login in front of a host: it is known from here on
     shown = redact_record(replace(found, listing=Listing(found.listing.name, ())))
     paths = "\n".join(each.path for each in found.listing.files)
     files = found.listing.files
     if redact_text(paths) != paths:
-        files = tuple(replace(each, path=redact_text(each.path)) for each in files)
+        files = tuple(replace(each, path=redact_name(each.path)) for each in files)
     return replace(shown, listing=replace(redact_record(replace(found.listing, files=())), files=files))
