@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from vllm_runbooks import secret_parts, secret_places
+from vllm_runbooks.languages import Phrase
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.secret_places import Secret
 
@@ -12,10 +13,14 @@ _RULE = "edge10.secret-in-file"
 _TOLD = frozenset(("edge10.password-in-command", "safety.secret-in-arguments"))
 """Rules that tell of the same secret, and of more."""
 _NOT_TOLD = frozenset(("encoded", "repeated"))
+_PASSWORD, _OTHER = Phrase("password"), Phrase("key or token")
 _WORDS = {
-    "password": "password", "url": "password", "private_key": "private key", "cookie": "cookie",
-    "webhook": "address of a webhook, which is a secret,",
-}  # fmt: skip
+    "password": _PASSWORD,
+    "url": _PASSWORD,
+    "private_key": Phrase("private key"),
+    "cookie": Phrase("cookie"),
+    "webhook": Phrase("address of a webhook, which is a secret,"),
+}
 _NAMED = frozenset(("key", "token", "authorization"))
 """Kinds that a name alone tells: what servers that ask for none are given (`EMPTY`, `sk-local`) is no secret."""
 _LEAST = 12
@@ -40,7 +45,7 @@ def find(text: str, others: Sequence[Hit], shown: Iterable[str]) -> Iterator[Hit
             continue
         known.add(value)
         if not any(start < secret.end and secret.start < end for start, end in told):
-            yield Hit(_RULE, _name_at(text, secret), secret.end, {"what": _WORDS.get(secret.kind, "key or token")})
+            yield Hit(_RULE, _name_at(text, secret), secret.end, {"what": _WORDS.get(secret.kind, _OTHER)})
 
 
 def _is_told(secret: Secret, value: str) -> bool:
