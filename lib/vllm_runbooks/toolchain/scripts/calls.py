@@ -97,7 +97,7 @@ class Calls(Machine):
             return Value("made", replace(made, of=(*made.of, name)), node, base.options)
         if base.kind == "path" and name in ("name", "parent", "stem"):
             text = str(base.data)
-            taken = {"name": text.rpartition("/")[2], "parent": text.rpartition("/")[0] or "."}
+            taken = {"name": text.rpartition("/")[2], "parent": _parent(text)}
             taken["stem"] = taken["name"].rpartition(".")[0] or taken["name"]
             return Value("path" if name == "parent" else "plain", taken[name], node, base.options)
         return Value("bound", (base, name), node, base.options)
@@ -349,6 +349,10 @@ class Calls(Machine):
             return plain(path.data, node, options)
         if method == "joinpath" and not keywords:
             return Value("path", pure.joined_path([path.data, *map(self._text, args)]), node, options)
+        if method == "with_name" and len(args) == 1 and not keywords:
+            return Value("path", pure.joined_path([_parent(str(path.data)), self._text(args[0])]), node, options)
+        if method in ("rename", "replace"):
+            self._note_call(f".{method}", node, tuple(args), keywords, is_open=False)
         return Value("unknown", None, node, options)
 
     def _of_box(
@@ -576,3 +580,8 @@ class Calls(Machine):
         for value in (*args[:1], *filter(None, (keywords.get("target"), keywords.get("fn")))):
             if value.kind == "function":
                 self._invoke(value.data, (), {}, node)
+
+
+def _parent(path: str) -> str:
+    """What a path stands in."""
+    return path.rpartition("/")[0] or "."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -132,12 +133,18 @@ class Compiled:
         held: Mapping[str, Value] = self.program.names
         for name, value in held.items():
             number = self.number(value)
-            if number is not None and pattern.fullmatch(name.lower()):
+            if number is not None and name not in self._counters and pattern.fullmatch(name.lower()):
                 yield Number(number, name, value)
         for option in self.program.options:
             number = self.number(option.default)
             if number is not None and option.default is not None and pattern.fullmatch(option.name.lower()):
                 yield Number(number, option.flags[0], option.default)
+
+    @cached_property
+    def _counters(self) -> frozenset[str]:
+        """Names that loops go through numbers with, which are no settings."""
+        loops = (each for each in ast.walk(self.program.text.tree) if isinstance(each, (ast.For, ast.AsyncFor)))
+        return frozenset(each.id for loop in loops for each in ast.walk(loop.target) if isinstance(each, ast.Name))
 
     @cached_property
     def counted_dies(self) -> list[Number]:

@@ -21,6 +21,7 @@ from vllm_runbooks.toolchain.scripts import (
     program_rules,
     quantise_rules,
     readings,
+    rename_rules,
     secret_rules,
     serving_rules,
 )
@@ -111,6 +112,7 @@ class JudgedFile:
             if part.piece.kind == "yaml" and part.has("evaluate"):
                 yield from self._no_settings(part)
             yield from compile_rules.find(part, job, tables)
+            yield from rename_rules.find(part, job)
             yield from program_rules.find(part, tables)
             yield from quantise_rules.find(self.file, part, job, tables)
             yield from serving_rules.find(part, job)
