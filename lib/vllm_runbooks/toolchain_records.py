@@ -216,6 +216,29 @@ class Fault:
 
 
 @dataclass(frozen=True)
+class ScriptPart:
+    """Something that the source's compile script has, so that its run writes programs for the chip."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    kind: str
+    """Of `KINDS`: in the script for such models."""
+    form: str
+    """Of `SCRIPT_FORMS`."""
+    name: str
+    value: str | None = None
+    """As Python prints it, where it is the same for every job; None: it is the job's own."""
+    is_needed: bool = False
+    """Whether what is run without it is no compile, as the source says; else what holds without it is not told."""
+    says: str = ""
+    """What it is for, in one clause."""
+
+
+SCRIPT_FORMS = ("call", "mode", "patch", "argument", "variable")
+"""A function that is called, a mode that is set, a method that is replaced, an argument of the engine, a variable."""
+
+
+@dataclass(frozen=True)
 class Toolchain:
     """One version of a toolchain: what `catalog/toolchains/<id>.yaml` holds."""
 
@@ -244,6 +267,7 @@ class Toolchain:
     checkpoint: tuple[CheckpointFile, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
     """Process-wide settings that a compile script makes, and what each is for."""
+    script: tuple[ScriptPart, ...] = ()
     faults: tuple[Fault, ...] = ()
 
 

@@ -14,7 +14,7 @@ from vllm_runbooks.authored import Problem
 from vllm_runbooks.authoring.yaml_files import date_problems, read_record
 from vllm_runbooks.errors import CatalogError
 from vllm_runbooks.record_forms import document
-from vllm_runbooks.toolchain_records import KINDS, PHASES, STEPS, Toolchain, TreeFile
+from vllm_runbooks.toolchain_records import KINDS, PHASES, SCRIPT_FORMS, STEPS, Toolchain, TreeFile
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Toolchain)
 _ID = re.compile(r"[a-z][a-z0-9]{0,30}-\d{1,4}(?:\.\d{1,4}){1,3}", re.ASCII)
@@ -67,6 +67,11 @@ def _problems(found: Toolchain, stem: str) -> Iterator[Problem]:
         for index, file in enumerate(files):
             for field, said in _file_problems(file, lengths):
                 yield ("trees", kind, index, field), said
+    for index, part in enumerate(found.script):
+        if part.kind not in KINDS:
+            yield ("script", index, "kind"), f"{part.kind!r} is none of {', '.join(KINDS)}"
+        if part.form not in SCRIPT_FORMS:
+            yield ("script", index, "form"), f"{part.form!r} is none of {', '.join(SCRIPT_FORMS)}"
     for index, fault in enumerate(found.faults):
         if fault.step not in found.steps:
             yield ("faults", index, "step"), f"{fault.step!r} is no step of this file"

@@ -17,6 +17,7 @@ from vllm_runbooks.toolchain.scripts import (
     compile_rules,
     evaluations,
     host_rules,
+    lacking_rules,
     page_rules,
     program_rules,
     quantise_rules,
@@ -113,6 +114,7 @@ class JudgedFile:
                 yield from self._no_settings(part)
             yield from compile_rules.find(part, job, tables)
             yield from rename_rules.find(part, job)
+            yield from lacking_rules.find(part, job)
             yield from program_rules.find(part, tables)
             yield from quantise_rules.find(self.file, part, job, tables)
             yield from serving_rules.find(part, job)
