@@ -239,6 +239,38 @@ SCRIPT_FORMS = ("call", "mode", "patch", "argument", "variable")
 
 
 @dataclass(frozen=True)
+class ScriptArgument:
+    """An argument of a function, as the source has it."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    name: str
+    type: str | None = None
+    """Of `VALUE_TYPES`; None: it is not told, or any other."""
+    is_needed: bool = False
+
+
+@dataclass(frozen=True)
+class ScriptFunction:
+    """A function that scripts of the source call."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    name: str
+    module: str
+    """First word of what it is imported from."""
+    step: str
+    """Of `STEPS`."""
+    arguments: tuple[ScriptArgument, ...]
+    """Those that are told, in any order but for the first one."""
+    is_whole: bool = False
+    """Whether the source lists its arguments; else they are those of its examples, and there may be more."""
+
+
+VALUE_TYPES = ("a whole number", "a list of whole numbers", "a truth value", "a text")
+
+
+@dataclass(frozen=True)
 class Toolchain:
     """One version of a toolchain: what `catalog/toolchains/<id>.yaml` holds."""
 
@@ -267,7 +299,10 @@ class Toolchain:
     checkpoint: tuple[CheckpointFile, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
     """Process-wide settings that a compile script makes, and what each is for."""
+    setting_types: Mapping[str, str] = field(default_factory=dict)
+    """Of `VALUE_TYPES`, by name of a setting whose type is told."""
     script: tuple[ScriptPart, ...] = ()
+    functions: tuple[ScriptFunction, ...] = ()
     faults: tuple[Fault, ...] = ()
 
 

@@ -14,7 +14,7 @@ from vllm_runbooks.authored import Problem
 from vllm_runbooks.authoring.yaml_files import date_problems, read_record
 from vllm_runbooks.errors import CatalogError
 from vllm_runbooks.record_forms import document
-from vllm_runbooks.toolchain_records import KINDS, PHASES, SCRIPT_FORMS, STEPS, Toolchain, TreeFile
+from vllm_runbooks.toolchain_records import KINDS, PHASES, SCRIPT_FORMS, STEPS, VALUE_TYPES, Toolchain, TreeFile
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Toolchain)
 _ID = re.compile(r"[a-z][a-z0-9]{0,30}-\d{1,4}(?:\.\d{1,4}){1,3}", re.ASCII)
@@ -72,6 +72,18 @@ def _problems(found: Toolchain, stem: str) -> Iterator[Problem]:
             yield ("script", index, "kind"), f"{part.kind!r} is none of {', '.join(KINDS)}"
         if part.form not in SCRIPT_FORMS:
             yield ("script", index, "form"), f"{part.form!r} is none of {', '.join(SCRIPT_FORMS)}"
+    for name, kind in found.setting_types.items():
+        if name not in found.settings:
+            yield ("setting_types", name), "is no setting of this file"
+        if kind not in VALUE_TYPES:
+            yield ("setting_types", name), f"{kind!r} is none of {', '.join(VALUE_TYPES)}"
+    for index, function in enumerate(found.functions):
+        if function.step not in found.steps:
+            yield ("functions", index, "step"), f"{function.step!r} is no step of this file"
+        for place, argument in enumerate(function.arguments):
+            if argument.type is not None and argument.type not in VALUE_TYPES:
+                where = ("functions", index, "arguments", place, "type")
+                yield where, f"{argument.type!r} is none of {', '.join(VALUE_TYPES)}"
     for index, fault in enumerate(found.faults):
         if fault.step not in found.steps:
             yield ("faults", index, "step"), f"{fault.step!r} is no step of this file"

@@ -417,7 +417,8 @@ class Calls(Machine):
     ) -> Value:
         made: Made = called.data
         if made.name == "functools.partial" and not made.of and made.args:
-            return self._called(made.args[0], (*made.args[1:], *args), {**made.keywords, **keywords}, node)
+            given = {**made.keywords, **keywords}
+            return self._called(made.args[0], (*made.args[1:], *args), given, node, is_open=is_open or made.is_open)
         if made.name == "typer.Typer" and not made.of:
             self._typer(node)
             return UNKNOWN
@@ -487,7 +488,7 @@ class Calls(Machine):
             return UNKNOWN
         self._note_call(name, node, args, keywords, is_open=is_open)
         self._follow_arguments(name.rpartition(".")[2], args, keywords, node)
-        return Value("made", Made(name, args, dict(keywords)), node)
+        return Value("made", Made(name, args, dict(keywords), is_open=is_open), node)
 
     def _builtin(self, name: str, args: tuple[Value, ...], keywords: Mapping[str, Value], node: ast.AST) -> Value:
         options = NONE.union(*(each.options for each in args))

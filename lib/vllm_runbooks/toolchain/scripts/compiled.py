@@ -13,7 +13,7 @@ from vllm_runbooks.languages import Phrase
 from vllm_runbooks.toolchain.scripts import pure
 from vllm_runbooks.toolchain.scripts.events import Event, Option
 from vllm_runbooks.toolchain.scripts.program import Program
-from vllm_runbooks.toolchain.scripts.readings import Part, is_build, is_engine
+from vllm_runbooks.toolchain.scripts.readings import BUILD, Part, is_build, is_engine
 from vllm_runbooks.toolchain.scripts.values import Value, arm
 from vllm_runbooks.toolchain_records import Toolchain
 
@@ -97,7 +97,9 @@ class Compiled:
                 return Number(number, name, value)
             if value is not None:
                 return None
-        if self.builds and not any(each.is_open for each in self.builds):
+        known = {each.name for of in self.facts.functions if of.name == BUILD for each in of.arguments}
+        # An argument that is not known may be meant for the number of dies.
+        if self.builds and not any(each.is_open or each.keywords.keys() - known for each in self.builds):
             return Number(
                 self.facts.limits.dev_count, Phrase("the default of {name}", name="dev_count"), Value("unknown")
             )

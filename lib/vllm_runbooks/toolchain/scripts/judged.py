@@ -14,6 +14,7 @@ from vllm_runbooks.lint import Asked, Knowledge
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.judged import Judged
 from vllm_runbooks.toolchain.scripts import (
+    argument_rules,
     compile_rules,
     evaluations,
     host_rules,
@@ -113,6 +114,7 @@ class JudgedFile:
             if part.piece.kind == "yaml" and part.has("evaluate"):
                 yield from self._no_settings(part)
             yield from compile_rules.find(part, job, tables)
+            yield from argument_rules.find(part, job)
             yield from rename_rules.find(part, job)
             yield from lacking_rules.find(part, job)
             yield from program_rules.find(part, tables)

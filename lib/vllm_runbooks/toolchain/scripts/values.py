@@ -58,6 +58,8 @@ class Made:
     keywords: Mapping[str, Value]
     of: tuple[str, ...] = ()
     """Attributes taken of it."""
+    is_open: bool = False
+    """Whether it was given further arguments, which are not known."""
 
 
 class MissingType:
