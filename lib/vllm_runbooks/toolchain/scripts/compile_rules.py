@@ -12,9 +12,10 @@ from typing import Any
 from vllm_runbooks.excerpt import Replacement
 from vllm_runbooks.languages import Phrase, listed
 from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.toolchain import models
 from vllm_runbooks.toolchain.scripts import pure
 from vllm_runbooks.toolchain.scripts.compiled import MODE, REMAP, Compiled, digits, text_of
-from vllm_runbooks.toolchain.scripts.events import Event
+from vllm_runbooks.toolchain.scripts.events import Event, Option
 from vllm_runbooks.toolchain.scripts.program import Program
 from vllm_runbooks.toolchain.scripts.readings import COMPILE, Job, Part, is_build, is_engine
 from vllm_runbooks.toolchain.scripts.values import MISSING, Value, arm
@@ -236,16 +237,34 @@ def _remaps(one: Compiled) -> Iterator[Hit]:
             if wrong:
                 yield hit(one.part, "edge10.remap-dies", place, {"name": mode, "wrong": wrong})
     for option in one.program.options:
-        items = one.program.items(option.default)
-        if items is not None and option.default is not None and "remap" in option.name.lower() and len(items) != needed:
-            says = {"name": option.flags[0], "count": str(len(items)), "needed": str(needed)}
-            yield hit(
-                one.part,
-                "edge10.remap-length",
-                option.default.node or option.node,
-                says,
-                _resized(one, option.default, needed),
-            )
+        if "remap" in option.name.lower() and not _is_filled(one, option, needed):
+            yield from _option_length(one, option, needed)
+
+
+def _is_filled(one: Compiled, option: Option, needed: int) -> bool:
+    """Whether the script makes as many entries as are needed of what an option has, or may do so."""
+    default = one.program.items(option.default)
+    settings = [value for each in one.remaps.values() for _, value in each if option.name in value.options]
+    made = [one.program.items(value) for value in settings]
+    is_made = bool(made) and all(items is None or len(items) == needed for items in made)
+    return is_made and default is not None and len(default) != needed
+
+
+def _option_length(one: Compiled, option: Option, needed: int) -> Iterator[Hit]:
+    """An option of another length than is needed: its default's, or that which the command line gives it."""
+    items = one.program.items(option.default)
+    says = {"name": option.flags[0], "needed": str(needed)}
+    if items is not None and option.default is not None and len(items) != needed:
+        place = option.default.node or option.node
+        edits = _resized(one, option.default, needed)
+        yield hit(one.part, "edge10.remap-length", place, says | {"count": str(len(items))}, edits)
+    words = one.number(option.keywords.get("nargs"))
+    if words is not None and words != needed and items is not None and len(items) == needed:
+        place = option.places.get("nargs", option.node)
+        edits = ()
+        if one.part.text is not None and isinstance(place, ast.keyword) and isinstance(place.value, ast.Constant):
+            edits = (Replacement(*one.part.text.places(place.value), str(needed)),)
+        yield hit(one.part, "edge10.remap-length", place, says | {"words": str(words)}, edits)
 
 
 def _wrong_dies(order: Sequence[int | None], dies: int | None, needed: int) -> str:
@@ -447,6 +466,16 @@ def _untrue(one: Compiled, told: Mapping[str, str]) -> list[Phrase]:
     return found
 
 
+def _of_model(one: Compiled, told: str) -> Iterator[Phrase]:
+    """Another model of the list than any that is compiled, where all of these are in it."""
+    named = models.listed(told, one.facts)
+    compiled = [models.listed(name, one.facts) if name else None for name in one.models]
+    if named is None or None in compiled or not compiled or named in compiled:
+        return
+    names = ", ".join(dict.fromkeys(each.name for each in compiled if each))
+    yield Phrase("{told}, and {names} is compiled", told=named.name, names=names)
+
+
 def _of_dies(one: Compiled, told: str) -> Iterator[Phrase]:
     if one.dies is not None and int(told) != one.dies.value:
         yield Phrase("{told} dies, and {set} are set", told=told, set=str(one.dies.value))
@@ -496,6 +525,7 @@ def _of_modality(one: Compiled, told: str) -> Iterator[Phrase]:
 
 
 _CHECKS: Mapping[str, Callable[[Compiled, str], Iterator[Phrase]]] = {
+    "model": _of_model,
     "dies": _of_dies,
     "context": _of_context,
     "cache": _of_context,

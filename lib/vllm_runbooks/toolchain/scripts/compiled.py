@@ -119,6 +119,14 @@ class Compiled:
         return None
 
     @cached_property
+    def models(self) -> list[str | None]:
+        """The checkpoints that are compiled; None: of one it is not known which."""
+        given = [each.given("model_path", 0) for each in self.builds]
+        given += [each.given("model") or each.given("model", 0) for each in self.engines]
+        texts = [self.program.python(value) for value in given]
+        return [each if isinstance(each, str) and pure.HOLE not in each else None for each in texts]
+
+    @cached_property
     def lengths(self) -> list[tuple[Event, Value]]:
         """The lists of lengths that programs are made of."""
         built = [(each, value) for each in self.builds if (value := each.given("seq_len_list")) is not None]
