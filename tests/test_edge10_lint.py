@@ -252,6 +252,45 @@ def test_a_limit_of_the_reader_is_told_apart_from_what_is_no_python(text: str, s
     assert [says in issue.message for issue in found.issues if issue.rule == "file.not-python"] == [True]
 
 
+def notebook(*code: str) -> str:
+    """A notebook of cells of code, behind a cell of prose."""
+    cells = [{"cell_type": "markdown", "metadata": {}, "source": ["# Compile\n"]}]
+    cells += [{"cell_type": "code", "metadata": {}, "outputs": [], "source": each} for each in code]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
+
+
+def test_a_cell_that_is_no_python_is_named_and_the_others_are_judged() -> None:
+    """By its number among the cells of code; what it would have done, or given a meaning, is not missed elsewhere."""
+    text = notebook(
+        "from tyllm.build_util import build_and_compile_llm\n",
+        "from tyllm import torch_edgex\nhelp = = me\ntorch_edgex.set_device_trace_only('edgex', True)\n",
+        "torch_edgex.set_device_mode('LM_die_remap', help + [0] * 15)\n",
+        "build_and_compile_llm('Qwen3-4B-AWQ', dev_count=17)\n",
+    )
+    found = checking.lint_scripts({"a.ipynb": text})["a.ipynb"]
+
+    assert [issue.rule for issue in found.issues] == ["file.not-python", "edge10.dies-differ"]
+    assert "code cell 2: invalid syntax" in found.issues[0].message
+    assert text.split("\n")[found.issues[1].line - 1].count("dev_count=17") == 1
+    assert [step.step for step in found.steps] == ["compile-llm"]
+
+
+def test_a_session_of_python_is_read_behind_its_prompts() -> None:
+    """A page's block with prompts and answers is a program: what is wrong in it is told, and that it is none is not."""
+    block = """```python
+>>> from tyllm import torch_edgex
+>>> for mode in ("LM_die_remap",):
+...     torch_edgex.set_device_mode(mode, [0] * 15)
+...
+>>> torch_edgex
+<module 'tyllm.torch_edgex' from 'there'>
+```
+"""
+    found = checking.lint_scripts({"a.md": f"# Modes\n\n{block}"})["a.md"]
+
+    assert [(issue.rule, issue.line) for issue in found.issues] == [("edge10.remap-length", 6)]
+
+
 PROGRAMS: dict[str, Any] = YAML(typ="safe").load((SCRIPTS / "short.yaml").read_text("utf-8"))
 """Short programs, each with all rules that it breaks."""
 

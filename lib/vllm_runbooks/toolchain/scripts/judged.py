@@ -138,4 +138,5 @@ class JudgedFile:
         starts = [0, *(index + 1 for index, sign in enumerate(source.text) if sign == "\n")]
         line = min(max(part.trouble.line or 1, 1), len(starts)) - 1
         at = source.at[min(starts[line], len(source.text))]
-        return Hit(_NOT_PYTHON, at, at, {"says": part.trouble.says})
+        where = f"{part.piece.where}: " if part.piece.where else ""
+        return Hit(_NOT_PYTHON, at, at, {"says": f"{where}{part.trouble.says}"})

@@ -150,7 +150,9 @@ class _Script:
 
     @cached_property
     def _is_closed(self) -> bool:
-        """Whether all that the script does stands in it."""
+        """Whether all that the script does stands in it, and can be read."""
+        if self._one.part.piece.around:
+            return False
         known = _PACKAGES | sys.stdlib_module_names | set(self._job.facts.steps["compile"].modules)
         for node in self._nodes:
             if isinstance(node, ast.Import):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from vllm_runbooks import documents
 from vllm_runbooks.documents import container_files, formats, pages
+from vllm_runbooks.documents.python_text import NotPythonError, PythonText
 from vllm_runbooks.excerpt import Excerpt
 
 MAX_PIECES = 400
@@ -26,6 +27,9 @@ _FLAGS = re.compile(r"(?:--[a-z]{1,20}=\S{1,400}[ \t]{1,40}){0,8}")
 """What a Dockerfile's `RUN` takes in front of its command."""
 _COMMENTED = re.compile(rf"^[ \t]{{0,80}}#[#\t ]{{0,20}}(?P<login>{_LOGIN.pattern})", re.MULTILINE)
 _COMMAND = re.compile(r"[ \t]{0,40}[!%]{1,2}[ \t]{0,4}")
+_PROMPT, _GOES_ON = re.compile(r"[ \t]{0,40}>>>(?: |\Z)"), re.compile(r"[ \t]{0,40}\.\.\.(?: |\Z)")
+"""In front of a statement in a session of Python, and of a line that goes on with one."""
+_WORD = re.compile(r"[^\W\d]\w{0,99}")
 _KINDS = frozenset(("python", "shell", "yaml"))
 
 
@@ -38,6 +42,10 @@ class Piece:
     text: Excerpt
     is_part: bool = False
     """Whether it stands in a page, where it may be a fragment that goes on with what stands before it."""
+    where: str = ""
+    """Which of a file's parts it is, where a line does not tell."""
+    around: frozenset[str] = frozenset()
+    """The words of parts that belong to it and are no Python: what they would give a meaning, or do, is not known."""
 
 
 def cut(text: str, name: str = "") -> list[Piece]:
@@ -100,25 +108,60 @@ def _page(source: Excerpt) -> Iterator[Piece]:
         kind = "shell" if kind in ("page", "command", "span") else kind
         if kind in (*_KINDS, "dockerfile"):
             text = pages.without_prompts(block.text) if kind == "shell" else pages.dedented(block.text)
+            text = _typed(text) if kind == "python" else text
             yield from _of(text, kind, is_part=True)
 
 
+def _typed(source: Excerpt) -> Excerpt:
+    """What was typed in a session of Python, behind its prompts; a text without prompts as it is."""
+    if _PROMPT.match(source.text.lstrip()) is None:
+        return source
+    parts: list[tuple[int, int]] = []
+    begin = 0
+    for line in source.text.split("\n"):
+        end = min(begin + len(line) + 1, len(source.text))
+        prompt = _PROMPT.match(line) or (_GOES_ON.match(line) if parts else None)
+        if prompt is not None:
+            parts.append((begin + prompt.end(), end))
+        begin = end
+    return source.joined(parts)
+
+
 def _notebook(source: Excerpt) -> Iterator[Piece]:
-    """The cells of Python as one program, as they are run one after the other; lines of shell in them as such."""
+    """The cells of Python as one program, as they are run one after the other; lines of shell in them as such.
+
+    A cell that is no Python stands for itself: what the others do is told without it.
+    """
     text, at = [], []
+    around: set[str] = set()
+    number = 0
     for kind, cell in documents.cells(source):
         if kind == "shell":
             yield Piece("shell", cell, is_part=True)
         elif kind == "page":
             yield from _page(cell)
         else:
+            number += 1
             own, commands = _without_commands(cell)
             for command in commands:
                 yield Piece("shell", command, is_part=True)
+            if not _is_python(own):
+                around.update(_WORD.findall(own.text))
+                yield Piece("python", own, is_part=True, where=f"code cell {number}")
+                continue
             text.append(own.text + "\n")
             at += [*own.at[: len(own.text)], own.at[len(own.text)]]
     if text:
-        yield Piece("python", Excerpt("".join(text), [*at, at[-1] + 1 if at else 0]))
+        whole = Excerpt("".join(text), [*at, at[-1] + 1 if at else 0])
+        yield Piece("python", whole, around=frozenset(around))
+
+
+def _is_python(source: Excerpt) -> bool:
+    try:
+        PythonText(source)
+    except NotPythonError:
+        return False
+    return True
 
 
 def _without_commands(cell: Excerpt) -> tuple[Excerpt, list[Excerpt]]:

@@ -286,7 +286,7 @@ def _program(piece: Piece, facts: Toolchain, known: Mapping[str, str], outer: fr
     except NotPythonError as error:
         return Part(piece, "", trouble=error)
     is_fragment = piece.is_part and not any(name.split(".")[0] in _modules(facts) for name in _imported(text))
-    program = Program(text, known, outer if is_fragment else frozenset())
+    program = Program(text, known, piece.around | (outer if is_fragment else frozenset()))
     program.run()
     found = commands.of_program(program, text)
     asked = list(evaluations.of_program(program, text))
