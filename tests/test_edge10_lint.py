@@ -162,6 +162,39 @@ SERVERS = {
         'import subprocess\nsubprocess.Popen(["vllm", "serve", "a", "--port", "9001", "--served-model-name", "one"])\n',
         9001,
     ),
+    "of compose": (
+        (
+            "services:\n  one:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model a --served-model-name one\n"
+            '    ports: ["127.0.0.1:9001:8000", "127.0.0.1:9444:8443"]\n'
+        ),
+        9001,
+    ),
+    "of compose at length": (
+        (
+            "services:\n  one:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model a --served-model-name one\n"
+            "    ports:\n      - target: 8443\n        published: 9444\n"
+            "      - target: 8000\n        published: '9001'\n"
+        ),
+        9001,
+    ),
+    "of compose on the host": (
+        (
+            "services:\n  one:\n    image: vllm/vllm-openai:v0.11.0\n    network_mode: host\n"
+            "    command: --model a --served-model-name one --host 127.0.0.1 --port 9001\n"
+        ),
+        9001,
+    ),
+    "of compose by a variable": (
+        (
+            "services:\n  one:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model a --served-model-name one\n"
+            '    ports: ["${PORT}:8000"]\n'
+        ),
+        None,
+    ),
+    "of compose, not published": (
+        "services:\n  one:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model a --served-model-name one\n",
+        None,
+    ),
     "not mapped": ("docker run --gpus all vllm/vllm-openai:v0.11.0 --model a --served-model-name one\n", None),
     "of a variable": ('vllm serve a --port "$PORT" --served-model-name one\n', None),
     "of a file": ("vllm serve --config server.yaml\n", None),
@@ -173,7 +206,7 @@ SERVERS = {
 def test_a_port_is_missed_only_where_all_ports_are_known(name: str, asked: int) -> None:
     """One that a container is not said to have, or that a variable or file holds, may be the one that is asked."""
     text, port = SERVERS[name]
-    file = "serve.py" if "import" in text else "serve.sh"
+    file = "serve.py" if "import" in text else "serve.yaml" if "services" in text else "serve.sh"
     ask = f"evalscope eval --model one --api-url http://127.0.0.1:{asked}/v1 --datasets mmlu\n"
     found = checking.lint_scripts({file: text, "ask.sh": ask})["ask.sh"]
 
@@ -196,6 +229,36 @@ def test_settings_are_read_also_where_their_form_is_lost(name: str) -> None:
 
     assert {issue.rule for issue in found.issues if issue.rule.startswith("edge10.")} == expected
     assert [step.step for step in found.steps] == ["evaluate"]
+
+
+FLOAT = "vllm serve Qwen/Qwen3-4B --served-model-name full --host 127.0.0.1 --port 7000\n"
+QUANTISED = "vllm serve ./awq --served-model-name quarter --host 127.0.0.1 --port 7000\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "count"),
+    [
+        (FLOAT, QUANTISED, 1),
+        (FLOAT, QUANTISED.replace("7000", "7001"), 0),
+        (FLOAT, FLOAT.replace("--host", "--max-num-seqs 4 --host"), 0),
+        (FLOAT + "kill $!\n", QUANTISED, 0),
+        (FLOAT + 'echo "asked"\n' + QUANTISED, "echo\n", 0),
+        (FLOAT, f'if [ "$1" = small ]; then\n  {QUANTISED}fi\n', 0),
+        (FLOAT, QUANTISED.replace("--port 7000", '--port "$PORT"'), 0),
+    ],
+)
+def test_two_files_start_no_two_servers_on_one_port(first: str, second: str, count: int) -> None:
+    """The float and the quantised model are asked side by side; one that is stopped, or may not run, is in no way."""
+    found = checking.lint_scripts({"float.sh": first, "quantised.sh": second})
+
+    assert [file for file, _, rule in wrong(found) if rule == "edge10.port-taken"] == ["quantised.sh"] * count
+
+
+def test_a_page_shows_one_server_after_the_other() -> None:
+    """Its examples need not run together."""
+    found = checking.lint_scripts({"a.md": f"```bash\n{FLOAT}```\n", "b.md": f"```bash\n{QUANTISED}```\n"})
+
+    assert wrong(found) == []
 
 
 _CHATS = "http://localhost:9001/v1/chat/completions"

@@ -121,6 +121,7 @@ class JudgedFile:
             yield from quantise_rules.find(self.file, part, job, tables)
             yield from serving_rules.find(part, job)
             yield from host_rules.find(part, job)
+        yield from serving_rules.shared(self.file, job)
         yield from page_rules.find(self.file, job)
 
     @staticmethod

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from vllm_runbooks.documents.python_text import NotPythonError, PythonText
+from vllm_runbooks.documents.starts import Found
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.lint.judged import Judged
 from vllm_runbooks.options import CALLS, SERVERS
@@ -31,7 +32,17 @@ _HOST = commands.REGISTRY | {"pip", "pip3", "apt", "apt-get", "nvidia-ctk", "nvi
 _INSTALL = frozenset(("pip", "pip3"))
 _MAPPED = re.compile(r"(?:[\d.]{7,15}:)?(\d{1,5}):(\d{1,5})(?:/tcp)?")
 _DEFAULT_PORT = 8000
-_OF_HOST = frozenset(("shell", "argv", "docker", "python"))
+_SHORT = re.compile(
+    r"(?<![\w:.}-])(?:\d{1,3}(?:\.\d{1,3}){3}:)?(?P<host>\d{1,5}):(?P<inner>\d{1,5})(?![\w:.-])", re.ASCII
+)
+"""A port of a compose file in its short form, whole."""
+_ENTRY = re.compile(r"(?m)^[ \t]{0,80}-[ \t]|[{}]")
+_PUBLISHED = re.compile(r"\bpublished:[ \t]{0,20}[\"']?(\d{1,5})(?![\w-])", re.ASCII)
+_TARGET = re.compile(r"\btarget:[ \t]{0,20}[\"']?(\d{1,5})(?![\w-])", re.ASCII)
+_DETACHED = re.compile(r"--detach(?:=true)?|-[a-zA-Z]{0,4}d[a-zA-Z]{0,4}")
+_RUN = frozenset(("shell", "docker", "compose"))
+"""Ways of starting a server that leave no doubt whether it runs."""
+_OF_HOST = frozenset(("shell", "argv", "docker", "python", "compose"))
 """Ways of starting a server whose port is the host's, or is mapped to it as the command says."""
 
 
@@ -96,6 +107,16 @@ class Server:
     max_model_len: int | None
     start: int
     """Offset in the file."""
+    file: str = ""
+    """Its name."""
+    is_alone: bool = False
+    """Whether it certainly runs where the file is used: neither on a condition, nor as an example of a page."""
+    is_detached: bool = False
+    """Whether it is a container that goes on running while the script does."""
+    is_behind: bool = False
+    """Whether it runs in the background of the script."""
+    port_at: tuple[int, int] = (0, 0)
+    """Where its port is told; the start where that is nowhere."""
 
 
 @dataclass(frozen=True)
@@ -134,13 +155,55 @@ class ReadFile:
             is_certain = not start.is_elided and not self.judged.has_unknown_file(start)
             port = port if isinstance(port, int) and is_certain and start.kind in _OF_HOST else None
             length = flags.get("max_model_len")
+            first = start.prefix[0].start if start.prefix else start.start
             yield Server(
                 frozenset(known) if is_told and is_certain and known else None,
-                _on_host(port, [word.value or "" for word in start.container]) if start.kind == "docker" else port,
+                self._published(port, start),
                 parsed.model,
                 length if isinstance(length, int) else None,
-                start.prefix[0].start if start.prefix else start.start,
+                first,
+                self.name,
+                start.kind in _RUN and not self._is_example(start),
+                any(_DETACHED.fullmatch(word.value or "") for word in start.container),
+                start.invocation is not None and start.invocation.is_background,
+                _port_at(start) or (first, start.end),
             )
+
+    def _published(self, port: int | None, start: Found) -> int | None:
+        """The port of the host that a server's own is given."""
+        if start.kind == "docker":
+            return _on_host(port, [word.value or "" for word in start.container])
+        return _of_compose(port, start, self.text) if start.kind == "compose" else port
+
+    def _is_example(self, start: Found) -> bool:
+        """Whether a start runs on a condition alone, or stands in a page or in a cell."""
+        if start.invocation is not None and (start.invocation.is_conditional or not start.invocation.is_reached):
+            return True
+        if "profiles" in start.keys:
+            return True
+        held = [part for part in self.parts if part.span[0] <= start.start < part.span[1]]
+        return not held or any(part.piece.is_part for part in held)
+
+
+def _port_at(start: Found) -> tuple[int, int] | None:
+    """Where a start's port is told; None: nowhere."""
+    return next(
+        ((each.start, each.end) for each in start.words if (each.value or "").partition("=")[0] == "--port"), None
+    )
+
+
+def _of_compose(port: int | None, start: Found, text: str) -> int | None:
+    """The port of the host that compose gives a container's."""
+    if "network_mode" in start.keys:
+        return port if "host" in text[slice(*start.keys["network_mode"])].partition(":")[2] else None
+    published = text[slice(*start.keys["ports"])] if "ports" in start.keys else ""
+    told = [(match["host"], match["inner"]) for match in _SHORT.finditer(published)]
+    told += [
+        (host[1], inner[1])
+        for each in _ENTRY.split(published)
+        if (host := _PUBLISHED.search(each)) and (inner := _TARGET.search(each))
+    ]
+    return next((int(host) for host, inner in told if int(inner) == port), None)
 
 
 def _compiled(parts: Iterable[Part]) -> list[Excerpt]:

@@ -12,12 +12,43 @@ from vllm_runbooks.shell import Word
 from vllm_runbooks.toolchain.scripts import evaluations
 from vllm_runbooks.toolchain.scripts.commands import Command
 from vllm_runbooks.toolchain.scripts.evaluations import LOCAL, Asked, Said
-from vllm_runbooks.toolchain.scripts.readings import Job, Part, Server, installs
+from vllm_runbooks.toolchain.scripts.readings import Job, Part, ReadFile, Server, installs
 
 _RELEASE = "edge10.vllm-release"
 _REQUIREMENT = re.compile(r"(?P<name>vllm)(?:\[[\w,-]{0,60}\])?(?P<pin>(?:[=<>!~]=?=?[^;@\s]{0,60})?)", re.IGNORECASE)
 _SUFFIX = re.compile(r"(?:\.post\d{1,3}|\+[\w.]{1,40})\Z")
+_STOPS = re.compile(
+    r"\b(?:p?kill|killall|fuser|terminate|send_signal|down)\b|\b(?:docker|podman|systemctl)[ \t]{1,4}(?:stop|rm)\b"
+)
+"""What stops a server."""
 _CHAT = "/chat/completions"
+
+
+def shared(file: ReadFile, job: Job) -> Iterator[Hit]:
+    """Servers of a file on the port of one that is there before: in a file before it, or left running by this one.
+
+    Those in the background of one script are the ordinary linter's. Where something stops a server, the next one may
+    have its port.
+    """
+    if any(_STOPS.search(each.text) for each in job.files):
+        return
+    before = [each for other in job.files[: job.files.index(file)] for each in other.servers]
+    for server in file.servers:
+        others = [each for each in before if server.is_alone and _is_in_the_way(each, server)]
+        if others:
+            where = "above" if others[0].file == file.name else "in another of these files"
+            says = {"port": str(server.port), "names": ", ".join(sorted(others[0].names or ())), "where": where}
+            yield Hit("edge10.port-taken", *server.port_at, says)
+        before.append(server)
+
+
+def _is_in_the_way(one: Server, other: Server) -> bool:
+    """Whether two servers are two, open the same port, and the first one goes on while the other starts."""
+    if one.port is None or one.port != other.port or one.names is None or other.names is None:
+        return False
+    is_beside = one.file != other.file or one.is_detached or other.is_detached
+    goes_on = one.file != other.file or one.is_detached or one.is_behind
+    return one.is_alone and is_beside and goes_on and not one.names & other.names and one.model != other.model
 
 
 def find(part: Part, job: Job) -> Iterator[Hit]:
