@@ -315,6 +315,40 @@ def test_a_limit_of_the_reader_is_told_apart_from_what_is_no_python(text: str, s
     assert [says in issue.message for issue in found.issues if issue.rule == "file.not-python"] == [True]
 
 
+LATER = {
+    (3, 12): (
+        "def compile_one[T](model: T) -> T:\n    return model\n",
+        "class Job[T]:\n    pass\n",
+        "type Dies = list[int]\n",
+        "names = ['a']\nprint(f'of {', '.join(names)} here')\n",
+    ),
+    (3, 14): ("where = t'{1}'\n",),
+}
+"""Programs that a later Python reads, by the first that does."""
+
+
+@pytest.mark.parametrize(("release", "text"), [(release, text) for release, each in LATER.items() for text in each])
+def test_a_program_of_a_later_python_is_no_error(release: tuple[int, int], text: str) -> None:
+    """Whoever runs it may have that Python: what is not judged for that is an information, which names both."""
+    found = checking.lint_scripts({"a.py": "from tyllm import torch_edgex\n" + text})["a.py"]
+    shown = [(issue.severity, issue.message) for issue in found.issues if issue.rule == "file.not-python"]
+    is_read = release <= sys.version_info[:2]
+
+    assert [severity for severity, _ in shown] == ([] if is_read else [IssueSeverity.INFO])
+    assert all(f"Python {release[0]}.{release[1]} or later" in message for _, message in shown)
+
+
+@pytest.mark.parametrize(
+    "text", ["print 'a'\n", "try:\n    pass\nexcept A, e:\n    pass\n", "x = [1\ntype y = 2\n", "f'{a'\n"]
+)
+def test_a_fault_in_every_python_stays_an_error(text: str) -> None:
+    """What looks like none of a later grammar's, or like that of an earlier Python."""
+    found = checking.lint_scripts({"a.py": "from tyllm import torch_edgex\n" + text})["a.py"]
+    shown = [issue.severity for issue in found.issues if issue.rule == "file.not-python"]
+
+    assert shown == [IssueSeverity.ERROR]
+
+
 def notebook(*code: str) -> str:
     """A notebook of cells of code, behind a cell of prose."""
     cells = [{"cell_type": "markdown", "metadata": {}, "source": ["# Compile\n"]}]
@@ -333,7 +367,7 @@ def test_a_cell_that_is_no_python_is_named_and_the_others_are_judged() -> None:
     found = checking.lint_scripts({"a.ipynb": text})["a.ipynb"]
 
     assert [issue.rule for issue in found.issues] == ["file.not-python", "edge10.dies-differ"]
-    assert "code cell 2: invalid syntax" in found.issues[0].message
+    assert found.issues[0].message.startswith("code cell 2: Python cannot read this: invalid syntax")
     assert text.split("\n")[found.issues[1].line - 1].count("dev_count=17") == 1
     assert [step.step for step in found.steps] == ["compile-llm"]
 

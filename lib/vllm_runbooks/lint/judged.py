@@ -32,6 +32,9 @@ _IDLE = "option.without-effect"
 _NOT_PYTHON, _OTHER_VLLM = "file.not-python", "file.other-vllm"
 _IN_ARGUMENTS = "safety.secret-in-arguments"
 
+_LIMITED = {"size": IssueSeverity.WARNING, "grammar": IssueSeverity.INFO}
+"""How serious it is that a program is not read which may be right, by why."""
+
 
 class Opinion(Protocol):
     """What an installed vLLM makes of one command."""
@@ -98,7 +101,10 @@ class Apart(Protocol):
 
 
 def severity(rule: Rule, hit: Hit) -> IssueSeverity:
-    """How serious a hit is; what stands apart from a command is no error."""
+    """How serious a hit is: what stands apart from a command is no error, nor is what only this reader cannot read."""
+    limit = _LIMITED.get(hit.says.get("of", "")) if hit.rule == "file.not-python" else None
+    if limit is not None:
+        return limit
     return IssueSeverity.WARNING if hit.is_loose and rule.severity is IssueSeverity.ERROR else rule.severity
 
 

@@ -140,4 +140,4 @@ class JudgedFile:
         line = min(max(part.trouble.line or 1, 1), len(starts)) - 1
         at = source.at[min(starts[line], len(source.text))]
         where = f"{part.piece.where}: " if part.piece.where else ""
-        return Hit(_NOT_PYTHON, at, at, {"says": f"{where}{part.trouble.says}"})
+        return Hit(_NOT_PYTHON, at, at, part.trouble.told, where=where)
