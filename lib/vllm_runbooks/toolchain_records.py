@@ -303,6 +303,8 @@ class Toolchain:
     """Of `VALUE_TYPES`, by name of a setting whose type is told."""
     script: tuple[ScriptPart, ...] = ()
     functions: tuple[ScriptFunction, ...] = ()
+    conversion: tuple[str, ...] = ()
+    """Options that the source gives the program that converts, all of them in its one command."""
     faults: tuple[Fault, ...] = ()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vllm_runbooks.excerpt import Replacement
@@ -20,7 +20,11 @@ from vllm_runbooks.toolchain.scripts.readings import COMPILE, Job, Part, ReadFil
 from vllm_runbooks.toolchain.scripts.values import Made, Value
 
 _SMALL, _ARGUMENT = "edge10.calibration-small", "edge10.calibration-argument"
+_OPTION = "edge10.conversion-option"
 _METHOD, _SAME, _MISSING = "edge10.method-unsupported", "edge10.same-folder", "edge10.conversion-missing"
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]{0,6}|-[a-zA-Z]{1,4}")
+_SHORTEST = 3
+"""Characters of an option's beginning that may stand for it."""
 _CONFIG = re.compile(r"get_(\w{1,30})_config")
 _VISION_CLASS = re.compile(r"ImageTextToText|Vision2Seq|ForConditionalGeneration|VisionModel|VLModel|VLFor|Multimodal")
 _MODEL_CLASS = re.compile(r"(?:AutoModel\w{0,60}|\w{1,60}For(?:CausalLM|ConditionalGeneration)|\w{1,60}Model)")
@@ -40,7 +44,7 @@ def find(file: ReadFile, part: Part, job: Job, tables: Tables) -> Iterator[Hit]:
         yield from _compiled(part, job)
     for command in part.commands:
         if command.index(*job.facts.steps["convert"].programs) is not None:
-            yield from _conversion(command, job)
+            yield from _conversion(part, command, job)
     if file.parts and part is file.parts[-1]:
         yield from _served(file, job)
 
@@ -199,7 +203,7 @@ def _folders(part: Part) -> Iterator[Hit]:
             yield hit(part, _SAME, event.node, {"folder": path, "what": Phrase("the float model is read from")})
 
 
-def _conversion(command: Command, job: Job) -> Iterator[Hit]:
+def _conversion(part: Part, command: Command, job: Job) -> Iterator[Hit]:
     """The conversion of a checkpoint."""
     at = command.index(*job.facts.steps["convert"].programs) or 0
     program = command.words[at]
@@ -209,10 +213,47 @@ def _conversion(command: Command, job: Job) -> Iterator[Hit]:
         says = {"method": method.value, "right": " or ".join(right)}
         edits = (Replacement(method.start, method.end, right[0]),) if len(right) == 1 and _is_bare(method) else ()
         yield Hit(_METHOD, program.start, max(method.end, program.end), says, edits)
+    yield from _options(part, command, at, job)
     src, dst = command.option("--src", start=at), command.option("--dst", start=at)
     if src is not None and dst is not None and _is_same(src, dst):
         says = {"folder": dst.value or dst.raw, "what": Phrase("the checkpoint is read from")}
         yield Hit(_SAME, program.start, max(src.end, dst.end), says)
+
+
+def _options(part: Part, command: Command, at: int, job: Job) -> Iterator[Hit]:
+    """Options of the conversion that the guide's command has and this one has not, where all of its words are known."""
+    known, program = job.facts.conversion, command.words[at]
+    words = command.words[at + 1 :]
+    written = part.file[program.end : max(program.end, command.end)] if part.piece.kind == "shell" else ""
+    if _is_open([word.value or pure.HOLE for word in words], pure.HOLE) or _is_open(written.split(), "$", "`"):
+        return
+    names = [_name(word.value or "") for word in words]
+    given = [name for name in names if name.startswith("--")]
+    taken = {each for name in given for each in known if len(name) > _SHORTEST and each.startswith(name)}
+    is_run = at == 0 or _PYTHON.fullmatch(command.values[at - 1].rpartition("/")[2]) is not None
+    missing = [each for each in known if each not in taken]
+    if not missing or not (taken or is_run) or "--help" in given or "-h" in names:
+        return
+    other = [name for name in given if not any(each.startswith(name) for each in known)]
+    says = {"program": program.value or "", "missing": ", ".join(missing), "other": ", ".join(other)}
+    yield Hit(_OPTION, program.start, max(program.end, words[-1].end if words else program.end), says)
+
+
+def _is_open(words: Sequence[str], *signs: str) -> bool:
+    """Whether a word that is no option's value holds one of the signs: it may be any options, or several."""
+    before = ""
+    for word in words:
+        is_value = word.startswith("--") or (before.startswith("--") and "=" not in before)
+        if any(sign in word for sign in signs) and (not is_value or "@" in word):
+            return True
+        before = word
+    return False
+
+
+def _name(word: str) -> str:
+    """The option that a word is, as the guide writes it."""
+    name = word.partition("=")[0]
+    return name[:2] + name[2:].replace("-", "_")
 
 
 def _is_bare(word: Word) -> bool:

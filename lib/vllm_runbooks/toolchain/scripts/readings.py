@@ -28,8 +28,12 @@ from vllm_runbooks.toolchain_records import Toolchain
 BUILD = "build_and_compile_llm"
 _ENGINES = frozenset(("LLM", "LLMEngine", "AsyncLLMEngine", "AsyncLLM"))
 _MAKERS = frozenset(("from_engine_args", "from_vllm_config"))
-_HOST = commands.REGISTRY | {"pip", "pip3", "apt", "apt-get", "nvidia-ctk", "nvidia-smi"}
-_INSTALL = frozenset(("pip", "pip3"))
+_INSTALL = {
+    "pip": "install", "pip3": "install", "conda": "install", "mamba": "install",
+    "uv": "add", "poetry": "add", "pdm": "add",
+}  # fmt: skip
+"""By installer the word behind which it is told what to install."""
+_HOST = commands.REGISTRY | {*_INSTALL, "apt", "apt-get", "nvidia-ctk", "nvidia-smi"}
 _MAPPED = re.compile(r"(?:[\d.]{7,15}:)?(\d{1,5}):(\d{1,5})(?:/tcp)?")
 _DEFAULT_PORT = 8000
 _SHORT = re.compile(
@@ -428,7 +432,10 @@ def _once(steps: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
 
 
 def installs(command: Command) -> int | None:
-    """Index of the first word behind `pip install`; None: nothing is installed."""
-    at = command.index(*_INSTALL)
-    install = None if at is None else command.index("install", start=at + 1)
-    return None if install is None else install + 1
+    """Index of the first word behind `pip install`, or what other installers say; None: nothing is installed."""
+    for installer, word in _INSTALL.items():
+        at = command.index(installer)
+        install = None if at is None else command.index(word, start=at + 1)
+        if install is not None:
+            return install + 1
+    return None
