@@ -32,6 +32,11 @@ _PACKAGES = frozenset((
 _OPENING = frozenset(("exec", "eval", "__import__", "globals", "locals", "vars"))
 _LOADERS = frozenset(("importlib", "runpy", "pkgutil", "imp"))
 _NAMING = frozenset(("getattr", "setattr"))
+_GUARD, _VISION = "edge10.no-main-guard", "edge10.remap-of-vision"
+_OWN = "LM_die_remap"
+"""The order of the dies of the part that every model has."""
+_ANEW = "spawn"
+"""How a process is started that reads its program again."""
 _ALONE = 1
 """One die: vLLM counts one device, and its own checks hold."""
 
@@ -58,11 +63,26 @@ def find(part: Part, job: Job) -> Iterator[Hit]:
             yield hit(part, _OTHER, event.place(wanted.name), says | {"for": wanted.says})
         elif not found and script.lacks(wanted):
             lacking[wanted.is_needed].append(wanted)
+    if script.starts_anew():
+        yield hit(part, _GUARD, made[0].node, {})
+    if kind == "llm":
+        yield from _of_vision(one, script)
     for is_needed, rule in ((True, _MISSING), (False, _LEFT_OUT)):
         if lacking[is_needed]:
             what = ", ".join(_shown(each) for each in lacking[is_needed])
             says = {"what": what, "for": "; ".join(dict.fromkeys(each.says for each in lacking[is_needed]))}
             yield hit(part, rule, made[0].node, says)
+
+
+def _of_vision(one: Compiled, script: _Script) -> Iterator[Hit]:
+    """An order of the dies for a part of the model that a language model does not have, in place of its own."""
+    own = next((name for name in one.facts.settings if name == _OWN), None)
+    if own is None or own in one.remaps or not script.lacks(ScriptPart("llm", "mode", own)):
+        return
+    for name, settings in one.remaps.items():
+        event, value = settings[-1]
+        if any(one.numbers(value) or ()):
+            yield hit(one.part, _VISION, event.node, {"name": name, "own": own})
 
 
 def _is_as(wanted: ScriptPart, value: object) -> bool:
@@ -139,6 +159,19 @@ class _Script:
         if wanted.form == "argument" and (self._made.is_open or self._made.name.rpartition(".")[2] != "LLM"):
             return False
         return word not in self._words
+
+    def starts_anew(self) -> bool:
+        """Whether processes are started by reading the script again, and it makes the engine wherever it is read."""
+        started = [
+            (event, value)
+            for wanted in self._job.facts.script
+            if wanted.form == "variable" and wanted.value == _ANEW and self._made in self._one.engines
+            for event, value in self.found(wanted)
+        ]
+        is_set = any(self._one.program.python(value) == _ANEW for _, value in started)
+        is_script = self._one.part.piece.kind == "python" and not self._one.part.piece.is_part
+        is_notebook = self._one.part.file.lstrip().startswith("{")
+        return is_set and is_script and not is_notebook and "__name__" not in self._words
 
     @property
     def _dies(self) -> int | None:
