@@ -27,6 +27,8 @@ _TAKEN: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 """By type of a setting what Python's own values of it are."""
 _LIST = "a list of whole numbers"
+_MODELS = frozenset(("from_pretrained", "quantize_model"))
+"""What gives a model or a tokenizer."""
 
 
 def find(part: Part, job: Job) -> Iterator[Hit]:
@@ -56,8 +58,10 @@ def _arguments(part: Part, event: Event, function: ScriptFunction) -> Iterator[H
         elif (wanted := known[name].type) is not None:
             yield from _type(part, value, wanted, name, event.place(name))
     first = function.arguments[0]
-    if event.args and first.type is not None:
-        yield from _type(part, event.args[0], first.type, first.name, event.place(first.name, 0))
+    placed = function.arguments if function.is_ordered else function.arguments[:1]
+    for index, (argument, value) in enumerate(zip(placed, event.args, strict=False)):
+        if argument.type is not None:
+            yield from _type(part, value, argument.type, argument.name, event.place(argument.name, index))
     for argument in function.arguments:
         is_given = argument.name in event.keywords or (event.args and argument is first)
         if argument.is_needed and not is_given and not event.is_open and len(event.args) < 2:
@@ -96,6 +100,9 @@ def _other(part: Part, value: Value, wanted: str) -> str:
     """What a value is in place of what is wanted, in words; empty: what is wanted, or what is not known."""
     if value.kind == "plain" and value.data is not None and type(value.data) in _WORDS:
         return "" if type(value.data) in _TAKEN[wanted] else f"{_WORDS[type(value.data)]}, {_shown(value.data)}"
+    made = value.data.name.rpartition(".")[2] if value.kind == "made" and not value.data.of else ""
+    if made in _MODELS and wanted != _LIST:
+        return f"what {made} gives"
     items = part.program.items(value) if part.program is not None else None
     if items is None:
         return ""
