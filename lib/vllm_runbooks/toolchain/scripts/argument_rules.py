@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from vllm_runbooks.excerpt import Replacement
+from vllm_runbooks.languages import Phrase
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.toolchain.scripts.compile_rules import hit
 from vllm_runbooks.toolchain.scripts.compiled import MODE
@@ -92,26 +93,31 @@ def _type(part: Part, value: Value, wanted: str, name: str, place: ast.AST) -> I
     """A value of another type than the one that is told."""
     found = _other(part, value, wanted)
     if found:
-        says = {"name": name, "wanted": wanted, "found": found}
+        says = {"name": name, "wanted": Phrase(wanted), "found": found}
         yield hit(part, _TYPE, place, says, _number(part, value, wanted, place))
 
 
 def _other(part: Part, value: Value, wanted: str) -> str:
     """What a value is in place of what is wanted, in words; empty: what is wanted, or what is not known."""
     if value.kind == "plain" and value.data is not None and type(value.data) in _WORDS:
-        return "" if type(value.data) in _TAKEN[wanted] else f"{_WORDS[type(value.data)]}, {_shown(value.data)}"
+        return "" if type(value.data) in _TAKEN[wanted] else _told(value.data)
     made = value.data.name.rpartition(".")[2] if value.kind == "made" and not value.data.of else ""
     if made in _MODELS and wanted != _LIST:
-        return f"what {made} gives"
+        return Phrase("what {function} gives", function=made)
     items = part.program.items(value) if part.program is not None else None
     if items is None:
         return ""
     if wanted != _LIST:
-        return "a list"
+        return Phrase("a list")
     others = [
         each for each in items if each.kind == "plain" and type(each.data) in _WORDS and type(each.data) is not int
     ]
-    return f"a list with {_WORDS[type(others[0].data)]}, {_shown(others[0].data)}" if others else ""
+    return Phrase("a list with {value}", value=_told(others[0].data)) if others else ""
+
+
+def _told(data: object) -> str:
+    """What a value is, with the value."""
+    return Phrase("{what}, {value}", what=Phrase(_WORDS[type(data)]), value=_shown(data))
 
 
 def _shown(data: object) -> str:

@@ -60,7 +60,7 @@ def find(part: Part, job: Job) -> Iterator[Hit]:
         if found and len(other) == len(found):
             event, value = other[-1]
             says = {"name": wanted.name, "value": str(one.program.python(value)), "right": str(wanted.value)}
-            yield hit(part, _OTHER, event.place(wanted.name), says | {"for": wanted.says})
+            yield hit(part, _OTHER, event.place(wanted.name), says)
         elif not found and script.lacks(wanted):
             lacking[wanted.is_needed].append(wanted)
     if script.starts_anew():
@@ -70,8 +70,7 @@ def find(part: Part, job: Job) -> Iterator[Hit]:
     for is_needed, rule in ((True, _MISSING), (False, _LEFT_OUT)):
         if lacking[is_needed]:
             what = ", ".join(_shown(each) for each in lacking[is_needed])
-            says = {"what": what, "for": "; ".join(dict.fromkeys(each.says for each in lacking[is_needed]))}
-            yield hit(part, rule, made[0].node, says)
+            yield hit(part, rule, made[0].node, {"what": what})
 
 
 def _of_vision(one: Compiled, script: _Script) -> Iterator[Hit]:

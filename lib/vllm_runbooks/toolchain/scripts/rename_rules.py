@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from vllm_runbooks.languages import Phrase, listed
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.toolchain.scripts import pure
 from vllm_runbooks.toolchain.scripts.compile_rules import hit
@@ -112,5 +113,7 @@ def _is_count(node: ast.expr, count: int) -> bool:
 def _shown(dies: list[int]) -> str:
     """Numbers of dies in words."""
     if len(dies) > 2 and dies == list(range(dies[0], dies[-1] + 1)):
-        return f"the dies {dies[0]} to {dies[-1]}"
-    return f"die {dies[0]}" if len(dies) == 1 else f"the dies {' and '.join(map(str, dies))}"
+        return Phrase("the dies {first} to {last}", first=str(dies[0]), last=str(dies[-1]))
+    if len(dies) == 1:
+        return Phrase("die {die}", die=str(dies[0]))
+    return Phrase("the dies {dies}", dies=listed([str(each) for each in dies]))

@@ -36,7 +36,7 @@ def shared(file: ReadFile, job: Job) -> Iterator[Hit]:
     for server in file.servers:
         others = [each for each in before if server.is_alone and _is_in_the_way(each, server)]
         if others:
-            where = "above" if others[0].file == file.name else "in another of these files"
+            where = Phrase("above") if others[0].file == file.name else Phrase("in another of these files")
             says = {"port": str(server.port), "names": ", ".join(sorted(others[0].names or ())), "where": where}
             yield Hit("edge10.port-taken", *server.port_at, says)
         before.append(server)
