@@ -258,7 +258,7 @@ READ = frozenset(
     {
         "docker run", "podman run", "docker exec", "docker compose exec", "podman-compose", "kubectl exec",
         "kubectl run", "docker compose", "python -m vllm.entrypoints.openai.api_server", "srun -l", "apptainer run",
-        "accelerate estimate-memory", "sudo", "numactl", "bash -c", "xargs",
+        "accelerate estimate-memory", "sudo", "numactl", "bash -c", "xargs", "dir /s",
     }
 )  # fmt: skip
 """What pages name as a form that is read; nobody is told to run it."""

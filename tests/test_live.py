@@ -24,7 +24,7 @@ from provoke import Failure
 
 LIVE = set_up.place()  # asked here: tests have a cache folder of their own
 SEED = 20261121
-_A_PART = {"arguments": 1, "shell": 1, "engine": 2, "files": 1, "ranks": 1, "killed": 2, "requests": 1, "rest": 1}
+_A_PART = {"arguments": 1, "engine": 1, "files": 1, "ranks": 1, "killed": 1, "requests": 1}
 """How many of each group are tried without `-m full`."""
 
 pytestmark = [
@@ -80,6 +80,7 @@ STOPS = [
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_stopped_rank_is_told_from_a_slow_start_in_every_phase(tmp_path: Path) -> None:
     """Within ten seconds, by its phase and process; it is no failure: when it goes on, so does the start."""
     model = tiny_models.write(
@@ -167,6 +168,7 @@ def test_a_context_that_does_not_fit_is_mended_and_proved(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_two_settings_of_one_model_are_measured_and_compared(tmp_path: Path) -> None:
     """One after the other, with the same load by vLLM's own client; logs, results and cases stay."""
     command = _served(tmp_path, "--max-model-len", "512")

@@ -123,7 +123,7 @@ MUTATIONS: list[Mutation] = [cut, splice, interleave, prefix, flip, swell, glue,
     "count",
     [
         60,
-        pytest.param(1500, marks=pytest.mark.slow),
+        pytest.param(600, marks=pytest.mark.slow),
         pytest.param(10_000, marks=pytest.mark.full),
     ],
 )

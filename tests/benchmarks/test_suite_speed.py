@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-ROUNDS = 5
+ROUNDS = 3
 RUNS = 10
 VERDICT = """\
 from vllm_runbooks.notebook import conclude
@@ -90,7 +90,7 @@ def seconds(work: Callable[[Path], None], folder: Path) -> float:
 
 @pytest.mark.benchmark
 def test_check_is_faster_than_papermill_by_itself(tmp_path: Path, figures: Figures) -> None:
-    """Median of five rounds, taken in turn; every run on both sides has a kernel of its own."""
+    """Median of three rounds, taken in turn; every run on both sides has a kernel of its own."""
     prepare(tmp_path)
     check(tmp_path)
 
