@@ -285,6 +285,7 @@ def test_a_text_of_standard_input_is_rewritten(
         assert said in err
 
 
+@pytest.mark.slow
 def test_a_script_is_printed_as_it_is_in_any_locale() -> None:
     """What is kept and run has no escapes in it."""
     Path("run.sh").write_text(SCRIPT.replace("\n", " --api-key café\n"), encoding="utf-8")

@@ -235,6 +235,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_core_answers_alone_as_the_commands_do(library: Path, tmp_path: Path) -> None:
     """With the files of the archive, the standard library, and nothing that a browser lacks: the same documents.
 

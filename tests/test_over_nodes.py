@@ -195,6 +195,7 @@ def test_a_rank_that_stands_still_is_told_and_ended(stage: Callable[..., Stage],
     assert gone(int(pid_file.read_text()))
 
 
+@pytest.mark.slow
 def test_a_further_try_starts_every_part_again(stage: Callable[..., Stage], tmp_path: Path) -> None:
     """The memory of every node is looked at first, and each try has its logs; a change is made on every node."""
     fails = [{"print": str(RACE)}, {"exit": 1}]
@@ -239,6 +240,7 @@ def test_a_start_on_nodes_where_another_comes_up_is_refused(stage: Callable[...,
     assert [check.result for check in again] == [Result.PASSED] * 2
 
 
+@pytest.mark.slow
 def test_each_node_checks_its_own_part(stage: Callable[..., Stage]) -> None:
     """A port that is taken is told with its node, and nothing is started there or elsewhere."""
     site = stage()

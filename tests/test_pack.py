@@ -183,6 +183,7 @@ def test_a_log_cannot_leave_its_block_of_the_issue(here: Path, capsys: pytest.Ca
     assert "@somebody" not in shown
 
 
+@pytest.mark.slow
 def test_the_pack_of_standard_input_is_that_of_the_file(here: Path) -> None:
     """What can be read once is laid aside: its secrets are replaced in front of their names, too."""
     text = f"{TOKEN}\n{LOG.read_text()}\nHF_TOKEN={TOKEN}\n"

@@ -669,6 +669,7 @@ def assert_prints(printed: str, actual: str) -> None:
         rest = rest[place + 1 :]
 
 
+@pytest.mark.slow
 def test_adding_a_symptom_goes_as_described(tmp_path: Path) -> None:
     """Every command of the page on authoring prints what the page shows, with the files that it shows."""
     statuses = []
