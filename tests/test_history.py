@@ -1089,7 +1089,8 @@ def test_kill_at_any_moment_loses_no_entry(three: Path, seeds: range, capsys: py
     for seed in seeds:
         before = {each.id for each in all_of_it()}
         process = subprocess.Popen(suite_of(three), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        # Moments are counted in what is done, and not in seconds alone: a busy machine has done nothing by then.
+        # Moments are counted in what is done, and not in seconds alone: a busy machine has done nothing by then. The
+        # file itself may not be there yet, and is no half of one then.
         err = _read_until(process, passes=seed % 3)
         time.sleep(random.Random(seed).uniform(0.0, 1.5))  # noqa: S311 - a reproducible moment
         process.kill()
@@ -1099,8 +1100,9 @@ def test_kill_at_any_moment_loses_no_entry(three: Path, seeds: range, capsys: py
 
         assert "was interrupted" not in err
         assert printed_ <= {each.subject for each in new if each.verdict is Verdict.PASS}
-        with edited() as file:
-            assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        if history.place().exists():
+            with edited() as file:
+                assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         open_ = [each.says for each in reversed(new) if each.verdict is None]
         moments.add(len(open_))
         with kept.opened(no_history=False):
