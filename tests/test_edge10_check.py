@@ -111,6 +111,18 @@ def test_damage_of_a_document_s_tree_is_named(row: dict[str, Any]) -> None:
     assert found.ok is False
 
 
+@pytest.mark.parametrize("record", ["compile.log", "nohup.out", "step 5.err"])
+@pytest.mark.parametrize("size", [0, SIZE])
+def test_a_record_that_is_kept_beside_what_was_compiled_is_no_damage(record: str, size: int) -> None:
+    """It tells of no broken compile, above the dies or among their files, and whether anything was written to it."""
+    document = _document("llm-1die")
+    paths = {each.path: each.bytes for each in document.files if each.kind == "file"}
+    found = _judged(paths | {record: size, f"1die/{record}": size}, document.name, {})
+
+    assert _found(found) == [["edge10.tree_unknown_file", f"1die/{record}"]]
+    assert found.ok is True
+
+
 def _made(row: Mapping[str, Any]) -> dict[str, int | None]:
     """The files of a tree that its settings describe."""
     facts = session.toolchain()

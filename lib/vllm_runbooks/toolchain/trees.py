@@ -27,10 +27,9 @@ _MOST = 200
 _BROKEN = re.compile(
     r"(.{1,250}?)(?:\.tmp|\.part|\.partial|\.incomplete|\.temp|\.swp|\.bak|\.old|~|\.lock)(?:\.?\w{0,16})?", re.ASCII
 )
-_DUMPS = re.compile(
-    r"(?:vg)?core(?:\.\w{1,40}){0,6}|.{0,200}\.core(?:dump)?|nohup\.out|.{1,200}\.(?:log|err|trace)",
-    re.ASCII | re.IGNORECASE,
-)
+_DUMPS = re.compile(r"(?:vg)?core(?:\.\w{1,40}){0,6}|.{0,200}\.core(?:dump)?", re.ASCII | re.IGNORECASE)
+_RECORDS = re.compile(r"nohup\.out|.{1,200}\.(?:log|err|trace)", re.ASCII | re.IGNORECASE)
+"""What whoever compiled may have kept: that a run was recorded does not tell that it broke off."""
 _NETWORK = (".onnx", ".onnx.data", "_graph.json", "_preset_kwargs.pt")
 """Ends of what a compile makes on its way and leaves in the folders where it belongs."""
 _REMAPS = re.compile(r"(?:(vm|vit|visual|vision)|(lm|llm|language))?_?die_?remap", re.IGNORECASE)
@@ -652,6 +651,8 @@ class _Check:
     def _other(self, path: str, each: ListedFile) -> None:
         if self._kind_of(path):
             self._say("edge10.tree_leftover", path, self._kind_of(path))
+        elif _RECORDS.fullmatch(path.rpartition("/")[2]):
+            self._say("edge10.tree_unknown_file", path, "is a record of a run, and no file that a compile writes")
         elif each.bytes == 0:
             self._say("edge10.tree_leftover", path, "is empty, and no file that a compile writes so")
         else:
@@ -663,7 +664,7 @@ class _Check:
         if _BROKEN.fullmatch(name):
             return "is what is left where writing broke off, or a former file"
         if _DUMPS.fullmatch(name):
-            return "is a record of a run, or the memory of a program that died"
+            return "is the memory of a program that died"
         if name.endswith(_NETWORK):
             return "is what a compile makes on its way, in a place where it leaves none"
         return ""
