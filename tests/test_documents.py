@@ -1602,6 +1602,66 @@ def test_texts_that_a_script_writes_are_read_as_what_they_become() -> None:
     assert documents.read(HEREDOCS, "a.sh").troubles == ()
 
 
+OTHER_GRAMMAR = "server {\n  listen 8888;\n  location / { proxy_pass http://127.0.0.1:8000; }\n}\nupstream a 'b\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_shell"),
+    [
+        ("cat > nginx.conf <<'EOF'", False),
+        ("cat <<'EOF' > /etc/nginx/sites-enabled/vllm", False),
+        ("sudo tee /etc/nginx/conf.d/vllm.conf <<'EOF' > /dev/null", False),
+        ("cat <<'EOF' | sudo tee Caddyfile", False),
+        ("cat <<'EOF'", False),
+        ("python3 client.py --stdin <<'EOF'", False),
+        ("sudo sh -c 'cat > /etc/nginx/nginx.conf' <<'EOF'", False),
+        ("ssh node2 sudo tee /etc/nginx/nginx.conf <<'EOF'", False),
+        ("cat > run.sh <<'EOF'", True),
+        ("cat <<'EOF' | sudo tee -a run.bash", True),
+        ("cat <<'EOF' | ssh node2 bash -s", True),
+        ("docker exec -i box bash <<'EOF' | tee out", True),
+        ("sudo -u vllm /bin/sh -s <<'EOF'", True),
+    ],
+)
+def test_only_a_text_that_a_shell_reads_is_held_against_its_grammar(line: str, *, is_shell: bool) -> None:
+    """What a script writes to another's settings, or hands to a program, is theirs to read: it is no wrong shell."""
+    page = documents.read(f"{line}\n{OTHER_GRAMMAR}EOF\nvllm serve m --port 1\n", "a.sh")
+
+    assert [seen(one)[2] for one in page.starts] == ["m --port 1"]
+    assert bool(page.troubles) is is_shell
+
+
+@pytest.mark.parametrize(
+    ("line", "is_python"),
+    [
+        ("python3 <<'EOF'", True),
+        ("python3 -u - a b <<'EOF'", True),
+        ("python3 client.py <<'EOF'", False),
+        ("python3 -m client <<'EOF'", False),
+    ],
+)
+def test_what_a_program_of_python_is_handed_is_no_program(line: str, *, is_python: bool) -> None:
+    """Python reads a program from its input where it is given none; else the program reads what it likes."""
+    page = documents.read(f"{line}\ntell me of a = = b\nEOF\nvllm serve m\n", "a.sh")
+
+    assert [one.kind for one in page.troubles] == (["file.not-python"] if is_python else [])
+
+
+@pytest.mark.parametrize(
+    ("line", "starts"),
+    [
+        ("cat > notes.conf <<'EOF'", ["m"]),
+        ("cat > /usr/local/bin/start <<'EOF'", ["n --port 2", "m"]),
+        ("cat > start.in <<'EOF'\n#!/bin/bash", ["n --port 2", "m"]),
+    ],
+)
+def test_a_script_that_is_written_without_a_suffix_is_read(line: str, starts: list[str]) -> None:
+    """Its own lines, or its first, tell that it is one; the name of a file of another kind tells that it is none."""
+    page = documents.read(f"{line}\nexport HF_HOME=/data\nvllm serve n --port 2\nEOF\nvllm serve m\n", "a.sh")
+
+    assert starts == [seen(one)[2] for one in page.starts]
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -40,6 +40,12 @@ _HEREDOC = re.compile(r"(?<!<)<<(-?)[ \t]*(['\"\\]?)([A-Za-z_]\w{0,60})['\"]?([^
 _DIRECTIVE = re.compile(r"#[ \t]?(?:SBATCH|PBS|BSUB|OAR|COBALT|FLUX|MSUB|SLURM|PJM)\b|#\$|#@|#!")
 """Comments that are options of a batch system."""
 _TARGET = re.compile(r">{1,2}[ \t]*[\"']?([\w./~${}-]{1,200})|\btee[ \t]+(?:-\w+[ \t]+)?[\"']?([\w./~${}-]{1,200})")
+_GIVEN_SHELL = re.compile(r"(?:^|[\s;&|(/])(?:(?:ba|z|da|k)?sh|ssh)(?=[\s<]|\Z)(?![^|\n]{0,400}\b(?:cat|tee)\b)")
+"""A shell that reads what it is handed, and does not hand it on to a file."""
+_GIVEN_PYTHON = re.compile(r"\s*(?:sudo\s+)?python[\d.]{0,5}(?:\s+-\w{1,20})*(?:\s+-(?=[\s<])|\s*<<)")
+"""Python that is given no file of a program: what it is handed is one."""
+_NOT_THE_GRAMMAR = frozenset(("unexpected-token", "unclosed-quote", "unclosed-bracket"))
+"""Troubles of a text that no shell would begin to run."""
 _OTHER_CONTINUATION = re.compile(r"(?<=[ \t])[`^](?=[ \t]{0,8}\r?\n[ \t]*(?:-|[\w./-]+:|vllm|python))")
 _CUT = re.compile(r"[ \t]\\[ \t]*#")
 _NEXT_OPTION = re.compile(r"[ \t]{0,200}--?[A-Za-z]")
@@ -227,14 +233,20 @@ def _read_shell(source: Excerpt, around: Around, reading: Reading) -> None:
         is_run = bisect_left(run, body.at[0]) < bisect_left(run, body.at[-1])
         if inner == "page" or is_run:  # what a shell is handed (`bash <<EOF`) is read with the script
             continue
-        count = len(reading.troubles)
+        is_guess = inner == "shell" and not formats.is_named(target) and not body.text.startswith("#!")
+        if is_guess and formats.has_suffix(target):
+            continue
+        found = Reading(file=reading.file)
         body = body if is_literal else _written(body)  # noqa: PLW2901 - as the file will have it
-        _read(body, inner, replace(around, depth=around.depth + 1, is_certain=False), reading)
+        _read(body, inner, replace(around, depth=around.depth + 1, is_certain=False), found)
+        if is_guess and any(one.kind in _NOT_THE_GRAMMAR for one in found.troubles):
+            continue
         if not is_literal:  # an edit with a backslash would have to be written in another way
-            reading.troubles[count:] = [
+            found.troubles = [
                 replace(one, edits=()) if any("\\" in edit.new_text for edit in one.edits) else one
-                for one in reading.troubles[count:]
+                for one in found.troubles
             ]
+        reading.add(found)
     _read_comments(source, reading)
 
 
@@ -429,9 +441,9 @@ def heredocs(source: Excerpt) -> Iterator[tuple[Excerpt, str, bool]]:
         if match[1]:  # `<<-` takes the tabs away that its lines begin with
             body = body.joined(one.span(1) for one in re.finditer(r"\t*([^\n]*\n?)", body.text))
         place = end.end()
-        if re.match(r"\s*(?:sudo\s+)?python", line):
+        if _GIVEN_PYTHON.match(line):
             name = "a.py"
-        elif re.match(r"\s*(?:sudo\s+)?(?:ba|z)?sh\b|\s*ssh\b", line):
+        elif _GIVEN_SHELL.search(line):
             name = "a.sh"
         else:
             name = (target[1] or target[2]) if target else ""

@@ -86,6 +86,11 @@ def is_named(name: str) -> bool:
     return _by_name(name) is not None
 
 
+def has_suffix(name: str) -> bool:
+    """Whether a file's name says that it is of some kind, one that is known here or another."""
+    return re.search(r"[^/\\]\.[A-Za-z]\w{0,15}\Z", name) is not None
+
+
 def _by_name(name: str) -> str | None:
     base = re.split(r"[/\\]", name)[-1].lower()
     if base.startswith(("dockerfile", "containerfile")):

@@ -142,6 +142,15 @@ class Reading:
     file: str = ""
     """The text of the file, as far as it is read."""
 
+    def add(self, other: Reading) -> None:
+        """Take what was found in a part of the file."""
+        self.starts += other.starts
+        self.settings += other.settings
+        self.loose += other.loose
+        self.troubles += other.troubles
+        self.images += other.images
+        self.code += other.code
+
 
 @dataclass(frozen=True)
 class Around:
