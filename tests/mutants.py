@@ -61,7 +61,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "deployment/executors": ("start_files", "fleet"),
     "diagnosis": ("diagnosis", "conditions", "golden", "symptoms"),
     "display": ("display", "render_plans", "pictures"),
-    "documents": ("documents", "deployment", "environment_rules", "traps", "specs"),
+    "documents": ("documents", "deployment", "environment_rules", "traps", "specs", "edge10_lint"),
     "errors": ("cli", "catalog"),
     "evidence": ("evidence", "follow", "startup_log"),
     "evidence_records": ("evidence", "catalog", "claims"),

@@ -2506,7 +2506,7 @@ def test_an_address_is_taken_off_a_tag_that_the_text_has_elsewhere(
         ('["!vllm serve m\\n", "LLM(1)"]', ["m", "python"]),
         ('"!vllm serve m"', ["m"]),
         ('["%%bash\\nvllm serve m"]', ["m"]),
-        ('["%%script x\\n", "!vllm serve m"]', ["m"]),
+        ('["%%script bash\\n", "!vllm serve m"]', ["m"]),
         ('["%pip install vllm\\n", "LLM(1)"]', ["python"]),
         ('[">>> LLM(1)\\n", "... \\n", "out"]', ["python"]),
         ('["  !vllm serve m \\\\\\n", "   --port 1\\n", "LLM(1)"]', ["m --port 1", "python"]),

@@ -372,6 +372,70 @@ def test_a_cell_that_is_no_python_is_named_and_the_others_are_judged() -> None:
     assert [step.step for step in found.steps] == ["compile-llm"]
 
 
+COMPILES = """from tyllm import torch_edgex
+from tyllm.build_util import build_and_compile_llm
+torch_edgex.set_device_trace_only("edgex", True)
+build_and_compile_llm(model_path="./Qwen3-1.7B-AWQ")
+"""
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("gpus = !nvidia-smi -L\nprint(gpus, len(gpus))\n", "log, more = !ls\nprint(log, more)\n"),
+        ("took = %timeit -o 1 + 1\nprint(took)\n", "if took:\n    %cd /data\n", "%timeit len(never_told)\n"),
+        ("build_and_compile_llm?\n", "?torch_edgex.set_device_mode\n", "%cd?\nprint??\n"),
+        ("%time told = len('a')\n", "print(told)\n"),
+        ("!echo one \\\n  two three \\\n  four\nprint(1)\n",),
+        ("%%capture --no-stderr log\nprint(1)\n", "log.show()\n"),
+        ("%%bash --out listing --err=said\nls\n", "print(listing, said)\n"),
+        ("%%time\n%%capture log\nprint(1)\n", "print(log)\n"),
+        ("%run settings.py\n", "print(DIES)\n"),
+        ("%%sql result <<\nselect a, b from c where d = 'e'\n", "print(result)\n"),
+        ("%%html\n<b>four dies</b>\n", "%%javascript\nvar a = {b: 1};\n", "%%nothing known\nif then (\n"),
+        ("%%markdown\nvllm serve m --nonsense\n", "%%script ruby\nputs {1 => true}\n"),
+        ("%%writefile notes.txt\nfour dies, one model\n", '%%writefile job.json\n{"dies": 4, "on": true}\n'),
+        ("%%writefile README.md\n# Mine\n\nIt is made.\n", "%%file a.conf\nserver { listen 1; }\n"),
+        ("%%writefile eval.yaml\neval_backend: Native\nmodel: a\n", "%%writefile serve.sh\nls \\\n  --all 4k\n"),
+        ("%%time\n" * 2000 + "print(1)\n", "x = !" * 2000 + "\n", "%%bash --out" + " " * 9999 + "!\nls\n"),
+        ("%%writefile a.py\ndies = 4\n", "%%writefile -a a.py\nprint(dies)\n"),
+    ],
+    ids=lambda cells: cells[0].split("\n")[0][:30],
+)
+def test_what_a_notebook_holds_besides_python_is_no_wrong_python(cells: tuple[str, ...]) -> None:
+    """Neither a cell of another language nor a command of IPython; and what these give a meaning is not missed."""
+    text = notebook(*cells, COMPILES)
+    found = checking.lint_scripts({"a.ipynb": text})["a.ipynb"]
+
+    assert [(issue.rule, issue.message) for issue in found.issues] == []
+    assert "compile-llm" in [step.step for step in found.steps]
+
+
+@pytest.mark.parametrize(
+    ("cell", "rules"),
+    [
+        ("%%writefile a.py\nprint(listing)\n", ["edge10.name-not-imported"]),
+        ("%%writefile a.py\nprint(4k)\n", ["file.not-python"]),
+        ("%%python3\nprint(told)\n", ["edge10.name-not-imported"]),
+        ("%%time\nprint(listing)\n", ["edge10.name-not-imported"]),
+        ("%time print(listing)\n", ["edge10.name-not-imported"]),
+        ("%%writefile serve.sh\nvllm serve Qwen/Qwen3-1.7B --host 127.0.0.1 --max-len 1\n", ["option.unknown"]),
+        ("%%bash\nvllm serve Qwen/Qwen3-1.7B --host 127.0.0.1 --max-len 1\n", ["option.unknown"]),
+        ("gpus = !nvidia-smi\nprint(listing)\n", ["edge10.name-not-imported"]),
+        ("if told:\n    !ls\n    print(listing)\n", ["edge10.name-not-imported"]),
+    ],
+    ids=lambda cell: str(cell).split("\n")[0][:30],
+)
+def test_what_a_cell_writes_or_runs_is_judged_as_what_it_is(cell: str, rules: list[str]) -> None:
+    """A program of its own knows no name of the notebook's; the place is that in the notebook."""
+    text = notebook("told = 1\n", cell)
+    found = checking.lint_scripts({"a.ipynb": text, "b.py": COMPILES})["a.ipynb"]
+
+    assert [issue.rule for issue in found.issues] == rules
+    line = text.split("\n")[found.issues[0].line - 1]
+    assert any(word in line for word in ("listing", "4k", "told", "--max-len"))
+
+
 def test_a_session_of_python_is_read_behind_its_prompts() -> None:
     """A page's block with prompts and answers is a program: what is wrong in it is told, and that it is none is not."""
     block = """```python

@@ -20,6 +20,7 @@ from vllm_runbooks.documents import (
     container_files,
     formats,
     glued,
+    magics,
     manifests,
     pages,
     placed_words,
@@ -214,8 +215,8 @@ def _read(source: Excerpt, kind: str, around: Around, reading: Reading) -> None:
         _read_comments(source, reading)
     elif kind == "notebook":
         _check_json(source, reading)
-        for inner, cell in cells(source):
-            _read(cell, inner, replace(around, is_page=True), reading)
+        for cell in cells(source):
+            _read(cell.text, cell.kind, replace(around, is_page=True), reading)
     elif kind == "python":
         _read_python(source, around, reading)
     while reading.code:
@@ -464,8 +465,8 @@ def _check_json(source: Excerpt, reading: Reading) -> None:
         reading.troubles.append(Trouble("file.not-json", source.at[0], source.at[0], {"says": "no JSON"}, ()))
 
 
-def cells(source: Excerpt) -> Iterator[tuple[str, Excerpt]]:
-    """The cells of a notebook, each with its kind; a text that is no JSON has none."""
+def cells(source: Excerpt) -> Iterator[magics.Cell]:
+    """The cells of a notebook; a text that is no JSON has none."""
     opened: list[str] = []
     keys: list[str] = [""]
     kind = ""
@@ -496,10 +497,6 @@ def cells(source: Excerpt) -> Iterator[tuple[str, Excerpt]]:
         yield _cell(kind, characters)
 
 
-def _cell(kind: str, characters: Sequence[tuple[str, int]]) -> tuple[str, Excerpt]:
+def _cell(kind: str, characters: Sequence[tuple[str, int]]) -> magics.Cell:
     text = Excerpt("".join(one for one, _ in characters), [*(place for _, place in characters), characters[-1][1] + 1])
-    if kind != "code":
-        return "page", text
-    if re.match(r"\s*%%(?:bash|sh|script)", text.text):
-        return "shell", pages.without_prompts(text)
-    return "python", text
+    return magics.cell(kind, text)

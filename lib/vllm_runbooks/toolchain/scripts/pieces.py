@@ -6,11 +6,11 @@ A page is cut into its blocks, a script into itself and the files that it writes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from vllm_runbooks import documents
-from vllm_runbooks.documents import container_files, formats, pages
+from vllm_runbooks.documents import container_files, formats, magics, pages
 from vllm_runbooks.documents.python_text import NotPythonError, PythonText
 from vllm_runbooks.excerpt import Excerpt
 
@@ -26,7 +26,6 @@ _LOGIN_IN_FIELD = re.compile(
 _FLAGS = re.compile(r"(?:--[a-z]{1,20}=\S{1,400}[ \t]{1,40}){0,8}")
 """What a Dockerfile's `RUN` takes in front of its command."""
 _COMMENTED = re.compile(rf"^[ \t]{{0,80}}#[#\t ]{{0,20}}(?P<login>{_LOGIN.pattern})", re.MULTILINE)
-_COMMAND = re.compile(r"[ \t]{0,40}[!%]{1,2}[ \t]{0,4}")
 _PROMPT, _GOES_ON = re.compile(r"[ \t]{0,40}>>>(?: |\Z)"), re.compile(r"[ \t]{0,40}\.\.\.(?: |\Z)")
 """In front of a statement in a session of Python, and of a line that goes on with one."""
 _WORD = re.compile(r"[^\W\d]\w{0,99}")
@@ -130,30 +129,51 @@ def _typed(source: Excerpt) -> Excerpt:
 def _notebook(source: Excerpt) -> Iterator[Piece]:
     """The cells of Python as one program, as they are run one after the other; lines of shell in them as such.
 
-    A cell that is no Python stands for itself: what the others do is told without it.
+    A cell that is no Python stands for itself: what the others do is told without it. What a cell writes to a file, and
+    a program of its own, are judged as such; a cell of another language is not.
     """
-    text, at = [], []
+    own: list[Excerpt] = []
+    apart: dict[tuple[str, str], list[Excerpt]] = {}
     around: set[str] = set()
+    is_open = False
     number = 0
-    for kind, cell in documents.cells(source):
-        if kind == "shell":
-            yield Piece("shell", cell, is_part=True)
-        elif kind == "page":
-            yield from _page(cell)
-        else:
-            number += 1
-            own, commands = _without_commands(cell)
-            for command in commands:
+    for cell in documents.cells(source):
+        around |= cell.names
+        number += cell.kind != "page"
+        if cell.kind == "page":
+            yield from _page(cell.text)
+        elif cell.file is not None:
+            key = (cell.kind, cell.file or f"\n{number}")
+            apart[key] = [*(apart.get(key, ()) if cell.is_more else ()), cell.text]
+        elif cell.kind == "shell":
+            yield Piece("shell", cell.text, is_part=True)
+        elif cell.kind == "python":
+            lines = magics.Lines(cell.text) if _is_python(cell.text) else magics.lines(cell.text)
+            around |= lines.names
+            is_open |= lines.is_open
+            for command in lines.commands:
                 yield Piece("shell", command, is_part=True)
-            if not _is_python(own):
-                around.update(_WORD.findall(own.text))
-                yield Piece("python", own, is_part=True, where=f"code cell {number}")
-                continue
-            text.append(own.text + "\n")
-            at += [*own.at[: len(own.text)], own.at[len(own.text)]]
-    if text:
-        whole = Excerpt("".join(text), [*at, at[-1] + 1 if at else 0])
-        yield Piece("python", whole, around=frozenset(around))
+            if _is_python(lines.python):
+                own.append(lines.python)
+            else:
+                around.update(_WORD.findall(lines.python.text))
+                yield Piece("python", lines.python, is_part=True, where=f"code cell {number}")
+    for (kind, _), texts in apart.items():
+        yield from _of(_behind_each_other(texts), kind, is_part=False)
+    if is_open:
+        around.update(_WORD.findall(source.text))
+    if own:
+        yield Piece("python", _behind_each_other(own), around=frozenset(around))
+
+
+def _behind_each_other(texts: Iterable[Excerpt]) -> Excerpt:
+    """Texts as one, each beginning a line."""
+    said: list[str] = []
+    at: list[int] = []
+    for each in texts:
+        said.append(each.text + "\n")
+        at += [*each.at[: len(each.text)], each.at[len(each.text)]]
+    return Excerpt("".join(said), [*at, at[-1] + 1])
 
 
 def _is_python(source: Excerpt) -> bool:
@@ -162,22 +182,3 @@ def _is_python(source: Excerpt) -> bool:
     except NotPythonError:
         return False
     return True
-
-
-def _without_commands(cell: Excerpt) -> tuple[Excerpt, list[Excerpt]]:
-    """A cell of a notebook without its lines of shell (`!pip install …`), and these."""
-    parts: list[tuple[int, int]] = []
-    commands: list[Excerpt] = []
-    begin = 0
-    goes_on = False
-    for line in cell.text.split("\n"):
-        end = min(begin + len(line) + 1, len(cell.text))
-        mark = _COMMAND.match(line)
-        if mark or goes_on:
-            commands.append(cell.part(begin + (mark.end() if mark else 0), end))
-            goes_on = line.rstrip().endswith("\\")
-            parts.append((begin + len(line), end))
-        else:
-            parts.append((begin, end))
-        begin = end
-    return cell.joined(parts), commands
