@@ -45,11 +45,14 @@ def find(part: Part, job: Job, tables: Tables) -> Iterator[Hit]:
     one = Compiled(part, part.program, job.facts)
     yield from order(one, tables)
     yield from _misspelt(one, tables.get(_LATE, {}).get("variables", ()))
-    yield from _remaps(one)
-    yield from _twice(one)
-    yield from _lengths(one)
-    yield from _sizes(one)
-    yield from _names(one)
+    yield from _remap_options(one)
+    told: set[tuple[str, int, int]] = set()
+    for call in one.each():
+        for found in (*_remaps(call), *_twice(call), *_lengths(call), *_sizes(call), *_names(call)):
+            place = (found.rule, found.start, found.end)
+            if place not in told:
+                told.add(place)
+                yield found
     yield from _threads(one, job)
 
 
@@ -236,6 +239,10 @@ def _remaps(one: Compiled) -> Iterator[Hit]:
             wrong = _wrong_dies([one.number(item) for item in items], one.dies.value if one.dies else None, needed)
             if wrong:
                 yield hit(one.part, "edge10.remap-dies", place, {"name": mode, "wrong": wrong})
+
+
+def _remap_options(one: Compiled) -> Iterator[Hit]:
+    needed = one.facts.limits.remap_entries
     for option in one.program.options:
         if "remap" in option.name.lower() and not _is_filled(one, option, needed):
             yield from _option_length(one, option, needed)
@@ -329,7 +336,7 @@ def _twice(one: Compiled) -> Iterator[Hit]:
             says = {"name": mode, "before": _shown(known or []), "second": _shown(other or [])}
             yield hit(one.part, "edge10.remap-set-twice", value.node or event.node, says)
         event, value = settings[-1]
-        for option in one.options_of(mode):
+        for option in () if one.is_one_of_several else one.options_of(mode):
             default, own = one.numbers(option.default), one.numbers(value)
             if default is None or own is None or option.name in value.options or _trimmed(default) == _trimmed(own):
                 continue
@@ -517,7 +524,7 @@ def _of_remap(one: Compiled, told: str) -> Iterator[Phrase]:
 
 
 def _of_modality(one: Compiled, told: str) -> Iterator[Phrase]:
-    for option in one.program.options:
+    for option in () if one.is_one_of_several else one.program.options:
         default = one.program.python(option.default)
         if option.name == "modality" and isinstance(default, str) and default != told:
             flag = option.flags[0]

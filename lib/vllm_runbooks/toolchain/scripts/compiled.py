@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,6 +19,8 @@ from vllm_runbooks.toolchain_records import Toolchain
 
 MODE = "set_device_mode"
 REMAP = "die_remap"
+_MAX_MADE = 200
+"""Calls of one script that are looked at, each for itself."""
 _DIES = re.compile(
     r"(?:num|n|count)?_?dies?(?:_?(?:num|count|number))?|(?:num|n)_?dev(?:ice)?s?|dev(?:ice)?_?count", re.ASCII
 )
@@ -49,6 +51,22 @@ class Compiled:
     part: Part
     program: Program
     facts: Toolchain
+    call: Event | None = None
+    """The one call that is looked at, with what is set for it; None: all of the script."""
+
+    @cached_property
+    def made(self) -> list[Event]:
+        """The calls that compile."""
+        return self.part.made()[:_MAX_MADE]
+
+    @property
+    def is_one_of_several(self) -> bool:
+        """Whether other calls compile something else: what the script names may be meant for those."""
+        return self.call is not None and len(self.made) > 1
+
+    def each(self) -> list[Compiled]:
+        """Each call that compiles, for itself: no other call's arguments, nor what is set for another one, are its."""
+        return [replace(self, call=event) for event in self.made] if len(self.made) > 1 else [self]
 
     def number(self, value: Value | None) -> int | None:
         """A whole number; None: it is none, or not known."""
@@ -62,21 +80,47 @@ class Compiled:
         return data if known else None
 
     @cached_property
+    def _calls(self) -> list[Event]:
+        return [self.call] if self.call is not None else self.made
+
+    @cached_property
     def builds(self) -> list[Event]:
-        return [each for each in self.program.events if is_build(each)]
+        return [each for each in self._calls if is_build(each)]
 
     @cached_property
     def engines(self) -> list[Event]:
-        return [each for each in self.program.events if is_engine(each)]
+        return [each for each in self._calls if is_engine(each)]
 
     def modes(self, name: str) -> list[tuple[Event, Value]]:
         """The settings of a mode, with their values."""
-        found = []
+        return [(event, event.args[1]) for event in self._modes.get(name, ())]
+
+    @cached_property
+    def _modes(self) -> dict[str, list[Event]]:
+        """The settings by the mode's name; of one call those that hold for it."""
+        earlier: dict[str, list[Event]] = {}
+        found: dict[str, list[Event]] = {}
+        behind: dict[str, list[Event]] = {}
+        # What is set behind the call is meant for it, though too late, unless another call follows.
+        is_over = False
         for event in self.program.events:
-            is_mode = event.kind == "call" and event.name.rpartition(".")[2] == MODE and len(event.args) > 1
-            if is_mode and event.args[0].kind == "plain" and str(event.args[0].data) == name:
-                found.append((event, event.args[1]))
-        return found
+            if event.kind != "call":
+                continue
+            if self.call is not None and event is not self.call and event.is_beside(self.call):
+                continue
+            if event is self.call:
+                is_over = True
+            elif self.call is not None and (is_build(event) or is_engine(event)):
+                if is_over:
+                    behind = {}
+                    break
+                earlier |= {mode: held[-1:] for mode, held in found.items()}
+                found = {}
+            elif event.name.rpartition(".")[2] == MODE and len(event.args) > 1:
+                mode = str(event.args[0].data) if event.args[0].kind == "plain" else ""
+                (behind if is_over else found).setdefault(mode, []).append(event)
+        found = earlier | found
+        return {mode: [*found.get(mode, ()), *behind.get(mode, ())] for mode in found | behind}
 
     @cached_property
     def remaps(self) -> dict[str, list[tuple[Event, Value]]]:
@@ -139,7 +183,9 @@ class Compiled:
         return [*built, *(value for _, value in self.modes("AOT_DIR"))]
 
     def named(self, pattern: re.Pattern[str]) -> Iterator[Number]:
-        """Numbers of the module, or defaults of options, whose name says what they are."""
+        """Numbers of the module, or defaults of options, whose name says what they are; none where calls differ."""
+        if self.is_one_of_several:
+            return
         held: Mapping[str, Value] = self.program.names
         for name, value in held.items():
             number = self.number(value)
