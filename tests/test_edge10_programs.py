@@ -75,6 +75,8 @@ def test_variables_are_seen_however_they_are_set() -> None:
 
 
 PARSER = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--x', default=1)\n"
+GROUP = "import click\n@click.group()\ndef g(): pass\n"
+TYPER = "import typer\nt = typer.Typer()\n"
 PATCHES = """from unittest import mock
 import vllm.config as c
 from vllm.config import ParallelConfig as P
@@ -102,12 +104,24 @@ def test_patches_are_seen_however_they_are_made() -> None:
         (f"{PARSER}if p.parse_args().x:\n    show(1)\nelse:\n    show(2)", True),
         ("def f():\n    show(1)\ndef g():\n    show(2)", True),
         ("try:\n    show(1)\nexcept ValueError:\n    show(2)", False),
-        ("match a:\n    case 1:\n        show(1)\n    case 2:\n        show(2)", False),
+        ("match a:\n    case 1:\n        show(1)\n    case 2:\n        show(2)", True),
+        ("match a:\n    case 1:\n        show(1)\nshow(2)", False),
+        ("def f():\n    match a:\n        case 1:\n            return show(1)\n    show(2)\nf()", True),
+        ("def f():\n    if a:\n        show(1)\n        return\n    show(2)\nf()", True),
+        ("def f():\n    if a:\n        show(1)\n        return\nf()\nshow(2)", False),
+        (f"{PARSER}def f(x):\n    if not x:\n        return show(1)\n    show(2)\nf(p.parse_args().x)", True),
+        ("import sys\nif a:\n    show(1)\n    sys.exit()\nshow(2)", True),
+        ("if a:\n    if b:\n        raise c\n    show(1)\nshow(2)", False),
+        ("for a in b:\n    show(1)\n    break\nshow(2)", False),
+        ("while True:\n    if a:\n        show(1)\n        break\nshow(2)", False),
+        ("for a in (1,):\n    if b:\n        show(1)\n        continue\n    show(2)", True),
+        (f"{GROUP}@g.command()\ndef f():\n    show(1)\n@g.command()\ndef h():\n    show(2)\ng()", True),
+        (f"{TYPER}@t.command()\ndef f():\n    show(1)\n@t.command()\ndef h():\n    show(2)\nt()", True),
     ],
 )  # fmt: skip
 def test_of_two_sides_only_one_happens(code: str, is_one: bool) -> None:  # noqa: FBT001 - a column
-    """Also of those that an option's default does not take, and of functions that nothing calls."""
-    first, second = shown(followed(code))
+    """Also of those that an option's default does not take, of what is left early, and of what nothing calls."""
+    first, *_, second = shown(followed(code))
 
     assert first.is_beside(second) == is_one
 

@@ -163,11 +163,15 @@ class Calls(Machine):
         given = {option.name: (option.default or UNKNOWN).given((option.name,)) for option in function.options}
         result = self._invoke(function, (), given, node)
         if "group" in function.marks:
-            for value in list(self._heap[0].values()):
-                is_other = value.kind == "function" and value.data is not function
-                if is_other and value.data.marks & COMMANDS:
-                    self._explore(value.data.node, partial(self._chosen_command, value.data, node), side=1)
+            others = [each for each in self._commands() if each is not function]
+            for side, each in enumerate(others):
+                self._explore(function.node, partial(self._chosen_command, each, node), side)
         return result
+
+    def _commands(self) -> list[Function]:
+        """The functions of the module that the command line is handed to."""
+        values = self._heap[0].values()
+        return [each.data for each in values if each.kind == "function" and each.data.marks & COMMANDS]
 
     def _chosen_command(self, function: Function, node: ast.AST) -> Signal | None:
         """A command of a group: whether it is given is up to the command line."""
@@ -186,7 +190,8 @@ class Calls(Machine):
         try:
             if isinstance(function.node, ast.Lambda):
                 return self._value(function.node.body, frame)
-            signal = self._block(function.node.body, frame)
+            with self._until_here():
+                signal = self._block(function.node.body, frame)
         finally:
             self._depth -= 1
             self._stack.pop()
@@ -432,9 +437,12 @@ class Calls(Machine):
     def _typer(self, node: ast.AST) -> None:
         """An application of typer being run: the command line is parsed, and each of its commands may be called."""
         self._note("parse", "typer", node)
-        for value in list(self._heap[0].values()):
-            if value.kind == "function" and value.data.marks & COMMANDS:
-                self._with_defaults(value.data, node)
+        commands = self._commands()
+        for side, each in enumerate(commands):
+            if len(commands) == 1:
+                self._with_defaults(each, node)
+            else:
+                self._explore(node, partial(self._with_defaults, each, node), side)
 
     def _with_defaults(self, function: Function, node: ast.AST) -> None:
         """Call a function with what a command line leaves to its defaults."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -102,9 +103,12 @@ class Machine:
         self._next = 1
         self._arms: list[tuple[int, int]] = [(0, 0)]
         """The sides of conditions that are being followed; the first one tells apart what nothing calls."""
+        self._passed: list[tuple[int, int]] = []
+        """Sides of conditions that what follows is on because the other side has left: by `return`, say."""
         self._gpu: bool | None = None
         self._work = self._conditions = 0
-        self._explored: set[tuple[int, int]] = set()
+        self._explored: dict[tuple[int, int], bool] = {}
+        """By condition and side that were looked at: whether that side leaves the block."""
         self._numbers: dict[int, int] = {}
 
     def python(self, value: Value | None, depth: int = 0) -> Any:
@@ -219,8 +223,11 @@ class Machine:
             return (yes if truth else no)()
         if truth is not None:
             # The default decides; what an option could make of it is looked at for what happens there.
-            self._explore(node, no if truth else yes, side=int(truth))
-            return self._beside(node, yes if truth else no, side=int(not truth))
+            has_left = self._explore(node, no if truth else yes, side=int(truth))
+            signal = self._beside(node, yes if truth else no, side=int(not truth))
+            if has_left and signal is None:
+                self._passed.append((self._number(node), int(not truth)))
+            return signal
         sides = [self._truth(arm(test, has_gpu=has_gpu)) for has_gpu in (True, False)]
         if None in sides or sides[0] == sides[1]:
             return self._both(yes, no, pending, (None, None))
@@ -228,14 +235,31 @@ class Machine:
             return (yes if sides[not self._gpu] else no)()
         return self._both(yes, no, pending, (True, False) if sides[0] else (False, True))
 
-    def _explore(self, node: ast.AST, follow: Follow, side: int) -> None:
-        """Follow the side of a condition that is not taken, once, for what happens there; it changes nothing."""
-        if (id(node), side) in self._explored:
-            return
-        self._explored.add((id(node), side))
-        heap = dict(self._heap)
-        self._beside(node, follow, side)
-        self._go_back(heap)
+    def _explore(self, node: ast.AST, follow: Follow, side: int) -> bool:
+        """Follow the side of a condition that is not taken, once, for what happens there; it changes nothing.
+
+        Returns:
+            Whether that side leaves the block.
+        """
+        if (id(node), side) not in self._explored:
+            self._explored[id(node), side] = False
+            heap = dict(self._heap)
+            self._explored[id(node), side] = self._beside(node, follow, side) is not None
+            self._go_back(heap)
+        return self._explored[id(node), side]
+
+    def _number(self, node: ast.AST) -> int:
+        """The number of a condition of which one side is taken."""
+        return -1 - self._numbers.setdefault(id(node), len(self._numbers))
+
+    @contextmanager
+    def _until_here(self) -> Iterator[None]:
+        """A stretch of the program behind which no more counts what was left within it."""
+        passed = len(self._passed)
+        try:
+            yield
+        finally:
+            del self._passed[passed:]
 
     def _go_back(self, heap: Mapping[int, Any]) -> None:
         """Have everything as it was; what is new since then stays, for events that name it."""
@@ -243,9 +267,10 @@ class Machine:
 
     def _beside(self, node: ast.AST, follow: Follow, side: int) -> Signal | None:
         """Follow one side of a condition of which the other is not taken."""
-        self._arms.append((-1 - self._numbers.setdefault(id(node), len(self._numbers)), side))
+        self._arms.append((self._number(node), side))
         try:
-            return follow()
+            with self._until_here():
+                return follow()
         finally:
             self._arms.pop()
 
@@ -266,7 +291,8 @@ class Machine:
             self._arms.append((number, side))
             self._gpu = outer if gpu[side] is None else gpu[side]
             try:
-                signals.append(follow())
+                with self._until_here():
+                    signals.append(follow())
             finally:
                 self._arms.pop()
                 self._gpu = outer
@@ -281,6 +307,7 @@ class Machine:
                 if signal[0] == "return" and pending is not None:
                     pending.append((signal[1], gpu[side]))
                 self._heap = {**heaps[side], **heaps[1 - side]}
+                self._passed.append((number, 1 - side))
                 return None
         self._heap = self._merged(heaps, gpu)
         return None
@@ -389,4 +416,4 @@ class Machine:
         self._note("call", name, node, args=args, keywords=dict(keywords), places=places, is_open=is_open)
 
     def _note(self, kind: str, name: str, node: ast.AST, **told: Any) -> None:
-        self.events.append(Event(kind, name, node, tuple(self._arms), self._gpu, **told))
+        self.events.append(Event(kind, name, node, (*self._arms, *self._passed), self._gpu, **told))

@@ -317,7 +317,8 @@ class Program(Calls):
                 return self._perhaps(node.body, frame)
             if not truth:
                 return self._block(node.orelse, frame)
-            signal = self._block(node.body, frame)
+            with self._until_here():
+                signal = self._block(node.body, frame)
             if signal is not None and signal[0] == "break":
                 return None
             if signal is not None and signal[0] != "continue":
@@ -333,7 +334,8 @@ class Program(Calls):
             return self._perhaps(node.body, frame)
         for item in items:
             self._bind(node.target, item.given(self._own_options(over)), frame, node)
-            signal = self._block(node.body, frame)
+            with self._until_here():
+                signal = self._block(node.body, frame)
             if signal is not None and signal[0] == "break":
                 return None
             if signal is not None and signal[0] != "continue":
@@ -342,9 +344,14 @@ class Program(Calls):
 
     def _perhaps(self, body: Sequence[ast.stmt], frame: Frame) -> Signal | None:
         """Follow what may be done, once or often: what it changes is not known then."""
-        signal = self._both(lambda: self._block(body, frame), lambda: None, frame.pending, (None, None))
+
+        def once() -> Signal | None:
+            signal = self._block(body, frame)
+            return signal if signal is not None and signal[0] in ("return", "stop") else None
+
+        signal = self._both(once, lambda: None, frame.pending, (None, None))
         self._forget(body, frame)
-        return signal if signal is not None and signal[0] in ("return", "stop") else None
+        return signal
 
     def _forget(self, body: Sequence[ast.stmt], frame: Frame) -> None:
         """Know nothing any more of the names that some statements give a value."""
@@ -374,9 +381,13 @@ class Program(Calls):
 
     def _match(self, node: ast.Match, frame: Frame) -> None:
         self._value(node.subject, frame)
-        for case in node.cases:
-            self._explore(case, partial(self._block, case.body, frame), side=1)
+        left = []
+        for side, case in enumerate(node.cases):
+            follow = partial(self._beside, case, partial(self._block, case.body, frame), side=1)
+            if self._explore(node, follow, side):
+                left.append(case)
             self._forget(case.body, frame)
+        self._passed += [(self._number(case), 0) for case in left]
 
     def _value(self, node: ast.expr, frame: Frame) -> Value:
         self._spend()
@@ -646,6 +657,7 @@ class Program(Calls):
             if id(function.node) in self._followed:
                 continue
             self._arms[0] = (0, number)
+            self._passed.clear()
             heap = dict(self._heap)
             if function.marks & COMMANDS and function.options:
                 self._command(function, function.node)
